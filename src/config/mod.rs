@@ -1,0 +1,193 @@
+//! `gateway.toml` becomes a [`Config`]: parsed, complete, and never invalid.
+//!
+//! What is here has been checked: addresses are addresses, hashes are hashes, numbers are in their bounds.
+
+use crate::secret::Secret;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Everything that an operator decides. Built only by [`Config::load`], [`Config::parse`] or from the embedded defaults.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where clients connect.
+    pub server: Server,
+    /// Certificates and versions.
+    pub tls: Tls,
+    /// How long each phase of a connection may take.
+    pub timeouts: Timeouts,
+    /// How much of everything one client may use.
+    pub limits: Limits,
+    /// Who may come in; `None` when `auth = "off"` is written out or no `[auth]` table exists.
+    pub auth: Option<Auth>,
+    /// Our own flow engine.
+    pub engine: Engine,
+    /// Where things survive.
+    pub storage: Storage,
+    /// The listener of `/metrics`, `/healthz` and `/readyz`; `None` switches it off.
+    pub operations: Option<SocketAddr>,
+    /// What is written to the log.
+    pub log: Log,
+    /// `[[route]]`: permissions of endpoints made by flows.
+    pub routes: Vec<Route>,
+}
+
+/// `[server]`.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// TLS listeners.
+    pub listen: Vec<SocketAddr>,
+    /// An optional plain-HTTP listener; loopback only.
+    pub plain: Option<SocketAddr>,
+    /// Worker threads; the number of cores unless set.
+    pub workers: usize,
+    /// How long a drain waits for what is under way.
+    pub drain: Duration,
+}
+
+/// `[tls]`.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// Directory of the certificate made at the first start.
+    pub directory: PathBuf,
+    /// Certificates given by the operator, chosen by SNI; empty: the self-signed one.
+    pub certificates: Vec<Certificate>,
+    /// Whether TLS 1.2 is offered beside 1.3.
+    pub tls12: bool,
+}
+
+/// One `[[tls.certificate]]`.
+#[derive(Debug, Clone)]
+pub struct Certificate {
+    /// PEM file of the chain, leaf first.
+    pub cert: PathBuf,
+    /// PEM file of the private key.
+    pub key: PathBuf,
+}
+
+/// `[timeouts]`.
+#[derive(Debug, Clone)]
+pub struct Timeouts {
+    /// A TLS handshake, from accept.
+    pub handshake: Duration,
+    /// A request's head, from its first byte (and the first request, from the handshake).
+    pub header: Duration,
+    /// Between two pieces of a body.
+    pub body_idle: Duration,
+    /// A connection without a request.
+    pub keep_alive: Duration,
+    /// An endpoint made by a flow, until it answers.
+    pub endpoint: Duration,
+}
+
+/// `[limits]`.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Open connections in all.
+    pub connections: usize,
+    /// Open connections of one address (IPv6: one /64).
+    pub connections_per_address: usize,
+    /// Bytes of a request's head, h1 and h2.
+    pub header_bytes: usize,
+    /// Header fields of a request.
+    pub headers: usize,
+    /// Bytes of a body: a deployment, or a request to an endpoint of a flow.
+    pub body: usize,
+    /// Bytes of a sign-in form.
+    pub sign_in_body: usize,
+    /// Streams at a time on one HTTP/2 connection.
+    pub h2_streams: u32,
+    /// Bytes of an HTTP/2 stream's receive window.
+    pub h2_window: u32,
+    /// Resets that a client may send on streams not yet answered before its connection is closed.
+    pub h2_resets: usize,
+    /// How many passwords are hashed at a time.
+    pub hashing: usize,
+}
+
+/// `[auth]`.
+#[derive(Debug, Clone)]
+pub struct Auth {
+    /// Absolute lifetime of a token.
+    pub lifetime: Duration,
+    /// A token unused for so long ends; `None`: never.
+    pub idle: Option<Duration>,
+    /// Accounts; empty: an `admin` is made at the first start.
+    pub users: Vec<User>,
+    /// What a request without a token may do; `None`: nothing.
+    pub anonymous: Option<Vec<String>>,
+    /// The brake on guessed passwords.
+    pub throttle: Throttle,
+}
+
+/// One `[[auth.user]]`.
+#[derive(Debug, Clone)]
+pub struct User {
+    /// Exact and case-sensitive.
+    pub name: String,
+    /// Argon2id PHC string or bcrypt (`$2a$`, `$2b$`, `$2y$`).
+    pub password_hash: Secret,
+    /// `*`, `read`, `flows.write` …
+    pub permissions: Vec<String>,
+}
+
+/// `[auth.throttle]`.
+#[derive(Debug, Clone)]
+pub struct Throttle {
+    /// Failures that one user may have from one address within the window.
+    pub per_user_and_address: u32,
+    /// Failures that one address may have within the window.
+    pub per_address: u32,
+    /// The window.
+    pub window: Duration,
+}
+
+/// `[engine]`.
+#[derive(Debug, Clone)]
+pub struct Engine {
+    /// How long a node may take to close (15 s, as in Node-RED).
+    pub close_timeout: Duration,
+    /// Memory of all function nodes together, bytes.
+    pub script_memory: usize,
+    /// Longest run of a function node's synchronous code when the node sets no limit of its own.
+    pub script_timeout: Duration,
+    /// Longest text shown by a debug node, characters (1000, as in Node-RED).
+    pub debug_length: usize,
+    /// Path prefix of endpoints made by http-in nodes.
+    pub http_node_root: String,
+}
+
+/// `[storage]`.
+#[derive(Debug, Clone)]
+pub struct Storage {
+    /// Directory of `flows.json`, `flows_cred.json` and the database.
+    pub directory: PathBuf,
+    /// Earlier flow sets kept.
+    pub history: usize,
+    /// The secret of `flows_cred.json`; `None`: the generated one in `.config.runtime.json`.
+    pub credential_secret: Option<Secret>,
+}
+
+/// `[log]`.
+#[derive(Debug, Clone)]
+pub struct Log {
+    /// The least important level that is written.
+    pub level: tracing::Level,
+    /// JSON lines instead of text.
+    pub json: bool,
+    /// Whether every request is written.
+    pub access: bool,
+}
+
+/// One `[[route]]`: what an endpoint made by a flow needs.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// Canonical, lower-case, without a trailing slash.
+    pub path: String,
+    /// Whether everything below `path` is meant too.
+    pub prefix: bool,
+    /// Methods, upper-case; empty: all.
+    pub methods: Vec<String>,
+    /// The permission needed; `None`: public.
+    pub permission: Option<String>,
+}

@@ -1,0 +1,233 @@
+//! The one trait of our own: what every node is, and what its host does for it.
+//!
+//! A node lives on one engine thread and is called by it: never twice at a time, never from elsewhere.
+
+use super::context::Contexts;
+use super::env::Env;
+use super::http::Exchange;
+use super::message::Message;
+use super::value::{Failure, Value};
+use super::world::World;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value as Json};
+use smol_str::SmolStr;
+use std::any::Any;
+use std::borrow::Cow;
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// A running node.
+pub trait Node {
+    /// Called once, after construction and before any message: start timers, open listeners.
+    fn start(&mut self, _host: &mut Host<'_>) {}
+
+    /// A message arrived. The node sends on what it makes of it, and says [`Host::done`] or [`Host::error`]
+    /// when it has finished with it, now or in a later [`Node::wake`].
+    fn receive(&mut self, message: Message, host: &mut Host<'_>);
+
+    /// Something else that the node waited for happened.
+    fn wake(&mut self, _wake: Wake, _host: &mut Host<'_>) {}
+
+    /// The node stops. Its timers and spawned futures are cancelled by the host afterwards.
+    /// A future in the answer is awaited, for at most the close limit.
+    fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
+        None
+    }
+}
+
+/// What a node still has to do after `close` returned.
+pub type Closing = Pin<Box<dyn Future<Output = ()>>>;
+
+/// What may wake a node besides a message.
+pub enum Wake {
+    /// A timer set with [`Host::after`] is due.
+    Timer(TimerId),
+    /// A future given to [`Host::spawn`] is finished; this is its output.
+    Finished(Box<dyn Any>),
+    /// A link out node in return mode answers a link call.
+    Return(Message),
+    /// A request to an http-in node's endpoint.
+    Request(Box<Exchange>),
+    /// A debug node is switched on or off by an editor.
+    Active(bool),
+}
+
+/// Names a timer of one node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TimerId(pub(super) u64);
+
+/// How important a log line of a node is; the numbers are Node-RED's levels (facts admin API §4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// `node.error` without a message, unhandled errors.
+    Error = 20,
+    /// `node.warn`.
+    Warn = 30,
+    /// `node.log`.
+    Info = 40,
+    /// `node.debug`.
+    Debug = 50,
+    /// `node.trace`.
+    Trace = 60,
+}
+
+/// What is known of a node for as long as it runs.
+#[derive(Debug)]
+pub struct Info {
+    /// Id in the running graph (`<instance>-<template>` inside a subflow).
+    pub id: SmolStr,
+    /// Id in the flow set; the same as `id` outside subflows.
+    pub alias: SmolStr,
+    /// `type`.
+    pub kind: SmolStr,
+    /// `name`; may be empty.
+    pub name: SmolStr,
+    /// Id of the tab or subflow instance it runs in; empty for global config nodes.
+    pub z: SmolStr,
+    /// Ids from the tab down to its container, joined by `/`: `T1` or `T1/I`.
+    pub path: SmolStr,
+    /// How many outputs have wires or may have them.
+    pub outputs: usize,
+    /// Its environment variables, inner scopes first.
+    pub env: Rc<Env>,
+    /// Key of its `flow` context (the tab, or the subflow instance).
+    pub flow_context: SmolStr,
+}
+
+/// What a node is built from.
+pub struct Build<'a> {
+    /// Who it will be.
+    pub info: &'a Rc<Info>,
+    /// Its JSON object; environment variables substituted, ids of a subflow's inside remapped.
+    pub text: Cow<'a, str>,
+    /// Its credentials, if it has any.
+    pub credentials: Option<&'a Map<String, Json>>,
+}
+
+impl Build<'_> {
+    /// The node's properties as a type of its own.
+    pub fn properties<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        serde_json::from_str(&self.text).map_err(|e| Failure::error(format!("invalid properties: {e}")))
+    }
+}
+
+/// What a node may do while it runs.
+pub struct Host<'a> {
+    pub(super) world: &'a mut World,
+    pub(super) slot: u32,
+    pub(super) info: &'a Rc<Info>,
+    pub(super) wires: &'a [Box<[u32]>],
+    pub(super) watched: bool,
+}
+
+impl Host<'_> {
+    /// Who this node is.
+    pub fn info(&self) -> &Rc<Info> {
+        self.info
+    }
+
+    /// Sends a message to everything wired to an output. A missing `_msgid` is added.
+    pub fn send(&mut self, _output: usize, _message: Message) {
+        todo!()
+    }
+
+    /// Sends several messages in one go, as a function node's return value does: `(output, message)`.
+    /// All that lack a `_msgid` get the same new one.
+    pub fn send_all(&mut self, _messages: Vec<(usize, Message)>) {
+        todo!()
+    }
+
+    /// Sends a message to output 0 and is done with it.
+    pub fn pass(&mut self, _message: Message) {
+        todo!()
+    }
+
+    /// The node has finished with this message: tells complete nodes.
+    pub fn done(&mut self, _message: Message) {
+        todo!()
+    }
+
+    /// The node failed on this message: tells catch nodes, or the log.
+    pub fn error(&mut self, _failure: Failure, _message: Option<Message>) {
+        todo!()
+    }
+
+    /// Shows the node's status: an object `{fill, shape, text}`, a text, or an empty object to clear it.
+    pub fn status(&mut self, _status: Value) {
+        todo!()
+    }
+
+    /// Writes a line to the log, in the node's name; warnings and errors reach the debug sidebar too.
+    pub fn log(&mut self, _level: Level, _value: Value) {
+        todo!()
+    }
+
+    /// Sends a debug node's message to the debug sidebar (topic `debug`).
+    pub fn debug(&mut self, _data: Json) {
+        todo!()
+    }
+
+    /// Wakes the node with [`Wake::Timer`] after so long.
+    pub fn after(&mut self, _delay: Duration) -> TimerId {
+        todo!()
+    }
+
+    /// Forgets a timer.
+    pub fn cancel(&mut self, _timer: TimerId) {
+        todo!()
+    }
+
+    /// Runs a future on the engine's thread and wakes the node with [`Wake::Finished`] and its output.
+    /// It is dropped when the node closes.
+    pub fn spawn<T: 'static>(&mut self, _future: impl Future<Output = T> + 'static) {
+        todo!()
+    }
+
+    /// Hands a message to a node by its running id, as a wire would; false if there is none.
+    pub fn deliver(&mut self, _id: &str, _message: Message) -> bool {
+        todo!()
+    }
+
+    /// Wakes another node by its running id; false if there is none.
+    pub fn wake(&mut self, _id: &str, _wake: Wake) -> bool {
+        todo!()
+    }
+
+    /// The running id of a link in node by name, for link calls: in this flow first, then anywhere
+    /// outside subflows; more than one match is an error (facts engine §3.3).
+    pub fn link_named(&self, _name: &str) -> Result<SmolStr, Failure> {
+        todo!()
+    }
+
+    /// Milliseconds since 1970, read once per round of the engine.
+    pub fn now(&self) -> f64 {
+        self.world.now
+    }
+
+    /// A fresh id: 16 hexadecimal digits (facts engine §3.1).
+    pub fn fresh_id(&mut self) -> SmolStr {
+        self.world.fresh_id()
+    }
+
+    /// The context stores. Borrow them briefly.
+    pub fn contexts(&self) -> Rc<RefCell<Contexts>> {
+        Rc::clone(&self.world.contexts)
+    }
+
+    /// The JavaScript engine of this thread.
+    #[cfg(any())]
+    pub fn scripts(&self) {}
+
+    /// Limits that the operator set.
+    pub fn config(&self) -> &crate::config::Engine {
+        &self.world.config
+    }
+
+    /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`]. It is removed when the node closes.
+    pub fn listen(&mut self, _method: &str, _path: &str) -> Result<(), Failure> {
+        todo!()
+    }
+}

@@ -1,0 +1,1 @@
+//! The palette folder `function`.

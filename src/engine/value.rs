@@ -1,0 +1,200 @@
+//! Values as JavaScript has them, shared until written.
+//!
+//! Cloning any value is cheap: long strings, arrays, objects and buffers are counted references, and
+//! [`Arc::make_mut`] copies just the level that is written. Numbers are always IEEE doubles.
+
+use bytes::Bytes;
+use indexmap::IndexMap;
+use rustc_hash::FxBuildHasher;
+use smol_str::SmolStr;
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+/// The properties of an object, in the order in which they were set.
+pub type Object = IndexMap<SmolStr, Value, FxBuildHasher>;
+
+/// A JavaScript value.
+#[derive(Clone, Default)]
+pub enum Value {
+    /// `undefined`: also what an absent property reads as.
+    #[default]
+    Undefined,
+    /// `null`.
+    Null,
+    /// `true` or `false`.
+    Bool(bool),
+    /// Any number.
+    Number(f64),
+    /// Text. JavaScript's lone surrogates become U+FFFD.
+    String(SmolStr),
+    /// An array.
+    Array(Arc<Vec<Value>>),
+    /// A plain object.
+    Object(Arc<Object>),
+    /// A Node.js `Buffer`.
+    Buffer(Bytes),
+    /// A `Date`, as milliseconds since 1970 (NaN: invalid date).
+    Date(f64),
+    /// An `Error`.
+    Error(Arc<Failure>),
+    /// A regular expression, as its source and flags.
+    RegExp(Arc<(SmolStr, SmolStr)>),
+    /// Something of the runtime that is carried by reference and never copied (`msg.res`).
+    Handle(Handle),
+}
+
+/// What went wrong in a node, as its catch nodes see it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Failure {
+    /// `Error`, `TypeError` …; empty: a bare text, not an Error object.
+    pub name: SmolStr,
+    /// The message.
+    pub message: SmolStr,
+    /// `code`, such as `ECONNREFUSED`; empty: none.
+    pub code: SmolStr,
+    /// The JavaScript stack; empty: none.
+    pub stack: SmolStr,
+}
+
+impl Failure {
+    /// A failure that is only a text.
+    pub fn text(message: impl Into<SmolStr>) -> Self {
+        Self { message: message.into(), ..Self::default() }
+    }
+
+    /// A failure as `new Error(message)` makes it.
+    pub fn error(message: impl Into<SmolStr>) -> Self {
+        Self { name: SmolStr::new_static("Error"), message: message.into(), ..Self::default() }
+    }
+}
+
+impl fmt::Display for Failure {
+    /// As JavaScript prints it: `Error: boom`, or the bare text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.name.is_empty() {
+            f.write_str(&self.message)
+        } else if self.message.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}: {}", self.name, self.message)
+        }
+    }
+}
+
+/// A reference to something of the runtime, known to the nodes that made it.
+#[derive(Clone)]
+pub struct Handle(pub Arc<dyn Any + Send + Sync>);
+
+impl Value {
+    /// Text from anything that becomes a short or shared string.
+    pub fn text(text: impl Into<SmolStr>) -> Self {
+        Self::String(text.into())
+    }
+
+    /// An array of these elements.
+    pub fn array(elements: Vec<Value>) -> Self {
+        Self::Array(Arc::new(elements))
+    }
+
+    /// An object of these properties.
+    pub fn object(properties: Object) -> Self {
+        Self::Object(Arc::new(properties))
+    }
+
+    /// An object from a list of properties, in order.
+    pub fn record<const N: usize>(properties: [(&'static str, Value); N]) -> Self {
+        Self::object(properties.into_iter().map(|(k, v)| (SmolStr::new_static(k), v)).collect())
+    }
+
+    /// The text, if this is a string.
+    pub fn as_str(&self) -> Option<&str> {
+        match self {
+            Self::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The object, if this is one.
+    pub fn as_object(&self) -> Option<&Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            _ => None,
+        }
+    }
+
+    /// The array, if this is one.
+    pub fn as_array(&self) -> Option<&[Value]> {
+        match self {
+            Self::Array(array) => Some(array),
+            _ => None,
+        }
+    }
+
+    /// The number, if this is one.
+    pub fn as_number(&self) -> Option<f64> {
+        match self {
+            Self::Number(n) => Some(*n),
+            _ => None,
+        }
+    }
+
+    /// Whether this is `undefined`.
+    pub fn is_undefined(&self) -> bool {
+        matches!(self, Self::Undefined)
+    }
+
+    /// Whether this is `undefined` or `null`.
+    pub fn is_nullish(&self) -> bool {
+        matches!(self, Self::Undefined | Self::Null)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::String(text.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::String(text.into())
+    }
+}
+
+impl From<SmolStr> for Value {
+    fn from(text: SmolStr) -> Self {
+        Self::String(text)
+    }
+}
+
+impl From<f64> for Value {
+    fn from(n: f64) -> Self {
+        Self::Number(n)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(b: bool) -> Self {
+        Self::Bool(b)
+    }
+}
+
+impl fmt::Debug for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Undefined => f.write_str("undefined"),
+            Self::Null => f.write_str("null"),
+            Self::Bool(b) => write!(f, "{b}"),
+            Self::Number(n) => write!(f, "{n}"),
+            Self::String(s) => write!(f, "{s:?}"),
+            Self::Array(a) => f.debug_list().entries(a.iter()).finish(),
+            Self::Object(o) => f.debug_map().entries(o.iter()).finish(),
+            Self::Buffer(b) => write!(f, "Buffer({b:?})"),
+            Self::Date(ms) => write!(f, "Date({ms})"),
+            Self::Error(e) => write!(f, "Error({e})"),
+            Self::RegExp(r) => write!(f, "/{}/{}", r.0, r.1),
+            Self::Handle(_) => f.write_str("Handle"),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Everything that a request may need, put together from the config.

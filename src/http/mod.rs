@@ -1,0 +1,1 @@
+//! The way of a request: limit, route, identify, authorize, act, answer.

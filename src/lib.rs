@@ -1,0 +1,31 @@
+//! flowgate: a hardened gateway in front of a flow runtime, and a flow runtime of its own.
+//!
+//! The rooms, lowest first; each uses only what stands before it:
+//!
+//! 1. [`secret`], [`metrics`], [`events`]: words.
+//! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
+//! 3. [`flows`]: the flow set, what changed in it, what to stop and start. Pure.
+//! 4. [`store`]: what must survive: sessions, history, flow files.
+//! 5. [`audit`], [`auth`]: who did what; who may do what.
+//! 6. [`engine`]: our own runtime.
+//! 7. [`deployment`]: the transaction that replaces the active flow set.
+//! 8. [`gateway`]: everything that a request may need.
+//! 9. [`http`]: the way of a request, from limit to answer.
+//! 10. [`server`]: listeners, TLS, workers, drain.
+//! 11. [`cli`]: the commands.
+
+pub mod audit;
+pub mod auth;
+pub mod cli;
+pub mod config;
+pub mod deployment;
+#[cfg(feature = "engine")]
+pub mod engine;
+pub mod events;
+pub mod flows;
+pub mod gateway;
+pub mod http;
+pub mod metrics;
+pub mod secret;
+pub mod server;
+pub mod store;

@@ -1,0 +1,88 @@
+//! Text that never prints, and comparison that takes the same time for every input.
+//!
+//! Knows nothing of what the secret is for.
+
+use std::fmt;
+use zeroize::Zeroizing;
+
+/// A password, token or key in memory: wiped when dropped, never shown by `Debug`.
+#[derive(Clone, Default)]
+pub struct Secret(Zeroizing<String>);
+
+impl Secret {
+    /// Takes ownership of the text, so that it is wiped with this value.
+    pub fn new(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+
+    /// The text itself. Every call is a place where the secret may leak; keep them few.
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Whether two byte strings are equal, in a time that depends on their lengths only.
+pub fn same(a: &[u8], b: &[u8]) -> bool {
+    aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
+}
+
+/// The SHA-256 of some bytes (FIPS 180-4).
+pub fn sha256(bytes: &[u8]) -> [u8; 32] {
+    let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, bytes);
+    let mut out = [0; 32];
+    out.copy_from_slice(digest.as_ref());
+    out
+}
+
+/// Bytes as lower-case hexadecimal text.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes
+        .iter()
+        .flat_map(|b| [DIGITS[usize::from(b >> 4)] as char, DIGITS[usize::from(b & 15)] as char])
+        .collect()
+}
+
+/// `N` bytes from the system's random number generator.
+///
+/// # Panics
+/// If the system has no random numbers: nothing secure can be done then.
+pub fn random<const N: usize>() -> [u8; N] {
+    let mut out = [0; N];
+    assert!(
+        aws_lc_rs::rand::fill(&mut out).is_ok(),
+        "the system gives no random numbers"
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_does_not_print() {
+        let secret = Secret::new("hunter2".into());
+        assert_eq!(format!("{secret:?}"), "***");
+        assert_eq!(secret.reveal(), "hunter2");
+    }
+
+    #[test]
+    fn hex_is_lower_case_and_padded() {
+        assert_eq!(hex(&[0, 0x0f, 0xa0]), "000fa0");
+    }
+
+    #[test]
+    fn sha256_of_abc_is_the_one_of_fips_180_4() {
+        assert_eq!(
+            hex(&sha256(b"abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+}

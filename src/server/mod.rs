@@ -1,0 +1,1 @@
+//! Listeners, workers, TLS, connections, the operations listener, drain.
