@@ -89,12 +89,21 @@ pub struct Info {
     pub z: SmolStr,
     /// Ids from the tab down to its container, joined by `/`: `T1` or `T1/I`.
     pub path: SmolStr,
+    /// The groups around it, inner first.
+    pub groups: Rc<[SmolStr]>,
     /// How many outputs have wires or may have them.
     pub outputs: usize,
     /// Its environment variables, inner scopes first.
     pub env: Rc<Env>,
     /// Key of its `flow` context (the tab, or the subflow instance).
     pub flow_context: SmolStr,
+}
+
+impl Info {
+    /// A variable as this node sees it: its own `NR_NODE_*` first, then the scopes around it (facts engine §2.5).
+    pub fn env(&self, name: &str) -> Value {
+        self.env.lookup(name)
+    }
 }
 
 /// What a node is built from.
@@ -127,6 +136,26 @@ impl Host<'_> {
     /// Who this node is.
     pub fn info(&self) -> &Rc<Info> {
         self.info
+    }
+
+    /// Whether anything is wired to an output.
+    pub fn wired(&self, _output: usize) -> bool {
+        todo!()
+    }
+
+    /// Whether anybody hears [`Host::done`]: spares a clone of the message when nobody does.
+    pub fn watched(&self) -> bool {
+        self.watched
+    }
+
+    /// Whether an editor listens to the debug sidebar.
+    pub fn debug_heard(&self) -> bool {
+        todo!()
+    }
+
+    /// Whether the running id is that of a link in node.
+    pub fn is_link_in(&self, _id: &str) -> bool {
+        todo!()
     }
 
     /// Sends a message to everything wired to an output. A missing `_msgid` is added.
