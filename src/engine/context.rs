@@ -102,7 +102,7 @@ impl Contexts {
     }
 
     /// The flow context that `$parent.` leads to, and what is left of the key.
-    fn outwards(&self, info: &Info, key: &Path) -> Option<(&SmolStr, Path)> {
+    fn outwards<'a>(&'a self, info: &'a Info, key: &Path) -> Option<(&'a SmolStr, Path)> {
         let mut flow = &info.flow_context;
         let mut steps = 0;
         while key.keys.len() > steps + 1 && matches!(&key.keys[steps], Key::Name(n) if n == "$parent") {

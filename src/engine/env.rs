@@ -1,6 +1,6 @@
 //! Environment variables of nodes: groups, subflow instances, tabs, global-config, the process (facts engine §2.5).
 
-use super::expression::json;
+use super::expression::{coerce, json};
 use super::value::Value;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -26,7 +26,7 @@ pub struct Entry {
     /// Its value, as text of the type.
     #[serde(default)]
     pub value: Json,
-    /// `str`, `num`, `bool`, `json`, `bin`, `env`, `cred`, `jsonata`, or a type of config node.
+    /// `str`, `num`, `bool`, `json`, `bin`, `env`, `cred`, or a type of config node.
     #[serde(default, rename = "type")]
     pub kind: SmolStr,
 }
@@ -113,7 +113,7 @@ impl Env {
             out.push_str(&rest[..at]);
             let value = self.lookup(&rest[at + 2..at + end]);
             if !value.is_undefined() {
-                out.push_str(&crate::engine::expression::coerce::to_string(&value));
+                out.push_str(&coerce::to_text(&value));
             }
             rest = &rest[at + end + 1..];
         }
@@ -130,11 +130,10 @@ fn evaluate(entry: &Entry, credentials: Option<&Map<String, Json>>) -> Value {
             _ => Value::Number(text.trim().parse().unwrap_or(f64::NAN)),
         },
         "bool" => Value::Bool(entry.value == Json::Bool(true) || text.eq_ignore_ascii_case("true")),
-        "json" => serde_json::from_str::<Json>(text).map_or(Value::Undefined, |v| json::from_json(&v)),
+        "json" => serde_json::from_str::<Json>(text).map_or(Value::Undefined, |v| json::from_tree(&v)),
         "bin" => binary(text),
-        "cred" => credentials.and_then(|c| c.get(entry.name.as_str())).map_or(Value::Undefined, json::from_json),
-        "jsonata" => crate::engine::expression::jsonata::constant(text).unwrap_or(Value::Undefined),
-        _ => json::from_json(&entry.value),
+        "cred" => credentials.and_then(|c| c.get(entry.name.as_str())).map_or(Value::Undefined, json::from_tree),
+        _ => json::from_tree(&entry.value),
     }
 }
 

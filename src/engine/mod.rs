@@ -134,7 +134,7 @@ impl Engine {
     pub async fn inject(&self, id: &str, body: Option<Json>) -> Result<(), Error> {
         let message = body
             .filter(|b| b.get("__user_inject_props__").is_some())
-            .and_then(|b| Message::from_value(expression::json::from_json(&b)))
+            .and_then(|b| Message::from_value(expression::json::from_tree(&b)))
             .unwrap_or_default();
         let (answer, receive) = oneshot::channel();
         self.ask(Command::Inject { id: id.to_owned(), message, answer })?;

@@ -66,7 +66,7 @@ impl World {
         let status = normalised(status);
         if self.events.receiver_count() > 0 {
             let cleared = status.as_object().is_some_and(Object::is_empty);
-            let data = (!cleared).then(|| json::to_json(&status));
+            let data = (!cleared).then(|| json::to_tree(&status));
             // Nobody listening is fine.
             let _ = self.events.send(Event::Status { id: info.id.clone(), status: data });
         }
@@ -104,7 +104,7 @@ impl World {
     pub(super) fn log(&self, info: &Info, level: Level, value: &Value) {
         let text = match value {
             Value::String(text) => text.clone(),
-            other => json::to_string(other).into(),
+            other => json::stringify(other).unwrap_or_default().into(),
         };
         let (id, kind, name) = (&info.id, &info.kind, &info.name);
         match level {
@@ -178,12 +178,12 @@ fn normalised(status: &Value) -> Value {
         Value::Object(object) => {
             let mut object = (**object).clone();
             if let Some(text) = object.get_mut("text") {
-                *text = Value::from(coerce::to_string(text));
+                *text = Value::from(coerce::to_text(text));
             }
             Value::object(object)
         }
         Value::Undefined | Value::Null => Value::object(Object::default()),
-        other => Value::record([("text", Value::from(coerce::to_string(other)))]),
+        other => Value::record([("text", Value::from(coerce::to_text(other)))]),
     }
 }
 

@@ -1,5 +1,6 @@
 //! What a subflow instance adds to the nodes inside: its entrance and its status output (facts engine §2.6).
 
+use super::expression::json;
 use super::message::Message;
 use super::node::{Host, Node};
 use super::value::{Object, Value};
@@ -45,7 +46,7 @@ fn shown(message: &Message) -> Value {
             _ => Value::object(Object::default()),
         },
         other => {
-            let text: String = super::expression::json::to_string(other).chars().take(MAX_TEXT).collect();
+            let text: String = json::stringify(other).unwrap_or_default().chars().take(MAX_TEXT).collect();
             Value::record([("text", Value::from(text))])
         }
     }

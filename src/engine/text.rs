@@ -58,7 +58,7 @@ fn substitute(value: &mut Json, info: &Info) {
     match value {
         Json::String(text) => {
             if let Some(found) = info.env.substitute(text) {
-                *value = json::to_json(&found);
+                *value = json::to_tree(&found);
             }
         }
         Json::Array(elements) => elements.iter_mut().for_each(|e| substitute(e, info)),
