@@ -3,8 +3,8 @@
 //! What is here has been checked: addresses are addresses, hashes are hashes, numbers are in their bounds.
 //! Knows files and the environment; never opens a socket, never changes after it was parsed.
 //!
-//! The way: text → [`raw`] (serde: every key, as written) → [`tables`] (one conversion per table, with the help of
-//! [`entry`] for single values and [`route`] for `[[route]]`) → [`Config`]. What goes wrong on it is an [`Error`].
+//! The way: text → `raw` (serde: every key, as written) → `tables` (one conversion per table, with the help of
+//! `entry` for single values and `route` for `[[route]]`) → [`Config`]. What goes wrong on it is an [`Error`].
 
 mod entry;
 mod error;
@@ -72,11 +72,12 @@ impl Config {
             file: file.into(),
             source,
         })?;
-        Self::parse(
-            &text,
-            &file.to_string_lossy(),
-            file.parent().unwrap_or(Path::new("")),
-        )
+        let base = file.parent().unwrap_or(Path::new(""));
+        let config = Self::parse(&text, &file.to_string_lossy(), base)?;
+        Ok(Self {
+            file: Some(file.into()),
+            ..config
+        })
     }
 
     /// Parses `text`; `file` is its name in errors, and paths in it are relative to the directory `base`.
