@@ -37,8 +37,8 @@ impl Submission {
     /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored.
     pub fn v2(body: &[u8]) -> Result<Self, Malformed> {
         let json = text(body)?;
-        let raw: &RawValue = serde_json::from_str(json).map_err(|e| syntax(&e, (0, 0)))?;
-        if !raw.get().starts_with('{') {
+        if !json.trim_start().starts_with('{') {
+            serde_json::from_str::<&RawValue>(json).map_err(|e| syntax(&e, (0, 0)))?;
             return Err(wrong(
                 "the body of version v2 must be an object with \"flows\"",
             ));
