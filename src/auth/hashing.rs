@@ -18,7 +18,9 @@ pub(super) struct Hashing {
 }
 
 /// A place in the queue, kept until the password is checked.
-pub(super) struct Place(OwnedSemaphorePermit);
+pub(super) struct Place {
+    _held: OwnedSemaphorePermit,
+}
 
 impl Hashing {
     /// Checks `at_a_time` passwords at a time, one at least.
@@ -32,7 +34,10 @@ impl Hashing {
 
     /// A place in the queue; `None` if it is full.
     pub(super) fn enter(&self) -> Option<Place> {
-        Arc::clone(&self.queue).try_acquire_owned().ok().map(Place)
+        Arc::clone(&self.queue)
+            .try_acquire_owned()
+            .ok()
+            .map(|held| Place { _held: held })
     }
 
     /// Whether `attempt` is the password. A check that breaks off is a no.

@@ -8,6 +8,7 @@ mod password;
 mod permission;
 mod session;
 mod sign_in;
+mod tally;
 mod throttle;
 mod users;
 

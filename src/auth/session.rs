@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn a_session_is_over_when_unused_for_the_idle_lifetime() {
         let session = session(1, 1000);
-        let idle = Some(Duration::from_secs(60));
+        let idle = Some(Duration::from_mins(1));
         assert!(!session.is_over(59, idle));
         assert!(session.is_over(60, idle));
         session.touch(59);
@@ -198,7 +198,7 @@ mod tests {
         let session = session(1, 1000);
         session.touch(50);
         session.touch(40);
-        assert!(!session.is_over(109, Some(Duration::from_secs(60))));
+        assert!(!session.is_over(109, Some(Duration::from_mins(1))));
     }
 
     #[test]

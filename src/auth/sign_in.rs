@@ -3,7 +3,8 @@
 //! Runs as a task of the control runtime; the hash itself is computed on a blocking thread.
 
 use super::session::{Session, new_token};
-use super::throttle::{Pair, Refused, Slot};
+use super::tally::Refused;
+use super::throttle::{Pair, Slot};
 use super::{Auth, Error, Issued, SignIn, covers};
 use crate::secret::sha256;
 use crate::store::SessionRow;

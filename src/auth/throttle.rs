@@ -3,19 +3,12 @@
 //! Pure: the time is an argument, nothing is awaited or written. A user is blocked only at the address where the
 //! failures came from, so a stranger elsewhere locks nobody out.
 
+use super::tally::{Refused, Tallies, Window};
 use crate::config;
 use crate::secret::sha256;
 use crate::store::FailureRow;
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::Hash;
 use std::net::{IpAddr, Ipv6Addr};
-use std::time::Duration;
-
-/// How many pairs, and how many addresses, are remembered (some 10 MiB at most). When full, the one whose last failure
-/// is the longest ago is forgotten. To push one out, somebody needs as many failures within the window: at 20 ms a
-/// hash and two at a time that takes 11 minutes, longer than the default window.
-const REMEMBERED: usize = 65_536;
 
 /// Failures of sign-in, and the sign-ins under way.
 pub(super) struct Throttle {
@@ -36,15 +29,6 @@ pub(super) struct Pair {
 /// A sign-in under way. It counts as a failure until it is decided, so that many at once cannot pass together.
 #[derive(Debug)]
 pub(super) struct Slot(Pair);
-
-/// Why a sign-in may not go on now.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// Too many failures: until the oldest that counts leaves the window.
-    Blocked(Duration),
-    /// Not too many failures, but with the sign-ins under way they might be: ask again when one is decided.
-    Busy,
-}
 
 impl Throttle {
     pub(super) fn new(limits: config::Throttle) -> Self {
@@ -71,10 +55,7 @@ impl Throttle {
 
     /// Begins a sign-in, unless there were too many failures. Being refused leaves no trace.
     pub(super) fn begin(&mut self, pair: Pair, now: u64) -> Result<Slot, Refused> {
-        let window = Window {
-            length: self.limits.window.as_secs(),
-            now,
-        };
+        let window = self.window(now);
         let of_pair = self
             .pairs
             .refused(&pair, self.limits.per_user_and_address, window);
@@ -84,8 +65,8 @@ impl Throttle {
         if let Some(refused) = Refused::stricter(of_pair, of_address) {
             return Err(refused);
         }
-        self.pairs.tally(pair, window).under_way += 1;
-        self.addresses.tally(pair.network, window).under_way += 1;
+        self.pairs.begin(pair, window);
+        self.addresses.begin(pair.network, window);
         Ok(Slot(pair))
     }
 
@@ -104,12 +85,16 @@ impl Throttle {
 
     /// Forgets what no longer counts.
     pub(super) fn sweep(&mut self, now: u64) {
-        let window = Window {
-            length: self.limits.window.as_secs(),
-            now,
-        };
+        let window = self.window(now);
         self.pairs.sweep(window);
         self.addresses.sweep(window);
+    }
+
+    fn window(&self, now: u64) -> Window {
+        Window {
+            length: self.limits.window.as_secs(),
+            now,
+        }
     }
 
     fn decided(&mut self, Slot(pair): Slot) -> Pair {
@@ -119,20 +104,19 @@ impl Throttle {
     }
 
     fn count(&mut self, pair: Pair, at: u64, now: u64) {
-        let window = Window {
-            length: self.limits.window.as_secs(),
-            now,
-        };
-        self.pairs.tally(pair, window).add(at, window);
-        self.addresses.tally(pair.network, window).add(at, window);
+        let window = self.window(now);
+        self.pairs.add(pair, at, window);
+        self.addresses.add(pair.network, at, window);
     }
 }
 
 impl Pair {
     pub(super) fn new(user: &str, address: IpAddr) -> Self {
-        let [half @ .., _, _, _, _, _, _, _, _, _, _, _, _, _, _, _, _] = sha256(user.as_bytes());
+        let digest = sha256(user.as_bytes());
         Self {
-            user: u128::from_be_bytes(half),
+            user: digest
+                .first_chunk()
+                .map_or(0, |half| u128::from_be_bytes(*half)),
             network: Network::of(address),
         }
     }
@@ -185,133 +169,17 @@ impl fmt::Display for Network {
     }
 }
 
-impl Refused {
-    /// Both must let go: the longer block, and a block before a sign-in under way.
-    fn stricter(one: Option<Self>, other: Option<Self>) -> Option<Self> {
-        match (one, other) {
-            (Some(Self::Blocked(one)), Some(Self::Blocked(other))) => {
-                Some(Self::Blocked(one.max(other)))
-            }
-            (Some(blocked @ Self::Blocked(_)), _) | (_, Some(blocked @ Self::Blocked(_))) => {
-                Some(blocked)
-            }
-            (Some(Self::Busy), _) | (_, Some(Self::Busy)) => Some(Self::Busy),
-            (None, None) => None,
-        }
-    }
-}
-
-/// The time that counts: seconds up to now.
-#[derive(Clone, Copy)]
-struct Window {
-    length: u64,
-    now: u64,
-}
-
-impl Window {
-    /// How long a failure of that time still counts; `None`: no longer.
-    fn left(self, at: u64) -> Option<Duration> {
-        let left = at.saturating_add(self.length).saturating_sub(self.now);
-        (left > 0).then(|| Duration::from_secs(left))
-    }
-}
-
-/// What one key has against it.
-#[derive(Default)]
-struct Tally {
-    /// When it failed, oldest first; no more than count, and so no more than the limit.
-    failures: Vec<u64>,
-    under_way: u32,
-}
-
-impl Tally {
-    fn add(&mut self, at: u64, window: Window) {
-        self.failures.retain(|&at| window.left(at).is_some());
-        // sign-ins are decided in another order than they began
-        let place = self.failures.partition_point(|&other| other <= at);
-        self.failures.insert(place, at);
-    }
-
-    fn counts(&self, window: Window) -> bool {
-        self.under_way > 0 || self.failures.iter().any(|&at| window.left(at).is_some())
-    }
-}
-
-/// Tallies of at most [`REMEMBERED`] keys.
-struct Tallies<K>(HashMap<K, Tally>);
-
-impl<K> Default for Tallies<K> {
-    fn default() -> Self {
-        Self(HashMap::new())
-    }
-}
-
-impl<K: Copy + Eq + Hash> Tallies<K> {
-    fn refused(&self, key: &K, limit: u32, window: Window) -> Option<Refused> {
-        let limit = usize::try_from(limit.max(1)).unwrap_or(usize::MAX);
-        let tally = self.0.get(key)?;
-        let left: Vec<Duration> = tally
-            .failures
-            .iter()
-            .filter_map(|&at| window.left(at))
-            .collect();
-        if left.len() >= limit {
-            // when this one leaves the window, one less than the limit remains
-            return left.get(left.len() - limit).copied().map(Refused::Blocked);
-        }
-        let under_way = usize::try_from(tally.under_way).unwrap_or(usize::MAX);
-        (left.len().saturating_add(under_way) >= limit).then_some(Refused::Busy)
-    }
-
-    fn tally(&mut self, key: K, window: Window) -> &mut Tally {
-        if self.0.len() >= REMEMBERED && !self.0.contains_key(&key) {
-            self.make_room(window);
-        }
-        self.0.entry(key).or_default()
-    }
-
-    fn make_room(&mut self, window: Window) {
-        self.sweep(window);
-        if self.0.len() < REMEMBERED {
-            return;
-        }
-        let idle = self.0.iter().filter(|(_, tally)| tally.under_way == 0);
-        let oldest = idle
-            .min_by_key(|(_, tally)| tally.failures.last().copied())
-            .map(|(key, _)| *key);
-        if let Some(key) = oldest {
-            self.0.remove(&key);
-        }
-    }
-
-    fn decided(&mut self, key: &K) {
-        if let Some(tally) = self.0.get_mut(key) {
-            tally.under_way = tally.under_way.saturating_sub(1);
-        }
-    }
-
-    fn clear(&mut self, key: &K) -> bool {
-        let Some(tally) = self.0.get_mut(key) else {
-            return false;
-        };
-        !std::mem::take(&mut tally.failures).is_empty()
-    }
-
-    fn sweep(&mut self, window: Window) {
-        self.0.retain(|_, tally| tally.counts(window));
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     fn limits(per_user_and_address: u32, per_address: u32) -> config::Throttle {
         config::Throttle {
             per_user_and_address,
             per_address,
-            window: Duration::from_secs(600),
+            window: Duration::from_mins(10),
         }
     }
 
@@ -460,7 +328,7 @@ mod tests {
             at: 0,
         };
         throttle.remember(&[row], 0);
-        assert!(throttle.pairs.0.is_empty());
+        assert!(throttle.begin(pair("ann", "192.0.2.1"), 0).is_ok());
     }
 
     #[test]
@@ -482,39 +350,5 @@ mod tests {
             blocked(600),
             "a limit is one at least"
         );
-    }
-
-    #[test]
-    fn a_sweep_forgets_what_no_longer_counts() {
-        let mut throttle = Throttle::new(limits(5, 50));
-        fail(&mut throttle, pair("ann", "192.0.2.1"), 0);
-        fail(&mut throttle, pair("bob", "192.0.2.1"), 1);
-        let _slot = throttle.begin(pair("eve", "192.0.2.2"), 0).unwrap();
-        throttle.sweep(600);
-        assert_eq!((throttle.pairs.0.len(), throttle.addresses.0.len()), (2, 2));
-    }
-
-    #[test]
-    fn memory_is_bounded_and_the_longest_ago_is_forgotten_first() {
-        let mut throttle = Throttle::new(limits(1, u32::MAX));
-        let pairs = |n: u64| pair(&n.to_string(), "192.0.2.1");
-        let full = REMEMBERED as u64;
-        for n in 0..full {
-            throttle.pairs.0.insert(
-                pairs(n),
-                Tally {
-                    failures: vec![n],
-                    under_way: 0,
-                },
-            );
-        }
-        throttle.limits.window = Duration::from_secs(full * 2);
-        fail(&mut throttle, pairs(full), full);
-        assert_eq!(throttle.pairs.0.len(), REMEMBERED);
-        assert!(
-            throttle.begin(pairs(1), full).is_err(),
-            "the second oldest is remembered"
-        );
-        assert!(throttle.begin(pairs(0), full).is_ok(), "the oldest is not");
     }
 }

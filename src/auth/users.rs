@@ -126,14 +126,14 @@ mod tests {
             permissions: vec!["read".into()],
         };
         config::Auth {
-            lifetime: Duration::from_secs(60),
+            lifetime: Duration::from_mins(1),
             idle: None,
             users: users.iter().map(user).collect(),
             anonymous: Some(vec!["flows.read".into()]),
             throttle: config::Throttle {
                 per_user_and_address: 5,
                 per_address: 50,
-                window: Duration::from_secs(600),
+                window: Duration::from_mins(10),
             },
         }
     }
