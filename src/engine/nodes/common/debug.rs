@@ -246,7 +246,7 @@ fn auto_status(value: &Value, message: &Message) -> Value {
         let text = |key: &str| {
             status
                 .get(key)
-                .map(|v| coerce::to_text(v))
+                .map(coerce::to_text)
                 .filter(|t| !t.is_empty())
         };
         let fill = text("fill").unwrap_or(SmolStr::new_static("grey"));

@@ -6,6 +6,7 @@
 use crate::engine::expression::{coerce, date, json};
 use crate::engine::value::{Failure, Value};
 use serde_json::{Map, Value as Json, json as tree};
+use std::fmt::Write;
 
 /// The fields `msg` and `format` of a debug message; `longest` counts characters, elements and bytes.
 pub(super) fn encode(value: &Value, longest: usize) -> (Json, String) {
@@ -20,11 +21,14 @@ pub(super) fn encode(value: &Value, longest: usize) -> (Json, String) {
         ),
         Value::Buffer(bytes) => {
             // Two digits a byte share the limit.
-            let shown = bytes.iter().take(longest / 2);
-            (
-                shown.map(|b| format!("{b:02x}")).collect::<String>().into(),
-                format!("buffer[{}]", bytes.len()),
-            )
+            let digits = bytes
+                .iter()
+                .take(longest / 2)
+                .fold(String::new(), |mut text, byte| {
+                    let _ = write!(text, "{byte:02x}");
+                    text
+                });
+            (digits.into(), format!("buffer[{}]", bytes.len()))
         }
         Value::Date(_) => (coerce::to_text(value).as_str().into(), "Date".to_owned()),
         Value::RegExp(_) => (coerce::to_text(value).as_str().into(), "regexp".to_owned()),

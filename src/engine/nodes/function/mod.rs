@@ -1,6 +1,7 @@
 //! The palette folder `function`.
 
 pub(super) mod change;
+mod change_apply;
 mod change_rules;
 pub(super) mod range;
 pub(super) mod switch;

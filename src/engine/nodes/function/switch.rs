@@ -30,7 +30,8 @@ impl Switch {
     fn route(&mut self, message: Message, host: &mut Host<'_>) {
         let scene = Scene::of(host);
         if let Err(failure) = self.rules.matches(&message, &scene, &mut self.outputs) {
-            return host.error(failure, Some(message));
+            host.error(failure, Some(message));
+            return;
         }
         let finished = host.watched().then(|| message.clone());
         if let Some((last, others)) = self.outputs.split_last() {
@@ -51,7 +52,7 @@ impl Switch {
         for message in messages {
             match self.rules.matches(&message, &scene, &mut self.outputs) {
                 Ok(()) => {
-                    routed.extend(self.outputs.iter().map(|output| (*output, message.clone())))
+                    routed.extend(self.outputs.iter().map(|output| (*output, message.clone())));
                 }
                 Err(failure) => host.error(failure, Some(message.clone())),
             }

@@ -36,7 +36,7 @@ struct RuleProperties {
 /// All rules of a node.
 pub(super) struct Rules {
     property: Typed,
-    rules: Vec<Rule>,
+    list: Vec<Rule>,
     first_only: bool,
     /// The property of the message before.
     previous: Value,
@@ -51,7 +51,7 @@ struct Rule {
 /// What a rule compares with.
 enum Operand {
     Typed(Typed),
-    /// A JSONata expression that wants to know the place in the sequence (`$I`, `$N`).
+    /// A `JSONata` expression that wants to know the place in the sequence (`$I`, `$N`).
     Placed(Box<Jsonata>),
 }
 
@@ -90,7 +90,7 @@ pub(super) fn parse(properties: Properties) -> Result<Rules, Failure> {
         .unwrap_or(SmolStr::new_static("payload"));
     Ok(Rules {
         property: Typed::parse(&kind, &Json::from(text.as_str())).map_err(|f| worded(f, &kind))?,
-        rules: properties
+        list: properties
             .rules
             .into_iter()
             .map(rule)
@@ -182,7 +182,7 @@ impl Rules {
     /// Whether a rule needs the length of the message's sequence.
     pub(super) fn need_count(&self) -> bool {
         let counts = |operand: &Operand| matches!(operand, Operand::Placed(_));
-        self.rules.iter().any(|rule| {
+        self.list.iter().any(|rule| {
             matches!(rule.test, Test::Tail) || counts(&rule.value) || counts(&rule.second)
         })
     }
@@ -208,7 +208,7 @@ impl Rules {
             previous: &self.previous,
             unmatched: true,
         };
-        for (output, rule) in self.rules.iter().enumerate() {
+        for (output, rule) in self.list.iter().enumerate() {
             let place = Place {
                 unmatched: outputs.is_empty(),
                 ..place

@@ -76,18 +76,17 @@ impl Template {
     /// The value that the template makes of the message.
     fn value(&self, message: &Message, scene: &Scene) -> Result<Value, Failure> {
         let own;
-        let body = match &self.body {
-            Some(body) => body,
-            None => {
-                let text = message.get("template");
-                let text = if text.is_nullish() {
-                    SmolStr::default()
-                } else {
-                    coerce::to_text(text)
-                };
-                own = Body::new(&text, self.mustache);
-                &own
-            }
+        let body = if let Some(body) = &self.body {
+            body
+        } else {
+            let text = message.get("template");
+            let text = if text.is_nullish() {
+                SmolStr::default()
+            } else {
+                coerce::to_text(text)
+            };
+            own = Body::new(&text, self.mustache);
+            &own
         };
         let text = match body {
             Body::Plain(text) => text.clone(),
@@ -125,15 +124,13 @@ impl Body {
 impl Node for Template {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
         let scene = Scene::of(host);
-        let written = self
-            .value(&message, &scene)
-            .and_then(|value| match self.scope {
-                Some(scope) => scene.write(scope, &self.field, &message, value),
-                None => {
-                    self.field.write_message(&mut message, value);
-                    Ok(())
-                }
-            });
+        let written = self.value(&message, &scene).and_then(|value| {
+            if let Some(scope) = self.scope {
+                return scene.write(scope, &self.field, &message, value);
+            }
+            self.field.write_message(&mut message, value);
+            Ok(())
+        });
         match written {
             Ok(()) => host.pass(message),
             Err(failure) => host.error(failure, Some(message)),

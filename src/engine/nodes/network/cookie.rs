@@ -119,7 +119,7 @@ fn decode(text: &str) -> String {
         let mut digit = || rest.next().and_then(|b| char::from(b).to_digit(16));
         match (digit(), digit()) {
             (Some(high), Some(low)) => {
-                bytes.push(u8::try_from(high * 16 + low).unwrap_or_default())
+                bytes.push(u8::try_from(high * 16 + low).unwrap_or_default());
             }
             _ => return text.to_owned(),
         }
