@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// ToBoolean (§7.1.2).
+/// `ToBoolean` (§7.1.2).
 pub fn truthy(value: &Value) -> bool {
     match value {
         Value::Undefined | Value::Null => false,
@@ -20,7 +20,7 @@ pub fn truthy(value: &Value) -> bool {
     }
 }
 
-/// ToNumber (§7.1.4).
+/// `ToNumber` (§7.1.4).
 pub fn to_number(value: &Value) -> f64 {
     match value {
         Value::Undefined => f64::NAN,
@@ -32,7 +32,7 @@ pub fn to_number(value: &Value) -> f64 {
     }
 }
 
-/// StringToNumber (§7.1.4.1.1).
+/// `StringToNumber` (§7.1.4.1.1).
 pub fn text_to_number(text: &str) -> f64 {
     let text = text.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}');
     if text.is_empty() {
@@ -69,12 +69,12 @@ fn digits(text: &str, radix: u32) -> f64 {
     text.chars().try_fold(0.0, add).unwrap_or(f64::NAN)
 }
 
-/// Number::toString (§6.1.6.1.20), radix 10.
+/// `Number::toString` (§6.1.6.1.20), radix 10.
 pub fn number_text(n: f64) -> SmolStr {
     SmolStr::new(ryu_js::Buffer::new().format(n))
 }
 
-/// ToString (§7.1.17), as `String(value)` gives it.
+/// `ToString` (§7.1.17), as `String(value)` gives it.
 pub fn to_text(value: &Value) -> SmolStr {
     match value {
         Value::Undefined => SmolStr::new_static("undefined"),

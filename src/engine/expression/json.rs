@@ -124,10 +124,9 @@ impl Writer<'_> {
     fn value(&mut self, value: &Value, depth: usize) -> bool {
         match value {
             Value::Undefined => return false,
-            Value::Null => self.out.push_str("null"),
             Value::Bool(b) => self.out.push_str(if *b { "true" } else { "false" }),
             Value::Number(n) if n.is_finite() => self.out.push_str(&coerce::number_text(*n)),
-            Value::Number(_) => self.out.push_str("null"),
+            Value::Null | Value::Number(_) => self.out.push_str("null"),
             Value::String(text) => self.text(text),
             Value::Date(ms) => match date::iso(*ms) {
                 Some(text) => self.text(&text),

@@ -1,4 +1,4 @@
-//! JSONata expressions over a message, with the functions that Node-RED adds (facts engine §4.1).
+//! `JSONata` expressions over a message, with the functions that Node-RED adds (facts engine §4.1).
 //!
 //! Compiled once. An expression that speaks of `msg` sees `{msg}` as its root, any other the message.
 
@@ -27,7 +27,7 @@ pub struct Jsonata {
 /// every other node of its thread.
 const LONGEST_MS: u64 = 5_000;
 
-/// The functions that an expression may call besides JSONata's own.
+/// The functions that an expression may call besides `JSONata`'s own.
 const HOST_FUNCTIONS: [&str; 5] = [
     "$flowContext",
     "$globalContext",
@@ -168,7 +168,7 @@ fn object_in(object: &Object) -> JValue {
     JValue::object(defined.map(|(k, v)| (k.to_string(), value_in(v))).collect())
 }
 
-/// Our value as JSONata sees it.
+/// Our value as `JSONata` sees it.
 fn value_in(value: &Value) -> JValue {
     match value {
         Value::Undefined | Value::Handle(_) => JValue::Undefined,
@@ -203,7 +203,7 @@ fn value_in(value: &Value) -> JValue {
     }
 }
 
-/// JSONata's value as ours; functions are lost.
+/// `JSONata`'s value as ours; functions are lost.
 fn value_out(value: &JValue) -> Value {
     match value {
         JValue::Null => Value::Null,

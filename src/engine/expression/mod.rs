@@ -1,4 +1,4 @@
-//! Expressions in nodes' properties: property paths, typed inputs, JSONata, coercions as JavaScript makes them.
+//! Expressions in nodes' properties: property paths, typed inputs, `JSONata`, coercions as JavaScript makes them.
 
 pub mod coerce;
 pub mod date;

@@ -219,7 +219,6 @@ fn find(view: &Value, keys: &[SmolStr]) -> Option<Value> {
     }
     match &value {
         Value::Object(object) => object.get(last).cloned(),
-        Value::Undefined | Value::Null => None,
         // Texts and numbers have properties only where a dot asks for them.
         Value::Array(_) | Value::Buffer(_) | Value::Error(_) | Value::String(_) => {
             let found = path::property(&value, last);

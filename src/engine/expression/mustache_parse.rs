@@ -196,8 +196,8 @@ impl<'t> Parser<'t> {
         let mut words = value.split_whitespace();
         match (words.next(), words.next(), words.next()) {
             (Some(open), Some(close), None) => {
-                self.open = open.to_owned();
-                self.close = close.to_owned();
+                open.clone_into(&mut self.open);
+                close.clone_into(&mut self.close);
                 Ok(())
             }
             _ => Err(Failure::error(format!("Invalid tags: {value}"))),

@@ -179,12 +179,11 @@ impl Parser {
         let (mut depth, mut quote, mut end) = (1, None, None);
         for (i, &c) in self.chars.iter().enumerate().skip(opened + 1) {
             match (quote, c) {
-                (Some(q), _) if q == c => quote = None,
-                (Some(_), _) => {}
+                (Some(q), _) => quote = Some(q).filter(|q| *q != c),
                 (None, '"' | '\'') => quote = Some(c),
                 (None, '[') => depth += 1,
                 (None, ']') => depth -= 1,
-                (None, _) => {}
+                _ => {}
             }
             if depth == 0 {
                 end = Some(i);

@@ -58,7 +58,7 @@ impl RegExp {
     }
 }
 
-/// Writes the replacement for one match (GetSubstitution, ECMA-262 §22.1.3.19.1).
+/// Writes the replacement for one match (`GetSubstitution`, ECMA-262 §22.1.3.19.1).
 fn substitute(found: &Match, text: &str, replacement: &str, out: &mut String) {
     let mut rest = replacement;
     while let Some((before, after)) = rest.split_once('$') {
