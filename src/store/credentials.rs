@@ -88,9 +88,15 @@ pub(super) fn make_secret(directory: &Directory) -> Result<Secret, Error> {
 fn runtime_settings(directory: &Directory) -> Result<Map<String, Value>, Error> {
     match directory.read(RUNTIME_SETTINGS)? {
         None => Ok(Map::new()),
-        Some(text) => {
-            serde_json::from_slice(&text).map_err(|error| invalid(RUNTIME_SETTINGS, &error))
-        }
+        // serde's own messages quote values, and one of these is the secret.
+        Some(text) => serde_json::from_slice(&text).map_err(|error| {
+            let place = format!(
+                "no JSON object: line {}, column {}",
+                error.line(),
+                error.column()
+            );
+            invalid(RUNTIME_SETTINGS, &place)
+        }),
     }
 }
 

@@ -7,7 +7,6 @@ use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
 use super::{Error, Loaded};
 use crate::flows::{Credentials, FlowSet};
 use serde::de::IgnoredAny;
-use serde_json::Value;
 
 impl Disk {
     /// Reads the flow files. A missing file is empty, as in Node-RED; a broken one is an error.
@@ -91,7 +90,7 @@ impl Disk {
         let written = self.database.files(deployment.number)?;
         let flows = present.flows == deployment.after.flows
             || written.flows.is_some_and(|flows| {
-                parse(&flows).is_ok_and(|flows| same_flows(&flows, &loaded.flows))
+                parse(&flows).is_ok_and(|flows| flows.same_content(&loaded.flows))
             });
         if !flows || present.credentials == deployment.after.credentials {
             return Ok(flows);
@@ -119,14 +118,4 @@ pub(super) fn parse(content: &[u8]) -> Result<FlowSet, Error> {
             Ok(_) => malformed.0,
         },
     })
-}
-
-/// Whether two flow sets have the same nodes in the same order, the order of their keys aside.
-fn same_flows(a: &FlowSet, b: &FlowSet) -> bool {
-    let value = |text: &str| serde_json::from_str::<Value>(text).ok();
-    a.nodes().len() == b.nodes().len()
-        && a.nodes()
-            .iter()
-            .zip(b.nodes())
-            .all(|(a, b)| a.text == b.text || value(&a.text) == value(&b.text))
 }
