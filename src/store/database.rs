@@ -31,7 +31,7 @@ const MIGRATIONS: &[&str] = &["
 /// Failures kept at most. A stranger can make more of them than anyone wants to keep.
 const FAILURES: i64 = 100_000;
 
-/// KiB of pages that SQLite keeps in memory (its default is 2,000): we read little and rarely twice.
+/// KiB of pages that `SQLite` keeps in memory (its default is 2,000): we read little and rarely twice.
 const CACHE_KIB: i64 = 256;
 
 /// Bytes of the write-ahead log kept after a checkpoint; one large deployment makes it many times that.
@@ -304,7 +304,7 @@ fn migrate(connection: &mut Connection) -> Result<(), Error> {
     Ok(transaction.commit()?)
 }
 
-/// SQLite has no unsigned integers; no clock reaches the bound.
+/// `SQLite` has no unsigned integers; no clock reaches the bound.
 fn integer(seconds: u64) -> i64 {
     i64::try_from(seconds).unwrap_or(i64::MAX)
 }

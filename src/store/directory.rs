@@ -127,7 +127,7 @@ impl Directory {
             match create_new(&path).and_then(|mut file| write_durably(&mut file, content)) {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    kept = format!("{name}.{suffix}-{number}")
+                    kept = format!("{name}.{suffix}-{number}");
                 }
                 Err(source) => {
                     let _ = fs::remove_file(&path);

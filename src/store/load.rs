@@ -58,16 +58,16 @@ impl Disk {
             .map_or_else(|| Ok(FlowSet::default()), parse)?;
         let credentials = match &files.credentials {
             None => Credentials::default(),
-            Some(file) => match credentials::open(file, &self.secrets()?) {
-                Some(opened) => opened.credentials,
-                None => {
+            Some(file) => credentials::open(file, &self.secrets()?).map_or_else(
+                || {
                     tracing::warn!(
                         "{CREDENTIALS} cannot be decrypted with storage.credential_secret or the generated secret: \
                          the flows start without credentials, and the next deployment keeps it as {CREDENTIALS}.undecryptable"
                     );
                     Credentials::default()
-                }
-            },
+                },
+                |opened| opened.credentials,
+            ),
         };
         Ok(Loaded {
             flows,

@@ -1,4 +1,4 @@
-//! What must survive: sessions, history, the throttle's memory (one SQLite database) and the flow files
+//! What must survive: sessions, history, the throttle's memory (one `SQLite` database) and the flow files
 //! (`flows.json`, `flows_cred.json`, as Node-RED names and formats them). Callers see plain async functions, no SQL.
 
 mod commit;
