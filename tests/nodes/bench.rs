@@ -15,15 +15,15 @@ use tokio::sync::broadcast::Receiver;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// An engine, what it runs, and what it says.
-pub struct Bench {
-    pub engine: Engine,
+pub(crate) struct Bench {
+    pub(crate) engine: Engine,
     flows: Arc<FlowSet>,
     events: Receiver<Event>,
 }
 
 impl Bench {
     /// An engine that runs these elements.
-    pub async fn with(flows: &Json) -> Self {
+    pub(crate) async fn with(flows: &Json) -> Self {
         let config = Config::parse(flowgate::config::DEFAULT, "default", std::path::Path::new("")).unwrap().engine;
         let engine = Engine::start(config, Metrics::new()).unwrap();
         let events = engine.events();
@@ -33,7 +33,7 @@ impl Bench {
     }
 
     /// Deploys another flow set.
-    pub async fn deploy(&mut self, flows: &Json, kind: DeploymentType) {
+    pub(crate) async fn deploy(&mut self, flows: &Json, kind: DeploymentType) {
         let submission = Submission::v1(flows.to_string().as_bytes()).unwrap();
         let credentials = Arc::new(submission.credentials.clone());
         let new = Arc::new(submission.flows);
@@ -44,12 +44,12 @@ impl Bench {
     }
 
     /// Triggers an inject node.
-    pub async fn inject(&self, id: &str) {
+    pub(crate) async fn inject(&self, id: &str) {
         self.engine.inject(id, None).await.unwrap();
     }
 
     /// The next event that `pick` takes.
-    pub async fn next<T>(&mut self, mut pick: impl FnMut(&Event) -> Option<T>) -> T {
+    pub(crate) async fn next<T>(&mut self, mut pick: impl FnMut(&Event) -> Option<T>) -> T {
         let found = async {
             loop {
                 if let Some(found) = pick(&self.events.recv().await.unwrap()) {
@@ -61,7 +61,7 @@ impl Bench {
     }
 
     /// The next message at a debug node that shows whole messages: the node's id and the message.
-    pub async fn output(&mut self) -> (String, Json) {
+    pub(crate) async fn output(&mut self) -> (String, Json) {
         self.next(|event| match event {
             Event::Debug(data) if data["format"] == "Object" => {
                 let message = serde_json::from_str(data["msg"].as_str().unwrap()).unwrap();
@@ -73,7 +73,7 @@ impl Bench {
     }
 
     /// The next warning or error in the debug sidebar: the node's id and the text.
-    pub async fn complaint(&mut self) -> (String, String) {
+    pub(crate) async fn complaint(&mut self) -> (String, String) {
         self.next(|event| match event {
             Event::Debug(data) if data.get("level").is_some() => {
                 Some((data["id"].as_str().unwrap().to_owned(), data["msg"].as_str().unwrap().to_owned()))
@@ -84,7 +84,7 @@ impl Bench {
     }
 
     /// The next status: the node's id and the status, `null` when cleared.
-    pub async fn status(&mut self) -> (String, Json) {
+    pub(crate) async fn status(&mut self) -> (String, Json) {
         self.next(|event| match event {
             Event::Status { id, status } => Some((id.to_string(), status.clone().unwrap_or(Json::Null))),
             _ => None,
@@ -94,7 +94,7 @@ impl Bench {
 }
 
 /// An inject node that sends these properties to these nodes.
-pub fn inject(id: &str, message: &Json, to: &[&str]) -> Json {
+pub(crate) fn inject(id: &str, message: &Json, to: &[&str]) -> Json {
     let props: Vec<Json> = message
         .as_object()
         .unwrap()
@@ -108,14 +108,14 @@ pub fn inject(id: &str, message: &Json, to: &[&str]) -> Json {
 }
 
 /// A debug node that shows whole messages.
-pub fn debug(id: &str) -> Json {
+pub(crate) fn debug(id: &str) -> Json {
     json!({ "id": id, "type": "debug", "z": "t", "x": 1, "y": 1, "active": true, "tosidebar": true,
             "complete": "true", "targetType": "full", "wires": [] })
 }
 
 /// A tab with one node under test (`node` without id, z and wires), fed by `in`, with a debug node `out0`, `out1` …
 /// at each output, and what a marker needs that passes when all else has passed.
-pub fn around(node: &Json, message: &Json, outputs: usize) -> Json {
+pub(crate) fn around(node: &Json, message: &Json, outputs: usize) -> Json {
     let mut node = node.clone();
     let names: Vec<String> = (0..outputs).map(|n| format!("out{n}")).collect();
     node["id"] = json!("node");
@@ -135,7 +135,7 @@ pub fn around(node: &Json, message: &Json, outputs: usize) -> Json {
 }
 
 /// Sends one message through a node and gives what came out: `(output, message without _msgid)`, in order.
-pub async fn through(node: &Json, message: &Json, outputs: usize) -> Vec<(usize, Json)> {
+pub(crate) async fn through(node: &Json, message: &Json, outputs: usize) -> Vec<(usize, Json)> {
     let mut bench = Bench::with(&around(node, message, outputs)).await;
     bench.inject("in").await;
     bench.inject("mark").await;
@@ -151,7 +151,7 @@ pub async fn through(node: &Json, message: &Json, outputs: usize) -> Vec<(usize,
 }
 
 /// The payloads that come out of output 0 of a node.
-pub async fn payloads(node: &Json, message: &Json) -> Vec<Json> {
+pub(crate) async fn payloads(node: &Json, message: &Json) -> Vec<Json> {
     let came = through(node, message, 1).await;
     came.into_iter().map(|(_, mut message)| message["payload"].take()).collect()
 }
