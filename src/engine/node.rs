@@ -218,8 +218,9 @@ impl Host<'_> {
     }
 
     /// The JavaScript engine of this thread.
-    #[cfg(any())]
-    pub fn scripts(&self) {}
+    pub fn scripts(&self) -> Rc<super::script::Scripts> {
+        todo!()
+    }
 
     /// Limits that the operator set.
     pub fn config(&self) -> &crate::config::Engine {

@@ -12,6 +12,7 @@ mod network;
 /// Builds a node of a known type.
 pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
     match build.info.kind.as_str() {
+        "function" => function::function::build(build, host),
         other => Err(Failure::error(format!("unknown node type: {other}"))),
     }
 }

@@ -1,1 +1,3 @@
 //! The palette folder `function`.
+
+pub(super) mod function;
