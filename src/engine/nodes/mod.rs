@@ -11,12 +11,13 @@ mod network;
 mod parser;
 
 /// Every type that the engine has.
-pub const TYPES: [&str; 20] = [
+pub const TYPES: [&str; 21] = [
     "catch",
     "change",
     "comment",
     "complete",
     "debug",
+    "function",
     "global-config",
     "http in",
     "http response",
@@ -51,6 +52,7 @@ pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Fa
         "http response" => network::http_response::build(build),
         "udp out" => network::udp_out::build(build),
         "json" => parser::json::build(build),
+        "function" => function::function::build(build, host),
         other => Err(Failure::error(format!("unknown node type: {other}"))),
     }
 }

@@ -3,6 +3,7 @@
 pub(super) mod change;
 mod change_apply;
 mod change_rules;
+pub(super) mod function;
 pub(super) mod range;
 pub(super) mod switch;
 mod switch_rules;

@@ -1,0 +1,124 @@
+//! `function`: runs JavaScript on every message (facts engine §4.3).
+//!
+//! Only the glue: the code runs in a [`Sandbox`], which knows nothing of the host; what it wants is carried out here.
+
+use crate::engine::message::Message;
+use crate::engine::node::{Build, Closing, Host, Node, TimerId, Wake};
+use crate::engine::script::{Code, Effect, Sandbox, Surroundings};
+use crate::engine::value::Failure;
+use serde::Deserialize;
+use serde_json::Value as Json;
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::time::Duration;
+
+#[derive(Deserialize)]
+#[serde(default)]
+struct Properties {
+    func: String,
+    outputs: Json,
+    timeout: Json,
+    initialize: String,
+    finalize: String,
+    libs: Vec<Library>,
+}
+
+impl Default for Properties {
+    fn default() -> Self {
+        Self { func: String::new(), outputs: Json::from(1), timeout: Json::from(0), initialize: String::new(), finalize: String::new(), libs: Vec::new() }
+    }
+}
+
+/// A module that the code wants under a name.
+#[derive(Deserialize)]
+#[serde(default)]
+#[derive(Default)]
+struct Library {
+    var: String,
+    module: String,
+}
+
+struct Function {
+    sandbox: Sandbox,
+    /// The sandbox's numbers of running timers, and the host's.
+    timers: HashMap<u32, TimerId>,
+}
+
+/// Builds a function node. One that wants modules is refused: there is no Node.js here to load them.
+pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    if let Some(library) = properties.libs.iter().find(|l| !l.module.is_empty()) {
+        return Err(Failure {
+            code: "install_not_allowed".into(),
+            ..Failure::error(format!(
+                "cannot load the module '{}' (as '{}'): functions run in QuickJS, without npm modules",
+                library.module, library.var
+            ))
+        });
+    }
+    let seconds = number(&properties.timeout);
+    let code = Code {
+        function: properties.func,
+        initialize: properties.initialize,
+        finalize: properties.finalize,
+        outputs: number(&properties.outputs).map_or(0, |n| n as usize),
+        limit: seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|limit| !limit.is_zero()),
+    };
+    let surroundings = Surroundings { info: Rc::clone(build.info), contexts: host.contexts() };
+    Ok(Box::new(Function { sandbox: Sandbox::new(host.scripts(), code, surroundings), timers: HashMap::new() }))
+}
+
+/// A number property, which editors write as a number or as text.
+fn number(json: &Json) -> Option<f64> {
+    let number = json.as_f64().or_else(|| json.as_str()?.trim().parse().ok())?;
+    (number > 0.0).then_some(number)
+}
+
+impl Node for Function {
+    fn start(&mut self, host: &mut Host<'_>) {
+        let effects = self.sandbox.start();
+        self.carry_out(effects, host);
+    }
+
+    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+        let effects = self.sandbox.call(message);
+        self.carry_out(effects, host);
+    }
+
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
+        let Wake::Timer(due) = wake else { return };
+        let Some(number) = self.timers.iter().find(|(_, id)| **id == due).map(|(number, _)| *number) else { return };
+        self.timers.remove(&number);
+        let effects = self.sandbox.timer(number);
+        self.carry_out(effects, host);
+    }
+
+    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+        let effects = self.sandbox.close();
+        self.carry_out(effects, host);
+        None
+    }
+}
+
+impl Function {
+    fn carry_out(&mut self, effects: Vec<Effect>, host: &mut Host<'_>) {
+        for effect in effects {
+            match effect {
+                Effect::Pass(message) => host.pass(message),
+                Effect::Send(messages) => host.send_all(messages),
+                Effect::Done(message) => host.done(message),
+                Effect::Error(failure, message) => host.error(failure, message),
+                Effect::Status(status) => host.status(status),
+                Effect::Log(level, value) => host.log(level, value),
+                Effect::SetTimer(number, delay) => {
+                    self.timers.insert(number, host.after(delay));
+                }
+                Effect::ClearTimer(number) => {
+                    if let Some(timer) = self.timers.remove(&number) {
+                        host.cancel(timer);
+                    }
+                }
+            }
+        }
+    }
+}
