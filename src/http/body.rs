@@ -9,7 +9,7 @@ use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use std::time::Duration;
 
 /// Refuses a body that announces more bytes than the limit.
-pub fn announced(headers: &HeaderMap, limit: usize) -> Result<(), Error> {
+pub(super) fn announced(headers: &HeaderMap, limit: usize) -> Result<(), Error> {
     match length(headers) {
         Some(length) if length > limit as u64 => Err(Error::BodyTooLarge { limit }),
         Some(_) | None => Ok(()),
@@ -17,7 +17,7 @@ pub fn announced(headers: &HeaderMap, limit: usize) -> Result<(), Error> {
 }
 
 /// Reads the whole body, of at most `limit` bytes; between two pieces may pass `idle`.
-pub async fn read<B>(mut body: B, limit: usize, idle: Duration) -> Result<Bytes, Error>
+pub(super) async fn read<B>(mut body: B, limit: usize, idle: Duration) -> Result<Bytes, Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -51,7 +51,7 @@ where
 }
 
 /// Refuses a body that is not JSON in UTF-8, or is compressed.
-pub fn json(headers: &HeaderMap) -> Result<(), Error> {
+pub(super) fn json(headers: &HeaderMap) -> Result<(), Error> {
     match media_type(headers) {
         Some(MediaType { name, utf8: true }) if name.eq_ignore_ascii_case("application/json") => {}
         Some(_) | None => return Err(Error::ContentType),
@@ -60,9 +60,13 @@ pub fn json(headers: &HeaderMap) -> Result<(), Error> {
 }
 
 /// Refuses a compressed body.
-pub fn plain(headers: &HeaderMap) -> Result<(), Error> {
+pub(super) fn plain(headers: &HeaderMap) -> Result<(), Error> {
     let identity = |value: &[u8]| value.is_empty() || value.eq_ignore_ascii_case(b"identity");
-    if headers.get_all(CONTENT_ENCODING).iter().all(|v| identity(v.as_bytes())) {
+    if headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .all(|v| identity(v.as_bytes()))
+    {
         Ok(())
     } else {
         Err(Error::ContentEncoding)
@@ -71,15 +75,15 @@ pub fn plain(headers: &HeaderMap) -> Result<(), Error> {
 
 /// What `Content-Type` says.
 #[derive(Debug, PartialEq, Eq)]
-pub struct MediaType<'h> {
+pub(super) struct MediaType<'h> {
     /// Type and subtype, as sent.
-    pub name: &'h str,
+    pub(super) name: &'h str,
     /// Whether the `charset` is UTF-8, or none is named.
     pub utf8: bool,
 }
 
 /// The one `Content-Type` (RFC 9110 §8.3); `None` if there is none, or several.
-pub fn media_type(headers: &HeaderMap) -> Option<MediaType<'_>> {
+pub(super) fn media_type(headers: &HeaderMap) -> Option<MediaType<'_>> {
     let mut fields = headers.get_all(CONTENT_TYPE).iter();
     let (Some(field), None) = (fields.next(), fields.next()) else {
         return None;
@@ -104,7 +108,7 @@ fn length(headers: &HeaderMap) -> Option<u64> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use http_body_util::{Full, StreamBody};
+    use http_body_util::Full;
     use hyper::body::Frame;
     use hyper::header::HeaderValue;
     use std::convert::Infallible;
@@ -146,7 +150,7 @@ mod tests {
         assert!(matches!(body, Err(Error::BodyTooLarge { limit: 3 })));
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_body_that_stops_coming_is_given_up() {
         struct Silent;
         impl Body for Silent {
@@ -159,7 +163,10 @@ mod tests {
                 Poll::Pending
             }
         }
-        assert!(matches!(read(Silent, 3, IDLE).await, Err(Error::BodyTimeout)));
+        assert!(matches!(
+            read(Silent, 3, Duration::from_millis(1)).await,
+            Err(Error::BodyTimeout)
+        ));
     }
 
     #[test]

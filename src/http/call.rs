@@ -69,7 +69,9 @@ impl Call<'_> {
 
     /// The user's name; empty: nobody who is known.
     pub(super) fn user(&self) -> &str {
-        self.caller.as_ref().map_or("", |caller| caller.user.as_str())
+        self.caller
+            .as_ref()
+            .map_or("", |caller| caller.user.as_str())
     }
 
     /// Who acts, for audit and history.
@@ -86,7 +88,11 @@ impl Call<'_> {
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Error> {
-        self.gateway.control.spawn(task).await.map_err(|_| Error::Broken)
+        self.gateway
+            .control
+            .spawn(task)
+            .await
+            .map_err(|_| Error::Broken)
     }
 
     /// Writes an audit line, not on this thread.

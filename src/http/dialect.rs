@@ -8,7 +8,7 @@ use hyper::HeaderMap;
 
 /// The version of the API that a request speaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Version {
+pub(super) enum Version {
     /// A flow set is an array; an accepted deployment has no body.
     V1,
     /// A flow set comes with its revision.
@@ -16,7 +16,7 @@ pub enum Version {
 }
 
 /// The version asked for; `v1` unless named.
-pub fn version(headers: &HeaderMap) -> Result<Version, Error> {
+pub(super) fn version(headers: &HeaderMap) -> Result<Version, Error> {
     let names = ["service-api-version", "node-red-api-version"];
     match single(headers, names, "Service-API-Version")? {
         None | Some(b"v1") => Ok(Version::V1),
@@ -26,7 +26,7 @@ pub fn version(headers: &HeaderMap) -> Result<Version, Error> {
 }
 
 /// The deployment type asked for; `full` unless named.
-pub fn deployment_type(headers: &HeaderMap) -> Result<DeploymentType, Error> {
+pub(super) fn deployment_type(headers: &HeaderMap) -> Result<DeploymentType, Error> {
     let names = ["service-deployment-type", "node-red-deployment-type"];
     match single(headers, names, "Service-Deployment-Type")? {
         None | Some(b"full") => Ok(DeploymentType::Full),
@@ -81,7 +81,10 @@ mod tests {
             (&[("service-api-version", "v2")], Version::V2),
             (&[("node-red-api-version", "v2")], Version::V2),
             (
-                &[("service-api-version", "v2"), ("node-red-api-version", "v2")],
+                &[
+                    ("service-api-version", "v2"),
+                    ("node-red-api-version", "v2"),
+                ],
                 Version::V2,
             ),
             (
@@ -105,8 +108,14 @@ mod tests {
     fn different_values_are_refused_in_one_spelling_and_across_both() {
         for fields in [
             [("service-api-version", "v1"), ("service-api-version", "v2")],
-            [("service-api-version", "v1"), ("node-red-api-version", "v2")],
-            [("node-red-api-version", "v1"), ("node-red-api-version", "v9")],
+            [
+                ("service-api-version", "v1"),
+                ("node-red-api-version", "v2"),
+            ],
+            [
+                ("node-red-api-version", "v1"),
+                ("node-red-api-version", "v9"),
+            ],
         ] {
             let result = version(&headers(&fields));
             assert!(matches!(result, Err(Error::DoubledHeader(_))), "{fields:?}");
@@ -127,7 +136,10 @@ mod tests {
         }
         for value in ["FULL", "bogus", "full,nodes"] {
             let fields = headers(&[("service-deployment-type", value)]);
-            assert!(matches!(deployment_type(&fields), Err(Error::DeploymentType)));
+            assert!(matches!(
+                deployment_type(&fields),
+                Err(Error::DeploymentType)
+            ));
         }
     }
 }

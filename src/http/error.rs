@@ -5,7 +5,7 @@ use crate::{auth, deployment};
 
 /// Why a request is refused or failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(super) enum Error {
     /// The request names no host, or several (RFC 9112 §3.2).
     #[error("the request must name one host")]
     Host,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::fmt;
 
 /// Reads these fields from a body; `None` where one is missing. Others are ignored.
-pub fn fields<const N: usize>(
+pub(super) fn fields<const N: usize>(
     headers: &HeaderMap,
     content: &[u8],
     names: [&str; N],
@@ -19,12 +19,15 @@ pub fn fields<const N: usize>(
     let refuse = |reason: &str| Error::Form(reason.into());
     let pairs = match body::media_type(headers) {
         Some(kind) if !kind.utf8 => return Err(refuse("the body must be UTF-8")),
-        Some(kind) if kind.name.eq_ignore_ascii_case("application/x-www-form-urlencoded") => {
+        Some(kind)
+            if kind
+                .name
+                .eq_ignore_ascii_case("application/x-www-form-urlencoded") =>
+        {
             form(content)
         }
         Some(kind) if kind.name.eq_ignore_ascii_case("application/json") => {
-            serde_json::from_slice(content)
-                .map_err(|_| refuse("the body must be a JSON object"))?
+            serde_json::from_slice(content).map_err(|_| refuse("the body must be a JSON object"))?
         }
         Some(_) | None => return Err(refuse("the body must be a form or JSON")),
     };
@@ -38,7 +41,9 @@ pub fn fields<const N: usize>(
         };
         // A form that is not UTF-8 has been read with replacement characters.
         if value.contains(['\0', char::REPLACEMENT_CHARACTER]) {
-            return Err(Error::Form(format!("{name} has a character that is not allowed")));
+            return Err(Error::Form(format!(
+                "{name} has a character that is not allowed"
+            )));
         }
         match found.get_mut(i) {
             Some(slot @ None) => *slot = Some(value),
@@ -101,7 +106,10 @@ mod tests {
     fn forms_and_json_say_the_same() {
         let wanted = [Some("a b+".to_owned()), Some(String::new())];
         assert_eq!(read(FORM, "x=1&user=a+b%2B&scope=").unwrap(), wanted);
-        assert_eq!(read(JSON, r#"{"x":1,"user":"a b+","scope":""}"#).unwrap(), wanted);
+        assert_eq!(
+            read(JSON, r#"{"x":1,"user":"a b+","scope":""}"#).unwrap(),
+            wanted
+        );
         assert_eq!(read(FORM, "").unwrap(), [None, None]);
         assert_eq!(read(JSON, "{}").unwrap(), [None, None]);
     }
@@ -129,7 +137,10 @@ mod tests {
             ("multipart/form-data", "user=a"),
             ("application/json; charset=utf-16", "{}"),
         ] {
-            assert!(matches!(read(kind, content), Err(Error::Form(_))), "{kind} {content}");
+            assert!(
+                matches!(read(kind, content), Err(Error::Form(_))),
+                "{kind} {content}"
+            );
         }
     }
 

@@ -10,7 +10,7 @@ use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 
 /// The caller of a request that needs to be known.
-pub fn caller(gateway: &Gateway, headers: &HeaderMap, now: u64) -> Result<Caller, Error> {
+pub(super) fn caller(gateway: &Gateway, headers: &HeaderMap, now: u64) -> Result<Caller, Error> {
     let Some(auth) = &gateway.auth else {
         return Ok(gateway.everybody.clone());
     };
@@ -36,7 +36,7 @@ pub fn caller(gateway: &Gateway, headers: &HeaderMap, now: u64) -> Result<Caller
 }
 
 /// Whether a query carries `access_token`, where no token may be.
-pub fn token_in_query(query: Option<&str>) -> bool {
+pub(super) fn token_in_query(query: Option<&str>) -> bool {
     query.is_some_and(|query| {
         form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token")
     })
@@ -58,7 +58,11 @@ fn token(headers: &HeaderMap) -> Result<Option<&str>, Error> {
     let (scheme, token) = text.split_once(' ').ok_or(Error::Authorization)?;
     if !scheme.eq_ignore_ascii_case("bearer") {
         let named = !scheme.is_empty() && scheme.bytes().all(is_token_character);
-        return Err(if named { Error::NoToken } else { Error::Authorization });
+        return Err(if named {
+            Error::NoToken
+        } else {
+            Error::Authorization
+        });
     }
     let characters = token.trim_end_matches('=');
     if characters.is_empty() || !characters.bytes().all(is_b64token) {
@@ -86,13 +90,22 @@ mod tests {
     fn headers(values: &[&str]) -> HeaderMap {
         values
             .iter()
-            .map(|v| (AUTHORIZATION, HeaderValue::from_bytes(v.as_bytes()).unwrap()))
+            .map(|v| {
+                (
+                    AUTHORIZATION,
+                    HeaderValue::from_bytes(v.as_bytes()).unwrap(),
+                )
+            })
             .collect()
     }
 
     #[test]
     fn a_bearer_token_is_taken_whatever_the_case_of_its_scheme() {
-        for value in ["Bearer aZ9-._~+/==", "bearer aZ9-._~+/==", "BEARER aZ9-._~+/=="] {
+        for value in [
+            "Bearer aZ9-._~+/==",
+            "bearer aZ9-._~+/==",
+            "BEARER aZ9-._~+/==",
+        ] {
             assert_eq!(token(&headers(&[value])).unwrap(), Some("aZ9-._~+/=="));
         }
     }
@@ -106,26 +119,45 @@ mod tests {
     #[test]
     fn what_is_malformed_is_told_from_what_is_missing() {
         for value in [
-            "Bearer", "abc", "Basic", "Bearer  abc", "Bearer\tabc", "Bearer abc def", "Bearer a,b", "Bearer =", "Bearer a=b",
-            "Bearer \u{e9}", "b@d x",
+            "Bearer",
+            "abc",
+            "Basic",
+            "Bearer  abc",
+            "Bearer\tabc",
+            "Bearer abc def",
+            "Bearer a,b",
+            "Bearer =",
+            "Bearer a=b",
+            "Bearer \u{e9}",
+            "b@d x",
         ] {
-            let result = token(&headers(&[value]));
+            let headers = headers(&[value]);
+            let result = token(&headers);
             assert!(matches!(result, Err(Error::Authorization)), "{value}");
         }
         for value in ["Basic dXNlcjpwYXNz", "Digest a=b, c=\"d\"", "Token x"] {
-            assert!(matches!(token(&headers(&[value])), Err(Error::NoToken)), "{value}");
+            assert!(
+                matches!(token(&headers(&[value])), Err(Error::NoToken)),
+                "{value}"
+            );
         }
     }
 
     #[test]
     fn two_authorizations_are_refused_even_if_equal() {
-        let result = token(&headers(&["Bearer abc", "Bearer abc"]));
+        let headers = headers(&["Bearer abc", "Bearer abc"]);
+        let result = token(&headers);
         assert!(matches!(result, Err(Error::Authorization)));
     }
 
     #[test]
     fn a_token_in_the_query_is_found_in_every_spelling() {
-        for query in ["access_token=x", "a=1&access_token", "%61ccess_token=x", "access_token="] {
+        for query in [
+            "access_token=x",
+            "a=1&access_token",
+            "%61ccess_token=x",
+            "access_token=",
+        ] {
             assert!(token_in_query(Some(query)), "{query}");
         }
         assert!(!token_in_query(Some("a=access_token&my_access_token=1")));

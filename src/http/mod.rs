@@ -2,6 +2,7 @@
 //!
 //! The only room, beside `server` and the HTTP nodes, that knows status codes.
 
+#[cfg(feature = "engine")]
 mod admin;
 mod auth;
 mod body;
@@ -102,7 +103,10 @@ async fn proceed(
 
     // 4. authorize: scope and user must both cover what the route needs
     if let Needs::Permission(need) = route.needs {
-        let granted = call.caller.as_ref().is_some_and(|c| c.permissions.cover(need));
+        let granted = call
+            .caller
+            .as_ref()
+            .is_some_and(|c| c.permissions.cover(need));
         gateway.metrics.permission_check(granted);
         if !granted {
             call.audit("permission.denied", call.actor(), json!({ "needs": need }));
@@ -140,23 +144,19 @@ async fn act(
         Target::Revoke => auth::revoke(call).await,
         Target::Flows => flows::read(call),
         Target::Deploy => flows::deploy(call).await,
-        Target::State => flows::state(call),
+        Target::State => Ok(flows::state(call)),
         Target::SetState => flows::set_state(call).await,
         Target::Flow => flows::read_one(call, path),
         Target::AddFlow => flows::add(call).await,
         Target::ReplaceFlow => flows::replace(call, path).await,
         Target::RemoveFlow => flows::remove(call, path).await,
-        Target::Settings => Ok(admin::settings(call)),
-        Target::Nodes => Ok(admin::nodes()),
-        Target::Module => admin::module(path),
-        Target::NodeSet => admin::node_set(path),
-        Target::Credentials => Ok(admin::credentials(call, path)),
-        Target::Diagnostics => Ok(admin::diagnostics(call)),
-        Target::Inject => admin::inject(call, path).await,
-        Target::DebugNode(active) => admin::debug_node(call, path, active).await,
-        Target::DebugNodes(active) => admin::debug_nodes(call, active).await,
+        #[cfg(feature = "engine")]
+        Target::Admin(admin) => admin::act(call, path, admin).await,
         Target::Comms => Err(Error::UpgradeRequired),
+        #[cfg(feature = "engine")]
         Target::Endpoint => endpoint::call(call, path).await,
+        #[cfg(not(feature = "engine"))]
+        Target::Admin(_) | Target::Endpoint => Err(Error::NotFound),
         Target::Absent => Err(Error::NotFound),
         Target::OtherMethod(offers) => reply::other_method(&call.head.method, route::allow(offers)),
     }
@@ -183,7 +183,9 @@ fn finish(
         received: call.received,
         sent,
     };
-    call.gateway.metrics.request(call.class, method, status, traffic);
+    call.gateway
+        .metrics
+        .request(call.class, method, status, traffic);
     if call.gateway.config.load().log.access {
         tracing::info!(
             target: "access",

@@ -10,12 +10,12 @@ const DEPTH: usize = 8;
 /// Why a path is refused, in words for the client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct Refused(pub &'static str);
+pub(super) struct Refused(pub(super) &'static str);
 
 /// A canonical path: unreserved characters decoded, everything unusual encoded with upper-case digits, no slash at
 /// the end (but of the root).
 #[derive(Debug)]
-pub struct Path<'a> {
+pub(super) struct Path<'a> {
     text: Cow<'a, str>,
     /// The same in lower case, where that differs.
     lower: Option<String>,
@@ -23,14 +23,14 @@ pub struct Path<'a> {
 
 /// The first segments of a path.
 #[derive(Debug)]
-pub struct Segments<'a> {
+pub(super) struct Segments<'a> {
     all: [&'a str; DEPTH],
     count: usize,
 }
 
 impl<'a> Path<'a> {
     /// Makes a path canonical. Allocates only for one that is not canonical, or has upper-case letters.
-    pub fn parse(raw: &'a str) -> Result<Self, Refused> {
+    pub(super) fn parse(raw: &'a str) -> Result<Self, Refused> {
         if !raw.starts_with('/') {
             return Err(Refused("the path must begin with a slash"));
         }
@@ -57,17 +57,17 @@ impl<'a> Path<'a> {
     }
 
     /// The path, letters as sent.
-    pub fn as_str(&self) -> &str {
+    pub(super) fn as_str(&self) -> &str {
         &self.text
     }
 
     /// The path in lower case: paths match whatever their case (facts admin API §0).
-    pub fn lower(&self) -> &str {
+    pub(super) fn lower(&self) -> &str {
         self.lower.as_deref().unwrap_or(&self.text)
     }
 
     /// The lower-case segments; none for the root.
-    pub fn segments(&self) -> Segments<'_> {
+    pub(super) fn segments(&self) -> Segments<'_> {
         let mut segments = Segments {
             all: [""; DEPTH],
             count: 0,
@@ -81,19 +81,19 @@ impl<'a> Path<'a> {
     }
 
     /// The `n`th segment decoded, letters as sent; empty if there is none.
-    pub fn parameter(&self, n: usize) -> String {
+    pub(super) fn parameter(&self, n: usize) -> String {
         decode(self.text.split('/').nth(n + 1).unwrap_or_default())
     }
 
     /// The whole path decoded.
-    pub fn decoded(&self) -> String {
+    pub(super) fn decoded(&self) -> String {
         decode(&self.text)
     }
 }
 
 impl<'a> Segments<'a> {
     /// As a slice to match on.
-    pub fn as_slice(&self) -> &[&'a str] {
+    pub(super) fn as_slice(&self) -> &[&'a str] {
         self.all.get(..self.count).unwrap_or(&self.all)
     }
 }
@@ -261,6 +261,9 @@ mod tests {
     fn the_root_has_no_segments_and_deep_paths_are_cut() {
         assert!(Path::parse("/").unwrap().segments().as_slice().is_empty());
         let deep = "/a".repeat(20);
-        assert_eq!(Path::parse(&deep).unwrap().segments().as_slice().len(), DEPTH);
+        assert_eq!(
+            Path::parse(&deep).unwrap().segments().as_slice().len(),
+            DEPTH
+        );
     }
 }

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Body as _;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, PRAGMA,
-    RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
+    PRAGMA, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
@@ -26,7 +26,11 @@ pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body>
 
 /// An answer in plain text.
 pub(super) fn text(status: StatusCode, body: &'static str) -> Response<Body> {
-    content(status, "text/plain; charset=utf-8", Bytes::from_static(body.as_bytes()))
+    content(
+        status,
+        "text/plain; charset=utf-8",
+        Bytes::from_static(body.as_bytes()),
+    )
 }
 
 /// An answer without a body.
@@ -54,7 +58,12 @@ pub(super) fn other_method(method: &Method, allow: String) -> Result<Response<Bo
 /// The same answer without its body where the method wants none, but with its length (RFC 9110 §9.3.2).
 pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Response<Body> {
     if *method == Method::HEAD {
-        if let Some(length) = response.body().size_hint().exact().filter(|&length| length > 0) {
+        if let Some(length) = response
+            .body()
+            .size_hint()
+            .exact()
+            .filter(|&length| length > 0)
+        {
             response.headers_mut().insert(CONTENT_LENGTH, length.into());
         }
         *response.body_mut() = Body::default();
@@ -120,7 +129,11 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Engine(error) => engine(error),
         Error::EndpointTimeout => refuse(S::GATEWAY_TIMEOUT, "endpoint_timeout"),
         Error::EndpointStatus(_) => refuse(S::BAD_GATEWAY, "invalid_endpoint_answer"),
-        Error::Broken => coded(S::INTERNAL_SERVER_ERROR, "internal_error", "something broke"),
+        Error::Broken => coded(
+            S::INTERNAL_SERVER_ERROR,
+            "internal_error",
+            "something broke",
+        ),
     }
 }
 
@@ -173,9 +186,7 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
     match error {
         deployment::Error::Stale { .. } => refuse(S::CONFLICT, "version_mismatch"),
         deployment::Error::Malformed(_) => refuse(S::BAD_REQUEST, "invalid_flows"),
-        deployment::Error::StorageInvalid(_) => {
-            refuse(S::INTERNAL_SERVER_ERROR, "storage_invalid")
-        }
+        deployment::Error::StorageInvalid(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_invalid"),
         deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
         deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
         deployment::Error::Runtime => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
@@ -184,18 +195,21 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
 
 #[cfg(feature = "engine")]
 fn engine(error: &crate::engine::Error) -> Response<Body> {
-    use StatusCode as S;
     use crate::engine::Error as E;
+    use StatusCode as S;
     let refuse = |status, code| coded(status, code, &error.to_string());
     match error {
         E::NoSuchNode => refuse(S::NOT_FOUND, "not_found"),
-        E::NotPossible => refuse(S::BAD_REQUEST, "not_possible"),
+        E::Stopped => refuse(S::SERVICE_UNAVAILABLE, "flow_stopped"),
         E::Gone => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
     }
 }
 
 fn coded(status: StatusCode, code: &str, message: &str) -> Response<Body> {
-    json(status, json!({ "code": code, "message": message }).to_string())
+    json(
+        status,
+        json!({ "code": code, "message": message }).to_string(),
+    )
 }
 
 /// RFC 6749 §5.2.
@@ -216,7 +230,9 @@ fn challenge(mut response: Response<Body>, authenticate: &'static str) -> Respon
 /// Whole seconds, rounded up (RFC 9110 §10.2.3).
 fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-    response.headers_mut().insert(RETRY_AFTER, seconds.max(1).into());
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, seconds.max(1).into());
     response
 }
 
@@ -236,7 +252,9 @@ fn content(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Body
 }
 
 fn set(response: &mut Response<Body>, name: HeaderName, value: &'static str) {
-    response.headers_mut().insert(name, HeaderValue::from_static(value));
+    response
+        .headers_mut()
+        .insert(name, HeaderValue::from_static(value));
 }
 
 #[cfg(test)]
@@ -253,14 +271,20 @@ mod tests {
     }
 
     fn header(response: &Response<Body>, name: HeaderName) -> &str {
-        response.headers().get(name).map_or("", |value| value.to_str().unwrap())
+        response
+            .headers()
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
     }
 
     #[tokio::test]
     async fn every_401_of_the_api_is_empty_and_says_why_in_its_challenge() {
         for (error, said) in [
             (Error::NoToken, "Bearer realm=\"flowgate\""),
-            (Error::BadToken, "Bearer realm=\"flowgate\", error=\"invalid_token\""),
+            (
+                Error::BadToken,
+                "Bearer realm=\"flowgate\", error=\"invalid_token\"",
+            ),
             (Error::Scope, INSUFFICIENT_SCOPE),
             (Error::Revoke(auth::Error::NotYours), INSUFFICIENT_SCOPE),
         ] {
@@ -274,11 +298,15 @@ mod tests {
 
     #[tokio::test]
     async fn a_stale_revision_is_a_conflict_that_names_the_active_one() {
-        let stale = deployment::Error::Stale { active: "r2".into() };
+        let stale = deployment::Error::Stale {
+            active: "r2".into(),
+        };
         let response = refusal(&Error::Deployment(stale));
         assert_eq!(response.status(), 409);
         let body = body(response).await;
-        assert!(body.starts_with(r#"{"code":"version_mismatch","message":"#) && body.contains("r2"));
+        assert!(
+            body.starts_with(r#"{"code":"version_mismatch","message":"#) && body.contains("r2")
+        );
     }
 
     #[tokio::test]
@@ -314,12 +342,28 @@ mod tests {
     async fn errors_of_the_sign_in_are_those_of_rfc_6749_and_never_cached() {
         let wait = Duration::from_millis(2500);
         for (error, status, code) in [
-            (Error::Form("scope is missing".into()), 400, "invalid_request"),
+            (
+                Error::Form("scope is missing".into()),
+                400,
+                "invalid_request",
+            ),
             (Error::Client, 401, "invalid_client"),
             (Error::GrantType, 400, "unsupported_grant_type"),
-            (Error::SignIn(auth::Error::BadCredentials), 400, "invalid_grant"),
-            (Error::SignIn(auth::Error::InvalidScope), 400, "invalid_scope"),
-            (Error::SignIn(auth::Error::Throttled { wait }), 429, "temporarily_unavailable"),
+            (
+                Error::SignIn(auth::Error::BadCredentials),
+                400,
+                "invalid_grant",
+            ),
+            (
+                Error::SignIn(auth::Error::InvalidScope),
+                400,
+                "invalid_scope",
+            ),
+            (
+                Error::SignIn(auth::Error::Throttled { wait }),
+                429,
+                "temporarily_unavailable",
+            ),
         ] {
             let response = refusal(&error);
             assert_eq!(response.status(), status);
@@ -329,7 +373,10 @@ mod tests {
                 assert_eq!(header(&response, RETRY_AFTER), "3");
             }
             let body = body(response).await;
-            assert!(body.starts_with(&format!(r#"{{"error":"{code}","#)), "{body}");
+            assert!(
+                body.starts_with(&format!(r#"{{"error":"{code}","#)),
+                "{body}"
+            );
         }
     }
 
@@ -337,9 +384,15 @@ mod tests {
     fn a_listed_path_tells_its_methods() {
         let allow = || "GET, HEAD, OPTIONS".to_owned();
         let options = other_method(&Method::OPTIONS, allow()).unwrap();
-        assert_eq!((options.status().as_u16(), header(&options, ALLOW)), (204, "GET, HEAD, OPTIONS"));
+        assert_eq!(
+            (options.status().as_u16(), header(&options, ALLOW)),
+            (204, "GET, HEAD, OPTIONS")
+        );
         let refused = refusal(&other_method(&Method::PUT, allow()).unwrap_err());
-        assert_eq!((refused.status().as_u16(), header(&refused, ALLOW)), (405, "GET, HEAD, OPTIONS"));
+        assert_eq!(
+            (refused.status().as_u16(), header(&refused, ALLOW)),
+            (405, "GET, HEAD, OPTIONS")
+        );
     }
 
     #[tokio::test]

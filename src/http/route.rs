@@ -12,7 +12,7 @@ use hyper::Method;
 
 /// What a request needs before it is acted on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs<'a> {
+pub(super) enum Needs<'a> {
     /// Nothing: `Authorization` is not looked at.
     Nothing,
     /// Anybody whom we know, or the anonymous user.
@@ -23,7 +23,7 @@ pub enum Needs<'a> {
 
 /// What is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub(super) enum Target {
     /// `GET /auth/login`
     Login,
     /// `POST /auth/token`
@@ -46,6 +46,21 @@ pub enum Target {
     ReplaceFlow,
     /// `DELETE /flow/:id`
     RemoveFlow,
+    /// Something of the admin API that the runtime knows best.
+    Admin(Admin),
+    /// `GET /comms`
+    Comms,
+    /// An endpoint of the admin API that this runtime does not have.
+    Absent,
+    /// Perhaps an endpoint made by a flow.
+    Endpoint,
+    /// A listed path with a method that it does not have.
+    OtherMethod(&'static [Offer]),
+}
+
+/// What the runtime itself answers: settings, node types, running nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admin {
     /// `GET /settings`
     Settings,
     /// `GET /nodes`
@@ -64,19 +79,11 @@ pub enum Target {
     DebugNode(bool),
     /// `POST /debug/(enable|disable)`
     DebugNodes(bool),
-    /// `GET /comms`
-    Comms,
-    /// An endpoint of the admin API that this runtime does not have.
-    Absent,
-    /// Perhaps an endpoint made by a flow.
-    Endpoint,
-    /// A listed path with a method that it does not have.
-    OtherMethod(&'static [Offer]),
 }
 
 /// The methods of the admin API; `HEAD` comes with [`Verb::Get`], `OPTIONS` with all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verb {
+pub(super) enum Verb {
     /// `GET` and `HEAD`
     Get,
     /// `POST`
@@ -88,21 +95,21 @@ pub enum Verb {
 }
 
 /// One method of a listed path.
-pub type Offer = (Verb, Target, Needs<'static>);
+pub(super) type Offer = (Verb, Target, Needs<'static>);
 
 /// Where a request goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Route<'a> {
+pub(super) struct Route<'a> {
     /// What is to be done.
-    pub target: Target,
+    pub(super) target: Target,
     /// What that needs.
-    pub needs: Needs<'a>,
+    pub(super) needs: Needs<'a>,
     /// How metrics count it.
-    pub class: RouteClass,
+    pub(super) class: RouteClass,
 }
 
 /// Finds the route of a request.
-pub fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -> Route<'a> {
+pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -> Route<'a> {
     let segments = path.segments();
     let Some((class, offers)) = listed(segments.as_slice()) else {
         return Route {
@@ -112,7 +119,11 @@ pub fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -
         };
     };
     if let Some(&(_, target, needs)) = offers.iter().find(|(verb, ..)| verb.is(method)) {
-        return Route { target, needs, class };
+        return Route {
+            target,
+            needs,
+            class,
+        };
     }
     let open = offers.iter().any(|(.., needs)| *needs == Needs::Nothing);
     Route {
@@ -123,7 +134,7 @@ pub fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -
 }
 
 /// The value of `Allow` for a listed path.
-pub fn allow(offers: &[Offer]) -> String {
+pub(super) fn allow(offers: &[Offer]) -> String {
     let mut allow = String::new();
     for (verb, ..) in offers {
         allow.push_str(verb.names());
@@ -215,11 +226,15 @@ fn editor(segments: &[&str]) -> Option<&'static [Offer]> {
 /// What there is to build flows of: settings, node types, libraries, projects.
 fn palette(segments: &[&str]) -> Option<&'static [Offer]> {
     Some(match segments {
-        ["settings"] => &[(Get, Target::Settings, Permission("settings.read"))],
+        ["settings"] => &[(
+            Get,
+            Target::Admin(Admin::Settings),
+            Permission("settings.read"),
+        )],
         ["settings", "user"] => &const { absent("settings.read", "settings.write") },
         ["settings", ..] => &const { absent("settings.write", "settings.write") },
         ["nodes"] => &[
-            (Get, Target::Nodes, Permission("nodes.read")),
+            (Get, Target::Admin(Admin::Nodes), Permission("nodes.read")),
             (Post, Target::Absent, Permission("nodes.write")),
             (Put, Target::Absent, Permission("nodes.write")),
         ],
@@ -241,26 +256,54 @@ fn palette(segments: &[&str]) -> Option<&'static [Offer]> {
 fn running(segments: &[&str]) -> Option<&'static [Offer]> {
     Some(match segments {
         ["context", ..] => &const { absent("context.read", "context.write") },
-        ["diagnostics"] => &[(Get, Target::Diagnostics, Permission("diagnostics.read"))],
-        ["credentials", _, _] => &[(Get, Target::Credentials, Permission("credentials.read"))],
-        ["inject", _] => &[(Post, Target::Inject, Permission("inject.write"))],
-        ["debug", "enable"] => &[(Post, Target::DebugNodes(true), Permission("debug.write"))],
-        ["debug", "disable"] => &[(Post, Target::DebugNodes(false), Permission("debug.write"))],
-        ["debug", _, "enable"] => &[(Post, Target::DebugNode(true), Permission("debug.write"))],
-        ["debug", _, "disable"] => &[(Post, Target::DebugNode(false), Permission("debug.write"))],
+        ["diagnostics"] => &[(
+            Get,
+            Target::Admin(Admin::Diagnostics),
+            Permission("diagnostics.read"),
+        )],
+        ["credentials", _, _] => &[(
+            Get,
+            Target::Admin(Admin::Credentials),
+            Permission("credentials.read"),
+        )],
+        ["inject", _] => &[(
+            Post,
+            Target::Admin(Admin::Inject),
+            Permission("inject.write"),
+        )],
+        ["debug", "enable"] => &[(
+            Post,
+            Target::Admin(Admin::DebugNodes(true)),
+            Permission("debug.write"),
+        )],
+        ["debug", "disable"] => &[(
+            Post,
+            Target::Admin(Admin::DebugNodes(false)),
+            Permission("debug.write"),
+        )],
+        ["debug", _, "enable"] => &[(
+            Post,
+            Target::Admin(Admin::DebugNode(true)),
+            Permission("debug.write"),
+        )],
+        ["debug", _, "disable"] => &[(
+            Post,
+            Target::Admin(Admin::DebugNode(false)),
+            Permission("debug.write"),
+        )],
         [first, ..] if config::RESERVED.contains(first) => &RESERVED,
         _ => return None,
     })
 }
 
 const MODULE: [Offer; 3] = [
-    (Get, Target::Module, Permission("nodes.read")),
+    (Get, Target::Admin(Admin::Module), Permission("nodes.read")),
     (Put, Target::Absent, Permission("nodes.write")),
     (Delete, Target::Absent, Permission("nodes.write")),
 ];
 
 const NODE_SET: [Offer; 3] = [
-    (Get, Target::NodeSet, Permission("nodes.read")),
+    (Get, Target::Admin(Admin::NodeSet), Permission("nodes.read")),
     (Put, Target::Absent, Permission("nodes.write")),
     (Delete, Target::Absent, Permission("nodes.write")),
 ];
@@ -328,16 +371,61 @@ mod tests {
             ("GET", "/flows", Target::Flows, Permission("flows.read")),
             ("HEAD", "/flows", Target::Flows, Permission("flows.read")),
             ("POST", "/FlOwS/", Target::Deploy, Permission("flows.write")),
-            ("POST", "/%66lows", Target::Deploy, Permission("flows.write")),
-            ("POST", "/flows/state", Target::SetState, Permission("flows.write")),
-            ("PUT", "/flow/T1", Target::ReplaceFlow, Permission("flows.write")),
-            ("GET", "/settings", Target::Settings, Permission("settings.read")),
-            ("POST", "/inject/x", Target::Inject, Permission("inject.write")),
-            ("POST", "/debug/x/disable", Target::DebugNode(false), Permission("debug.write")),
+            (
+                "POST",
+                "/%66lows",
+                Target::Deploy,
+                Permission("flows.write"),
+            ),
+            (
+                "POST",
+                "/flows/state",
+                Target::SetState,
+                Permission("flows.write"),
+            ),
+            (
+                "PUT",
+                "/flow/T1",
+                Target::ReplaceFlow,
+                Permission("flows.write"),
+            ),
+            (
+                "GET",
+                "/settings",
+                Target::Admin(Admin::Settings),
+                Permission("settings.read"),
+            ),
+            (
+                "POST",
+                "/inject/x",
+                Target::Admin(Admin::Inject),
+                Permission("inject.write"),
+            ),
+            (
+                "POST",
+                "/debug/x/disable",
+                Target::Admin(Admin::DebugNode(false)),
+                Permission("debug.write"),
+            ),
             ("GET", "/debug/view/enable", Target::Absent, Nothing),
-            ("GET", "/nodes/@s/mod", Target::Module, Permission("nodes.read")),
-            ("GET", "/nodes/mod/set", Target::NodeSet, Permission("nodes.read")),
-            ("GET", "/nodes/%40s/mod/set", Target::NodeSet, Permission("nodes.read")),
+            (
+                "GET",
+                "/nodes/@s/mod",
+                Target::Admin(Admin::Module),
+                Permission("nodes.read"),
+            ),
+            (
+                "GET",
+                "/nodes/mod/set",
+                Target::Admin(Admin::NodeSet),
+                Permission("nodes.read"),
+            ),
+            (
+                "GET",
+                "/nodes/%40s/mod/set",
+                Target::Admin(Admin::NodeSet),
+                Permission("nodes.read"),
+            ),
         ] {
             assert_eq!(find(method, path), (target, needs), "{method} {path}");
         }
@@ -346,8 +434,18 @@ mod tests {
     #[test]
     fn what_the_editor_loads_first_is_open_and_the_list_of_icons_is_not() {
         for path in [
-            "/", "/red/a.js", "/vendor/v/w.js", "/types/x", "/favicon.ico", "/theme", "/theme/a.css", "/locales/editor",
-            "/icons/m/i.svg", "/resources/m/p", "/debug/view/view.html", "/comms",
+            "/",
+            "/red/a.js",
+            "/vendor/v/w.js",
+            "/types/x",
+            "/favicon.ico",
+            "/theme",
+            "/theme/a.css",
+            "/locales/editor",
+            "/icons/m/i.svg",
+            "/resources/m/p",
+            "/debug/view/view.html",
+            "/comms",
         ] {
             assert_eq!(find("GET", path).1, Nothing, "{path}");
         }
@@ -367,10 +465,22 @@ mod tests {
 
     #[test]
     fn nothing_that_writes_is_open_but_the_sign_in() {
-        for path in ["/", "/red/x", "/comms", "/flows", "/settings/user", "/projects/p", "/auth/x", "/context/global/k"] {
+        for path in [
+            "/",
+            "/red/x",
+            "/comms",
+            "/flows",
+            "/settings/user",
+            "/projects/p",
+            "/auth/x",
+            "/context/global/k",
+        ] {
             for method in ["POST", "PUT", "DELETE"] {
                 let (target, needs) = find(method, path);
-                assert!(matches!(target, Target::OtherMethod(_)) || needs != Nothing, "{method} {path}");
+                assert!(
+                    matches!(target, Target::OtherMethod(_)) || needs != Nothing,
+                    "{method} {path}"
+                );
             }
         }
     }
@@ -381,16 +491,31 @@ mod tests {
         let Target::OtherMethod(offers) = target else {
             panic!("{target:?}")
         };
-        assert_eq!((allow(offers).as_str(), needs), ("GET, HEAD, POST, OPTIONS", Anyone));
+        assert_eq!(
+            (allow(offers).as_str(), needs),
+            ("GET, HEAD, POST, OPTIONS", Anyone)
+        );
         assert_eq!(find("GET", "/auth/token").1, Nothing);
     }
 
     #[test]
     fn unlisted_paths_are_closed() {
-        assert_eq!(find("GET", "/hello"), (Target::Endpoint, Permission("http.read")));
-        assert_eq!(find("OPTIONS", "/hello"), (Target::Endpoint, Permission("http.read")));
-        assert_eq!(find("POST", "/flowsheet"), (Target::Endpoint, Permission("http.write")));
-        assert_eq!(find("BREW", "/hello"), (Target::Endpoint, Permission("http.write")));
+        assert_eq!(
+            find("GET", "/hello"),
+            (Target::Endpoint, Permission("http.read"))
+        );
+        assert_eq!(
+            find("OPTIONS", "/hello"),
+            (Target::Endpoint, Permission("http.read"))
+        );
+        assert_eq!(
+            find("POST", "/flowsheet"),
+            (Target::Endpoint, Permission("http.write"))
+        );
+        assert_eq!(
+            find("BREW", "/hello"),
+            (Target::Endpoint, Permission("http.write"))
+        );
     }
 
     #[test]
@@ -431,6 +556,9 @@ mod tests {
         };
         let rules = [open];
         let path = Path::parse("/flows").unwrap();
-        assert_eq!(route(&Method::POST, &path, &rules).needs, Permission("flows.write"));
+        assert_eq!(
+            route(&Method::POST, &path, &rules).needs,
+            Permission("flows.write")
+        );
     }
 }
