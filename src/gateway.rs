@@ -4,7 +4,7 @@ pub use crate::deployment::Runtime;
 
 use crate::audit::Audit;
 use crate::auth::{self, Auth, Caller, Permissions};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::deployment::{self, Deployments};
 use crate::metrics::Metrics;
 use crate::secret::{self, Secret};
@@ -21,8 +21,10 @@ const SWEEP: Duration = Duration::from_secs(30);
 
 /// One gateway.
 pub struct Gateway {
-    /// What the operator decided; a reload replaces users and routes.
-    pub config: ArcSwap<Config>,
+    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, the routes stand below.
+    pub config: Config,
+    /// What endpoints made by flows need.
+    pub routes: ArcSwap<Vec<config::Route>>,
     /// Users and sessions; `None`: the API is open.
     pub auth: Option<Auth>,
     /// Whoever calls where the API is open: may do everything.
@@ -80,7 +82,7 @@ pub enum Error {
 impl Gateway {
     /// Opens store, audit, users and engine, and makes the stored flow set live. `now` is in seconds since 1970.
     pub async fn open(
-        config: Config,
+        mut config: Config,
         metrics: Arc<Metrics>,
         control: Handle,
         now: u64,
@@ -100,7 +102,8 @@ impl Gateway {
         let recorders = (audit.clone(), Arc::clone(&metrics));
         let deployments = Deployments::open(runtime.clone(), store.clone(), recorders, now).await?;
         let gateway = Arc::new(Self {
-            config: ArcSwap::from_pointee(config),
+            routes: ArcSwap::from_pointee(std::mem::take(&mut config.routes)),
+            config,
             auth,
             everybody: Caller {
                 user: SmolStr::default(),
@@ -124,7 +127,6 @@ impl Gateway {
 
     /// Takes over users, lifetimes, throttle and routes of a config read again; everything else needs a restart.
     pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
-        let now = self.config.load_full();
         match (&self.auth, &config.auth) {
             (Some(auth), Some(users)) => auth.reload(users).await?,
             (None, None) => {}
@@ -134,16 +136,7 @@ impl Gateway {
                 );
             }
         }
-        let auth = if self.auth.is_some() {
-            config.auth
-        } else {
-            None
-        };
-        self.config.store(Arc::new(Config {
-            auth: auth.or_else(|| now.auth.clone()),
-            routes: config.routes,
-            ..Config::clone(&now)
-        }));
+        self.routes.store(Arc::new(config.routes));
         Ok(())
     }
 

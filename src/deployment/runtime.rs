@@ -77,6 +77,10 @@ impl Runtime {
 }
 
 #[cfg(feature = "engine")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the shape that map_err wants"
+)]
 fn gone(error: crate::engine::Error) -> Error {
     tracing::error!(%error, "the engine failed");
     Error::Runtime

@@ -45,7 +45,7 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<reply::Body>, 
     let Some(auth) = gateway.auth.clone() else {
         return Err(Error::NotFound);
     };
-    let limit = gateway.config.load().limits.sign_in_body;
+    let limit = gateway.config.limits.sign_in_body;
     let content = call.read(limit).await?;
     let asked = form::fields(&call.head.headers, &content, FIELDS)
         .and_then(|fields| sign_in(fields, call.peer.address.ip()))
@@ -76,7 +76,7 @@ pub(super) async fn revoke(call: &mut Call<'_>) -> Result<Response<reply::Body>,
     let (Some(auth), Some(caller)) = (gateway.auth.clone(), call.caller.clone()) else {
         return Err(Error::NotFound);
     };
-    let limit = gateway.config.load().limits.sign_in_body;
+    let limit = gateway.config.limits.sign_in_body;
     let content = call.read(limit).await?;
     let [token] = form::fields(&call.head.headers, &content, ["token"])?;
     let token = token.ok_or_else(|| missing("token")).map(Secret::new)?;

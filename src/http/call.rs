@@ -41,7 +41,7 @@ impl Call<'_> {
         let Some(incoming) = self.body.take() else {
             return Ok(Bytes::new());
         };
-        let idle = self.gateway.config.load().timeouts.body_idle;
+        let idle = self.gateway.config.timeouts.body_idle;
         let content = body::read(incoming, limit, idle).await?;
         self.received = content.len() as u64;
         Ok(content)
@@ -50,13 +50,13 @@ impl Call<'_> {
     /// Reads a body that must be JSON, of any size that a deployment may have.
     pub(super) async fn read_json(&mut self) -> Result<Bytes, Error> {
         body::json(&self.head.headers)?;
-        let limit = self.gateway.config.load().limits.body;
+        let limit = self.gateway.config.limits.body;
         self.read(limit).await
     }
 
     /// Reads a small JSON body that may be missing.
     pub(super) async fn read_json_value(&mut self) -> Result<Option<Json>, Error> {
-        let limit = self.gateway.config.load().limits.body;
+        let limit = self.gateway.config.limits.body;
         let content = self.read(limit).await?;
         if content.is_empty() {
             return Ok(None);

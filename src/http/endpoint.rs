@@ -52,12 +52,9 @@ pub(super) async fn call(
             None => Err(Error::NotFound),
         };
     };
-    let (body, wait) = {
-        let config = gateway.config.load();
-        (config.limits.body, config.timeouts.endpoint)
-    };
-    let content = call.read(body).await?;
+    let content = call.read(gateway.config.limits.body).await?;
     let request = request(call, path, &endpoint, content);
+    let wait = gateway.config.timeouts.endpoint;
     let answer = tokio::time::timeout(wait, engine.call(endpoint, request)).await;
     response(answer.map_err(|_| Error::EndpointTimeout)??)
 }

@@ -44,7 +44,7 @@ pub(super) async fn deploy(call: &mut Call<'_>) -> Answer {
     let kind = dialect::deployment_type(&call.head.headers)?;
     let deployed = if kind == DeploymentType::Reload {
         // Whatever the body is, it counts for nothing; it is read so that the client can finish sending it.
-        let limit = call.gateway.config.load().limits.body;
+        let limit = call.gateway.config.limits.body;
         call.read(limit).await?;
         run(call, version, kind, || Ok(Request::Reload)).await?
     } else {

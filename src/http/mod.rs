@@ -81,14 +81,14 @@ async fn proceed(
     path: Result<&Path<'_>, &Refused>,
 ) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
-    let config = gateway.config.load();
 
     // 1. limit: what can be refused without a look at the request's meaning
-    limit(call, &config.limits)?;
+    limit(call, &gateway.config.limits)?;
 
     // 2. route: before authorize, because the permission depends on the endpoint
     let path = path.map_err(|refused| *refused)?;
-    let route = route::route(&call.head.method, path, &config.routes);
+    let routes = gateway.routes.load();
+    let route = route::route(&call.head.method, path, &routes);
     call.class = route.class;
     call.in_flight = Some(gateway.metrics.in_flight(route.class));
 
@@ -114,7 +114,7 @@ async fn proceed(
         }
     }
     let target = route.target;
-    drop(config);
+    drop(routes);
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
     Box::pin(act(call, path, target)).await
@@ -186,7 +186,7 @@ fn finish(
     call.gateway
         .metrics
         .request(call.class, method, status, traffic);
-    if call.gateway.config.load().log.access {
+    if call.gateway.config.log.access {
         tracing::info!(
             target: "access",
             id = call.id.as_str(),

@@ -8,10 +8,10 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 pub(super) fn read(call: &Call<'_>) -> Response<Body> {
-    let config = call.gateway.config.load();
+    let config = &call.gateway.config;
     // Without authentication there is no user, and the editor then assumes every permission.
     let caller = call.caller.as_ref().filter(|_| call.gateway.auth.is_some());
-    reply::json(StatusCode::OK, settings(&config, caller).to_string())
+    reply::json(StatusCode::OK, settings(config, caller).to_string())
 }
 
 fn settings(config: &Config, caller: Option<&Caller>) -> Json {
