@@ -345,3 +345,6 @@ impl Phases<'_> {
         self.since = now;
     }
 }
+
+#[cfg(all(test, feature = "engine"))]
+mod tests;

@@ -1,4 +1,12 @@
 //! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
+#![cfg_attr(
+    not(feature = "engine"),
+    allow(
+        unused_variables,
+        unused_mut,
+        reason = "there is no runtime then, so nothing can be opened"
+    )
+)]
 
 pub use crate::deployment::Runtime;
 

@@ -98,9 +98,11 @@ pub(super) enum Error {
     #[error(transparent)]
     Engine(#[from] crate::engine::Error),
     /// The flow did not answer in time.
+    #[cfg(feature = "engine")]
     #[error("the flow did not answer in time")]
     EndpointTimeout,
     /// The flow's answer is none that HTTP has.
+    #[cfg(feature = "engine")]
     #[error("the flow answered with status {0}")]
     EndpointStatus(u16),
     /// A task of ours broke.

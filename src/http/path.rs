@@ -85,7 +85,8 @@ impl<'a> Path<'a> {
         decode(self.text.split('/').nth(n + 1).unwrap_or_default())
     }
 
-    /// The whole path decoded.
+    /// The whole path decoded, as flows see it.
+    #[cfg(feature = "engine")]
     pub(super) fn decoded(&self) -> String {
         decode(&self.text)
     }
@@ -254,6 +255,7 @@ mod tests {
         assert_eq!(path.parameter(1), "@Scope");
         assert_eq!(path.parameter(2), "a B");
         assert_eq!(path.parameter(9), "");
+        #[cfg(feature = "engine")]
         assert_eq!(path.decoded(), "/Nodes/@Scope/a B");
     }
 

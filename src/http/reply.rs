@@ -25,6 +25,7 @@ pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body>
 }
 
 /// An answer in plain text.
+#[cfg(feature = "engine")]
 pub(super) fn text(status: StatusCode, body: &'static str) -> Response<Body> {
     content(
         status,
@@ -127,7 +128,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
         #[cfg(feature = "engine")]
         Error::Engine(error) => engine(error),
+        #[cfg(feature = "engine")]
         Error::EndpointTimeout => refuse(S::GATEWAY_TIMEOUT, "endpoint_timeout"),
+        #[cfg(feature = "engine")]
         Error::EndpointStatus(_) => refuse(S::BAD_GATEWAY, "invalid_endpoint_answer"),
         Error::Broken => coded(
             S::INTERNAL_SERVER_ERROR,
