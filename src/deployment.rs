@@ -145,9 +145,18 @@ impl Deployments {
             runtime.set_running(false).await?;
         }
         let nothing = FlowSet::default();
-        let start = plan_of(&nothing, &active.flows, &HashSet::new(), DeploymentType::Full);
+        let start = plan_of(
+            &nothing,
+            &active.flows,
+            &HashSet::new(),
+            DeploymentType::Full,
+        );
         runtime
-            .apply(start, Arc::clone(&active.flows), Arc::clone(&active.credentials))
+            .apply(
+                start,
+                Arc::clone(&active.flows),
+                Arc::clone(&active.credentials),
+            )
             .await?;
         runtime.announce(&active.rev);
         Ok(Self {
@@ -185,7 +194,12 @@ impl Deployments {
         clock: fn() -> Instant,
     ) -> Result<Deployed, Error> {
         let kind = request.kind();
-        let mut phases = Phases { metrics: &self.metrics, kind: name(kind), clock, since: clock() };
+        let mut phases = Phases {
+            metrics: &self.metrics,
+            kind: name(kind),
+            clock,
+            since: clock(),
+        };
 
         // turn
         let _turn = self.turn.lock().await;
@@ -200,8 +214,17 @@ impl Deployments {
         // plan
         let next = next(request, &before, &self.store).await?;
         let plan = plan_of(&before.flows, &next.flows, &next.sent, kind);
-        let Next { flows, credentials, flow, .. } = next;
-        let active = Arc::new(Active::new(Loaded { flows, credentials, rev: None }));
+        let Next {
+            flows,
+            credentials,
+            flow,
+            ..
+        } = next;
+        let active = Arc::new(Active::new(Loaded {
+            flows,
+            credentials,
+            rev: None,
+        }));
         phases.end(Phase::Plan);
 
         // store: from here on the new flow set is the one that every start finds
@@ -215,7 +238,10 @@ impl Deployments {
         // apply: what is stored is active, even if the engine is gone
         let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
         if self.runtime.apply(plan, flows, credentials).await.is_err() {
-            tracing::error!(rev = active.rev, "the flows are stored but could not be made live");
+            tracing::error!(
+                rev = active.rev,
+                "the flows are stored but could not be made live"
+            );
         }
         phases.end(Phase::Apply);
 
@@ -236,11 +262,21 @@ impl Deployments {
     /// Starts or stops all flows, and remembers it. The flow set and its revision stay.
     pub async fn set_running(&self, running: bool, actor: &Actor, now: u64) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
-        self.store.save_running(running).await.map_err(Error::Store)?;
+        self.store
+            .save_running(running)
+            .await
+            .map_err(Error::Store)?;
         self.runtime.set_running(running).await?;
         let state = if running { "start" } else { "stop" };
-        self.audit.record("flows.state", actor, now, json!({ "state": state }));
+        self.audit
+            .record("flows.state", actor, now, json!({ "state": state }));
         Ok(())
+    }
+
+    /// Closes the flows, once every deployment that was asked for has ended.
+    pub async fn close(&self) {
+        let _turn = self.turn.lock().await;
+        self.runtime.close().await;
     }
 
     /// A `rev` that is sent must be the active one (specification §4.4, revision rules).
@@ -248,7 +284,9 @@ impl Deployments {
         match &submission.rev {
             Some(rev) if *rev != active.rev => {
                 self.metrics.revision_conflict();
-                Err(Error::Stale { active: active.rev.clone() })
+                Err(Error::Stale {
+                    active: active.rev.clone(),
+                })
             }
             Some(_) | None => Ok(()),
         }
@@ -266,7 +304,8 @@ impl Deployments {
             rev = edit.rev,
             "the flow files were edited outside; this deployment replaces them, the edit is in the history"
         );
-        self.audit.record("flows.outside_edit", actor, now, json!({ "rev": edit.rev }));
+        self.audit
+            .record("flows.outside_edit", actor, now, json!({ "rev": edit.rev }));
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ use crate::secret::{self, Secret};
 use crate::store::{self, Store};
 use arc_swap::ArcSwap;
 use smol_str::SmolStr;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
@@ -49,10 +49,6 @@ pub struct Gateway {
     pub metrics: Arc<Metrics>,
     /// The control runtime: what writes runs there.
     pub control: Handle,
-    /// Whether everything is up.
-    pub ready: AtomicBool,
-    /// Whether nothing new is taken.
-    pub draining: AtomicBool,
     seed: u64,
     requests: AtomicU64,
 }
@@ -124,8 +120,6 @@ impl Gateway {
             audit,
             metrics,
             control,
-            ready: AtomicBool::new(true),
-            draining: AtomicBool::new(false),
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
@@ -148,10 +142,9 @@ impl Gateway {
         Ok(())
     }
 
-    /// Closes the flows. Nothing may be asked of the gateway afterwards.
+    /// Closes the flows, after the deployments under way. Nothing may be asked of the gateway afterwards.
     pub async fn close(&self) {
-        self.ready.store(false, Ordering::Relaxed);
-        self.runtime.close().await;
+        self.deployments.close().await;
     }
 
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.

@@ -68,7 +68,7 @@ impl Runtime {
     }
 
     /// Closes all nodes.
-    pub async fn close(&self) {
+    pub(super) async fn close(&self) {
         match *self {
             #[cfg(feature = "engine")]
             Self::Own(ref engine) => engine.close().await,

@@ -6,6 +6,7 @@ use crate::config::{Config, DEFAULT};
 use crate::engine::Engine;
 use std::fs;
 use std::path::Path;
+use std::time::Instant as Clock;
 use tempfile::TempDir;
 
 const NOW: u64 = 1_700_000_000;
@@ -35,9 +36,7 @@ fn tab(id: &str) -> String {
 }
 
 async fn send(deployments: &Deployments, request: Request) -> Result<Deployed, Error> {
-    deployments
-        .deploy(request, &actor(), NOW, Instant::now)
-        .await
+    deployments.deploy(request, &actor(), NOW, Clock::now).await
 }
 
 fn flows(json: &str, rev: Option<&str>) -> Request {
@@ -56,7 +55,7 @@ async fn a_deployment_becomes_active_and_survives_a_restart_under_its_revision()
     let deployed = send(&deployments, flows(&tab("a"), None)).await.unwrap();
     assert_eq!(deployments.active().rev, deployed.rev);
     assert_eq!(deployments.active().json, tab("a"));
-    deployments.runtime.close().await;
+    deployments.close().await;
     drop(deployments);
     let again = open(&place).await;
     assert_eq!(again.active().rev, deployed.rev);
@@ -224,7 +223,7 @@ async fn stopped_flows_stay_stopped_over_a_deployment_and_a_restart() {
     assert_eq!(deployments.active().rev, rev);
     send(&deployments, flows(&tab("a"), None)).await.unwrap();
     assert!(!deployments.running());
-    deployments.runtime.close().await;
+    deployments.close().await;
     drop(deployments);
     let again = open(&place).await;
     assert!(!again.running());

@@ -90,12 +90,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
             with_allow(refuse(S::METHOD_NOT_ALLOWED, "method_not_allowed"), allow)
         }
         Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
-        Error::UpgradeRequired => {
-            let mut response = refuse(S::UPGRADE_REQUIRED, "upgrade_required");
-            set(&mut response, UPGRADE, "websocket");
-            set(&mut response, CONNECTION, "upgrade");
-            response
-        }
+        Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Authorization | Error::TokenInQuery => challenge(
             refuse(S::BAD_REQUEST, "invalid_request"),
             "Bearer realm=\"flowgate\", error=\"invalid_request\"",
@@ -227,6 +222,13 @@ fn unauthorized(authenticate: &'static str) -> Response<Body> {
 
 fn challenge(mut response: Response<Body>, authenticate: &'static str) -> Response<Body> {
     set(&mut response, WWW_AUTHENTICATE, authenticate);
+    response
+}
+
+/// RFC 9110 §15.5.22.
+fn upgrade(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, UPGRADE, "websocket");
+    set(&mut response, CONNECTION, "upgrade");
     response
 }
 
