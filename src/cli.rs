@@ -25,7 +25,7 @@ Examples:
 /// A hardened gateway in front of a flow runtime, and a flow runtime of its own.
 ///
 /// Without a command it runs. The first start makes a self-signed certificate and a user `admin`, whose password is
-/// shown once, and listens on https://127.0.0.1:8443.
+/// shown once, and listens on <https://127.0.0.1:8443>.
 #[derive(Parser)]
 #[command(name = "flowgate", version, after_help = AFTER_HELP)]
 struct Arguments {
@@ -47,13 +47,17 @@ enum Command {
     /// Say whether the configuration is right
     ///
     /// Prints `gateway.toml: ok`, or the first mistake with file, line and what is allowed there. Starts nothing.
-    #[command(after_help = "Example:\n  flowgate --config new.toml check && systemctl reload flowgate")]
+    #[command(
+        after_help = "Example:\n  flowgate --config new.toml check && systemctl reload flowgate"
+    )]
     Check,
     /// Turn a password into a hash for `password_hash` in [[auth.user]]
     ///
     /// Asks twice, without showing what is typed, when standard input is a terminal; reads one line from it otherwise.
     /// Prints the argon2id hash and nothing else.
-    #[command(after_help = "Examples:\n  flowgate hash-password\n  flowgate hash-password < password.txt > secrets/admin.hash")]
+    #[command(
+        after_help = "Examples:\n  flowgate hash-password\n  flowgate hash-password < password.txt > secrets/admin.hash"
+    )]
     HashPassword,
 }
 
@@ -74,7 +78,11 @@ fn run(file: Option<&Path>) -> ExitCode {
         Err(error) => return refuse(&error),
     };
     log::start(&config.log);
-    tracing::info!(config = name(&config), version = env!("CARGO_PKG_VERSION"), "starting");
+    tracing::info!(
+        config = name(&config),
+        version = env!("CARGO_PKG_VERSION"),
+        "starting"
+    );
     if let Some(warning) = config.open_warning() {
         tracing::warn!("{warning}");
     }
@@ -114,7 +122,10 @@ fn refuse(error: &Error) -> ExitCode {
 
 /// Which configuration this is.
 fn name(config: &Config) -> String {
-    config.file.as_ref().map_or_else(|| "built-in gateway.toml".to_owned(), |file| file.display().to_string())
+    config.file.as_ref().map_or_else(
+        || "built-in gateway.toml".to_owned(),
+        |file| file.display().to_string(),
+    )
 }
 
 #[cfg(test)]
@@ -130,7 +141,10 @@ mod tests {
 
     #[test]
     fn the_config_may_stand_before_and_after_the_command() {
-        for line in [["flowgate", "--config", "a.toml", "check"], ["flowgate", "check", "--config", "a.toml"]] {
+        for line in [
+            ["flowgate", "--config", "a.toml", "check"],
+            ["flowgate", "check", "--config", "a.toml"],
+        ] {
             let arguments = Arguments::try_parse_from(line).unwrap();
             assert_eq!(arguments.config.as_deref(), Some(Path::new("a.toml")));
             assert!(matches!(arguments.command, Some(Command::Check)));
@@ -139,7 +153,9 @@ mod tests {
 
     #[test]
     fn an_unknown_command_is_wrong_usage() {
-        let error = Arguments::try_parse_from(["flowgate", "fly"]).err().unwrap();
+        let error = Arguments::try_parse_from(["flowgate", "fly"])
+            .err()
+            .unwrap();
         assert_eq!(error.exit_code(), 2);
     }
 }

@@ -4,7 +4,7 @@
 
 use flowgate::flows::{DeploymentType, FlowSet, Part, Plan, Submission, diff, plan};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 struct Cases(Value);
 
@@ -185,7 +185,7 @@ fn a_free_text_that_equals_an_id_is_a_reference() {
     let plan = plan(
         &old,
         &new,
-        &diff(&old, &new, &Default::default()),
+        &diff(&old, &new, &HashSet::new()),
         DeploymentType::Nodes,
     );
     assert_eq!(
@@ -331,11 +331,52 @@ fn against_an_empty_flow_set_every_type_starts_everything() {
         DeploymentType::Flows,
         DeploymentType::Reload,
     ] {
-        let plan = plan(&old, &new, &diff(&old, &new, &Default::default()), kind);
+        let plan = plan(&old, &new, &diff(&old, &new, &HashSet::new()), kind);
         assert_eq!(
             plan.start.len(),
             new.nodes().iter().filter(|node| new.runs(node)).count()
         );
         assert!(plan.stop.is_empty() && plan.rewire.is_empty());
+    }
+}
+
+/// Whatever is deployed after whatever: what was running, without the stops, with the starts, is what is to run.
+#[test]
+fn a_plan_ends_with_exactly_the_nodes_that_are_to_run() {
+    let cases = Cases::read();
+    let mut sets: Vec<FlowSet> = cases
+        .all()
+        .iter()
+        .map(|case| cases.after(case).flows)
+        .collect();
+    // The tab T1 becomes a subflow, and is gone while its nodes stay.
+    let base = cases.0["base"].to_string();
+    let tab = r#""id":"T1","type":"tab""#;
+    for other in [r#""id":"T1","type":"subflow""#, r#""id":"T0","type":"tab""#] {
+        sets.push(FlowSet::parse(base.replace(tab, other).as_bytes()).unwrap());
+    }
+    let running = |flows: &FlowSet| -> BTreeSet<String> {
+        flows
+            .nodes()
+            .iter()
+            .filter(|node| flows.runs(node))
+            .map(|node| node.id.to_string())
+            .collect()
+    };
+    let pairs = (0..sets.len()).flat_map(|i| [0, 52, 53].map(|j| [(i, j), (j, i)]));
+    for (i, j) in pairs.flatten() {
+        let (old, new) = (&sets[i], &sets[j]);
+        let diff = diff(old, new, &HashSet::new());
+        for kind in [
+            DeploymentType::Full,
+            DeploymentType::Nodes,
+            DeploymentType::Flows,
+        ] {
+            let plan = plan(old, new, &diff, kind);
+            let mut now = running(old);
+            assert!(plan.stop.iter().all(|stop| now.remove(stop.id.as_str())));
+            assert!(plan.start.iter().all(|id| now.insert(id.to_string())));
+            assert_eq!(now, running(new));
+        }
     }
 }

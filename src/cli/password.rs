@@ -34,7 +34,11 @@ pub(super) fn read() -> Result<Secret, Error> {
         return Err(Error::Empty);
     }
     let again = Secret::new(rpassword::prompt_password("Once more: ")?);
-    if same(password.reveal().as_bytes(), again.reveal().as_bytes()) { Ok(password) } else { Err(Error::Differ) }
+    if same(password.reveal().as_bytes(), again.reveal().as_bytes()) {
+        Ok(password)
+    } else {
+        Err(Error::Differ)
+    }
 }
 
 /// The first line, without its end.
@@ -68,6 +72,9 @@ mod tests {
     fn nothing_and_too_much_are_refused() {
         assert!(matches!(one_line("".as_bytes()), Err(Error::Empty)));
         assert!(matches!(one_line("\nx".as_bytes()), Err(Error::Empty)));
-        assert!(matches!(one_line("x".repeat(5000).as_bytes()), Err(Error::TooLong)));
+        assert!(matches!(
+            one_line("x".repeat(5000).as_bytes()),
+            Err(Error::TooLong)
+        ));
     }
 }

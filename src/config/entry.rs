@@ -13,9 +13,20 @@ use std::time::Duration;
 use toml::{Spanned, Value};
 
 /// The units of durations, largest first, in milliseconds.
-const TIMES: [(&str, u64); 5] = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1000), ("ms", 1)];
+const TIMES: [(&str, u64); 5] = [
+    ("d", 86_400_000),
+    ("h", 3_600_000),
+    ("m", 60_000),
+    ("s", 1000),
+    ("ms", 1),
+];
 /// The units of sizes, largest first, in bytes (IEC 80000-13).
-const SIZES: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+const SIZES: [(&str, u64); 4] = [
+    ("GiB", 1 << 30),
+    ("MiB", 1 << 20),
+    ("KiB", 1 << 10),
+    ("B", 1),
+];
 
 /// What values may refer to outside the file.
 pub(super) struct Source<'a> {
@@ -32,9 +43,8 @@ impl Source<'_> {
     /// Text, with every `${NAME}` replaced.
     pub(super) fn text(&self, entry: &Spanned<Value>, expected: &str) -> Result<String, Fault> {
         match entry.get_ref() {
-            Value::String(text) => {
-                substitute(text, self.variable).map_err(|sentence| Fault::rule(entry.span(), sentence))
-            }
+            Value::String(text) => substitute(text, self.variable)
+                .map_err(|sentence| Fault::rule(entry.span(), sentence)),
             _ => Err(Fault::value(entry.span(), expected)),
         }
     }
@@ -56,7 +66,13 @@ impl Source<'_> {
         expected: &str,
         parse: impl Fn(&str) -> Option<T>,
     ) -> Result<Option<Vec<T>>, Fault> {
-        list.map(|list| list.get_ref().iter().map(|entry| self.parsed(entry, expected, &parse)).collect()).transpose()
+        list.map(|list| {
+            list.get_ref()
+                .iter()
+                .map(|entry| self.parsed(entry, expected, &parse))
+                .collect()
+        })
+        .transpose()
     }
 
     /// A duration such as `"30s"`.
@@ -66,20 +82,33 @@ impl Source<'_> {
         default: Duration,
         range: RangeInclusive<Duration>,
     ) -> Result<Duration, Fault> {
-        let Some(entry) = entry else { return Ok(default) };
+        let Some(entry) = entry else {
+            return Ok(default);
+        };
         let (low, high) = (show_duration(*range.start()), show_duration(*range.end()));
         let expected = format!(r#"a duration from "{low}" to "{high}" (units: ms, s, m, h, d)"#);
-        self.parsed(&entry, &expected, |text| parse_duration(text).filter(|value| range.contains(value)))
+        self.parsed(&entry, &expected, |text| {
+            parse_duration(text).filter(|value| range.contains(value))
+        })
     }
 
     /// A size such as `"5MiB"`, or a number of bytes.
-    pub(super) fn size<N>(&self, entry: Entry, default: N, range: RangeInclusive<u64>) -> Result<N, Fault>
+    pub(super) fn size<N>(
+        &self,
+        entry: Entry,
+        default: N,
+        range: RangeInclusive<u64>,
+    ) -> Result<N, Fault>
     where
         N: TryFrom<u64>,
     {
-        let Some(entry) = entry else { return Ok(default) };
+        let Some(entry) = entry else {
+            return Ok(default);
+        };
         let (low, high) = (show_size(*range.start()), show_size(*range.end()));
-        let expected = format!(r#"a size from "{low}" to "{high}" (units: B, KiB, MiB, GiB), or a number of bytes"#);
+        let expected = format!(
+            r#"a size from "{low}" to "{high}" (units: B, KiB, MiB, GiB), or a number of bytes"#
+        );
         let size = match entry.get_ref() {
             Value::Integer(bytes) => u64::try_from(*bytes).ok(),
             _ => self.parsed(&entry, &expected, |text| Some(parse_size(text)))?,
@@ -91,27 +120,45 @@ impl Source<'_> {
 
     /// An address with its port.
     pub(super) fn address(&self, entry: &Spanned<Value>) -> Result<SocketAddr, Fault> {
-        self.parsed(entry, r#"an IP address and a port, such as "127.0.0.1:8443" or "[::]:443""#, |text| {
-            text.parse().ok()
-        })
+        self.parsed(
+            entry,
+            r#"an IP address and a port, such as "127.0.0.1:8443" or "[::]:443""#,
+            |text| text.parse().ok(),
+        )
     }
 
     /// An address with its port, or none for `"off"`.
-    pub(super) fn address_or_off(&self, entry: &Spanned<Value>) -> Result<Option<SocketAddr>, Fault> {
-        if entry.get_ref().as_str() == Some("off") { Ok(None) } else { self.address(entry).map(Some) }
+    pub(super) fn address_or_off(
+        &self,
+        entry: &Spanned<Value>,
+    ) -> Result<Option<SocketAddr>, Fault> {
+        if entry.get_ref().as_str() == Some("off") {
+            Ok(None)
+        } else {
+            self.address(entry).map(Some)
+        }
     }
 
     /// A path; relative ones start at the config file's directory.
     pub(super) fn path(&self, entry: &Spanned<Value>) -> Result<PathBuf, Fault> {
-        self.parsed(entry, "a path", |text| (!text.is_empty()).then(|| self.base.join(text)))
+        self.parsed(entry, "a path", |text| {
+            (!text.is_empty()).then(|| self.base.join(text))
+        })
     }
 
     /// A secret, written here or in a file of its own (whose trailing newline is no part of it), and where it stands.
-    pub(super) fn secret(&self, inline: Entry, file: Entry) -> Result<Option<(Secret, Span)>, Fault> {
+    pub(super) fn secret(
+        &self,
+        inline: Entry,
+        file: Entry,
+    ) -> Result<Option<(Secret, Span)>, Fault> {
         let (entry, secret) = match (inline, file) {
             (None, None) => return Ok(None),
             (Some(_), Some(file)) => {
-                return Err(Fault::rule(file.span(), "give the secret itself or the file that holds it, not both"));
+                return Err(Fault::rule(
+                    file.span(),
+                    "give the secret itself or the file that holds it, not both",
+                ));
             }
             (Some(entry), None) => {
                 let text = Secret::new(self.text(&entry, "text")?);
@@ -119,9 +166,14 @@ impl Source<'_> {
             }
             (None, Some(entry)) => {
                 let path = self.path(&entry)?;
-                let text = std::fs::read_to_string(&path).map(Secret::new).map_err(|error| {
-                    Fault::rule(entry.span(), format!("cannot read {}: {error}", path.display()))
-                })?;
+                let text = std::fs::read_to_string(&path)
+                    .map(Secret::new)
+                    .map_err(|error| {
+                        Fault::rule(
+                            entry.span(),
+                            format!("cannot read {}: {error}", path.display()),
+                        )
+                    })?;
                 let line = text.reveal().strip_suffix('\n').unwrap_or(text.reveal());
                 let line = Secret::new(line.strip_suffix('\r').unwrap_or(line).to_owned());
                 (entry, line)
@@ -139,17 +191,30 @@ pub(super) fn number<N>(entry: Entry, default: N, range: RangeInclusive<N>) -> R
 where
     N: TryFrom<i64> + PartialOrd + Display,
 {
-    let Some(entry) = entry else { return Ok(default) };
-    let value = entry.get_ref().as_integer().and_then(|value| N::try_from(value).ok());
+    let Some(entry) = entry else {
+        return Ok(default);
+    };
+    let value = entry
+        .get_ref()
+        .as_integer()
+        .and_then(|value| N::try_from(value).ok());
     value.filter(|value| range.contains(value)).ok_or_else(|| {
-        Fault::value(entry.span(), format!("a whole number from {} to {}", range.start(), range.end()))
+        Fault::value(
+            entry.span(),
+            format!("a whole number from {} to {}", range.start(), range.end()),
+        )
     })
 }
 
 /// `true` or `false`.
 pub(super) fn flag(entry: Entry, default: bool) -> Result<bool, Fault> {
-    let Some(entry) = entry else { return Ok(default) };
-    entry.get_ref().as_bool().ok_or_else(|| Fault::value(entry.span(), "true or false"))
+    let Some(entry) = entry else {
+        return Ok(default);
+    };
+    entry
+        .get_ref()
+        .as_bool()
+        .ok_or_else(|| Fault::value(entry.span(), "true or false"))
 }
 
 /// Replaces `${NAME}` by the variable's value; `$${` stands for `${`.
@@ -167,7 +232,8 @@ fn substitute(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<S
         let Some((name, after)) = name else {
             return Err("`${` begins the name of an environment variable, as in `${NAME}`; write `$${` for the two characters".into());
         };
-        let value = variable(name).ok_or_else(|| format!("the environment variable {name} is not set"))?;
+        let value =
+            variable(name).ok_or_else(|| format!("the environment variable {name} is not set"))?;
         out.push_str(before);
         out.push_str(&value);
         rest = after;
@@ -208,8 +274,13 @@ fn show_size(value: u64) -> String {
 
 /// A number in the largest unit that needs no fraction.
 fn show(value: u64, units: &[(&str, u64)]) -> String {
-    let fits = units.iter().find(|(_, factor)| value >= *factor && value.is_multiple_of(*factor));
-    fits.map_or_else(|| value.to_string(), |(name, factor)| format!("{}{name}", value / factor))
+    let fits = units
+        .iter()
+        .find(|(_, factor)| value >= *factor && value.is_multiple_of(*factor));
+    fits.map_or_else(
+        || value.to_string(),
+        |(name, factor)| format!("{}{name}", value / factor),
+    )
 }
 
 #[cfg(test)]
@@ -219,18 +290,44 @@ mod tests {
 
     #[test]
     fn durations_are_a_whole_number_and_a_unit() {
-        let known = [("250ms", 250), ("30s", 30_000), ("5m", 300_000), ("1h", 3_600_000), ("7d", 604_800_000)];
+        let known = [
+            ("250ms", 250),
+            ("30s", 30_000),
+            ("5m", 300_000),
+            ("1h", 3_600_000),
+            ("7d", 604_800_000),
+        ];
         for (text, millis) in known {
-            assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)), "{text}");
+            assert_eq!(
+                parse_duration(text),
+                Some(Duration::from_millis(millis)),
+                "{text}"
+            );
         }
-        for text in ["", "30", "s", "1.5h", "-1s", "30 s", "30S", "1h30m", "99999999999999999999s", "18446744073709551615d"] {
+        for text in [
+            "",
+            "30",
+            "s",
+            "1.5h",
+            "-1s",
+            "30 s",
+            "30S",
+            "1h30m",
+            "99999999999999999999s",
+            "18446744073709551615d",
+        ] {
             assert_eq!(parse_duration(text), None, "{text}");
         }
     }
 
     #[test]
     fn sizes_are_a_whole_number_and_a_binary_unit() {
-        for (text, bytes) in [("12B", 12), ("64KiB", 65_536), ("5MiB", 5_242_880), ("1GiB", 1 << 30)] {
+        for (text, bytes) in [
+            ("12B", 12),
+            ("64KiB", 65_536),
+            ("5MiB", 5_242_880),
+            ("1GiB", 1 << 30),
+        ] {
             assert_eq!(parse_size(text), Some(bytes), "{text}");
         }
         for text in ["", "5", "5MB", "5 MiB", "MiB", "5mib"] {
@@ -249,16 +346,27 @@ mod tests {
     #[test]
     fn variables_are_replaced_and_a_doubled_dollar_is_one() {
         let variable = |name: &str| (name == "HOST").then(|| "gate${X}".to_owned());
-        assert_eq!(substitute("a ${HOST}:${HOST} $2b$ {}", &variable).unwrap(), "a gate${X}:gate${X} $2b$ {}");
+        assert_eq!(
+            substitute("a ${HOST}:${HOST} $2b$ {}", &variable).unwrap(),
+            "a gate${X}:gate${X} $2b$ {}"
+        );
         assert_eq!(substitute("$${HOST} $$", &variable).unwrap(), "${HOST} $$");
     }
 
     #[test]
     fn a_variable_that_is_not_set_is_named() {
         let none = |_: &str| None;
-        assert_eq!(substitute("x${NOPE}", &none).unwrap_err(), "the environment variable NOPE is not set");
+        assert_eq!(
+            substitute("x${NOPE}", &none).unwrap_err(),
+            "the environment variable NOPE is not set"
+        );
         for text in ["${", "${}", "${1A}", "${A B}", "${A"] {
-            assert!(substitute(text, &none).unwrap_err().contains("as in `${NAME}`"), "{text}");
+            assert!(
+                substitute(text, &none)
+                    .unwrap_err()
+                    .contains("as in `${NAME}`"),
+                "{text}"
+            );
         }
     }
 }

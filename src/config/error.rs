@@ -72,15 +72,30 @@ pub(super) struct Fault {
 
 impl Fault {
     pub(super) fn unknown_key(span: Range<usize>, known: Vec<String>) -> Self {
-        Self { span, problem: Problem::UnknownKey { known, nearest: None } }
+        Self {
+            span,
+            problem: Problem::UnknownKey {
+                known,
+                nearest: None,
+            },
+        }
     }
 
     pub(super) fn value(span: Range<usize>, expected: impl Into<String>) -> Self {
-        Self { span, problem: Problem::Value { expected: expected.into(), found: None } }
+        Self {
+            span,
+            problem: Problem::Value {
+                expected: expected.into(),
+                found: None,
+            },
+        }
     }
 
     pub(super) fn rule(span: Range<usize>, sentence: impl Into<String>) -> Self {
-        Self { span, problem: Problem::Rule(sentence.into()) }
+        Self {
+            span,
+            problem: Problem::Rule(sentence.into()),
+        }
     }
 }
 
@@ -90,28 +105,58 @@ pub(super) fn locate(fault: Fault, text: &str, file: &str) -> Wrong {
     let before = text.get(..span.start).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = before.matches('\n').count() + 1;
-    let column = text.get(start..span.start).unwrap_or_default().chars().count() + 1;
+    let column = text
+        .get(start..span.start)
+        .unwrap_or_default()
+        .chars()
+        .count()
+        + 1;
     let (tree, _) = DeTable::parse_recoverable(text);
     let key = key_at(tree.get_ref(), &span, "").unwrap_or_default();
     let written = text.get(span.clone()).unwrap_or_default();
-    let shown = text.get(start..span.end).unwrap_or_default().lines().next().unwrap_or_default();
+    let shown = text
+        .get(start..span.end)
+        .unwrap_or_default()
+        .lines()
+        .next()
+        .unwrap_or_default();
     let hidden = key.is_empty() || may_be_secret(&key) || may_be_secret(shown);
+    // Another value on the same line is not ours to show: its key may be a misspelt `password_hash`.
+    let own = usize::from(!matches!(problem, Problem::UnknownKey { .. }));
+    let crowded = shown.contains('{') || shown.matches('=').count() > own;
     let problem = match problem {
         Problem::UnknownKey { known, .. } => {
             let nearest = nearest(written.trim_matches(['"', '\'']), &known);
             Problem::UnknownKey { known, nearest }
         }
-        Problem::Value { expected, .. } => Problem::Value { expected, found: (!hidden).then(|| shorten(written)) },
+        Problem::Value { expected, .. } => Problem::Value {
+            expected,
+            found: (!hidden).then(|| shorten(written)),
+        },
         other @ (Problem::Syntax(_) | Problem::Rule(_)) => other,
     };
-    let excerpt = if hidden { String::new() } else { excerpt(line, column, shown) };
-    Wrong { file: file.to_owned(), line, column, key, problem, excerpt }
+    let excerpt = if hidden || crowded {
+        String::new()
+    } else {
+        excerpt(line, column, shown)
+    };
+    Wrong {
+        file: file.to_owned(),
+        line,
+        column,
+        key,
+        problem,
+        excerpt,
+    }
 }
 
 /// Whether a key or a line may belong to a secret. Whole users are secret too: someone may write one as text.
 fn may_be_secret(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
-    text == "auth.user" || ["password", "passwd", "hash", "secret"].iter().any(|word| text.contains(word))
+    text == "auth.user"
+        || ["password", "passwd", "_hash", "secret"]
+            .iter()
+            .any(|word| text.contains(word))
 }
 
 fn shorten(written: &str) -> String {
@@ -126,14 +171,22 @@ fn shorten(written: &str) -> String {
 fn excerpt(line: usize, column: usize, shown: &str) -> String {
     let number = line.to_string();
     let marks = (shown.chars().count() + 1).saturating_sub(column).max(1);
-    let (margin, indent, marks) = (" ".repeat(number.len()), " ".repeat(column - 1), "^".repeat(marks));
+    let (margin, indent, marks) = (
+        " ".repeat(number.len()),
+        " ".repeat(column - 1),
+        "^".repeat(marks),
+    );
     format!("\n{number} | {shown}\n{margin} | {indent}{marks}")
 }
 
 /// The dotted key of the key or value that stands exactly at `span`.
 fn key_at(table: &DeTable<'_>, span: &Range<usize>, parent: &str) -> Option<String> {
     table.iter().find_map(|(name, value)| {
-        let key = if parent.is_empty() { name.get_ref().to_string() } else { format!("{parent}.{}", name.get_ref()) };
+        let key = if parent.is_empty() {
+            name.get_ref().to_string()
+        } else {
+            format!("{parent}.{}", name.get_ref())
+        };
         if name.span() == *span || value.span() == *span {
             return Some(key);
         }
@@ -151,7 +204,10 @@ fn key_at(table: &DeTable<'_>, span: &Range<usize>, parent: &str) -> Option<Stri
 
 /// The known key that is at most a third of its letters away.
 fn nearest(found: &str, known: &[String]) -> Option<String> {
-    let (name, distance) = known.iter().map(|name| (name, distance(found, name))).min_by_key(|(_, distance)| *distance)?;
+    let (name, distance) = known
+        .iter()
+        .map(|name| (name, distance(found, name)))
+        .min_by_key(|(_, distance)| *distance)?;
     (distance <= name.len().div_ceil(3)).then(|| name.clone())
 }
 
@@ -163,7 +219,9 @@ fn distance(a: &str, b: &str) -> usize {
         let mut next = vec![left];
         for (y, pair) in b.chars().zip(row.windows(2)) {
             if let [diagonal, above] = *pair {
-                left = (diagonal + usize::from(x != y)).min(above + 1).min(left + 1);
+                left = (diagonal + usize::from(x != y))
+                    .min(above + 1)
+                    .min(left + 1);
                 next.push(left);
             }
         }
@@ -193,8 +251,14 @@ impl fmt::Display for Problem {
                 }
                 write!(f, " (known here: {})", known.join(", "))
             }
-            Self::Value { expected, found: Some(found) } => write!(f, "expected {expected}, found {found}"),
-            Self::Value { expected, found: None } => write!(f, "expected {expected}"),
+            Self::Value {
+                expected,
+                found: Some(found),
+            } => write!(f, "expected {expected}, found {found}"),
+            Self::Value {
+                expected,
+                found: None,
+            } => write!(f, "expected {expected}"),
             Self::Rule(sentence) => f.write_str(sentence),
         }
     }

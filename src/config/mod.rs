@@ -3,8 +3,8 @@
 //! What is here has been checked: addresses are addresses, hashes are hashes, numbers are in their bounds.
 //! Knows files and the environment; never opens a socket, never changes after it was parsed.
 //!
-//! The way: text → [`raw`] (serde: every key, as written) → [`tables`] (one conversion per table, with the help of
-//! [`entry`] for single values and [`route`] for `[[route]]`) → [`Config`]. What goes wrong on it is an [`Error`].
+//! The way: text → `raw` (serde: every key, as written) → `tables` (one conversion per table, with the help of
+//! `entry` for single values and `route` for `[[route]]`) → [`Config`]. What goes wrong on it is an [`Error`].
 
 mod entry;
 mod error;
@@ -62,20 +62,37 @@ impl Config {
             None if Path::new(FILE).exists() => Path::new(FILE),
             None => {
                 let embedded = Self::parse(DEFAULT, "gateway.toml (embedded)", Path::new(""))?;
-                return Ok(Self { file: None, ..embedded });
+                return Ok(Self {
+                    file: None,
+                    ..embedded
+                });
             }
         };
-        let text = std::fs::read_to_string(file).map_err(|source| Error::Unreadable { file: file.into(), source })?;
-        Self::parse(&text, &file.to_string_lossy(), file.parent().unwrap_or(Path::new("")))
+        let text = std::fs::read_to_string(file).map_err(|source| Error::Unreadable {
+            file: file.into(),
+            source,
+        })?;
+        let base = file.parent().unwrap_or(Path::new(""));
+        let config = Self::parse(&text, &file.to_string_lossy(), base)?;
+        Ok(Self {
+            file: Some(file.into()),
+            ..config
+        })
     }
 
     /// Parses `text`; `file` is its name in errors, and paths in it are relative to the directory `base`.
     /// Reads the environment for `${NAME}` and the files that hold secrets.
     pub fn parse(text: &str, file: &str, base: &Path) -> Result<Self, Error> {
-        let source = entry::Source { base, variable: &|name| std::env::var(name).ok() };
+        let source = entry::Source {
+            base,
+            variable: &|name| std::env::var(name).ok(),
+        };
         let config = raw::parse(text).and_then(|root| tables::config(root, &source));
         config
-            .map(|config| Self { file: Some(file.into()), ..config })
+            .map(|config| Self {
+                file: Some(file.into()),
+                ..config
+            })
             .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
     }
 
@@ -84,7 +101,12 @@ impl Config {
         if self.auth.is_some() {
             return None;
         }
-        let listen: Vec<String> = self.server.listen.iter().map(SocketAddr::to_string).collect();
+        let listen: Vec<String> = self
+            .server
+            .listen
+            .iter()
+            .map(SocketAddr::to_string)
+            .collect();
         Some(format!(
             "authentication is off: everyone who reaches {} may read and replace the flows",
             listen.join(", ")
@@ -251,3 +273,6 @@ pub struct Route {
     /// The permission needed; `None`: public.
     pub permission: Option<String>,
 }
+
+#[cfg(test)]
+mod tests;

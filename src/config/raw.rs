@@ -33,7 +33,8 @@ fn shape(error: &toml::de::Error) -> Fault {
         return Fault::unknown_key(span, known.map(str::to_owned).collect());
     }
     match message.split_once(", expected ") {
-        Some((_, expected)) => Fault::value(span, expected),
+        // serde's word for what TOML calls an array and this program's messages a list.
+        Some((_, expected)) => Fault::value(span, expected.replace("a sequence", "a list")),
         None => Fault::rule(span, message.lines().next().unwrap_or_default()),
     }
 }
@@ -88,7 +89,8 @@ impl<'de> Visitor<'de> for AuthVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<AuthChoice, A::Error> {
-        Auth::deserialize(MapAccessDeserializer::new(map)).map(|auth| AuthChoice::Table(Box::new(auth)))
+        Auth::deserialize(MapAccessDeserializer::new(map))
+            .map(|auth| AuthChoice::Table(Box::new(auth)))
     }
 }
 

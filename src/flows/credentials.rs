@@ -130,7 +130,7 @@ impl Credentials {
         for (key, how) in list {
             match (how, kept.get(*key)) {
                 (Shown::Password, value) => {
-                    _ = shown.insert(format!("has_{key}"), value.is_some().into())
+                    _ = shown.insert(format!("has_{key}"), value.is_some().into());
                 }
                 (Shown::Text, Some(value)) => _ = shown.insert((*key).into(), value.clone()),
                 (Shown::Names, Some(Value::Object(map))) => {
@@ -163,7 +163,7 @@ fn merge(kept: &mut Map<String, Value>, sent: &Map<String, Value>, fields: &Fiel
             for (key, how) in *list {
                 match (how, sent.get(*key), kept.get_mut(*key)) {
                     (Shown::Names, Some(Value::Object(sent)), Some(Value::Object(kept))) => {
-                        merge_names(kept, sent)
+                        merge_names(kept, sent);
                     }
                     (Shown::Names, Some(Value::Object(sent)), _) => {
                         let mut names = Map::new();
@@ -171,7 +171,7 @@ fn merge(kept: &mut Map<String, Value>, sent: &Map<String, Value>, fields: &Fiel
                         kept.insert((*key).into(), Value::Object(names));
                     }
                     (Shown::Text | Shown::Password, Some(value), _) => {
-                        merge_field(kept, key, value, *how == Shown::Password)
+                        merge_field(kept, key, value, *how == Shown::Password);
                     }
                     (_, None, _) | (Shown::Names, _, _) => {}
                 }

@@ -28,6 +28,7 @@ pub struct Diff {
 }
 
 /// Compares two flow sets; `credentials` are the ids whose credentials were sent.
+#[allow(clippy::implicit_hasher, reason = "one caller, with the usual hasher")]
 pub fn diff(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Diff {
     let mut diff = Diff {
         tabs: tabs(old, new, credentials),
@@ -119,7 +120,7 @@ fn changed(old: &Node, new: &Node) -> bool {
     old.text != new.text
         && (old.kind != new.kind
             || old.part() != new.part()
-            || !same::objects(&old.object(), &new.object(), counts))
+            || !same::texts(&old.text, &new.text, counts))
 }
 
 /// A subflow is changed when anything inside it is, or comes or goes (facts engine §1.3).

@@ -2,6 +2,7 @@
 
 pub mod credentials;
 mod diff;
+mod json;
 mod model;
 mod order;
 mod parse;

@@ -2,7 +2,7 @@
 //!
 //! Knows which element runs where; never what its type does. Texts become nodes in `parse`.
 
-use super::{Credentials, parse, same};
+use super::{Credentials, json, parse, same};
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
 use std::collections::HashMap;
@@ -89,8 +89,8 @@ impl FlowSet {
 
     /// Parses a JSON array of node objects, and takes the credentials out of it.
     pub fn parse_with_credentials(json: &[u8]) -> Result<(Self, Credentials), Malformed> {
-        let json = parse::text(json)?;
-        let (nodes, credentials) = parse::elements(json, json)?;
+        let text = json::text(json)?;
+        let (nodes, credentials) = parse::elements(text, text)?;
         Ok((Self::new(nodes)?, credentials))
     }
 
@@ -171,8 +171,7 @@ impl FlowSet {
     pub fn same_content(&self, other: &Self) -> bool {
         self.nodes.len() == other.nodes.len()
             && self.nodes.iter().zip(&other.nodes).all(|(a, b)| {
-                a.text == b.text
-                    || (a.id == b.id && same::objects(&a.object(), &b.object(), |_| true))
+                a.text == b.text || (a.id == b.id && same::texts(&a.text, &b.text, |_| true))
             })
     }
 }

@@ -2,20 +2,14 @@
 //!
 //! Knows the fields that routing needs and what is malformed (design §5); never what a type does with its fields.
 
+use super::json::{Anything, Key, check, compact, place, syntax, without};
 use super::{Credentials, Malformed, Node};
-use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-
-/// A body as text. A UTF-8 byte order mark at its start is skipped, as Node-RED does (facts admin API §3).
-pub(super) fn text(json: &[u8]) -> Result<&str, Malformed> {
-    let json = json.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(json);
-    std::str::from_utf8(json)
-        .map_err(|e| Malformed(format!("byte {} is not valid UTF-8", e.valid_up_to())))
-}
 
 /// Parses an array of elements, which is `json` or a part of it; the numbers of elements in messages count from 0.
 /// The credentials are taken out.
@@ -176,14 +170,6 @@ impl<'de> Visitor<'de> for Element {
     }
 }
 
-/// Walks a captured value, which capturing alone leaves unchecked in its depth, escapes and numbers.
-fn check(raw: &str) -> Result<(), serde_json::Error> {
-    match raw.as_bytes() {
-        [b'"', inside @ ..] if !inside.contains(&b'\\') => Ok(()),
-        _ => Anything.deserialize(&mut serde_json::Deserializer::from_str(raw)),
-    }
-}
-
 /// A key that is in the list more than once.
 fn twice(keys: &mut [Cow<'_, str>]) -> Option<Box<str>> {
     // Comparing all pairs is the fastest for the usual 10 to 20 keys; sorting keeps a hostile element linear enough.
@@ -201,88 +187,6 @@ fn twice(keys: &mut [Cow<'_, str>]) -> Option<Box<str>> {
     })
 }
 
-/// A key, borrowed from the text where it has no escapes.
-struct Key;
-
-impl<'de> DeserializeSeed<'de> for Key {
-    type Value = Cow<'de, str>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Key {
-    type Value = Cow<'de, str>;
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("a key")
-    }
-
-    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
-        Ok(Cow::Borrowed(key))
-    }
-
-    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(Cow::Owned(key.into()))
-    }
-}
-
-/// Any value, walked to its leaves and forgotten. (`IgnoredAny` skips over what it ignores without checking it.)
-struct Anything;
-
-impl<'de> DeserializeSeed<'de> for Anything {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_any(self)
-    }
-}
-
-impl<'de> Visitor<'de> for Anything {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("any JSON value")
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_unit<E>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
-        while list.next_element_seed(Anything)?.is_some() {}
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        while map.next_key_seed(Anything)?.is_some() {
-            map.next_value_seed(Anything)?;
-        }
-        Ok(())
-    }
-}
-
 /// A JSON text that is a string: its content.
 fn string(raw: &str) -> Option<SmolStr> {
     let inside = raw.strip_prefix('"')?.strip_suffix('"')?;
@@ -296,100 +200,4 @@ fn string(raw: &str) -> Option<SmolStr> {
 /// A JSON text that is a non-empty string: its content.
 fn name(raw: Option<&str>) -> Option<SmolStr> {
     raw.and_then(string).filter(|name| !name.is_empty())
-}
-
-/// The text without white space between its tokens.
-fn compact(text: &str) -> Cow<'_, str> {
-    let mut short: Option<String> = None;
-    let mut kept = 0;
-    let mut bytes = text.bytes().enumerate();
-    while let Some((i, byte)) = bytes.next() {
-        match byte {
-            b'"' => skip_string(&mut bytes),
-            b' ' | b'\t' | b'\n' | b'\r' => {
-                let short = short.get_or_insert_with(|| String::with_capacity(text.len()));
-                short.push_str(text.get(kept..i).unwrap_or_default());
-                kept = i + 1;
-            }
-            _ => {}
-        }
-    }
-    match short {
-        Some(short) => Cow::Owned(short + text.get(kept..).unwrap_or_default()),
-        None => Cow::Borrowed(text),
-    }
-}
-
-fn skip_string(bytes: &mut impl Iterator<Item = (usize, u8)>) {
-    while let Some((_, byte)) = bytes.next() {
-        match byte {
-            b'\\' => _ = bytes.next(),
-            b'"' => return,
-            _ => {}
-        }
-    }
-}
-
-/// A compact object's text without one of its members; the others stay letter for letter.
-fn without(object: &str, member: &str) -> Result<String, serde_json::Error> {
-    let Members(members) = serde_json::from_str(object)?;
-    let mut text = String::with_capacity(object.len());
-    for (key, value) in members.iter().filter(|(key, _)| key != member) {
-        text.push(if text.is_empty() { '{' } else { ',' });
-        text.push_str(&serde_json::to_string(key)?);
-        text.push(':');
-        text.push_str(value.get());
-    }
-    text.push('}');
-    Ok(text)
-}
-
-/// An object's members in the order received, their values as texts.
-pub(super) struct Members<'de>(pub(super) Vec<(Cow<'de, str>, &'de RawValue)>);
-
-impl<'de> serde::Deserialize<'de> for Members<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(MembersVisitor)
-    }
-}
-
-struct MembersVisitor;
-
-impl<'de> Visitor<'de> for MembersVisitor {
-    type Value = Members<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut members = Vec::new();
-        while let Some(key) = map.next_key_seed(Key)? {
-            members.push((key, map.next_value()?));
-        }
-        Ok(Members(members))
-    }
-}
-
-/// Where in the whole text a part of it begins: lines and columns before it.
-fn place(part: &str, whole: &str) -> (usize, usize) {
-    let offset = (part.as_ptr() as usize).saturating_sub(whole.as_ptr() as usize);
-    let before = whole.get(..offset).unwrap_or_default();
-    let line = before.bytes().filter(|b| *b == b'\n').count();
-    (line, before.len() - before.rfind('\n').map_or(0, |i| i + 1))
-}
-
-/// A syntax error, in words; `before` are the lines and columns in front of the text that was parsed.
-pub(super) fn syntax(error: &serde_json::Error, before: (usize, usize)) -> Malformed {
-    let line = error.line() + before.0;
-    let column = if error.line() == 1 {
-        error.column() + before.1
-    } else {
-        error.column()
-    };
-    let words = error.to_string();
-    let words = words.split(" at line ").next().unwrap_or_default();
-    Malformed(format!(
-        "invalid JSON at line {line}, column {column}: {words}"
-    ))
 }

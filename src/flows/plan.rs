@@ -124,7 +124,7 @@ fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
 }
 
 /// Stops: flows in the order they were made, global last; in each, normal nodes before config nodes, and those
-/// in the order of the diff: changed, depending, removed (facts engine §1.5).
+/// in the order of the diff: changed, depending, removed (facts engine §1.5). What no longer runs stops in any case.
 fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart) -> Vec<Stop> {
     let removed: HashSet<&SmolStr> = diff.removed.iter().collect();
     let rank: HashMap<&SmolStr, u8> = match restart {
@@ -140,9 +140,10 @@ fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart) -> Vec<St
         Restart::All => true,
         Restart::Some { flows, .. } => flows.contains(flow),
     };
+    let gone = |id: &SmolStr| new.get(id).is_none_or(|node| !new.runs(node));
     let stops = |id: &SmolStr| match (restart, old.get(id)) {
         (Restart::Some { flows, nodes }, Some(node)) => {
-            nodes.contains(id) || flows.contains(&node.z)
+            nodes.contains(id) || flows.contains(&node.z) || gone(id)
         }
         (Restart::All, _) | (_, None) => true,
     };
@@ -157,8 +158,8 @@ fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart) -> Vec<St
             flow.configs.sort_by_key(|id| rank.get(id).copied());
         }
         stop.extend(flow.nodes.into_iter().chain(flow.configs).map(|id| {
-            let gone = removed.contains(&id) || new.get(&id).is_none_or(|node| !new.runs(node));
-            Stop { removed: gone, id }
+            let removed = removed.contains(&id) || gone(&id);
+            Stop { id, removed }
         }));
     }
     stop

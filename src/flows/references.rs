@@ -3,12 +3,14 @@
 //! There is no schema: any property whose value, used as a key, is an id counts; a list with exactly one element
 //! counts as that element (JavaScript makes one text of both). `id`, `z` and `wires` do not count, nor a group's `nodes`.
 
+use super::json::Members;
 use super::model::Part;
-use super::{FlowSet, Node, parse::Members};
+use super::{FlowSet, Node};
 use serde_json::Value;
 use smol_str::SmolStr;
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Whether an id hands the change on to those who refer to it.
 pub(super) type Through<'a> = &'a dyn Fn(&str) -> bool;
@@ -64,9 +66,7 @@ fn reached(
         .into_iter()
         .flatten()
         .filter_map(|i| Some((i, flows.nodes().get(i)?)))
-        .filter(|(i, node)| {
-            node.part() != Part::Tab && !seeds.contains(&node.id) && found.insert(*i)
-        })
+        .filter(|(i, node)| !seeds.contains(&node.id) && found.insert(*i))
         .map(|(_, node)| node.id.clone())
         .collect()
 }
@@ -100,13 +100,21 @@ impl Referrers<'_> {
     }
 
     fn search(&self, ids: &[SmolStr]) -> Vec<usize> {
-        let nodes = self.flows.nodes().iter().enumerate();
-        nodes
+        unsettled(self.flows, self.seeds)
             .filter(|(_, node)| may_refer(node, ids))
             .filter(|(_, node)| refers(node, ids))
             .map(|(i, _)| i)
             .collect()
     }
+}
+
+/// The elements that can turn out to depend on a seed: those that are none themselves.
+fn unsettled<'a>(
+    flows: &'a FlowSet,
+    seeds: &'a HashSet<SmolStr>,
+) -> impl Iterator<Item = (usize, &'a Arc<Node>)> {
+    let nodes = flows.nodes().iter().enumerate();
+    nodes.filter(|(_, node)| node.part() != Part::Tab && !seeds.contains(&node.id))
 }
 
 /// Whether the text of a node can refer to one of these ids at all. An escaped letter can spell anything.
@@ -126,7 +134,7 @@ fn refers(node: &Node, ids: &[SmolStr]) -> bool {
 /// Who refers to which id, of all ids that can be asked for: those of the flow set, and seeds that it has lost.
 fn index(flows: &FlowSet, seeds: &HashSet<SmolStr>) -> HashMap<SmolStr, Vec<usize>> {
     let mut index: HashMap<SmolStr, Vec<usize>> = HashMap::new();
-    for (i, node) in flows.nodes().iter().enumerate() {
+    for (i, node) in unsettled(flows, seeds) {
         each_reference(node, |key| {
             if flows.get(key).is_some() || seeds.contains(key) {
                 index.entry(key.into()).or_default().push(i);
@@ -189,7 +197,7 @@ mod tests {
 
     fn of(elements: &str, seeds: &[&str]) -> Vec<String> {
         let flows = FlowSet::parse(elements.as_bytes()).unwrap();
-        let seeds = seeds.iter().map(|id| SmolStr::new(id)).collect();
+        let seeds = seeds.iter().map(SmolStr::new).collect();
         dependants(&flows, &seeds, &|_| true)
             .iter()
             .map(ToString::to_string)
@@ -225,17 +233,13 @@ mod tests {
 
     #[test]
     fn long_chains_are_followed_to_their_end() {
-        let mut json = String::from(r#"[{"id":"0","type":"x"}"#);
-        for i in 1..5000 {
-            json += &format!(
-                r#",{{"id":"n{i}","type":"x","p":"{}"}}"#,
-                if i == 1 {
-                    "0".into()
-                } else {
-                    format!("n{}", i - 1)
-                }
-            );
-        }
-        assert_eq!(of(&(json + "]"), &["0"]).len(), 4999);
+        let chain = |i: usize| {
+            format!(
+                r#"{{"id":"n{i}","type":"x","p":"n{}"}}"#,
+                i.saturating_sub(1)
+            )
+        };
+        let json = (0..5000).map(chain).collect::<Vec<_>>().join(",");
+        assert_eq!(of(&format!("[{json}]"), &["n0"]).len(), 4999);
     }
 }

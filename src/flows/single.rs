@@ -3,8 +3,9 @@
 //! Knows the shape `{id, label, nodes, configs?, subflows?}` and its errors (facts admin API §2). `global` names what
 //! is on no tab: global config nodes and subflows.
 
+use super::json::{syntax, text};
 use super::model::Part;
-use super::parse::{elements, syntax, text};
+use super::parse::elements;
 use super::{Credentials, FlowSet, Malformed, Node};
 use serde_json::{Map, Value};
 use smol_str::SmolStr;

@@ -1,4 +1,13 @@
-//! Expressions in nodes' properties: property paths, typed inputs, JSONata, coercions as JavaScript makes them.
+//! Expressions in nodes' properties: property paths, typed inputs, `JSONata`, coercions as JavaScript makes them.
 
+pub mod coerce;
+pub mod date;
+pub mod json;
+pub mod jsonata;
+pub mod mustache;
+mod mustache_parse;
 mod path;
-pub use path::{Key, Path};
+mod path_parse;
+pub mod regex;
+pub mod typed;
+pub use path::{Key, Path, property};

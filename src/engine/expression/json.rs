@@ -1,0 +1,430 @@
+//! JSON as JavaScript reads and writes it: straight from text into a [`Value`] and back.
+//!
+//! Values are trees by construction, so nothing can be circular.
+
+use super::{coerce, date};
+use crate::engine::value::{Failure, Object, Value};
+use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::borrow::Cow;
+use std::fmt;
+
+/// `JSON.parse`. The failure is a `SyntaxError` in V8's words.
+pub fn parse(text: &str) -> Result<Value, Failure> {
+    serde_json::from_str(text).map_err(|e| syntax_error(text, &e))
+}
+
+/// `JSON.stringify(value)`; `None` for `undefined`.
+pub fn stringify(value: &Value) -> Option<String> {
+    let mut out = String::new();
+    Writer {
+        out: &mut out,
+        indent: None,
+    }
+    .value(value, 0)
+    .then_some(out)
+}
+
+/// `JSON.stringify(value, null, indent)`; `None` for `undefined`.
+pub fn stringify_pretty(value: &Value, indent: usize) -> Option<String> {
+    let mut out = String::new();
+    Writer {
+        out: &mut out,
+        indent: Some(indent),
+    }
+    .value(value, 0)
+    .then_some(out)
+}
+
+/// A value from a JSON tree.
+pub fn from_tree(json: &Json) -> Value {
+    match json {
+        Json::Null => Value::Null,
+        Json::Bool(b) => Value::Bool(*b),
+        Json::Number(n) => Value::Number(n.as_f64().unwrap_or(f64::NAN)),
+        Json::String(text) => Value::text(text.as_str()),
+        Json::Array(elements) => Value::array(elements.iter().map(from_tree).collect()),
+        Json::Object(map) => {
+            Value::object(map.iter().map(|(k, v)| (k.into(), from_tree(v))).collect())
+        }
+    }
+}
+
+/// A value as a JSON tree, with the same content as [`stringify`]; `undefined` becomes `null`.
+pub fn to_tree(value: &Value) -> Json {
+    match value {
+        Value::Undefined | Value::Null => Json::Null,
+        Value::Bool(b) => Json::Bool(*b),
+        Value::Number(n) => number_tree(*n),
+        Value::String(text) => Json::String(text.to_string()),
+        Value::Date(ms) => date::iso(*ms).map_or(Json::Null, Json::String),
+        Value::Array(elements) => Json::Array(elements.iter().map(to_tree).collect()),
+        Value::Object(object) => {
+            let defined = entries(object).filter(|(_, v)| !v.is_undefined());
+            Json::Object(defined.map(|(k, v)| (k.to_string(), to_tree(v))).collect())
+        }
+        Value::Buffer(bytes) => {
+            serde_json::json!({"type": "Buffer", "data": bytes.iter().collect::<Vec<_>>()})
+        }
+        Value::Error(_) | Value::RegExp(_) | Value::Handle(_) => {
+            Json::Object(serde_json::Map::new())
+        }
+    }
+}
+
+/// Whole numbers stay whole; what JSON cannot say is `null`.
+fn number_tree(n: f64) -> Json {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "checked: whole and exactly representable"
+    )]
+    if n.fract() == 0.0 && n.abs() < 9_007_199_254_740_992.0 {
+        return Json::from(n as i64);
+    }
+    serde_json::Number::from_f64(n).map_or(Json::Null, Json::Number)
+}
+
+/// The properties in JavaScript's order: keys that are array indices first, ascending, then the
+/// others as they were set (ECMA-262 §10.1.11.1).
+pub fn entries(object: &Object) -> impl Iterator<Item = (&SmolStr, &Value)> {
+    let mut indices: Vec<(u32, usize)> = Vec::new();
+    for (position, key) in object.keys().enumerate() {
+        if let Some(index) = array_index(key) {
+            indices.push((index, position));
+        }
+    }
+    indices.sort_unstable();
+    let numbered = !indices.is_empty();
+    let first = indices
+        .into_iter()
+        .filter_map(|(_, position)| object.get_index(position));
+    first.chain(
+        object
+            .iter()
+            .filter(move |(key, _)| !(numbered && array_index(key).is_some())),
+    )
+}
+
+fn array_index(key: &str) -> Option<u32> {
+    let first = key.bytes().next()?;
+    if !first.is_ascii_digit() || (first == b'0' && key.len() > 1) {
+        return None;
+    }
+    key.parse().ok().filter(|index| *index != u32::MAX)
+}
+
+struct Writer<'a> {
+    out: &'a mut String,
+    indent: Option<usize>,
+}
+
+impl Writer<'_> {
+    /// Writes a value; false, and nothing written, for `undefined`.
+    fn value(&mut self, value: &Value, depth: usize) -> bool {
+        match value {
+            Value::Undefined => return false,
+            Value::Bool(b) => self.out.push_str(if *b { "true" } else { "false" }),
+            Value::Number(n) if n.is_finite() => self.out.push_str(&coerce::number_text(*n)),
+            Value::Null | Value::Number(_) => self.out.push_str("null"),
+            Value::String(text) => self.text(text),
+            Value::Date(ms) => match date::iso(*ms) {
+                Some(text) => self.text(&text),
+                None => self.out.push_str("null"),
+            },
+            Value::Array(elements) => {
+                self.list(elements.iter(), depth, ('[', ']'), |w, element| {
+                    if !w.value(element, depth + 1) {
+                        w.out.push_str("null");
+                    }
+                });
+            }
+            Value::Object(object) => self.object(object, depth),
+            Value::Buffer(bytes) => {
+                let data = bytes.iter().map(|b| Value::Number(f64::from(*b))).collect();
+                let plain = [
+                    ("type", Value::from("Buffer")),
+                    ("data", Value::array(data)),
+                ];
+                return self.value(&Value::record(plain), depth);
+            }
+            Value::Error(_) | Value::RegExp(_) | Value::Handle(_) => self.out.push_str("{}"),
+        }
+        true
+    }
+
+    fn object(&mut self, object: &Object, depth: usize) {
+        let defined = entries(object).filter(|(_, v)| !v.is_undefined());
+        self.list(defined, depth, ('{', '}'), |w, (key, value)| {
+            w.text(key);
+            w.out.push(':');
+            if w.indent.is_some() {
+                w.out.push(' ');
+            }
+            w.value(value, depth + 1);
+        });
+    }
+
+    fn list<T>(
+        &mut self,
+        items: impl Iterator<Item = T>,
+        depth: usize,
+        brackets: (char, char),
+        mut write: impl FnMut(&mut Self, T),
+    ) {
+        self.out.push(brackets.0);
+        let mut empty = true;
+        for item in items {
+            if !empty {
+                self.out.push(',');
+            }
+            empty = false;
+            self.line(depth + 1);
+            write(self, item);
+        }
+        if !empty {
+            self.line(depth);
+        }
+        self.out.push(brackets.1);
+    }
+
+    fn line(&mut self, depth: usize) {
+        if let Some(indent) = self.indent {
+            self.out.push('\n');
+            self.out.extend(std::iter::repeat_n(' ', indent * depth));
+        }
+    }
+
+    fn text(&mut self, text: &str) {
+        self.out.push('"');
+        escape(text, self.out);
+        self.out.push('"');
+    }
+}
+
+/// Writes text as it stands between the quotes of a JSON string (ECMA-262 §25.5.2.3).
+pub fn escape(text: &str, out: &mut String) {
+    let mut plain = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        let code = match byte {
+            b'"' => Cow::Borrowed("\\\""),
+            b'\\' => Cow::Borrowed("\\\\"),
+            b'\n' => Cow::Borrowed("\\n"),
+            b'\r' => Cow::Borrowed("\\r"),
+            b'\t' => Cow::Borrowed("\\t"),
+            8 => Cow::Borrowed("\\b"),
+            12 => Cow::Borrowed("\\f"),
+            0..32 => Cow::Owned(format!("\\u{byte:04x}")),
+            _ => continue,
+        };
+        out.push_str(text.get(plain..at).unwrap_or_default());
+        out.push_str(&code);
+        plain = at + 1;
+    }
+    out.push_str(text.get(plain..).unwrap_or_default());
+}
+
+/// V8's words for what is wrong, as far as the position tells.
+fn syntax_error(text: &str, error: &serde_json::Error) -> Failure {
+    let line = text
+        .split_inclusive('\n')
+        .take(error.line().saturating_sub(1))
+        .map(str::len)
+        .sum::<usize>();
+    let at = (line + error.column()).saturating_sub(1).min(text.len());
+    let at = (0..=at)
+        .rev()
+        .find(|i| text.is_char_boundary(*i))
+        .unwrap_or(0);
+    let before = text.get(..at).unwrap_or_default();
+    let position = before.encode_utf16().count();
+    let message = if error.is_eof() {
+        if error.to_string().contains("string") {
+            format!(
+                "Unterminated string in JSON at position {}",
+                text.encode_utf16().count()
+            )
+        } else {
+            "Unexpected end of JSON input".to_owned()
+        }
+    } else if error.to_string().starts_with("trailing characters") {
+        format!("Unexpected non-whitespace character after JSON at position {position}")
+    } else if error.to_string().starts_with("key must be a string") {
+        format!("Expected property name or '}}' in JSON at position {position}")
+    } else if error.to_string().starts_with("expected `,` or `]`") {
+        format!("Expected ',' or ']' after array element in JSON at position {position}")
+    } else if error.to_string().starts_with("expected `,` or `}`") {
+        format!("Expected ',' or '}}' after property value in JSON at position {position}")
+    } else if error.to_string().starts_with("expected `:`") {
+        format!("Expected ':' after property name in JSON at position {position}")
+    } else {
+        let token = text.get(at..).and_then(|t| t.chars().next()).unwrap_or(' ');
+        format!(
+            "Unexpected token '{token}', {} is not valid JSON",
+            excerpt(text, position)
+        )
+    };
+    Failure {
+        name: SmolStr::new_static("SyntaxError"),
+        ..Failure::text(message)
+    }
+}
+
+/// The text around a position: ten characters each way, as V8 shows long inputs.
+fn excerpt(text: &str, position: usize) -> String {
+    let chars: Vec<char> = text.chars().collect();
+    if chars.len() <= 40 {
+        return format!("\"{text}\"");
+    }
+    let from = position.saturating_sub(10);
+    let to = (position + 10).min(chars.len());
+    let middle: String = chars.get(from..to).unwrap_or_default().iter().collect();
+    let before = if from > 0 { "..." } else { "" };
+    let after = if to < chars.len() { "..." } else { "" };
+    format!("{before}\"{middle}\"{after}")
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Tree)
+    }
+}
+
+struct Tree;
+
+impl<'de> Visitor<'de> for Tree {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Value::deserialize(deserializer)
+    }
+
+    fn visit_bool<E>(self, b: bool) -> Result<Value, E> {
+        Ok(Value::Bool(b))
+    }
+
+    fn visit_i64<E>(self, n: i64) -> Result<Value, E> {
+        Ok(Value::Number(n as f64))
+    }
+
+    fn visit_u64<E>(self, n: u64) -> Result<Value, E> {
+        Ok(Value::Number(n as f64))
+    }
+
+    fn visit_f64<E>(self, n: f64) -> Result<Value, E> {
+        Ok(Value::Number(n))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::from(text))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = seq.next_element()? {
+            elements.push(element);
+        }
+        Ok(Value::array(elements))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        let mut object = Object::default();
+        while let Some((key, value)) = map.next_entry::<SmolStr, Value>()? {
+            object.insert(key, value);
+        }
+        Ok(Value::object(object))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn again(text: &str) -> String {
+        stringify(&parse(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn json_comes_back_as_javascript_would_write_it() {
+        assert_eq!(
+            again(r#"{"b":1.0,"a":[null,true,1e21,-0.5]}"#),
+            r#"{"b":1,"a":[null,true,1e+21,-0.5]}"#
+        );
+        assert_eq!(again(r#""\u0001\n\"\\é""#), "\"\\u0001\\n\\\"\\\\é\"");
+    }
+
+    #[test]
+    fn keys_that_are_indices_come_first_in_order() {
+        assert_eq!(
+            again(r#"{"x":1,"10":2,"2":3,"01":4}"#),
+            r#"{"2":3,"10":2,"x":1,"01":4}"#
+        );
+    }
+
+    #[test]
+    fn what_json_cannot_say_is_left_out_or_null() {
+        let object = Value::record([
+            ("gone", Value::Undefined),
+            ("nan", Value::Number(f64::NAN)),
+            ("list", Value::array(vec![Value::Undefined])),
+            ("when", Value::Date(0.0)),
+            ("bytes", Value::Buffer(vec![1, 2].into())),
+        ]);
+        let expected = r#"{"nan":null,"list":[null],"when":"1970-01-01T00:00:00.000Z","bytes":{"type":"Buffer","data":[1,2]}}"#;
+        assert_eq!(stringify(&object).unwrap(), expected);
+        assert_eq!(to_tree(&object).to_string(), expected);
+        assert_eq!(stringify(&Value::Undefined), None);
+    }
+
+    #[test]
+    fn pretty_json_is_indented_and_empty_containers_stay_short() {
+        let value = parse(r#"{"a":[1],"b":{},"c":[]}"#).unwrap();
+        let expected = "{\n    \"a\": [\n        1\n    ],\n    \"b\": {},\n    \"c\": []\n}";
+        assert_eq!(stringify_pretty(&value, 4).unwrap(), expected);
+    }
+
+    #[test]
+    fn syntax_errors_are_worded_as_v8_words_them() {
+        let long =
+            r#"{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":x,"bbbbbbbbbbbbbbbbbbbbbbb":1}"#;
+        let table = [
+            ("abc", "Unexpected token 'a', \"abc\" is not valid JSON"),
+            ("", "Unexpected end of JSON input"),
+            ("[1,", "Unexpected end of JSON input"),
+            ("{a", "Expected property name or '}' in JSON at position 1"),
+            (
+                r#"{"a":1}x"#,
+                "Unexpected non-whitespace character after JSON at position 7",
+            ),
+            (
+                "[1 2]",
+                "Expected ',' or ']' after array element in JSON at position 3",
+            ),
+            (
+                r#"{"a" 1}"#,
+                "Expected ':' after property name in JSON at position 5",
+            ),
+            ("\"a", "Unterminated string in JSON at position 2"),
+            (
+                long,
+                "Unexpected token 'x', ...\"aaaaaaaa\":x,\"bbbbbbb\"... is not valid JSON",
+            ),
+        ];
+        for (text, message) in table {
+            assert_eq!(parse(text).unwrap_err().message, message, "{text}");
+        }
+    }
+}

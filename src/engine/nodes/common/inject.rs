@@ -1,0 +1,344 @@
+//! `inject`: makes messages by timer, by cron expression, at start, or when asked (facts engine §4.3).
+
+use crate::engine::expression::typed::{Scene, Typed, text_of};
+use crate::engine::expression::{Path, coerce, json};
+use crate::engine::message::Message;
+use crate::engine::node::{Build, Host, Node, TimerId, Wake};
+use crate::engine::value::{Failure, Value};
+use chrono::{DateTime, Local};
+use croner::Cron;
+use croner::parser::{CronParser, Seconds};
+use serde::Deserialize;
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::time::Duration;
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Properties {
+    props: Option<Vec<Prop>>,
+    repeat: Json,
+    crontab: Json,
+    once: Json,
+    once_delay: Json,
+    topic: Json,
+    payload: Json,
+    payload_type: Option<SmolStr>,
+}
+
+/// One property of the message to be made.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Prop {
+    p: SmolStr,
+    v: Option<Json>,
+    vt: Option<SmolStr>,
+}
+
+/// Longest interval, seconds: what fits Node.js' timers (facts engine §4.3).
+const LONGEST_REPEAT: f64 = 2_147_483.0;
+
+/// Seconds between start and the message of `once`, unless set.
+const ONCE_DELAY: f64 = 0.1;
+
+struct Inject {
+    assignments: Vec<Assignment>,
+    once: Option<Duration>,
+    repeat: Repeat,
+    once_timer: Option<TimerId>,
+}
+
+struct Assignment {
+    name: SmolStr,
+    path: Path,
+    value: Typed,
+}
+
+enum Repeat {
+    Never,
+    Every(Duration),
+    Cron(Box<Cron>),
+    /// The interval is refused when the node starts; the node itself still works by hand.
+    TooLong,
+}
+
+pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    let repeat = repeat(&properties)?;
+    let once =
+        matches!(properties.once, Json::Bool(true)).then(|| once_delay(&properties.once_delay));
+    let assignments = assignments(with_legacy(properties))?;
+    Ok(Box::new(Inject {
+        assignments,
+        once,
+        repeat,
+        once_timer: None,
+    }))
+}
+
+impl Inject {
+    /// Sets the timer of the next repeated message.
+    fn schedule(&self, host: &mut Host<'_>) {
+        match &self.repeat {
+            Repeat::Every(interval) => {
+                host.after(*interval);
+            }
+            Repeat::Cron(cron) => {
+                if let Some(wait) = next(cron, host.now()) {
+                    host.after(wait);
+                }
+            }
+            Repeat::TooLong => host.error(Failure::text("Interval too large"), None),
+            Repeat::Never => {}
+        }
+    }
+}
+
+impl Node for Inject {
+    fn start(&mut self, host: &mut Host<'_>) {
+        match self.once {
+            Some(delay) => self.once_timer = Some(host.after(delay)),
+            None => self.schedule(host),
+        }
+    }
+
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+        let scene = Scene::of(host);
+        let made = match message.take("__user_inject_props__") {
+            Value::Array(props) => {
+                user_props(&props).and_then(|own| fill(&own, &mut message, &scene))
+            }
+            _ => fill(&self.assignments, &mut message, &scene),
+        };
+        match made {
+            Ok(()) => host.pass(message),
+            Err(failure) => host.error(failure, Some(message)),
+        }
+    }
+
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
+        if matches!(wake, Wake::Timer(_)) {
+            self.once_timer = None;
+            self.schedule(host);
+            self.receive(Message::default(), host);
+        }
+    }
+}
+
+fn once_delay(delay: &Json) -> Duration {
+    let seconds = coerce::text_to_number(&text_of(delay));
+    let seconds = if delay.is_null() || seconds.is_nan() {
+        ONCE_DELAY
+    } else {
+        seconds.max(0.0)
+    };
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+fn repeat(properties: &Properties) -> Result<Repeat, Failure> {
+    let seconds = coerce::text_to_number(&text_of(&properties.repeat));
+    if seconds > LONGEST_REPEAT {
+        return Ok(Repeat::TooLong);
+    }
+    // Node.js raises shorter intervals to one millisecond.
+    if seconds > 0.0 {
+        return Ok(Repeat::Every(Duration::from_secs_f64(seconds.max(0.001))));
+    }
+    let expression = text_of(&properties.crontab);
+    if expression.is_empty() {
+        return Ok(Repeat::Never);
+    }
+    let parser = CronParser::builder().seconds(Seconds::Optional).build();
+    let cron = parser
+        .parse(&expression)
+        .map_err(|e| Failure::error(format!("Invalid cron expression: {e}")))?;
+    Ok(Repeat::Cron(Box::new(cron)))
+}
+
+/// How long until the expression's next moment in local time.
+fn next(cron: &Cron, now: f64) -> Option<Duration> {
+    #[expect(clippy::cast_possible_truncation, reason = "the clock's milliseconds")]
+    let now = DateTime::from_timestamp_millis(now as i64)?.with_timezone(&Local);
+    let next = cron.find_next_occurrence(&now, false).ok()?;
+    (next - now).to_std().ok()
+}
+
+/// The properties of flows made before `props` existed, or that leave values out of it.
+fn with_legacy(properties: Properties) -> Vec<Prop> {
+    let Properties {
+        props,
+        payload,
+        payload_type,
+        topic,
+        ..
+    } = properties;
+    let text = Some(SmolStr::new_static("str"));
+    let Some(mut props) = props else {
+        let payload = Prop {
+            p: "payload".into(),
+            v: Some(payload),
+            vt: payload_type,
+        };
+        return vec![
+            payload,
+            Prop {
+                p: "topic".into(),
+                v: Some(topic),
+                vt: text,
+            },
+        ];
+    };
+    for prop in props.iter_mut().filter(|prop| prop.v.is_none()) {
+        if prop.p == "payload" {
+            prop.v = Some(payload.clone());
+            prop.vt.clone_from(&payload_type);
+        } else if prop.p == "topic" && prop.vt == text {
+            prop.v = Some(topic.clone());
+        }
+    }
+    props
+}
+
+fn assignments(props: Vec<Prop>) -> Result<Vec<Assignment>, Failure> {
+    let named = props.into_iter().filter(|prop| !prop.p.is_empty());
+    named.map(assignment).collect()
+}
+
+fn assignment(prop: Prop) -> Result<Assignment, Failure> {
+    let kind = prop.vt.as_deref().unwrap_or("str");
+    let wrong = |failure: Failure| match kind {
+        "jsonata" => Failure::error(format!("Invalid JSONata expression: {}", failure.message)),
+        "json" => Failure::error(format!(
+            "{}: invalid JSON data: {}",
+            prop.p, failure.message
+        )),
+        _ => failure,
+    };
+    let value = match &prop.v {
+        Some(value) => Typed::parse(kind, value).map_err(wrong)?,
+        None => Typed::Constant(Value::Undefined),
+    };
+    Ok(Assignment {
+        path: Path::parse_message(&prop.p)?,
+        name: prop.p,
+        value,
+    })
+}
+
+/// The properties that a caller of `POST /inject/:id` gives instead of the node's own.
+fn user_props(props: &[Value]) -> Result<Vec<Assignment>, Failure> {
+    let props = props.iter().map(|prop| {
+        serde_json::from_value(json::to_tree(prop)).map_err(|e| Failure::error(e.to_string()))
+    });
+    assignments(props.collect::<Result<_, _>>()?)
+}
+
+/// Evaluates the properties in order, each seeing what the ones before it set. All failures are told
+/// together, and then nothing is sent.
+fn fill(assignments: &[Assignment], message: &mut Message, scene: &Scene) -> Result<(), Failure> {
+    let mut failures = Vec::new();
+    for assignment in assignments {
+        match assignment.value.evaluate(scene, message) {
+            Ok(value) => {
+                assignment.path.write_message(message, value);
+            }
+            Err(failure) if matches!(assignment.value, Typed::Jsonata(_)) => {
+                failures.push(format!("Invalid JSONata expression: {}", failure.message));
+            }
+            Err(failure) => failures.push(format!("{}: {failure}", assignment.name)),
+        }
+    }
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::text(failures.join("; ")))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn injected(properties: &str) -> Result<String, Failure> {
+        let properties: Properties = serde_json::from_str(properties).unwrap();
+        let mut message = Message::default();
+        fill(
+            &assignments(with_legacy(properties))?,
+            &mut message,
+            &Scene::for_tests(),
+        )?;
+        Ok(format!("{:?}", message.to_value()))
+    }
+
+    #[test]
+    fn golden_payloads_come_out() {
+        let payload = |kind: &str, value: &str| {
+            let props = serde_json::json!({"props": [{"p": "payload", "v": value, "vt": kind}]});
+            injected(&props.to_string()).unwrap()
+        };
+        assert_eq!(payload("num", "0x10"), r#"{"payload": 16}"#);
+        assert_eq!(payload("bool", "TRUE"), r#"{"payload": true}"#);
+        assert_eq!(payload("bin", "[65,66]"), r#"{"payload": Buffer(b"AB")}"#);
+        assert_eq!(payload("date", "YYYY"), r#"{"payload": "2026"}"#);
+        assert_eq!(payload("jsonata", "$sum([1,2])"), r#"{"payload": 3}"#);
+        assert_eq!(payload("msg", "missing"), "{}");
+    }
+
+    #[test]
+    fn old_flows_have_payload_and_topic_beside_each_other() {
+        let old = r#"{"payload":"hi","payloadType":"str","topic":"t"}"#;
+        assert_eq!(injected(old).unwrap(), r#"{"payload": "hi", "topic": "t"}"#);
+        let mixed = r#"{"props":[{"p":"payload"},{"p":"topic","vt":"str"}],"payload":"1","payloadType":"num","topic":"t"}"#;
+        assert_eq!(injected(mixed).unwrap(), r#"{"payload": 1, "topic": "t"}"#);
+    }
+
+    #[test]
+    fn later_properties_see_earlier_ones_and_failures_are_told_together() {
+        let props = r#"{"props":[{"p":"a.b","v":"2","vt":"num"},{"p":"payload","v":"a.b*2","vt":"jsonata"}]}"#;
+        assert_eq!(injected(props).unwrap(), r#"{"a": {"b": 2}, "payload": 4}"#);
+        let wrong = r#"{"props":[{"p":"x","v":"a.b","vt":"msg"},{"p":"y","v":"c.d","vt":"msg"}]}"#;
+        let message = injected(wrong).unwrap_err().message;
+        assert!(
+            message.contains("x: TypeError") && message.contains("; y: TypeError"),
+            "{message}"
+        );
+    }
+
+    #[test]
+    fn intervals_have_a_longest_and_cron_has_five_or_six_fields() {
+        let repeat_of = |properties: &str| repeat(&serde_json::from_str(properties).unwrap());
+        assert!(matches!(
+            repeat_of(r#"{"repeat":"2147484"}"#),
+            Ok(Repeat::TooLong)
+        ));
+        assert!(
+            matches!(repeat_of(r#"{"repeat":"0.5"}"#), Ok(Repeat::Every(d)) if d.as_millis() == 500)
+        );
+        assert!(matches!(
+            repeat_of(r#"{"repeat":"","crontab":""}"#),
+            Ok(Repeat::Never)
+        ));
+        assert!(repeat_of(r#"{"crontab":"x"}"#).is_err());
+        for (expression, seconds) in [("*/5 * * * *", 295), ("10 * * * * *", 5)] {
+            let Ok(Repeat::Cron(cron)) = repeat(&Properties {
+                crontab: expression.into(),
+                ..Properties::default()
+            }) else {
+                panic!("{expression}")
+            };
+            assert_eq!(
+                next(&cron, 1_795_203_905_000.0),
+                Some(Duration::from_secs(seconds)),
+                "{expression}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_delay_of_once_has_a_default() {
+        assert_eq!(once_delay(&Json::Null), Duration::from_millis(100));
+        assert_eq!(once_delay(&Json::from("2")), Duration::from_secs(2));
+        assert_eq!(once_delay(&Json::from(0)), Duration::ZERO);
+    }
+}

@@ -1,0 +1,71 @@
+//! `link out`: in mode `link` its links are wires; in mode `return` it answers the last link call.
+
+use crate::engine::message::Message;
+use crate::engine::node::{Build, Host, Level, Node, Wake};
+use crate::engine::value::{Failure, Value};
+use serde::Deserialize;
+use smol_str::SmolStr;
+
+#[derive(Deserialize)]
+struct Properties {
+    #[serde(default)]
+    mode: SmolStr,
+}
+
+struct LinkOut {
+    returns: bool,
+}
+
+pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    Ok(Box::new(LinkOut {
+        returns: properties.mode == "return",
+    }))
+}
+
+impl Node for LinkOut {
+    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+        if !self.returns {
+            host.pass(message);
+            return;
+        }
+        // The link call takes its own entry off the list: it needs the entry to know what it waited for.
+        let finished = host.watched().then(|| message.clone());
+        let returned = match caller(&message) {
+            Some(call) => host.wake(&call, Wake::Return(message)),
+            None => false,
+        };
+        if !returned {
+            host.log(Level::Warn, Value::from("Missing return node information"));
+        }
+        if let Some(message) = finished {
+            host.done(message);
+        }
+    }
+}
+
+/// The link call node that the message last came through.
+fn caller(message: &Message) -> Option<SmolStr> {
+    let last = message.get("_linkSource").as_array()?.last()?.as_object()?;
+    match last.get("node")? {
+        Value::String(id) => Some(id.clone()),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_call_is_answered_first() {
+        let entry = |node: &str| Value::record([("id", "e".into()), ("node", node.into())]);
+        let mut message = Message::default();
+        assert_eq!(caller(&message), None);
+        message.set(
+            "_linkSource",
+            Value::array(vec![entry("outer"), entry("inner")]),
+        );
+        assert_eq!(caller(&message).as_deref(), Some("inner"));
+    }
+}

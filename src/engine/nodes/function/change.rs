@@ -1,0 +1,35 @@
+//! `change`: sets, changes, deletes and moves properties of messages and contexts.
+
+use super::change_rules::{self, Rule};
+use crate::engine::expression::typed::Scene;
+use crate::engine::message::Message;
+use crate::engine::node::{Build, Host, Level, Node};
+use crate::engine::value::{Failure, Value};
+
+struct Change {
+    rules: Vec<Rule>,
+}
+
+pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+    Ok(Box::new(Change {
+        rules: change_rules::parse(build.properties()?)?,
+    }))
+}
+
+impl Node for Change {
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+        let scene = Scene::of(host);
+        let mut warnings = Vec::new();
+        let changed = self
+            .rules
+            .iter()
+            .try_for_each(|rule| rule.apply(&mut message, &scene, &mut warnings));
+        for warning in warnings {
+            host.log(Level::Warn, Value::from(warning));
+        }
+        match changed {
+            Ok(()) => host.pass(message),
+            Err(failure) => host.error(failure, Some(message)),
+        }
+    }
+}

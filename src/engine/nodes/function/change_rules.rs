@@ -1,0 +1,194 @@
+//! The rules of a change node, parsed once when the node is built (facts engine §4.3).
+
+use crate::engine::context::Scope;
+use crate::engine::expression::regex::RegExp;
+use crate::engine::expression::typed::{Typed, text_of};
+use crate::engine::expression::{Path, coerce};
+use crate::engine::value::Failure;
+use serde::Deserialize;
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+
+/// What a change node's JSON says: a list of rules, or one rule in the old flat form.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Properties {
+    rules: Option<Vec<RuleProperties>>,
+    action: SmolStr,
+    property: SmolStr,
+    from: Json,
+    to: Json,
+    reg: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RuleProperties {
+    t: SmolStr,
+    p: SmolStr,
+    pt: Option<SmolStr>,
+    to: Json,
+    tot: Option<SmolStr>,
+    from: Json,
+    fromt: Option<SmolStr>,
+    re: bool,
+}
+
+/// One rule.
+pub(super) enum Rule {
+    Set {
+        target: Target,
+        value: Typed,
+    },
+    Change {
+        target: Target,
+        from: From,
+        to: Typed,
+    },
+    Delete {
+        target: Target,
+    },
+    Move {
+        source: Target,
+        target: Target,
+    },
+}
+
+/// A property of the message or of a context.
+#[derive(Debug, PartialEq)]
+pub(super) enum Target {
+    Message(Path),
+    Context(Scope, Path),
+}
+
+/// What a `change` rule looks for.
+pub(super) enum From {
+    /// Known from the start, with the expression that finds it within a text.
+    Fixed(Sought, RegExp),
+    /// Taken from the message or a context each time.
+    Evaluated(Typed),
+}
+
+/// What is looked for, and as what.
+pub(super) enum Sought {
+    Text(SmolStr),
+    Number(f64),
+    Bool(bool),
+    Pattern,
+}
+
+/// Parses the rules; a failure keeps the node from running.
+pub(super) fn parse(properties: Properties) -> Result<Vec<Rule>, Failure> {
+    let rules = properties.rules.unwrap_or_else(|| {
+        let action = if properties.action == "replace" {
+            "set".into()
+        } else {
+            properties.action
+        };
+        vec![RuleProperties {
+            t: action,
+            p: properties.property,
+            to: properties.to,
+            from: properties.from,
+            re: properties.reg,
+            ..RuleProperties::default()
+        }]
+    });
+    rules
+        .into_iter()
+        .filter(|rule| !rule.t.is_empty())
+        .map(|rule| parse_rule(&rule))
+        .collect()
+}
+
+fn parse_rule(properties: &RuleProperties) -> Result<Rule, Failure> {
+    let target = Target::parse(properties.pt.as_deref().unwrap_or("msg"), &properties.p)?;
+    match properties.t.as_str() {
+        "set" => Ok(Rule::Set {
+            value: to(properties)?,
+            target,
+        }),
+        "change" => Ok(Rule::Change {
+            from: from(properties)?,
+            to: to(properties)?,
+            target,
+        }),
+        "delete" => Ok(Rule::Delete { target }),
+        "move" => {
+            let kind = properties.tot.as_deref().unwrap_or("msg");
+            Ok(Rule::Move {
+                target: Target::parse(kind, &text_of(&properties.to))?,
+                source: target,
+            })
+        }
+        other => Err(Failure::error(format!("unknown rule: {other}"))),
+    }
+}
+
+/// The new value. Old flows have no type: `msg.x` is a property then, anything else text.
+fn to(properties: &RuleProperties) -> Result<Typed, Failure> {
+    let text = text_of(&properties.to);
+    let kind = match &properties.tot {
+        Some(kind) => kind.as_str(),
+        None if text.starts_with("msg.") => "msg",
+        None => "str",
+    };
+    Typed::parse(kind, &properties.to).map_err(|failure| match kind {
+        "json" => Failure::error("Invalid 'to' JSON property"),
+        "jsonata" => invalid_expression(failure),
+        _ => failure,
+    })
+}
+
+pub(super) fn invalid_expression(failure: Failure) -> Failure {
+    Failure {
+        message: format!("Invalid JSONata expression: {}", failure.message).into(),
+        ..failure
+    }
+}
+
+pub(super) fn invalid_from(what: &str) -> Failure {
+    Failure::error(format!("Invalid 'from' property: {what}"))
+}
+
+fn from(properties: &RuleProperties) -> Result<From, Failure> {
+    let text = text_of(&properties.from);
+    let kind = properties
+        .fromt
+        .as_deref()
+        .unwrap_or(if properties.re { "re" } else { "str" });
+    let sought = match kind {
+        "msg" | "flow" | "global" | "env" => {
+            return Ok(From::Evaluated(Typed::parse(kind, &properties.from)?));
+        }
+        "re" => Sought::Pattern,
+        "num" => Sought::Number(coerce::text_to_number(&text)),
+        "bool" => Sought::Bool(text.eq_ignore_ascii_case("true")),
+        _ => Sought::Text(text.clone()),
+    };
+    let source = if kind == "re" {
+        text.to_string()
+    } else {
+        regress::escape(&text)
+    };
+    let regex = RegExp::compile(&source, "g").map_err(|failure| invalid_from(&failure.message))?;
+    Ok(From::Fixed(sought, regex))
+}
+
+impl Target {
+    fn parse(kind: &str, text: &str) -> Result<Self, Failure> {
+        let path = if kind == "msg" {
+            Path::parse_message(text)
+        } else {
+            Path::parse(text)
+        };
+        let path =
+            path.map_err(|_| Failure::error(format!("Invalid property expression: {text}")))?;
+        match kind {
+            "msg" => Ok(Self::Message(path)),
+            "flow" => Ok(Self::Context(Scope::Flow, path)),
+            "global" => Ok(Self::Context(Scope::Global, path)),
+            other => Err(Failure::error(format!("Invalid property type: {other}"))),
+        }
+    }
+}

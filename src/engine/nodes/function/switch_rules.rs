@@ -1,0 +1,476 @@
+//! The rules of a switch node: parsed once, tried in order on each message (facts engine §4.3).
+
+use crate::engine::expression::jsonata::Jsonata;
+use crate::engine::expression::regex::RegExp;
+use crate::engine::expression::typed::{Scene, Typed, text_of};
+use crate::engine::expression::{coerce, json, property};
+use crate::engine::message::Message;
+use crate::engine::value::{Failure, Value};
+use serde::Deserialize;
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::cmp::Ordering;
+
+/// What a switch node's JSON says.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Properties {
+    property: Option<SmolStr>,
+    property_type: Option<SmolStr>,
+    rules: Vec<RuleProperties>,
+    checkall: Json,
+    repair: bool,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct RuleProperties {
+    t: SmolStr,
+    v: Json,
+    vt: Option<SmolStr>,
+    v2: Json,
+    v2t: Option<SmolStr>,
+    case: bool,
+}
+
+/// All rules of a node.
+pub(super) struct Rules {
+    property: Typed,
+    list: Vec<Rule>,
+    first_only: bool,
+    /// The property of the message before.
+    previous: Value,
+}
+
+struct Rule {
+    test: Test,
+    value: Operand,
+    second: Operand,
+}
+
+/// What a rule compares with.
+enum Operand {
+    Typed(Typed),
+    /// A `JSONata` expression that wants to know the place in the sequence (`$I`, `$N`).
+    Placed(Box<Jsonata>),
+}
+
+enum Test {
+    Equal,
+    NotEqual,
+    Compare(fn(Ordering) -> bool),
+    Between,
+    Contains,
+    /// `None`: the expression comes from the message. A broken one fails on each message.
+    Regex(Option<Result<RegExp, Failure>>, &'static str),
+    Is(fn(&Value) -> bool),
+    Type,
+    Head,
+    Tail,
+    Index,
+    HasKey,
+    Expression,
+    Else,
+}
+
+impl Properties {
+    /// Whether sequences are numbered anew.
+    pub(super) fn repair(&self) -> bool {
+        self.repair
+    }
+}
+
+/// Parses the rules; a failure keeps the node from running.
+pub(super) fn parse(properties: Properties) -> Result<Rules, Failure> {
+    let kind = properties
+        .property_type
+        .unwrap_or(SmolStr::new_static("msg"));
+    let text = properties
+        .property
+        .unwrap_or(SmolStr::new_static("payload"));
+    Ok(Rules {
+        property: Typed::parse(&kind, &Json::from(text.as_str())).map_err(|f| worded(f, &kind))?,
+        list: properties
+            .rules
+            .into_iter()
+            .map(rule)
+            .collect::<Result<_, _>>()?,
+        first_only: properties.checkall == "false" || properties.checkall == Json::Bool(false),
+        previous: Value::Null,
+    })
+}
+
+fn worded(failure: Failure, kind: &str) -> Failure {
+    if kind != "jsonata" {
+        return failure;
+    }
+    Failure::text(format!("Invalid JSONata expression: {}", failure.message))
+}
+
+fn rule(properties: RuleProperties) -> Result<Rule, Failure> {
+    let kind = match properties.t.as_str() {
+        "jsonata_exp" => Some(SmolStr::new_static("jsonata")),
+        // The type that is asked for stands where others have the type of their value.
+        "istype" => Some(SmolStr::new_static("str")),
+        _ => properties.vt,
+    };
+    let value = operand(&properties.v, kind.as_deref())?;
+    let flags = if properties.case { "i" } else { "" };
+    let test = match properties.t.as_str() {
+        "eq" => Test::Equal,
+        "neq" => Test::NotEqual,
+        "lt" => Test::Compare(Ordering::is_lt),
+        "lte" => Test::Compare(Ordering::is_le),
+        "gt" => Test::Compare(Ordering::is_gt),
+        "gte" => Test::Compare(Ordering::is_ge),
+        "btwn" => Test::Between,
+        "cont" => Test::Contains,
+        "regex" => {
+            let fixed = matches!(&value, Operand::Typed(Typed::Constant(_)));
+            Test::Regex(
+                fixed.then(|| RegExp::compile(&text_of(&properties.v), flags)),
+                flags,
+            )
+        }
+        "true" => Test::Is(|v| matches!(v, Value::Bool(true))),
+        "false" => Test::Is(|v| matches!(v, Value::Bool(false))),
+        "null" => Test::Is(Value::is_nullish),
+        "nnull" => Test::Is(|v| !v.is_nullish()),
+        "empty" => Test::Is(|v| length(v) == Some(0)),
+        "nempty" => Test::Is(|v| length(v).is_some_and(|n| n > 0)),
+        "istype" => Test::Type,
+        "head" => Test::Head,
+        "tail" => Test::Tail,
+        "index" => Test::Index,
+        "hask" => Test::HasKey,
+        "jsonata_exp" => Test::Expression,
+        "else" => Test::Else,
+        other => return Err(Failure::error(format!("unknown rule: {other}"))),
+    };
+    Ok(Rule {
+        test,
+        value,
+        second: operand(&properties.v2, properties.v2t.as_deref())?,
+    })
+}
+
+/// A value to compare with. Without a type it is a number if it reads as one.
+fn operand(value: &Json, kind: Option<&str>) -> Result<Operand, Failure> {
+    let text = text_of(value);
+    let number = || !coerce::text_to_number(&text).is_nan();
+    let kind = match kind {
+        Some("num") if !number() => "str",
+        Some(kind) if !kind.is_empty() => kind,
+        _ if number() => "num",
+        _ => "str",
+    };
+    if kind == "jsonata" && (text.contains("$I") || text.contains("$N")) {
+        return Ok(Operand::Placed(Box::new(
+            Jsonata::compile(&text).map_err(|f| worded(f, kind))?,
+        )));
+    }
+    // The names of types and the flags of rules without a value are no values.
+    Ok(Operand::Typed(Typed::parse(kind, value).or_else(
+        |failure| match kind {
+            "jsonata" | "json" => Err(worded(failure, kind)),
+            _ => Ok(Typed::Constant(Value::String(text))),
+        },
+    )?))
+}
+
+impl Rules {
+    /// Whether a rule needs the length of the message's sequence.
+    pub(super) fn need_count(&self) -> bool {
+        let counts = |operand: &Operand| matches!(operand, Operand::Placed(_));
+        self.list.iter().any(|rule| {
+            matches!(rule.test, Test::Tail) || counts(&rule.value) || counts(&rule.second)
+        })
+    }
+
+    /// Fills in the outputs whose rules the message meets.
+    pub(super) fn matches(
+        &mut self,
+        message: &Message,
+        scene: &Scene,
+        outputs: &mut Vec<usize>,
+    ) -> Result<(), Failure> {
+        outputs.clear();
+        let value = match self.property.evaluate(scene, message) {
+            Err(failure) if matches!(self.property, Typed::Jsonata(_)) => {
+                return Err(worded(failure, "jsonata"));
+            }
+            _ if matches!(self.property, Typed::Previous) => self.previous.clone(),
+            value => value.unwrap_or_default(),
+        };
+        let place = Place {
+            message,
+            scene,
+            previous: &self.previous,
+            unmatched: true,
+        };
+        for (output, rule) in self.list.iter().enumerate() {
+            let place = Place {
+                unmatched: outputs.is_empty(),
+                ..place
+            };
+            if rule.test(&value, &place)? {
+                outputs.push(output);
+                if self.first_only {
+                    break;
+                }
+            }
+        }
+        self.previous = value;
+        Ok(())
+    }
+}
+
+/// What a rule may look at besides the property.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    message: &'a Message,
+    scene: &'a Scene,
+    previous: &'a Value,
+    unmatched: bool,
+}
+
+impl Place<'_> {
+    fn part(&self, name: &str) -> f64 {
+        property(self.message.get("parts"), name)
+            .as_number()
+            .unwrap_or(f64::NAN)
+    }
+
+    fn evaluate(&self, operand: &Operand) -> Result<Value, Failure> {
+        match operand {
+            Operand::Typed(Typed::Constant(value)) => Ok(value.clone()),
+            Operand::Typed(Typed::Previous) => Ok(self.previous.clone()),
+            Operand::Typed(Typed::Jsonata(expression)) => expression
+                .evaluate(self.scene, self.message)
+                .map_err(|f| worded(f, "jsonata")),
+            Operand::Typed(typed) => {
+                Ok(typed.evaluate(self.scene, self.message).unwrap_or_default())
+            }
+            Operand::Placed(expression) => {
+                let variables = [("I", "index"), ("N", "count")];
+                let variables =
+                    variables.map(|(name, part)| (name, property(self.message.get("parts"), part)));
+                expression
+                    .evaluate_with(self.scene, self.message, &variables)
+                    .map_err(|f| worded(f, "jsonata"))
+            }
+        }
+    }
+}
+
+impl Rule {
+    fn test(&self, value: &Value, place: &Place<'_>) -> Result<bool, Failure> {
+        let first = || place.evaluate(&self.value);
+        let number = |operand: &Operand| Ok(coerce::to_number(&place.evaluate(operand)?));
+        Ok(match &self.test {
+            Test::Equal => coerce::loose_equal(value, &first()?),
+            Test::NotEqual => !coerce::loose_equal(value, &first()?),
+            Test::Compare(holds) => coerce::compare(value, &first()?).is_some_and(holds),
+            Test::Between => {
+                let (a, b) = (first()?, place.evaluate(&self.second)?);
+                let within = |low: &Value, high: &Value| {
+                    coerce::compare(value, low).is_some_and(Ordering::is_ge)
+                        && coerce::compare(value, high).is_some_and(Ordering::is_le)
+                };
+                within(&a, &b) || within(&b, &a)
+            }
+            Test::Contains => coerce::to_text(value).contains(coerce::to_text(&first()?).as_str()),
+            Test::Regex(Some(regex), _) => regex
+                .as_ref()
+                .map_err(Clone::clone)?
+                .test(&coerce::to_text(value)),
+            Test::Regex(None, flags) => {
+                RegExp::compile(&coerce::to_text(&first()?), flags)?.test(&coerce::to_text(value))
+            }
+            Test::Is(holds) => holds(value),
+            Test::Type => is_type(value, &coerce::to_text(&first()?)),
+            Test::Head => place.part("index") < number(&self.value)?,
+            Test::Tail => place.part("index") >= place.part("count") - number(&self.value)?,
+            Test::Index => {
+                let index = place.part("index");
+                number(&self.value)? <= index && index <= number(&self.second)?
+            }
+            Test::HasKey => value
+                .as_object()
+                .is_some_and(|o| first().is_ok_and(|k| o.contains_key(&coerce::to_text(&k)))),
+            Test::Expression => matches!(first()?, Value::Bool(true)),
+            Test::Else => place.unmatched,
+        })
+    }
+}
+
+/// How much is in a text, array, buffer or object; nothing else can be empty.
+fn length(value: &Value) -> Option<usize> {
+    match value {
+        Value::String(text) => Some(text.len()),
+        Value::Array(elements) => Some(elements.len()),
+        Value::Buffer(bytes) => Some(bytes.len()),
+        Value::Object(object) => Some(object.len()),
+        Value::Date(_) | Value::RegExp(_) | Value::Error(_) => Some(0),
+        _ => None,
+    }
+}
+
+fn is_type(value: &Value, name: &str) -> bool {
+    match name {
+        "array" => matches!(value, Value::Array(_)),
+        "buffer" => matches!(value, Value::Buffer(_)),
+        "json" => !value.is_undefined() && json::parse(&coerce::to_text(value)).is_ok(),
+        "null" => matches!(value, Value::Null),
+        "number" => matches!(value, Value::Number(n) if !n.is_nan()),
+        "object" => {
+            !matches!(value, Value::Array(_) | Value::Buffer(_) | Value::Null)
+                && coerce::type_of(value) == "object"
+        }
+        name => coerce::type_of(value) == name,
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn rules(node: &str) -> Rules {
+        parse(serde_json::from_str(node).unwrap()).unwrap()
+    }
+
+    fn outputs(node: &str, message: &str) -> Vec<usize> {
+        let mut outputs = Vec::new();
+        let message = Message::from_value(json::parse(message).unwrap()).unwrap();
+        rules(node)
+            .matches(&message, &Scene::for_tests(), &mut outputs)
+            .unwrap();
+        outputs
+    }
+
+    fn meets(rule: &str, payload: &str) -> bool {
+        !outputs(
+            &format!(r#"{{"rules":[{rule}]}}"#),
+            &format!(r#"{{"payload":{payload}}}"#),
+        )
+        .is_empty()
+    }
+
+    #[test]
+    fn golden_results_hold() {
+        let eq_else = r#"{"rules":[{"t":"eq","v":"1","vt":"num"},{"t":"else"}]}"#;
+        assert_eq!(outputs(eq_else, r#"{"payload":"1"}"#), [0]);
+        assert_eq!(outputs(eq_else, r#"{"payload":"2"}"#), [1]);
+        let two = r#"{"rules":[{"t":"eq","v":"1","vt":"num"},{"t":"lt","v":"5","vt":"num"}],"checkall":"CHECK"}"#;
+        assert_eq!(
+            outputs(&two.replace("CHECK", "true"), r#"{"payload":1}"#),
+            [0, 1]
+        );
+        assert_eq!(
+            outputs(&two.replace("CHECK", "false"), r#"{"payload":1}"#),
+            [0]
+        );
+        assert!(meets(
+            r#"{"t":"btwn","v":"9","vt":"num","v2":"1","v2t":"num"}"#,
+            "5"
+        ));
+        assert_eq!(
+            outputs(
+                r#"{"rules":[{"t":"null"},{"t":"empty"}]}"#,
+                r#"{"payload":""}"#
+            ),
+            [1]
+        );
+        assert!(meets(
+            r#"{"t":"regex","v":"^AB","vt":"str","case":true}"#,
+            "\"abc\""
+        ));
+        let types = r#"{"rules":[{"t":"istype","v":"json","vt":"json"},{"t":"istype","v":"number","vt":"number"}]}"#;
+        assert_eq!(outputs(types, r#"{"payload":5}"#), [0, 1]);
+    }
+
+    #[test]
+    fn every_operator_tells_yes_from_no() {
+        let table = [
+            (r#"{"t":"neq","v":"a"}"#, "\"b\"", "\"a\""),
+            (r#"{"t":"lte","v":"5"}"#, "5", "6"),
+            (r#"{"t":"gt","v":"5"}"#, "\"10\"", "\"x\""),
+            (r#"{"t":"gte","v":"5"}"#, "5", "4"),
+            (r#"{"t":"cont","v":"an"}"#, "\"banana\"", "\"x\""),
+            (r#"{"t":"true"}"#, "true", "1"),
+            (r#"{"t":"false"}"#, "false", "0"),
+            (r#"{"t":"null"}"#, "null", "0"),
+            (r#"{"t":"nnull"}"#, "0", "null"),
+            (r#"{"t":"empty"}"#, "{}", "0"),
+            (r#"{"t":"nempty"}"#, "[1]", "[]"),
+            (r#"{"t":"istype","v":"object","vt":"object"}"#, "{}", "[]"),
+            (r#"{"t":"istype","v":"array","vt":"array"}"#, "[]", "{}"),
+            (r#"{"t":"istype","v":"string","vt":"string"}"#, "\"\"", "1"),
+            (r#"{"t":"istype","v":"null","vt":"null"}"#, "null", "0"),
+            (
+                r#"{"t":"hask","v":"a","vt":"str"}"#,
+                r#"{"a":null}"#,
+                r#"{"b":1}"#,
+            ),
+            (
+                r#"{"t":"jsonata_exp","v":"payload > 3","vt":"jsonata"}"#,
+                "4",
+                "3",
+            ),
+            (r#"{"t":"eq","v":"payload","vt":"msg"}"#, "1", "[]"),
+        ];
+        for (rule, yes, no) in table {
+            assert!(meets(rule, yes), "{rule} on {yes}");
+            // An array is the same array when it is compared with itself.
+            assert_eq!(
+                meets(rule, no),
+                no == "[]" && rule.contains("\"msg\""),
+                "{rule} on {no}"
+            );
+        }
+    }
+
+    #[test]
+    fn places_in_a_sequence_are_known() {
+        let at = |index: u32| {
+            format!(r#"{{"payload":0,"parts":{{"id":"s","index":{index},"count":5}}}}"#)
+        };
+        let node = r#"{"rules":[{"t":"head","v":"2"},{"t":"tail","v":"1"},{"t":"index","v":"1","v2":"3"},{"t":"jsonata_exp","v":"$I = $N - 2"}]}"#;
+        assert_eq!(outputs(node, &at(0)), [0]);
+        assert_eq!(outputs(node, &at(1)), [0, 2]);
+        assert_eq!(outputs(node, &at(3)), [2, 3]);
+        assert_eq!(outputs(node, &at(4)), [1]);
+        assert!(rules(node).need_count());
+    }
+
+    #[test]
+    fn the_previous_value_is_remembered() {
+        let mut rules = rules(r#"{"rules":[{"t":"gt","vt":"prev"}]}"#);
+        let mut outputs = Vec::new();
+        let mut grew = |n: f64| {
+            rules
+                .matches(&Message::with_payload(n), &Scene::for_tests(), &mut outputs)
+                .unwrap();
+            !outputs.is_empty()
+        };
+        assert_eq!([grew(1.0), grew(3.0), grew(2.0)], [true, true, false]);
+    }
+
+    #[test]
+    fn a_broken_regex_fails_on_the_message_and_a_missing_parent_is_undefined() {
+        let mut broken = rules(r#"{"rules":[{"t":"regex","v":"("}]}"#);
+        let failure = broken
+            .matches(
+                &Message::with_payload("x"),
+                &Scene::for_tests(),
+                &mut Vec::new(),
+            )
+            .unwrap_err();
+        assert_eq!(failure.name, "SyntaxError");
+        assert_eq!(
+            outputs(r#"{"property":"a.b","rules":[{"t":"null"}]}"#, "{}"),
+            [0]
+        );
+    }
+}

@@ -1,0 +1,3 @@
+//! The palette folder `parser`.
+
+pub(super) mod json;
