@@ -1,10 +1,26 @@
-//! The heart: turn, revision, plan, store, apply, announce. Used by requests, start-up and reload alike.
+//! The heart: turn, revision, plan, store, apply, announce. Used by requests and at the start alike.
+//!
+//! Knows the order of things and that nothing is changed until the new flow set is durable. Never parses HTTP.
 
-use crate::audit::Actor;
-use crate::flows::{Credentials, DeploymentType, FlowSet, Malformed, Submission};
-use crate::store;
+mod next;
+mod runtime;
+
+pub use runtime::Runtime;
+
+use crate::audit::{Actor, Audit};
+use crate::flows::{
+    self, Credentials, DeploymentType, FlowError, FlowSet, Malformed, Plan, Submission, diff, plan,
+};
+use crate::metrics::{Metrics, Phase};
+use crate::secret;
+use crate::store::{self, Loaded, Record, Store};
 use bytes::Bytes;
+use next::{Next, next};
+use serde_json::json;
+use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::{Mutex, watch};
 
 /// The active flow set and its name.
 #[derive(Debug)]
@@ -75,16 +91,299 @@ pub struct Deployed {
 }
 
 /// Takes deployments, one at a time.
-pub struct Deployments {}
+pub struct Deployments {
+    turn: Mutex<()>,
+    active: watch::Sender<Arc<Active>>,
+    runtime: Runtime,
+    store: Store,
+    audit: Audit,
+    metrics: Arc<Metrics>,
+}
+
+/// How clients, metrics and history spell a deployment type.
+pub fn name(kind: DeploymentType) -> &'static str {
+    match kind {
+        DeploymentType::Full => "full",
+        DeploymentType::Nodes => "nodes",
+        DeploymentType::Flows => "flows",
+        DeploymentType::Reload => "reload",
+    }
+}
 
 impl Deployments {
+    /// Loads the stored flow set and makes it live. Broken flow files stop nothing but the flows: they stay as they
+    /// are, and nothing runs until they are repaired (and reloaded) or replaced.
+    pub async fn open(
+        runtime: Runtime,
+        store: Store,
+        (audit, metrics): (Audit, Arc<Metrics>),
+        now: u64,
+    ) -> Result<Self, Error> {
+        let running = store.running().await.map_err(Error::Store)?;
+        let loaded = match store.load().await {
+            Ok(loaded) => loaded,
+            Err(error @ store::Error::Invalid { .. }) => {
+                tracing::error!(
+                    "{error}: nothing runs. Repair the file and deploy with type reload, or deploy other flows"
+                );
+                Loaded {
+                    flows: FlowSet::default(),
+                    credentials: Credentials::default(),
+                    rev: Some(fresh_rev(b"")),
+                }
+            }
+            Err(error) => return Err(Error::Store(error)),
+        };
+        let edited = loaded.rev.is_none() && !loaded.flows.nodes().is_empty();
+        let active = Arc::new(Active::new(loaded));
+        if edited {
+            let record = active.record("", "outside-edit", now);
+            store.commit(record).await.map_err(Error::Store)?;
+        }
+        if !running {
+            tracing::warn!("flows are stopped, as an administrator left them");
+            runtime.set_running(false).await?;
+        }
+        let nothing = FlowSet::default();
+        let start = plan_of(
+            &nothing,
+            &active.flows,
+            &HashSet::new(),
+            DeploymentType::Full,
+        );
+        runtime
+            .apply(
+                start,
+                Arc::clone(&active.flows),
+                Arc::clone(&active.credentials),
+            )
+            .await?;
+        runtime.announce(&active.rev);
+        Ok(Self {
+            turn: Mutex::new(()),
+            active: watch::Sender::new(active),
+            runtime,
+            store,
+            audit,
+            metrics,
+        })
+    }
+
     /// The active flow set; never waits for a deployment.
     pub fn active(&self) -> Arc<Active> {
-        todo!()
+        Arc::clone(&self.active.borrow())
+    }
+
+    /// Tells whenever another flow set has become active.
+    pub fn watch(&self) -> watch::Receiver<Arc<Active>> {
+        self.active.subscribe()
+    }
+
+    /// Whether flows run.
+    pub fn running(&self) -> bool {
+        self.runtime.running()
     }
 
     /// Runs one deployment to its end, whatever becomes of the caller. Must run as a task of the control runtime.
-    pub async fn deploy(&self, _request: Request, _actor: &Actor, _now: u64) -> Result<Deployed, Error> {
-        todo!()
+    /// An error leaves everything as it was.
+    pub async fn deploy(
+        &self,
+        request: Request,
+        actor: &Actor,
+        now: u64,
+        clock: fn() -> Instant,
+    ) -> Result<Deployed, Error> {
+        let kind = request.kind();
+        let mut phases = Phases {
+            metrics: &self.metrics,
+            kind: name(kind),
+            clock,
+            since: clock(),
+        };
+
+        // turn
+        let _turn = self.turn.lock().await;
+        phases.end(Phase::Wait);
+
+        // revision
+        let before = self.active();
+        if let Request::Flows { submission, .. } = &request {
+            self.check(submission, &before)?;
+        }
+
+        // plan
+        let next = next(request, &before, &self.store).await?;
+        let plan = plan_of(&before.flows, &next.flows, &next.sent, kind);
+        let Next {
+            flows,
+            credentials,
+            flow,
+            ..
+        } = next;
+        let active = Arc::new(Active::new(Loaded {
+            flows,
+            credentials,
+            rev: None,
+        }));
+        phases.end(Phase::Plan);
+
+        // store: from here on the new flow set is the one that every start finds
+        if kind != DeploymentType::Reload {
+            self.keep_outside_edit(actor, now).await?;
+        }
+        let record = active.record(&actor.user, name(kind), now);
+        self.store.commit(record).await.map_err(Error::Store)?;
+        phases.end(Phase::Store);
+
+        // apply: what is stored is active, even if the engine is gone
+        let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
+        if self.runtime.apply(plan, flows, credentials).await.is_err() {
+            tracing::error!(
+                rev = active.rev,
+                "the flows are stored but could not be made live"
+            );
+        }
+        phases.end(Phase::Apply);
+
+        // announce
+        let rev = active.rev.clone();
+        let facts = json!({
+            "type": name(kind),
+            "rev": rev,
+            "before": before.rev,
+            "nodes": active.flows.nodes().len(),
+        });
+        self.active.send_replace(active);
+        self.runtime.announce(&rev);
+        self.audit.record("flows.deploy", actor, now, facts);
+        Ok(Deployed { rev, flow })
+    }
+
+    /// Starts or stops all flows, and remembers it. The flow set and its revision stay.
+    pub async fn set_running(&self, running: bool, actor: &Actor, now: u64) -> Result<(), Error> {
+        let _turn = self.turn.lock().await;
+        self.store
+            .save_running(running)
+            .await
+            .map_err(Error::Store)?;
+        self.runtime.set_running(running).await?;
+        let state = if running { "start" } else { "stop" };
+        self.audit
+            .record("flows.state", actor, now, json!({ "state": state }));
+        Ok(())
+    }
+
+    /// Closes the flows, once every deployment that was asked for has ended.
+    pub async fn close(&self) {
+        let _turn = self.turn.lock().await;
+        self.runtime.close().await;
+    }
+
+    /// A `rev` that is sent must be the active one (specification §4.4, revision rules).
+    fn check(&self, submission: &Submission, active: &Active) -> Result<(), Error> {
+        match &submission.rev {
+            Some(rev) if *rev != active.rev => {
+                self.metrics.revision_conflict();
+                Err(Error::Stale {
+                    active: active.rev.clone(),
+                })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Flow files that were edited meanwhile become a revision of the history before they are replaced.
+    async fn keep_outside_edit(&self, actor: &Actor, now: u64) -> Result<(), Error> {
+        let Some(edit) = self.store.edited_outside().await.map_err(Error::Store)? else {
+            return Ok(());
+        };
+        let edit = Active::new(Loaded { rev: None, ..edit });
+        let record = edit.record("", "outside-edit", now);
+        self.store.keep(record).await.map_err(Error::Store)?;
+        tracing::warn!(
+            rev = edit.rev,
+            "the flow files were edited outside; this deployment replaces them, the edit is in the history"
+        );
+        self.audit
+            .record("flows.outside_edit", actor, now, json!({ "rev": edit.rev }));
+        Ok(())
     }
 }
+
+impl Request {
+    /// How much of what runs it touches; a single flow is a `flows` deployment (facts engine §1.2).
+    fn kind(&self) -> DeploymentType {
+        match self {
+            Self::Flows { kind, .. } => *kind,
+            Self::Reload => DeploymentType::Reload,
+            Self::AddFlow(_) | Self::ReplaceFlow(..) | Self::RemoveFlow(_) => DeploymentType::Flows,
+        }
+    }
+}
+
+impl Active {
+    /// Under the revision it has, or a fresh one.
+    fn new(loaded: Loaded) -> Self {
+        let json = Bytes::from(loaded.flows.to_json());
+        Self {
+            rev: loaded.rev.unwrap_or_else(|| fresh_rev(&json)),
+            flows: Arc::new(loaded.flows),
+            credentials: Arc::new(loaded.credentials),
+            json,
+        }
+    }
+
+    fn record(&self, user: &str, kind: &str, at: u64) -> Record {
+        Record {
+            rev: self.rev.clone(),
+            flows: Arc::clone(&self.flows),
+            credentials: Arc::clone(&self.credentials),
+            user: user.to_owned(),
+            kind: kind.to_owned(),
+            at,
+        }
+    }
+}
+
+impl From<FlowError> for Error {
+    fn from(error: FlowError) -> Self {
+        match error {
+            FlowError::Malformed(malformed) => Self::Malformed(malformed),
+            FlowError::NoSuchFlow => Self::NoSuchFlow,
+        }
+    }
+}
+
+/// A name that no deployment had before, of an identical flow set neither (design §5 Deployments).
+fn fresh_rev(json: &[u8]) -> String {
+    flows::revision(json, &secret::random::<16>())
+}
+
+fn plan_of(
+    old: &FlowSet,
+    new: &FlowSet,
+    sent: &HashSet<smol_str::SmolStr>,
+    kind: DeploymentType,
+) -> Plan {
+    plan(old, new, &diff(old, new, sent), kind)
+}
+
+/// Times the phases of one deployment.
+struct Phases<'a> {
+    metrics: &'a Metrics,
+    kind: &'static str,
+    clock: fn() -> Instant,
+    since: Instant,
+}
+
+impl Phases<'_> {
+    fn end(&mut self, phase: Phase) {
+        let now = (self.clock)();
+        let took = now.saturating_duration_since(self.since);
+        self.metrics.phase(self.kind, phase, took);
+        self.since = now;
+    }
+}
+
+#[cfg(all(test, feature = "engine"))]
+mod tests;

@@ -1,1 +1,228 @@
-//! Everything that a request may need, put together from the config.
+//! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
+#![cfg_attr(
+    not(feature = "engine"),
+    allow(
+        unused_variables,
+        unused_mut,
+        reason = "there is no runtime then, so nothing can be opened"
+    )
+)]
+
+pub use crate::deployment::Runtime;
+
+use crate::audit::Audit;
+use crate::auth::{self, Auth, Caller, Permissions};
+use crate::config::{self, Config};
+use crate::deployment::{self, Deployments};
+use crate::metrics::Metrics;
+use crate::secret::{self, Secret};
+use crate::store::{self, Store};
+use arc_swap::ArcSwap;
+use smol_str::SmolStr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::runtime::Handle;
+
+/// How often sessions that are over are ended: what they hold open closes at most so late. Our choice.
+const SWEEP: Duration = Duration::from_secs(30);
+
+/// One gateway.
+pub struct Gateway {
+    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, the routes stand below.
+    pub config: Config,
+    /// What endpoints made by flows need.
+    pub routes: ArcSwap<Vec<config::Route>>,
+    /// Users and sessions; `None`: the API is open.
+    pub auth: Option<Auth>,
+    /// Whoever calls where the API is open: may do everything.
+    pub everybody: Caller,
+    /// The active flow set, and the way to replace it.
+    pub deployments: Deployments,
+    /// What runs flows.
+    pub runtime: Runtime,
+    /// What must survive.
+    pub store: Store,
+    /// Who did what.
+    pub audit: Audit,
+    /// Numbers.
+    pub metrics: Arc<Metrics>,
+    /// The control runtime: what writes runs there.
+    pub control: Handle,
+    seed: u64,
+    requests: AtomicU64,
+}
+
+/// What the operator must be told once.
+#[derive(Debug)]
+pub struct Notices {
+    /// The password of the `admin` that was made, because there was no user.
+    pub admin_password: Option<Secret>,
+}
+
+/// Why a gateway does not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The data directory cannot be used.
+    #[error("storage.directory: {0}")]
+    Store(#[from] store::Error),
+    /// The audit log cannot be written.
+    #[error("audit.log in storage.directory: {0}")]
+    Audit(#[source] std::io::Error),
+    /// Users or sessions cannot be read.
+    #[error("users and sessions: {0}")]
+    Auth(#[from] auth::Error),
+    /// The engine's thread does not start.
+    #[error("the engine does not start: {0}")]
+    Engine(#[source] std::io::Error),
+    /// The stored flows cannot be read or started.
+    #[error("the stored flows: {0}")]
+    Deployment(#[from] deployment::Error),
+    /// The program was built without the engine.
+    #[error("this flowgate was built without its engine, and there is no upstream")]
+    NoRuntime,
+}
+
+impl Gateway {
+    /// Opens store, audit, users and engine, and makes the stored flow set live. `now` is in seconds since 1970.
+    pub async fn open(
+        mut config: Config,
+        metrics: Arc<Metrics>,
+        control: Handle,
+        now: u64,
+    ) -> Result<(Arc<Self>, Notices), Error> {
+        let store = Store::open(&config.storage)?;
+        let audit = Audit::open(&config.storage.directory).map_err(Error::Audit)?;
+        let (auth, admin_password) = match &config.auth {
+            None => (None, None),
+            Some(auth) => {
+                let hashing = config.limits.hashing;
+                let (auth, password) = Auth::open(auth, hashing, store.clone(), now).await?;
+                metrics.sessions(auth.active());
+                (Some(auth), password)
+            }
+        };
+        let runtime = start(&config, &metrics)?;
+        let recorders = (audit.clone(), Arc::clone(&metrics));
+        let deployments = Deployments::open(runtime.clone(), store.clone(), recorders, now).await?;
+        let gateway = Arc::new(Self {
+            routes: ArcSwap::from_pointee(std::mem::take(&mut config.routes)),
+            config,
+            auth,
+            everybody: Caller {
+                user: SmolStr::default(),
+                permissions: Permissions::all(),
+                session: None,
+            },
+            deployments,
+            runtime,
+            store,
+            audit,
+            metrics,
+            control,
+            seed: u64::from_le_bytes(secret::random()),
+            requests: AtomicU64::new(0),
+        });
+        gateway.control.spawn(sweep(Arc::downgrade(&gateway), now));
+        Ok((gateway, Notices { admin_password }))
+    }
+
+    /// Takes over users, lifetimes, throttle and routes of a config read again; everything else needs a restart.
+    pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
+        match (&self.auth, &config.auth) {
+            (Some(auth), Some(users)) => auth.reload(users).await?,
+            (None, None) => {}
+            (Some(_), None) | (None, Some(_)) => {
+                tracing::warn!(
+                    "auth cannot be switched on or off without a restart: it stays as it was"
+                );
+            }
+        }
+        self.routes.store(Arc::new(config.routes));
+        Ok(())
+    }
+
+    /// Closes the flows, after the deployments under way. Nothing may be asked of the gateway afterwards.
+    pub async fn close(&self) {
+        self.deployments.close().await;
+    }
+
+    /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.
+    pub fn request_id(&self) -> SmolStr {
+        let count = self.requests.fetch_add(1, Ordering::Relaxed);
+        id(self.seed.wrapping_add(count.wrapping_mul(GOLDEN)))
+    }
+}
+
+/// 2^64 divided by the golden ratio, as the increment of `SplitMix64` (Steele, Lea, Flood 2014).
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// `SplitMix64`'s mix: one to one, so that ids differ, and scattered, so that they do not tell how many there were.
+fn id(state: u64) -> SmolStr {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^= mixed >> 31;
+    let mut text = [0; 16];
+    for (byte, digits) in mixed
+        .to_be_bytes()
+        .into_iter()
+        .zip(text.chunks_exact_mut(2))
+    {
+        digits.copy_from_slice(&[
+            DIGITS[usize::from(byte >> 4)],
+            DIGITS[usize::from(byte & 15)],
+        ]);
+    }
+    SmolStr::new(std::str::from_utf8(&text).unwrap_or_default())
+}
+
+#[cfg(feature = "engine")]
+fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Runtime, Error> {
+    crate::engine::Engine::start(config.engine.clone(), Arc::clone(metrics))
+        .map(Runtime::Own)
+        .map_err(Error::Engine)
+}
+
+#[cfg(not(feature = "engine"))]
+fn start(_: &Config, _: &Arc<Metrics>) -> Result<Runtime, Error> {
+    Err(Error::NoRuntime)
+}
+
+/// Ends sessions that are over, for as long as the gateway lives.
+async fn sweep(gateway: Weak<Gateway>, opened: u64) {
+    let mut ticks = tokio::time::interval(SWEEP);
+    let first = ticks.tick().await;
+    loop {
+        let tick = ticks.tick().await;
+        let Some(gateway) = gateway.upgrade() else {
+            return;
+        };
+        let Some(auth) = &gateway.auth else { return };
+        let now = opened + tick.duration_since(first).as_secs();
+        match auth.sweep(now).await {
+            Ok(0) => {}
+            Ok(ended) => tracing::debug!(ended, "sessions are over"),
+            Err(error) => tracing::error!(%error, "sessions that are over could not be forgotten"),
+        }
+        gateway.metrics.sessions(auth.active());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn request_ids_are_sixteen_hexadecimal_digits_and_differ() {
+        let ids: HashSet<SmolStr> = (0..10_000_u64)
+            .map(|n| id(n.wrapping_mul(GOLDEN)))
+            .collect();
+        assert_eq!(ids.len(), 10_000);
+        assert!(
+            ids.iter()
+                .all(|id| id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()))
+        );
+    }
+}

@@ -1,1 +1,223 @@
-//! The way of a request: limit, route, identify, authorize, act, answer.
+//! The way of a request: limit → route → identify → authorize → act → answer.
+//!
+//! The only room, beside `server` and the HTTP nodes, that knows status codes.
+
+#[cfg(feature = "engine")]
+mod admin;
+mod auth;
+mod body;
+mod call;
+mod dialect;
+#[cfg(feature = "engine")]
+mod endpoint;
+mod error;
+mod flows;
+mod form;
+mod identify;
+mod path;
+mod reply;
+mod route;
+
+pub use reply::Body;
+
+use crate::gateway::Gateway;
+use crate::metrics::{RouteClass, Traffic};
+use call::Call;
+use error::Error;
+use hyper::body::{Body as _, Incoming};
+use hyper::header::{HOST, HeaderName, HeaderValue};
+use hyper::{Request, Response, Version};
+use path::{Path, Refused};
+use route::{Needs, Target};
+use serde_json::json;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy)]
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Whether it came over TLS.
+    pub secure: bool,
+}
+
+/// Answers one request; whatever happens, there is an answer, a count and a line in the access log.
+pub async fn answer(
+    gateway: &Arc<Gateway>,
+    peer: &Peer,
+    request: Request<Incoming>,
+) -> Response<Body> {
+    let started = Instant::now();
+    let (head, body) = request.into_parts();
+    let path = Path::parse(head.uri.path());
+    let mut call = Call {
+        gateway,
+        peer,
+        id: gateway.request_id(),
+        now: unix_time(),
+        head: &head,
+        body: Some(body),
+        received: 0,
+        class: RouteClass::None,
+        in_flight: None,
+        caller: None,
+    };
+    let response = match proceed(&mut call, path.as_ref()).await {
+        Ok(response) => response,
+        Err(error) => {
+            report(&call, &error);
+            reply::refusal(&error)
+        }
+    };
+    let path = path.as_ref().map_or("-", Path::as_str);
+    finish(&call, path, started.elapsed(), response)
+}
+
+/// The steps in order; each may refuse.
+async fn proceed(
+    call: &mut Call<'_>,
+    path: Result<&Path<'_>, &Refused>,
+) -> Result<Response<Body>, Error> {
+    let gateway = call.gateway;
+
+    // 1. limit: what can be refused without a look at the request's meaning
+    limit(call, &gateway.config.limits)?;
+
+    // 2. route: before authorize, because the permission depends on the endpoint
+    let path = path.map_err(|refused| *refused)?;
+    let routes = gateway.routes.load();
+    let route = route::route(&call.head.method, path, &routes);
+    call.class = route.class;
+    call.in_flight = Some(gateway.metrics.in_flight(route.class));
+
+    // 3. identify: an open path does not look at `Authorization`
+    if route.needs != Needs::Nothing {
+        let admin = route.class != RouteClass::Endpoint;
+        if admin && identify::token_in_query(call.head.uri.query()) {
+            return Err(Error::TokenInQuery);
+        }
+        call.caller = Some(identify::caller(gateway, &call.head.headers, call.now)?);
+    }
+
+    // 4. authorize: scope and user must both cover what the route needs
+    if let Needs::Permission(need) = route.needs {
+        let granted = call
+            .caller
+            .as_ref()
+            .is_some_and(|c| c.permissions.cover(need));
+        gateway.metrics.permission_check(granted);
+        if !granted {
+            call.audit("permission.denied", call.actor(), json!({ "needs": need }));
+            return Err(Error::Scope);
+        }
+    }
+    let target = route.target;
+    drop(routes);
+
+    // 5. act: boxed, so that a connection does not keep room for the largest of them
+    Box::pin(act(call, path, target)).await
+}
+
+/// Refuses what is too much, or names no host (RFC 9112 §3.2).
+fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
+    let headers = &call.head.headers;
+    if call.head.version == Version::HTTP_11 && headers.get_all(HOST).iter().count() != 1 {
+        return Err(Error::Host);
+    }
+    if headers.len() > limits.headers {
+        return Err(Error::TooManyHeaders);
+    }
+    body::announced(headers, limits.body)
+}
+
+/// Does what the route says.
+async fn act(
+    call: &mut Call<'_>,
+    path: &Path<'_>,
+    target: Target,
+) -> Result<Response<Body>, Error> {
+    match target {
+        Target::Login => Ok(auth::login(call)),
+        Target::Token => auth::token(call).await,
+        Target::Revoke => auth::revoke(call).await,
+        Target::Flows => flows::read(call),
+        Target::Deploy => flows::deploy(call).await,
+        Target::State => Ok(flows::state(call)),
+        Target::SetState => flows::set_state(call).await,
+        Target::Flow => flows::read_one(call, path),
+        Target::AddFlow => flows::add(call).await,
+        Target::ReplaceFlow => flows::replace(call, path).await,
+        Target::RemoveFlow => flows::remove(call, path).await,
+        #[cfg(feature = "engine")]
+        Target::Admin(admin) => admin::act(call, path, admin).await,
+        Target::Comms => Err(Error::UpgradeRequired),
+        #[cfg(feature = "engine")]
+        Target::Endpoint => endpoint::call(call, path).await,
+        #[cfg(not(feature = "engine"))]
+        Target::Admin(_) | Target::Endpoint => Err(Error::NotFound),
+        Target::Absent => Err(Error::NotFound),
+        Target::OtherMethod(offers) => reply::other_method(&call.head.method, route::allow(offers)),
+    }
+}
+
+/// 6. answer: the request's id goes along; counted and written down.
+fn finish(
+    call: &Call<'_>,
+    path: &str,
+    duration: Duration,
+    response: Response<Body>,
+) -> Response<Body> {
+    let method = &call.head.method;
+    let mut response = reply::for_method(method, response);
+    if let Ok(id) = HeaderValue::from_str(&call.id) {
+        response
+            .headers_mut()
+            .insert(HeaderName::from_static("x-request-id"), id);
+    }
+    let status = response.status().as_u16();
+    let sent = response.body().size_hint().lower();
+    let traffic = Traffic {
+        duration,
+        received: call.received,
+        sent,
+    };
+    call.gateway
+        .metrics
+        .request(call.class, method, status, traffic);
+    if call.gateway.config.log.access {
+        tracing::info!(
+            target: "access",
+            id = call.id.as_str(),
+            method = method.as_str(),
+            path,
+            status,
+            bytes = sent,
+            duration = duration.as_secs_f64(),
+            user = call.user(),
+            address = %call.peer.address.ip(),
+        );
+    }
+    response
+}
+
+/// What went wrong on our side goes to the log with its cause; what the client did wrong is in the access log.
+fn report(call: &Call<'_>, error: &Error) {
+    if reply::is_ours(error) {
+        let mut causes = String::new();
+        let mut cause = std::error::Error::source(error);
+        while let Some(inner) = cause {
+            causes.push_str(": ");
+            causes.push_str(&inner.to_string());
+            cause = inner.source();
+        }
+        tracing::error!(id = call.id.as_str(), "{error}{causes}");
+    }
+}
+
+fn unix_time() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}

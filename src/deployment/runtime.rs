@@ -1,0 +1,87 @@
+//! What runs flows: our own engine. The upstream will be the second case.
+
+use crate::deployment::Error;
+#[cfg(feature = "engine")]
+use crate::engine::{Engine, RunState};
+use crate::flows::{Credentials, FlowSet, Plan};
+use std::sync::Arc;
+
+/// What runs flows.
+#[derive(Clone, Debug)]
+pub enum Runtime {
+    /// The engine inside this program.
+    #[cfg(feature = "engine")]
+    Own(Engine),
+}
+
+#[cfg_attr(
+    not(feature = "engine"),
+    allow(
+        unused_variables,
+        clippy::unused_async,
+        reason = "there is no runtime then"
+    )
+)]
+impl Runtime {
+    /// Makes a flow set live. While flows are stopped it is only kept for the next start.
+    pub(super) async fn apply(
+        &self,
+        plan: Plan,
+        flows: Arc<FlowSet>,
+        credentials: Arc<Credentials>,
+    ) -> Result<(), Error> {
+        match *self {
+            #[cfg(feature = "engine")]
+            Self::Own(ref engine) => engine.apply(plan, flows, credentials).await.map_err(gone),
+        }
+    }
+
+    /// Starts or stops all flows.
+    pub(super) async fn set_running(&self, running: bool) -> Result<(), Error> {
+        match *self {
+            #[cfg(feature = "engine")]
+            Self::Own(ref engine) => {
+                let state = if running {
+                    RunState::Start
+                } else {
+                    RunState::Stop
+                };
+                engine.set_state(state).await.map_err(gone)
+            }
+        }
+    }
+
+    /// Whether flows run, or would if none of their types were missing.
+    pub(super) fn running(&self) -> bool {
+        match *self {
+            #[cfg(feature = "engine")]
+            Self::Own(ref engine) => engine.state() == RunState::Start,
+        }
+    }
+
+    /// Tells editors that a deployment is live.
+    pub(super) fn announce(&self, rev: &str) {
+        match *self {
+            #[cfg(feature = "engine")]
+            Self::Own(ref engine) => engine.announce(rev),
+        }
+    }
+
+    /// Closes all nodes.
+    pub(super) async fn close(&self) {
+        match *self {
+            #[cfg(feature = "engine")]
+            Self::Own(ref engine) => engine.close().await,
+        }
+    }
+}
+
+#[cfg(feature = "engine")]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "the shape that map_err wants"
+)]
+fn gone(error: crate::engine::Error) -> Error {
+    tracing::error!(%error, "the engine failed");
+    Error::Runtime
+}

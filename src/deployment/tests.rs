@@ -1,0 +1,231 @@
+//! The transaction over a real store and a real engine.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::config::{Config, DEFAULT};
+use crate::engine::Engine;
+use std::fs;
+use std::path::Path;
+use std::time::Instant as Clock;
+use tempfile::TempDir;
+
+const NOW: u64 = 1_700_000_000;
+
+async fn open(place: &TempDir) -> Deployments {
+    let mut config = Config::parse(DEFAULT, "gateway.toml", Path::new("")).unwrap();
+    config.storage.directory = place.path().to_owned();
+    let metrics = Metrics::new();
+    let store = Store::open(&config.storage).unwrap();
+    let audit = Audit::open(place.path()).unwrap();
+    let engine = Engine::start(config.engine, Arc::clone(&metrics)).unwrap();
+    Deployments::open(Runtime::Own(engine), store, (audit, metrics), NOW)
+        .await
+        .unwrap()
+}
+
+fn actor() -> Actor {
+    Actor {
+        user: "admin".into(),
+        address: None,
+        request: "r".into(),
+    }
+}
+
+fn tab(id: &str) -> String {
+    format!(r#"[{{"id":"{id}","type":"tab"}}]"#)
+}
+
+async fn send(deployments: &Deployments, request: Request) -> Result<Deployed, Error> {
+    deployments.deploy(request, &actor(), NOW, Clock::now).await
+}
+
+fn flows(json: &str, rev: Option<&str>) -> Request {
+    let rev = rev.map_or(String::new(), |rev| format!(r#","rev":"{rev}""#));
+    let body = format!(r#"{{"flows":{json}{rev}}}"#);
+    Request::Flows {
+        submission: Submission::v2(body.as_bytes()).unwrap(),
+        kind: DeploymentType::Full,
+    }
+}
+
+#[tokio::test]
+async fn a_deployment_becomes_active_and_survives_a_restart_under_its_revision() {
+    let place = TempDir::new().unwrap();
+    let deployments = open(&place).await;
+    let deployed = send(&deployments, flows(&tab("a"), None)).await.unwrap();
+    assert_eq!(deployments.active().rev, deployed.rev);
+    assert_eq!(deployments.active().json, tab("a"));
+    deployments.close().await;
+    drop(deployments);
+    let again = open(&place).await;
+    assert_eq!(again.active().rev, deployed.rev);
+    assert_eq!(again.active().json, tab("a"));
+}
+
+#[tokio::test]
+async fn the_same_flow_set_again_has_another_revision() {
+    let place = TempDir::new().unwrap();
+    let deployments = open(&place).await;
+    let first = send(&deployments, flows(&tab("a"), None)).await.unwrap();
+    let second = send(&deployments, flows(&tab("a"), Some(&first.rev)))
+        .await
+        .unwrap();
+    assert_ne!(first.rev, second.rev);
+}
+
+#[tokio::test]
+async fn of_many_deployments_with_one_revision_exactly_one_is_accepted() {
+    let place = TempDir::new().unwrap();
+    let deployments = Arc::new(open(&place).await);
+    let rev = deployments.active().rev.clone();
+    let tasks: Vec<_> = (0..50)
+        .map(|n| {
+            let (deployments, request) = (
+                Arc::clone(&deployments),
+                flows(&tab(&format!("t{n}")), Some(&rev)),
+            );
+            tokio::spawn(async move { (n, send(&deployments, request).await) })
+        })
+        .collect();
+    let mut winners = Vec::new();
+    for task in tasks {
+        match task.await.unwrap() {
+            (n, Ok(deployed)) => winners.push((n, deployed.rev)),
+            (_, Err(error)) => assert!(matches!(error, Error::Stale { .. }), "{error}"),
+        }
+    }
+    let [(n, rev)] = winners.as_slice() else {
+        panic!("{winners:?}")
+    };
+    let active = deployments.active();
+    assert_eq!(
+        (&active.rev, &active.json[..]),
+        (rev, tab(&format!("t{n}")).as_bytes())
+    );
+}
+
+#[tokio::test]
+async fn a_stale_or_empty_revision_changes_nothing() {
+    let place = TempDir::new().unwrap();
+    let deployments = open(&place).await;
+    let first = send(&deployments, flows(&tab("a"), None)).await.unwrap();
+    for rev in ["", "other", &first.rev.to_uppercase()] {
+        let result = send(&deployments, flows(&tab("b"), Some(rev))).await;
+        assert!(
+            matches!(result, Err(Error::Stale { active }) if active == first.rev),
+            "{rev}"
+        );
+    }
+    assert_eq!(deployments.active().rev, first.rev);
+    assert_eq!(
+        fs::read_to_string(place.path().join("flows.json")).unwrap(),
+        tab("a")
+    );
+}
+
+#[tokio::test]
+async fn reload_takes_up_an_outside_edit_under_a_new_revision() {
+    let place = TempDir::new().unwrap();
+    let deployments = open(&place).await;
+    let first = send(&deployments, flows(&tab("a"), None)).await.unwrap();
+    fs::write(place.path().join("flows.json"), tab("edited")).unwrap();
+    let second = send(&deployments, Request::Reload).await.unwrap();
+    assert_ne!(first.rev, second.rev);
+    assert_eq!(deployments.active().json, tab("edited"));
+}
+
+#[tokio::test]
+async fn reload_of_broken_storage_leaves_the_old_flows() {
+    let place = TempDir::new().unwrap();
+    let deployments = open(&place).await;
+    let first = send(&deployments, flows(&tab("a"), None)).await.unwrap();
+    fs::write(place.path().join("flows.json"), "[{").unwrap();
+    let result = send(&deployments, Request::Reload).await;
+    assert!(matches!(result, Err(Error::StorageInvalid(_))));
+    assert_eq!(deployments.active().rev, first.rev);
+    assert_eq!(
+        fs::read_to_string(place.path().join("flows.json")).unwrap(),
+        "[{"
+    );
+}
+
+#[tokio::test]
+async fn an_outside_edit_that_a_deployment_replaces_is_kept_in_the_history() {
+    let place = TempDir::new().unwrap();
+    let deployments = open(&place).await;
+    send(&deployments, flows(&tab("a"), None)).await.unwrap();
+    fs::write(place.path().join("flows.json"), tab("edited")).unwrap();
+    send(&deployments, flows(&tab("b"), None)).await.unwrap();
+    let history = deployments.store.history().await.unwrap();
+    assert!(
+        history
+            .iter()
+            .any(|revision| revision.kind == "outside-edit"),
+        "{history:?}"
+    );
+    assert_eq!(deployments.active().json, tab("b"));
+}
+
+#[tokio::test]
+async fn with_broken_flow_files_nothing_runs_and_the_broken_file_survives_a_deployment() {
+    let place = TempDir::new().unwrap();
+    fs::write(place.path().join("flows.json"), "[{").unwrap();
+    let deployments = open(&place).await;
+    assert!(deployments.active().flows.nodes().is_empty());
+    send(&deployments, flows(&tab("a"), None)).await.unwrap();
+    let kept = fs::read_dir(place.path()).unwrap().any(|entry| {
+        let path = entry.unwrap().path();
+        path.file_name()
+            .unwrap()
+            .to_string_lossy()
+            .starts_with("flows.json.")
+            && fs::read(&path).is_ok_and(|content| content == b"[{")
+    });
+    assert!(kept);
+}
+
+#[tokio::test]
+async fn single_flows_are_added_replaced_and_removed() {
+    let place = TempDir::new().unwrap();
+    let deployments = open(&place).await;
+    let body = Bytes::from_static(br#"{"label":"one","nodes":[]}"#);
+    let added = send(&deployments, Request::AddFlow(body)).await.unwrap();
+    let id = added.flow.unwrap();
+    assert_eq!(id.len(), 16);
+    let body = Bytes::from_static(br#"{"label":"two","nodes":[]}"#);
+    let replaced = send(&deployments, Request::ReplaceFlow(id.clone(), body))
+        .await
+        .unwrap();
+    assert_ne!(added.rev, replaced.rev);
+    assert!(
+        deployments
+            .active()
+            .flows
+            .get(&id)
+            .unwrap()
+            .text
+            .contains("two")
+    );
+    send(&deployments, Request::RemoveFlow(id.clone()))
+        .await
+        .unwrap();
+    assert!(deployments.active().flows.get(&id).is_none());
+    let gone = send(&deployments, Request::RemoveFlow(id)).await;
+    assert!(matches!(gone, Err(Error::NoSuchFlow)));
+}
+
+#[tokio::test]
+async fn stopped_flows_stay_stopped_over_a_deployment_and_a_restart() {
+    let place = TempDir::new().unwrap();
+    let deployments = open(&place).await;
+    let rev = deployments.active().rev.clone();
+    deployments.set_running(false, &actor(), NOW).await.unwrap();
+    assert_eq!(deployments.active().rev, rev);
+    send(&deployments, flows(&tab("a"), None)).await.unwrap();
+    assert!(!deployments.running());
+    deployments.close().await;
+    drop(deployments);
+    let again = open(&place).await;
+    assert!(!again.running());
+    assert_eq!(again.active().json, tab("a"));
+}

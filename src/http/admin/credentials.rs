@@ -1,0 +1,18 @@
+//! `GET /credentials/:type/:id`: what an editor may know of a node's credentials; never a password.
+
+use crate::http::call::Call;
+use crate::http::path::Path;
+use crate::http::reply::{self, Body};
+use hyper::{Response, StatusCode};
+use serde_json::Value as Json;
+
+pub(super) fn read(call: &Call<'_>, path: &Path<'_>) -> Response<Body> {
+    let active = call.gateway.deployments.active();
+    let id = path.parameter(2);
+    // The type is the node's own, whatever was asked for: another one could show more.
+    let shown = match active.flows.get(&id) {
+        Some(node) => active.credentials.shown(&node.kind, &id),
+        None => serde_json::Map::new(),
+    };
+    reply::uncached(reply::json(StatusCode::OK, Json::Object(shown).to_string()))
+}

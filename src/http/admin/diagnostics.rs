@@ -1,0 +1,26 @@
+//! `GET /diagnostics`: a short report for whoever is asked for help.
+
+use crate::http::call::Call;
+use crate::http::reply::{self, Body};
+use hyper::{Response, StatusCode};
+use serde_json::json;
+
+pub(super) fn read(call: &Call<'_>) -> Response<Body> {
+    let deployments = &call.gateway.deployments;
+    let active = deployments.active();
+    let report = json!({
+        "report": "diagnostics",
+        "scope": "basic",
+        "os": { "platform": std::env::consts::OS, "arch": std::env::consts::ARCH },
+        "runtime": {
+            "version": env!("CARGO_PKG_VERSION"),
+            "isStarted": deployments.running(),
+            "flows": {
+                "state": if deployments.running() { "start" } else { "stop" },
+                "nodes": active.flows.nodes().len(),
+                "tabs": active.flows.tabs().count(),
+            },
+        },
+    });
+    reply::json(StatusCode::OK, report.to_string())
+}

@@ -1,0 +1,33 @@
+//! The runtime's admin endpoints when the engine is the runtime (facts admin API §2).
+
+mod credentials;
+mod diagnostics;
+mod nodes;
+mod running;
+mod settings;
+
+use super::call::Call;
+use super::error::Error;
+use super::path::Path;
+use super::reply::Body;
+use super::route::Admin;
+use hyper::Response;
+
+/// Does what the route says.
+pub(super) async fn act(
+    call: &mut Call<'_>,
+    path: &Path<'_>,
+    admin: Admin,
+) -> Result<Response<Body>, Error> {
+    match admin {
+        Admin::Settings => Ok(settings::read(call)),
+        Admin::Nodes => Ok(nodes::all()),
+        Admin::Module => nodes::module(&path.parameter(1)),
+        Admin::NodeSet => nodes::set(&path.parameter(1), &path.parameter(2)),
+        Admin::Credentials => Ok(credentials::read(call, path)),
+        Admin::Diagnostics => Ok(diagnostics::read(call)),
+        Admin::Inject => running::inject(call, path).await,
+        Admin::DebugNode(active) => running::debug_node(call, path, active).await,
+        Admin::DebugNodes(active) => running::debug_nodes(call, active).await,
+    }
+}

@@ -1,0 +1,88 @@
+//! What an editor does to running nodes: press an inject button, switch debug nodes.
+
+use crate::gateway::Runtime;
+use crate::http::call::Call;
+use crate::http::error::Error;
+use crate::http::path::Path;
+use crate::http::reply::{self, Body};
+use hyper::{Response, StatusCode};
+use serde_json::Value as Json;
+
+/// `POST /inject/:id`
+pub(super) async fn inject(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+    let body = call.read_json_value().await?;
+    let Runtime::Own(engine) = &call.gateway.runtime;
+    engine.inject(&path.parameter(1), body).await?;
+    Ok(reply::text(StatusCode::OK, "OK"))
+}
+
+/// `POST /debug/:id/(enable|disable)`
+pub(super) async fn debug_node(
+    call: &mut Call<'_>,
+    path: &Path<'_>,
+    active: bool,
+) -> Result<Response<Body>, Error> {
+    let Runtime::Own(engine) = &call.gateway.runtime;
+    engine.set_debug(vec![path.parameter(1)], active).await?;
+    Ok(switched(active))
+}
+
+/// `POST /debug/(enable|disable)` with `{"nodes": […]}`; those that do not run are passed over.
+pub(super) async fn debug_nodes(
+    call: &mut Call<'_>,
+    active: bool,
+) -> Result<Response<Body>, Error> {
+    let body = call.read_json_value().await?;
+    let ids = ids(body.as_ref())?;
+    let Runtime::Own(engine) = &call.gateway.runtime;
+    match engine.set_debug(ids, active).await {
+        Ok(()) | Err(crate::engine::Error::NoSuchNode) => Ok(switched(active)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn ids(body: Option<&Json>) -> Result<Vec<String>, Error> {
+    let nodes = body
+        .and_then(|body| body.get("nodes"))
+        .and_then(Json::as_array);
+    nodes
+        .and_then(|nodes| {
+            nodes
+                .iter()
+                .map(|id| id.as_str().map(str::to_owned))
+                .collect()
+        })
+        .ok_or_else(|| Error::Body("nodes must be an array of ids".into()))
+}
+
+/// As the stock editor expects it (facts admin API §2).
+fn switched(active: bool) -> Response<Body> {
+    if active {
+        reply::text(StatusCode::OK, "OK")
+    } else {
+        reply::text(StatusCode::CREATED, "Created")
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn debug_nodes_are_named_by_an_array_of_ids() {
+        assert_eq!(
+            ids(Some(&json!({ "nodes": ["a", "b"] }))).unwrap(),
+            ["a", "b"]
+        );
+        for body in [
+            None,
+            Some(json!({})),
+            Some(json!({ "nodes": "a" })),
+            Some(json!({ "nodes": [1] })),
+        ] {
+            assert!(ids(body.as_ref()).is_err(), "{body:?}");
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! `GET /settings`: what the stock editor and CLI must know before anything else (facts admin API §2).
+
+use crate::auth::Caller;
+use crate::config::Config;
+use crate::http::call::Call;
+use crate::http::reply::{self, Body};
+use hyper::{Response, StatusCode};
+use serde_json::{Value as Json, json};
+
+pub(super) fn read(call: &Call<'_>) -> Response<Body> {
+    let config = &call.gateway.config;
+    // Without authentication there is no user, and the editor then assumes every permission.
+    let caller = call.caller.as_ref().filter(|_| call.gateway.auth.is_some());
+    reply::json(StatusCode::OK, settings(config, caller).to_string())
+}
+
+fn settings(config: &Config, caller: Option<&Caller>) -> Json {
+    let secret = &config.storage.credential_secret;
+    let mut settings = json!({
+        "httpNodeRoot": config.engine.http_node_root,
+        "version": env!("CARGO_PKG_VERSION"),
+        "context": { "default": "memory", "stores": ["memory"] },
+        "libraries": [],
+        "flowEncryptionType": if secret.is_some() { "user" } else { "system" },
+        "diagnostics": { "enabled": true, "ui": true },
+        "telemetryEnabled": false,
+        "runtimeState": { "enabled": true, "ui": true },
+        "functionExternalModules": false,
+        "functionTimeout": 0,
+        "tlsConfigDisableLocalFiles": false,
+        "editorTheme": { "projects": { "enabled": false }, "tours": false, "languages": ["en-US"] },
+    });
+    if let Some(caller) = caller {
+        settings["user"] = user(caller);
+    }
+    settings
+}
+
+/// What the caller effectively has: scope and user together (design §5 Who).
+fn user(caller: &Caller) -> Json {
+    let permissions = caller.permissions.shown();
+    if caller.session.is_some() {
+        json!({ "username": caller.user, "permissions": permissions })
+    } else {
+        json!({ "anonymous": true, "permissions": permissions })
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::auth::Permissions;
+    use smol_str::SmolStr;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_anonymous_user_is_shown_with_what_he_has() {
+        let config = Config::parse(crate::config::DEFAULT, "gateway.toml", Path::new("")).unwrap();
+        let caller = Caller {
+            user: SmolStr::default(),
+            permissions: Permissions::of(Arc::from([SmolStr::new("read")])),
+            session: None,
+        };
+        let shown = settings(&config, Some(&caller));
+        assert_eq!(shown["user"]["anonymous"], true);
+        assert_eq!(shown["user"]["permissions"], json!(["read"]));
+        assert!(shown["user"].get("username").is_none());
+    }
+
+    #[test]
+    fn without_authentication_there_is_no_user() {
+        let config = Config::parse(crate::config::DEFAULT, "gateway.toml", Path::new("")).unwrap();
+        assert!(settings(&config, None).get("user").is_none());
+    }
+}

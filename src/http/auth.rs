@@ -1,0 +1,232 @@
+//! Signing in and out: `/auth/login`, `/auth/token`, `/auth/revoke` (specification §2.1, 2.2, 4.1–4.3).
+//!
+//! Knows the forms; users, passwords and the throttle are `auth`'s.
+
+use super::call::Call;
+use super::error::Error;
+use super::{form, reply};
+use crate::audit::Actor;
+use crate::auth::{self, Caller, Issued, SignIn};
+use crate::metrics::Login;
+use crate::secret::Secret;
+use hyper::{Response, StatusCode};
+use serde_json::json;
+use smol_str::SmolStr;
+use std::net::IpAddr;
+
+/// The programs that may sign in, in both dialects (specification §4.2, facts name map).
+const CLIENTS: [&str; 4] = [
+    "service-admin",
+    "service-editor",
+    "node-red-admin",
+    "node-red-editor",
+];
+
+/// What a client must ask its user for; the labels are keys of the stock editor's translations (facts §1.1).
+const PROMPTS: &str = concat!(
+    r#"{"type":"credentials","prompts":["#,
+    r#"{"id":"username","type":"text","label":"user.username"},"#,
+    r#"{"id":"password","type":"password","label":"user.password"}]}"#
+);
+
+/// `GET /auth/login`: how to sign in; `{}` where nobody has to.
+pub(super) fn login(call: &Call<'_>) -> Response<reply::Body> {
+    let body = if call.gateway.auth.is_some() {
+        PROMPTS
+    } else {
+        "{}"
+    };
+    reply::json(StatusCode::OK, body)
+}
+
+/// `POST /auth/token`: a password becomes a token.
+pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<reply::Body>, Error> {
+    let gateway = call.gateway;
+    let Some(auth) = gateway.auth.clone() else {
+        return Err(Error::NotFound);
+    };
+    let limit = gateway.config.limits.sign_in_body;
+    let content = call.read(limit).await?;
+    let asked = form::fields(&call.head.headers, &content, FIELDS)
+        .and_then(|fields| sign_in(fields, call.peer.address.ip()))
+        .inspect_err(|_| gateway.metrics.login(Login::Invalid))?;
+    let actor = Actor {
+        user: asked.user.clone(),
+        ..call.actor()
+    };
+    let client = asked.client.clone();
+    let now = call.now;
+    let result = call
+        .control(async move { auth.sign_in(asked, now).await })
+        .await?;
+    let (counted, event) = outcome(&result);
+    if let Some(counted) = counted {
+        gateway.metrics.login(counted);
+    }
+    call.audit(event, actor, json!({ "client": client }));
+    if let Some(auth) = &gateway.auth {
+        gateway.metrics.sessions(auth.active());
+    }
+    result.map(|issued| granted(&issued)).map_err(Error::SignIn)
+}
+
+/// `POST /auth/revoke`: a token ends.
+pub(super) async fn revoke(call: &mut Call<'_>) -> Result<Response<reply::Body>, Error> {
+    let gateway = call.gateway;
+    let (Some(auth), Some(caller)) = (gateway.auth.clone(), call.caller.clone()) else {
+        return Err(Error::NotFound);
+    };
+    let limit = gateway.config.limits.sign_in_body;
+    let content = call.read(limit).await?;
+    let [token] = form::fields(&call.head.headers, &content, ["token"])?;
+    let token = token.ok_or_else(|| missing("token")).map(Secret::new)?;
+    let result = call.control(revocation(auth, caller, token)).await?;
+    let done = if result.is_ok() {
+        "auth.revoke"
+    } else {
+        "auth.revoke.fail"
+    };
+    call.audit(done, call.actor(), json!({}));
+    if let Some(auth) = &gateway.auth {
+        gateway.metrics.sessions(auth.active());
+    }
+    result.map_err(Error::Revoke)?;
+    Ok(reply::uncached(reply::empty(StatusCode::OK)))
+}
+
+async fn revocation(auth: auth::Auth, caller: Caller, token: Secret) -> Result<(), auth::Error> {
+    auth.revoke(&caller, token.reveal()).await
+}
+
+/// The fields of a sign-in (specification §4.2).
+const FIELDS: [&str; 5] = ["client_id", "grant_type", "scope", "username", "password"];
+
+/// Checks the fields of a sign-in. All must be there, and none but `scope` may be empty, which then means all that
+/// the user has (design §5 Who).
+fn sign_in(fields: [Option<String>; 5], address: IpAddr) -> Result<SignIn, Error> {
+    let [client, grant_type, scope, user, password] = fields;
+    let filled = |field: Option<String>, name| {
+        field
+            .filter(|value| !value.is_empty())
+            .ok_or_else(|| missing(name))
+    };
+    let client = filled(client, "client_id")?;
+    let grant_type = filled(grant_type, "grant_type")?;
+    let scope = scope.ok_or_else(|| missing("scope"))?;
+    let user = filled(user, "username")?;
+    let password = Secret::new(filled(password, "password")?);
+    if !CLIENTS.contains(&client.as_str()) {
+        return Err(Error::Client);
+    }
+    if grant_type != "password" {
+        return Err(Error::GrantType);
+    }
+    Ok(SignIn {
+        user,
+        password,
+        scope: scope
+            .split(' ')
+            .filter(|s| !s.is_empty())
+            .map(SmolStr::new)
+            .collect(),
+        client,
+        address,
+    })
+}
+
+fn missing(name: &str) -> Error {
+    Error::Form(format!("{name} is missing"))
+}
+
+/// RFC 6749 §5.1.
+fn granted(issued: &Issued) -> Response<reply::Body> {
+    let body = json!({
+        "access_token": issued.token.reveal(),
+        "expires_in": issued.expires_in.as_secs(),
+        "token_type": "Bearer",
+    });
+    reply::uncached(reply::json(StatusCode::OK, body.to_string()))
+}
+
+/// How metrics and audit call the end of a sign-in; a broken store is none of the client's doing.
+fn outcome(result: &Result<Issued, auth::Error>) -> (Option<Login>, &'static str) {
+    match result {
+        Ok(_) => (Some(Login::Success), "auth.login"),
+        Err(auth::Error::BadCredentials | auth::Error::NotYours) => {
+            (Some(Login::BadCredentials), "auth.login.fail.credentials")
+        }
+        Err(auth::Error::InvalidScope) => (Some(Login::InvalidScope), "auth.login.fail.scope"),
+        Err(auth::Error::Throttled { .. }) => (Some(Login::Throttled), "auth.login.fail.throttled"),
+        Err(auth::Error::Store(_)) => (None, "auth.login.fail.store"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    const GOOD: [&str; 5] = ["service-admin", "password", "*", "admin", "secret"];
+
+    /// A sign-in with one field replaced; `None` leaves it out.
+    fn with(name: &str, value: Option<&str>) -> Result<SignIn, Error> {
+        let mut fields = GOOD.map(|v| Some(v.to_owned()));
+        let i = FIELDS.iter().position(|n| *n == name).unwrap();
+        fields[i] = value.map(str::to_owned);
+        sign_in(fields, Ipv4Addr::LOCALHOST.into())
+    }
+
+    #[test]
+    fn all_four_clients_may_sign_in() {
+        for client in CLIENTS {
+            assert_eq!(with("client_id", Some(client)).unwrap().client, client);
+        }
+        for client in ["Service-Admin", "other"] {
+            assert!(matches!(
+                with("client_id", Some(client)),
+                Err(Error::Client)
+            ));
+        }
+    }
+
+    #[test]
+    fn every_field_must_be_there_and_only_the_scope_may_be_empty() {
+        for name in FIELDS {
+            assert!(matches!(with(name, None), Err(Error::Form(_))), "{name}");
+            let empty = with(name, Some(""));
+            assert_eq!(empty.is_ok(), name == "scope", "{name}");
+        }
+    }
+
+    #[test]
+    fn a_scope_is_split_at_spaces_and_an_empty_one_means_all_that_the_user_has() {
+        assert_eq!(
+            with("scope", Some("read  flows.write")).unwrap().scope,
+            ["read", "flows.write"]
+        );
+        assert!(with("scope", Some("")).unwrap().scope.is_empty());
+        assert_eq!(
+            with("scope", Some("read,write")).unwrap().scope,
+            ["read,write"]
+        );
+    }
+
+    #[test]
+    fn only_the_password_grant_is_known() {
+        for grant in ["Password", "client_credentials", "refresh_token"] {
+            assert!(matches!(
+                with("grant_type", Some(grant)),
+                Err(Error::GrantType)
+            ));
+        }
+    }
+
+    #[test]
+    fn the_prompts_are_those_of_the_specification_in_its_order() {
+        let prompts: serde_json::Value = serde_json::from_str(PROMPTS).unwrap();
+        assert_eq!(prompts["type"], "credentials");
+        assert_eq!(prompts["prompts"][0]["id"], "username");
+        assert_eq!(prompts["prompts"][1]["type"], "password");
+    }
+}

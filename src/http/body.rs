@@ -1,0 +1,208 @@
+//! Reads a request's body: in time, within its limit, and only of the kind that the endpoint takes.
+
+use super::error::Error;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::HeaderMap;
+use hyper::body::Body;
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use std::time::Duration;
+
+/// Refuses a body that announces more bytes than the limit.
+pub(super) fn announced(headers: &HeaderMap, limit: usize) -> Result<(), Error> {
+    match length(headers) {
+        Some(length) if length > limit as u64 => Err(Error::BodyTooLarge { limit }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Reads the whole body, of at most `limit` bytes; between two pieces may pass `idle`.
+pub(super) async fn read<B>(mut body: B, limit: usize, idle: Duration) -> Result<Bytes, Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let mut first = Bytes::new();
+    let mut rest = BytesMut::new();
+    loop {
+        let frame = tokio::time::timeout(idle, body.frame())
+            .await
+            .map_err(|_| Error::BodyTimeout)?;
+        let Some(frame) = frame else { break };
+        // Trailers mean nothing to us.
+        let Ok(data) = frame.map_err(|_| Error::BodyBroken)?.into_data() else {
+            continue;
+        };
+        if first.len() + rest.len() + data.len() > limit {
+            return Err(Error::BodyTooLarge { limit });
+        }
+        if first.is_empty() {
+            first = data;
+        } else {
+            rest.extend_from_slice(&data);
+        }
+    }
+    if rest.is_empty() {
+        return Ok(first);
+    }
+    let mut whole = BytesMut::with_capacity(first.len() + rest.len());
+    whole.extend_from_slice(&first);
+    whole.extend_from_slice(&rest);
+    Ok(whole.freeze())
+}
+
+/// Refuses a body that is not JSON in UTF-8, or is compressed.
+pub(super) fn json(headers: &HeaderMap) -> Result<(), Error> {
+    match media_type(headers) {
+        Some(MediaType { name, utf8: true }) if name.eq_ignore_ascii_case("application/json") => {}
+        Some(_) | None => return Err(Error::ContentType),
+    }
+    plain(headers)
+}
+
+/// Refuses a compressed body.
+pub(super) fn plain(headers: &HeaderMap) -> Result<(), Error> {
+    let identity = |value: &[u8]| value.is_empty() || value.eq_ignore_ascii_case(b"identity");
+    if headers
+        .get_all(CONTENT_ENCODING)
+        .iter()
+        .all(|v| identity(v.as_bytes()))
+    {
+        Ok(())
+    } else {
+        Err(Error::ContentEncoding)
+    }
+}
+
+/// What `Content-Type` says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct MediaType<'h> {
+    /// Type and subtype, as sent.
+    pub(super) name: &'h str,
+    /// Whether the `charset` is UTF-8, or none is named.
+    pub utf8: bool,
+}
+
+/// The one `Content-Type` (RFC 9110 §8.3); `None` if there is none, or several.
+pub(super) fn media_type(headers: &HeaderMap) -> Option<MediaType<'_>> {
+    let mut fields = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(field), None) = (fields.next(), fields.next()) else {
+        return None;
+    };
+    let mut parts = field.to_str().ok()?.split(';');
+    let name = parts.next()?.trim();
+    let utf8 = parts.all(|parameter| match parameter.split_once('=') {
+        Some((key, value)) if key.trim().eq_ignore_ascii_case("charset") => {
+            let value = value.trim().trim_matches('"');
+            value.eq_ignore_ascii_case("utf-8") || value.eq_ignore_ascii_case("utf8")
+        }
+        Some(_) | None => true,
+    });
+    Some(MediaType { name, utf8 })
+}
+
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use http_body_util::Full;
+    use hyper::body::Frame;
+    use hyper::header::HeaderValue;
+    use std::convert::Infallible;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
+
+    const IDLE: Duration = Duration::from_secs(1);
+
+    /// A body in pieces.
+    struct Pieces(Vec<&'static [u8]>);
+
+    impl Body for Pieces {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let next = (!self.0.is_empty()).then(|| self.0.remove(0));
+            Poll::Ready(next.map(|piece| Ok(Frame::data(Bytes::from_static(piece)))))
+        }
+    }
+
+    fn with(name: hyper::header::HeaderName, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
+    }
+
+    #[tokio::test]
+    async fn a_body_in_pieces_is_put_together() {
+        let body = read(Pieces(vec![b"ab", b"", b"cd", b"e"]), 5, IDLE).await;
+        assert_eq!(body.unwrap(), "abcde");
+        assert_eq!(read(Full::from("abc"), 3, IDLE).await.unwrap(), "abc");
+    }
+
+    #[tokio::test]
+    async fn a_body_over_the_limit_is_refused_while_it_is_read() {
+        let body = read(Pieces(vec![b"abc", b"d"]), 3, IDLE).await;
+        assert!(matches!(body, Err(Error::BodyTooLarge { limit: 3 })));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_stops_coming_is_given_up() {
+        struct Silent;
+        impl Body for Silent {
+            type Data = Bytes;
+            type Error = Infallible;
+            fn poll_frame(
+                self: Pin<&mut Self>,
+                _: &mut Context<'_>,
+            ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+                Poll::Pending
+            }
+        }
+        assert!(matches!(
+            read(Silent, 3, Duration::from_millis(1)).await,
+            Err(Error::BodyTimeout)
+        ));
+    }
+
+    #[test]
+    fn an_announced_length_over_the_limit_is_refused() {
+        assert!(announced(&with(CONTENT_LENGTH, "6"), 5).is_err());
+        assert!(announced(&with(CONTENT_LENGTH, "5"), 5).is_ok());
+        assert!(announced(&HeaderMap::new(), 5).is_ok());
+    }
+
+    #[test]
+    fn only_json_in_utf_8_is_json() {
+        for value in [
+            "application/json",
+            "APPLICATION/JSON; charset=UTF-8",
+            "application/json;charset=\"utf-8\"; x=y",
+        ] {
+            assert!(json(&with(CONTENT_TYPE, value)).is_ok(), "{value}");
+        }
+        for value in [
+            "",
+            "text/plain",
+            "application/vnd.x+json",
+            "application/jsonx",
+            "application/json; charset=iso-8859-1",
+            "application/x-www-form-urlencoded",
+        ] {
+            let result = json(&with(CONTENT_TYPE, value));
+            assert!(matches!(result, Err(Error::ContentType)), "{value}");
+        }
+        assert!(matches!(json(&HeaderMap::new()), Err(Error::ContentType)));
+    }
+
+    #[test]
+    fn a_compressed_body_is_refused() {
+        let gzip = plain(&with(CONTENT_ENCODING, "gzip"));
+        assert!(matches!(gzip, Err(Error::ContentEncoding)));
+        assert!(plain(&with(CONTENT_ENCODING, "identity")).is_ok());
+    }
+}

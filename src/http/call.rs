@@ -1,0 +1,105 @@
+//! One request on its way: what the steps of [`super::answer`] have learned, and its body, not yet read.
+
+use super::error::Error;
+use super::{Peer, body};
+use crate::audit::Actor;
+use crate::auth::Caller;
+use crate::gateway::Gateway;
+use crate::metrics::{InFlight, RouteClass};
+use bytes::Bytes;
+use hyper::body::Incoming;
+use hyper::http::request::Parts;
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::future::Future;
+use std::sync::Arc;
+
+/// A request on its way.
+pub(super) struct Call<'a> {
+    pub(super) gateway: &'a Arc<Gateway>,
+    pub(super) peer: &'a Peer,
+    pub(super) id: SmolStr,
+    /// Seconds since 1970.
+    pub(super) now: u64,
+    pub(super) head: &'a Parts,
+    /// Until it is read.
+    pub(super) body: Option<Incoming>,
+    /// Bytes of the body that were read.
+    pub(super) received: u64,
+    /// Since *route*.
+    pub(super) class: RouteClass,
+    /// Since *route*: counts the request as under way.
+    pub(super) in_flight: Option<InFlight>,
+    /// Since *identify*, unless the path is open.
+    pub(super) caller: Option<Caller>,
+}
+
+impl Call<'_> {
+    /// Reads the whole body, of at most `limit` bytes.
+    pub(super) async fn read(&mut self, limit: usize) -> Result<Bytes, Error> {
+        body::announced(&self.head.headers, limit)?;
+        let Some(incoming) = self.body.take() else {
+            return Ok(Bytes::new());
+        };
+        let idle = self.gateway.config.timeouts.body_idle;
+        let content = body::read(incoming, limit, idle).await?;
+        self.received = content.len() as u64;
+        Ok(content)
+    }
+
+    /// Reads a body that must be JSON, of any size that a deployment may have.
+    pub(super) async fn read_json(&mut self) -> Result<Bytes, Error> {
+        body::json(&self.head.headers)?;
+        let limit = self.gateway.config.limits.body;
+        self.read(limit).await
+    }
+
+    /// Reads a small JSON body that may be missing.
+    pub(super) async fn read_json_value(&mut self) -> Result<Option<Json>, Error> {
+        let limit = self.gateway.config.limits.body;
+        let content = self.read(limit).await?;
+        if content.is_empty() {
+            return Ok(None);
+        }
+        body::json(&self.head.headers)?;
+        serde_json::from_slice(&content)
+            .map(Some)
+            .map_err(|e| Error::Body(format!("the body is not JSON: {e}")))
+    }
+
+    /// The user's name; empty: nobody who is known.
+    pub(super) fn user(&self) -> &str {
+        self.caller
+            .as_ref()
+            .map_or("", |caller| caller.user.as_str())
+    }
+
+    /// Who acts, for audit and history.
+    pub(super) fn actor(&self) -> Actor {
+        Actor {
+            user: self.user().to_owned(),
+            address: Some(self.peer.address.ip()),
+            request: self.id.to_string(),
+        }
+    }
+
+    /// Runs something to its end on the control runtime, whatever becomes of the client.
+    pub(super) async fn control<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.gateway
+            .control
+            .spawn(task)
+            .await
+            .map_err(|_| Error::Broken)
+    }
+
+    /// Writes an audit line, not on this thread.
+    pub(super) fn audit(&self, event: &'static str, actor: Actor, facts: Json) {
+        let (audit, now) = (self.gateway.audit.clone(), self.now);
+        self.gateway
+            .control
+            .spawn(async move { audit.record(event, &actor, now, facts) });
+    }
+}

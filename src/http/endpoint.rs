@@ -1,0 +1,188 @@
+//! Requests to endpoints made by http-in nodes.
+//!
+//! Knows what may pass between HTTP and a flow: no hop-by-hop header, no token of the admin API, no impossible status.
+
+use super::call::Call;
+use super::error::Error;
+use super::path::Path;
+use super::reply;
+use crate::engine::Engine;
+use crate::engine::http::{Endpoint, Reply, Request};
+use crate::gateway::Runtime;
+use http_body_util::Full;
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, PROXY_AUTHENTICATE, TE,
+    TRAILER, TRANSFER_ENCODING, UPGRADE,
+};
+use hyper::{Method, Response, StatusCode};
+
+/// The methods that an http-in node can have, for `Allow`.
+const METHODS: [Method; 5] = [
+    Method::GET,
+    Method::POST,
+    Method::PUT,
+    Method::DELETE,
+    Method::PATCH,
+];
+
+/// Headers that belong to a connection (RFC 9110 §7.6.1), and the length, which is ours to say.
+const NOT_PASSED_ON: [HeaderName; 9] = [
+    CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    PROXY_AUTHENTICATE,
+    TE,
+    TRAILER,
+    TRANSFER_ENCODING,
+    UPGRADE,
+    CONTENT_LENGTH,
+];
+
+/// Sends a request through the flow whose endpoint it names, and waits for the flow's answer.
+pub(super) async fn call(
+    call: &mut Call<'_>,
+    path: &Path<'_>,
+) -> Result<Response<reply::Body>, Error> {
+    let gateway = call.gateway;
+    let Runtime::Own(engine) = &gateway.runtime;
+    let method = &call.head.method;
+    let Some(endpoint) = engine.endpoint(method, path.as_str()) else {
+        return match others(engine, path) {
+            Some(allow) => reply::other_method(method, allow),
+            None => Err(Error::NotFound),
+        };
+    };
+    let content = call.read(gateway.config.limits.body).await?;
+    let request = request(call, path, &endpoint, content);
+    let wait = gateway.config.timeouts.endpoint;
+    let answer = tokio::time::timeout(wait, engine.call(endpoint, request)).await;
+    response(answer.map_err(|_| Error::EndpointTimeout)??)
+}
+
+fn request(call: &Call<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::Bytes) -> Request {
+    let uri = &call.head.uri;
+    let mut headers = call.head.headers.clone();
+    if call.caller.is_some() {
+        // The token let the caller in here; a flow could use it for more.
+        headers.remove(AUTHORIZATION);
+    }
+    Request {
+        method: call.head.method.clone(),
+        path: path.decoded(),
+        url: uri
+            .path_and_query()
+            .map_or("/", |url| url.as_str())
+            .to_owned(),
+        query: uri.query().unwrap_or_default().to_owned(),
+        params: endpoint.params.clone(),
+        headers,
+        body,
+        address: call.peer.address.ip(),
+        secure: call.peer.secure,
+    }
+}
+
+/// The methods that the path has, if any.
+fn others(engine: &Engine, path: &Path<'_>) -> Option<String> {
+    let mut allow = String::new();
+    for method in METHODS {
+        if engine.endpoint(&method, path.as_str()).is_some() {
+            allow.push_str(method.as_str());
+            allow.push_str(if method == Method::GET {
+                ", HEAD, "
+            } else {
+                ", "
+            });
+        }
+    }
+    (!allow.is_empty()).then(|| allow + "OPTIONS")
+}
+
+/// The flow's answer as HTTP. A status below 200 is no answer (RFC 9110 §15.2).
+fn response(answer: Reply) -> Result<Response<reply::Body>, Error> {
+    let status = StatusCode::from_u16(answer.status)
+        .ok()
+        .filter(|status| !status.is_informational())
+        .ok_or(Error::EndpointStatus(answer.status))?;
+    let bodyless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let body = if bodyless {
+        Full::default()
+    } else {
+        Full::new(answer.body)
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = passed_on(answer.headers);
+    Ok(response)
+}
+
+fn passed_on(mut headers: HeaderMap) -> HeaderMap {
+    let named: Vec<HeaderName> = headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in NOT_PASSED_ON.into_iter().chain(named) {
+        headers.remove(name);
+    }
+    headers
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use hyper::body::Body;
+    use hyper::header::HeaderValue;
+
+    fn answer(status: u16, fields: &[(&'static str, &'static str)]) -> Reply {
+        let field = |&(name, value)| {
+            let name: HeaderName = HeaderName::from_static(name);
+            (name, HeaderValue::from_static(value))
+        };
+        Reply {
+            status,
+            headers: fields.iter().map(field).collect(),
+            body: Bytes::from_static(b"hello"),
+        }
+    }
+
+    #[test]
+    fn headers_of_the_connection_stay_behind() {
+        let fields = [
+            ("connection", "close, X-Hop"),
+            ("x-hop", "1"),
+            ("transfer-encoding", "chunked"),
+            ("content-length", "999"),
+            ("upgrade", "h2c"),
+            ("x-kept", "1"),
+        ];
+        let response = response(answer(201, &fields)).unwrap();
+        assert_eq!(response.status(), 201);
+        assert_eq!(response.headers().len(), 1);
+        assert!(response.headers().contains_key("x-kept"));
+    }
+
+    #[test]
+    fn statuses_without_a_body_have_none() {
+        for status in [204, 304] {
+            let response = response(answer(status, &[])).unwrap();
+            assert_eq!(response.body().size_hint().exact(), Some(0));
+        }
+    }
+
+    #[test]
+    fn a_status_that_is_no_answer_is_an_error() {
+        for status in [0, 99, 100, 101, 1000] {
+            let result = response(answer(status, &[]));
+            assert!(
+                matches!(result, Err(Error::EndpointStatus(s)) if s == status),
+                "{status}"
+            );
+        }
+        assert!(response(answer(999, &[])).is_ok());
+    }
+}

@@ -1,0 +1,111 @@
+//! Everything that can keep a request from being acted on, as facts; [`super::reply`] knows what each becomes.
+
+use super::path;
+use crate::{auth, deployment};
+
+/// Why a request is refused or failed.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The request names no host, or several (RFC 9112 §3.2).
+    #[error("the request must name one host")]
+    Host,
+    /// More header fields than the limit.
+    #[error("too many header fields")]
+    TooManyHeaders,
+    /// A body over the limit, announced or found.
+    #[error("the body is larger than {limit} bytes")]
+    BodyTooLarge {
+        /// The limit, bytes.
+        limit: usize,
+    },
+    /// The path is not one that is surely read the same everywhere.
+    #[error(transparent)]
+    Path(#[from] path::Refused),
+    /// The path exists, with other methods.
+    #[error("the path has other methods: {allow}")]
+    Method {
+        /// Which, for `Allow`.
+        allow: String,
+    },
+    /// Nothing is there.
+    #[error("there is nothing here")]
+    NotFound,
+    /// A plain request to the path of a WebSocket.
+    #[error("this path is for WebSocket upgrades")]
+    UpgradeRequired,
+    /// `Authorization` is malformed or doubled.
+    #[error("the Authorization header is malformed")]
+    Authorization,
+    /// `access_token` in the query.
+    #[error("a token in the query is not accepted")]
+    TokenInQuery,
+    /// No token, or a scheme that is not ours.
+    #[error("no token")]
+    NoToken,
+    /// The token is unknown, over or revoked.
+    #[error("the token is unknown, over or revoked")]
+    BadToken,
+    /// The caller lacks the permission.
+    #[error("the caller lacks a permission")]
+    Scope,
+    /// A header of ours is sent twice with different values.
+    #[error("the header {0} is sent twice with different values")]
+    DoubledHeader(&'static str),
+    /// An API version that there is not.
+    #[error("the API version must be v1 or v2")]
+    ApiVersion,
+    /// A deployment type that there is not.
+    #[error("the deployment type must be full, nodes, flows or reload")]
+    DeploymentType,
+    /// The body is not announced as UTF-8 JSON.
+    #[error("the Content-Type must be application/json, in UTF-8")]
+    ContentType,
+    /// The body is compressed.
+    #[error("a body with Content-Encoding is not accepted")]
+    ContentEncoding,
+    /// The body stopped coming.
+    #[error("the body did not arrive in time")]
+    BodyTimeout,
+    /// The body ended early or its framing is broken.
+    #[error("the body is incomplete")]
+    BodyBroken,
+    /// The body is not what the endpoint takes.
+    #[error("{0}")]
+    Body(String),
+    /// A form of `/auth/*` is malformed; the answer is RFC 6749's.
+    #[error("{0}")]
+    Form(String),
+    /// `client_id` names no client of ours.
+    #[error("unknown client")]
+    Client,
+    /// `grant_type` is not `password`.
+    #[error("the grant type must be password")]
+    GrantType,
+    /// The sign-in failed.
+    #[error("sign-in: {0}")]
+    SignIn(#[source] auth::Error),
+    /// The revocation failed.
+    #[error("revocation: {0}")]
+    Revoke(#[source] auth::Error),
+    /// The deployment failed.
+    #[error(transparent)]
+    Deployment(#[from] deployment::Error),
+    /// A state that flows cannot be told to have.
+    #[error("the state must be start or stop")]
+    RunState,
+    /// The engine could not do it.
+    #[cfg(feature = "engine")]
+    #[error(transparent)]
+    Engine(#[from] crate::engine::Error),
+    /// The flow did not answer in time.
+    #[cfg(feature = "engine")]
+    #[error("the flow did not answer in time")]
+    EndpointTimeout,
+    /// The flow's answer is none that HTTP has.
+    #[cfg(feature = "engine")]
+    #[error("the flow answered with status {0}")]
+    EndpointStatus(u16),
+    /// A task of ours broke.
+    #[error("a task ended early")]
+    Broken,
+}

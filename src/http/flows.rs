@@ -1,0 +1,181 @@
+//! The flow set over HTTP: `/flows`, `/flow`, `/flows/state` (specification §4.4; facts §2, §3).
+//!
+//! Knows the shapes of requests and answers. Parsing and deploying run on the control runtime: a worker never stalls
+//! on a large flow set, and a client that hangs up stops nothing.
+
+use super::call::Call;
+use super::dialect::{self, Version};
+use super::error::Error;
+use super::path::Path;
+use super::reply;
+use crate::deployment::{self, Deployed, Request, name};
+use crate::flows::{DeploymentType, FlowError, Submission, flow_json};
+use crate::metrics::{self, Phase, Target};
+use bytes::Bytes;
+use hyper::{Response, StatusCode};
+use serde_json::json;
+use std::time::Instant;
+
+type Answer = Result<Response<reply::Body>, Error>;
+
+/// `GET /flows`
+pub(super) fn read(call: &Call<'_>) -> Answer {
+    let version = dialect::version(&call.head.headers)?;
+    let active = call.gateway.deployments.active();
+    Ok(match version {
+        Version::V1 => reply::json(StatusCode::OK, active.json.clone()),
+        Version::V2 => {
+            let rev = json!(active.rev).to_string();
+            let parts: [&[u8]; 5] = [
+                b"{\"flows\":",
+                &active.json,
+                b",\"rev\":",
+                rev.as_bytes(),
+                b"}",
+            ];
+            reply::json(StatusCode::OK, parts.concat())
+        }
+    })
+}
+
+/// `POST /flows`
+pub(super) async fn deploy(call: &mut Call<'_>) -> Answer {
+    let version = dialect::version(&call.head.headers)?;
+    let kind = dialect::deployment_type(&call.head.headers)?;
+    let deployed = if kind == DeploymentType::Reload {
+        // Whatever the body is, it counts for nothing; it is read so that the client can finish sending it.
+        let limit = call.gateway.config.limits.body;
+        call.read(limit).await?;
+        run(call, version, kind, || Ok(Request::Reload)).await?
+    } else {
+        let body = call.read_json().await?;
+        let parse = move || {
+            let submission = match version {
+                Version::V1 => Submission::v1(&body),
+                Version::V2 => Submission::v2(&body),
+            };
+            Ok(Request::Flows {
+                submission: submission?,
+                kind,
+            })
+        };
+        run(call, version, kind, parse).await?
+    };
+    Ok(match version {
+        Version::V1 => reply::empty(StatusCode::NO_CONTENT),
+        Version::V2 => reply::json(StatusCode::OK, json!({ "rev": deployed.rev }).to_string()),
+    })
+}
+
+/// `GET /flow/:id`
+pub(super) fn read_one(call: &Call<'_>, path: &Path<'_>) -> Answer {
+    let active = call.gateway.deployments.active();
+    let json = flow_json(&active.flows, &path.parameter(1)).map_err(|error| match error {
+        FlowError::NoSuchFlow => Error::NotFound,
+        FlowError::Malformed(malformed) => Error::Deployment(malformed.into()),
+    })?;
+    Ok(reply::json(StatusCode::OK, json))
+}
+
+/// `POST /flow`
+pub(super) async fn add(call: &mut Call<'_>) -> Answer {
+    let body = call.read_json().await?;
+    one(call, Request::AddFlow(body)).await
+}
+
+/// `PUT /flow/:id`
+pub(super) async fn replace(call: &mut Call<'_>, path: &Path<'_>) -> Answer {
+    let body = call.read_json().await?;
+    one(call, Request::ReplaceFlow(path.parameter(1), body)).await
+}
+
+/// `DELETE /flow/:id`
+pub(super) async fn remove(call: &mut Call<'_>, path: &Path<'_>) -> Answer {
+    one(call, Request::RemoveFlow(path.parameter(1))).await
+}
+
+/// A deployment of a single flow: of type `flows`, without a revision (facts engine §1.2).
+async fn one(call: &Call<'_>, request: Request) -> Answer {
+    let deployed = run(call, Version::V1, DeploymentType::Flows, || Ok(request)).await?;
+    Ok(match deployed.flow {
+        Some(id) => reply::json(StatusCode::OK, json!({ "id": id }).to_string()),
+        None => reply::empty(StatusCode::NO_CONTENT),
+    })
+}
+
+/// Parses and deploys as one task of the control runtime, and counts what came of it.
+async fn run(
+    call: &Call<'_>,
+    version: Version,
+    kind: DeploymentType,
+    parse: impl FnOnce() -> Result<Request, deployment::Error> + Send + 'static,
+) -> Result<Deployed, Error> {
+    let gateway = call.gateway.clone();
+    let (actor, now) = (call.actor(), call.now);
+    let task = async move {
+        let started = Instant::now();
+        let parsed = parse();
+        gateway
+            .metrics
+            .phase(name(kind), Phase::Parse, started.elapsed());
+        let result = match parsed {
+            Ok(request) => {
+                gateway
+                    .deployments
+                    .deploy(request, &actor, now, Instant::now)
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        let api = match version {
+            Version::V1 => 1,
+            Version::V2 => 2,
+        };
+        gateway
+            .metrics
+            .deployment(name(kind), api, outcome(&result), Target::Engine);
+        result
+    };
+    call.control(task).await?.map_err(Error::Deployment)
+}
+
+/// How metrics call the end of a deployment.
+fn outcome(result: &Result<Deployed, deployment::Error>) -> metrics::Deployed {
+    match result {
+        Ok(_) => metrics::Deployed::Success,
+        Err(deployment::Error::Stale { .. }) => metrics::Deployed::Stale,
+        Err(deployment::Error::Malformed(_) | deployment::Error::NoSuchFlow) => {
+            metrics::Deployed::Malformed
+        }
+        Err(
+            deployment::Error::StorageInvalid(_)
+            | deployment::Error::Store(_)
+            | deployment::Error::Runtime,
+        ) => metrics::Deployed::Failed,
+    }
+}
+
+/// `GET /flows/state`
+pub(super) fn state(call: &Call<'_>) -> Response<reply::Body> {
+    let word: &'static [u8] = if call.gateway.deployments.running() {
+        b"{\"state\":\"start\"}"
+    } else {
+        b"{\"state\":\"stop\"}"
+    };
+    reply::json(StatusCode::OK, Bytes::from_static(word))
+}
+
+/// `POST /flows/state`
+pub(super) async fn set_state(call: &mut Call<'_>) -> Answer {
+    let body = call.read_json_value().await?.unwrap_or_default();
+    let running = match body.get("state").and_then(|state| state.as_str()) {
+        Some("start") => true,
+        Some("stop") => false,
+        Some(_) | None => return Err(Error::RunState),
+    };
+    let gateway = call.gateway.clone();
+    let (actor, now) = (call.actor(), call.now);
+    call.control(async move { gateway.deployments.set_running(running, &actor, now).await })
+        .await??;
+    Ok(state(call))
+}

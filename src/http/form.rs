@@ -1,0 +1,154 @@
+//! The fields of `/auth/token` and `/auth/revoke`: a form or JSON, strings only, each once, no NUL (design §5 Who).
+//!
+//! Knows no field by name. What it refuses never quotes a value: it may be a password.
+
+use super::body;
+use super::error::Error;
+use hyper::HeaderMap;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use std::fmt;
+
+/// Reads these fields from a body; `None` where one is missing. Others are ignored.
+pub(super) fn fields<const N: usize>(
+    headers: &HeaderMap,
+    content: &[u8],
+    names: [&str; N],
+) -> Result<[Option<String>; N], Error> {
+    body::plain(headers)?;
+    let refuse = |reason: &str| Error::Form(reason.into());
+    let pairs = match body::media_type(headers) {
+        Some(kind) if !kind.utf8 => return Err(refuse("the body must be UTF-8")),
+        Some(kind)
+            if kind
+                .name
+                .eq_ignore_ascii_case("application/x-www-form-urlencoded") =>
+        {
+            form(content)
+        }
+        Some(kind) if kind.name.eq_ignore_ascii_case("application/json") => {
+            serde_json::from_slice(content).map_err(|_| refuse("the body must be a JSON object"))?
+        }
+        Some(_) | None => return Err(refuse("the body must be a form or JSON")),
+    };
+    let mut found = [const { None }; N];
+    for (name, value) in pairs.0 {
+        let Some(i) = names.iter().position(|n| *n == name) else {
+            continue;
+        };
+        let Value::String(value) = value else {
+            return Err(Error::Form(format!("{name} must be a string")));
+        };
+        // A form that is not UTF-8 has been read with replacement characters.
+        if value.contains(['\0', char::REPLACEMENT_CHARACTER]) {
+            return Err(Error::Form(format!(
+                "{name} has a character that is not allowed"
+            )));
+        }
+        match found.get_mut(i) {
+            Some(slot @ None) => *slot = Some(value),
+            Some(Some(_)) | None => return Err(Error::Form(format!("{name} is there twice"))),
+        }
+    }
+    Ok(found)
+}
+
+/// Names and values in the order received, doubled ones too.
+struct Pairs(Vec<(String, Value)>);
+
+fn form(content: &[u8]) -> Pairs {
+    let pairs = form_urlencoded::parse(content);
+    Pairs(
+        pairs
+            .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
+            .collect(),
+    )
+}
+
+/// A JSON object only: what serde derives would also take an array, and what `Map` does would hide doubled names.
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use hyper::header::{CONTENT_TYPE, HeaderValue};
+
+    const FORM: &str = "application/x-www-form-urlencoded";
+    const JSON: &str = "application/json";
+
+    fn read(kind: &'static str, content: &str) -> Result<[Option<String>; 2], Error> {
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static(kind))]);
+        fields(&headers, content.as_bytes(), ["user", "scope"])
+    }
+
+    #[test]
+    fn forms_and_json_say_the_same() {
+        let wanted = [Some("a b+".to_owned()), Some(String::new())];
+        assert_eq!(read(FORM, "x=1&user=a+b%2B&scope=").unwrap(), wanted);
+        assert_eq!(
+            read(JSON, r#"{"x":1,"user":"a b+","scope":""}"#).unwrap(),
+            wanted
+        );
+        assert_eq!(read(FORM, "").unwrap(), [None, None]);
+        assert_eq!(read(JSON, "{}").unwrap(), [None, None]);
+    }
+
+    #[test]
+    fn fields_that_are_not_one_string_each_are_refused() {
+        for (kind, content) in [
+            (FORM, "user=a&user=a"),
+            (FORM, "user=a&%75ser=b"),
+            (FORM, "user=a%00"),
+            (FORM, "user=%ff"),
+            (JSON, r#"{"user":"a","user":"a"}"#),
+            (JSON, r#"{"user":1}"#),
+            (JSON, r#"{"user":null}"#),
+            (JSON, r#"{"user":{"toString":"x"}}"#),
+            (JSON, r#"{"user":["a"]}"#),
+            (JSON, r#"{"user":"a\u0000"}"#),
+            (JSON, r#"["a","b"]"#),
+            (JSON, r#""a""#),
+            (JSON, "null"),
+            (JSON, ""),
+            (JSON, "{"),
+            (JSON, r#"{"user":"a"} x"#),
+            ("text/plain", "user=a"),
+            ("multipart/form-data", "user=a"),
+            ("application/json; charset=utf-16", "{}"),
+        ] {
+            assert!(
+                matches!(read(kind, content), Err(Error::Form(_))),
+                "{kind} {content}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_refused_quotes_no_value() {
+        let Err(error) = read(FORM, "user=hunter2&user=hunter3") else {
+            panic!("accepted")
+        };
+        assert!(!error.to_string().contains("hunter"));
+    }
+}

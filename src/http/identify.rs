@@ -1,0 +1,166 @@
+//! Who calls: the bearer token of a request, by the rules of RFC 6750 and design §5 Who.
+//!
+//! Looks at no header but `Authorization`, and at no token anywhere else.
+
+use super::error::Error;
+use crate::auth::Caller;
+use crate::gateway::Gateway;
+use crate::metrics::TokenCheck;
+use hyper::HeaderMap;
+use hyper::header::AUTHORIZATION;
+
+/// The caller of a request that needs to be known.
+pub(super) fn caller(gateway: &Gateway, headers: &HeaderMap, now: u64) -> Result<Caller, Error> {
+    let Some(auth) = &gateway.auth else {
+        return Ok(gateway.everybody.clone());
+    };
+    let count = |check| gateway.metrics.token_check(check);
+    match token(headers) {
+        Ok(Some(token)) => {
+            let caller = auth.identify(token, now);
+            count(match caller {
+                Some(_) => TokenCheck::Valid,
+                None => TokenCheck::Invalid,
+            });
+            caller.ok_or(Error::BadToken)
+        }
+        Ok(None) => {
+            count(TokenCheck::Absent);
+            auth.anonymous().ok_or(Error::NoToken)
+        }
+        Err(error) => {
+            count(TokenCheck::Malformed);
+            Err(error)
+        }
+    }
+}
+
+/// Whether a query carries `access_token`, where no token may be.
+pub(super) fn token_in_query(query: Option<&str>) -> bool {
+    query.is_some_and(|query| {
+        form_urlencoded::parse(query.as_bytes()).any(|(name, _)| name == "access_token")
+    })
+}
+
+/// The bearer token; `None` if the header is absent or empty.
+fn token(headers: &HeaderMap) -> Result<Option<&str>, Error> {
+    let mut fields = headers.get_all(AUTHORIZATION).iter();
+    let Some(field) = fields.next() else {
+        return Ok(None);
+    };
+    if fields.next().is_some() {
+        return Err(Error::Authorization);
+    }
+    let text = field.to_str().map_err(|_| Error::Authorization)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let (scheme, token) = text.split_once(' ').ok_or(Error::Authorization)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        let named = !scheme.is_empty() && scheme.bytes().all(is_token_character);
+        return Err(if named {
+            Error::NoToken
+        } else {
+            Error::Authorization
+        });
+    }
+    let characters = token.trim_end_matches('=');
+    if characters.is_empty() || !characters.bytes().all(is_b64token) {
+        return Err(Error::Authorization);
+    }
+    Ok(Some(token))
+}
+
+/// `b64token` of RFC 6750 §2.1, without its padding.
+fn is_b64token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~+/".contains(&byte)
+}
+
+/// `tchar` of RFC 9110 §5.6.2.
+fn is_token_character(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use hyper::header::HeaderValue;
+
+    fn headers(values: &[&str]) -> HeaderMap {
+        values
+            .iter()
+            .map(|v| {
+                (
+                    AUTHORIZATION,
+                    HeaderValue::from_bytes(v.as_bytes()).unwrap(),
+                )
+            })
+            .collect()
+    }
+
+    #[test]
+    fn a_bearer_token_is_taken_whatever_the_case_of_its_scheme() {
+        for value in [
+            "Bearer aZ9-._~+/==",
+            "bearer aZ9-._~+/==",
+            "BEARER aZ9-._~+/==",
+        ] {
+            assert_eq!(token(&headers(&[value])).unwrap(), Some("aZ9-._~+/=="));
+        }
+    }
+
+    #[test]
+    fn no_header_and_an_empty_one_are_no_token() {
+        assert_eq!(token(&headers(&[])).unwrap(), None);
+        assert_eq!(token(&headers(&[""])).unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_malformed_is_told_from_what_is_missing() {
+        for value in [
+            "Bearer",
+            "abc",
+            "Basic",
+            "Bearer  abc",
+            "Bearer\tabc",
+            "Bearer abc def",
+            "Bearer a,b",
+            "Bearer =",
+            "Bearer a=b",
+            "Bearer \u{e9}",
+            "b@d x",
+        ] {
+            let headers = headers(&[value]);
+            let result = token(&headers);
+            assert!(matches!(result, Err(Error::Authorization)), "{value}");
+        }
+        for value in ["Basic dXNlcjpwYXNz", "Digest a=b, c=\"d\"", "Token x"] {
+            assert!(
+                matches!(token(&headers(&[value])), Err(Error::NoToken)),
+                "{value}"
+            );
+        }
+    }
+
+    #[test]
+    fn two_authorizations_are_refused_even_if_equal() {
+        let headers = headers(&["Bearer abc", "Bearer abc"]);
+        let result = token(&headers);
+        assert!(matches!(result, Err(Error::Authorization)));
+    }
+
+    #[test]
+    fn a_token_in_the_query_is_found_in_every_spelling() {
+        for query in [
+            "access_token=x",
+            "a=1&access_token",
+            "%61ccess_token=x",
+            "access_token=",
+        ] {
+            assert!(token_in_query(Some(query)), "{query}");
+        }
+        assert!(!token_in_query(Some("a=access_token&my_access_token=1")));
+        assert!(!token_in_query(None));
+    }
+}

@@ -1,0 +1,271 @@
+//! The canonical path (RFC 3986 §6.2.2): the one spelling that is matched, authorized and passed on.
+//!
+//! A path that two programs could read differently is refused, never repaired. Knows no endpoint.
+
+use std::borrow::Cow;
+
+/// Segments that are looked at; no pattern of the route table is longer, so deeper paths only match `..`.
+const DEPTH: usize = 8;
+
+/// Why a path is refused, in words for the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Refused(pub(super) &'static str);
+
+/// A canonical path: unreserved characters decoded, everything unusual encoded with upper-case digits, no slash at
+/// the end (but of the root).
+#[derive(Debug)]
+pub(super) struct Path<'a> {
+    text: Cow<'a, str>,
+    /// The same in lower case, where that differs.
+    lower: Option<String>,
+}
+
+/// The first segments of a path.
+#[derive(Debug)]
+pub(super) struct Segments<'a> {
+    all: [&'a str; DEPTH],
+    count: usize,
+}
+
+impl<'a> Path<'a> {
+    /// Makes a path canonical. Allocates only for one that is not canonical, or has upper-case letters.
+    pub(super) fn parse(raw: &'a str) -> Result<Self, Refused> {
+        if !raw.starts_with('/') {
+            return Err(Refused("the path must begin with a slash"));
+        }
+        let text = if raw.bytes().all(is_plain) {
+            Cow::Borrowed(raw)
+        } else {
+            Cow::Owned(normalise(raw)?)
+        };
+        if text.contains("//") {
+            return Err(Refused("the path has an empty segment"));
+        }
+        if text.split('/').any(|s| s == "." || s == "..") {
+            return Err(Refused("the path has a dot segment"));
+        }
+        let text = match text {
+            Cow::Borrowed(text) => Cow::Borrowed(trimmed(text)),
+            Cow::Owned(text) => Cow::Owned(trimmed(&text).to_owned()),
+        };
+        let lower = text
+            .bytes()
+            .any(|b| b.is_ascii_uppercase())
+            .then(|| text.to_ascii_lowercase());
+        Ok(Self { text, lower })
+    }
+
+    /// The path, letters as sent.
+    pub(super) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The path in lower case: paths match whatever their case (facts admin API §0).
+    pub(super) fn lower(&self) -> &str {
+        self.lower.as_deref().unwrap_or(&self.text)
+    }
+
+    /// The lower-case segments; none for the root.
+    pub(super) fn segments(&self) -> Segments<'_> {
+        let mut segments = Segments {
+            all: [""; DEPTH],
+            count: 0,
+        };
+        let parts = self.lower().split('/').skip(1).filter(|s| !s.is_empty());
+        for (slot, part) in segments.all.iter_mut().zip(parts) {
+            *slot = part;
+            segments.count += 1;
+        }
+        segments
+    }
+
+    /// The `n`th segment decoded, letters as sent; empty if there is none.
+    pub(super) fn parameter(&self, n: usize) -> String {
+        decode(self.text.split('/').nth(n + 1).unwrap_or_default())
+    }
+
+    /// The whole path decoded, as flows see it.
+    #[cfg(feature = "engine")]
+    pub(super) fn decoded(&self) -> String {
+        decode(&self.text)
+    }
+}
+
+impl<'a> Segments<'a> {
+    /// As a slice to match on.
+    pub(super) fn as_slice(&self) -> &[&'a str] {
+        self.all.get(..self.count).unwrap_or(&self.all)
+    }
+}
+
+fn trimmed(path: &str) -> &str {
+    match path.strip_suffix('/') {
+        Some("") | None => path,
+        Some(rest) => rest,
+    }
+}
+
+/// Characters that stand for themselves in a path: `pchar` of RFC 3986 §3.3 without `%`, and the slash.
+fn is_plain(byte: u8) -> bool {
+    is_unreserved(byte) || b"/!$&'()*+,;=:@".contains(&byte)
+}
+
+fn is_unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+fn normalise(raw: &str) -> Result<String, Refused> {
+    let mut text = String::with_capacity(raw.len());
+    let mut decoded = Vec::with_capacity(raw.len());
+    let mut bytes = raw.bytes();
+    while let Some(byte) = bytes.next() {
+        let (byte, encoded) = if byte == b'%' {
+            let pair = (bytes.next().and_then(digit), bytes.next().and_then(digit));
+            let (Some(high), Some(low)) = pair else {
+                return Err(Refused("the path has a malformed percent-encoding"));
+            };
+            (high << 4 | low, true)
+        } else {
+            (byte, false)
+        };
+        match byte {
+            b'\\' => return Err(Refused("the path has a backslash")),
+            b'/' if encoded => return Err(Refused("the path has an encoded slash")),
+            0..=0x1f | 0x7f => return Err(Refused("the path has a control character")),
+            _ if is_unreserved(byte) || (!encoded && is_plain(byte)) => text.push(char::from(byte)),
+            _ => encode(byte, &mut text),
+        }
+        decoded.push(byte);
+    }
+    match std::str::from_utf8(&decoded) {
+        Err(_) => Err(Refused("the path is not UTF-8")),
+        Ok(path) if path.contains(char::is_control) => {
+            Err(Refused("the path has a control character"))
+        }
+        Ok(_) => Ok(text),
+    }
+}
+
+fn encode(byte: u8, text: &mut String) {
+    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    text.push('%');
+    text.push(char::from(DIGITS[usize::from(byte >> 4)]));
+    text.push(char::from(DIGITS[usize::from(byte & 15)]));
+}
+
+fn decode(text: &str) -> String {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        decoded.push(match byte {
+            b'%' => {
+                let high = bytes.next().and_then(digit).unwrap_or_default();
+                let low = bytes.next().and_then(digit).unwrap_or_default();
+                high << 4 | low
+            }
+            _ => byte,
+        });
+    }
+    String::from_utf8_lossy(&decoded).into_owned()
+}
+
+fn digit(byte: u8) -> Option<u8> {
+    char::from(byte)
+        .to_digit(16)
+        .and_then(|d| u8::try_from(d).ok())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_spelling_of_a_path_becomes_the_same() {
+        for (raw, canonical) in [
+            ("/", "/"),
+            ("/flows", "/flows"),
+            ("/flows/", "/flows"),
+            ("/%66lows", "/flows"),
+            ("/%66%6C%6f%57s/%7Ex", "/floWs/~x"),
+            ("/a%3ab", "/a%3Ab"),
+            ("/a:b@c;x=1,(2)", "/a:b@c;x=1,(2)"),
+            ("/a%2520b", "/a%2520b"),
+            ("/%252e%252e/x", "/%252e%252e/x"),
+            ("/\u{e9}/%c3%A9", "/%C3%A9/%C3%A9"),
+            ("/a b\"<>|", "/a%20b%22%3C%3E%7C"),
+            ("/...", "/..."),
+            ("/.a/a.", "/.a/a."),
+        ] {
+            assert_eq!(Path::parse(raw).unwrap().as_str(), canonical, "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_can_be_read_in_two_ways_is_refused() {
+        for raw in [
+            "",
+            "*",
+            "flows",
+            "//",
+            "//flows",
+            "/flows//",
+            "/a//b",
+            "/.",
+            "/..",
+            "/./flows",
+            "/red/../flows",
+            "/flows/.",
+            "/%2e/flows",
+            "/a/%2E%2e/flows",
+            "/a/.%2e/flows",
+            "/a%2fb",
+            "/a%2Fb",
+            "/a%5cb",
+            "/a\\b",
+            "/%",
+            "/%6",
+            "/%zz",
+            "/%+1",
+            "/%00",
+            "/%0a",
+            "/%1f",
+            "/%7F",
+            "/%C2%85",
+            "/%ff",
+            "/%c3",
+            "/%c0%af",
+            "/%ed%a0%80",
+        ] {
+            assert!(Path::parse(raw).is_err(), "{raw}");
+        }
+    }
+
+    #[test]
+    fn a_canonical_path_in_lower_case_is_not_copied() {
+        let path = Path::parse("/flows/state").unwrap();
+        assert!(matches!(path.text, Cow::Borrowed(_)) && path.lower.is_none());
+    }
+
+    #[test]
+    fn segments_are_lower_case_and_parameters_as_sent() {
+        let path = Path::parse("/Nodes/%40Scope/a%20B/").unwrap();
+        assert_eq!(path.segments().as_slice(), ["nodes", "%40scope", "a%20b"]);
+        assert_eq!(path.parameter(1), "@Scope");
+        assert_eq!(path.parameter(2), "a B");
+        assert_eq!(path.parameter(9), "");
+        #[cfg(feature = "engine")]
+        assert_eq!(path.decoded(), "/Nodes/@Scope/a B");
+    }
+
+    #[test]
+    fn the_root_has_no_segments_and_deep_paths_are_cut() {
+        assert!(Path::parse("/").unwrap().segments().as_slice().is_empty());
+        let deep = "/a".repeat(20);
+        assert_eq!(
+            Path::parse(&deep).unwrap().segments().as_slice().len(),
+            DEPTH
+        );
+    }
+}

@@ -1,0 +1,411 @@
+//! What facts become: status, headers and body of every answer. The only place that decides it.
+//!
+//! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. Nothing internal
+//! is ever told.
+
+use super::error::Error;
+use crate::{auth, deployment};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Body as _;
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
+    PRAGMA, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, Response, StatusCode};
+use serde_json::json;
+use std::time::Duration;
+
+/// The body of an answer.
+pub type Body = Full<Bytes>;
+
+/// An answer in JSON.
+pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+    content(status, "application/json; charset=utf-8", body.into())
+}
+
+/// An answer in plain text.
+#[cfg(feature = "engine")]
+pub(super) fn text(status: StatusCode, body: &'static str) -> Response<Body> {
+    content(
+        status,
+        "text/plain; charset=utf-8",
+        Bytes::from_static(body.as_bytes()),
+    )
+}
+
+/// An answer without a body.
+pub(super) fn empty(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = status;
+    response
+}
+
+/// The answer of `/auth/token` and `/auth/revoke`: never kept by a cache (RFC 6749 §5.1).
+pub(super) fn uncached(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, CACHE_CONTROL, "no-store");
+    set(&mut response, PRAGMA, "no-cache");
+    response
+}
+
+/// To a listed path with another method: `OPTIONS` learns the methods, everything else is refused with them.
+pub(super) fn other_method(method: &Method, allow: String) -> Result<Response<Body>, Error> {
+    if *method != Method::OPTIONS {
+        return Err(Error::Method { allow });
+    }
+    Ok(with_allow(empty(StatusCode::NO_CONTENT), &allow))
+}
+
+/// The same answer without its body where the method wants none, but with its length (RFC 9110 §9.3.2).
+pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Response<Body> {
+    if *method == Method::HEAD {
+        if let Some(length) = response
+            .body()
+            .size_hint()
+            .exact()
+            .filter(|&length| length > 0)
+        {
+            response.headers_mut().insert(CONTENT_LENGTH, length.into());
+        }
+        *response.body_mut() = Body::default();
+    }
+    response
+}
+
+/// Whether the cause is on our side, and belongs into the log.
+pub(super) fn is_ours(error: &Error) -> bool {
+    refusal(error).status().is_server_error()
+}
+
+/// What an error becomes.
+pub(super) fn refusal(error: &Error) -> Response<Body> {
+    use StatusCode as S;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    match error {
+        Error::Host => refuse(S::BAD_REQUEST, "invalid_host"),
+        Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
+        Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
+        Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
+        Error::Method { allow } => {
+            with_allow(refuse(S::METHOD_NOT_ALLOWED, "method_not_allowed"), allow)
+        }
+        Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
+        Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
+        Error::Authorization | Error::TokenInQuery => challenge(
+            refuse(S::BAD_REQUEST, "invalid_request"),
+            "Bearer realm=\"flowgate\", error=\"invalid_request\"",
+        ),
+        Error::NoToken => unauthorized("Bearer realm=\"flowgate\""),
+        Error::BadToken => unauthorized("Bearer realm=\"flowgate\", error=\"invalid_token\""),
+        Error::Scope => unauthorized(INSUFFICIENT_SCOPE),
+        Error::DoubledHeader(_) => refuse(S::BAD_REQUEST, "invalid_header"),
+        Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
+        Error::DeploymentType => refuse(S::BAD_REQUEST, "invalid_deployment_type"),
+        Error::ContentType | Error::ContentEncoding => {
+            refuse(S::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+        }
+        Error::BodyTimeout => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
+        Error::BodyBroken => refuse(S::BAD_REQUEST, "incomplete_body"),
+        Error::Body(_) => refuse(S::BAD_REQUEST, "invalid_request"),
+        Error::Form(reason) => oauth(S::BAD_REQUEST, "invalid_request", reason),
+        Error::Client => challenge(
+            oauth(S::UNAUTHORIZED, "invalid_client", "unknown client_id"),
+            "Bearer realm=\"flowgate\"",
+        ),
+        Error::GrantType => oauth(
+            S::BAD_REQUEST,
+            "unsupported_grant_type",
+            "grant_type must be password",
+        ),
+        Error::SignIn(error) => sign_in(error),
+        Error::Revoke(error) => revocation(error),
+        Error::Deployment(error) => deployment(error),
+        Error::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
+        #[cfg(feature = "engine")]
+        Error::Engine(error) => engine(error),
+        #[cfg(feature = "engine")]
+        Error::EndpointTimeout => refuse(S::GATEWAY_TIMEOUT, "endpoint_timeout"),
+        #[cfg(feature = "engine")]
+        Error::EndpointStatus(_) => refuse(S::BAD_GATEWAY, "invalid_endpoint_answer"),
+        Error::Broken => coded(
+            S::INTERNAL_SERVER_ERROR,
+            "internal_error",
+            "something broke",
+        ),
+    }
+}
+
+const INSUFFICIENT_SCOPE: &str = "Bearer realm=\"flowgate\", error=\"insufficient_scope\"";
+
+fn sign_in(error: &auth::Error) -> Response<Body> {
+    use StatusCode as S;
+    match error {
+        auth::Error::Throttled { wait } => {
+            let refused = "too many failures, try again later";
+            let response = oauth(S::TOO_MANY_REQUESTS, "temporarily_unavailable", refused);
+            retry_after(response, *wait)
+        }
+        auth::Error::BadCredentials => oauth(
+            S::BAD_REQUEST,
+            "invalid_grant",
+            "unknown user or wrong password",
+        ),
+        auth::Error::InvalidScope => oauth(
+            S::BAD_REQUEST,
+            "invalid_scope",
+            "the user's permissions do not cover the scope",
+        ),
+        auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
+        auth::Error::Store(_) => oauth(
+            S::INTERNAL_SERVER_ERROR,
+            "server_error",
+            "the session could not be kept",
+        ),
+    }
+}
+
+fn revocation(error: &auth::Error) -> Response<Body> {
+    match error {
+        auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
+        auth::Error::Throttled { .. }
+        | auth::Error::BadCredentials
+        | auth::Error::InvalidScope
+        | auth::Error::Store(_) => oauth(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "server_error",
+            "the revocation could not be kept, try again",
+        ),
+    }
+}
+
+fn deployment(error: &deployment::Error) -> Response<Body> {
+    use StatusCode as S;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    match error {
+        deployment::Error::Stale { .. } => refuse(S::CONFLICT, "version_mismatch"),
+        deployment::Error::Malformed(_) => refuse(S::BAD_REQUEST, "invalid_flows"),
+        deployment::Error::StorageInvalid(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_invalid"),
+        deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
+        deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
+        deployment::Error::Runtime => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
+    }
+}
+
+#[cfg(feature = "engine")]
+fn engine(error: &crate::engine::Error) -> Response<Body> {
+    use crate::engine::Error as E;
+    use StatusCode as S;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    match error {
+        E::NoSuchNode => refuse(S::NOT_FOUND, "not_found"),
+        E::Stopped => refuse(S::SERVICE_UNAVAILABLE, "flow_stopped"),
+        E::Gone => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
+    }
+}
+
+fn coded(status: StatusCode, code: &str, message: &str) -> Response<Body> {
+    json(
+        status,
+        json!({ "code": code, "message": message }).to_string(),
+    )
+}
+
+/// RFC 6749 §5.2.
+fn oauth(status: StatusCode, error: &str, description: &str) -> Response<Body> {
+    let body = json!({ "error": error, "error_description": description });
+    uncached(json(status, body.to_string()))
+}
+
+fn unauthorized(authenticate: &'static str) -> Response<Body> {
+    challenge(empty(StatusCode::UNAUTHORIZED), authenticate)
+}
+
+fn challenge(mut response: Response<Body>, authenticate: &'static str) -> Response<Body> {
+    set(&mut response, WWW_AUTHENTICATE, authenticate);
+    response
+}
+
+/// RFC 9110 §15.5.22.
+fn upgrade(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, UPGRADE, "websocket");
+    set(&mut response, CONNECTION, "upgrade");
+    response
+}
+
+/// Whole seconds, rounded up (RFC 9110 §10.2.3).
+fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, seconds.max(1).into());
+    response
+}
+
+fn with_allow(mut response: Response<Body>, allow: &str) -> Response<Body> {
+    if let Ok(value) = HeaderValue::from_str(allow) {
+        response.headers_mut().insert(ALLOW, value);
+    }
+    response
+}
+
+fn content(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::new(body));
+    *response.status_mut() = status;
+    set(&mut response, CONTENT_TYPE, kind);
+    set(&mut response, X_CONTENT_TYPE_OPTIONS, "nosniff");
+    response
+}
+
+fn set(response: &mut Response<Body>, name: HeaderName, value: &'static str) {
+    response
+        .headers_mut()
+        .insert(name, HeaderValue::from_static(value));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::flows::Malformed;
+    use crate::store;
+    use http_body_util::BodyExt;
+
+    async fn body(response: Response<Body>) -> String {
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        String::from_utf8(bytes.into()).unwrap()
+    }
+
+    fn header(response: &Response<Body>, name: HeaderName) -> &str {
+        response
+            .headers()
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+
+    #[tokio::test]
+    async fn every_401_of_the_api_is_empty_and_says_why_in_its_challenge() {
+        for (error, said) in [
+            (Error::NoToken, "Bearer realm=\"flowgate\""),
+            (
+                Error::BadToken,
+                "Bearer realm=\"flowgate\", error=\"invalid_token\"",
+            ),
+            (Error::Scope, INSUFFICIENT_SCOPE),
+            (Error::Revoke(auth::Error::NotYours), INSUFFICIENT_SCOPE),
+        ] {
+            let response = refusal(&error);
+            assert_eq!(response.status(), 401);
+            assert_eq!(header(&response, WWW_AUTHENTICATE), said);
+            assert!(response.headers().get(CONTENT_TYPE).is_none());
+            assert_eq!(body(response).await, "");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stale_revision_is_a_conflict_that_names_the_active_one() {
+        let stale = deployment::Error::Stale {
+            active: "r2".into(),
+        };
+        let response = refusal(&Error::Deployment(stale));
+        assert_eq!(response.status(), 409);
+        let body = body(response).await;
+        assert!(
+            body.starts_with(r#"{"code":"version_mismatch","message":"#) && body.contains("r2")
+        );
+    }
+
+    #[tokio::test]
+    async fn a_malformed_submission_is_told_precisely() {
+        let malformed = Malformed("element 3: \"id\" is missing".into());
+        let response = refusal(&Error::Deployment(malformed.into()));
+        assert_eq!(response.status(), 400);
+        let wanted = r#"{"code":"invalid_flows","message":"element 3: \"id\" is missing"}"#;
+        assert_eq!(body(response).await, wanted);
+    }
+
+    #[tokio::test]
+    async fn a_failing_store_tells_the_client_no_path() {
+        let fault = || store::Error::Io {
+            what: "/var/lib/secret/flows.json".into(),
+            source: std::io::Error::other("disk full"),
+        };
+        for error in [
+            Error::Deployment(deployment::Error::Store(fault())),
+            Error::Deployment(deployment::Error::StorageInvalid(fault())),
+            Error::SignIn(auth::Error::Store(fault())),
+            Error::Revoke(auth::Error::Store(fault())),
+        ] {
+            assert!(is_ours(&error));
+            let response = refusal(&error);
+            assert_eq!(response.status(), 500);
+            let body = body(response).await;
+            assert!(!body.contains("secret") && !body.contains("disk"), "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn errors_of_the_sign_in_are_those_of_rfc_6749_and_never_cached() {
+        let wait = Duration::from_millis(2500);
+        for (error, status, code) in [
+            (
+                Error::Form("scope is missing".into()),
+                400,
+                "invalid_request",
+            ),
+            (Error::Client, 401, "invalid_client"),
+            (Error::GrantType, 400, "unsupported_grant_type"),
+            (
+                Error::SignIn(auth::Error::BadCredentials),
+                400,
+                "invalid_grant",
+            ),
+            (
+                Error::SignIn(auth::Error::InvalidScope),
+                400,
+                "invalid_scope",
+            ),
+            (
+                Error::SignIn(auth::Error::Throttled { wait }),
+                429,
+                "temporarily_unavailable",
+            ),
+        ] {
+            let response = refusal(&error);
+            assert_eq!(response.status(), status);
+            assert_eq!(header(&response, CACHE_CONTROL), "no-store");
+            assert_eq!(header(&response, PRAGMA), "no-cache");
+            if status == 429 {
+                assert_eq!(header(&response, RETRY_AFTER), "3");
+            }
+            let body = body(response).await;
+            assert!(
+                body.starts_with(&format!(r#"{{"error":"{code}","#)),
+                "{body}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_listed_path_tells_its_methods() {
+        let allow = || "GET, HEAD, OPTIONS".to_owned();
+        let options = other_method(&Method::OPTIONS, allow()).unwrap();
+        assert_eq!(
+            (options.status().as_u16(), header(&options, ALLOW)),
+            (204, "GET, HEAD, OPTIONS")
+        );
+        let refused = refusal(&other_method(&Method::PUT, allow()).unwrap_err());
+        assert_eq!(
+            (refused.status().as_u16(), header(&refused, ALLOW)),
+            (405, "GET, HEAD, OPTIONS")
+        );
+    }
+
+    #[tokio::test]
+    async fn head_has_the_length_of_get_and_no_body() {
+        let response = for_method(&Method::HEAD, json(StatusCode::OK, "[1]"));
+        assert_eq!(header(&response, CONTENT_LENGTH), "3");
+        assert_eq!(body(response).await, "");
+        let response = for_method(&Method::GET, json(StatusCode::OK, "[1]"));
+        assert_eq!(body(response).await, "[1]");
+    }
+}

@@ -1,0 +1,564 @@
+//! Which endpoint a request means, and what it needs: the complete table of the runtime's admin API (facts §2).
+//!
+//! A path under one of the admin API's names never falls through to a flow. Everything else may be an endpoint made
+//! by a flow, and is closed unless a `[[route]]` opens it.
+
+use super::path::Path;
+use crate::config;
+use crate::metrics::RouteClass;
+use Needs::{Anyone, Nothing, Permission};
+use Verb::{Delete, Get, Post, Put};
+use hyper::Method;
+
+/// What a request needs before it is acted on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needs<'a> {
+    /// Nothing: `Authorization` is not looked at.
+    Nothing,
+    /// Anybody whom we know, or the anonymous user.
+    Anyone,
+    /// A permission.
+    Permission(&'a str),
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Target {
+    /// `GET /auth/login`
+    Login,
+    /// `POST /auth/token`
+    Token,
+    /// `POST /auth/revoke`
+    Revoke,
+    /// `GET /flows`
+    Flows,
+    /// `POST /flows`
+    Deploy,
+    /// `GET /flows/state`
+    State,
+    /// `POST /flows/state`
+    SetState,
+    /// `GET /flow/:id`
+    Flow,
+    /// `POST /flow`
+    AddFlow,
+    /// `PUT /flow/:id`
+    ReplaceFlow,
+    /// `DELETE /flow/:id`
+    RemoveFlow,
+    /// Something of the admin API that the runtime knows best.
+    Admin(Admin),
+    /// `GET /comms`
+    Comms,
+    /// An endpoint of the admin API that this runtime does not have.
+    Absent,
+    /// Perhaps an endpoint made by a flow.
+    Endpoint,
+    /// A listed path with a method that it does not have.
+    OtherMethod(&'static [Offer]),
+}
+
+/// What the runtime itself answers: settings, node types, running nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Admin {
+    /// `GET /settings`
+    Settings,
+    /// `GET /nodes`
+    Nodes,
+    /// `GET /nodes/:module`
+    Module,
+    /// `GET /nodes/:module/:set`
+    NodeSet,
+    /// `GET /credentials/:type/:id`
+    Credentials,
+    /// `GET /diagnostics`
+    Diagnostics,
+    /// `POST /inject/:id`
+    Inject,
+    /// `POST /debug/:id/(enable|disable)`
+    DebugNode(bool),
+    /// `POST /debug/(enable|disable)`
+    DebugNodes(bool),
+}
+
+/// The methods of the admin API; `HEAD` comes with [`Verb::Get`], `OPTIONS` with all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    /// `GET` and `HEAD`
+    Get,
+    /// `POST`
+    Post,
+    /// `PUT`
+    Put,
+    /// `DELETE`
+    Delete,
+}
+
+/// One method of a listed path.
+pub(super) type Offer = (Verb, Target, Needs<'static>);
+
+/// Where a request goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Route<'a> {
+    /// What is to be done.
+    pub(super) target: Target,
+    /// What that needs.
+    pub(super) needs: Needs<'a>,
+    /// How metrics count it.
+    pub(super) class: RouteClass,
+}
+
+/// Finds the route of a request.
+pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -> Route<'a> {
+    let segments = path.segments();
+    let Some((class, offers)) = listed(segments.as_slice()) else {
+        return Route {
+            target: Target::Endpoint,
+            needs: rule(method, path, rules),
+            class: RouteClass::Endpoint,
+        };
+    };
+    if let Some(&(_, target, needs)) = offers.iter().find(|(verb, ..)| verb.is(method)) {
+        return Route {
+            target,
+            needs,
+            class,
+        };
+    }
+    let open = offers.iter().any(|(.., needs)| *needs == Needs::Nothing);
+    Route {
+        target: Target::OtherMethod(offers),
+        needs: if open { Needs::Nothing } else { Needs::Anyone },
+        class,
+    }
+}
+
+/// The value of `Allow` for a listed path.
+pub(super) fn allow(offers: &[Offer]) -> String {
+    let mut allow = String::new();
+    for (verb, ..) in offers {
+        allow.push_str(verb.names());
+        allow.push_str(", ");
+    }
+    allow + "OPTIONS"
+}
+
+impl Verb {
+    fn is(self, method: &Method) -> bool {
+        match self {
+            Self::Get => matches!(*method, Method::GET | Method::HEAD),
+            Self::Post => *method == Method::POST,
+            Self::Put => *method == Method::PUT,
+            Self::Delete => *method == Method::DELETE,
+        }
+    }
+
+    fn names(self) -> &'static str {
+        match self {
+            Self::Get => "GET, HEAD",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+type Listed = (RouteClass, &'static [Offer]);
+
+fn listed(segments: &[&str]) -> Option<Listed> {
+    match segments {
+        ["auth", ..] => Some((RouteClass::Auth, auth(segments))),
+        ["flows" | "flow", ..] => Some((RouteClass::Flows, flows(segments))),
+        _ => editor(segments)
+            .map(|offers| (RouteClass::Editor, offers))
+            .or_else(|| palette(segments).map(|offers| (RouteClass::Admin, offers)))
+            .or_else(|| running(segments).map(|offers| (RouteClass::Admin, offers))),
+    }
+}
+
+/// Signing in and out.
+fn auth(segments: &[&str]) -> &'static [Offer] {
+    match segments {
+        ["auth", "login"] => &[(Get, Target::Login, Nothing)],
+        ["auth", "token"] => &[(Post, Target::Token, Nothing)],
+        ["auth", "revoke"] => &[(Post, Target::Revoke, Anyone)],
+        _ => &RESERVED,
+    }
+}
+
+/// The flow set, single flows, and whether they run.
+fn flows(segments: &[&str]) -> &'static [Offer] {
+    match segments {
+        ["flows"] => &[
+            (Get, Target::Flows, Permission("flows.read")),
+            (Post, Target::Deploy, Permission("flows.write")),
+        ],
+        ["flows", "state"] => &[
+            (Get, Target::State, Permission("flows.read")),
+            (Post, Target::SetState, Permission("flows.write")),
+        ],
+        ["flow"] => &[(Post, Target::AddFlow, Permission("flows.write"))],
+        ["flow", _] => &[
+            (Get, Target::Flow, Permission("flows.read")),
+            (Put, Target::ReplaceFlow, Permission("flows.write")),
+            (Delete, Target::RemoveFlow, Permission("flows.write")),
+        ],
+        _ => &RESERVED,
+    }
+}
+
+/// What the editor loads before it has a token (facts §8.11), and its channel.
+fn editor(segments: &[&str]) -> Option<&'static [Offer]> {
+    match segments {
+        []
+        | ["favicon.ico" | "theme"]
+        | [
+            "red" | "vendor" | "types" | "theme" | "locales" | "resources" | "icons",
+            _,
+            ..,
+        ]
+        | ["debug", "view", _, ..] => Some(&[(Get, Target::Absent, Nothing)]),
+        ["comms"] => Some(&[(Get, Target::Comms, Nothing)]),
+        _ => None,
+    }
+}
+
+/// What there is to build flows of: settings, node types, libraries, projects.
+fn palette(segments: &[&str]) -> Option<&'static [Offer]> {
+    Some(match segments {
+        ["settings"] => &[(
+            Get,
+            Target::Admin(Admin::Settings),
+            Permission("settings.read"),
+        )],
+        ["settings", "user"] => &const { absent("settings.read", "settings.write") },
+        ["settings", ..] => &const { absent("settings.write", "settings.write") },
+        ["nodes"] => &[
+            (Get, Target::Admin(Admin::Nodes), Permission("nodes.read")),
+            (Post, Target::Absent, Permission("nodes.write")),
+            (Put, Target::Absent, Permission("nodes.write")),
+        ],
+        ["nodes", "messages"] => &const { absent("nodes.read", "nodes.write") },
+        ["nodes", scope, _] if is_scope(scope) => &MODULE,
+        ["nodes", scope, _, _] if is_scope(scope) => &NODE_SET,
+        ["nodes", _] => &MODULE,
+        ["nodes", _, _] => &NODE_SET,
+        ["nodes" | "icons", ..] => &const { absent("nodes.read", "nodes.write") },
+        ["plugins", ..] => &const { absent("plugins.read", "plugins.write") },
+        ["library", ..] => &const { absent("library.read", "library.write") },
+        ["projects", ..] => &const { absent("projects.read", "projects.write") },
+        ["udp-ports", ..] => &const { absent("udp-ports.read", "udp-ports.write") },
+        _ => return None,
+    })
+}
+
+/// What concerns running nodes.
+fn running(segments: &[&str]) -> Option<&'static [Offer]> {
+    Some(match segments {
+        ["context", ..] => &const { absent("context.read", "context.write") },
+        ["diagnostics"] => &[(
+            Get,
+            Target::Admin(Admin::Diagnostics),
+            Permission("diagnostics.read"),
+        )],
+        ["credentials", _, _] => &[(
+            Get,
+            Target::Admin(Admin::Credentials),
+            Permission("credentials.read"),
+        )],
+        ["inject", _] => &[(
+            Post,
+            Target::Admin(Admin::Inject),
+            Permission("inject.write"),
+        )],
+        ["debug", "enable"] => &[(
+            Post,
+            Target::Admin(Admin::DebugNodes(true)),
+            Permission("debug.write"),
+        )],
+        ["debug", "disable"] => &[(
+            Post,
+            Target::Admin(Admin::DebugNodes(false)),
+            Permission("debug.write"),
+        )],
+        ["debug", _, "enable"] => &[(
+            Post,
+            Target::Admin(Admin::DebugNode(true)),
+            Permission("debug.write"),
+        )],
+        ["debug", _, "disable"] => &[(
+            Post,
+            Target::Admin(Admin::DebugNode(false)),
+            Permission("debug.write"),
+        )],
+        [first, ..] if config::RESERVED.contains(first) => &RESERVED,
+        _ => return None,
+    })
+}
+
+const MODULE: [Offer; 3] = [
+    (Get, Target::Admin(Admin::Module), Permission("nodes.read")),
+    (Put, Target::Absent, Permission("nodes.write")),
+    (Delete, Target::Absent, Permission("nodes.write")),
+];
+
+const NODE_SET: [Offer; 3] = [
+    (Get, Target::Admin(Admin::NodeSet), Permission("nodes.read")),
+    (Put, Target::Absent, Permission("nodes.write")),
+    (Delete, Target::Absent, Permission("nodes.write")),
+];
+
+/// Under a name of the admin API, but no endpoint of it.
+const RESERVED: [Offer; 4] = absent("http.read", "http.write");
+
+const fn absent(read: &'static str, write: &'static str) -> [Offer; 4] {
+    [
+        (Get, Target::Absent, Permission(read)),
+        (Post, Target::Absent, Permission(write)),
+        (Put, Target::Absent, Permission(write)),
+        (Delete, Target::Absent, Permission(write)),
+    ]
+}
+
+/// Whether the segment is the `@scope` of a module's name.
+fn is_scope(segment: &str) -> bool {
+    segment.starts_with('@') || segment.starts_with("%40")
+}
+
+/// What a path needs that is not listed: what the operator says, else a permission of its own. The longest rule
+/// wins, the exact one before the prefix.
+fn rule<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -> Needs<'a> {
+    let rule = rules
+        .iter()
+        .filter(|rule| matches(rule, method, path.lower()))
+        .max_by_key(|rule| (rule.path.len(), !rule.prefix));
+    match rule {
+        Some(rule) => rule.permission.as_deref().map_or(Nothing, Permission),
+        None if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) => {
+            Permission("http.read")
+        }
+        None => Permission("http.write"),
+    }
+}
+
+fn matches(rule: &config::Route, method: &Method, path: &str) -> bool {
+    let named = |name: &str| rule.methods.iter().any(|m| m == name);
+    let method = rule.methods.is_empty()
+        || named(method.as_str())
+        || (*method == Method::HEAD && named("GET"));
+    let below = |rest: &str| rest.is_empty() || (rule.prefix && rest.starts_with('/'));
+    method && path.strip_prefix(rule.path.as_str()).is_some_and(below)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn find(method: &str, path: &str) -> (Target, Needs<'static>) {
+        let path = Path::parse(path).unwrap();
+        let route = route(&method.parse().unwrap(), &path, &[]);
+        (route.target, route.needs)
+    }
+
+    #[test]
+    fn the_specified_endpoints_need_what_is_specified() {
+        for (method, path, target, needs) in [
+            ("GET", "/auth/login", Target::Login, Nothing),
+            ("HEAD", "/AUTH/Login/", Target::Login, Nothing),
+            ("POST", "/auth/token", Target::Token, Nothing),
+            ("POST", "/auth/revoke", Target::Revoke, Anyone),
+            ("GET", "/flows", Target::Flows, Permission("flows.read")),
+            ("HEAD", "/flows", Target::Flows, Permission("flows.read")),
+            ("POST", "/FlOwS/", Target::Deploy, Permission("flows.write")),
+            (
+                "POST",
+                "/%66lows",
+                Target::Deploy,
+                Permission("flows.write"),
+            ),
+            (
+                "POST",
+                "/flows/state",
+                Target::SetState,
+                Permission("flows.write"),
+            ),
+            (
+                "PUT",
+                "/flow/T1",
+                Target::ReplaceFlow,
+                Permission("flows.write"),
+            ),
+            (
+                "GET",
+                "/settings",
+                Target::Admin(Admin::Settings),
+                Permission("settings.read"),
+            ),
+            (
+                "POST",
+                "/inject/x",
+                Target::Admin(Admin::Inject),
+                Permission("inject.write"),
+            ),
+            (
+                "POST",
+                "/debug/x/disable",
+                Target::Admin(Admin::DebugNode(false)),
+                Permission("debug.write"),
+            ),
+            ("GET", "/debug/view/enable", Target::Absent, Nothing),
+            (
+                "GET",
+                "/nodes/@s/mod",
+                Target::Admin(Admin::Module),
+                Permission("nodes.read"),
+            ),
+            (
+                "GET",
+                "/nodes/mod/set",
+                Target::Admin(Admin::NodeSet),
+                Permission("nodes.read"),
+            ),
+            (
+                "GET",
+                "/nodes/%40s/mod/set",
+                Target::Admin(Admin::NodeSet),
+                Permission("nodes.read"),
+            ),
+        ] {
+            assert_eq!(find(method, path), (target, needs), "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn what_the_editor_loads_first_is_open_and_the_list_of_icons_is_not() {
+        for path in [
+            "/",
+            "/red/a.js",
+            "/vendor/v/w.js",
+            "/types/x",
+            "/favicon.ico",
+            "/theme",
+            "/theme/a.css",
+            "/locales/editor",
+            "/icons/m/i.svg",
+            "/resources/m/p",
+            "/debug/view/view.html",
+            "/comms",
+        ] {
+            assert_eq!(find("GET", path).1, Nothing, "{path}");
+        }
+        assert_eq!(find("GET", "/icons").1, Permission("nodes.read"));
+    }
+
+    #[test]
+    fn names_of_the_admin_api_never_fall_through_to_a_flow() {
+        for name in config::RESERVED {
+            for path in [format!("/{name}"), format!("/{name}/a/b/c/d/e/f/g/h/i/j")] {
+                for method in ["GET", "POST", "PUT", "DELETE", "PATCH", "TRACE", "OPTIONS"] {
+                    assert_ne!(find(method, &path).0, Target::Endpoint, "{method} {path}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn nothing_that_writes_is_open_but_the_sign_in() {
+        for path in [
+            "/",
+            "/red/x",
+            "/comms",
+            "/flows",
+            "/settings/user",
+            "/projects/p",
+            "/auth/x",
+            "/context/global/k",
+        ] {
+            for method in ["POST", "PUT", "DELETE"] {
+                let (target, needs) = find(method, path);
+                assert!(
+                    matches!(target, Target::OtherMethod(_)) || needs != Nothing,
+                    "{method} {path}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn another_method_of_a_listed_path_is_told_to_whoever_is_known() {
+        let (target, needs) = find("PATCH", "/flows");
+        let Target::OtherMethod(offers) = target else {
+            panic!("{target:?}")
+        };
+        assert_eq!(
+            (allow(offers).as_str(), needs),
+            ("GET, HEAD, POST, OPTIONS", Anyone)
+        );
+        assert_eq!(find("GET", "/auth/token").1, Nothing);
+    }
+
+    #[test]
+    fn unlisted_paths_are_closed() {
+        assert_eq!(
+            find("GET", "/hello"),
+            (Target::Endpoint, Permission("http.read"))
+        );
+        assert_eq!(
+            find("OPTIONS", "/hello"),
+            (Target::Endpoint, Permission("http.read"))
+        );
+        assert_eq!(
+            find("POST", "/flowsheet"),
+            (Target::Endpoint, Permission("http.write"))
+        );
+        assert_eq!(
+            find("BREW", "/hello"),
+            (Target::Endpoint, Permission("http.write"))
+        );
+    }
+
+    #[test]
+    fn the_longest_rule_wins_and_the_exact_one_before_the_prefix() {
+        let rule = |path: &str, prefix, methods: &[&str], permission: Option<&str>| config::Route {
+            path: path.into(),
+            prefix,
+            methods: methods.iter().map(|&m| m.into()).collect(),
+            permission: permission.map(Into::into),
+        };
+        let rules = [
+            rule("/a", true, &[], None),
+            rule("/a/b", true, &["GET"], Some("below")),
+            rule("/a/b", false, &["GET"], Some("exact")),
+        ];
+        for (method, path, needs) in [
+            ("GET", "/A/", Nothing),
+            ("POST", "/a/x", Nothing),
+            ("GET", "/a/b", Permission("exact")),
+            ("HEAD", "/a/b", Permission("exact")),
+            ("GET", "/a/b/c", Permission("below")),
+            ("POST", "/a/b", Nothing),
+            ("GET", "/ab", Permission("http.read")),
+        ] {
+            let path = Path::parse(path).unwrap();
+            let route = route(&method.parse().unwrap(), &path, &rules);
+            assert_eq!(route.needs, needs, "{method} {path:?}");
+        }
+    }
+
+    #[test]
+    fn a_rule_never_opens_a_listed_path() {
+        let open = config::Route {
+            path: String::new(),
+            prefix: true,
+            methods: Vec::new(),
+            permission: None,
+        };
+        let rules = [open];
+        let path = Path::parse("/flows").unwrap();
+        assert_eq!(
+            route(&Method::POST, &path, &rules).needs,
+            Permission("flows.write")
+        );
+    }
+}
