@@ -1,1 +1,195 @@
-//! Listeners, workers, TLS, connections, the operations listener, drain.
+//! The edge of the program: sockets, TLS, workers, signals. [`run`] is the program, [`start`] one gateway of it.
+//!
+//! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] shakes hands by
+//! [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long. [`operations`] tells monitoring.
+
+mod answer;
+mod certificate;
+mod connection;
+mod drain;
+mod limits;
+mod listen;
+mod operations;
+mod pulse;
+mod run;
+mod tls;
+mod wire;
+mod worker;
+
+pub use run::run;
+
+use crate::config::Config;
+use crate::gateway::{self, Gateway};
+use crate::metrics::Metrics;
+use crate::secret::Secret;
+use limits::Limits;
+use operations::{Operations, Stage};
+use std::convert::Infallible;
+use std::io;
+use std::net::{self, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tls::{Found, Tls};
+use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use worker::{Door, Worker};
+
+/// Blocking threads of the control runtime besides those that hash passwords: files and the like.
+const BLOCKING: usize = 16;
+
+/// The gateway cannot start. Every message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address} ({key} in gateway.toml): {source}; {advice}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Where it is configured.
+        key: &'static str,
+        /// Why.
+        source: io::Error,
+        /// What to do.
+        advice: String,
+    },
+    /// Certificates.
+    #[error("{0}; see [tls] in gateway.toml")]
+    Tls(#[from] tls::Error),
+    /// Store, users, engine.
+    #[error(transparent)]
+    Gateway(#[from] gateway::Error),
+    /// No thread or runtime.
+    #[error("the system gives no threads: {0}; raise the limits of this process (`ulimit -u`)")]
+    Threads(#[source] io::Error),
+    /// The control runtime has lost the task that opens the gateway.
+    #[error("the gateway could not be opened; the log says why")]
+    Lost,
+}
+
+/// A gateway that serves. Dropping it ends everything at once; [`Running::drain`] ends it well.
+pub struct Running {
+    addresses: Addresses,
+    admin_password: Option<Secret>,
+    tls: Option<(Tls, Found)>,
+    gateway: Arc<Gateway>,
+    workers: Vec<Arc<Worker>>,
+    operations: Arc<Operations>,
+    patience: Duration,
+    /// Ends when all workers have.
+    workers_alive: Receiver<Infallible>,
+    /// Always there until dropped; a runtime must not be dropped where a task runs.
+    control: Option<Runtime>,
+}
+
+/// Where a gateway listens, with the ports that the system chose.
+#[derive(Debug, Clone, Default)]
+pub struct Addresses {
+    /// TLS.
+    pub tls: Vec<SocketAddr>,
+    /// Plain HTTP.
+    pub plain: Option<SocketAddr>,
+    /// `/metrics`, `/healthz`, `/readyz`.
+    pub operations: Option<SocketAddr>,
+}
+
+/// Starts a gateway; returns when its flows are live and it serves. May be called from a task of any runtime, whose
+/// thread it then blocks for that time.
+pub fn start(config: Config) -> Result<Running, Error> {
+    let metrics = Metrics::new();
+    let tls = open_tls(&config, &metrics)?;
+    let (sockets, addresses) = Sockets::bind(&config)?;
+    let control = control(&config).map_err(Error::Threads)?;
+
+    let operations = Operations::new(Arc::clone(&metrics));
+    control.spawn(Arc::clone(&operations).tidy());
+    if let Some(listener) = sockets.operations {
+        let _inside = control.enter();
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(Error::Threads)?;
+        control.spawn(Arc::clone(&operations).listen(listener));
+    }
+
+    let (gateway, notices) = open_gateway(config.clone(), Arc::clone(&metrics), control.handle())?;
+    let limits = Limits::new(config.limits.connections, config.limits.connections_per_address);
+    let (alive, workers_alive) = channel(1);
+    let mut workers = Vec::new();
+    for (secure, plain) in sockets.secure.into_iter().zip(sockets.plain) {
+        let worker = Worker::new(Arc::clone(&gateway), &config, Arc::clone(&metrics), Arc::clone(&limits));
+        let acceptor = tls.as_ref().map(|(tls, _)| TlsAcceptor::from(Arc::clone(&tls.config)));
+        let secure = secure.into_iter().map(|listener| Door { listener, tls: acceptor.clone() });
+        let doors = secure.chain(plain.map(|listener| Door { listener, tls: None })).collect();
+        worker.start(doors, alive.clone()).map_err(Error::Threads)?;
+        workers.push(worker);
+    }
+    operations.enter(Stage::Ready);
+    Ok(Running {
+        addresses,
+        admin_password: notices.admin_password,
+        tls,
+        gateway,
+        workers,
+        operations,
+        patience: config.server.drain,
+        workers_alive,
+        control: Some(control),
+    })
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// What its requests use.
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.gateway
+    }
+
+    /// The password of the admin made by this first start.
+    pub fn admin_password(&self) -> Option<&Secret> {
+        self.admin_password.as_ref()
+    }
+
+    /// Takes nothing new, finishes what is under way for at most `[server] drain`, closes the flows.
+    pub async fn drain(self) {
+        let patience = self.patience;
+        self.end(patience).await;
+    }
+
+    /// Cuts off what is under way and closes the flows.
+    pub async fn stop(self) {
+        self.end(Duration::ZERO).await;
+    }
+
+    async fn end(mut self, patience: Duration) {
+        self.operations.enter(Stage::Draining);
+        for worker in &self.workers {
+            worker.drain.begin(patience);
+        }
+        // Nobody sends: it ends with the last worker.
+        let _ = self.workers_alive.recv().await;
+        let gateway = Arc::clone(&self.gateway);
+        let limit = patience.max(self.gateway.config.engine.close_timeout) + Duration::from_secs(1);
+        if let Some(control) = &self.control {
+            let closed = control.spawn(async move { gateway.close().await });
+            let closed = async { timeout(limit, closed).await };
+            if closed_in_time(closed).await {
+                return;
+            }
+            tracing::warn!("the flows did not close in time");
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for worker in &self.workers {
+            worker.drain.begin(Duration::ZERO);
+        }
+        if let Some(control) = self.control.take() {
+            control.shutdown_background();
+        }
+    }
+}
