@@ -9,9 +9,10 @@ use super::wire::{Counted, Stream, Wire};
 use super::worker::Worker;
 use crate::http::Peer;
 use crate::metrics::Handshake;
+use hyper::server::conn::http1::UpgradeableConnection;
+use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use hyper_util::server::graceful::GracefulConnection;
 use rustls::{HandshakeKind, ProtocolVersion};
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -66,9 +67,9 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
     let wire = Wire::new(stream, Arc::clone(&pulse), worker.clock, counted);
     let client = Arc::new(Client { worker, peer, pulse });
     if h2 {
-        Box::pin(http2(client, wire)).await;
+        Box::pin(over_http2(client, wire)).await;
     } else {
-        http1(client, wire).await;
+        over_http1(client, wire).await;
     }
 }
 
@@ -94,7 +95,7 @@ async fn handshake(worker: &Worker, tls: TlsAcceptor, tcp: TcpStream) -> Option<
     None
 }
 
-async fn http1(client: Arc<Client>, mut wire: Wire) {
+async fn over_http1(client: Arc<Client>, mut wire: Wire) {
     // The first request may already be in the TLS buffers, so the first thing is never to wait for the socket.
     while let Some(quiet) = Box::pin(exchange(&client, wire)).await {
         wire = quiet;
@@ -124,7 +125,8 @@ async fn exchange(client: &Arc<Client>, wire: Wire) -> Option<Wire> {
     let service = service_fn(|request| answer(Arc::clone(client), request));
     let mut connection = worker.http1.serve_connection(TokioIo::new(wire), service).with_upgrades();
     let verdict = |now| client.pulse.http1(now, &worker.timeouts, PATIENCE);
-    if !attend(worker, Pin::new(&mut connection), worker.ticks.http1, verdict).await {
+    let care = Care { tick: worker.ticks.http1, verdict, leave: UpgradeableConnection::graceful_shutdown };
+    if !attend(worker, Pin::new(&mut connection), care).await {
         return None;
     }
     let parts = connection.into_parts()?;
@@ -133,21 +135,27 @@ async fn exchange(client: &Arc<Client>, wire: Wire) -> Option<Wire> {
     Some(wire)
 }
 
-async fn http2(client: Arc<Client>, wire: Wire) {
+async fn over_http2(client: Arc<Client>, wire: Wire) {
     let worker = &client.worker;
     let service = service_fn(|request| answer(Arc::clone(&client), request));
     let connection = pin!(worker.http2.serve_connection(TokioIo::new(wire), service));
-    attend(worker, connection, worker.ticks.http2, |now| client.pulse.http2(now, &worker.timeouts)).await;
+    let verdict = |now| client.pulse.http2(now, &worker.timeouts);
+    attend(worker, connection, Care { tick: worker.ticks.http2, verdict, leave: http2::Connection::graceful_shutdown }).await;
 }
 
-/// Drives a connection of hyper's, and asks for the verdict at every `tick`. True: it can be parked; false: it is over.
-async fn attend<C: GracefulConnection>(
-    worker: &Worker,
-    mut connection: Pin<&mut C>,
+/// How a connection is looked after.
+struct Care<C, V> {
+    /// How often to ask for the verdict.
     tick: Duration,
-    verdict: impl Fn(u64) -> Verdict,
-) -> bool {
-    let mut timer = pin!(sleep(tick));
+    /// What to do with it, by its pulse.
+    verdict: V,
+    /// Ends it after what is under way.
+    leave: fn(Pin<&mut C>),
+}
+
+/// Drives a connection of hyper's. True: it can be parked; false: it is over.
+async fn attend<C: Future, V: Fn(u64) -> Verdict>(worker: &Worker, mut connection: Pin<&mut C>, care: Care<C, V>) -> bool {
+    let mut timer = pin!(sleep(care.tick));
     let mut drain = pin!(worker.drain.begun());
     let mut listening = false;
     let mut leaving = None;
@@ -158,7 +166,7 @@ async fn attend<C: GracefulConnection>(
                 listening = true;
                 if drain.as_mut().poll(cx).is_ready() {
                     leaving = Some(worker.clock.now());
-                    connection.as_mut().graceful_shutdown();
+                    (care.leave)(connection.as_mut());
                 }
             }
             if connection.as_mut().poll(cx).is_ready() {
@@ -168,17 +176,17 @@ async fn attend<C: GracefulConnection>(
                 return Poll::Pending;
             }
             let now = worker.clock.now();
-            match (verdict(now), leaving) {
+            match ((care.verdict)(now), leaving) {
                 (Verdict::Wait, _) | (Verdict::Park, Some(_)) => {}
                 (Verdict::Park, None) => return Poll::Ready(true),
                 (Verdict::Finish, None) => {
                     leaving = Some(now);
-                    connection.as_mut().graceful_shutdown();
+                    (care.leave)(connection.as_mut());
                 }
                 (Verdict::Finish, Some(since)) if worker.clock.since(since) < worker.timeouts.keep_alive => {}
                 (Verdict::Finish, Some(_)) | (Verdict::Close, _) => return Poll::Ready(false),
             }
-            timer.as_mut().reset(Instant::now() + tick);
+            timer.as_mut().reset(Instant::now() + care.tick);
         }
     })
     .await

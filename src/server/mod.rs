@@ -6,6 +6,7 @@
 mod answer;
 mod certificate;
 mod connection;
+mod control;
 mod drain;
 mod limits;
 mod listen;
@@ -22,22 +23,21 @@ use crate::config::Config;
 use crate::gateway::{self, Gateway};
 use crate::metrics::Metrics;
 use crate::secret::Secret;
+use control::Control;
 use limits::Limits;
+use listen::Sockets;
 use operations::{Operations, Stage};
 use std::convert::Infallible;
 use std::io;
-use std::net::{self, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tls::{Found, Tls};
-use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use worker::{Door, Worker};
-
-/// Blocking threads of the control runtime besides those that hash passwords: files and the like.
-const BLOCKING: usize = 16;
 
 /// The gateway cannot start. Every message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -72,15 +72,14 @@ pub enum Error {
 pub struct Running {
     addresses: Addresses,
     admin_password: Option<Secret>,
-    tls: Option<(Tls, Found)>,
+    tls: Option<Tls>,
     gateway: Arc<Gateway>,
     workers: Vec<Arc<Worker>>,
     operations: Arc<Operations>,
     patience: Duration,
     /// Ends when all workers have.
     workers_alive: Receiver<Infallible>,
-    /// Always there until dropped; a runtime must not be dropped where a task runs.
-    control: Option<Runtime>,
+    control: Control,
 }
 
 /// Where a gateway listens, with the ports that the system chose.
@@ -100,23 +99,23 @@ pub fn start(config: Config) -> Result<Running, Error> {
     let metrics = Metrics::new();
     let tls = open_tls(&config, &metrics)?;
     let (sockets, addresses) = Sockets::bind(&config)?;
-    let control = control(&config).map_err(Error::Threads)?;
+    let control = Control::start(config.limits.hashing).map_err(Error::Threads)?;
 
     let operations = Operations::new(Arc::clone(&metrics));
-    control.spawn(Arc::clone(&operations).tidy());
+    control.runtime.spawn(Arc::clone(&operations).tidy());
     if let Some(listener) = sockets.operations {
-        let _inside = control.enter();
+        let _inside = control.runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener).map_err(Error::Threads)?;
-        control.spawn(Arc::clone(&operations).listen(listener));
+        control.runtime.spawn(Arc::clone(&operations).listen(listener));
     }
 
-    let (gateway, notices) = open_gateway(config.clone(), Arc::clone(&metrics), control.handle())?;
+    let (gateway, notices) = open_gateway(config.clone(), &metrics, &control.runtime)?;
     let limits = Limits::new(config.limits.connections, config.limits.connections_per_address);
     let (alive, workers_alive) = channel(1);
     let mut workers = Vec::new();
     for (secure, plain) in sockets.secure.into_iter().zip(sockets.plain) {
         let worker = Worker::new(Arc::clone(&gateway), &config, Arc::clone(&metrics), Arc::clone(&limits));
-        let acceptor = tls.as_ref().map(|(tls, _)| TlsAcceptor::from(Arc::clone(&tls.config)));
+        let acceptor = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
         let secure = secure.into_iter().map(|listener| Door { listener, tls: acceptor.clone() });
         let doors = secure.chain(plain.map(|listener| Door { listener, tls: None })).collect();
         worker.start(doors, alive.clone()).map_err(Error::Threads)?;
@@ -132,7 +131,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
         operations,
         patience: config.server.drain,
         workers_alive,
-        control: Some(control),
+        control,
     })
 }
 
@@ -163,6 +162,26 @@ impl Running {
         self.end(Duration::ZERO).await;
     }
 
+    /// Takes over users, routes and certificates of another config. What cannot be used stays as it was, and the log
+    /// says so; false if there was anything.
+    pub async fn reload(&self, config: Config) -> bool {
+        let mut complete = true;
+        if let Some(tls) = &self.tls {
+            match tls.reload(&config.tls, since_1970()) {
+                Ok(found) => tell(&found, self.operations.metrics()),
+                Err(error) => {
+                    complete = false;
+                    tracing::error!(%error, "certificates not reloaded: the old ones stay");
+                }
+            }
+        }
+        if let Err(error) = self.gateway.reload(config).await {
+            complete = false;
+            tracing::error!(%error, "users and routes not reloaded: the old ones stay");
+        }
+        complete
+    }
+
     async fn end(mut self, patience: Duration) {
         self.operations.enter(Stage::Draining);
         for worker in &self.workers {
@@ -171,13 +190,9 @@ impl Running {
         // Nobody sends: it ends with the last worker.
         let _ = self.workers_alive.recv().await;
         let gateway = Arc::clone(&self.gateway);
-        let limit = patience.max(self.gateway.config.engine.close_timeout) + Duration::from_secs(1);
-        if let Some(control) = &self.control {
-            let closed = control.spawn(async move { gateway.close().await });
-            let closed = async { timeout(limit, closed).await };
-            if closed_in_time(closed).await {
-                return;
-            }
+        let limit = patience.max(gateway.config.engine.close_timeout) + Duration::from_secs(1);
+        let closed = self.control.runtime.spawn(async move { timeout(limit, gateway.close()).await });
+        if !matches!(closed.await, Ok(Ok(()))) {
             tracing::warn!("the flows did not close in time");
         }
     }
@@ -188,8 +203,38 @@ impl Drop for Running {
         for worker in &self.workers {
             worker.drain.begin(Duration::ZERO);
         }
-        if let Some(control) = self.control.take() {
-            control.shutdown_background();
-        }
     }
+}
+
+fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Tls>, Error> {
+    if config.server.listen.is_empty() {
+        return Ok(None);
+    }
+    let (tls, found) = Tls::open(&config.tls, since_1970())?;
+    tell(&found, metrics);
+    Ok(Some(tls))
+}
+
+fn tell(found: &Found, metrics: &Metrics) {
+    metrics.certificate_not_after(found.not_after);
+    let kind = if found.self_signed { "self-signed, in [tls] directory" } else { "from [[tls.certificate]]" };
+    tracing::info!(sha256 = found.fingerprint, kind, "certificate");
+    if found.not_after < i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX) {
+        tracing::warn!("a certificate is over: clients will refuse it");
+    }
+}
+
+/// Waits on a channel, not on the runtime: the caller may itself be a task of another one.
+fn open_gateway(config: Config, metrics: &Arc<Metrics>, control: &Handle) -> Result<(Arc<Gateway>, gateway::Notices), Error> {
+    let (done, opened) = std::sync::mpsc::sync_channel(1);
+    let (metrics, handle) = (Arc::clone(metrics), control.clone());
+    control.spawn(async move {
+        let result = Gateway::open(config, metrics, handle, since_1970().as_secs()).await;
+        let _ = done.send(result);
+    });
+    Ok(opened.recv().map_err(|_| Error::Lost)??)
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }

@@ -51,6 +51,10 @@ impl Operations {
         Arc::new(Self { metrics, stage: AtomicU8::new(Stage::Starting as u8) })
     }
 
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
     /// The gateway has come to this stage.
     pub(super) fn enter(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Relaxed);

@@ -20,10 +20,10 @@ pub(super) enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// What the system counts of a connection while it is open.
+/// What counts a connection while it is open.
 pub(super) struct Counted {
-    pub(super) permit: Permit,
-    pub(super) open: OpenConnection,
+    pub(super) _permit: Permit,
+    pub(super) _open: OpenConnection,
 }
 
 /// A stream whose pulse is taken.
@@ -75,8 +75,8 @@ impl Wire {
     }
 }
 
-trait Both: AsyncRead + AsyncWrite {}
-impl<T: AsyncRead + AsyncWrite> Both for T {}
+trait Both: AsyncRead + AsyncWrite + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Unpin> Both for T {}
 
 impl AsyncRead for Wire {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {

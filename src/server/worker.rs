@@ -169,7 +169,7 @@ impl Worker {
             Ok(permit) => permit,
             Err(reason) => return self.metrics.refused(reason),
         };
-        let counted = Counted { permit, open: self.metrics.connection() };
+        let counted = Counted { _permit: permit, _open: self.metrics.connection() };
         let accepted = Accepted { tcp, address, tls, counted };
         let (worker, alive) = (Arc::clone(self), alive.clone());
         tokio::spawn(async move {
