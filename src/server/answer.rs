@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// Answers a request of this client.
-pub(super) async fn answer(client: Arc<Client>, request: Request<Incoming>) -> Result<Response<Answer>, Infallible> {
+pub(super) async fn answer(
+    client: Arc<Client>,
+    request: Request<Incoming>,
+) -> Result<Response<Answer>, Infallible> {
     let under_way = UnderWay::new(client);
     let client = &under_way.0;
     let response = http::answer(&client.worker.gateway, &client.peer, request).await;
@@ -46,7 +49,11 @@ impl Answer {
         let client = &under_way.0;
         client.pulse.asked(client.worker.clock.now());
         client.pulse.offer();
-        Self { content, offered: true, under_way }
+        Self {
+            content,
+            offered: true,
+            under_way,
+        }
     }
 
     fn offer(&mut self, offered: bool) {

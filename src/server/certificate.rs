@@ -1,7 +1,9 @@
 //! Certificates as files: read, look into, and make the self-signed one of a first start.
 
 use crate::secret::{hex, sha256};
-use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
+};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::{self, PemObject};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -15,9 +17,9 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 /// How long the self-signed certificate is valid: two years, below the 825 days that Apple's clients accept of
 /// certificates that a user trusts himself.
-const LIFETIME: Duration = Duration::from_secs(730 * 24 * 3600);
+const LIFETIME: Duration = Duration::from_hours(730 * 24);
 /// Its beginning lies in the past, for clients whose clock is slow.
-const SLACK: Duration = Duration::from_secs(24 * 3600);
+const SLACK: Duration = Duration::from_hours(24);
 
 /// A certificate that cannot be used. Every message names the file.
 #[derive(Debug, thiserror::Error)]
@@ -82,17 +84,36 @@ pub(super) struct Certificate {
 }
 
 /// Reads a certificate chain (leaf first) and its key.
-pub(super) fn read(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result<Certificate, Error> {
+pub(super) fn read(
+    cert: &Path,
+    key: &Path,
+    provider: &CryptoProvider,
+) -> Result<Certificate, Error> {
     let pem = read_file(cert)?;
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem)
         .collect::<Result<_, _>>()
-        .map_err(|source| Error::Pem { file: cert.into(), what: "certificate", source })?;
-    let private = PrivateKeyDer::from_pem_slice(&read_file(key)?)
-        .map_err(|source| Error::Pem { file: key.into(), what: "private key", source })?;
-    let leaf = chain.first().ok_or_else(|| Error::Empty(cert.into()))?.clone();
-    let (_, parsed) = X509Certificate::from_der(&leaf).map_err(|_| Error::Malformed(cert.into()))?;
-    let certified = CertifiedKey::from_der(chain, private, provider)
-        .map_err(|source| Error::Key { cert: cert.into(), key: key.into(), source })?;
+        .map_err(|source| Error::Pem {
+            file: cert.into(),
+            what: "certificate",
+            source,
+        })?;
+    let private = PrivateKeyDer::from_pem_slice(&read_file(key)?).map_err(|source| Error::Pem {
+        file: key.into(),
+        what: "private key",
+        source,
+    })?;
+    let leaf = chain
+        .first()
+        .ok_or_else(|| Error::Empty(cert.into()))?
+        .clone();
+    let (_, parsed) =
+        X509Certificate::from_der(&leaf).map_err(|_| Error::Malformed(cert.into()))?;
+    let certified =
+        CertifiedKey::from_der(chain, private, provider).map_err(|source| Error::Key {
+            cert: cert.into(),
+            key: key.into(),
+            source,
+        })?;
     Ok(Certificate {
         key: certified,
         names: names(&parsed),
@@ -104,7 +125,10 @@ pub(super) fn read(cert: &Path, key: &Path, provider: &CryptoProvider) -> Result
 /// The files of the self-signed certificate in `directory`, made if they are not there or are over by `now`
 /// (since 1970).
 pub(super) fn self_signed(directory: &Path, now: Duration) -> Result<(PathBuf, PathBuf), Error> {
-    let (cert, key) = (directory.join("self-signed.crt"), directory.join("self-signed.key"));
+    let (cert, key) = (
+        directory.join("self-signed.crt"),
+        directory.join("self-signed.key"),
+    );
     if cert.exists() && key.exists() && !is_over(&cert, now) {
         return Ok((cert, key));
     }
@@ -116,14 +140,20 @@ pub(super) fn self_signed(directory: &Path, now: Duration) -> Result<(PathBuf, P
 }
 
 fn parameters(now: Duration) -> Result<CertificateParams, Error> {
-    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    let mut names = vec![
+        "localhost".to_owned(),
+        "127.0.0.1".to_owned(),
+        "::1".to_owned(),
+    ];
     names.extend(host_name().filter(|host| host != "localhost"));
     let mut params = CertificateParams::new(names)?;
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     params.not_before = epoch + now.saturating_sub(SLACK);
     params.not_after = epoch + now + LIFETIME;
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, "flowgate self-signed");
+    params
+        .distinguished_name
+        .push(DnType::CommonName, "flowgate self-signed");
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     Ok(params)
@@ -131,22 +161,32 @@ fn parameters(now: Duration) -> Result<CertificateParams, Error> {
 
 /// The machine's name, if a certificate can carry it.
 fn host_name() -> Option<String> {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| fs::read_to_string("/etc/hostname"));
+    let name = fs::read_to_string("/proc/sys/kernel/hostname")
+        .or_else(|_| fs::read_to_string("/etc/hostname"));
     let name = name.ok()?.trim().to_ascii_lowercase();
-    let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
+    let plain = name
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
     (plain && !name.is_empty()).then_some(name)
 }
 
 /// Whether the certificate in this file has ended; one that cannot be read is left to [`read`] to complain about.
 fn is_over(cert: &Path, now: Duration) -> bool {
-    let Ok(pem) = fs::read(cert) else { return false };
-    let Ok(leaf) = CertificateDer::from_pem_slice(&pem) else { return false };
-    X509Certificate::from_der(&leaf)
-        .is_ok_and(|(_, parsed)| parsed.validity().not_after.timestamp() < i64::try_from(now.as_secs()).unwrap_or(0))
+    let Ok(pem) = fs::read(cert) else {
+        return false;
+    };
+    let Ok(leaf) = CertificateDer::from_pem_slice(&pem) else {
+        return false;
+    };
+    X509Certificate::from_der(&leaf).is_ok_and(|(_, parsed)| {
+        parsed.validity().not_after.timestamp() < i64::try_from(now.as_secs()).unwrap_or(0)
+    })
 }
 
 fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
-    let Ok(Some(alternative)) = certificate.subject_alternative_name() else { return Vec::new() };
+    let Ok(Some(alternative)) = certificate.subject_alternative_name() else {
+        return Vec::new();
+    };
     let names = alternative.value.general_names.iter();
     names
         .filter_map(|name| match name {
@@ -158,12 +198,18 @@ fn names(certificate: &X509Certificate<'_>) -> Vec<String> {
 
 fn fingerprint(der: &[u8]) -> String {
     let digits = hex(&sha256(der)).to_ascii_uppercase();
-    let pairs: Vec<&str> = (0..digits.len()).step_by(2).filter_map(|at| digits.get(at..at + 2)).collect();
+    let pairs: Vec<&str> = (0..digits.len())
+        .step_by(2)
+        .filter_map(|at| digits.get(at..at + 2))
+        .collect();
     pairs.join(":")
 }
 
 fn read_file(file: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(file).map_err(|source| Error::Read { file: file.into(), source })
+    fs::read(file).map_err(|source| Error::Read {
+        file: file.into(),
+        source,
+    })
 }
 
 /// Replaces the file, so that a reader sees the old or the new one and an old one's permissions do not stay.
@@ -171,12 +217,19 @@ fn write(directory: &Path, file: &Path, text: &str, mode: u32) -> Result<(), Err
     let fresh = file.with_extension("new");
     let result = fs::create_dir_all(directory).and_then(|()| {
         let _ = fs::remove_file(&fresh);
-        let mut out = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&fresh)?;
+        let mut out = fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&fresh)?;
         out.write_all(text.as_bytes())?;
         out.sync_all()?;
         fs::rename(&fresh, file)
     });
-    result.map_err(|source| Error::Write { file: file.into(), source })
+    result.map_err(|source| Error::Write {
+        file: file.into(),
+        source,
+    })
 }
 
 #[cfg(test)]
@@ -185,7 +238,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
-    const NOW: Duration = Duration::from_secs(1_800_000_000);
+    const NOW: Duration = Duration::from_hours(500_000);
 
     fn provider() -> CryptoProvider {
         rustls::crypto::aws_lc_rs::default_provider()
@@ -199,10 +252,16 @@ mod tests {
         let made = read(&cert, &key, &provider()).unwrap();
         assert!(made.names.contains(&"localhost".to_owned()));
         assert_eq!(made.not_after, 1_800_000_000 + 730 * 24 * 3600);
-        assert_eq!(fs::metadata(&key).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            fs::metadata(&key).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
 
         let (cert, key) = self_signed(&certs, NOW).unwrap();
-        assert_eq!(read(&cert, &key, &provider()).unwrap().fingerprint, made.fingerprint);
+        assert_eq!(
+            read(&cert, &key, &provider()).unwrap().fingerprint,
+            made.fingerprint
+        );
     }
 
     #[test]
@@ -223,12 +282,24 @@ mod tests {
         let missing = directory.path().join("missing.pem");
 
         let error = read(&missing, &key, &provider()).unwrap_err().to_string();
-        assert!(error.contains("missing.pem") && error.contains("No such file"), "{error}");
+        assert!(
+            error.contains("missing.pem") && error.contains("No such file"),
+            "{error}"
+        );
         let error = read(&key, &key, &provider()).unwrap_err().to_string();
-        assert!(error.contains("self-signed.key has no certificate"), "{error}");
+        assert!(
+            error.contains("self-signed.key has no certificate"),
+            "{error}"
+        );
         let error = read(&cert, &cert, &provider()).unwrap_err().to_string();
-        assert!(error.contains("self-signed.crt is not a PEM file with a private key"), "{error}");
-        assert!(matches!(read(&cert, &foreign, &provider()), Err(Error::Key { .. })));
+        assert!(
+            error.contains("self-signed.crt is not a PEM file with a private key"),
+            "{error}"
+        );
+        assert!(matches!(
+            read(&cert, &foreign, &provider()),
+            Err(Error::Key { .. })
+        ));
     }
 
     #[test]

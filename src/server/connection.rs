@@ -28,7 +28,7 @@ use tokio_rustls::server::TlsStream;
 
 /// A quiet HTTP/1.1 connection is parked after this time. Our choice: longer than a page's next request takes.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// How long the peer may take to let us say goodbye (TLS close_notify).
+/// How long the peer may take to let us say goodbye (TLS `close_notify`).
 const GOODBYE: Duration = Duration::from_secs(1);
 
 /// Who is at the other end, and how it behaves.
@@ -49,7 +49,12 @@ pub(super) struct Accepted {
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
-    let Accepted { tcp, address, tls, counted } = accepted;
+    let Accepted {
+        tcp,
+        address,
+        tls,
+        counted,
+    } = accepted;
     // Only latency is lost when it fails.
     let _ = tcp.set_nodelay(true);
     let (stream, h2) = match tls {
@@ -63,9 +68,16 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
         },
     };
     let pulse = Arc::new(Pulse::new(worker.clock.now()));
-    let peer = Peer { address, secure: matches!(stream, Stream::Tls(_)) };
+    let peer = Peer {
+        address,
+        secure: matches!(stream, Stream::Tls(_)),
+    };
     let wire = Wire::new(stream, Arc::clone(&pulse), worker.clock, counted);
-    let client = Arc::new(Client { worker, peer, pulse });
+    let client = Arc::new(Client {
+        worker,
+        peer,
+        pulse,
+    });
     if h2 {
         Box::pin(over_http2(client, wire)).await;
     } else {
@@ -73,7 +85,11 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
     }
 }
 
-async fn handshake(worker: &Worker, tls: TlsAcceptor, tcp: TcpStream) -> Option<TlsStream<TcpStream>> {
+async fn handshake(
+    worker: &Worker,
+    tls: TlsAcceptor,
+    tcp: TcpStream,
+) -> Option<TlsStream<TcpStream>> {
     let count = |result| worker.metrics.handshake(result, false, None);
     match timeout(worker.timeouts.handshake, tls.accept(tcp)).await {
         Err(_) => count(Handshake::Timeout),
@@ -88,7 +104,9 @@ async fn handshake(worker: &Worker, tls: TlsAcceptor, tcp: TcpStream) -> Option<
                 _ => Handshake::Full,
             };
             let tls13 = agreed.protocol_version() == Some(ProtocolVersion::TLSv1_3);
-            worker.metrics.handshake(result, tls13, agreed.alpn_protocol());
+            worker
+                .metrics
+                .handshake(result, tls13, agreed.alpn_protocol());
             return Some(stream);
         }
     }
@@ -123,9 +141,16 @@ async fn next(client: &Client, wire: &Wire) -> bool {
 async fn exchange(client: &Arc<Client>, wire: Wire) -> Option<Wire> {
     let worker = &client.worker;
     let service = service_fn(|request| answer(Arc::clone(client), request));
-    let mut connection = worker.http1.serve_connection(TokioIo::new(wire), service).with_upgrades();
+    let mut connection = worker
+        .http1
+        .serve_connection(TokioIo::new(wire), service)
+        .with_upgrades();
     let verdict = |now| client.pulse.http1(now, &worker.timeouts, PATIENCE);
-    let care = Care { tick: worker.ticks.http1, verdict, leave: UpgradeableConnection::graceful_shutdown };
+    let care = Care {
+        tick: worker.ticks.http1,
+        verdict,
+        leave: UpgradeableConnection::graceful_shutdown,
+    };
     if !attend(worker, Pin::new(&mut connection), care).await {
         return None;
     }
@@ -140,7 +165,16 @@ async fn over_http2(client: Arc<Client>, wire: Wire) {
     let service = service_fn(|request| answer(Arc::clone(&client), request));
     let connection = pin!(worker.http2.serve_connection(TokioIo::new(wire), service));
     let verdict = |now| client.pulse.http2(now, &worker.timeouts);
-    attend(worker, connection, Care { tick: worker.ticks.http2, verdict, leave: http2::Connection::graceful_shutdown }).await;
+    attend(
+        worker,
+        connection,
+        Care {
+            tick: worker.ticks.http2,
+            verdict,
+            leave: http2::Connection::graceful_shutdown,
+        },
+    )
+    .await;
 }
 
 /// How a connection is looked after.
@@ -154,7 +188,11 @@ struct Care<C, V> {
 }
 
 /// Drives a connection of hyper's. True: it can be parked; false: it is over.
-async fn attend<C: Future, V: Fn(u64) -> Verdict>(worker: &Worker, mut connection: Pin<&mut C>, care: Care<C, V>) -> bool {
+async fn attend<C: Future, V: Fn(u64) -> Verdict>(
+    worker: &Worker,
+    mut connection: Pin<&mut C>,
+    care: Care<C, V>,
+) -> bool {
     let mut timer = pin!(sleep(care.tick));
     let mut drain = pin!(worker.drain.begun());
     let mut listening = false;
@@ -183,7 +221,8 @@ async fn attend<C: Future, V: Fn(u64) -> Verdict>(worker: &Worker, mut connectio
                     leaving = Some(now);
                     (care.leave)(connection.as_mut());
                 }
-                (Verdict::Finish, Some(since)) if worker.clock.since(since) < worker.timeouts.keep_alive => {}
+                (Verdict::Finish, Some(since))
+                    if worker.clock.since(since) < worker.timeouts.keep_alive => {}
                 (Verdict::Finish, Some(_)) | (Verdict::Close, _) => return Poll::Ready(false),
             }
             timer.as_mut().reset(Instant::now() + care.tick);

@@ -31,7 +31,12 @@ impl Control {
             let _ = runtime.block_on(dropped);
             runtime.shutdown_background();
         };
-        thread::Builder::new().name("control".to_owned()).spawn(body)?;
-        Ok(Self { runtime: handle, _alive: alive })
+        thread::Builder::new()
+            .name("control".to_owned())
+            .spawn(body)?;
+        Ok(Self {
+            runtime: handle,
+            _alive: alive,
+        })
     }
 }

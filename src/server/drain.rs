@@ -45,7 +45,8 @@ mod tests {
     async fn the_order_is_heard_before_and_after_it_is_given() {
         let drain = Drain::default();
         assert!(!drain.has_begun());
-        let (early, ()) = tokio::join!(drain.begun(), async { drain.begin(Duration::from_secs(1)) });
+        let (early, ()) =
+            tokio::join!(drain.begun(), async { drain.begin(Duration::from_secs(1)) });
         drain.begin(Duration::from_secs(2));
         assert_eq!(early, Duration::from_secs(1));
         assert_eq!(drain.begun().await, Duration::from_secs(1));

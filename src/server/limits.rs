@@ -26,7 +26,12 @@ pub(super) struct Permit {
 
 impl Limits {
     pub(super) fn new(total: usize, per_address: usize) -> Arc<Self> {
-        Arc::new(Self { total, per_address, open: AtomicUsize::new(0), addresses: DashMap::new() })
+        Arc::new(Self {
+            total,
+            per_address,
+            open: AtomicUsize::new(0),
+            addresses: DashMap::new(),
+        })
     }
 
     /// Admits a connection, or says which limit it would exceed.
@@ -42,17 +47,22 @@ impl Limits {
             return Err(Refused::Address);
         }
         *count += 1;
-        Ok(Permit { limits: Arc::clone(self), address })
+        Ok(Permit {
+            limits: Arc::clone(self),
+            address,
+        })
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         self.limits.open.fetch_sub(1, Ordering::Relaxed);
-        self.limits.addresses.remove_if_mut(&self.address, |_, count| {
-            *count = count.saturating_sub(1);
-            *count == 0
-        });
+        self.limits
+            .addresses
+            .remove_if_mut(&self.address, |_, count| {
+                *count = count.saturating_sub(1);
+                *count == 0
+            });
     }
 }
 
@@ -92,7 +102,10 @@ mod tests {
         let limits = Limits::new(9, 1);
         let first = limits.admit(ip("10.0.0.1")).unwrap();
         assert_eq!(limits.admit(ip("10.0.0.1")).unwrap_err(), Refused::Address);
-        assert_eq!(limits.admit(ip("::ffff:10.0.0.1")).unwrap_err(), Refused::Address);
+        assert_eq!(
+            limits.admit(ip("::ffff:10.0.0.1")).unwrap_err(),
+            Refused::Address
+        );
         assert!(limits.admit(ip("10.0.0.2")).is_ok());
         drop(first);
         assert!(limits.admit(ip("10.0.0.1")).is_ok());
@@ -102,7 +115,10 @@ mod tests {
     fn an_ipv6_subscriber_is_one_address() {
         let limits = Limits::new(9, 1);
         let _first = limits.admit(ip("2001:db8:1:2::1")).unwrap();
-        assert_eq!(limits.admit(ip("2001:db8:1:2:ffff::9")).unwrap_err(), Refused::Address);
+        assert_eq!(
+            limits.admit(ip("2001:db8:1:2:ffff::9")).unwrap_err(),
+            Refused::Address
+        );
         assert!(limits.admit(ip("2001:db8:1:3::1")).is_ok());
     }
 

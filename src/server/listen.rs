@@ -30,7 +30,11 @@ impl Sockets {
         let mut addresses = Addresses::default();
         for &address in &config.server.listen {
             let (listeners, address) = at(address, workers, "[server] listen")?;
-            sockets.secure.iter_mut().zip(listeners).for_each(|(worker, listener)| worker.push(listener));
+            sockets
+                .secure
+                .iter_mut()
+                .zip(listeners)
+                .for_each(|(worker, listener)| worker.push(listener));
             addresses.tls.push(address);
         }
         if let Some(address) = config.server.plain {
@@ -47,10 +51,22 @@ impl Sockets {
     }
 }
 
-fn at(address: SocketAddr, count: usize, key: &'static str) -> Result<(Vec<TcpListener>, SocketAddr), Error> {
-    let refused = |source: io::Error| Error::Listen { address, key, advice: advice(&source, address), source };
+fn at(
+    address: SocketAddr,
+    count: usize,
+    key: &'static str,
+) -> Result<(Vec<TcpListener>, SocketAddr), Error> {
+    let refused = |source: io::Error| Error::Listen {
+        address,
+        key,
+        advice: advice(&source, address),
+        source,
+    };
     let listeners = bind(address, count).map_err(refused)?;
-    let actual = listeners.first().map_or(Ok(address), TcpListener::local_addr).map_err(refused)?;
+    let actual = listeners
+        .first()
+        .map_or(Ok(address), TcpListener::local_addr)
+        .map_err(refused)?;
     Ok((listeners, actual))
 }
 
@@ -87,7 +103,11 @@ pub(super) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListe
 }
 
 fn listening(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;
@@ -106,7 +126,11 @@ mod tests {
         let listeners = bind("127.0.0.1:0".parse().unwrap(), 3).unwrap();
         let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap()).collect();
         assert_eq!(addresses.len(), 3);
-        assert!(addresses.iter().all(|a| *a == addresses[0] && a.port() != 0));
+        assert!(
+            addresses
+                .iter()
+                .all(|a| *a == addresses[0] && a.port() != 0)
+        );
     }
 
     #[test]
@@ -121,7 +145,13 @@ mod tests {
         let ours = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
         let address = ours[0].local_addr().unwrap();
         let error = at(address, 1, "operations").unwrap_err().to_string();
-        assert!(error.contains(&address.to_string()) && error.contains("(operations in gateway.toml)"), "{error}");
-        assert!(error.contains("end the program that uses the port"), "{error}");
+        assert!(
+            error.contains(&address.to_string()) && error.contains("(operations in gateway.toml)"),
+            "{error}"
+        );
+        assert!(
+            error.contains("end the program that uses the port"),
+            "{error}"
+        );
     }
 }

@@ -37,7 +37,7 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
-use worker::{Door, Worker};
+use worker::Worker;
 
 /// The gateway cannot start. Every message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -106,30 +106,29 @@ pub fn start(config: Config) -> Result<Running, Error> {
     if let Some(listener) = sockets.operations {
         let _inside = control.runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener).map_err(Error::Threads)?;
-        control.runtime.spawn(Arc::clone(&operations).listen(listener));
+        control
+            .runtime
+            .spawn(Arc::clone(&operations).listen(listener));
     }
 
-    let (gateway, notices) = open_gateway(config.clone(), &metrics, &control.runtime)?;
-    let limits = Limits::new(config.limits.connections, config.limits.connections_per_address);
+    let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
     let (alive, workers_alive) = channel(1);
-    let mut workers = Vec::new();
-    for (secure, plain) in sockets.secure.into_iter().zip(sockets.plain) {
-        let worker = Worker::new(Arc::clone(&gateway), &config, Arc::clone(&metrics), Arc::clone(&limits));
-        let acceptor = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
-        let secure = secure.into_iter().map(|listener| Door { listener, tls: acceptor.clone() });
-        let doors = secure.chain(plain.map(|listener| Door { listener, tls: None })).collect();
-        worker.start(doors, alive.clone()).map_err(Error::Threads)?;
-        workers.push(worker);
+    let workers = workers(&gateway, &metrics, tls.as_ref());
+    let doors = sockets.secure.into_iter().zip(sockets.plain);
+    for (worker, (secure, plain)) in workers.iter().zip(doors) {
+        worker
+            .start(secure, plain, alive.clone())
+            .map_err(Error::Threads)?;
     }
     operations.enter(Stage::Ready);
     Ok(Running {
         addresses,
         admin_password: notices.admin_password,
         tls,
+        patience: gateway.config.server.drain,
         gateway,
         workers,
         operations,
-        patience: config.server.drain,
         workers_alive,
         control,
     })
@@ -191,7 +190,10 @@ impl Running {
         let _ = self.workers_alive.recv().await;
         let gateway = Arc::clone(&self.gateway);
         let limit = patience.max(gateway.config.engine.close_timeout) + Duration::from_secs(1);
-        let closed = self.control.runtime.spawn(async move { timeout(limit, gateway.close()).await });
+        let closed = self
+            .control
+            .runtime
+            .spawn(async move { timeout(limit, gateway.close()).await });
         if !matches!(closed.await, Ok(Ok(()))) {
             tracing::warn!("the flows did not close in time");
         }
@@ -217,7 +219,11 @@ fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Tls>, Error> {
 
 fn tell(found: &Found, metrics: &Metrics) {
     metrics.certificate_not_after(found.not_after);
-    let kind = if found.self_signed { "self-signed, in [tls] directory" } else { "from [[tls.certificate]]" };
+    let kind = if found.self_signed {
+        "self-signed, in [tls] directory"
+    } else {
+        "from [[tls.certificate]]"
+    };
     tracing::info!(sha256 = found.fingerprint, kind, "certificate");
     if found.not_after < i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX) {
         tracing::warn!("a certificate is over: clients will refuse it");
@@ -225,7 +231,11 @@ fn tell(found: &Found, metrics: &Metrics) {
 }
 
 /// Waits on a channel, not on the runtime: the caller may itself be a task of another one.
-fn open_gateway(config: Config, metrics: &Arc<Metrics>, control: &Handle) -> Result<(Arc<Gateway>, gateway::Notices), Error> {
+fn open_gateway(
+    config: Config,
+    metrics: &Arc<Metrics>,
+    control: &Handle,
+) -> Result<(Arc<Gateway>, gateway::Notices), Error> {
     let (done, opened) = std::sync::mpsc::sync_channel(1);
     let (metrics, handle) = (Arc::clone(metrics), control.clone());
     control.spawn(async move {
@@ -235,6 +245,19 @@ fn open_gateway(config: Config, metrics: &Arc<Metrics>, control: &Handle) -> Res
     Ok(opened.recv().map_err(|_| Error::Lost)??)
 }
 
+/// One worker for each thread; what they share for the limits' sake is the count of connections.
+fn workers(gateway: &Arc<Gateway>, metrics: &Arc<Metrics>, tls: Option<&Tls>) -> Vec<Arc<Worker>> {
+    let limits = &gateway.config.limits;
+    let limits = Limits::new(limits.connections, limits.connections_per_address);
+    let tls = tls.map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
+    let workers = 0..gateway.config.server.workers;
+    workers
+        .map(|_| Worker::new(gateway, metrics, &limits, tls.clone()))
+        .collect()
+}
+
 fn since_1970() -> Duration {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
 }

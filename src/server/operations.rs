@@ -23,7 +23,7 @@ const CONNECTIONS: usize = 32;
 /// A request's head, and the rest between two requests.
 const HEAD: Duration = Duration::from_secs(10);
 /// A whole connection.
-const LIFETIME: Duration = Duration::from_secs(300);
+const LIFETIME: Duration = Duration::from_mins(5);
 /// Bytes of a request's head: the least that hyper takes.
 const BUFFER: usize = 8192;
 /// How often histograms are tidied, as the library advises.
@@ -48,7 +48,10 @@ pub(super) struct Operations {
 
 impl Operations {
     pub(super) fn new(metrics: Arc<Metrics>) -> Arc<Self> {
-        Arc::new(Self { metrics, stage: AtomicU8::new(Stage::Starting as u8) })
+        Arc::new(Self {
+            metrics,
+            stage: AtomicU8::new(Stage::Starting as u8),
+        })
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
@@ -63,7 +66,10 @@ impl Operations {
     fn stage(&self) -> Stage {
         let stages = [Stage::Starting, Stage::Ready, Stage::Draining];
         let now = self.stage.load(Ordering::Relaxed);
-        stages.into_iter().find(|stage| *stage as u8 == now).unwrap_or(Stage::Draining)
+        stages
+            .into_iter()
+            .find(|stage| *stage as u8 == now)
+            .unwrap_or(Stage::Draining)
     }
 
     /// Keeps the histograms small, also when nobody asks for them.
@@ -79,7 +85,9 @@ impl Operations {
     pub(super) async fn listen(self: Arc<Self>, listener: TcpListener) {
         let places = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+                return;
+            };
             let Ok((tcp, _)) = listener.accept().await else {
                 sleep(Duration::from_millis(100)).await;
                 continue;
@@ -98,7 +106,10 @@ impl Operations {
             async move { Ok::<_, Infallible>(response) }
         });
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(BUFFER);
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .max_buf_size(BUFFER);
         if let Err(error) = builder.serve_connection(TokioIo::new(tcp), service).await {
             tracing::debug!(%error, "a connection of the operations listener failed");
         }
@@ -106,28 +117,57 @@ impl Operations {
 
     fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
         let (status, kind, body) = match path {
-            "/metrics" => (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", None),
+            "/metrics" => (
+                StatusCode::OK,
+                "text/plain; version=0.0.4; charset=utf-8",
+                None,
+            ),
             "/healthz" => (StatusCode::OK, "text/plain; charset=utf-8", Some("ok")),
             "/readyz" => match self.stage() {
-                Stage::Starting => (StatusCode::SERVICE_UNAVAILABLE, "application/json", Some(r#"{"status":"starting"}"#)),
-                Stage::Ready => (StatusCode::OK, "application/json", Some(r#"{"status":"ready"}"#)),
-                Stage::Draining => (StatusCode::SERVICE_UNAVAILABLE, "application/json", Some(r#"{"status":"draining"}"#)),
+                Stage::Starting => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "application/json",
+                    Some(r#"{"status":"starting"}"#),
+                ),
+                Stage::Ready => (
+                    StatusCode::OK,
+                    "application/json",
+                    Some(r#"{"status":"ready"}"#),
+                ),
+                Stage::Draining => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "application/json",
+                    Some(r#"{"status":"draining"}"#),
+                ),
             },
-            _ => (StatusCode::NOT_FOUND, "text/plain; charset=utf-8", Some("not found")),
+            _ => (
+                StatusCode::NOT_FOUND,
+                "text/plain; charset=utf-8",
+                Some("not found"),
+            ),
         };
         let readable = method == Method::GET || method == Method::HEAD;
         if !readable && status != StatusCode::NOT_FOUND {
             let mut response = Response::new(Full::from("method not allowed"));
             *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
-            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            response
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return response;
         }
         // hyper leaves a HEAD's body out and keeps its length.
-        let body = body.map_or_else(|| Bytes::from(self.metrics.render()), |text| Bytes::from_static(text.as_bytes()));
+        let body = body.map_or_else(
+            || Bytes::from(self.metrics.render()),
+            |text| Bytes::from_static(text.as_bytes()),
+        );
         let mut response = Response::new(Full::new(body));
         *response.status_mut() = status;
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
-        response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        response
+            .headers_mut()
+            .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
     }
 }
@@ -155,13 +195,19 @@ mod tests {
         assert_eq!(operations.answer(&Method::POST, "/flows").status(), 404);
         let refused = operations.answer(&Method::POST, "/metrics");
         assert_eq!(refused.status(), 405);
-        assert_eq!(refused.headers().get(ALLOW).map(HeaderValue::as_bytes), Some(&b"GET, HEAD"[..]));
+        assert_eq!(
+            refused.headers().get(ALLOW).map(HeaderValue::as_bytes),
+            Some(&b"GET, HEAD"[..])
+        );
     }
 
     #[test]
     fn metrics_are_text_of_version_0_0_4() {
         let response = Operations::new(Metrics::new()).answer(&Method::HEAD, "/metrics");
-        let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let kind = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok());
         assert!(kind.is_some_and(|kind| kind.starts_with("text/plain; version=0.0.4")));
     }
 }

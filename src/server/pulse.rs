@@ -43,7 +43,12 @@ pub(super) enum Verdict {
 
 impl Pulse {
     pub(super) fn new(now: u64) -> Self {
-        Self { moved: now.into(), quiet: now.into(), asked: now.into(), ..Self::default() }
+        Self {
+            moved: now.into(),
+            quiet: now.into(),
+            asked: now.into(),
+            ..Self::default()
+        }
     }
 
     /// Bytes have come in.
@@ -100,7 +105,11 @@ impl Pulse {
 
     /// How long the connection may be without a request.
     pub(super) fn patience(&self, limits: &Timeouts) -> Duration {
-        if self.used.load(Relaxed) { limits.keep_alive } else { limits.header }
+        if self.used.load(Relaxed) {
+            limits.keep_alive
+        } else {
+            limits.header
+        }
     }
 
     /// What to do with an HTTP/1.1 connection; it may be parked `patience` after its last byte.
@@ -112,7 +121,11 @@ impl Pulse {
         if !busy && head > 0 && passed(head - 1, now, limits.header) {
             return Verdict::Close;
         }
-        if !busy && head == 0 && !self.unflushed.load(Relaxed) && passed(self.moved(), now, patience) {
+        if !busy
+            && head == 0
+            && !self.unflushed.load(Relaxed)
+            && passed(self.moved(), now, patience)
+        {
             return Verdict::Park;
         }
         Verdict::Wait
@@ -134,7 +147,8 @@ impl Pulse {
     /// Whether the peer does not take what is there for it.
     fn too_slow(&self, now: u64, limits: &Timeouts) -> bool {
         let stuck = self.unflushed.load(Relaxed) && passed(self.moved(), now, limits.body_idle);
-        let unread = self.offered.load(Relaxed) > 0 && passed(self.asked.load(Relaxed), now, limits.body_idle);
+        let unread = self.offered.load(Relaxed) > 0
+            && passed(self.asked.load(Relaxed), now, limits.body_idle);
         stuck || unread
     }
 }

@@ -27,7 +27,10 @@ fn run_until_signalled(config: Config) -> Result<(), Error> {
     warn_of_few_descriptors(config.limits.connections);
     let running = start(config)?;
     announce(&running);
-    let runtime = Builder::new_current_thread().enable_all().build().map_err(Error::Threads)?;
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::Threads)?;
     runtime.block_on(async {
         let mut signals = Signals::new().map_err(Error::Threads)?;
         while signals.next().await == Order::Reload {
@@ -114,7 +117,9 @@ fn announce(running: &Running) {
 /// Past the log, which may be kept or sent elsewhere: the password is for the eyes of who starts the program.
 fn show(password: &Secret) {
     let line = "=".repeat(72);
-    eprintln!("\n{line}\n  First start: the user `admin` has been made. The password is shown only now:\n");
+    eprintln!(
+        "\n{line}\n  First start: the user `admin` has been made. The password is shown only now:\n"
+    );
     eprintln!("      {}\n", password.reveal());
     eprintln!("  Users of your own: see [auth] in gateway.toml.\n{line}\n");
 }
@@ -129,9 +134,11 @@ fn warn_of_few_descriptors(connections: usize) {
     }
 }
 
-/// How many files this process may open (proc_pid_limits(5)); `None`: without limit, or not known.
+/// How many files this process may open (`proc_pid_limits(5)`); `None`: without limit, or not known.
 fn descriptors() -> Option<usize> {
     let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
 }

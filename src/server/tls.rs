@@ -45,7 +45,11 @@ impl Tls {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let (names, found) = Names::read(config, &provider, now)?;
         let shown = Arc::new(Shown(ArcSwap::from_pointee(names)));
-        let versions: &[_] = if config.tls12 { &[&TLS13, &TLS12] } else { &[&TLS13] };
+        let versions: &[_] = if config.tls12 {
+            &[&TLS13, &TLS12]
+        } else {
+            &[&TLS13]
+        };
         let mut server = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(versions)?
             .with_no_client_auth()
@@ -56,7 +60,13 @@ impl Tls {
         server.ticketer = aws_lc_rs::Ticketer::new()?;
         server.send_tls13_tickets = 1;
         server.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok((Self { config: Arc::new(server), shown }, found))
+        Ok((
+            Self {
+                config: Arc::new(server),
+                shown,
+            },
+            found,
+        ))
     }
 
     /// Reads the certificates again; if one cannot be used, the old ones stay.
@@ -73,7 +83,9 @@ struct Shown(ArcSwap<Names>);
 
 impl ResolvesServerCert for Shown {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0.load().choose(hello.server_name(), hello.signature_schemes())
+        self.0
+            .load()
+            .choose(hello.server_name(), hello.signature_schemes())
     }
 }
 
@@ -88,7 +100,11 @@ struct Names {
 }
 
 impl Names {
-    fn read(config: &config::Tls, provider: &CryptoProvider, now: Duration) -> Result<(Self, Found), Error> {
+    fn read(
+        config: &config::Tls,
+        provider: &CryptoProvider,
+        now: Duration,
+    ) -> Result<(Self, Found), Error> {
         let mut certificates = Vec::new();
         for given in &config.certificates {
             certificates.push(certificate::read(&given.cert, &given.key, provider)?);
@@ -100,7 +116,10 @@ impl Names {
         }
         let found = Found {
             not_after: certificates.iter().map(|c| c.not_after).min().unwrap_or(0),
-            fingerprint: certificates.first().map(|c| c.fingerprint.clone()).unwrap_or_default(),
+            fingerprint: certificates
+                .first()
+                .map(|c| c.fingerprint.clone())
+                .unwrap_or_default(),
             self_signed,
         };
         Ok((Self::new(certificates), found))
@@ -131,7 +150,9 @@ impl Names {
             self.exact.get(name).or_else(|| self.wildcard.get(parent?))
         });
         let fitting = fitting.unwrap_or(&self.all);
-        let usable = fitting.iter().find(|key| key.key.choose_scheme(schemes).is_some());
+        let usable = fitting
+            .iter()
+            .find(|key| key.key.choose_scheme(schemes).is_some());
         usable.or(fitting.first()).cloned()
     }
 }
@@ -152,14 +173,23 @@ mod tests {
         let params = rcgen::CertificateParams::new(names.clone()).unwrap();
         let der = params.self_signed(&pair).unwrap().der().clone();
         let private = PrivateKeyDer::try_from(pair.serialize_der()).unwrap();
-        let key = CertifiedKey::from_der(vec![der], private, &aws_lc_rs::default_provider()).unwrap();
-        Certificate { key, names, not_after: 0, fingerprint: String::new() }
+        let key =
+            CertifiedKey::from_der(vec![der], private, &aws_lc_rs::default_provider()).unwrap();
+        Certificate {
+            key,
+            names,
+            not_after: 0,
+            fingerprint: String::new(),
+        }
     }
 
     fn names() -> Names {
         Names::new(vec![
             made(&["first.example"], &PKCS_ECDSA_P256_SHA256),
-            made(&["*.example.org", "www.example.net"], &PKCS_ECDSA_P256_SHA256),
+            made(
+                &["*.example.org", "www.example.net"],
+                &PKCS_ECDSA_P256_SHA256,
+            ),
             made(&["a.example.org"], &PKCS_ED25519),
             made(&["a.example.org"], &PKCS_ECDSA_P256_SHA256),
         ])
@@ -167,7 +197,11 @@ mod tests {
 
     fn chosen(names: &Names, name: Option<&str>, schemes: &[SignatureScheme]) -> usize {
         let key = names.choose(name, schemes).unwrap();
-        names.all.iter().position(|other| Arc::ptr_eq(other, &key)).unwrap()
+        names
+            .all
+            .iter()
+            .position(|other| Arc::ptr_eq(other, &key))
+            .unwrap()
     }
 
     #[test]
@@ -203,8 +237,12 @@ mod tests {
     #[test]
     fn a_reload_with_a_broken_file_keeps_the_old_certificate() {
         let directory = tempfile::tempdir().unwrap();
-        let config = config::Tls { directory: directory.path().into(), certificates: Vec::new(), tls12: true };
-        let now = Duration::from_secs(1_800_000_000);
+        let config = config::Tls {
+            directory: directory.path().into(),
+            certificates: Vec::new(),
+            tls12: true,
+        };
+        let now = Duration::from_hours(500_000);
         let (tls, _) = Tls::open(&config, now).unwrap();
         let before = tls.shown.0.load_full();
         std::fs::write(directory.path().join("self-signed.crt"), "broken").unwrap();

@@ -38,7 +38,13 @@ pub(super) struct Wire {
 
 impl Wire {
     pub(super) fn new(stream: Stream, pulse: Arc<Pulse>, clock: Clock, counted: Counted) -> Self {
-        Self { stream, ahead: Bytes::new(), pulse, clock, _counted: counted }
+        Self {
+            stream,
+            ahead: Bytes::new(),
+            pulse,
+            clock,
+            _counted: counted,
+        }
     }
 
     /// Gives back bytes that were read too far. They are the beginning of a request.
@@ -79,7 +85,11 @@ trait Both: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Both for T {}
 
 impl AsyncRead for Wire {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         if self.ahead.has_remaining() {
             let count = self.ahead.len().min(buf.remaining());
             buf.put_slice(&self.ahead.split_to(count));
@@ -95,7 +105,11 @@ impl AsyncRead for Wire {
 }
 
 impl AsyncWrite for Wire {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = self.stream().poll_write(cx, buf);
         self.sent(written)
     }

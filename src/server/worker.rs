@@ -60,9 +60,16 @@ pub(super) struct Ticks {
 impl Ticks {
     /// Often enough to keep every time limit by a quarter.
     fn new(timeouts: &Timeouts) -> Self {
-        let shortest = timeouts.header.min(timeouts.body_idle).min(timeouts.keep_alive) / 4;
+        let shortest = timeouts
+            .header
+            .min(timeouts.body_idle)
+            .min(timeouts.keep_alive)
+            / 4;
         let tick = |usual: Duration| usual.min(shortest).max(Duration::from_millis(10));
-        Self { http1: tick(TICK), http2: tick(TICK_HTTP2) }
+        Self {
+            http1: tick(TICK),
+            http2: tick(TICK_HTTP2),
+        }
     }
 }
 
@@ -77,51 +84,70 @@ pub(super) struct Worker {
     pub(super) http1: http1::Builder,
     pub(super) http2: http2::Builder<TokioExecutor>,
     limits: Arc<Limits>,
-}
-
-/// A socket that a worker accepts from; without `tls` it speaks plain HTTP.
-pub(super) struct Door {
-    pub(super) listener: net::TcpListener,
-    pub(super) tls: Option<TlsAcceptor>,
+    tls: Option<TlsAcceptor>,
 }
 
 impl Worker {
-    pub(super) fn new(gateway: Arc<Gateway>, config: &config::Config, metrics: Arc<Metrics>, limits: Arc<Limits>) -> Arc<Self> {
+    pub(super) fn new(
+        gateway: &Arc<Gateway>,
+        metrics: &Arc<Metrics>,
+        limits: &Arc<Limits>,
+        tls: Option<TlsAcceptor>,
+    ) -> Arc<Self> {
+        let config = &gateway.config;
         Arc::new(Self {
-            gateway,
-            metrics,
+            gateway: Arc::clone(gateway),
+            metrics: Arc::clone(metrics),
             timeouts: config.timeouts.clone(),
             ticks: Ticks::new(&config.timeouts),
             clock: Clock(Instant::now()),
             drain: Drain::default(),
             http1: speak_http1(&config.limits),
             http2: speak_http2(&config.limits, &config.timeouts),
-            limits,
+            limits: Arc::clone(limits),
+            tls,
         })
     }
 
     /// Starts the thread; `alive` is dropped when it has ended. A worker that dies takes the process with it:
     /// half a gateway would be worse than one that is started again.
-    pub(super) fn start(self: &Arc<Self>, doors: Vec<Door>, alive: Sender<Infallible>) -> io::Result<()> {
+    pub(super) fn start(
+        self: &Arc<Self>,
+        secure: Vec<net::TcpListener>,
+        plain: Option<net::TcpListener>,
+        alive: Sender<Infallible>,
+    ) -> io::Result<()> {
         let worker = Arc::clone(self);
         let body = move || {
             let fuse = Fuse;
-            if let Err(error) = worker.run(doors) {
+            if let Err(error) = worker.run(secure, plain) {
                 tracing::error!(%error, "a worker has died");
                 return;
             }
             std::mem::forget(fuse);
             drop(alive);
         };
-        thread::Builder::new().name("worker".to_owned()).spawn(body).map(|_| ())
+        thread::Builder::new()
+            .name("worker".to_owned())
+            .spawn(body)
+            .map(|_| ())
     }
 
-    fn run(self: Arc<Self>, doors: Vec<Door>) -> io::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    fn run(
+        self: Arc<Self>,
+        secure: Vec<net::TcpListener>,
+        plain: Option<net::TcpListener>,
+    ) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
         runtime.block_on(async {
             let (alive, mut gone) = channel(1);
             let mut accepting = JoinSet::new();
-            for Door { listener, tls } in doors {
+            let secure = secure
+                .into_iter()
+                .map(|listener| (listener, self.tls.clone()));
+            for (listener, tls) in secure.chain(plain.map(|listener| (listener, None))) {
                 let listener = TcpListener::from_std(listener)?;
                 accepting.spawn(Arc::clone(&self).accept(listener, tls, alive.clone()));
             }
@@ -138,7 +164,12 @@ impl Worker {
     }
 
     /// Accepts until the drain. What waits in the system's queue by then is still served.
-    async fn accept(self: Arc<Self>, listener: TcpListener, tls: Option<TlsAcceptor>, alive: Sender<Infallible>) {
+    async fn accept(
+        self: Arc<Self>,
+        listener: TcpListener,
+        tls: Option<TlsAcceptor>,
+        alive: Sender<Infallible>,
+    ) {
         let mut drain = pin!(self.drain.begun());
         let mut complained = false;
         loop {
@@ -164,13 +195,26 @@ impl Worker {
         }
     }
 
-    fn welcome(self: &Arc<Self>, (tcp, address): (TcpStream, SocketAddr), tls: Option<TlsAcceptor>, alive: &Sender<Infallible>) {
+    fn welcome(
+        self: &Arc<Self>,
+        (tcp, address): (TcpStream, SocketAddr),
+        tls: Option<TlsAcceptor>,
+        alive: &Sender<Infallible>,
+    ) {
         let permit = match self.limits.admit(address.ip()) {
             Ok(permit) => permit,
             Err(reason) => return self.metrics.refused(reason),
         };
-        let counted = Counted { _permit: permit, _open: self.metrics.connection() };
-        let accepted = Accepted { tcp, address, tls, counted };
+        let counted = Counted {
+            _permit: permit,
+            _open: self.metrics.connection(),
+        };
+        let accepted = Accepted {
+            tcp,
+            address,
+            tls,
+            counted,
+        };
         let (worker, alive) = (Arc::clone(self), alive.clone());
         tokio::spawn(async move {
             connection::serve(worker, accepted).await;
@@ -191,7 +235,10 @@ impl Drop for Fuse {
 /// Whether only this one connection is lost (accept(2): the peer was gone before it was accepted).
 fn left_already(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted
+    )
 }
 
 fn speak_http1(limits: &config::Limits) -> http1::Builder {
@@ -216,7 +263,12 @@ fn speak_http2(limits: &config::Limits, timeouts: &Timeouts) -> http2::Builder<T
         .keep_alive_timeout(timeouts.header)
         .max_concurrent_streams(limits.h2_streams)
         .initial_stream_window_size(limits.h2_window)
-        .initial_connection_window_size(limits.h2_window.saturating_mul(WINDOWS).min(i32::MAX.unsigned_abs()))
+        .initial_connection_window_size(
+            limits
+                .h2_window
+                .saturating_mul(WINDOWS)
+                .min(i32::MAX.unsigned_abs()),
+        )
         .max_send_buf_size(SEND_BUFFER)
         // Streams that a client opens and resets at once (CVE-2023-44487), or makes us reset (CVE-2025-8671).
         .max_pending_accept_reset_streams(limits.h2_resets)
