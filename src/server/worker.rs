@@ -24,7 +24,7 @@ use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 /// How often a busy HTTP/1.1 connection's pulse is looked at.
-const TICK: Duration = Duration::from_millis(250);
+const TICK: Duration = Duration::from_millis(100);
 /// The same for HTTP/2, whose connections stay in hyper's hands while they are idle.
 const TICK_HTTP2: Duration = Duration::from_secs(2);
 /// How often an HTTP/2 peer is asked whether it is still there. Our choice.
