@@ -65,7 +65,7 @@ pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Fa
         limit: seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|limit| !limit.is_zero()),
     };
     let surroundings = Surroundings { info: Rc::clone(build.info), contexts: host.contexts() };
-    Ok(Box::new(Function { sandbox: Sandbox::new(host.scripts(), code, surroundings), timers: HashMap::new() }))
+    Ok(Box::new(Function { sandbox: Sandbox::new(host.scripts()?, code, surroundings), timers: HashMap::new() }))
 }
 
 /// A number property, which editors write as a number or as text.
