@@ -33,8 +33,6 @@ pub(super) struct Graph {
 pub(super) struct Flow {
     /// Id of the tab or instance; empty: global.
     pub id: SmolStr,
-    /// Label of the tab, name of the subflow.
-    pub label: SmolStr,
     /// Ids from the tab down, joined by `/`.
     pub path: SmolStr,
     /// The flow that holds the instance.
@@ -174,7 +172,6 @@ impl<'a> Builder<'a> {
         let root = self.root_env();
         self.graph.flows.push(Flow {
             id: SmolStr::default(),
-            label: SmolStr::default(),
             path: SmolStr::default(),
             parent: None,
             env: Rc::clone(&root),
@@ -228,7 +225,6 @@ impl<'a> Builder<'a> {
         let flow = self.graph.flows.len();
         self.graph.flows.push(Flow {
             id: id.clone(),
-            label: scope.label.clone(),
             path: id.clone(),
             parent: None,
             env,
@@ -329,7 +325,6 @@ impl<'a> Builder<'a> {
         let groups = groups::of(children, &env, Some(ids));
         self.graph.flows.push(Flow {
             id: instance.id.clone(),
-            label: definition.name.clone(),
             path,
             parent: Some(instance.flow),
             env,

@@ -24,6 +24,7 @@ fn scripts() -> Rc<Scripts> {
 
 fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
     let info = Info {
+        groups: Rc::from([]),
         id: "n1".into(),
         alias: "n1".into(),
         kind: "function".into(),
