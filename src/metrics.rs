@@ -5,55 +5,25 @@
 //! Knows nothing of what it counts.
 
 mod labels;
+mod register;
 
 pub use labels::{Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck};
 
-use labels::{ALPNS, API_VERSIONS, DEPLOYMENT_TYPES, METHODS, STATUSES, TLS_VERSIONS};
-use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
-use metrics_exporter_prometheus::{
-    Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder,
-};
+use metrics::{Counter, Gauge};
+use metrics_exporter_prometheus::{PrometheusHandle, PrometheusRecorder};
+use register::{Access, Connections, Deployments, Flows, Requests, counter, gauge, recorder};
 use std::sync::Arc;
 use std::time::Duration;
-
-/// Upper bounds of requests' durations, seconds: from an answer out of memory to the longest wait for a flow.
-const REQUEST_SECONDS: [f64; 11] = [
-    0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0,
-];
-/// Upper bounds of deployments' phases, seconds: a close may take 15 s (facts, engine semantics).
-const PHASE_SECONDS: [f64; 10] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 20.0];
-
-const DURATION: &str = "flowgate_request_duration_seconds";
-const PHASE: &str = "flowgate_deployment_phase_duration_seconds";
-
-type Requests = [[[Counter; STATUSES.len()]; METHODS.len()]; RouteClass::NAMES.len()];
 
 /// All metrics of one gateway.
 pub struct Metrics {
     recorder: PrometheusRecorder,
     page: PrometheusHandle,
     requests: Requests,
-    received: Requests,
-    sent: Requests,
-    duration: [[Histogram; METHODS.len()]; RouteClass::NAMES.len()],
-    in_flight: [Gauge; RouteClass::NAMES.len()],
-    connections: Counter,
-    connections_open: Gauge,
-    connections_refused: [Counter; Refused::NAMES.len()],
-    handshakes: [[[Counter; Handshake::DONE]; ALPNS.len()]; TLS_VERSIONS.len()],
-    handshakes_failed: [Counter; Handshake::NAMES.len() - Handshake::DONE],
-    certificate_not_after: Gauge,
-    logins: [Counter; Login::NAMES.len()],
-    token_checks: [Counter; TokenCheck::NAMES.len()],
-    permission_checks: [Counter; 2],
-    lockouts: Counter,
-    sessions: Gauge,
-    deployments: [[[[Counter; Target::NAMES.len()]; Deployed::NAMES.len()]; API_VERSIONS.len()];
-        DEPLOYMENT_TYPES.len()],
-    phases: [[Histogram; Phase::NAMES.len()]; DEPLOYMENT_TYPES.len()],
-    revision_conflicts: Counter,
-    nodes: Gauge,
-    flows: Gauge,
+    connections: Connections,
+    access: Access,
+    deployments: Deployments,
+    flows: Flows,
 }
 
 /// What is counted of a request that has been answered.
@@ -86,110 +56,23 @@ impl Metrics {
     /// Registers everything.
     pub fn new() -> Arc<Self> {
         let recorder = recorder();
-        let r = &recorder;
-        let metrics = Self {
-            page: recorder.handle(),
-            requests: per_request(r, "flowgate_requests_total", "Requests answered."),
-            received: per_request(
-                r,
-                "flowgate_request_body_bytes_total",
-                "Bytes of request bodies received.",
-            ),
-            sent: per_request(
-                r,
-                "flowgate_response_body_bytes_total",
-                "Bytes of response bodies sent.",
-            ),
-            duration: durations(r),
-            in_flight: RouteClass::NAMES.map(|class| {
-                gauge(
-                    r,
-                    "flowgate_requests_in_flight",
-                    "Requests not yet answered.",
-                    &[("route", class)],
-                )
-            }),
-            connections: counter(
-                r,
-                "flowgate_connections_total",
-                "Connections accepted.",
-                &[],
-            ),
-            connections_open: gauge(r, "flowgate_connections_open", "Connections open.", &[]),
-            connections_refused: Refused::NAMES.map(|reason| {
-                let help = "Connections closed at once because a limit was reached.";
-                counter(
-                    r,
-                    "flowgate_connections_refused_total",
-                    help,
-                    &[("reason", reason)],
-                )
-            }),
-            handshakes: TLS_VERSIONS.map(|version| {
-                ALPNS.map(|alpn| {
-                    Handshake::done().map(|result| handshake(r, [version, alpn, result]))
-                })
-            }),
-            handshakes_failed: Handshake::failed()
-                .map(|result| handshake(r, ["none", "none", result])),
-            certificate_not_after: gauge(
-                r,
-                "flowgate_tls_certificate_not_after_seconds",
-                "When the first certificate to expire does, Unix time.",
-                &[],
-            ),
-            logins: Login::NAMES.map(|result| {
-                counter(
-                    r,
-                    "flowgate_logins_total",
-                    "Attempts to sign in.",
-                    &[("result", result)],
-                )
-            }),
-            token_checks: TokenCheck::NAMES.map(|result| {
-                counter(
-                    r,
-                    "flowgate_token_checks_total",
-                    "Checks of a request's token.",
-                    &[("result", result)],
-                )
-            }),
-            permission_checks: ["denied", "granted"].map(|result| {
-                counter(
-                    r,
-                    "flowgate_permission_checks_total",
-                    "Checks of a caller's permission.",
-                    &[("result", result)],
-                )
-            }),
-            lockouts: counter(
-                r,
-                "flowgate_login_lockouts_total",
-                "Times that failures made the throttle refuse further sign-ins.",
-                &[],
-            ),
-            sessions: gauge(r, "flowgate_sessions_active", "Sessions alive.", &[]),
-            deployments: deployments(r),
-            phases: phases(r),
-            revision_conflicts: counter(
-                r,
-                "flowgate_revision_conflicts_total",
-                "Deployments refused because another revision is active.",
-                &[],
-            ),
-            nodes: gauge(r, "flowgate_nodes_running", "Nodes running.", &[]),
-            flows: gauge(r, "flowgate_flows_running", "Flows running.", &[]),
-            recorder,
-        };
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         gauge(
-            &metrics.recorder,
+            &recorder,
             "flowgate_build_info",
             "This program's version.",
             &version,
         )
         .set(1.0);
-        Arc::new(metrics)
+        Arc::new(Self {
+            page: recorder.handle(),
+            requests: Requests::register(&recorder),
+            connections: Connections::register(&recorder),
+            access: Access::register(&recorder),
+            deployments: Deployments::register(&recorder),
+            flows: Flows::register(&recorder),
+            recorder,
+        })
     }
 
     /// All metrics as text for Prometheus (exposition format 0.0.4).
@@ -216,95 +99,98 @@ impl Metrics {
             labels::method(method),
             labels::status(status),
         );
-        self.requests[c][m][s].increment(1);
-        self.duration[c][m].record(traffic.duration.as_secs_f64());
+        self.requests.answered[c][m][s].increment(1);
+        self.requests.duration[c][m].record(traffic.duration.as_secs_f64());
         if traffic.received > 0 {
-            self.received[c][m][s].increment(traffic.received);
+            self.requests.received[c][m][s].increment(traffic.received);
         }
         if traffic.sent > 0 {
-            self.sent[c][m][s].increment(traffic.sent);
+            self.requests.sent[c][m][s].increment(traffic.sent);
         }
     }
 
     /// A request is under way until the guard is dropped.
     pub fn in_flight(&self, class: RouteClass) -> InFlight {
-        let gauge = self.in_flight[class as usize].clone();
+        let gauge = self.requests.in_flight[class as usize].clone();
         gauge.increment(1.0);
         InFlight(gauge)
     }
 
     /// A connection has been accepted and is open until the guard is dropped.
     pub fn connection(&self) -> OpenConnection {
-        self.connections.increment(1);
-        self.connections_open.increment(1.0);
-        OpenConnection(self.connections_open.clone())
+        self.connections.accepted.increment(1);
+        self.connections.open.increment(1.0);
+        OpenConnection(self.connections.open.clone())
     }
 
     /// A connection has been closed at once.
     pub fn refused(&self, reason: Refused) {
-        self.connections_refused[reason as usize].increment(1);
+        self.connections.refused[reason as usize].increment(1);
     }
 
     /// A TLS handshake has ended; `tls13` and `alpn` are what was agreed and do not matter when it failed.
     pub fn handshake(&self, result: Handshake, tls13: bool, alpn: Option<&[u8]>) {
         match (result as usize).checked_sub(Handshake::DONE) {
-            Some(failure) => self.handshakes_failed[failure].increment(1),
-            None => self.handshakes[usize::from(tls13)][labels::alpn(alpn)][result as usize]
+            Some(failure) => self.connections.failed[failure].increment(1),
+            None => self.connections.handshakes[usize::from(tls13)][labels::alpn(alpn)]
+                [result as usize]
                 .increment(1),
         }
     }
 
     /// When the first certificate to expire does, seconds since 1970.
     pub fn certificate_not_after(&self, unix: i64) {
-        self.certificate_not_after.set(unix as f64);
+        self.connections.not_after.set(unix as f64);
     }
 
     /// A sign-in has ended.
     pub fn login(&self, result: Login) {
-        self.logins[result as usize].increment(1);
+        self.access.logins[result as usize].increment(1);
     }
 
     /// A request's token has been looked at.
     pub fn token_check(&self, result: TokenCheck) {
-        self.token_checks[result as usize].increment(1);
+        self.access.tokens[result as usize].increment(1);
     }
 
     /// A caller's permission has been looked at.
     pub fn permission_check(&self, granted: bool) {
-        self.permission_checks[usize::from(granted)].increment(1);
+        self.access.permissions[usize::from(granted)].increment(1);
     }
 
     /// Failures have made the throttle refuse further sign-ins.
     pub fn lockout(&self) {
-        self.lockouts.increment(1);
+        self.access.lockouts.increment(1);
     }
 
     /// How many sessions are alive now.
     pub fn sessions(&self, alive: usize) {
-        self.sessions.set(alive as f64);
+        self.access.sessions.set(alive as f64);
     }
 
     /// A deployment has ended. `kind` is the type's name as clients spell it, `api` the API version 1 or 2.
     pub fn deployment(&self, kind: &str, api: u8, result: Deployed, target: Target) {
         let api = usize::from(api != 1);
-        self.deployments[labels::deployment_type(kind)][api][result as usize][target as usize]
+        self.deployments.ended[labels::deployment_type(kind)][api][result as usize]
+            [target as usize]
             .increment(1);
     }
 
     /// A phase of a deployment of this type has ended.
     pub fn phase(&self, kind: &str, phase: Phase, took: Duration) {
-        self.phases[labels::deployment_type(kind)][phase as usize].record(took.as_secs_f64());
+        self.deployments.phases[labels::deployment_type(kind)][phase as usize]
+            .record(took.as_secs_f64());
     }
 
     /// A deployment named another revision than the active one.
     pub fn revision_conflict(&self) {
-        self.revision_conflicts.increment(1);
+        self.deployments.conflicts.increment(1);
     }
 
     /// How many nodes and flows run now.
     pub fn running(&self, nodes: usize, flows: usize) {
-        self.nodes.set(nodes as f64);
-        self.flows.set(flows as f64);
+        self.flows.nodes.set(nodes as f64);
+        self.flows.flows.set(flows as f64);
     }
 
     /// The counters of one node type, registered when first asked for. Ask only for types that the engine
@@ -350,121 +236,6 @@ impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.decrement(1.0);
     }
-}
-
-fn recorder() -> PrometheusRecorder {
-    let mut builder = PrometheusBuilder::new();
-    for (name, bounds) in [
-        (DURATION, &REQUEST_SECONDS[..]),
-        (PHASE, &PHASE_SECONDS[..]),
-    ] {
-        // The only error is an empty list of bounds, and then the default, quantiles, is the best there is.
-        builder = builder
-            .set_buckets_for_metric(Matcher::Full(name.to_owned()), bounds)
-            .unwrap_or_default();
-    }
-    builder.build_recorder()
-}
-
-const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
-
-fn key(name: &'static str, labels: &[(&'static str, &str)]) -> Key {
-    let labels: Vec<Label> = labels
-        .iter()
-        .map(|(k, v)| Label::new(*k, (*v).to_owned()))
-        .collect();
-    Key::from_parts(name, labels)
-}
-
-fn counter(
-    r: &PrometheusRecorder,
-    name: &'static str,
-    help: &'static str,
-    labels: &[(&'static str, &str)],
-) -> Counter {
-    r.describe_counter(name.into(), None, help.into());
-    r.register_counter(&key(name, labels), &METADATA)
-}
-
-fn gauge(
-    r: &PrometheusRecorder,
-    name: &'static str,
-    help: &'static str,
-    labels: &[(&'static str, &str)],
-) -> Gauge {
-    r.describe_gauge(name.into(), None, help.into());
-    r.register_gauge(&key(name, labels), &METADATA)
-}
-
-fn histogram(
-    r: &PrometheusRecorder,
-    name: &'static str,
-    help: &'static str,
-    labels: &[(&'static str, &str)],
-) -> Histogram {
-    r.describe_histogram(name.into(), Some(Unit::Seconds), help.into());
-    r.register_histogram(&key(name, labels), &METADATA)
-}
-
-fn per_request(r: &PrometheusRecorder, name: &'static str, help: &'static str) -> Requests {
-    RouteClass::NAMES.map(|class| {
-        METHODS.map(|method| {
-            STATUSES.map(|status| {
-                counter(
-                    r,
-                    name,
-                    help,
-                    &[("route", class), ("method", method), ("status", status)],
-                )
-            })
-        })
-    })
-}
-
-/// By class and method only: with the status too, a scrape would carry five times these 600 lines.
-fn durations(r: &PrometheusRecorder) -> [[Histogram; METHODS.len()]; RouteClass::NAMES.len()] {
-    let help = "From a request's head to its answer's last byte.";
-    RouteClass::NAMES.map(|class| {
-        METHODS.map(|method| histogram(r, DURATION, help, &[("route", class), ("method", method)]))
-    })
-}
-
-fn handshake(r: &PrometheusRecorder, [version, alpn, result]: [&'static str; 3]) -> Counter {
-    let labels = [("version", version), ("alpn", alpn), ("result", result)];
-    counter(
-        r,
-        "flowgate_tls_handshakes_total",
-        "TLS handshakes.",
-        &labels,
-    )
-}
-
-fn deployments(
-    r: &PrometheusRecorder,
-) -> [[[[Counter; Target::NAMES.len()]; Deployed::NAMES.len()]; API_VERSIONS.len()];
-    DEPLOYMENT_TYPES.len()] {
-    DEPLOYMENT_TYPES.map(|kind| {
-        API_VERSIONS.map(|api| {
-            Deployed::NAMES.map(|result| {
-                Target::NAMES.map(|target| {
-                    let labels = [
-                        ("type", kind),
-                        ("api_version", api),
-                        ("result", result),
-                        ("target", target),
-                    ];
-                    counter(r, "flowgate_deployments_total", "Deployments.", &labels)
-                })
-            })
-        })
-    })
-}
-
-fn phases(r: &PrometheusRecorder) -> [[Histogram; Phase::NAMES.len()]; DEPLOYMENT_TYPES.len()] {
-    let help = "How long the phases of deployments took.";
-    DEPLOYMENT_TYPES.map(|kind| {
-        Phase::NAMES.map(|phase| histogram(r, PHASE, help, &[("type", kind), ("phase", phase)]))
-    })
 }
 
 #[cfg(test)]

@@ -1,9 +1,263 @@
-//! Listeners, workers, TLS, connections, the operations listener, drain.
+//! The edge of the program: sockets, TLS, workers, signals. [`run`] is the program, [`start`] one gateway of it.
+//!
+//! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] shakes hands by
+//! [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long. [`operations`] tells monitoring.
+
+mod answer;
+mod certificate;
+mod connection;
+mod control;
+mod drain;
+mod limits;
+mod listen;
+mod operations;
+mod pulse;
+mod run;
+mod tls;
+mod wire;
+mod worker;
+
+pub use run::run;
 
 use crate::config::Config;
-use std::process::ExitCode;
+use crate::gateway::{self, Gateway};
+use crate::metrics::Metrics;
+use crate::secret::Secret;
+use control::Control;
+use limits::Limits;
+use listen::Sockets;
+use operations::{Operations, Stage};
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tls::{Found, Tls};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc::{Receiver, channel};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use worker::Worker;
 
-/// Runs until a signal ends it.
-pub fn run(_config: Config) -> ExitCode {
-    ExitCode::SUCCESS
+/// The gateway cannot start. Every message says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address} ({key} in gateway.toml): {source}; {advice}")]
+    Listen {
+        /// Which.
+        address: SocketAddr,
+        /// Where it is configured.
+        key: &'static str,
+        /// Why.
+        source: io::Error,
+        /// What to do.
+        advice: String,
+    },
+    /// Certificates.
+    #[error("{0}; see [tls] in gateway.toml")]
+    Tls(#[from] tls::Error),
+    /// Store, users, engine.
+    #[error(transparent)]
+    Gateway(#[from] gateway::Error),
+    /// No thread or runtime.
+    #[error("the system gives no threads: {0}; raise the limits of this process (`ulimit -u`)")]
+    Threads(#[source] io::Error),
+    /// The control runtime has lost the task that opens the gateway.
+    #[error("the gateway could not be opened; the log says why")]
+    Lost,
+}
+
+/// A gateway that serves. Dropping it ends everything at once; [`Running::drain`] ends it well.
+pub struct Running {
+    addresses: Addresses,
+    admin_password: Option<Secret>,
+    tls: Option<Tls>,
+    gateway: Arc<Gateway>,
+    workers: Vec<Arc<Worker>>,
+    operations: Arc<Operations>,
+    patience: Duration,
+    /// Ends when all workers have.
+    workers_alive: Receiver<Infallible>,
+    control: Control,
+}
+
+/// Where a gateway listens, with the ports that the system chose.
+#[derive(Debug, Clone, Default)]
+pub struct Addresses {
+    /// TLS.
+    pub tls: Vec<SocketAddr>,
+    /// Plain HTTP.
+    pub plain: Option<SocketAddr>,
+    /// `/metrics`, `/healthz`, `/readyz`.
+    pub operations: Option<SocketAddr>,
+}
+
+/// Starts a gateway; returns when its flows are live and it serves. May be called from a task of any runtime, whose
+/// thread it then blocks for that time.
+pub fn start(config: Config) -> Result<Running, Error> {
+    let metrics = Metrics::new();
+    let tls = open_tls(&config, &metrics)?;
+    let (sockets, addresses) = Sockets::bind(&config)?;
+    let control = Control::start(config.limits.hashing).map_err(Error::Threads)?;
+
+    let operations = Operations::new(Arc::clone(&metrics));
+    control.runtime.spawn(Arc::clone(&operations).tidy());
+    if let Some(listener) = sockets.operations {
+        let _inside = control.runtime.enter();
+        let listener = tokio::net::TcpListener::from_std(listener).map_err(Error::Threads)?;
+        control
+            .runtime
+            .spawn(Arc::clone(&operations).listen(listener));
+    }
+
+    let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
+    let (alive, workers_alive) = channel(1);
+    let workers = workers(&gateway, &metrics, tls.as_ref());
+    let doors = sockets.secure.into_iter().zip(sockets.plain);
+    for (worker, (secure, plain)) in workers.iter().zip(doors) {
+        worker
+            .start(secure, plain, alive.clone())
+            .map_err(Error::Threads)?;
+    }
+    operations.enter(Stage::Ready);
+    Ok(Running {
+        addresses,
+        admin_password: notices.admin_password,
+        tls,
+        patience: gateway.config.server.drain,
+        gateway,
+        workers,
+        operations,
+        workers_alive,
+        control,
+    })
+}
+
+impl Running {
+    /// Where it listens.
+    pub fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
+    /// What its requests use.
+    pub fn gateway(&self) -> &Arc<Gateway> {
+        &self.gateway
+    }
+
+    /// The password of the admin made by this first start.
+    pub fn admin_password(&self) -> Option<&Secret> {
+        self.admin_password.as_ref()
+    }
+
+    /// Takes nothing new, finishes what is under way for at most `[server] drain`, closes the flows.
+    pub async fn drain(self) {
+        let patience = self.patience;
+        self.end(patience).await;
+    }
+
+    /// Cuts off what is under way and closes the flows.
+    pub async fn stop(self) {
+        self.end(Duration::ZERO).await;
+    }
+
+    /// Takes over users, routes and certificates of another config. What cannot be used stays as it was, and the log
+    /// says so; false if there was anything.
+    pub async fn reload(&self, config: Config) -> bool {
+        let mut complete = true;
+        if let Some(tls) = &self.tls {
+            match tls.reload(&config.tls, since_1970()) {
+                Ok(found) => tell(&found, self.operations.metrics()),
+                Err(error) => {
+                    complete = false;
+                    tracing::error!(%error, "certificates not reloaded: the old ones stay");
+                }
+            }
+        }
+        if let Err(error) = self.gateway.reload(config).await {
+            complete = false;
+            tracing::error!(%error, "users and routes not reloaded: the old ones stay");
+        }
+        complete
+    }
+
+    async fn end(mut self, patience: Duration) {
+        self.operations.enter(Stage::Draining);
+        for worker in &self.workers {
+            worker.drain.begin(patience);
+        }
+        // Nobody sends: it ends with the last worker.
+        let _ = self.workers_alive.recv().await;
+        let gateway = Arc::clone(&self.gateway);
+        let limit = patience.max(gateway.config.engine.close_timeout) + Duration::from_secs(1);
+        let closed = self
+            .control
+            .runtime
+            .spawn(async move { timeout(limit, gateway.close()).await });
+        if !matches!(closed.await, Ok(Ok(()))) {
+            tracing::warn!("the flows did not close in time");
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        for worker in &self.workers {
+            worker.drain.begin(Duration::ZERO);
+        }
+    }
+}
+
+fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Tls>, Error> {
+    if config.server.listen.is_empty() {
+        return Ok(None);
+    }
+    let (tls, found) = Tls::open(&config.tls, since_1970())?;
+    tell(&found, metrics);
+    Ok(Some(tls))
+}
+
+fn tell(found: &Found, metrics: &Metrics) {
+    metrics.certificate_not_after(found.not_after);
+    let kind = if found.self_signed {
+        "self-signed, in [tls] directory"
+    } else {
+        "from [[tls.certificate]]"
+    };
+    tracing::info!(sha256 = found.fingerprint, kind, "certificate");
+    if found.not_after < i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX) {
+        tracing::warn!("a certificate is over: clients will refuse it");
+    }
+}
+
+/// Waits on a channel, not on the runtime: the caller may itself be a task of another one.
+fn open_gateway(
+    config: Config,
+    metrics: &Arc<Metrics>,
+    control: &Handle,
+) -> Result<(Arc<Gateway>, gateway::Notices), Error> {
+    let (done, opened) = std::sync::mpsc::sync_channel(1);
+    let (metrics, handle) = (Arc::clone(metrics), control.clone());
+    control.spawn(async move {
+        let result = Gateway::open(config, metrics, handle, since_1970().as_secs()).await;
+        let _ = done.send(result);
+    });
+    Ok(opened.recv().map_err(|_| Error::Lost)??)
+}
+
+/// One worker for each thread; what they share for the limits' sake is the count of connections.
+fn workers(gateway: &Arc<Gateway>, metrics: &Arc<Metrics>, tls: Option<&Tls>) -> Vec<Arc<Worker>> {
+    let limits = &gateway.config.limits;
+    let limits = Limits::new(limits.connections, limits.connections_per_address);
+    let tls = tls.map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
+    let workers = 0..gateway.config.server.workers;
+    workers
+        .map(|_| Worker::new(gateway, metrics, &limits, tls.clone()))
+        .collect()
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
 }

@@ -1,0 +1,263 @@
+//! Registering: names, labels and bounds become handles. Done once, at start.
+
+use super::labels::{ALPNS, API_VERSIONS, DEPLOYMENT_TYPES, METHODS, STATUSES, TLS_VERSIONS};
+use super::{Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck};
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
+
+/// Upper bounds of requests' durations, seconds: from an answer out of memory to the longest wait for a flow.
+const REQUEST_SECONDS: [f64; 11] = [
+    0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0,
+];
+/// Upper bounds of deployments' phases, seconds: a close may take 15 s (facts, engine semantics).
+const PHASE_SECONDS: [f64; 10] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 20.0];
+
+const DURATION: &str = "flowgate_request_duration_seconds";
+const PHASE: &str = "flowgate_deployment_phase_duration_seconds";
+
+type ByMethod<T> = [[T; METHODS.len()]; RouteClass::NAMES.len()];
+type ByStatus = ByMethod<[Counter; STATUSES.len()]>;
+type ByTarget = [[Counter; Target::NAMES.len()]; Deployed::NAMES.len()];
+type ByType<T> = [T; DEPLOYMENT_TYPES.len()];
+
+/// Of requests.
+pub(super) struct Requests {
+    pub(super) answered: ByStatus,
+    pub(super) received: ByStatus,
+    pub(super) sent: ByStatus,
+    pub(super) duration: ByMethod<Histogram>,
+    pub(super) in_flight: [Gauge; RouteClass::NAMES.len()],
+}
+
+impl Requests {
+    pub(super) fn register(r: &PrometheusRecorder) -> Self {
+        let by_status = |name, help| {
+            RouteClass::NAMES.map(|route| {
+                METHODS.map(|method| {
+                    STATUSES.map(|status| {
+                        let labels = [("route", route), ("method", method), ("status", status)];
+                        counter(r, name, help, &labels)
+                    })
+                })
+            })
+        };
+        // By class and method only: with the status too, a scrape would carry five times these 600 lines.
+        let duration = RouteClass::NAMES.map(|route| {
+            let help = "From a request's head to its answer's last byte.";
+            METHODS
+                .map(|method| histogram(r, DURATION, help, &[("route", route), ("method", method)]))
+        });
+        let in_flight = RouteClass::NAMES.map(|route| {
+            let help = "Requests not yet answered.";
+            gauge(r, "flowgate_requests_in_flight", help, &[("route", route)])
+        });
+        Self {
+            answered: by_status("flowgate_requests_total", "Requests answered."),
+            received: by_status(
+                "flowgate_request_body_bytes_total",
+                "Bytes of request bodies received.",
+            ),
+            sent: by_status(
+                "flowgate_response_body_bytes_total",
+                "Bytes of response bodies sent.",
+            ),
+            duration,
+            in_flight,
+        }
+    }
+}
+
+/// Of connections and TLS.
+pub(super) struct Connections {
+    pub(super) accepted: Counter,
+    pub(super) open: Gauge,
+    pub(super) refused: [Counter; Refused::NAMES.len()],
+    pub(super) handshakes: [[[Counter; Handshake::DONE]; ALPNS.len()]; TLS_VERSIONS.len()],
+    pub(super) failed: [Counter; Handshake::NAMES.len() - Handshake::DONE],
+    pub(super) not_after: Gauge,
+}
+
+impl Connections {
+    pub(super) fn register(r: &PrometheusRecorder) -> Self {
+        let handshake = |version, alpn, result| {
+            let labels = [("version", version), ("alpn", alpn), ("result", result)];
+            counter(
+                r,
+                "flowgate_tls_handshakes_total",
+                "TLS handshakes.",
+                &labels,
+            )
+        };
+        let refused = Refused::NAMES.map(|reason| {
+            let help = "Connections closed at once because a limit was reached.";
+            counter(
+                r,
+                "flowgate_connections_refused_total",
+                help,
+                &[("reason", reason)],
+            )
+        });
+        let expiry = "When the first certificate to expire does, Unix time.";
+        Self {
+            accepted: counter(
+                r,
+                "flowgate_connections_total",
+                "Connections accepted.",
+                &[],
+            ),
+            open: gauge(r, "flowgate_connections_open", "Connections open.", &[]),
+            refused,
+            handshakes: TLS_VERSIONS.map(|version| {
+                ALPNS.map(|alpn| Handshake::done().map(|result| handshake(version, alpn, result)))
+            }),
+            failed: Handshake::failed().map(|result| handshake("none", "none", result)),
+            not_after: gauge(r, "flowgate_tls_certificate_not_after_seconds", expiry, &[]),
+        }
+    }
+}
+
+/// Of who comes in and what they may do.
+pub(super) struct Access {
+    pub(super) logins: [Counter; Login::NAMES.len()],
+    pub(super) tokens: [Counter; TokenCheck::NAMES.len()],
+    pub(super) permissions: [Counter; 2],
+    pub(super) lockouts: Counter,
+    pub(super) sessions: Gauge,
+}
+
+impl Access {
+    pub(super) fn register(r: &PrometheusRecorder) -> Self {
+        let by_result = |name, help, result| counter(r, name, help, &[("result", result)]);
+        let logins = |result| by_result("flowgate_logins_total", "Attempts to sign in.", result);
+        let tokens = |result| {
+            by_result(
+                "flowgate_token_checks_total",
+                "Checks of a request's token.",
+                result,
+            )
+        };
+        let permissions = |result| {
+            by_result(
+                "flowgate_permission_checks_total",
+                "Checks of a caller's permission.",
+                result,
+            )
+        };
+        let lockouts = "Times that failures made the throttle refuse further sign-ins.";
+        Self {
+            logins: Login::NAMES.map(logins),
+            tokens: TokenCheck::NAMES.map(tokens),
+            permissions: ["denied", "granted"].map(permissions),
+            lockouts: counter(r, "flowgate_login_lockouts_total", lockouts, &[]),
+            sessions: gauge(r, "flowgate_sessions_active", "Sessions alive.", &[]),
+        }
+    }
+}
+
+/// Of deployments.
+pub(super) struct Deployments {
+    pub(super) ended: ByType<[ByTarget; API_VERSIONS.len()]>,
+    pub(super) phases: ByType<[Histogram; Phase::NAMES.len()]>,
+    pub(super) conflicts: Counter,
+}
+
+impl Deployments {
+    pub(super) fn register(r: &PrometheusRecorder) -> Self {
+        let ended = |kind, api, result, target| {
+            let labels = [
+                ("type", kind),
+                ("api_version", api),
+                ("result", result),
+                ("target", target),
+            ];
+            counter(r, "flowgate_deployments_total", "Deployments.", &labels)
+        };
+        let phase = |kind, phase| {
+            let help = "How long the phases of deployments took.";
+            histogram(r, PHASE, help, &[("type", kind), ("phase", phase)])
+        };
+        let conflicts = "Deployments refused because another revision is active.";
+        Self {
+            ended: DEPLOYMENT_TYPES.map(|kind| {
+                API_VERSIONS.map(|api| {
+                    Deployed::NAMES
+                        .map(|result| Target::NAMES.map(|target| ended(kind, api, result, target)))
+                })
+            }),
+            phases: DEPLOYMENT_TYPES.map(|kind| Phase::NAMES.map(|name| phase(kind, name))),
+            conflicts: counter(r, "flowgate_revision_conflicts_total", conflicts, &[]),
+        }
+    }
+}
+
+/// Of what runs.
+pub(super) struct Flows {
+    pub(super) nodes: Gauge,
+    pub(super) flows: Gauge,
+}
+
+impl Flows {
+    pub(super) fn register(r: &PrometheusRecorder) -> Self {
+        Self {
+            nodes: gauge(r, "flowgate_nodes_running", "Nodes running.", &[]),
+            flows: gauge(r, "flowgate_flows_running", "Flows running.", &[]),
+        }
+    }
+}
+
+pub(super) fn recorder() -> PrometheusRecorder {
+    let mut builder = PrometheusBuilder::new();
+    for (name, bounds) in [
+        (DURATION, &REQUEST_SECONDS[..]),
+        (PHASE, &PHASE_SECONDS[..]),
+    ] {
+        // The only error is an empty list of bounds, and then the default, quantiles, is the best there is.
+        builder = builder
+            .set_buckets_for_metric(Matcher::Full(name.to_owned()), bounds)
+            .unwrap_or_default();
+    }
+    builder.build_recorder()
+}
+
+const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
+
+/// Label names with their values.
+type Labels<'l> = &'l [(&'static str, &'l str)];
+
+fn key(name: &'static str, labels: Labels<'_>) -> Key {
+    let labels: Vec<Label> = labels
+        .iter()
+        .map(|(k, v)| Label::new(*k, (*v).to_owned()))
+        .collect();
+    Key::from_parts(name, labels)
+}
+
+pub(super) fn counter(
+    r: &PrometheusRecorder,
+    name: &'static str,
+    help: &'static str,
+    labels: Labels<'_>,
+) -> Counter {
+    r.describe_counter(name.into(), None, help.into());
+    r.register_counter(&key(name, labels), &METADATA)
+}
+
+pub(super) fn gauge(
+    r: &PrometheusRecorder,
+    name: &'static str,
+    help: &'static str,
+    labels: Labels<'_>,
+) -> Gauge {
+    r.describe_gauge(name.into(), None, help.into());
+    r.register_gauge(&key(name, labels), &METADATA)
+}
+
+fn histogram(
+    r: &PrometheusRecorder,
+    name: &'static str,
+    help: &'static str,
+    labels: Labels<'_>,
+) -> Histogram {
+    r.describe_histogram(name.into(), Some(Unit::Seconds), help.into());
+    r.register_histogram(&key(name, labels), &METADATA)
+}

@@ -1,0 +1,157 @@
+//! Sockets that listen: one for each worker at the same address, and none where somebody else listens.
+
+use super::{Addresses, Error};
+use crate::config::Config;
+use socket2::{Domain, Protocol, Socket, Type};
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+
+/// Connections that may wait to be accepted; the system caps it at `net.core.somaxconn` (4096 since Linux 5.4).
+const BACKLOG: i32 = 4096;
+
+/// All sockets of a gateway.
+pub(super) struct Sockets {
+    /// For each worker one for each TLS address.
+    pub(super) secure: Vec<Vec<TcpListener>>,
+    /// For each worker one, if plain HTTP is configured.
+    pub(super) plain: Vec<Option<TcpListener>>,
+    pub(super) operations: Option<TcpListener>,
+}
+
+impl Sockets {
+    /// Binds everything that is configured.
+    pub(super) fn bind(config: &Config) -> Result<(Self, Addresses), Error> {
+        let workers = config.server.workers;
+        let mut sockets = Self {
+            secure: (0..workers).map(|_| Vec::new()).collect(),
+            plain: (0..workers).map(|_| None).collect(),
+            operations: None,
+        };
+        let mut addresses = Addresses::default();
+        for &address in &config.server.listen {
+            let (listeners, address) = at(address, workers, "[server] listen")?;
+            sockets
+                .secure
+                .iter_mut()
+                .zip(listeners)
+                .for_each(|(worker, listener)| worker.push(listener));
+            addresses.tls.push(address);
+        }
+        if let Some(address) = config.server.plain {
+            let (listeners, address) = at(address, workers, "[server] plain")?;
+            sockets.plain = listeners.into_iter().map(Some).collect();
+            addresses.plain = Some(address);
+        }
+        if let Some(address) = config.operations {
+            let (listeners, address) = at(address, 1, "operations")?;
+            sockets.operations = listeners.into_iter().next();
+            addresses.operations = Some(address);
+        }
+        Ok((sockets, addresses))
+    }
+}
+
+fn at(
+    address: SocketAddr,
+    count: usize,
+    key: &'static str,
+) -> Result<(Vec<TcpListener>, SocketAddr), Error> {
+    let refused = |source: io::Error| Error::Listen {
+        address,
+        key,
+        advice: advice(&source, address),
+        source,
+    };
+    let listeners = bind(address, count).map_err(refused)?;
+    let actual = listeners
+        .first()
+        .map_or(Ok(address), TcpListener::local_addr)
+        .map_err(refused)?;
+    Ok((listeners, actual))
+}
+
+/// What the operator can do about it.
+fn advice(error: &io::Error, address: SocketAddr) -> String {
+    let port = address.port();
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("end the program that uses the port (`ss -ltnp sport = :{port}` shows it) or choose another one")
+        }
+        io::ErrorKind::PermissionDenied => {
+            "ports below 1024 need the capability CAP_NET_BIND_SERVICE; choose a higher one or grant it".to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => "this machine has no such address; choose one of `ip addr`".to_owned(),
+        _ => "choose another address".to_owned(),
+    }
+}
+
+/// Binds `count` sockets to one address; port 0 lets the system choose one for all.
+///
+/// `SO_REUSEPORT` alone would share the port with another gateway that runs already, so the first bind does
+/// without it.
+pub(super) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
+    if address.port() != 0 {
+        listening(address, false)?;
+    }
+    let first = listening(address, true)?;
+    let address = first.local_addr()?;
+    let mut listeners = vec![first];
+    while listeners.len() < count {
+        listeners.push(listening(address, true)?);
+    }
+    Ok(listeners)
+}
+
+fn listening(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
+    socket.set_reuse_address(true)?;
+    socket.set_reuse_port(shared)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket.into())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_workers_listen_at_one_address() {
+        let listeners = bind("127.0.0.1:0".parse().unwrap(), 3).unwrap();
+        let addresses: Vec<_> = listeners.iter().map(|l| l.local_addr().unwrap()).collect();
+        assert_eq!(addresses.len(), 3);
+        assert!(
+            addresses
+                .iter()
+                .all(|a| *a == addresses[0] && a.port() != 0)
+        );
+    }
+
+    #[test]
+    fn a_port_in_use_is_an_error_even_if_its_owner_would_share() {
+        let ours = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
+        let error = bind(ours[0].local_addr().unwrap(), 1).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    }
+
+    #[test]
+    fn the_error_names_the_address_the_setting_and_what_to_do() {
+        let ours = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
+        let address = ours[0].local_addr().unwrap();
+        let error = at(address, 1, "operations").unwrap_err().to_string();
+        assert!(
+            error.contains(&address.to_string()) && error.contains("(operations in gateway.toml)"),
+            "{error}"
+        );
+        assert!(
+            error.contains("end the program that uses the port"),
+            "{error}"
+        );
+    }
+}

@@ -1,0 +1,213 @@
+//! The operations listener: `/metrics`, `/healthz`, `/readyz`, for monitoring. Plain HTTP, on the control runtime,
+//! with small limits. Knows nothing of the gateway's requests.
+
+use crate::metrics::Metrics;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::time::Duration;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{interval, sleep, timeout};
+
+/// Connections at a time. Our choice: a handful of scrapers and probes.
+const CONNECTIONS: usize = 32;
+/// A request's head, and the rest between two requests.
+const HEAD: Duration = Duration::from_secs(10);
+/// A whole connection.
+const LIFETIME: Duration = Duration::from_mins(5);
+/// Bytes of a request's head: the least that hyper takes.
+const BUFFER: usize = 8192;
+/// How often histograms are tidied, as the library advises.
+const TIDY: Duration = Duration::from_secs(5);
+
+/// Where the gateway is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// Flows are not live yet.
+    Starting,
+    /// Requests are answered and flows run.
+    Ready,
+    /// What is under way is finished, nothing new is taken.
+    Draining,
+}
+
+/// What the operations listener tells.
+pub(super) struct Operations {
+    metrics: Arc<Metrics>,
+    stage: AtomicU8,
+}
+
+impl Operations {
+    pub(super) fn new(metrics: Arc<Metrics>) -> Arc<Self> {
+        Arc::new(Self {
+            metrics,
+            stage: AtomicU8::new(Stage::Starting as u8),
+        })
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// The gateway has come to this stage.
+    pub(super) fn enter(&self, stage: Stage) {
+        self.stage.store(stage as u8, Ordering::Relaxed);
+    }
+
+    fn stage(&self) -> Stage {
+        let stages = [Stage::Starting, Stage::Ready, Stage::Draining];
+        let now = self.stage.load(Ordering::Relaxed);
+        stages
+            .into_iter()
+            .find(|stage| *stage as u8 == now)
+            .unwrap_or(Stage::Draining)
+    }
+
+    /// Keeps the histograms small, also when nobody asks for them.
+    pub(super) async fn tidy(self: Arc<Self>) {
+        let mut every = interval(TIDY);
+        loop {
+            every.tick().await;
+            self.metrics.tidy();
+        }
+    }
+
+    /// Serves until the runtime ends.
+    pub(super) async fn listen(self: Arc<Self>, listener: TcpListener) {
+        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
+                return;
+            };
+            let Ok((tcp, _)) = listener.accept().await else {
+                sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            let operations = Arc::clone(&self);
+            tokio::spawn(async move {
+                let _ = timeout(LIFETIME, operations.serve(tcp)).await;
+                drop(place);
+            });
+        }
+    }
+
+    async fn serve(self: Arc<Self>, tcp: TcpStream) {
+        let service = service_fn(|request: Request<Incoming>| {
+            let response = self.answer(request.method(), request.uri().path());
+            async move { Ok::<_, Infallible>(response) }
+        });
+        let mut builder = http1::Builder::new();
+        builder
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD)
+            .max_buf_size(BUFFER);
+        if let Err(error) = builder.serve_connection(TokioIo::new(tcp), service).await {
+            tracing::debug!(%error, "a connection of the operations listener failed");
+        }
+    }
+
+    fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
+        let (status, kind, body) = match path {
+            "/metrics" => (
+                StatusCode::OK,
+                "text/plain; version=0.0.4; charset=utf-8",
+                None,
+            ),
+            "/healthz" => (StatusCode::OK, "text/plain; charset=utf-8", Some("ok")),
+            "/readyz" => match self.stage() {
+                Stage::Starting => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "application/json",
+                    Some(r#"{"status":"starting"}"#),
+                ),
+                Stage::Ready => (
+                    StatusCode::OK,
+                    "application/json",
+                    Some(r#"{"status":"ready"}"#),
+                ),
+                Stage::Draining => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "application/json",
+                    Some(r#"{"status":"draining"}"#),
+                ),
+            },
+            _ => (
+                StatusCode::NOT_FOUND,
+                "text/plain; charset=utf-8",
+                Some("not found"),
+            ),
+        };
+        let readable = method == Method::GET || method == Method::HEAD;
+        if !readable && status != StatusCode::NOT_FOUND {
+            let mut response = Response::new(Full::from("method not allowed"));
+            *response.status_mut() = StatusCode::METHOD_NOT_ALLOWED;
+            response
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            return response;
+        }
+        // hyper leaves a HEAD's body out and keeps its length.
+        let body = body.map_or_else(
+            || Bytes::from(self.metrics.render()),
+            |text| Bytes::from_static(text.as_bytes()),
+        );
+        let mut response = Response::new(Full::new(body));
+        *response.status_mut() = status;
+        response
+            .headers_mut()
+            .insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+        response
+            .headers_mut()
+            .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readiness_follows_the_stage_and_health_does_not() {
+        let operations = Operations::new(Metrics::new());
+        let status = |path| operations.answer(&Method::GET, path).status();
+        assert_eq!(status("/readyz"), 503);
+        operations.enter(Stage::Ready);
+        assert_eq!(status("/readyz"), 200);
+        operations.enter(Stage::Draining);
+        assert_eq!(status("/readyz"), 503);
+        assert_eq!(status("/healthz"), 200);
+    }
+
+    #[test]
+    fn other_paths_and_methods_are_refused() {
+        let operations = Operations::new(Metrics::new());
+        assert_eq!(operations.answer(&Method::GET, "/flows").status(), 404);
+        assert_eq!(operations.answer(&Method::POST, "/flows").status(), 404);
+        let refused = operations.answer(&Method::POST, "/metrics");
+        assert_eq!(refused.status(), 405);
+        assert_eq!(
+            refused.headers().get(ALLOW).map(HeaderValue::as_bytes),
+            Some(&b"GET, HEAD"[..])
+        );
+    }
+
+    #[test]
+    fn metrics_are_text_of_version_0_0_4() {
+        let response = Operations::new(Metrics::new()).answer(&Method::HEAD, "/metrics");
+        let kind = response
+            .headers()
+            .get(CONTENT_TYPE)
+            .and_then(|kind| kind.to_str().ok());
+        assert!(kind.is_some_and(|kind| kind.starts_with("text/plain; version=0.0.4")));
+    }
+}

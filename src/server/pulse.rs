@@ -1,0 +1,245 @@
+//! What one connection is doing, and what its age says about it: wait, park, close.
+//!
+//! The wire and the answers write down what happens; the connection asks for the verdict a few times a second.
+//! So a time limit costs a request no timer. Times are milliseconds since the worker started. No clock here.
+
+use crate::config::Timeouts;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// The life signs of one connection. Only its own worker writes here; atomics make it `Sync`, not shared.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    /// Requests whose answer is not yet handed over.
+    in_flight: AtomicU32,
+    /// Of these, answers that wait for the peer to take what there is.
+    offered: AtomicU32,
+    /// Whether something written may still be in our buffers.
+    unflushed: AtomicBool,
+    /// Whether any request has come.
+    used: AtomicBool,
+    /// When the first byte of a request's head came, plus one; 0: none has.
+    head: AtomicU64,
+    /// When bytes last went in or out.
+    moved: AtomicU64,
+    /// When the last answer was over, or the connection began.
+    quiet: AtomicU64,
+    /// When an answer was last asked for more.
+    asked: AtomicU64,
+}
+
+/// What to do with the connection now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Nothing.
+    Wait,
+    /// Nothing has happened for a while and nothing is half-done: its buffers can go.
+    Park,
+    /// Nothing has happened for longer than a connection may be kept: end it politely.
+    Finish,
+    /// The peer is too slow: end it.
+    Close,
+}
+
+impl Pulse {
+    pub(super) fn new(now: u64) -> Self {
+        Self {
+            moved: now.into(),
+            quiet: now.into(),
+            asked: now.into(),
+            ..Self::default()
+        }
+    }
+
+    /// Bytes have come in.
+    pub(super) fn received(&self, now: u64) {
+        self.moved.store(now, Relaxed);
+        if self.in_flight.load(Relaxed) == 0 && self.head.load(Relaxed) == 0 {
+            self.head.store(now + 1, Relaxed);
+        }
+    }
+
+    /// Bytes have been taken over for sending.
+    pub(super) fn sent(&self, now: u64) {
+        self.moved.store(now, Relaxed);
+        self.unflushed.store(true, Relaxed);
+    }
+
+    /// All bytes taken over are with the system.
+    pub(super) fn flushed(&self) {
+        self.unflushed.store(false, Relaxed);
+    }
+
+    /// A request's head is complete.
+    pub(super) fn request(&self) {
+        self.head.store(0, Relaxed);
+        self.used.store(true, Relaxed);
+        self.in_flight.fetch_add(1, Relaxed);
+    }
+
+    /// A request is over: answered, or given up.
+    pub(super) fn over(&self, now: u64) {
+        self.quiet.store(now, Relaxed);
+        self.in_flight.fetch_sub(1, Relaxed);
+    }
+
+    /// There is something of an answer that the peer has not asked for.
+    pub(super) fn offer(&self) {
+        self.offered.fetch_add(1, Relaxed);
+    }
+
+    /// The peer has room for what was offered.
+    pub(super) fn taken(&self) {
+        self.offered.fetch_sub(1, Relaxed);
+    }
+
+    /// The peer has room for more of an answer.
+    pub(super) fn asked(&self, now: u64) {
+        self.asked.store(now, Relaxed);
+    }
+
+    /// When bytes last went in or out.
+    pub(super) fn moved(&self) -> u64 {
+        self.moved.load(Relaxed)
+    }
+
+    /// How long the connection may be without a request.
+    pub(super) fn patience(&self, limits: &Timeouts) -> Duration {
+        if self.used.load(Relaxed) {
+            limits.keep_alive
+        } else {
+            limits.header
+        }
+    }
+
+    /// What to do with an HTTP/1.1 connection; it may be parked `patience` after its last byte.
+    pub(super) fn http1(&self, now: u64, limits: &Timeouts, patience: Duration) -> Verdict {
+        if self.too_slow(now, limits) {
+            return Verdict::Close;
+        }
+        let (busy, head) = (self.in_flight.load(Relaxed) > 0, self.head.load(Relaxed));
+        if !busy && head > 0 && passed(head - 1, now, limits.header) {
+            return Verdict::Close;
+        }
+        if !busy
+            && head == 0
+            && !self.unflushed.load(Relaxed)
+            && passed(self.moved(), now, patience)
+        {
+            return Verdict::Park;
+        }
+        Verdict::Wait
+    }
+
+    /// What to do with an HTTP/2 connection. Its peer can keep bytes moving with PINGs, so what counts is how
+    /// long no stream has been open.
+    pub(super) fn http2(&self, now: u64, limits: &Timeouts) -> Verdict {
+        if self.too_slow(now, limits) {
+            return Verdict::Close;
+        }
+        let idle = self.in_flight.load(Relaxed) == 0;
+        if idle && passed(self.quiet.load(Relaxed), now, self.patience(limits)) {
+            return Verdict::Finish;
+        }
+        Verdict::Wait
+    }
+
+    /// Whether the peer does not take what is there for it.
+    fn too_slow(&self, now: u64, limits: &Timeouts) -> bool {
+        let stuck = self.unflushed.load(Relaxed) && passed(self.moved(), now, limits.body_idle);
+        let unread = self.offered.load(Relaxed) > 0
+            && passed(self.asked.load(Relaxed), now, limits.body_idle);
+        stuck || unread
+    }
+}
+
+fn passed(since: u64, now: u64, limit: Duration) -> bool {
+    u128::from(now.saturating_sub(since)) >= limit.as_millis()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Timeouts = Timeouts {
+        handshake: Duration::from_secs(1),
+        header: Duration::from_secs(2),
+        body_idle: Duration::from_secs(3),
+        keep_alive: Duration::from_secs(10),
+        endpoint: Duration::from_secs(20),
+    };
+    const PATIENCE: Duration = Duration::from_millis(500);
+
+    fn http1(pulse: &Pulse, now: u64) -> Verdict {
+        pulse.http1(now, &LIMITS, PATIENCE)
+    }
+
+    #[test]
+    fn a_quiet_connection_is_parked() {
+        let pulse = Pulse::new(1000);
+        assert_eq!(http1(&pulse, 1499), Verdict::Wait);
+        assert_eq!(http1(&pulse, 1500), Verdict::Park);
+    }
+
+    #[test]
+    fn a_slow_head_is_cut_off_however_often_a_byte_comes() {
+        let pulse = Pulse::new(0);
+        for now in 0..20 {
+            pulse.received(now * 100);
+        }
+        assert_eq!(http1(&pulse, 1999), Verdict::Wait);
+        assert_eq!(http1(&pulse, 2000), Verdict::Close);
+    }
+
+    #[test]
+    fn a_request_under_way_is_left_alone_and_never_parked() {
+        let pulse = Pulse::new(0);
+        pulse.received(0);
+        pulse.request();
+        assert_eq!(http1(&pulse, 100_000), Verdict::Wait);
+        assert_eq!(pulse.http2(100_000, &LIMITS), Verdict::Wait);
+        pulse.over(100_000);
+        assert_eq!(http1(&pulse, 100_000), Verdict::Park);
+    }
+
+    #[test]
+    fn an_answer_that_is_not_taken_ends_the_connection() {
+        let pulse = Pulse::new(0);
+        pulse.request();
+        pulse.sent(100);
+        assert_eq!(http1(&pulse, 3099), Verdict::Wait);
+        assert_eq!(http1(&pulse, 3100), Verdict::Close);
+        pulse.flushed();
+        assert_eq!(http1(&pulse, 3100), Verdict::Wait);
+    }
+
+    #[test]
+    fn a_closed_window_ends_the_connection_but_a_slow_flow_does_not() {
+        let pulse = Pulse::new(0);
+        pulse.request();
+        pulse.asked(100);
+        pulse.offer();
+        assert_eq!(pulse.http2(3099, &LIMITS), Verdict::Wait);
+        assert_eq!(pulse.http2(3100, &LIMITS), Verdict::Close);
+        pulse.taken();
+        assert_eq!(pulse.http2(100_000, &LIMITS), Verdict::Wait);
+    }
+
+    #[test]
+    fn pings_do_not_keep_an_http2_connection_without_streams() {
+        let pulse = Pulse::new(0);
+        pulse.request();
+        pulse.over(100);
+        for now in 1..100 {
+            pulse.received(now * 100);
+        }
+        assert_eq!(pulse.http2(10_099, &LIMITS), Verdict::Wait);
+        assert_eq!(pulse.http2(10_100, &LIMITS), Verdict::Finish);
+    }
+
+    #[test]
+    fn an_http2_connection_that_never_asks_is_ended_sooner() {
+        assert_eq!(Pulse::new(0).http2(1999, &LIMITS), Verdict::Wait);
+        assert_eq!(Pulse::new(0).http2(2000, &LIMITS), Verdict::Finish);
+    }
+}

@@ -1,0 +1,144 @@
+//! The program: start, tell the operator, serve until a signal, drain.
+
+use super::{Error, Running, start};
+use crate::config::Config;
+use crate::secret::Secret;
+use std::fs;
+use std::process::{self, ExitCode};
+use tokio::runtime::Builder;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Descriptors that are not connections: sockets, files, the database, pipes.
+const OTHER_DESCRIPTORS: usize = 64;
+
+/// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes and
+/// certificates again.
+pub fn run(config: Config) -> ExitCode {
+    match run_until_signalled(config) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("flowgate: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run_until_signalled(config: Config) -> Result<(), Error> {
+    warn_of_few_descriptors(config.limits.connections);
+    let running = start(config)?;
+    announce(&running);
+    let runtime = Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(Error::Threads)?;
+    runtime.block_on(async {
+        let mut signals = Signals::new().map_err(Error::Threads)?;
+        while signals.next().await == Order::Reload {
+            reload(&running).await;
+        }
+        tracing::info!("draining: finishing what is under way, taking nothing new; a second signal ends at once");
+        tokio::select! {
+            () = running.drain() => {}
+            code = signals.end() => process::exit(code),
+        }
+        tracing::info!("ended");
+        Ok(())
+    })
+}
+
+/// What a signal asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    End,
+    Reload,
+}
+
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    async fn next(&mut self) -> Order {
+        tokio::select! {
+            _ = self.terminate.recv() => Order::End,
+            _ = self.interrupt.recv() => Order::End,
+            _ = self.hangup.recv() => Order::Reload,
+        }
+    }
+
+    /// Waits for one that ends; gives the exit code of a program that the signal has ended, as shells tell it.
+    async fn end(&mut self) -> i32 {
+        let kind = tokio::select! {
+            _ = self.terminate.recv() => SignalKind::terminate(),
+            _ = self.interrupt.recv() => SignalKind::interrupt(),
+        };
+        128 + kind.as_raw_value()
+    }
+}
+
+async fn reload(running: &Running) {
+    let file = running.gateway().config.file.as_deref();
+    let config = match Config::load(file) {
+        Ok(config) => config,
+        Err(error) => return tracing::error!(%error, "not reloaded: everything stays as it was"),
+    };
+    if running.reload(config).await {
+        tracing::info!("reloaded users, routes and certificates; other settings need a restart");
+    }
+}
+
+fn announce(running: &Running) {
+    let addresses = running.addresses();
+    for address in &addresses.tls {
+        tracing::info!("listening on https://{address}");
+    }
+    if let Some(address) = addresses.plain {
+        tracing::info!("listening on http://{address} (no TLS)");
+    }
+    if let Some(address) = addresses.operations {
+        tracing::info!("operations on http://{address}: /metrics /healthz /readyz");
+    }
+    tracing::info!(directory = %running.gateway().config.storage.directory.display(), "data");
+    if let Some(password) = running.admin_password() {
+        show(password);
+    }
+}
+
+/// Past the log, which may be kept or sent elsewhere: the password is for the eyes of who starts the program.
+fn show(password: &Secret) {
+    let line = "=".repeat(72);
+    eprintln!(
+        "\n{line}\n  First start: the user `admin` has been made. The password is shown only now:\n"
+    );
+    eprintln!("      {}\n", password.reveal());
+    eprintln!("  Users of your own: see [auth] in gateway.toml.\n{line}\n");
+}
+
+fn warn_of_few_descriptors(connections: usize) {
+    let Some(limit) = descriptors() else { return };
+    if limit < connections.saturating_add(OTHER_DESCRIPTORS) {
+        tracing::warn!(
+            "this process may open {limit} files, but [limits] connections is {connections}: raise it (`ulimit -n`, \
+             LimitNOFILE= in systemd) or lower the setting"
+        );
+    }
+}
+
+/// How many files this process may open (`proc_pid_limits(5)`); `None`: without limit, or not known.
+fn descriptors() -> Option<usize> {
+    let limits = fs::read_to_string("/proc/self/limits").ok()?;
+    let line = limits
+        .lines()
+        .find_map(|line| line.strip_prefix("Max open files"))?;
+    line.split_whitespace().next()?.parse().ok()
+}

@@ -1,0 +1,252 @@
+//! TLS for all workers: versions, protocols, tickets, and which certificate a client is shown.
+
+use super::certificate::{self, Certificate};
+use crate::config;
+use arc_swap::ArcSwap;
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls::version::{TLS12, TLS13};
+use rustls::{ServerConfig, SignatureScheme};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// TLS cannot be offered.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A certificate cannot be used.
+    #[error(transparent)]
+    Certificate(#[from] certificate::Error),
+    /// The library refuses.
+    #[error("TLS cannot be set up: {0}")]
+    Library(#[from] rustls::Error),
+}
+
+/// One configuration for all workers: with one each, a ticket would be good at one worker in N.
+pub(super) struct Tls {
+    pub(super) config: Arc<ServerConfig>,
+    shown: Arc<Shown>,
+}
+
+/// What a start or reload has found.
+pub(super) struct Found {
+    /// When the first certificate to expire does, seconds since 1970.
+    pub(super) not_after: i64,
+    /// The SHA-256 of the certificate shown when no other fits.
+    pub(super) fingerprint: String,
+    /// Whether it is the self-signed one.
+    pub(super) self_signed: bool,
+}
+
+impl Tls {
+    /// Reads the certificates; makes the self-signed one if none is configured. `now` is since 1970.
+    pub(super) fn open(config: &config::Tls, now: Duration) -> Result<(Self, Found), Error> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let (names, found) = Names::read(config, &provider, now)?;
+        let shown = Arc::new(Shown(ArcSwap::from_pointee(names)));
+        let versions: &[_] = if config.tls12 {
+            &[&TLS13, &TLS12]
+        } else {
+            &[&TLS13]
+        };
+        let mut server = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(versions)?
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::clone(&shown) as _);
+        server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        // Sessions live in the tickets (RFC 8446 §4.6.1, RFC 5077), whose key changes every six hours; one is enough
+        // for a client that comes back, and each costs an encryption and a kilobyte on the way.
+        server.ticketer = aws_lc_rs::Ticketer::new()?;
+        server.send_tls13_tickets = 1;
+        server.session_storage = Arc::new(NoServerSessionStorage {});
+        Ok((
+            Self {
+                config: Arc::new(server),
+                shown,
+            },
+            found,
+        ))
+    }
+
+    /// Reads the certificates again; if one cannot be used, the old ones stay.
+    pub(super) fn reload(&self, config: &config::Tls, now: Duration) -> Result<Found, Error> {
+        let (names, found) = Names::read(config, self.config.crypto_provider(), now)?;
+        self.shown.0.store(Arc::new(names));
+        Ok(found)
+    }
+}
+
+/// Shows the certificates of the last reload.
+#[derive(Debug)]
+struct Shown(ArcSwap<Names>);
+
+impl ResolvesServerCert for Shown {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.0
+            .load()
+            .choose(hello.server_name(), hello.signature_schemes())
+    }
+}
+
+/// Certificates by the names they are for.
+#[derive(Debug, Default)]
+struct Names {
+    /// In the order of the config.
+    all: Vec<Arc<CertifiedKey>>,
+    exact: HashMap<String, Vec<Arc<CertifiedKey>>>,
+    /// By what follows `*.`.
+    wildcard: HashMap<String, Vec<Arc<CertifiedKey>>>,
+}
+
+impl Names {
+    fn read(
+        config: &config::Tls,
+        provider: &CryptoProvider,
+        now: Duration,
+    ) -> Result<(Self, Found), Error> {
+        let mut certificates = Vec::new();
+        for given in &config.certificates {
+            certificates.push(certificate::read(&given.cert, &given.key, provider)?);
+        }
+        let self_signed = certificates.is_empty();
+        if self_signed {
+            let (cert, key) = certificate::self_signed(&config.directory, now)?;
+            certificates.push(certificate::read(&cert, &key, provider)?);
+        }
+        let found = Found {
+            not_after: certificates.iter().map(|c| c.not_after).min().unwrap_or(0),
+            fingerprint: certificates
+                .first()
+                .map(|c| c.fingerprint.clone())
+                .unwrap_or_default(),
+            self_signed,
+        };
+        Ok((Self::new(certificates), found))
+    }
+
+    fn new(certificates: Vec<Certificate>) -> Self {
+        let mut names = Self::default();
+        for certificate in certificates {
+            let key = Arc::new(certificate.key);
+            for name in certificate.names {
+                let (map, name) = match name.strip_prefix("*.") {
+                    Some(parent) => (&mut names.wildcard, parent.to_owned()),
+                    None => (&mut names.exact, name),
+                };
+                map.entry(name).or_default().push(Arc::clone(&key));
+            }
+            names.all.push(key);
+        }
+        names
+    }
+
+    /// The certificate for a name: one for exactly this name, else a wildcard's, which stands for one label
+    /// (RFC 6125 §6.4.3), else the first of all. Of several, the first whose key the client can check.
+    fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
+        let name = name.map(str::to_ascii_lowercase);
+        let fitting = name.as_deref().and_then(|name| {
+            let parent = name.split_once('.').map(|(_, parent)| parent);
+            self.exact.get(name).or_else(|| self.wildcard.get(parent?))
+        });
+        let fitting = fitting.unwrap_or(&self.all);
+        let usable = fitting
+            .iter()
+            .find(|key| key.key.choose_scheme(schemes).is_some());
+        usable.or(fitting.first()).cloned()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use rcgen::{KeyPair, PKCS_ECDSA_P256_SHA256, PKCS_ED25519, SignatureAlgorithm};
+    use rustls::pki_types::PrivateKeyDer;
+
+    const ECDSA: &[SignatureScheme] = &[SignatureScheme::ECDSA_NISTP256_SHA256];
+    const ED: &[SignatureScheme] = &[SignatureScheme::ED25519];
+
+    fn made(names: &[&str], algorithm: &'static SignatureAlgorithm) -> Certificate {
+        let names: Vec<String> = names.iter().map(|n| (*n).to_owned()).collect();
+        let pair = KeyPair::generate_for(algorithm).unwrap();
+        let params = rcgen::CertificateParams::new(names.clone()).unwrap();
+        let der = params.self_signed(&pair).unwrap().der().clone();
+        let private = PrivateKeyDer::try_from(pair.serialize_der()).unwrap();
+        let key =
+            CertifiedKey::from_der(vec![der], private, &aws_lc_rs::default_provider()).unwrap();
+        Certificate {
+            key,
+            names,
+            not_after: 0,
+            fingerprint: String::new(),
+        }
+    }
+
+    fn names() -> Names {
+        Names::new(vec![
+            made(&["first.example"], &PKCS_ECDSA_P256_SHA256),
+            made(
+                &["*.example.org", "www.example.net"],
+                &PKCS_ECDSA_P256_SHA256,
+            ),
+            made(&["a.example.org"], &PKCS_ED25519),
+            made(&["a.example.org"], &PKCS_ECDSA_P256_SHA256),
+        ])
+    }
+
+    fn chosen(names: &Names, name: Option<&str>, schemes: &[SignatureScheme]) -> usize {
+        let key = names.choose(name, schemes).unwrap();
+        names
+            .all
+            .iter()
+            .position(|other| Arc::ptr_eq(other, &key))
+            .unwrap()
+    }
+
+    #[test]
+    fn the_name_chooses_the_certificate_and_its_case_does_not_matter() {
+        let names = names();
+        assert_eq!(chosen(&names, Some("WWW.example.NET"), ECDSA), 1);
+        assert_eq!(chosen(&names, Some("first.example"), ECDSA), 0);
+    }
+
+    #[test]
+    fn a_wildcard_stands_for_one_label_and_gives_way_to_the_exact_name() {
+        let names = names();
+        assert_eq!(chosen(&names, Some("b.example.org"), ECDSA), 1);
+        assert_eq!(chosen(&names, Some("a.example.org"), ECDSA), 3);
+        assert_eq!(chosen(&names, Some("c.b.example.org"), ECDSA), 0);
+        assert_eq!(chosen(&names, Some("example.org"), ECDSA), 0);
+    }
+
+    #[test]
+    fn the_first_certificate_is_for_everybody_else() {
+        let names = names();
+        assert_eq!(chosen(&names, None, ECDSA), 0);
+        assert_eq!(chosen(&names, Some("unknown.example"), ECDSA), 0);
+    }
+
+    #[test]
+    fn of_several_for_a_name_the_client_gets_one_that_it_can_check() {
+        let names = names();
+        assert_eq!(chosen(&names, Some("a.example.org"), ED), 2);
+        assert_eq!(chosen(&names, Some("a.example.org"), ECDSA), 3);
+    }
+
+    #[test]
+    fn a_reload_with_a_broken_file_keeps_the_old_certificate() {
+        let directory = tempfile::tempdir().unwrap();
+        let config = config::Tls {
+            directory: directory.path().into(),
+            certificates: Vec::new(),
+            tls12: true,
+        };
+        let now = Duration::from_hours(500_000);
+        let (tls, _) = Tls::open(&config, now).unwrap();
+        let before = tls.shown.0.load_full();
+        std::fs::write(directory.path().join("self-signed.crt"), "broken").unwrap();
+        assert!(tls.reload(&config, now).is_err());
+        assert!(Arc::ptr_eq(&before, &tls.shown.0.load_full()));
+    }
+}
