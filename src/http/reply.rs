@@ -198,7 +198,11 @@ fn engine(error: &crate::engine::Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     match error {
         E::NoSuchNode => refuse(S::NOT_FOUND, "not_found"),
-        E::Stopped => refuse(S::SERVICE_UNAVAILABLE, "flow_stopped"),
+        E::Stopped => coded(
+            S::SERVICE_UNAVAILABLE,
+            "no_answer",
+            "the flow ended without an answer",
+        ),
         E::Gone => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
     }
 }
