@@ -1,23 +1,37 @@
 //! Who may do what: users, passwords, sessions (the concurrent map), permissions, the throttle.
+//!
+//! `identify` is on the way of every request: one SHA-256, one map shard. All that writes runs on the control runtime.
+//! Knows no HTTP, counts no metric and writes no audit line.
 
+mod hashing;
 mod password;
 mod permission;
 mod session;
+mod sign_in;
+mod tally;
 mod throttle;
+mod users;
 
-pub use password::{Password, hash_password};
-pub use permission::covers;
+pub use password::hash_password;
+pub use permission::{Permissions, Shown, covers};
 pub use session::Session;
 
 use crate::config;
-use crate::secret::Secret;
+use crate::secret::{Secret, sha256};
 use crate::store::{self, Store};
+use arc_swap::ArcSwap;
+use hashing::Hashing;
+use session::Sessions;
 use smol_str::SmolStr;
+use std::collections::HashSet;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use throttle::Throttle;
+use tokio::sync::Notify;
+use users::Users;
 
-/// Who calls, after *identify*.
+/// Who calls, after *identify*. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// The user's name; empty: anonymous.
@@ -26,15 +40,6 @@ pub struct Caller {
     pub permissions: Permissions,
     /// The session, unless anonymous.
     pub session: Option<Arc<Session>>,
-}
-
-/// What a caller effectively has: every need must be covered by the scope *and* by the user's permissions.
-#[derive(Debug, Clone)]
-pub struct Permissions {
-    /// The token's scope; empty: all that the user has.
-    pub scope: Arc<[SmolStr]>,
-    /// The user's permissions now.
-    pub user: Arc<[SmolStr]>,
 }
 
 /// A sign-in, parsed.
@@ -64,7 +69,7 @@ pub struct Issued {
 /// Why a sign-in or revocation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Too many failures; try again after `wait`.
+    /// Too many failures, or too many sign-ins at this moment; try again after `wait`.
     #[error("too many failures")]
     Throttled {
         /// How long.
@@ -86,47 +91,174 @@ pub enum Error {
 
 /// Users, sessions and throttle of one gateway; clones share them.
 #[derive(Clone)]
-pub struct Auth {}
+pub struct Auth(Arc<Parts>);
+
+struct Parts {
+    users: ArcSwap<Users>,
+    sessions: Sessions,
+    throttle: Mutex<Throttle>,
+    /// Told whenever a sign-in is decided.
+    decided: Notify,
+    hashing: Hashing,
+    store: Store,
+    /// Keys of sessions that have ended but that the store may still hold.
+    owed: Mutex<HashSet<[u8; 32]>>,
+}
 
 impl Auth {
     /// Puts it together: reads sessions and failures from the store, makes the first `admin` if there is no user.
     /// The second value is that admin's password, to be shown once.
-    pub async fn open(_config: &config::Auth, _hashing: usize, _store: Store, _now: u64) -> Result<(Self, Option<Secret>), Error> {
-        todo!()
+    ///
+    /// `hashing` passwords are checked at a time. Sessions that are over, or whose user is gone, are revoked for good.
+    pub async fn open(
+        config: &config::Auth,
+        hashing: usize,
+        store: Store,
+        now: u64,
+    ) -> Result<(Self, Option<Secret>), Error> {
+        let (generated, password) = match store.generated_admin().await? {
+            None if config.users.is_empty() => {
+                let (password, hash) = password::generate();
+                store.save_generated_admin(hash.clone()).await?;
+                (Some(hash), Some(password))
+            }
+            generated => (generated, None),
+        };
+        let mut throttle = Throttle::new(config.throttle.clone());
+        let failures = store
+            .failures(now.saturating_sub(config.throttle.window.as_secs()))
+            .await?;
+        throttle.remember(&failures, now);
+
+        let sessions = Sessions::default();
+        for row in store.sessions().await? {
+            sessions.insert(Session::new(&row, now));
+        }
+        let auth = Self(Arc::new(Parts {
+            users: ArcSwap::from_pointee(Users::new(config, generated.as_ref())),
+            sessions,
+            throttle: Mutex::new(throttle),
+            decided: Notify::new(),
+            hashing: Hashing::new(hashing),
+            store,
+            owed: Mutex::default(),
+        }));
+        auth.revoke_homeless().await?;
+        auth.sweep(now).await?;
+        Ok((auth, password))
     }
 
     /// Replaces users, lifetimes and throttle; sessions of users who are gone are revoked for good.
-    pub async fn reload(&self, _config: &config::Auth) -> Result<(), Error> {
-        todo!()
+    ///
+    /// Tokens handed out before keep the absolute lifetime they were given; the idle one counts as it is now. No admin
+    /// is made here, because nobody would see its password: that takes a restart.
+    pub async fn reload(&self, config: &config::Auth) -> Result<(), Error> {
+        let generated = self.0.store.generated_admin().await?;
+        let users = Users::new(config, generated.as_ref());
+        if users.is_empty() {
+            tracing::warn!("there are no users now: nobody can sign in; a restart makes an admin");
+        }
+        self.0.users.store(Arc::new(users));
+        self.throttle().limit(config.throttle.clone());
+        self.0.decided.notify_waiters();
+        self.revoke_homeless().await
     }
 
     /// The caller behind a bearer token; `None`: unknown, expired or revoked. Takes one map shard.
-    pub fn identify(&self, _token: &str, _now: u64) -> Option<Caller> {
-        todo!()
+    pub fn identify(&self, token: &str, now: u64) -> Option<Caller> {
+        if token.len() != session::TOKEN_LENGTH {
+            return None;
+        }
+        let session = self.0.sessions.find(&sha256(token.as_bytes()))?;
+        let users = self.0.users.load();
+        let user = users.find(&session.user)?;
+        if session.is_over(now, users.idle) {
+            return None;
+        }
+        session.touch(now);
+        Some(Caller {
+            user: session.user.clone(),
+            permissions: Permissions {
+                scope: Arc::clone(&session.scope),
+                user: Arc::clone(&user.permissions),
+            },
+            session: Some(session),
+        })
     }
 
     /// The caller without a token, if the operator allows one.
     pub fn anonymous(&self) -> Option<Caller> {
-        todo!()
-    }
-
-    /// Checks a password and hands out a token.
-    pub async fn sign_in(&self, _sign_in: SignIn, _now: u64) -> Result<Issued, Error> {
-        todo!()
+        self.0.users.load().anonymous.clone()
     }
 
     /// Revokes a token; what it has open is told through its session. An unknown token is no error.
-    pub async fn revoke(&self, _caller: &Caller, _token: &str) -> Result<(), Error> {
-        todo!()
+    ///
+    /// One's own tokens by anyone signed in, another user's with `*`. Once this has returned `Ok` the token does not
+    /// come back, not after a crash either; after an error it is dead, but must be revoked again to stay so.
+    pub async fn revoke(&self, caller: &Caller, token: &str) -> Result<(), Error> {
+        let key = sha256(token.as_bytes());
+        if let Some(session) = self.0.sessions.find(&key) {
+            let own = caller.session.is_some() && caller.user == session.user;
+            if !own && !caller.permissions.cover("*") {
+                return Err(Error::NotYours);
+            }
+        }
+        let ended = self.0.sessions.end_one(&key);
+        self.forget(ended.then_some(key)).await
     }
 
-    /// Ends sessions that are over; returns how many.
-    pub async fn sweep(&self, _now: u64) -> Result<usize, Error> {
-        todo!()
+    /// Ends sessions that are over; returns how many. Forgets failures that no longer count.
+    pub async fn sweep(&self, now: u64) -> Result<usize, Error> {
+        let idle = self.0.users.load().idle;
+        let ended = self.0.sessions.end(|session| session.is_over(now, idle));
+        let count = ended.len();
+        self.throttle().sweep(now);
+        self.forget(ended).await?;
+        Ok(count)
     }
 
     /// Sessions alive.
     pub fn active(&self) -> usize {
-        todo!()
+        self.0.sessions.len()
+    }
+
+    /// Revokes the sessions of users who are gone, so that they stay dead if the user comes back.
+    async fn revoke_homeless(&self) -> Result<(), Error> {
+        let users = self.0.users.load_full();
+        let ended = self
+            .0
+            .sessions
+            .end(|session| users.find(&session.user).is_none());
+        self.forget(ended).await
+    }
+
+    /// Makes the store forget sessions that have ended, and those it failed to forget before.
+    async fn forget(&self, ended: impl IntoIterator<Item = [u8; 32]>) -> Result<(), Error> {
+        let owed: Vec<_> = {
+            let mut owed = self.owed();
+            owed.extend(ended);
+            owed.iter().copied().collect()
+        };
+        if owed.is_empty() {
+            return Ok(());
+        }
+        self.0.store.remove_sessions(owed.clone()).await?;
+        // only now: whoever asked for the same meanwhile must not be told that it is done
+        self.owed().retain(|key| !owed.contains(key));
+        Ok(())
+    }
+
+    fn owed(&self) -> MutexGuard<'_, HashSet<[u8; 32]>> {
+        self.0.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn throttle(&self) -> MutexGuard<'_, Throttle> {
+        self.0
+            .throttle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,203 @@
-//! Permissions: whether a scope covers what an endpoint needs (facts admin API §1.4).
+//! Permissions: whether a scope covers what an endpoint needs (facts admin API §1.4), and what a token and its user
+//! allow together. Knows names only: no endpoint, no user.
 
+use serde::{Serialize, Serializer};
 use smol_str::SmolStr;
+use std::sync::Arc;
 
 /// Whether one of the scope's entries covers `need`: `*`, the same name, `read`/`*.read`, `write`/`*.write`.
-pub fn covers(_scope: &[SmolStr], _need: &str) -> bool {
-    todo!()
+///
+/// An empty need is always covered; nothing else is a wildcard, and case counts (facts admin API §1.4).
+pub fn covers(scope: &[SmolStr], need: &str) -> bool {
+    need.is_empty() || scope.iter().any(|entry| entry_covers(entry, need))
+}
+
+fn entry_covers(entry: &str, need: &str) -> bool {
+    match entry {
+        "*" => true,
+        "read" | "*.read" => entry == need || is_or_ends_in(need, "read"),
+        "write" | "*.write" => entry == need || is_or_ends_in(need, "write"),
+        _ => entry == need,
+    }
+}
+
+/// Whether `need` is `verb`, or something, a dot and `verb`.
+fn is_or_ends_in(need: &str, verb: &str) -> bool {
+    need.strip_suffix(verb)
+        .is_some_and(|before| before.is_empty() || (before.len() > 1 && before.ends_with('.')))
+}
+
+/// What a caller effectively has: every need must be covered by the scope *and* by the user's permissions.
+#[derive(Debug, Clone)]
+pub struct Permissions {
+    /// The token's scope; empty: all that the user has.
+    pub scope: Arc<[SmolStr]>,
+    /// The user's permissions now.
+    pub user: Arc<[SmolStr]>,
+}
+
+impl Permissions {
+    /// Everything: what a caller has where the API is open.
+    pub fn all() -> Self {
+        Self::of(Arc::from([SmolStr::new_static("*")]))
+    }
+
+    /// All that somebody with these permissions has, without a narrower scope.
+    pub fn of(user: Arc<[SmolStr]>) -> Self {
+        Self {
+            scope: Arc::from([]),
+            user,
+        }
+    }
+
+    /// Whether the caller may do what needs this permission.
+    pub fn cover(&self, need: &str) -> bool {
+        self.scope_covers(need) && covers(&self.user, need)
+    }
+
+    /// The effective permissions as names, for `GET /settings`: what the scope names and the user has, and what the
+    /// user has and the scope covers.
+    pub fn shown(&self) -> Shown {
+        let asked = self.scope.iter().filter(|entry| covers(&self.user, entry));
+        let had = self.user.iter().filter(|entry| self.scope_covers(entry));
+        let mut names: Vec<SmolStr> = Vec::new();
+        for name in asked.chain(had) {
+            if name == "*" {
+                return Shown::All;
+            }
+            if !name.is_empty() && !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        Shown::Only(names)
+    }
+
+    fn scope_covers(&self, need: &str) -> bool {
+        self.scope.is_empty() || covers(&self.scope, need)
+    }
+}
+
+/// Effective permissions as the editor reads them: `"*"` or a list of names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Shown {
+    /// `"*"`.
+    All,
+    /// These only.
+    Only(Vec<SmolStr>),
+}
+
+impl Serialize for Shown {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::All => serializer.serialize_str("*"),
+            Self::Only(names) => names.serialize(serializer),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn names(list: &[&str]) -> Arc<[SmolStr]> {
+        list.iter().map(SmolStr::new).collect()
+    }
+
+    #[test]
+    fn scopes_cover_what_was_measured() {
+        // facts admin API §1.4: GET /flows, GET /settings, POST /flow, POST /inject
+        let needs = ["flows.read", "settings.read", "flows.write", "inject.write"];
+        let measured: [(&[&str], [bool; 4]); 12] = [
+            (&["*"], [true; 4]),
+            (&["read"], [true, true, false, false]),
+            (&["*.read"], [true, true, false, false]),
+            (&["write"], [false, false, true, true]),
+            (&["*.write"], [false, false, true, true]),
+            (
+                &["flows.read", "flows.write", "settings.read"],
+                [true, true, true, false],
+            ),
+            (&["read", "flows.write"], [true, true, true, false]),
+            (&["flows.write"], [false, false, true, false]),
+            (&["flows.*"], [false; 4]),
+            (&["FLOWS.WRITE", " read"], [false; 4]),
+            (&[""], [false; 4]),
+            (&[], [false; 4]),
+        ];
+        for (scope, expected) in measured {
+            let scope = names(scope);
+            assert_eq!(
+                needs.map(|need| covers(&scope, need)),
+                expected,
+                "{scope:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn read_covers_a_name_that_ends_in_dot_read_only() {
+        let read = names(&["read"]);
+        for need in ["read", "*.read", "a.b.read", "udp-ports.read"] {
+            assert!(covers(&read, need), "{need}");
+        }
+        for need in [".read", "thread", "read.x", "flows.Read", "*"] {
+            assert!(!covers(&read, need), "{need}");
+        }
+    }
+
+    #[test]
+    fn a_need_that_is_empty_is_always_covered() {
+        assert!(covers(&[], ""));
+    }
+
+    #[test]
+    fn both_the_scope_and_the_user_must_cover() {
+        let both = |scope: &[&str], user: &[&str]| {
+            let permissions = Permissions {
+                scope: names(scope),
+                user: names(user),
+            };
+            ["flows.read", "flows.write"].map(|need| permissions.cover(need))
+        };
+        assert_eq!(both(&["*"], &["read"]), [true, false]);
+        assert_eq!(both(&["read"], &["*"]), [true, false]);
+        assert_eq!(both(&["write"], &["read"]), [false, false]);
+        assert_eq!(
+            both(&[], &["read"]),
+            [true, false],
+            "an empty scope is all that the user has"
+        );
+        assert_eq!(
+            both(&[""], &["*"]),
+            [false, false],
+            "an empty name grants nothing"
+        );
+        assert_eq!(both(&["*"], &[]), [false, false]);
+    }
+
+    #[test]
+    fn what_is_shown_is_what_scope_and_user_have_in_common() {
+        let shown = |scope: &[&str], user: &[&str]| {
+            let permissions = Permissions {
+                scope: names(scope),
+                user: names(user),
+            };
+            serde_json::to_string(&permissions.shown()).unwrap()
+        };
+        assert_eq!(shown(&["*"], &["*"]), r#""*""#);
+        assert_eq!(shown(&[], &["*"]), r#""*""#);
+        assert_eq!(shown(&["*"], &["a", "b"]), r#"["a","b"]"#);
+        assert_eq!(shown(&["read"], &["*"]), r#"["read"]"#);
+        assert_eq!(
+            shown(&["read"], &["flows.read", "flows.write"]),
+            r#"["flows.read"]"#
+        );
+        assert_eq!(
+            shown(&["flows.read", "flows.write"], &["read"]),
+            r#"["flows.read"]"#
+        );
+        assert_eq!(shown(&["", "read"], &["read"]), r#"["read"]"#);
+        assert_eq!(shown(&["write"], &["read"]), "[]");
+    }
 }

@@ -1,7 +1,29 @@
 //! Sessions: what is kept about a token, in the concurrent map keyed by the token's SHA-256.
+//!
+//! Knows tokens and lifetimes. Never keeps a token, and knows nothing of users' permissions or of the store.
 
+use crate::secret::{Secret, random};
+use crate::store::SessionRow;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use dashmap::DashMap;
 use smol_str::SmolStr;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 use tokio::sync::watch;
+
+/// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no look-up.
+pub(super) const TOKEN_LENGTH: usize = 43;
+
+/// A new token: 32 random bytes (256 bits; RFC 6749 §10.10 asks for 128 at least) as base64url without padding.
+///
+/// It is a `b64token` of RFC 6750 §2.1, and unlike Node-RED's (standard base64) it can stand unescaped in a form or a
+/// shell. Clients must treat it as opaque.
+pub(super) fn new_token() -> Secret {
+    Secret::new(URL_SAFE_NO_PAD.encode(random::<32>()))
+}
 
 /// One session.
 #[derive(Debug)]
@@ -10,8 +32,194 @@ pub struct Session {
     pub key: [u8; 32],
     /// Its user.
     pub user: SmolStr,
+    /// The scope asked for; empty: all that the user has at the time of use.
+    pub scope: Arc<[SmolStr]>,
     /// When it ends, seconds since 1970.
     pub expires: u64,
     /// Becomes true when the session is revoked or over: whoever holds something open for it closes it.
     pub ended: watch::Sender<bool>,
+    /// Seconds since 1970; kept in memory only, because a write at each use would cost more than it is worth.
+    last_used: AtomicU64,
+}
+
+impl Session {
+    /// A session as the store has it. Its idle lifetime starts at `now`, after a restart too.
+    pub(super) fn new(row: &SessionRow, now: u64) -> Self {
+        Self {
+            key: row.token,
+            user: SmolStr::new(&row.user),
+            scope: row.scope.iter().map(SmolStr::new).collect(),
+            expires: row.expires,
+            ended: watch::Sender::new(false),
+            last_used: AtomicU64::new(now),
+        }
+    }
+
+    /// Waits until the session is revoked or over.
+    pub async fn over(&self) {
+        // an error would mean that the sender is gone, but it is a part of this session
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// Whether its absolute lifetime has passed, or the idle one since its last use.
+    pub(super) fn is_over(&self, now: u64, idle: Option<Duration>) -> bool {
+        let last_used = self.last_used.load(Ordering::Relaxed);
+        self.expires <= now
+            || idle.is_some_and(|idle| last_used.saturating_add(idle.as_secs()) <= now)
+    }
+
+    /// Remembers a use; writes at most once a second, so that cores do not fight for the number.
+    pub(super) fn touch(&self, now: u64) {
+        if self.last_used.load(Ordering::Relaxed) < now {
+            self.last_used.store(now, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The sessions alive.
+#[derive(Default)]
+pub(super) struct Sessions {
+    map: DashMap<[u8; 32], Arc<Session>, BuildHasherDefault<FirstEightBytes>>,
+}
+
+impl Sessions {
+    pub(super) fn find(&self, key: &[u8; 32]) -> Option<Arc<Session>> {
+        self.map.get(key).map(|session| Arc::clone(&session))
+    }
+
+    pub(super) fn insert(&self, session: Session) {
+        self.map.insert(session.key, Arc::new(session));
+    }
+
+    /// Takes out those for which `gone` holds and tells whoever has something open for them. Returns their keys.
+    pub(super) fn end(&self, gone: impl Fn(&Session) -> bool) -> Vec<[u8; 32]> {
+        let keys: Vec<_> = self
+            .map
+            .iter()
+            .filter(|session| gone(session))
+            .map(|session| *session.key())
+            .collect();
+        keys.into_iter().filter(|key| self.end_one(key)).collect()
+    }
+
+    /// Takes one out and tells whoever has something open for it; false if it is not there.
+    pub(super) fn end_one(&self, key: &[u8; 32]) -> bool {
+        let session = self.map.remove(key);
+        session.is_some_and(|(_, session)| {
+            session.ended.send_replace(true);
+            true
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.map.len()
+    }
+}
+
+/// The hash of a key: its first eight bytes. A SHA-256 is spread evenly already, and since only tokens that we made
+/// are inserted, nobody can choose keys that collide.
+#[derive(Default)]
+struct FirstEightBytes(u64);
+
+impl Hasher for FirstEightBytes {
+    fn write(&mut self, bytes: &[u8]) {
+        if let Some(first) = bytes.first_chunk() {
+            self.0 = u64::from_ne_bytes(*first);
+        }
+    }
+
+    /// The length of the array, which says nothing.
+    fn write_usize(&mut self, _length: usize) {}
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::secret::sha256;
+    use std::hash::BuildHasher;
+
+    fn session(token: u8, expires: u64) -> Session {
+        let row = SessionRow {
+            token: sha256(&[token]),
+            user: "ann".into(),
+            client: "service-admin".into(),
+            scope: vec!["read".into()],
+            created: 0,
+            expires,
+        };
+        Session::new(&row, 0)
+    }
+
+    #[test]
+    fn a_token_is_a_b64token_of_43_characters_and_never_twice_the_same() {
+        let (one, other) = (new_token(), new_token());
+        assert_eq!(one.reveal().len(), TOKEN_LENGTH);
+        assert!(
+            one.reveal()
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+        );
+        assert_ne!(one.reveal(), other.reveal());
+    }
+
+    #[test]
+    fn keys_are_spread_by_their_own_bytes() {
+        let hasher = BuildHasherDefault::<FirstEightBytes>::default();
+        let key = sha256(b"abc");
+        assert_eq!(hasher.hash_one(key).to_ne_bytes(), key[..8]);
+    }
+
+    #[test]
+    fn a_session_is_over_when_its_absolute_lifetime_has_passed_however_used() {
+        let session = session(1, 100);
+        session.touch(99);
+        assert!(!session.is_over(99, None));
+        assert!(session.is_over(100, None));
+    }
+
+    #[test]
+    fn a_session_is_over_when_unused_for_the_idle_lifetime() {
+        let session = session(1, 1000);
+        let idle = Some(Duration::from_mins(1));
+        assert!(!session.is_over(59, idle));
+        assert!(session.is_over(60, idle));
+        session.touch(59);
+        assert!(!session.is_over(118, idle));
+        assert!(session.is_over(119, idle));
+    }
+
+    #[test]
+    fn an_earlier_use_does_not_shorten_the_idle_lifetime() {
+        let session = session(1, 1000);
+        session.touch(50);
+        session.touch(40);
+        assert!(!session.is_over(109, Some(Duration::from_mins(1))));
+    }
+
+    #[test]
+    fn the_end_of_a_session_is_told_even_to_who_asks_late() {
+        let sessions = Sessions::default();
+        sessions.insert(session(1, 10));
+        sessions.insert(session(2, 20));
+        let first = sessions.find(&sha256(&[1])).unwrap();
+        let early = first.ended.subscribe();
+
+        assert_eq!(
+            sessions.end(|session| session.expires <= 10),
+            [sha256(&[1])]
+        );
+        assert!(early.has_changed().unwrap());
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(first.over());
+        assert!(sessions.find(&sha256(&[1])).is_none());
+        assert_eq!(sessions.len(), 1);
+        assert!(!sessions.end_one(&sha256(&[1])), "it is gone already");
+    }
 }

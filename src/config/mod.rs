@@ -1,15 +1,37 @@
 //! `gateway.toml` becomes a [`Config`]: parsed, complete, and never invalid.
 //!
 //! What is here has been checked: addresses are addresses, hashes are hashes, numbers are in their bounds.
+//! Knows files and the environment; never opens a socket, never changes after it was parsed.
+//!
+//! The way: text → `raw` (serde: every key, as written) → `tables` (one conversion per table, with the help of
+//! `entry` for single values and `route` for `[[route]]`) → [`Config`]. What goes wrong on it is an [`Error`].
+
+mod entry;
+mod error;
+mod password_hash;
+mod raw;
+mod route;
+mod tables;
+
+pub use error::{Error, Problem, Wrong};
+pub use route::RESERVED;
 
 use crate::secret::Secret;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+/// The `gateway.toml` of the repository: the documented defaults, used when there is no other.
+pub const DEFAULT: &str = include_str!("../../gateway.toml");
+
+/// The file that is read when none is named, from the working directory.
+const FILE: &str = "gateway.toml";
 
 /// Everything that an operator decides. Built only by [`Config::load`], [`Config::parse`] or from the embedded defaults.
 #[derive(Debug, Clone)]
 pub struct Config {
+    /// The file that this was read from; `None`: the embedded default.
+    pub file: Option<PathBuf>,
     /// Where clients connect.
     pub server: Server,
     /// Certificates and versions.
@@ -30,6 +52,66 @@ pub struct Config {
     pub log: Log,
     /// `[[route]]`: permissions of endpoints made by flows.
     pub routes: Vec<Route>,
+}
+
+impl Config {
+    /// Reads `file`; without one `gateway.toml` in the working directory, and if there is none the embedded default.
+    pub fn load(file: Option<&Path>) -> Result<Self, Error> {
+        let file = match file {
+            Some(file) => file,
+            None if Path::new(FILE).exists() => Path::new(FILE),
+            None => {
+                let embedded = Self::parse(DEFAULT, "gateway.toml (embedded)", Path::new(""))?;
+                return Ok(Self {
+                    file: None,
+                    ..embedded
+                });
+            }
+        };
+        let text = std::fs::read_to_string(file).map_err(|source| Error::Unreadable {
+            file: file.into(),
+            source,
+        })?;
+        let base = file.parent().unwrap_or(Path::new(""));
+        let config = Self::parse(&text, &file.to_string_lossy(), base)?;
+        Ok(Self {
+            file: Some(file.into()),
+            ..config
+        })
+    }
+
+    /// Parses `text`; `file` is its name in errors, and paths in it are relative to the directory `base`.
+    /// Reads the environment for `${NAME}` and the files that hold secrets.
+    pub fn parse(text: &str, file: &str, base: &Path) -> Result<Self, Error> {
+        let source = entry::Source {
+            base,
+            variable: &|name| std::env::var(name).ok(),
+        };
+        let config = raw::parse(text).and_then(|root| tables::config(root, &source));
+        config
+            .map(|config| Self {
+                file: Some(file.into()),
+                ..config
+            })
+            .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
+    }
+
+    /// What the operator must be told at start when nobody has to sign in.
+    pub fn open_warning(&self) -> Option<String> {
+        if self.auth.is_some() {
+            return None;
+        }
+        let listen: Vec<String> = self
+            .server
+            .listen
+            .iter()
+            .map(SocketAddr::to_string)
+            .collect();
+        Some(format!(
+            "authentication is off: everyone who reaches {} may read and replace the flows",
+            listen.join(", ")
+        ))
+    }
 }
 
 /// `[server]`.
@@ -191,3 +273,6 @@ pub struct Route {
     /// The permission needed; `None`: public.
     pub permission: Option<String>,
 }
+
+#[cfg(test)]
+mod tests;

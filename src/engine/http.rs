@@ -1,10 +1,14 @@
-//! Requests to endpoints made by http-in nodes, and the answers of http response nodes.
+//! Requests to endpoints made by http-in nodes, where they lead, and the way back.
 
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
 use smol_str::SmolStr;
+use super::value::Failure;
+use super::world::Instance;
+use arc_swap::ArcSwap;
+use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::oneshot;
 
 /// A request to an endpoint, body read.
@@ -63,7 +67,213 @@ impl Responder {
 
     /// Answers; false if an answer was given before or the client is gone.
     pub fn answer(&self, reply: Reply) -> bool {
-        let sender = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         sender.is_some_and(|s| s.send(reply).is_ok())
+    }
+}
+
+/// An http-in node's endpoint that matched a request.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// Values of `:name` in its path.
+    pub params: Vec<(SmolStr, SmolStr)>,
+    pub(super) instance: Instance,
+}
+
+/// The endpoints of running http-in nodes: read by every worker without a lock, changed by the engine's thread.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Endpoints(Arc<ArcSwap<Table>>);
+
+/// In the order in which the nodes registered them; the first that matches wins, as in Express.
+#[derive(Debug, Default, Clone)]
+struct Table {
+    entries: Vec<Entry>,
+    /// Method and path of entries without parameters, to the first of them.
+    fixed: HashMap<(Method, String), usize>,
+    /// The entries with parameters.
+    patterns: Vec<usize>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    method: Method,
+    segments: Vec<Segment>,
+    instance: Instance,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Segment {
+    /// Lower-case text.
+    Text(String),
+    /// `:name`, or `:name?` that may be absent.
+    Param { name: SmolStr, optional: bool },
+    /// `*`: all that is left.
+    Rest,
+}
+
+impl Endpoints {
+    /// Adds an endpoint. The path may hold `:name`, `:name?` and a last `*`, as Express has them.
+    pub fn add(&self, method: &str, path: &str, instance: Instance) -> Result<(), Failure> {
+        let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
+            .map_err(|_| Failure::error(format!("unknown method: {method}")))?;
+        let segments = segments(path)?;
+        let mut table = Table::clone(&self.0.load());
+        table.entries.push(Entry { method, segments, instance });
+        table.index();
+        self.0.store(Arc::new(table));
+        Ok(())
+    }
+
+    /// Removes the endpoints of nodes that no longer run.
+    pub fn retain(&self, runs: impl Fn(Instance) -> bool) {
+        if self.0.load().entries.is_empty() {
+            return;
+        }
+        let mut table = Table::clone(&self.0.load());
+        table.entries.retain(|e| runs(e.instance));
+        table.index();
+        self.0.store(Arc::new(table));
+    }
+
+    /// The endpoint for a request; HEAD is answered by GET's. Paths match case-insensitively, a trailing slash is ignored.
+    pub fn find(&self, method: &Method, path: &str) -> Option<Endpoint> {
+        let table = self.0.load();
+        if table.entries.is_empty() {
+            return None;
+        }
+        let method = if method == Method::HEAD { Method::GET } else { method.clone() };
+        let path = path.trim_matches('/');
+        let fixed = table.fixed.get(&(method.clone(), path.to_lowercase())).copied();
+        for &at in &table.patterns {
+            if fixed.is_some_and(|f| f < at) {
+                break;
+            }
+            let entry = &table.entries[at];
+            if entry.method == method
+                && let Some(params) = matched(&entry.segments, path)
+            {
+                return Some(Endpoint { params, instance: entry.instance });
+            }
+        }
+        fixed.map(|at| Endpoint { params: Vec::new(), instance: table.entries[at].instance })
+    }
+}
+
+impl Table {
+    fn index(&mut self) {
+        self.fixed.clear();
+        self.patterns.clear();
+        for (at, entry) in self.entries.iter().enumerate() {
+            let texts: Option<Vec<&str>> = entry
+                .segments
+                .iter()
+                .map(|s| if let Segment::Text(text) = s { Some(text.as_str()) } else { None })
+                .collect();
+            match texts {
+                Some(texts) => _ = self.fixed.entry((entry.method.clone(), texts.join("/"))).or_insert(at),
+                None => self.patterns.push(at),
+            }
+        }
+    }
+}
+
+fn segments(path: &str) -> Result<Vec<Segment>, Failure> {
+    let mut segments = Vec::new();
+    for part in path.trim_matches('/').split('/').filter(|p| !p.is_empty()) {
+        if matches!(segments.last(), Some(Segment::Rest)) {
+            return Err(Failure::error(format!("a path may have * only at its end: {path}")));
+        }
+        segments.push(match part.strip_prefix(':') {
+            Some(name) => {
+                let optional = name.ends_with('?');
+                Segment::Param { name: name.trim_end_matches('?').into(), optional }
+            }
+            None if part == "*" => Segment::Rest,
+            None if part.contains(['(', ')', '*', '+', '?', ':']) => {
+                return Err(Failure::error(format!("this form of path is not supported: {path}")));
+            }
+            None => Segment::Text(part.to_lowercase()),
+        });
+    }
+    Ok(segments)
+}
+
+fn matched(segments: &[Segment], path: &str) -> Option<Vec<(SmolStr, SmolStr)>> {
+    let mut parts = path.split('/').filter(|p| !p.is_empty());
+    let mut params = Vec::new();
+    for segment in segments {
+        match (segment, parts.next()) {
+            (Segment::Text(text), Some(part)) if *text == part.to_lowercase() => {}
+            (Segment::Param { name, .. }, Some(part)) => params.push((name.clone(), part.into())),
+            (Segment::Param { optional: true, .. }, None) => {}
+            (Segment::Rest, Some(first)) => {
+                let rest = parts.fold(first.to_owned(), |all, part| all + "/" + part);
+                params.push(("0".into(), rest.into()));
+                return Some(params);
+            }
+            (Segment::Rest, None) => return Some(params),
+            _ => return None,
+        }
+    }
+    parts.next().is_none().then_some(params)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn endpoints(paths: &[&str]) -> Endpoints {
+        let endpoints = Endpoints::default();
+        for (slot, path) in (0..).zip(paths) {
+            endpoints.add("get", path, Instance { slot, epoch: slot }).unwrap();
+        }
+        endpoints
+    }
+
+    fn slot(endpoints: &Endpoints, path: &str) -> Option<u32> {
+        endpoints.find(&Method::GET, path).map(|e| e.instance.slot)
+    }
+
+    #[test]
+    fn the_first_endpoint_that_matches_wins() {
+        let table = endpoints(&["/a/b", "/a/:x", "/a/c", "/a/b"]);
+        assert_eq!(slot(&table, "/a/b"), Some(0));
+        assert_eq!(slot(&table, "/a/c"), Some(1));
+        assert_eq!(slot(&table, "/a"), None);
+        assert_eq!(slot(&table, "/a/b/c"), None);
+    }
+
+    #[test]
+    fn case_and_a_trailing_slash_do_not_matter_but_parameters_keep_theirs() {
+        let table = endpoints(&["/Things/:id"]);
+        let found = table.find(&Method::HEAD, "/tHINGS/AbC/").unwrap();
+        assert_eq!(found.params, [("id".into(), "AbC".into())]);
+    }
+
+    #[test]
+    fn optional_parameters_and_the_rest_match() {
+        let table = endpoints(&["/o/:x?", "/r/*"]);
+        assert_eq!(slot(&table, "/o"), Some(0));
+        assert_eq!(slot(&table, "/o/1"), Some(0));
+        assert_eq!(table.find(&Method::GET, "/r/a/b").unwrap().params, [("0".into(), "a/b".into())]);
+        assert!(table.find(&Method::POST, "/r/a").is_none());
+    }
+
+    #[test]
+    fn endpoints_of_closed_nodes_are_gone() {
+        let table = endpoints(&["/a", "/b"]);
+        table.retain(|i| i.slot == 1);
+        assert_eq!(slot(&table, "/a"), None);
+        assert_eq!(slot(&table, "/b"), Some(1));
+    }
+
+    #[test]
+    fn only_the_first_answer_counts() {
+        let (responder, mut receiver) = Responder::new();
+        let reply = |status| Reply { status, headers: HeaderMap::new(), body: Bytes::new() };
+        assert!(responder.answer(reply(200)));
+        assert!(!responder.answer(reply(500)));
+        assert_eq!(receiver.try_recv().unwrap().status, 200);
     }
 }

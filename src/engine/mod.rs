@@ -1,21 +1,45 @@
 //! Our own runtime: flows, nodes, messages, on a thread of their own.
+//!
+//! A message's way: [`node::Host::send`] → the queue of [`world`] → [`thread`] → [`node::Node::receive`].
+//! A deployment's way: [`Engine::apply`] → [`change`]: stop, wait, [`graph`], wire, start.
 
+mod change;
 pub mod context;
 pub mod env;
 pub mod expression;
+mod graph;
+mod groups;
 pub mod http;
+mod listeners;
 pub mod message;
 pub mod node;
 pub mod nodes;
+mod report;
 pub mod script;
+mod subflow;
+mod text;
+mod thread;
 pub mod value;
-pub mod world;
+mod world;
 
+use crate::config;
 use crate::events::Event;
 use crate::flows::{Credentials, FlowSet, Plan};
+use crate::metrics::Metrics;
+use context::{Contexts, Scope};
+use message::Message;
 use serde_json::Value as Json;
-use std::sync::Arc;
-use tokio::sync::broadcast;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use thread::{Change, Command, Inbox, Thread};
+use tokio::sync::{broadcast, mpsc, oneshot};
+use value::Value;
+use world::World;
+
+/// Events kept for a listener that is slower than the engine; it loses the oldest.
+const EVENTS: usize = 1024;
 
 /// The engine cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -23,9 +47,9 @@ pub enum Error {
     /// No running node has this id.
     #[error("no running node has this id")]
     NoSuchNode,
-    /// The node does not take this (an inject of a node that is none).
-    #[error("the node does not take this")]
-    NotPossible,
+    /// The flow ended without an answer: its node stopped.
+    #[error("the flow was stopped before it answered")]
+    Stopped,
     /// The engine's thread has ended.
     #[error("the engine has ended")]
     Gone,
@@ -34,80 +58,195 @@ pub enum Error {
 /// Whether flows run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunState {
-    /// `start`
+    /// They run.
     Start,
-    /// `stop`
+    /// An administrator stopped them.
     Stop,
-    /// `safe`
+    /// They were loaded but not started.
     Safe,
 }
 
 /// The running engine; clones speak to the same one.
 #[derive(Clone, Debug)]
-pub struct Engine {}
+pub struct Engine(Arc<Shared>);
+
+/// What the handle and the thread have in common.
+#[derive(Debug)]
+struct Shared {
+    commands: mpsc::UnboundedSender<Command>,
+    endpoints: http::Endpoints,
+    events: broadcast::Sender<Event>,
+    state: AtomicU8,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// A question of the admin API about contexts.
+#[derive(Debug)]
+pub struct ContextRequest {
+    /// Which context.
+    pub scope: Scope,
+    /// The node's or flow's id; empty for the global one.
+    pub id: String,
+    /// The key; `None`: all of them.
+    pub key: Option<expression::Path>,
+    /// Delete the key instead of reading it.
+    pub delete: bool,
+}
 
 impl Engine {
     /// Starts the engine's thread, with nothing running.
-    pub fn start(_config: crate::config::Engine) -> std::io::Result<Self> {
-        todo!()
+    pub fn start(config: config::Engine, metrics: Arc<Metrics>) -> std::io::Result<Self> {
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            commands,
+            endpoints: http::Endpoints::default(),
+            events: broadcast::channel(EVENTS).0,
+            state: AtomicU8::new(RunState::Start as u8),
+            thread: Mutex::new(None),
+        });
+        let for_thread = Arc::clone(&shared);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let join = std::thread::Builder::new().name("engine".into()).spawn(move || {
+            let local = tokio::task::LocalSet::new();
+            local.block_on(&runtime, thread(for_thread, inbox, config, metrics));
+        })?;
+        *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(join);
+        Ok(Self(shared))
     }
 
     /// Applies a plan: stops, waits for the closes, rewires, starts. Returns when everything is live.
-    pub async fn apply(&self, _plan: Plan, _flows: Arc<FlowSet>, _credentials: Arc<Credentials>) -> Result<(), Error> {
-        todo!()
+    pub async fn apply(&self, plan: Plan, flows: Arc<FlowSet>, credentials: Arc<Credentials>) -> Result<(), Error> {
+        self.change(Change::Apply { plan, flows, credentials }).await
     }
 
     /// Starts or stops all flows (`POST /flows/state`).
-    pub async fn set_state(&self, _state: RunState) -> Result<(), Error> {
-        todo!()
+    pub async fn set_state(&self, state: RunState) -> Result<(), Error> {
+        self.change(Change::Run(state)).await
     }
 
     /// Whether flows run.
     pub fn state(&self) -> RunState {
-        todo!()
+        self.0.state()
     }
 
-    /// Triggers an inject node; `body` is the request's JSON, with `__user_inject_props__` or without.
-    pub async fn inject(&self, _id: &str, _body: Option<Json>) -> Result<(), Error> {
-        todo!()
+    /// Hands an inject node, or any other, an empty message, as `POST /inject/:id` does; `body` is the request's
+    /// JSON, with `__user_inject_props__` or without (facts engine §4.3).
+    pub async fn inject(&self, id: &str, body: Option<Json>) -> Result<(), Error> {
+        let message = body
+            .filter(|b| b.get("__user_inject_props__").is_some())
+            .and_then(|b| Message::from_value(expression::json::from_tree(&b)))
+            .unwrap_or_default();
+        let (answer, receive) = oneshot::channel();
+        self.ask(Command::Inject { id: id.to_owned(), message, answer })?;
+        receive.await.map_err(|_| Error::Gone)?
     }
 
-    /// Switches debug nodes on or off.
-    pub async fn set_debug(&self, _ids: Vec<String>, _active: bool) -> Result<(), Error> {
-        todo!()
+    /// Switches debug nodes on or off. All that exist are switched, even if one does not.
+    pub async fn set_debug(&self, ids: Vec<String>, active: bool) -> Result<(), Error> {
+        let (answer, receive) = oneshot::channel();
+        self.ask(Command::Debug { ids, active, answer })?;
+        receive.await.map_err(|_| Error::Gone)?
+    }
+
+    /// Reads or deletes context values.
+    pub async fn context(&self, ask: ContextRequest) -> Result<Value, Error> {
+        let (answer, receive) = oneshot::channel();
+        self.ask(Command::Context { ask, answer })?;
+        receive.await.map_err(|_| Error::Gone)
     }
 
     /// The endpoint of an http-in node for this method and canonical path, if there is one.
-    pub fn endpoint(&self, _method: &hyper::Method, _path: &str) -> Option<Endpoint> {
-        todo!()
+    pub fn endpoint(&self, method: &hyper::Method, path: &str) -> Option<http::Endpoint> {
+        self.0.endpoints.find(method, path)
     }
 
-    /// Sends a request to an endpoint and waits for the flow's answer.
-    pub async fn call(&self, _endpoint: Endpoint, _request: http::Request) -> Result<http::Reply, Error> {
-        todo!()
+    /// Sends a request to an endpoint and waits for the flow's answer, for as long as the caller does.
+    pub async fn call(&self, endpoint: http::Endpoint, request: http::Request) -> Result<http::Reply, Error> {
+        let (responder, answer) = http::Responder::new();
+        let exchange = Box::new(http::Exchange { request, responder });
+        self.ask(Command::Call { instance: endpoint.instance, exchange })?;
+        answer.await.map_err(|_| Error::Stopped)
     }
 
     /// What the engine says: state, status, debug messages. Slow listeners lose the oldest.
     pub fn events(&self) -> broadcast::Receiver<Event> {
-        todo!()
+        self.0.events.subscribe()
     }
 
-    /// The types that the flow set needs and the engine has not.
-    pub fn missing_types(_flows: &FlowSet) -> Vec<String> {
-        todo!()
+    /// Tells editors that a deployment is live.
+    pub fn announce(&self, revision: &str) {
+        // Nobody listening is fine.
+        let _ = self.0.events.send(Event::RuntimeDeploy { revision: revision.to_owned() });
+    }
+
+    /// The types that the flow set needs and the engine has not, disabled nodes included (facts engine §2.4).
+    pub fn missing_types(flows: &FlowSet) -> Vec<String> {
+        let known = |kind: &str| match kind.strip_prefix("subflow:") {
+            Some(definition) => flows.get(definition).is_some_and(|d| d.kind == "subflow"),
+            None => matches!(kind, "tab" | "subflow" | "group") || nodes::knows(kind),
+        };
+        let missing: BTreeSet<&str> = flows.nodes().iter().map(|n| n.kind.as_str()).filter(|k| !known(k)).collect();
+        missing.into_iter().map(String::from).collect()
     }
 
     /// Closes all nodes and ends the thread.
     pub async fn close(&self) {
-        todo!()
+        // An error means that it has ended already.
+        let _ = self.change(Change::Close).await;
+        let join = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(join) = join {
+            let _ = tokio::task::spawn_blocking(move || join.join()).await;
+        }
+    }
+
+    async fn change(&self, change: Change) -> Result<(), Error> {
+        let (done, receive) = oneshot::channel();
+        self.ask(Command::Change(change, done))?;
+        receive.await.map_err(|_| Error::Gone)
+    }
+
+    fn ask(&self, command: Command) -> Result<(), Error> {
+        self.0.commands.send(command).map_err(|_| Error::Gone)
     }
 }
 
-/// An http-in node's endpoint that matched a request.
-#[derive(Debug, Clone)]
-pub struct Endpoint {
-    /// Values of `:name` in its path.
-    pub params: Vec<(smol_str::SmolStr, smol_str::SmolStr)>,
-    pub(crate) slot: u32,
-    pub(crate) epoch: u32,
+async fn thread(
+    shared: Arc<Shared>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    config: config::Engine,
+    metrics: Arc<Metrics>,
+) {
+    let (finished, futures) = mpsc::unbounded_channel();
+    let (closed, closings) = mpsc::unbounded_channel();
+    let world =
+        World::new(config, shared.events.clone(), shared.endpoints.clone(), finished, Arc::clone(&metrics));
+    let inbox = Inbox { commands, finished: futures, closed: closings };
+    Thread::new(world, shared, metrics, closed).run(inbox).await;
+}
+
+impl Shared {
+    fn state(&self) -> RunState {
+        match self.state.load(Ordering::Relaxed) {
+            0 => RunState::Start,
+            1 => RunState::Stop,
+            _ => RunState::Safe,
+        }
+    }
+
+    fn set_state(&self, state: RunState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+}
+
+impl ContextRequest {
+    fn answer(&self, contexts: &mut Contexts) -> Value {
+        match &self.key {
+            Some(key) if self.delete => {
+                contexts.delete(self.scope, &self.id, key);
+                Value::Undefined
+            }
+            Some(key) => key.read(&contexts.whole(self.scope, &self.id)),
+            None => contexts.whole(self.scope, &self.id),
+        }
+    }
 }

@@ -6,8 +6,11 @@ use super::context::Contexts;
 use super::env::Env;
 use super::http::Exchange;
 use super::message::Message;
+use super::script::Scripts;
 use super::value::{Failure, Value};
-use super::world::World;
+use super::world::{Instance, World};
+use crate::config;
+use crate::events::Event;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
@@ -17,7 +20,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A running node.
 pub trait Node {
@@ -57,7 +60,7 @@ pub enum Wake {
 
 /// Names a timer of one node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TimerId(pub(super) u64);
+pub struct TimerId(pub(super) Instant, pub(super) u64);
 
 /// How important a log line of a node is; the numbers are Node-RED's levels (facts admin API §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -102,7 +105,12 @@ pub struct Info {
 impl Info {
     /// A variable as this node sees it: its own `NR_NODE_*` first, then the scopes around it (facts engine §2.5).
     pub fn env(&self, name: &str) -> Value {
-        self.env.lookup(name)
+        match name {
+            "NR_NODE_ID" => Value::String(self.id.clone()),
+            "NR_NODE_NAME" => Value::String(self.name.clone()),
+            "NR_NODE_PATH" => Value::from(format!("{}/{}", self.path, self.alias)),
+            _ => self.env.lookup(name),
+        }
     }
 }
 
@@ -126,7 +134,7 @@ impl Build<'_> {
 /// What a node may do while it runs.
 pub struct Host<'a> {
     pub(super) world: &'a mut World,
-    pub(super) slot: u32,
+    pub(super) instance: Instance,
     pub(super) info: &'a Rc<Info>,
     pub(super) wires: &'a [Box<[u32]>],
     pub(super) watched: bool,
@@ -139,8 +147,50 @@ impl Host<'_> {
     }
 
     /// Whether anything is wired to an output.
-    pub fn wired(&self, _output: usize) -> bool {
-        todo!()
+    pub fn wired(&self, output: usize) -> bool {
+        self.wires.get(output).is_some_and(|w| !w.is_empty())
+    }
+
+    /// Sends a message to everything wired to an output. A missing `_msgid` is added.
+    pub fn send(&mut self, output: usize, mut message: Message) {
+        let Some((last, others)) = self.wires.get(output).and_then(|w| w.split_last()) else { return };
+        self.world.name(&mut message);
+        for slot in others {
+            self.world.push(*slot, message.clone());
+        }
+        self.world.push(*last, message);
+    }
+
+    /// Sends several messages in one go, as a function node's return value does: `(output, message)`.
+    /// All that lack a `_msgid` get the same new one.
+    pub fn send_all(&mut self, messages: Vec<(usize, Message)>) {
+        let mut id = None;
+        for (output, mut message) in messages {
+            if !self.wired(output) {
+                continue;
+            }
+            if !message.properties().contains_key("_msgid") {
+                let id = id.get_or_insert_with(|| self.world.fresh_id()).clone();
+                message.set(SmolStr::new_static("_msgid"), id);
+            }
+            self.send(output, message);
+        }
+    }
+
+    /// Sends a message to output 0 and is done with it.
+    pub fn pass(&mut self, message: Message) {
+        let finished = self.watched.then(|| message.clone());
+        self.send(0, message);
+        if let Some(message) = finished {
+            self.done(message);
+        }
+    }
+
+    /// The node has finished with this message: tells complete nodes.
+    pub fn done(&mut self, message: Message) {
+        if self.watched {
+            self.world.complete(self.info, &message);
+        }
     }
 
     /// Whether anybody hears [`Host::done`]: spares a clone of the message when nobody does.
@@ -148,87 +198,86 @@ impl Host<'_> {
         self.watched
     }
 
-    /// Whether an editor listens to the debug sidebar.
-    pub fn debug_heard(&self) -> bool {
-        todo!()
-    }
-
-    /// Whether the running id is that of a link in node.
-    pub fn is_link_in(&self, _id: &str) -> bool {
-        todo!()
-    }
-
-    /// Sends a message to everything wired to an output. A missing `_msgid` is added.
-    pub fn send(&mut self, _output: usize, _message: Message) {
-        todo!()
-    }
-
-    /// Sends several messages in one go, as a function node's return value does: `(output, message)`.
-    /// All that lack a `_msgid` get the same new one.
-    pub fn send_all(&mut self, _messages: Vec<(usize, Message)>) {
-        todo!()
-    }
-
-    /// Sends a message to output 0 and is done with it.
-    pub fn pass(&mut self, _message: Message) {
-        todo!()
-    }
-
-    /// The node has finished with this message: tells complete nodes.
-    pub fn done(&mut self, _message: Message) {
-        todo!()
-    }
-
     /// The node failed on this message: tells catch nodes, or the log.
-    pub fn error(&mut self, _failure: Failure, _message: Option<Message>) {
-        todo!()
+    pub fn error(&mut self, failure: Failure, message: Option<Message>) {
+        self.world.error(self.info, &failure, message);
     }
 
     /// Shows the node's status: an object `{fill, shape, text}`, a text, or an empty object to clear it.
-    pub fn status(&mut self, _status: Value) {
-        todo!()
+    pub fn status(&mut self, status: Value) {
+        self.world.status(self.info, &status);
+    }
+
+    /// Shows a status in the name of another node: a subflow's status output speaks for its instance.
+    pub(super) fn status_of(&mut self, id: &str, status: &Value) {
+        if let Some(info) = self.world.info_of(id) {
+            self.world.status(&info, status);
+        }
     }
 
     /// Writes a line to the log, in the node's name; warnings and errors reach the debug sidebar too.
-    pub fn log(&mut self, _level: Level, _value: Value) {
-        todo!()
+    pub fn log(&mut self, level: Level, value: impl Into<Value>) {
+        self.world.log(self.info, level, &value.into());
+    }
+
+    /// Whether an editor listens to the debug sidebar.
+    pub fn debug_heard(&self) -> bool {
+        self.world.events.receiver_count() > 0
     }
 
     /// Sends a debug node's message to the debug sidebar (topic `debug`).
-    pub fn debug(&mut self, _data: Json) {
-        todo!()
+    pub fn debug(&mut self, data: Json) {
+        // Nobody listening is fine.
+        let _ = self.world.events.send(Event::Debug(data));
     }
 
     /// Wakes the node with [`Wake::Timer`] after so long.
-    pub fn after(&mut self, _delay: Duration) -> TimerId {
-        todo!()
+    pub fn after(&mut self, delay: Duration) -> TimerId {
+        self.world.set_timer(self.instance, delay)
     }
 
     /// Forgets a timer.
-    pub fn cancel(&mut self, _timer: TimerId) {
-        todo!()
+    pub fn cancel(&mut self, timer: TimerId) {
+        self.world.timers.remove(&timer);
     }
 
     /// Runs a future on the engine's thread and wakes the node with [`Wake::Finished`] and its output.
     /// It is dropped when the node closes.
-    pub fn spawn<T: 'static>(&mut self, _future: impl Future<Output = T> + 'static) {
-        todo!()
+    pub fn spawn<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) {
+        self.world.spawn(self.instance, future);
     }
 
     /// Hands a message to a node by its running id, as a wire would; false if there is none.
-    pub fn deliver(&mut self, _id: &str, _message: Message) -> bool {
-        todo!()
+    pub fn deliver(&mut self, id: &str, mut message: Message) -> bool {
+        let Some(slot) = self.world.directory.get(id).copied() else { return false };
+        self.world.name(&mut message);
+        self.world.push(slot, message);
+        true
     }
 
     /// Wakes another node by its running id; false if there is none.
-    pub fn wake(&mut self, _id: &str, _wake: Wake) -> bool {
-        todo!()
+    pub fn wake(&mut self, id: &str, wake: Wake) -> bool {
+        let Some(slot) = self.world.directory.get(id).copied() else { return false };
+        self.world.push_wake(slot, wake);
+        true
     }
 
     /// The running id of a link in node by name, for link calls: in this flow first, then anywhere
     /// outside subflows; more than one match is an error (facts engine §3.3).
-    pub fn link_named(&self, _name: &str) -> Result<SmolStr, Failure> {
-        todo!()
+    pub fn link_named(&self, name: &str) -> Result<SmolStr, Failure> {
+        let links = || self.world.infos.iter().flatten().filter(|i| i.kind == "link in" && i.name == name);
+        let here: Vec<_> = links().filter(|i| i.z == self.info.z).collect();
+        let found = if here.is_empty() { links().filter(|i| !i.path.contains('/')).collect() } else { here };
+        match found.as_slice() {
+            [] => Err(Failure::error(format!("target link-in node '{name}' not found"))),
+            [info] => Ok(info.id.clone()),
+            _ => Err(Failure::error(format!("Multiple link-in nodes named '{name}' found"))),
+        }
+    }
+
+    /// Whether the running id is that of a link in node.
+    pub fn is_link_in(&self, id: &str) -> bool {
+        self.world.info_of(id).is_some_and(|i| i.kind == "link in")
     }
 
     /// Milliseconds since 1970, read once per round of the engine.
@@ -246,17 +295,18 @@ impl Host<'_> {
         Rc::clone(&self.world.contexts)
     }
 
-    /// The JavaScript engine of this thread.
-    #[cfg(any())]
-    pub fn scripts(&self) {}
+    /// The JavaScript engine of this thread, made when first asked for.
+    pub fn scripts(&mut self) -> Result<Rc<Scripts>, Failure> {
+        self.world.scripts()
+    }
 
     /// Limits that the operator set.
-    pub fn config(&self) -> &crate::config::Engine {
+    pub fn config(&self) -> &config::Engine {
         &self.world.config
     }
 
     /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`]. It is removed when the node closes.
-    pub fn listen(&mut self, _method: &str, _path: &str) -> Result<(), Failure> {
-        todo!()
+    pub fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
+        self.world.endpoints.add(method, path, self.instance)
     }
 }

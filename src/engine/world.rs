@@ -1,19 +1,179 @@
-//! What all nodes of an engine thread share: the queue, timers, contexts, listeners of errors and status.
+//! What all nodes of the engine's thread share: the queue, the timers, contexts, who listens to errors and status.
 
 use super::context::Contexts;
+use super::http::Endpoints;
+use super::listeners::Listeners;
+use super::message::Message;
+use super::node::{Info, TimerId, Wake};
+use super::script::Scripts;
+use crate::config;
+use crate::events::Event;
+use crate::metrics::Metrics;
+use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
+use std::any::Any;
 use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::{broadcast, mpsc};
+use tokio::task::AbortHandle;
 
-/// The surroundings of every node on one engine thread.
+/// What is on its way to a node.
+pub(super) enum Item {
+    Message(Message),
+    Wake(Box<Wake>),
+}
+
+/// An item and the slot of its node.
+pub(super) struct Delivery {
+    pub slot: u32,
+    pub item: Item,
+}
+
+/// A node that runs, as a timer or a future remembers it: a slot is used again, an epoch never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Instance {
+    pub slot: u32,
+    pub epoch: u32,
+}
+
+/// The output of a future that a node spawned.
+pub(super) struct Finished {
+    pub instance: Instance,
+    pub output: Box<dyn Any>,
+}
+
+/// The surroundings of every node on the engine's thread.
 pub struct World {
+    /// Milliseconds since 1970, read once per round.
     pub(super) now: f64,
+    /// Breadth first: what is sent first is delivered first (facts engine §3.1).
+    pub(super) queue: VecDeque<Delivery>,
+    pub(super) timers: BTreeMap<TimerId, Instance>,
+    /// Running id to slot.
+    pub(super) directory: FxHashMap<SmolStr, u32>,
+    /// By slot; `None`: the slot is free.
+    pub(super) infos: Vec<Option<Rc<Info>>>,
+    pub(super) listeners: Listeners,
+    pub(super) endpoints: Endpoints,
     pub(super) contexts: Rc<RefCell<Contexts>>,
-    pub(super) config: crate::config::Engine,
+    pub(super) config: config::Engine,
+    pub(super) events: broadcast::Sender<Event>,
+    pub(super) metrics: Arc<Metrics>,
+    tasks: FxHashMap<u32, Vec<AbortHandle>>,
+    finished: mpsc::UnboundedSender<Finished>,
+    scripts: Option<Rc<Scripts>>,
+    sequence: u64,
+    random: u64,
 }
 
 impl World {
+    pub(super) fn new(
+        config: config::Engine,
+        events: broadcast::Sender<Event>,
+        endpoints: Endpoints,
+        finished: mpsc::UnboundedSender<Finished>,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        Self {
+            now: 0.0,
+            queue: VecDeque::new(),
+            timers: BTreeMap::new(),
+            directory: FxHashMap::default(),
+            infos: Vec::new(),
+            listeners: Listeners::default(),
+            endpoints,
+            contexts: Rc::default(),
+            config,
+            events,
+            metrics,
+            tasks: FxHashMap::default(),
+            finished,
+            scripts: None,
+            sequence: 0,
+            random: u64::from_le_bytes(crate::secret::random()),
+        }
+    }
+
+    /// Reads the clock for the round that begins.
+    pub(super) fn read_clock(&mut self) {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.now = (since.as_secs() * 1000) as f64 + f64::from(since.subsec_millis());
+    }
+
+    /// 16 hexadecimal digits (facts engine §3.1). Unique, not secret: `SplitMix64` from a random start.
     pub(super) fn fresh_id(&mut self) -> SmolStr {
-        todo!()
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut x = self.random;
+        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        x ^= x >> 31;
+        let digits: [u8; 16] = std::array::from_fn(|i| b"0123456789abcdef"[(x >> (60 - 4 * i)) as usize & 15]);
+        SmolStr::new_inline(std::str::from_utf8(&digits).unwrap_or_default())
+    }
+
+    /// Queues a message for a slot.
+    pub(super) fn push(&mut self, slot: u32, message: Message) {
+        self.queue.push_back(Delivery { slot, item: Item::Message(message) });
+    }
+
+    /// Queues anything else for a slot.
+    pub(super) fn push_wake(&mut self, slot: u32, wake: Wake) {
+        self.queue.push_back(Delivery { slot, item: Item::Wake(Box::new(wake)) });
+    }
+
+    pub(super) fn set_timer(&mut self, instance: Instance, delay: Duration) -> TimerId {
+        self.sequence += 1;
+        let timer = TimerId(Instant::now() + delay, self.sequence);
+        self.timers.insert(timer, instance);
+        timer
+    }
+
+    /// Takes the timers that are due.
+    pub(super) fn due(&mut self) -> Vec<(TimerId, Instance)> {
+        if self.timers.is_empty() {
+            return Vec::new();
+        }
+        let now = Instant::now();
+        let mut due = Vec::new();
+        while let Some(entry) = self.timers.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            due.push(entry.remove_entry());
+        }
+        due
+    }
+
+    /// Runs a future on this thread; its output wakes the node.
+    pub(super) fn spawn<T: 'static>(&mut self, instance: Instance, future: impl Future<Output = T> + 'static) {
+        let finished = self.finished.clone();
+        let task = tokio::task::spawn_local(async move {
+            let output: Box<dyn Any> = Box::new(future.await);
+            // The receiver lives as long as the thread.
+            let _ = finished.send(Finished { instance, output });
+        });
+        let tasks = self.tasks.entry(instance.slot).or_default();
+        tasks.retain(|t| !t.is_finished());
+        tasks.push(task.abort_handle());
+    }
+
+    /// Forgets what a node still waited for.
+    pub(super) fn forget(&mut self, instance: Instance) {
+        for task in self.tasks.remove(&instance.slot).into_iter().flatten() {
+            task.abort();
+        }
+    }
+
+    /// The JavaScript engine of this thread, made when first needed.
+    pub(super) fn scripts(&mut self) -> Result<Rc<Scripts>, super::value::Failure> {
+        if let Some(scripts) = &self.scripts {
+            return Ok(Rc::clone(scripts));
+        }
+        let scripts = Scripts::new(&self.config)?;
+        self.scripts = Some(Rc::clone(&scripts));
+        Ok(scripts)
     }
 }

@@ -2,12 +2,21 @@
 
 pub mod credentials;
 mod diff;
+mod json;
 mod model;
+mod order;
+mod parse;
 mod plan;
+mod references;
+mod revision;
+mod same;
+mod single;
 mod submission;
 
 pub use credentials::Credentials;
 pub use diff::{Diff, diff};
-pub use model::{FlowSet, Malformed, Node};
+pub use model::{FlowSet, Malformed, Node, Part};
 pub use plan::{DeploymentType, Plan, Stop, plan};
+pub use revision::revision;
+pub use single::{Error as FlowError, add_flow, flow_json, remove_flow, replace_flow};
 pub use submission::Submission;

@@ -1,26 +1,298 @@
-//! What a client sends to be deployed: flow set, optional revision, credentials; and the same for single flows.
+//! What a client sends to be deployed: flow set, optional revision, credentials.
+//!
+//! Knows the two shapes of a body (specification §2.4, §9); never whether the revision is the active one.
 
+use super::json::{Members, syntax, text};
+use super::parse::elements;
 use super::{Credentials, FlowSet, Malformed};
+use serde_json::value::RawValue;
+use smol_str::SmolStr;
+use std::collections::HashSet;
 
 /// A parsed and checked body of `POST /flows`.
 #[derive(Debug)]
 pub struct Submission {
     /// The flow set, credentials taken out.
     pub flows: FlowSet,
-    /// The credentials sent inside nodes or beside the flows.
+    /// The credentials sent inside nodes: merged with those that are kept.
     pub credentials: Credentials,
+    /// The credentials sent beside the flows (v2): they replace those of their nodes (facts admin API §3).
+    pub replacing: Credentials,
     /// `rev`, if the body carries one.
     pub rev: Option<String>,
 }
 
 impl Submission {
     /// Parses a v1 body: a JSON array of node objects.
-    pub fn v1(_body: &[u8]) -> Result<Self, Malformed> {
-        todo!()
+    pub fn v1(body: &[u8]) -> Result<Self, Malformed> {
+        let (flows, credentials) = FlowSet::parse_with_credentials(body)?;
+        Ok(Self {
+            flows,
+            credentials,
+            replacing: Credentials::default(),
+            rev: None,
+        })
     }
 
-    /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`.
-    pub fn v2(_body: &[u8]) -> Result<Self, Malformed> {
-        todo!()
+    /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored.
+    pub fn v2(body: &[u8]) -> Result<Self, Malformed> {
+        let json = text(body)?;
+        if !json.trim_start().starts_with('{') {
+            serde_json::from_str::<&RawValue>(json).map_err(|e| syntax(&e, (0, 0)))?;
+            return Err(wrong(
+                "the body of version v2 must be an object with \"flows\"",
+            ));
+        }
+        let Members(members) = serde_json::from_str(json).map_err(|e| syntax(&e, (0, 0)))?;
+        let (mut flows, mut rev, mut replacing) = (None, None, None);
+        for (key, value) in members {
+            let twice = match key.as_ref() {
+                "flows" => flows.replace(value.get()).is_some(),
+                "rev" => rev.replace(revision(value.get())?).is_some(),
+                "credentials" => replacing.replace(beside(value.get())?).is_some(),
+                _ => false,
+            };
+            if twice {
+                return Err(wrong(&format!("{key:?} is there twice")));
+            }
+        }
+        let flows = flows.ok_or_else(|| wrong("\"flows\" is missing"))?;
+        if !flows.starts_with('[') {
+            return Err(wrong("\"flows\" must be an array of node objects"));
+        }
+        let (nodes, credentials) = elements(flows, json)?;
+        Ok(Self {
+            flows: FlowSet::new(nodes)?,
+            credentials,
+            replacing: replacing.unwrap_or_default(),
+            rev,
+        })
+    }
+
+    /// All credentials after this submission, of those kept before it.
+    pub fn merged(&self, kept: &Credentials) -> Credentials {
+        let mut kept = kept.clone();
+        for id in self.replacing.nodes.keys() {
+            kept.nodes.remove(id);
+        }
+        kept.merge(&self.replacing, &self.flows)
+            .merge(&self.credentials, &self.flows)
+    }
+
+    /// The nodes whose credentials were sent: they count as changed.
+    pub fn credential_ids(&self) -> HashSet<SmolStr> {
+        self.credentials
+            .nodes
+            .keys()
+            .chain(self.replacing.nodes.keys())
+            .cloned()
+            .collect()
+    }
+}
+
+fn revision(raw: &str) -> Result<String, Malformed> {
+    serde_json::from_str(raw).map_err(|_| {
+        wrong("\"rev\" must be a string: the one of GET /flows, or none at all to overwrite")
+    })
+}
+
+fn beside(raw: &str) -> Result<Credentials, Malformed> {
+    let credentials = Credentials::from_json(raw.as_bytes())?;
+    if credentials.nodes.contains_key("$") {
+        return Err(wrong(
+            "encrypted \"credentials\" are not supported: send them in clear",
+        ));
+    }
+    Ok(credentials)
+}
+
+fn wrong(what: &str) -> Malformed {
+    Malformed(what.into())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn v1(body: &str) -> String {
+        Submission::v1(body.as_bytes()).unwrap_err().to_string()
+    }
+
+    fn v2(body: &str) -> String {
+        Submission::v2(body.as_bytes()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_malformed_element_is_named() {
+        let node = |fields: &str| v1(&format!(r#"[{{"id":"ok","type":"x"}},{{{fields}}}]"#));
+        assert_eq!(
+            v1(r#"[{"id":"a","type":"x"},null]"#),
+            "element 1 must be an object"
+        );
+        assert_eq!(
+            node(r#""type":"x""#),
+            r#"element 1: "id" must be a non-empty string"#
+        );
+        assert_eq!(
+            node(r#""id":"","type":"x""#),
+            r#"element 1: "id" must be a non-empty string"#
+        );
+        assert_eq!(
+            node(r#""id":7,"type":"x""#),
+            r#"element 1: "id" must be a non-empty string"#
+        );
+        assert_eq!(
+            node(r#""id":"b""#),
+            r#"element 1 ("b"): "type" must be a non-empty string"#
+        );
+        assert_eq!(
+            node(r#""id":"b","type":"""#),
+            r#"element 1 ("b"): "type" must be a non-empty string"#
+        );
+        assert_eq!(
+            node(r#""id":"b","type":"x","z":null"#),
+            r#"element 1 ("b"): "z" must be a string"#
+        );
+        for wires in ["null", "[null]", r#"["a"]"#, "[[1]]", "{}", "5"] {
+            let message = node(&format!(r#""id":"b","type":"x","wires":{wires}"#));
+            assert_eq!(
+                message,
+                r#"element 1 ("b"): "wires" must be an array of arrays of strings"#
+            );
+        }
+        assert_eq!(
+            node(r#""id":"b","type":"x","name":1,"name":2"#),
+            r#"element 1 ("b"): "name" is there twice"#
+        );
+        assert_eq!(
+            node(r#""id":"b","type":"x","id":"c""#),
+            r#"element 1 ("c"): "id" is there twice"#
+        );
+        assert_eq!(
+            node(r#""id":"ok","type":"x""#),
+            r#"elements 0 and 1 have the same id, "ok""#
+        );
+        assert_eq!(
+            node(r#""id":"b","type":"x","credentials":1"#),
+            r#"element 1 ("b"): "credentials" must be an object"#
+        );
+    }
+
+    #[test]
+    fn many_keys_are_checked_for_twins_as_well() {
+        let keys = (0..100).fold(String::new(), |keys, i| keys + &format!(r#","k{i}":{i}"#));
+        assert!(Submission::v1(format!(r#"[{{"id":"a","type":"x"{keys}}}]"#).as_bytes()).is_ok());
+        let message = v1(&format!(r#"[{{"id":"a","type":"x"{keys},"k50":0}}]"#));
+        assert_eq!(message, r#"element 0 ("a"): "k50" is there twice"#);
+    }
+
+    #[test]
+    fn an_empty_z_is_none() {
+        let s = Submission::v1(br#"[{"id":"a","type":"x","z":""}]"#).unwrap();
+        assert!(s.flows.get("a").unwrap().z.is_empty());
+    }
+
+    #[test]
+    fn invalid_json_is_told_with_line_and_column() {
+        assert_eq!(
+            v1("[{\"id\":\"a\",\n \"type\":}]"),
+            "invalid JSON at line 2, column 9: expected value"
+        );
+        assert!(v1("").starts_with("invalid JSON at line 1, column 0"));
+        assert!(v1("[]x").contains("trailing characters"));
+        assert_eq!(v1("{}"), "the flows must be an array of node objects");
+        assert_eq!(
+            v1("[\"\u{1}\"]").split(':').next(),
+            Some("invalid JSON at line 1, column 2")
+        );
+        assert_eq!(
+            Submission::v1(b"[\"\xff\"]").unwrap_err().to_string(),
+            "byte 2 is not valid UTF-8"
+        );
+    }
+
+    #[test]
+    fn what_would_fail_at_the_start_of_a_node_fails_now() {
+        let name = |value: &str| {
+            v1(&format!(
+                "[\n  {{\"id\":\"a\",\"type\":\"x\",\n   \"name\":{value}}}]"
+            ))
+        };
+        assert!(
+            name("1e999").starts_with("invalid JSON at line 3, column "),
+            "{}",
+            name("1e999")
+        );
+        assert!(name("\"\\ud800\"").contains("hex escape"));
+        let deep = "[".repeat(200) + &"]".repeat(200);
+        assert!(name(&deep).contains("recursion limit"));
+        assert!(
+            v1(&format!(r#"[{{"id":"a","type":"x","g":{deep}}}]"#)).contains("recursion limit")
+        );
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        assert!(Submission::v1(b"\xEF\xBB\xBF[]").is_ok());
+    }
+
+    #[test]
+    fn a_rev_is_a_string_or_absent() {
+        let rev = |body: &str| Submission::v2(body.as_bytes()).unwrap().rev;
+        assert_eq!(rev(r#"{"flows":[]}"#), None);
+        assert_eq!(rev(r#"{"rev":"","flows":[]}"#), Some(String::new()));
+        assert_eq!(rev(r#"{"flows":[],"rev":"a","more":{}}"#), Some("a".into()));
+        for other in ["null", "1", "[]"] {
+            assert!(
+                v2(&format!(r#"{{"flows":[],"rev":{other}}}"#))
+                    .starts_with("\"rev\" must be a string")
+            );
+        }
+    }
+
+    #[test]
+    fn a_v2_body_is_an_object_with_an_array_of_flows() {
+        assert_eq!(
+            v2("[]"),
+            "the body of version v2 must be an object with \"flows\""
+        );
+        assert_eq!(v2("{}"), "\"flows\" is missing");
+        assert_eq!(
+            v2(r#"{"flows":null}"#),
+            "\"flows\" must be an array of node objects"
+        );
+        assert_eq!(v2(r#"{"flows":[],"flows":[]}"#), "\"flows\" is there twice");
+        assert_eq!(
+            v2(r#"{"flows":[],"credentials":{"$":"abc"}}"#),
+            "encrypted \"credentials\" are not supported: send them in clear"
+        );
+        assert_eq!(
+            v2("{\"flows\":[\n{\"id\":\"a\",\"type\":1e999}]}"),
+            "invalid JSON at line 2, column 22: number out of range"
+        );
+    }
+
+    #[test]
+    fn credentials_leave_the_text_and_the_rest_stays_letter_for_letter() {
+        let s = Submission::v1(br#"[{"id":"a","credentials":{"user":"u"},"n":1.50,"type":"x"},{"id":"b","type":"x","credentials":null}]"#).unwrap();
+        assert_eq!(
+            s.flows.to_json(),
+            r#"[{"id":"a","n":1.50,"type":"x"},{"id":"b","type":"x"}]"#
+        );
+        assert_eq!(s.credential_ids(), HashSet::from(["a".into()]));
+        assert!(!format!("{s:?}").contains("\"u\""));
+    }
+
+    #[test]
+    fn credentials_beside_the_flows_replace_and_those_inside_merge() {
+        let kept =
+            Credentials::from_json(br#"{"a":{"one":"1","two":"2"},"b":{"one":"1"}}"#).unwrap();
+        let s = Submission::v2(
+            br#"{"flows":[{"id":"a","type":"x"},{"id":"b","type":"x","credentials":{"two":"2"}}],"credentials":{"a":{"two":"3"}}}"#,
+        );
+        let expected =
+            Credentials::from_json(br#"{"a":{"two":"3"},"b":{"one":"1","two":"2"}}"#).unwrap();
+        assert!(s.unwrap().merged(&kept) == expected);
     }
 }

@@ -1,9 +1,22 @@
-//! What must survive: sessions, history, the throttle's memory (one SQLite database) and the flow files
+//! What must survive: sessions, history, the throttle's memory (one `SQLite` database) and the flow files
 //! (`flows.json`, `flows_cred.json`, as Node-RED names and formats them). Callers see plain async functions, no SQL.
+
+mod commit;
+mod credentials;
+mod database;
+mod directory;
+mod disk;
+mod fault;
+mod flow_files;
+mod load;
+mod owner;
+#[cfg(test)]
+mod tests;
 
 use crate::config;
 use crate::flows::{Credentials, FlowSet};
 use crate::secret::Secret;
+use owner::Owner;
 use std::sync::Arc;
 
 /// Storage failed. The text for the client names no path.
@@ -86,83 +99,138 @@ pub struct Loaded {
     pub rev: Option<String>,
 }
 
-/// The store; clones share it.
+/// One flow set in the history, without its content.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Revision {
+    /// Its name.
+    pub rev: String,
+    /// Who deployed; empty: the program itself.
+    pub user: String,
+    /// `full`, `nodes`, `flows`, `reload`, `outside-edit`, `start` …
+    pub kind: String,
+    /// Seconds since 1970.
+    pub at: u64,
+}
+
+/// The name of the fact that holds the hash of the `admin` made at the first start.
+const GENERATED_ADMIN: &str = "generated_admin";
+/// The name of the fact that says whether flows run.
+const RUNNING: &str = "running";
+
+/// The store; clones share it. When the last one is dropped, what was asked is done and everything is closed.
 #[derive(Clone)]
-pub struct Store {}
+pub struct Store {
+    owner: Arc<Owner>,
+}
 
 impl Store {
     /// Opens or makes the data directory (mode 0700) and its database, and brings forward what a crash left half done.
-    pub fn open(_config: &config::Storage) -> Result<Self, Error> {
-        todo!()
+    /// A second process on the same directory is refused.
+    pub fn open(config: &config::Storage) -> Result<Self, Error> {
+        let owner = Arc::new(Owner::start(config)?);
+        Ok(Self { owner })
     }
 
     /// All sessions.
     pub async fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
-        todo!()
+        self.owner.ask(|disk| disk.database.sessions()).await
     }
 
     /// Keeps a session.
-    pub async fn save_session(&self, _session: SessionRow) -> Result<(), Error> {
-        todo!()
+    pub async fn save_session(&self, session: SessionRow) -> Result<(), Error> {
+        self.owner
+            .ask(move |disk| disk.database.save_session(&session))
+            .await
     }
 
     /// Forgets sessions.
-    pub async fn remove_sessions(&self, _tokens: Vec<[u8; 32]>) -> Result<(), Error> {
-        todo!()
+    pub async fn remove_sessions(&self, tokens: Vec<[u8; 32]>) -> Result<(), Error> {
+        self.owner
+            .ask(move |disk| disk.database.remove_sessions(&tokens))
+            .await
     }
 
-    /// Failures of sign-in since a time; older ones are forgotten.
-    pub async fn failures(&self, _since: u64) -> Result<Vec<FailureRow>, Error> {
-        todo!()
+    /// Failures of sign-in since a time, in the order they were remembered; older ones are forgotten.
+    pub async fn failures(&self, since: u64) -> Result<Vec<FailureRow>, Error> {
+        self.owner
+            .ask(move |disk| disk.database.failures(since))
+            .await
     }
 
-    /// Remembers a failure of sign-in.
-    pub async fn save_failure(&self, _failure: FailureRow) -> Result<(), Error> {
-        todo!()
+    /// Remembers a failure of sign-in. The newest 100,000 are kept.
+    pub async fn save_failure(&self, failure: FailureRow) -> Result<(), Error> {
+        self.owner
+            .ask(move |disk| disk.database.save_failure(&failure))
+            .await
     }
 
     /// Forgets the failures of one user from one address.
-    pub async fn clear_failures(&self, _user: &str, _address: &str) -> Result<(), Error> {
-        todo!()
+    pub async fn clear_failures(&self, user: &str, address: &str) -> Result<(), Error> {
+        let (user, address) = (user.to_owned(), address.to_owned());
+        self.owner
+            .ask(move |disk| disk.database.clear_failures(&user, &address))
+            .await
     }
 
     /// The hash of the `admin` made at the first start, if one was made.
     pub async fn generated_admin(&self) -> Result<Option<Secret>, Error> {
-        todo!()
+        self.owner
+            .ask(|disk| Ok(disk.database.fact(GENERATED_ADMIN)?.map(Secret::new)))
+            .await
     }
 
     /// Keeps the hash of the `admin` made at the first start.
-    pub async fn save_generated_admin(&self, _hash: Secret) -> Result<(), Error> {
-        todo!()
+    pub async fn save_generated_admin(&self, hash: Secret) -> Result<(), Error> {
+        self.owner
+            .ask(move |disk| disk.database.save_fact(GENERATED_ADMIN, hash.reveal()))
+            .await
     }
 
     /// Reads the flow files. Missing files are an empty flow set; broken ones an error, and nothing is overwritten.
     pub async fn load(&self) -> Result<Loaded, Error> {
-        todo!()
+        self.owner.ask(|disk| disk.load()).await
     }
 
-    /// Whether `flows.json` now has other content (not only other formatting) than the last deployment wrote.
+    /// What the flow files hold, if someone else gave them other content (not only other formatting or encryption)
+    /// than the last deployment did. A broken file is no edit: the next [`Self::commit`] sets it aside.
     pub async fn edited_outside(&self) -> Result<Option<Loaded>, Error> {
-        todo!()
+        self.owner.ask(|disk| disk.edited_outside()).await
     }
 
-    /// Makes a deployment durable: history row, then files (temp, fsync, rename, fsync of the directory).
-    pub async fn commit(&self, _record: Record) -> Result<(), Error> {
-        todo!()
+    /// Makes a deployment durable: history row, then files. Once this answers, every start finds it; after an error
+    /// everything is as before. The files replaced stay as `.flows.json.backup` and `.flows_cred.json.backup`; a file
+    /// that could not be read stays as `flows.json.broken-TIME` or `flows_cred.json.undecryptable`.
+    pub async fn commit(&self, record: Record) -> Result<(), Error> {
+        self.owner.ask(move |disk| disk.commit(&record)).await
     }
 
     /// Adds a flow set to the history without touching the files: an outside edit that a deployment replaces.
-    pub async fn keep(&self, _record: Record) -> Result<(), Error> {
-        todo!()
+    pub async fn keep(&self, record: Record) -> Result<(), Error> {
+        self.owner.ask(move |disk| disk.keep(&record)).await
+    }
+
+    /// The history, newest first: the active flow set and as many earlier ones as `storage.history` says.
+    pub async fn history(&self) -> Result<Vec<Revision>, Error> {
+        self.owner.ask(|disk| disk.database.history()).await
     }
 
     /// Whether flows were running when last told (`POST /flows/state`); true unless stopped.
     pub async fn running(&self) -> Result<bool, Error> {
-        todo!()
+        self.owner
+            .ask(|disk| {
+                Ok(disk
+                    .database
+                    .fact(RUNNING)?
+                    .is_none_or(|running| running != "false"))
+            })
+            .await
     }
 
     /// Remembers whether flows run.
-    pub async fn save_running(&self, _running: bool) -> Result<(), Error> {
-        todo!()
+    pub async fn save_running(&self, running: bool) -> Result<(), Error> {
+        let running = if running { "true" } else { "false" };
+        self.owner
+            .ask(move |disk| disk.database.save_fact(RUNNING, running))
+            .await
     }
 }

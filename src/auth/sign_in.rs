@@ -1,0 +1,147 @@
+//! Signing in: throttle, password, scope, token, in this order. Each step may be the last.
+//!
+//! Runs as a task of the control runtime; the hash itself is computed on a blocking thread.
+
+use super::session::{Session, new_token};
+use super::tally::Refused;
+use super::throttle::{Pair, Slot};
+use super::{Auth, Error, Issued, SignIn, covers};
+use crate::secret::sha256;
+use crate::store::SessionRow;
+use std::pin::pin;
+use std::time::Duration;
+
+/// When to come back if the queue for hashing is full; it empties in a few seconds.
+const QUEUE_IS_FULL: Duration = Duration::from_secs(1);
+
+impl Auth {
+    /// Checks a password and hands out a token, durable before it is handed out.
+    ///
+    /// Unknown users and wrong passwords are the same error and cost the same time; that the scope is not covered is
+    /// told only after the password was right. With too many sign-ins waiting, `Throttled` says to come back.
+    pub async fn sign_in(&self, sign_in: SignIn, now: u64) -> Result<Issued, Error> {
+        let place = self.0.hashing.enter().ok_or(Error::Throttled {
+            wait: QUEUE_IS_FULL,
+        })?;
+        let pair = Pair::new(&sign_in.user, sign_in.address);
+        let attempt = Attempt::begin(self, pair, now).await?;
+
+        let users = self.0.users.load_full();
+        let user = users.find(&sign_in.user);
+        let password = user.map_or_else(
+            || users.stand_in(&sign_in.user),
+            |user| user.password.clone(),
+        );
+        let right = self
+            .0
+            .hashing
+            .verify(place, password, sign_in.password)
+            .await;
+        let Some(user) = user.filter(|_| right) else {
+            drop(attempt);
+            self.keep_failure(pair, now).await;
+            return Err(Error::BadCredentials);
+        };
+
+        if attempt.passed() {
+            self.clear_failures(pair).await;
+        }
+        if !sign_in
+            .scope
+            .iter()
+            .all(|name| covers(&user.permissions, name))
+        {
+            return Err(Error::InvalidScope);
+        }
+        let token = new_token();
+        let row = SessionRow {
+            token: sha256(token.reveal().as_bytes()),
+            user: sign_in.user,
+            client: sign_in.client,
+            scope: sign_in.scope.iter().map(ToString::to_string).collect(),
+            created: now,
+            expires: now.saturating_add(users.lifetime.as_secs()),
+        };
+        self.start_session(row, now).await?;
+        Ok(Issued {
+            token,
+            expires_in: users.lifetime,
+        })
+    }
+
+    /// Makes a session durable, then known.
+    async fn start_session(&self, row: SessionRow, now: u64) -> Result<(), Error> {
+        self.0.store.save_session(row.clone()).await?;
+        self.0.sessions.insert(Session::new(&row, now));
+        // A reload may have removed the user since we looked: either it saw this session or we see its users.
+        if self.0.users.load().find(&row.user).is_none() {
+            self.0.sessions.end_one(&row.token);
+            self.forget(vec![row.token]).await?;
+            return Err(Error::BadCredentials);
+        }
+        Ok(())
+    }
+
+    /// A failure that cannot be kept still counts until a restart: the answer stays the same.
+    async fn keep_failure(&self, pair: Pair, now: u64) {
+        if let Err(error) = self.0.store.save_failure(pair.row(now)).await {
+            tracing::warn!(%error, "a failed sign-in could not be kept for after a restart");
+        }
+    }
+
+    async fn clear_failures(&self, pair: Pair) {
+        let row = pair.row(0);
+        if let Err(error) = self.0.store.clear_failures(&row.user, &row.address).await {
+            tracing::warn!(%error, "failures before a sign-in could not be forgotten for after a restart");
+        }
+    }
+}
+
+/// A sign-in that the throttle let through. It is a failure unless it passes, also when it is dropped half-way.
+struct Attempt<'a> {
+    auth: &'a Auth,
+    slot: Option<Slot>,
+    now: u64,
+}
+
+impl<'a> Attempt<'a> {
+    /// Waits while it depends on sign-ins under way whether this one may be tried.
+    async fn begin(auth: &'a Auth, pair: Pair, now: u64) -> Result<Self, Error> {
+        loop {
+            let mut decided = pin!(auth.0.decided.notified());
+            // before looking, so that no decision falls between looking and waiting
+            decided.as_mut().enable();
+            let begun = auth.throttle().begin(pair, now);
+            match begun {
+                Ok(slot) => {
+                    return Ok(Self {
+                        auth,
+                        slot: Some(slot),
+                        now,
+                    });
+                }
+                Err(Refused::Blocked(wait)) => return Err(Error::Throttled { wait }),
+                Err(Refused::Busy) => decided.await,
+            }
+        }
+    }
+
+    /// The password was right; returns whether there were failures to forget.
+    fn passed(mut self) -> bool {
+        let forgotten = self
+            .slot
+            .take()
+            .is_some_and(|slot| self.auth.throttle().passed(slot));
+        self.auth.0.decided.notify_waiters();
+        forgotten
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if let Some(slot) = self.slot.take() {
+            self.auth.throttle().failed(slot, self.now);
+            self.auth.0.decided.notify_waiters();
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! Tallies of failures: who has how many within the window, and until when. Bounded in memory.
+//!
+//! Knows only keys and times; what a key is and what the limits are is the throttle's.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::Duration;
+
+/// How many keys are remembered (some 10 MiB at most). When full, the one whose last failure is the longest ago is
+/// forgotten. To push one out, somebody needs as many failures within the window: at 20 ms a
+/// hash and two at a time that takes 11 minutes, longer than the default window.
+const REMEMBERED: usize = 65_536;
+
+/// Why a sign-in may not go on now.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// Too many failures: until the oldest that counts leaves the window.
+    Blocked(Duration),
+    /// Not too many failures, but with the sign-ins under way they might be: ask again when one is decided.
+    Busy,
+}
+
+impl Refused {
+    /// Both must let go: the longer block, and a block before a sign-in under way.
+    pub(super) fn stricter(one: Option<Self>, other: Option<Self>) -> Option<Self> {
+        match (one, other) {
+            (Some(Self::Blocked(one)), Some(Self::Blocked(other))) => {
+                Some(Self::Blocked(one.max(other)))
+            }
+            (Some(blocked @ Self::Blocked(_)), _) | (_, Some(blocked @ Self::Blocked(_))) => {
+                Some(blocked)
+            }
+            (Some(Self::Busy), _) | (_, Some(Self::Busy)) => Some(Self::Busy),
+            (None, None) => None,
+        }
+    }
+}
+
+/// The time that counts: seconds up to now.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    pub(super) length: u64,
+    pub(super) now: u64,
+}
+
+impl Window {
+    /// How long a failure of that time still counts; `None`: no longer.
+    fn left(self, at: u64) -> Option<Duration> {
+        let left = at.saturating_add(self.length).saturating_sub(self.now);
+        (left > 0).then(|| Duration::from_secs(left))
+    }
+}
+
+/// What one key has against it.
+#[derive(Default)]
+struct Tally {
+    /// When it failed, oldest first. As many as the limit lets through within the window.
+    failures: Vec<u64>,
+    under_way: u32,
+}
+
+impl Tally {
+    fn add(&mut self, at: u64, window: Window) {
+        self.failures.retain(|&at| window.left(at).is_some());
+        // sign-ins are decided in another order than they began
+        let place = self.failures.partition_point(|&other| other <= at);
+        self.failures.insert(place, at);
+    }
+
+    fn counts(&self, window: Window) -> bool {
+        self.under_way > 0 || self.failures.iter().any(|&at| window.left(at).is_some())
+    }
+}
+
+/// Tallies of at most [`REMEMBERED`] keys.
+pub(super) struct Tallies<K>(HashMap<K, Tally>);
+
+impl<K> Default for Tallies<K> {
+    fn default() -> Self {
+        Self(HashMap::new())
+    }
+}
+
+impl<K: Copy + Eq + Hash> Tallies<K> {
+    /// Whether, and for how long, something of this key may not begin.
+    pub(super) fn refused(&self, key: &K, limit: u32, window: Window) -> Option<Refused> {
+        let limit = usize::try_from(limit.max(1)).unwrap_or(usize::MAX);
+        let tally = self.0.get(key)?;
+        let left: Vec<Duration> = tally
+            .failures
+            .iter()
+            .filter_map(|&at| window.left(at))
+            .collect();
+        if left.len() >= limit {
+            // when this one leaves the window, one less than the limit remains
+            return left.get(left.len() - limit).copied().map(Refused::Blocked);
+        }
+        let under_way = usize::try_from(tally.under_way).unwrap_or(usize::MAX);
+        (left.len().saturating_add(under_way) >= limit).then_some(Refused::Busy)
+    }
+
+    /// Something begins; until it is decided it counts.
+    pub(super) fn begin(&mut self, key: K, window: Window) {
+        self.tally(key, window).under_way += 1;
+    }
+
+    /// What began is decided.
+    pub(super) fn decided(&mut self, key: &K) {
+        if let Some(tally) = self.0.get_mut(key) {
+            tally.under_way = tally.under_way.saturating_sub(1);
+        }
+    }
+
+    /// Adds a failure.
+    pub(super) fn add(&mut self, key: K, at: u64, window: Window) {
+        self.tally(key, window).add(at, window);
+    }
+
+    /// Forgets the failures of a key; returns whether there were any.
+    pub(super) fn clear(&mut self, key: &K) -> bool {
+        let tally = self.0.get_mut(key);
+        tally.is_some_and(|tally| !std::mem::take(&mut tally.failures).is_empty())
+    }
+
+    /// Forgets what no longer counts.
+    pub(super) fn sweep(&mut self, window: Window) {
+        self.0.retain(|_, tally| tally.counts(window));
+    }
+
+    fn tally(&mut self, key: K, window: Window) -> &mut Tally {
+        if self.0.len() >= REMEMBERED && !self.0.contains_key(&key) {
+            self.make_room(window);
+        }
+        self.0.entry(key).or_default()
+    }
+
+    fn make_room(&mut self, window: Window) {
+        self.sweep(window);
+        if self.0.len() < REMEMBERED {
+            return;
+        }
+        let idle = self.0.iter().filter(|(_, tally)| tally.under_way == 0);
+        let oldest = idle
+            .min_by_key(|(_, tally)| tally.failures.last().copied())
+            .map(|(key, _)| *key);
+        if let Some(key) = oldest {
+            self.0.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(now: u64) -> Window {
+        Window { length: 600, now }
+    }
+
+    #[test]
+    fn a_sweep_forgets_what_no_longer_counts() {
+        let mut tallies = Tallies::default();
+        tallies.add("old", 0, window(0));
+        tallies.add("young", 1, window(1));
+        tallies.begin("under way", window(0));
+        tallies.sweep(window(600));
+        let mut kept: Vec<_> = tallies.0.keys().copied().collect();
+        kept.sort_unstable();
+        assert_eq!(kept, ["under way", "young"]);
+    }
+
+    #[test]
+    fn failures_are_in_order_whatever_the_order_they_were_told_in() {
+        let mut tallies = Tallies::default();
+        tallies.add("x", 20, window(20));
+        tallies.add("x", 10, window(20));
+        let first_leaves = Refused::Blocked(Duration::from_secs(590));
+        assert_eq!(tallies.refused(&"x", 2, window(20)), Some(first_leaves));
+    }
+
+    #[test]
+    fn memory_is_bounded_and_the_longest_ago_is_forgotten_first() {
+        let mut tallies = Tallies::default();
+        let full = REMEMBERED as u64;
+        let window = |now| Window {
+            length: full * 2,
+            now,
+        };
+        for key in 0..full {
+            tallies.add(key, key, window(key));
+        }
+        tallies.add(full, full, window(full));
+        assert_eq!(tallies.0.len(), REMEMBERED);
+        assert!(tallies.refused(&0, 1, window(full)).is_none());
+        assert!(tallies.refused(&1, 1, window(full)).is_some());
+        tallies.add(full, full, window(full));
+        assert!(
+            tallies.refused(&1, 1, window(full)).is_some(),
+            "a known key needs no room"
+        );
+    }
+}

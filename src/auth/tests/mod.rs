@@ -1,0 +1,102 @@
+//! `Auth` as the other rooms use it, over a real store in a directory of its own.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod sessions;
+mod sign_in;
+
+use super::*;
+use tempfile::TempDir;
+
+const NOW: u64 = 1_800_000_000;
+const HERE: &str = "192.0.2.1";
+const ELSEWHERE: &str = "192.0.2.2";
+
+/// A gateway's data directory, the config of its users, and what was opened from both.
+struct House {
+    directory: TempDir,
+    config: config::Auth,
+}
+
+impl House {
+    /// Users whose password is their name and "'s".
+    fn with(users: &[(&str, &str)]) -> Self {
+        let throttle = config::Throttle {
+            per_user_and_address: 5,
+            per_address: 50,
+            window: Duration::from_mins(10),
+        };
+        let config = config::Auth {
+            lifetime: Duration::from_secs(1000),
+            idle: None,
+            users: users
+                .iter()
+                .map(|(name, permissions)| user(name, permissions))
+                .collect(),
+            anonymous: None,
+            throttle,
+        };
+        Self {
+            directory: TempDir::new().unwrap(),
+            config,
+        }
+    }
+
+    async fn open_at(&self, now: u64) -> (Auth, Option<Secret>) {
+        Auth::open(&self.config, 2, self.store(), now)
+            .await
+            .unwrap()
+    }
+
+    async fn open(&self) -> Auth {
+        self.open_at(NOW).await.0
+    }
+
+    fn store(&self) -> Store {
+        let storage = config::Storage {
+            directory: self.directory.path().to_owned(),
+            history: 10,
+            credential_secret: None,
+        };
+        Store::open(&storage).unwrap()
+    }
+}
+
+fn user(name: &str, permissions: &str) -> config::User {
+    // the least cost that bcrypt has: these tests sign in often
+    let hash = bcrypt::hash(format!("{name}'s"), 4).unwrap();
+    config::User {
+        name: name.into(),
+        password_hash: Secret::new(hash),
+        permissions: permissions.split(' ').map(Into::into).collect(),
+    }
+}
+
+fn attempt(user: &str, password: &str, scope: &str, address: &str) -> SignIn {
+    SignIn {
+        user: user.into(),
+        password: Secret::new(password.into()),
+        scope: scope
+            .split(' ')
+            .filter(|name| !name.is_empty())
+            .map(SmolStr::new)
+            .collect(),
+        client: "service-admin".into(),
+        address: address.parse().unwrap(),
+    }
+}
+
+fn right(user: &str, scope: &str) -> SignIn {
+    attempt(user, &format!("{user}'s"), scope, HERE)
+}
+
+async fn token(auth: &Auth, user: &str, scope: &str) -> Secret {
+    auth.sign_in(right(user, scope), NOW).await.unwrap().token
+}
+
+fn caller(auth: &Auth, token: &Secret) -> Caller {
+    auth.identify(token.reveal(), NOW).unwrap()
+}
+
+fn is_alive(auth: &Auth, token: &Secret, now: u64) -> bool {
+    auth.identify(token.reveal(), now).is_some()
+}

@@ -1,0 +1,226 @@
+//! Who comes in and who does not; the first admin.
+
+use super::*;
+
+fn wrong(user: &str) -> SignIn {
+    attempt(user, "wrong", "*", HERE)
+}
+
+async fn fail_five_times(auth: &Auth, now: u64) {
+    for _ in 0..5 {
+        assert!(matches!(
+            auth.sign_in(wrong("ann"), now).await,
+            Err(Error::BadCredentials)
+        ));
+    }
+}
+
+async fn wait_told(auth: &Auth, sign_in: SignIn, now: u64) -> Option<u64> {
+    match auth.sign_in(sign_in, now).await {
+        Err(Error::Throttled { wait }) => Some(wait.as_secs()),
+        _ => None,
+    }
+}
+
+#[tokio::test]
+async fn the_right_password_gives_a_token_that_says_who_calls() {
+    let house = House::with(&[("ann", "*")]);
+    let auth = house.open().await;
+    let issued = auth.sign_in(right("ann", "read"), NOW).await.unwrap();
+    assert_eq!(issued.expires_in, Duration::from_secs(1000));
+    let caller = caller(&auth, &issued.token);
+    assert_eq!(caller.user, "ann");
+    assert!(caller.permissions.cover("flows.read"));
+    assert!(!caller.permissions.cover("flows.write"));
+    assert_eq!(auth.active(), 1);
+    assert!(is_alive(&auth, &issued.token, NOW + 999));
+    assert!(!is_alive(&auth, &issued.token, NOW + 1000));
+    for other in [
+        "",
+        &issued.token.reveal()[1..],
+        &issued.token.reveal().to_lowercase(),
+    ] {
+        assert!(auth.identify(other, NOW).is_none(), "{other}");
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_password_and_an_unknown_user_are_the_same_error() {
+    let auth = House::with(&[("ann", "*")]).open().await;
+    for (user, password) in [
+        ("ann", "wrong"),
+        ("ann", "ann's "),
+        ("Ann", "ann's"),
+        ("eve", "ann's"),
+        ("ann", ""),
+    ] {
+        let result = auth.sign_in(attempt(user, password, "*", HERE), NOW).await;
+        assert!(
+            matches!(result, Err(Error::BadCredentials)),
+            "{user} {password}"
+        );
+    }
+    assert_eq!(auth.active(), 0);
+}
+
+#[tokio::test]
+async fn a_user_whose_hash_is_none_cannot_sign_in() {
+    let mut house = House::with(&[("ann", "*")]);
+    house.config.users[0].password_hash = Secret::new("ann's".into());
+    let auth = house.open().await;
+    assert!(matches!(
+        auth.sign_in(right("ann", "*"), NOW).await,
+        Err(Error::BadCredentials)
+    ));
+}
+
+#[tokio::test]
+async fn that_a_scope_is_not_covered_is_told_only_after_the_password_was_right() {
+    let auth = House::with(&[("ann", "read")]).open().await;
+    assert!(matches!(
+        auth.sign_in(right("ann", "*"), NOW).await,
+        Err(Error::InvalidScope)
+    ));
+    assert!(matches!(
+        auth.sign_in(right("ann", "read write"), NOW).await,
+        Err(Error::InvalidScope)
+    ));
+    assert!(matches!(
+        auth.sign_in(wrong("ann"), NOW).await,
+        Err(Error::BadCredentials)
+    ));
+    assert_eq!(auth.active(), 0);
+    assert!(auth.sign_in(right("ann", "flows.read"), NOW).await.is_ok());
+}
+
+#[tokio::test]
+async fn after_five_failures_even_the_right_password_waits_but_not_elsewhere() {
+    let auth = House::with(&[("ann", "*")]).open().await;
+    fail_five_times(&auth, NOW).await;
+    assert_eq!(
+        wait_told(&auth, right("ann", "*"), NOW + 10).await,
+        Some(590)
+    );
+    assert!(
+        auth.sign_in(attempt("ann", "ann's", "*", ELSEWHERE), NOW + 10)
+            .await
+            .is_ok()
+    );
+    assert!(auth.sign_in(right("ann", "*"), NOW + 600).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_block_outlives_a_restart() {
+    let house = House::with(&[("ann", "*")]);
+    let auth = house.open().await;
+    fail_five_times(&auth, NOW).await;
+    drop(auth);
+    let auth = house.open_at(NOW + 10).await.0;
+    assert_eq!(
+        wait_told(&auth, right("ann", "*"), NOW + 10).await,
+        Some(590)
+    );
+}
+
+#[tokio::test]
+async fn a_success_clears_its_failures_over_a_restart_too() {
+    let house = House::with(&[("ann", "*")]);
+    let auth = house.open().await;
+    for _ in 0..4 {
+        assert!(auth.sign_in(wrong("ann"), NOW).await.is_err());
+    }
+    assert!(auth.sign_in(right("ann", "*"), NOW).await.is_ok());
+    drop(auth);
+    let auth = house.open().await;
+    fail_five_times(&auth, NOW).await;
+}
+
+#[tokio::test]
+async fn of_fifty_wrong_sign_ins_at_once_five_are_tried() {
+    let auth = House::with(&[("ann", "*")]).open().await;
+    let results = at_once(&auth, || wrong("ann")).await;
+    assert_eq!(
+        results
+            .iter()
+            .filter(|result| matches!(result, Err(Error::BadCredentials)))
+            .count(),
+        5
+    );
+    assert_eq!(
+        results
+            .iter()
+            .filter(|result| matches!(result, Err(Error::Throttled { .. })))
+            .count(),
+        45
+    );
+}
+
+#[tokio::test]
+async fn fifty_right_sign_ins_at_once_all_come_in() {
+    let auth = House::with(&[("ann", "*")]).open().await;
+    let results = at_once(&auth, || right("ann", "*")).await;
+    assert!(results.iter().all(Result::is_ok));
+    assert_eq!(auth.active(), 50);
+}
+
+async fn at_once(auth: &Auth, sign_in: impl Fn() -> SignIn) -> Vec<Result<Issued, Error>> {
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let (auth, sign_in) = (auth.clone(), sign_in());
+        tasks.spawn(async move { auth.sign_in(sign_in, NOW).await });
+    }
+    tasks.join_all().await
+}
+
+#[tokio::test]
+async fn hanging_up_before_the_answer_is_a_failure() {
+    let auth = House::with(&[("ann", "*")]).open().await;
+    for _ in 0..5 {
+        tokio::select! {
+            biased;
+            _ = auth.sign_in(wrong("ann"), NOW) => unreachable!("a hash takes longer than one look"),
+            () = std::future::ready(()) => {}
+        }
+    }
+    assert_eq!(wait_told(&auth, right("ann", "*"), NOW).await, Some(600));
+}
+
+#[tokio::test]
+async fn with_too_many_sign_ins_waiting_the_next_is_told_to_come_back() {
+    let auth = House::with(&[("ann", "*")]).open().await;
+    let places: Vec<_> = std::iter::from_fn(|| auth.0.hashing.enter()).collect();
+    assert_eq!(wait_told(&auth, right("ann", "*"), NOW).await, Some(1));
+    drop(places);
+    assert!(auth.sign_in(right("ann", "*"), NOW).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_first_start_makes_an_admin_and_shows_the_password_once() {
+    let mut house = House::with(&[]);
+    let (auth, password) = house.open_at(NOW).await;
+    let password = password.unwrap();
+    let sign_in = || attempt("admin", password.reveal(), "*", HERE);
+    assert!(auth.sign_in(sign_in(), NOW).await.is_ok());
+    drop(auth);
+
+    let (auth, again) = house.open_at(NOW).await;
+    assert!(again.is_none());
+    let token = auth.sign_in(sign_in(), NOW).await.unwrap().token;
+    assert!(caller(&auth, &token).permissions.cover("*"));
+
+    house.config.users = vec![user("ann", "*")];
+    auth.reload(&house.config).await.unwrap();
+    assert!(
+        !is_alive(&auth, &token, NOW),
+        "users in the config replace the admin"
+    );
+    assert!(matches!(
+        auth.sign_in(sign_in(), NOW).await,
+        Err(Error::BadCredentials)
+    ));
+}
+
+#[tokio::test]
+async fn no_admin_is_made_when_the_config_has_users() {
+    assert!(House::with(&[("ann", "*")]).open_at(NOW).await.1.is_none());
+}

@@ -1,0 +1,193 @@
+//! Users: who there is, with which password and permissions; replaced as a whole by a reload.
+//!
+//! Knows the config. Never changes, checks no password and counts no failure.
+
+use super::password::Password;
+use super::{Caller, Permissions};
+use crate::config;
+use crate::secret::{Secret, random, sha256};
+use smol_str::SmolStr;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The user made at a first start without users.
+const GENERATED: &str = "admin";
+
+/// Everybody who may come in, and for how long.
+pub(super) struct Users {
+    by_name: HashMap<SmolStr, User>,
+    /// The passwords again, to choose a stand-in from.
+    passwords: Vec<Arc<Password>>,
+    /// Makes the choice of a stand-in unknowable from outside.
+    choice: [u8; 32],
+    /// Whoever calls without a token.
+    pub(super) anonymous: Option<Caller>,
+    /// Absolute lifetime of a new token.
+    pub(super) lifetime: Duration,
+    /// How long a token may be unused.
+    pub(super) idle: Option<Duration>,
+}
+
+/// One user.
+#[derive(Clone)]
+pub(super) struct User {
+    pub(super) password: Arc<Password>,
+    pub(super) permissions: Arc<[SmolStr]>,
+}
+
+impl Users {
+    /// The users of the config; if it has none, the `admin` whose hash was kept at the first start.
+    pub(super) fn new(config: &config::Auth, generated: Option<&Secret>) -> Self {
+        let mut by_name: HashMap<_, _> = config
+            .users
+            .iter()
+            .map(|user| (SmolStr::new(&user.name), User::new(user)))
+            .collect();
+        if let Some(hash) = generated.filter(|_| config.users.is_empty()) {
+            let admin = User {
+                password: Arc::new(Password::parse(hash)),
+                permissions: names(&["*"]),
+            };
+            by_name.insert(SmolStr::new_static(GENERATED), admin);
+        }
+        let anonymous = config.anonymous.as_deref().map(|permissions| Caller {
+            user: SmolStr::default(),
+            permissions: Permissions::of(names(permissions)),
+            session: None,
+        });
+        Self {
+            passwords: by_name
+                .values()
+                .map(|user| Arc::clone(&user.password))
+                .collect(),
+            by_name,
+            choice: random(),
+            anonymous,
+            lifetime: config.lifetime,
+            idle: config.idle,
+        }
+    }
+
+    /// The user of exactly that name.
+    pub(super) fn find(&self, name: &str) -> Option<&User> {
+        self.by_name.get(name)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_name.is_empty()
+    }
+
+    /// The password to check for a name that is unknown, so that it takes as long as for one that is known: that of
+    /// some user, always the same for one name. So it costs the same whatever mix of argon2id and bcrypt there is.
+    pub(super) fn stand_in(&self, name: &str) -> Arc<Password> {
+        let digest = sha256(&[&self.choice, name.as_bytes()].concat());
+        let number = digest
+            .first_chunk()
+            .map_or(0, |bytes| usize::from_le_bytes(*bytes));
+        let chosen = number
+            .checked_rem(self.passwords.len())
+            .and_then(|index| self.passwords.get(index));
+        chosen.map_or_else(|| Arc::new(Password::Unusable), Arc::clone)
+    }
+}
+
+impl User {
+    fn new(user: &config::User) -> Self {
+        let password = Password::parse(&user.password_hash);
+        if matches!(password, Password::Unusable) {
+            tracing::error!(
+                user = user.name,
+                "the password hash cannot be used: this user cannot sign in"
+            );
+        }
+        Self {
+            password: Arc::new(password),
+            permissions: names(&user.permissions),
+        }
+    }
+}
+
+fn names(list: &[impl AsRef<str>]) -> Arc<[SmolStr]> {
+    list.iter().map(SmolStr::new).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const BCRYPT: &str = "$2b$05$CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW";
+
+    fn config(users: &[(&str, &str)]) -> config::Auth {
+        let user = |(name, hash): &(&str, &str)| config::User {
+            name: (*name).into(),
+            password_hash: Secret::new((*hash).into()),
+            permissions: vec!["read".into()],
+        };
+        config::Auth {
+            lifetime: Duration::from_mins(1),
+            idle: None,
+            users: users.iter().map(user).collect(),
+            anonymous: Some(vec!["flows.read".into()]),
+            throttle: config::Throttle {
+                per_user_and_address: 5,
+                per_address: 50,
+                window: Duration::from_mins(10),
+            },
+        }
+    }
+
+    #[test]
+    fn names_are_exact() {
+        let users = Users::new(&config(&[("ann", BCRYPT)]), None);
+        assert_eq!(users.find("ann").unwrap().permissions[..], ["read"]);
+        for name in ["Ann", " ann", "ann ", "", "constructor"] {
+            assert!(users.find(name).is_none(), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_generated_admin_is_there_only_while_the_config_has_no_user() {
+        let hash = Secret::new(BCRYPT.into());
+        let admin = Users::new(&config(&[]), Some(&hash));
+        assert_eq!(admin.find("admin").unwrap().permissions[..], ["*"]);
+        assert!(
+            Users::new(&config(&[("ann", BCRYPT)]), Some(&hash))
+                .find("admin")
+                .is_none()
+        );
+        assert!(Users::new(&config(&[]), None).is_empty());
+    }
+
+    #[test]
+    fn an_unknown_name_costs_what_some_known_one_costs_and_always_the_same() {
+        let users = Users::new(&config(&[("ann", BCRYPT), ("bob", "not a hash")]), None);
+        let stand_in = |name: &str| Arc::as_ptr(&users.stand_in(name));
+        let real = ["ann", "bob"].map(|name| Arc::as_ptr(&users.find(name).unwrap().password));
+        let chosen: Vec<_> = (0..64).map(|n| stand_in(&format!("stranger{n}"))).collect();
+        assert!(chosen.iter().all(|password| real.contains(password)));
+        assert!(
+            real.iter().all(|password| chosen.contains(password)),
+            "each is chosen sometimes"
+        );
+        assert_eq!(stand_in("stranger"), stand_in("stranger"));
+    }
+
+    #[test]
+    fn without_users_there_is_still_something_to_check() {
+        assert!(matches!(
+            *Users::new(&config(&[]), None).stand_in("x"),
+            Password::Unusable
+        ));
+    }
+
+    #[test]
+    fn whoever_calls_without_a_token_has_what_the_operator_gives() {
+        let users = Users::new(&config(&[]), None);
+        let caller = users.anonymous.unwrap();
+        assert!(caller.user.is_empty());
+        assert!(caller.permissions.cover("flows.read"));
+        assert!(!caller.permissions.cover("flows.write"));
+    }
+}

@@ -1,0 +1,18 @@
+//! Where the log goes: standard error, as text or as JSON lines. Knows the level; never what is logged.
+
+use crate::config::Log;
+use std::io::IsTerminal;
+
+/// Starts logging; what was started before stays.
+pub(super) fn start(config: &Log) {
+    let log = tracing_subscriber::fmt()
+        .with_max_level(config.level)
+        .with_ansi(std::io::stderr().is_terminal())
+        .with_writer(std::io::stderr);
+    // An error says that somebody else has begun to log in this process: then that one is used.
+    let _ = if config.json {
+        log.json().flatten_event(true).try_init()
+    } else {
+        log.try_init()
+    };
+}

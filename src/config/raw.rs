@@ -1,0 +1,223 @@
+//! `gateway.toml` as it is written: every key that may stand there, each optional, with its place in the file.
+//!
+//! Knows names and nesting; nothing of values, bounds or defaults.
+
+use super::error::{Fault, Problem};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use std::fmt;
+use toml::{Spanned, Value};
+
+/// What may stand after a key's `=`, if the key is there.
+pub(super) type Entry = Option<Spanned<Value>>;
+/// A list of values, if the key is there.
+pub(super) type List = Option<Spanned<Vec<Spanned<Value>>>>;
+
+/// Reads the text; every key is known afterwards.
+pub(super) fn parse(text: &str) -> Result<Root, Fault> {
+    let file = toml::Deserializer::parse(text).map_err(|error| Fault {
+        span: error.span().unwrap_or_default(),
+        problem: Problem::Syntax(error.message().to_owned()),
+    })?;
+    Root::deserialize(file).map_err(|error| shape(&error))
+}
+
+/// A misplaced or unknown key. serde tells names and kinds only in its sentence, and that quotes values, which may be
+/// secrets: so the names are taken out and the values left behind.
+fn shape(error: &toml::de::Error) -> Fault {
+    let span = error.span().unwrap_or_default();
+    let message = error.message();
+    if let Some(names) = message.strip_prefix("unknown field ") {
+        let known = names.split('`').skip(1).step_by(2).skip(1);
+        return Fault::unknown_key(span, known.map(str::to_owned).collect());
+    }
+    match message.split_once(", expected ") {
+        // serde's word for what TOML calls an array and this program's messages a list.
+        Some((_, expected)) => Fault::value(span, expected.replace("a sequence", "a list")),
+        None => Fault::rule(span, message.lines().next().unwrap_or_default()),
+    }
+}
+
+/// The whole file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table")]
+pub(super) struct Root {
+    pub(super) operations: Entry,
+    pub(super) auth: Option<Spanned<AuthChoice>>,
+    #[serde(default)]
+    pub(super) server: Server,
+    #[serde(default)]
+    pub(super) tls: Tls,
+    #[serde(default)]
+    pub(super) timeouts: Timeouts,
+    #[serde(default)]
+    pub(super) limits: Limits,
+    #[serde(default)]
+    pub(super) engine: Engine,
+    #[serde(default)]
+    pub(super) storage: Storage,
+    #[serde(default)]
+    pub(super) log: Log,
+    #[serde(default)]
+    pub(super) route: Vec<Spanned<Route>>,
+}
+
+/// `auth = "off"` or `[auth]`.
+pub(super) enum AuthChoice {
+    Text(String),
+    Table(Box<Auth>),
+}
+
+impl<'de> Deserialize<'de> for AuthChoice {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AuthVisitor)
+    }
+}
+
+struct AuthVisitor;
+
+impl<'de> Visitor<'de> for AuthVisitor {
+    type Value = AuthChoice;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(r#""off" or a table [auth]"#)
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<AuthChoice, E> {
+        Ok(AuthChoice::Text(text.to_owned()))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<AuthChoice, A::Error> {
+        Auth::deserialize(MapAccessDeserializer::new(map))
+            .map(|auth| AuthChoice::Table(Box::new(auth)))
+    }
+}
+
+/// `[server]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [server]")]
+pub(super) struct Server {
+    pub(super) listen: List,
+    pub(super) plain: Entry,
+    pub(super) workers: Entry,
+    pub(super) drain: Entry,
+}
+
+/// `[tls]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [tls]")]
+pub(super) struct Tls {
+    pub(super) directory: Entry,
+    pub(super) tls12: Entry,
+    #[serde(default)]
+    pub(super) certificate: Vec<Spanned<Certificate>>,
+}
+
+/// `[[tls.certificate]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [[tls.certificate]]")]
+pub(super) struct Certificate {
+    pub(super) cert: Entry,
+    pub(super) key: Entry,
+}
+
+/// `[timeouts]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [timeouts]")]
+pub(super) struct Timeouts {
+    pub(super) handshake: Entry,
+    pub(super) header: Entry,
+    pub(super) body_idle: Entry,
+    pub(super) keep_alive: Entry,
+    pub(super) endpoint: Entry,
+}
+
+/// `[limits]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [limits]")]
+pub(super) struct Limits {
+    pub(super) connections: Entry,
+    pub(super) connections_per_address: Entry,
+    pub(super) header_bytes: Entry,
+    pub(super) headers: Entry,
+    pub(super) body: Entry,
+    pub(super) sign_in_body: Entry,
+    pub(super) h2_streams: Entry,
+    pub(super) h2_window: Entry,
+    pub(super) h2_resets: Entry,
+    pub(super) hashing: Entry,
+}
+
+/// `[auth]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [auth]")]
+pub(super) struct Auth {
+    pub(super) lifetime: Entry,
+    pub(super) idle: Entry,
+    pub(super) anonymous: List,
+    #[serde(default)]
+    pub(super) throttle: Throttle,
+    #[serde(default)]
+    pub(super) user: Vec<Spanned<User>>,
+}
+
+/// `[auth.throttle]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [auth.throttle]")]
+pub(super) struct Throttle {
+    pub(super) per_user_and_address: Entry,
+    pub(super) per_address: Entry,
+    pub(super) window: Entry,
+}
+
+/// `[[auth.user]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [[auth.user]]")]
+pub(super) struct User {
+    pub(super) name: Entry,
+    pub(super) password_hash: Entry,
+    pub(super) password_hash_file: Entry,
+    pub(super) permissions: List,
+}
+
+/// `[engine]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [engine]")]
+pub(super) struct Engine {
+    pub(super) close_timeout: Entry,
+    pub(super) script_memory: Entry,
+    pub(super) script_timeout: Entry,
+    pub(super) debug_length: Entry,
+    pub(super) http_node_root: Entry,
+}
+
+/// `[storage]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [storage]")]
+pub(super) struct Storage {
+    pub(super) directory: Entry,
+    pub(super) history: Entry,
+    pub(super) credential_secret: Entry,
+    pub(super) credential_secret_file: Entry,
+}
+
+/// `[log]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [log]")]
+pub(super) struct Log {
+    pub(super) level: Entry,
+    pub(super) format: Entry,
+    pub(super) access: Entry,
+}
+
+/// `[[route]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [[route]]")]
+pub(super) struct Route {
+    pub(super) path: Entry,
+    pub(super) prefix: Entry,
+    pub(super) methods: List,
+    pub(super) public: Entry,
+    pub(super) permission: Entry,
+}

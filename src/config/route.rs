@@ -1,0 +1,233 @@
+//! `[[route]]`: what endpoints made by flows need. Paths become canonical; none may cover an admin path.
+
+use super::Route;
+use super::entry::{Source, flag};
+use super::error::Fault;
+use super::raw;
+use toml::Spanned;
+
+/// First path segments of the runtime's admin API and editor (facts admin API §2): no `[[route]]` and no endpoint may
+/// stand there, or a line in the config could open what the specification closes. `http` has the table of the
+/// endpoints themselves; this is only the fence.
+pub const RESERVED: [&str; 23] = [
+    "auth",
+    "comms",
+    "context",
+    "credentials",
+    "debug",
+    "diagnostics",
+    "favicon.ico",
+    "flow",
+    "flows",
+    "icons",
+    "inject",
+    "library",
+    "locales",
+    "nodes",
+    "plugins",
+    "projects",
+    "red",
+    "resources",
+    "settings",
+    "theme",
+    "types",
+    "udp-ports",
+    "vendor",
+];
+
+/// The methods that an http-in node or a browser may use.
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
+
+/// Converts all `[[route]]` tables; two that answer for the same request are an error.
+pub(super) fn routes(
+    raw: Vec<Spanned<raw::Route>>,
+    source: &Source<'_>,
+) -> Result<Vec<Route>, Fault> {
+    let mut routes: Vec<Route> = Vec::new();
+    for table in raw {
+        let span = table.span();
+        let route = route(table, source)?;
+        if routes.iter().any(|other| same(other, &route)) {
+            return Err(Fault::rule(
+                span,
+                format!(
+                    "another [[route]] has the path {} and the same methods",
+                    route.path
+                ),
+            ));
+        }
+        routes.push(route);
+    }
+    Ok(routes)
+}
+
+fn route(table: Spanned<raw::Route>, source: &Source<'_>) -> Result<Route, Fault> {
+    let span = table.span();
+    let raw = table.into_inner();
+    let Some(path) = raw.path else {
+        return Err(Fault::rule(span, "a [[route]] needs a path"));
+    };
+    let place = path.span();
+    let path = source.parsed(
+        &path,
+        "a path such as \"/hello\", without query, \"//\", \".\" or \"..\"",
+        canonical,
+    )?;
+    if path == "/" || is_reserved(&path) {
+        let sentence = "this path belongs to the admin API and the editor, whose permissions are fixed; a [[route]] is for endpoints made by flows";
+        return Err(Fault::rule(place, sentence));
+    }
+    let permission = match (flag(raw.public, false)?, raw.permission) {
+        (true, None) => None,
+        (false, Some(entry)) => Some(source.parsed(&entry, PERMISSION, permission)?),
+        _ => {
+            return Err(Fault::rule(
+                span,
+                "a [[route]] needs either public = true or permission = \"…\", and not both",
+            ));
+        }
+    };
+    let expected = format!("one of {}", METHODS.join(", "));
+    let methods = source
+        .list(raw.methods, &expected, method)?
+        .unwrap_or_default();
+    Ok(Route {
+        path,
+        prefix: flag(raw.prefix, false)?,
+        methods,
+        permission,
+    })
+}
+
+/// What a permission is, for errors.
+pub(super) const PERMISSION: &str =
+    "the name of a permission, without spaces, such as \"*\", \"read\" or \"flows.write\"";
+
+/// The name of a permission: a scope holds several, separated by spaces, so there is none inside.
+pub(super) fn permission(text: &str) -> Option<String> {
+    let fine = !text.is_empty()
+        && text
+            .chars()
+            .all(|c| c.is_ascii_graphic() && !matches!(c, '"' | '\\' | ','));
+    fine.then(|| text.to_owned())
+}
+
+/// Whether the first segment is one of [`RESERVED`].
+pub(super) fn is_reserved(path: &str) -> bool {
+    path.split('/')
+        .nth(1)
+        .is_some_and(|first| RESERVED.contains(&first))
+}
+
+/// A path as requests are matched (RFC 3986 §6.2.2): encoded unreserved characters decoded, what must be encoded
+/// encoded, lower-case, no trailing slash. `None`: no request can have it.
+pub(super) fn canonical(text: &str) -> Option<String> {
+    if text.contains("//") {
+        return None;
+    }
+    let mut bytes = text.strip_prefix('/')?.bytes();
+    let mut path = String::from("/");
+    while let Some(byte) = bytes.next() {
+        let encoded = byte == b'%';
+        let byte = if encoded {
+            digit(bytes.next()?)? << 4 | digit(bytes.next()?)?
+        } else {
+            byte
+        };
+        match byte {
+            b'-' | b'.' | b'_' | b'~' => path.push(char::from(byte)),
+            _ if byte.is_ascii_alphanumeric() => path.push(char::from(byte.to_ascii_lowercase())),
+            b'/' | b'\\' | 0..=0x1f | 0x7f if encoded => return None,
+            b'\\' | b'?' | b'#' | 0..=0x1f | 0x7f => return None,
+            b'/' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'='
+            | b':' | b'@'
+                if !encoded =>
+            {
+                path.push(char::from(byte));
+            }
+            _ => path.extend(["%", &crate::secret::hex(&[byte])]),
+        }
+    }
+    let path = if path.len() > 1 {
+        path.strip_suffix('/').unwrap_or(&path)
+    } else {
+        &path
+    };
+    let bad = |segment: &str| matches!(segment, "" | "." | "..");
+    (path == "/" || !path.split('/').skip(1).any(bad)).then(|| path.to_owned())
+}
+
+fn digit(hex: u8) -> Option<u8> {
+    char::from(hex)
+        .to_digit(16)
+        .and_then(|digit| u8::try_from(digit).ok())
+}
+
+fn method(text: &str) -> Option<String> {
+    let upper = text.to_ascii_uppercase();
+    METHODS.contains(&upper.as_str()).then_some(upper)
+}
+
+/// Whether two routes answer for the same path and method.
+fn same(a: &Route, b: &Route) -> bool {
+    let methods = a.methods.is_empty()
+        || b.methods.is_empty()
+        || a.methods.iter().any(|m| b.methods.contains(m));
+    a.path == b.path && a.prefix == b.prefix && methods
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_become_canonical() {
+        for (text, path) in [
+            ("/Hello/", "/hello"),
+            ("/", "/"),
+            ("/%68i/%C3%A4", "/hi/%c3%a4"),
+            ("/ä b", "/%c3%a4%20b"),
+            ("/a%3Ab", "/a%3ab"),
+        ] {
+            assert_eq!(canonical(text).as_deref(), Some(path), "{text}");
+        }
+    }
+
+    #[test]
+    fn paths_that_no_request_can_have_are_refused() {
+        for text in [
+            "",
+            "hello",
+            "//",
+            "/a//b",
+            "/a/../b",
+            "/%2e%2E/b",
+            "/./a",
+            "/a%2fb",
+            "/a%5cb",
+            "/a\\b",
+            "/a?b",
+            "/a#b",
+            "/%",
+            "/%zz",
+            "/a%00",
+            "/a\n",
+        ] {
+            assert_eq!(canonical(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn only_whole_first_segments_are_reserved() {
+        assert!(is_reserved("/flows") && is_reserved("/flows/state") && is_reserved("/auth/token"));
+        assert!(!is_reserved("/flowsheet") && !is_reserved("/my/flows") && !is_reserved("/"));
+    }
+
+    #[test]
+    fn a_permission_is_one_word() {
+        assert!(permission("*").is_some() && permission("flows.write").is_some());
+        assert!(
+            permission("").is_none() && permission("a b").is_none() && permission("a\tb").is_none()
+        );
+    }
+}

@@ -1,0 +1,390 @@
+//! The tables of `gateway.toml`, one conversion each: what was written, or the default, within its bounds.
+//!
+//! Defaults and bounds stand here; `gateway.toml` says where they come from, and `tests/docs.rs` that both agree.
+
+use super::entry::{Source, Span, flag, number};
+use super::error::Fault;
+use super::raw::{self, AuthChoice};
+use super::{
+    Auth, Certificate, Config, Engine, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
+};
+use super::{password_hash, route};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::Spanned;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_hours(1);
+const DAY: Duration = Duration::from_hours(24);
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// The whole file.
+pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Fault> {
+    let listen_spans: Vec<Span> = raw
+        .server
+        .listen
+        .iter()
+        .flat_map(Spanned::get_ref)
+        .map(Spanned::span)
+        .collect();
+    let operations_span = raw
+        .operations
+        .as_ref()
+        .map(Spanned::span)
+        .unwrap_or_default();
+    let plain_span = raw
+        .server
+        .plain
+        .as_ref()
+        .map(Spanned::span)
+        .unwrap_or_default();
+    let server = server(raw.server, source)?;
+    let written_out = raw.auth.is_some();
+    let auth = raw
+        .auth
+        .map(|choice| auth(choice, source))
+        .transpose()?
+        .flatten();
+    if auth.is_none() && !written_out {
+        loopback_only(&server.listen, &listen_spans)?;
+    }
+    let operations = match raw.operations {
+        Some(entry) => source.address_or_off(&entry)?,
+        None => Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 9090))),
+    };
+    let spans = listen_spans.into_iter().chain(std::iter::once(0..0));
+    let others = [(server.plain, plain_span), (operations, operations_span)];
+    let others = others
+        .into_iter()
+        .filter_map(|(address, span)| Some((address?, span)));
+    each_once(
+        server
+            .listen
+            .iter()
+            .copied()
+            .zip(spans)
+            .chain(others)
+            .collect(),
+    )?;
+    Ok(Config {
+        file: None,
+        server,
+        tls: tls(raw.tls, source)?,
+        timeouts: timeouts(raw.timeouts, source)?,
+        limits: limits(raw.limits, source)?,
+        auth,
+        engine: engine(raw.engine, source)?,
+        storage: storage(raw.storage, source)?,
+        operations,
+        log: log(raw.log, source)?,
+        routes: route::routes(raw.route, source)?,
+    })
+}
+
+/// Without `[auth]` the API is open, so only this machine may reach it.
+fn loopback_only(listen: &[SocketAddr], spans: &[Span]) -> Result<(), Fault> {
+    let outside = listen
+        .iter()
+        .zip(spans)
+        .find(|(address, _)| !address.ip().is_loopback());
+    outside.map_or(Ok(()), |(_, span)| {
+        let sentence = "without an [auth] table everyone may deploy, so only loopback addresses may be bound; add [auth], or write auth = \"off\" at the top of the file";
+        Err(Fault::rule(span.clone(), sentence))
+    })
+}
+
+/// Two listeners on one address cannot be; port 0 is another port each time. Defaults stand nowhere in the file, so
+/// they come first: what is told is the address that somebody wrote.
+fn each_once(mut listeners: Vec<(SocketAddr, Span)>) -> Result<(), Fault> {
+    listeners.sort_by_key(|(_, span)| span.start);
+    let mut seen = Vec::new();
+    for (address, span) in listeners {
+        if address.port() != 0 && seen.contains(&address) {
+            return Err(Fault::rule(
+                span,
+                format!("another listener of this file has the address {address}"),
+            ));
+        }
+        seen.push(address);
+    }
+    Ok(())
+}
+
+fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
+    let plain = raw
+        .plain
+        .map(|entry| plain(&entry, source))
+        .transpose()?
+        .flatten();
+    let listen = match raw.listen {
+        Some(list) if list.get_ref().is_empty() && plain.is_none() => {
+            return Err(Fault::rule(
+                list.span(),
+                "nobody could connect: no address here, and no server.plain",
+            ));
+        }
+        Some(list) => list
+            .get_ref()
+            .iter()
+            .map(|entry| source.address(entry))
+            .collect::<Result<_, _>>()?,
+        None => vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 8443))],
+    };
+    let workers = match raw.workers {
+        Some(entry) if entry.get_ref().as_str() == Some("auto") => None,
+        Some(entry) => Some(workers(entry)?),
+        None => None,
+    };
+    Ok(Server {
+        listen,
+        plain,
+        workers: workers
+            .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
+        drain: source.duration(raw.drain, 25 * SECOND, SECOND..=HOUR)?,
+    })
+}
+
+fn plain(entry: &Spanned<toml::Value>, source: &Source<'_>) -> Result<Option<SocketAddr>, Fault> {
+    let address = source.address_or_off(entry)?;
+    if address.is_some_and(|address| !address.ip().is_loopback()) {
+        let sentence = "passwords and tokens would cross the network unencrypted; the plain listener takes loopback addresses only";
+        return Err(Fault::rule(entry.span(), sentence));
+    }
+    Ok(address)
+}
+
+fn workers(entry: Spanned<toml::Value>) -> Result<usize, Fault> {
+    let span = entry.span();
+    number(Some(entry), 1, 1..=1024)
+        .map_err(|_| Fault::value(span, "\"auto\" or a whole number from 1 to 1024"))
+}
+
+fn tls(raw: raw::Tls, source: &Source<'_>) -> Result<Tls, Fault> {
+    Ok(Tls {
+        directory: directory(raw.directory, "certs", source)?,
+        certificates: raw
+            .certificate
+            .into_iter()
+            .map(|table| certificate(table, source))
+            .collect::<Result<_, _>>()?,
+        tls12: flag(raw.tls12, true)?,
+    })
+}
+
+fn certificate(
+    table: Spanned<raw::Certificate>,
+    source: &Source<'_>,
+) -> Result<Certificate, Fault> {
+    let span = table.span();
+    match table.into_inner() {
+        raw::Certificate {
+            cert: Some(cert),
+            key: Some(key),
+        } => Ok(Certificate {
+            cert: source.path(&cert)?,
+            key: source.path(&key)?,
+        }),
+        _ => Err(Fault::rule(
+            span,
+            "a [[tls.certificate]] needs cert and key, the paths of two PEM files",
+        )),
+    }
+}
+
+fn directory(entry: raw::Entry, default: &str, source: &Source<'_>) -> Result<PathBuf, Fault> {
+    entry.map_or_else(
+        || Ok(source.base.join(default)),
+        |entry| source.path(&entry),
+    )
+}
+
+fn timeouts(raw: raw::Timeouts, source: &Source<'_>) -> Result<Timeouts, Fault> {
+    const BOUNDS: RangeInclusive<Duration> = MS..=HOUR;
+    Ok(Timeouts {
+        handshake: source.duration(raw.handshake, 10 * SECOND, BOUNDS)?,
+        header: source.duration(raw.header, 10 * SECOND, BOUNDS)?,
+        body_idle: source.duration(raw.body_idle, 60 * SECOND, BOUNDS)?,
+        keep_alive: source.duration(raw.keep_alive, 75 * SECOND, BOUNDS)?,
+        endpoint: source.duration(raw.endpoint, 120 * SECOND, MS..=DAY)?,
+    })
+}
+
+fn limits(raw: raw::Limits, source: &Source<'_>) -> Result<Limits, Fault> {
+    let connections = number(raw.connections, 10_000, 1..=1_000_000)?;
+    Ok(Limits {
+        connections,
+        connections_per_address: number(
+            raw.connections_per_address,
+            connections.min(256),
+            1..=connections,
+        )?,
+        header_bytes: source.size(raw.header_bytes, 16 << 10, 8 * KIB..=MIB)?,
+        headers: number(raw.headers, 100, 10..=1000)?,
+        body: source.size(raw.body, 5 << 20, KIB..=GIB)?,
+        sign_in_body: source.size(raw.sign_in_body, 16 << 10, KIB..=MIB)?,
+        h2_streams: number(raw.h2_streams, 100, 1..=10_000)?,
+        h2_window: source.size(raw.h2_window, 64 << 10, 65_535..=(1 << 31) - 1)?,
+        h2_resets: number(raw.h2_resets, 20, 1..=10_000)?,
+        hashing: number(raw.hashing, 2, 1..=64)?,
+    })
+}
+
+fn auth(choice: Spanned<AuthChoice>, source: &Source<'_>) -> Result<Option<Auth>, Fault> {
+    let span = choice.span();
+    let raw = match choice.into_inner() {
+        AuthChoice::Text(text) if text == "off" => return Ok(None),
+        AuthChoice::Text(_) => return Err(Fault::value(span, "\"off\" or a table [auth]")),
+        AuthChoice::Table(raw) => *raw,
+    };
+    let lifetime = source.duration(raw.lifetime, 7 * DAY, SECOND..=365 * DAY)?;
+    let idle = match raw.idle {
+        Some(entry) if entry.get_ref().as_str() != Some("off") => {
+            let span = entry.span();
+            let idle = source.duration(Some(entry), lifetime, SECOND..=365 * DAY)?;
+            if idle > lifetime {
+                return Err(Fault::rule(
+                    span,
+                    "idle is longer than lifetime, so it would never end a session",
+                ));
+            }
+            Some(idle)
+        }
+        _ => None,
+    };
+    Ok(Some(Auth {
+        lifetime,
+        idle,
+        users: users(raw.user, source)?,
+        anonymous: source
+            .list(raw.anonymous, route::PERMISSION, route::permission)?
+            .filter(|list| !list.is_empty()),
+        throttle: throttle(raw.throttle, source)?,
+    }))
+}
+
+fn throttle(raw: raw::Throttle, source: &Source<'_>) -> Result<Throttle, Fault> {
+    Ok(Throttle {
+        per_user_and_address: number(raw.per_user_and_address, 5, 1..=100_000)?,
+        per_address: number(raw.per_address, 50, 1..=100_000)?,
+        window: source.duration(raw.window, 600 * SECOND, SECOND..=DAY)?,
+    })
+}
+
+fn users(raw: Vec<Spanned<raw::User>>, source: &Source<'_>) -> Result<Vec<User>, Fault> {
+    let mut users: Vec<User> = Vec::new();
+    for table in raw {
+        let span = table.span();
+        let user = user(table, source)?;
+        if users.iter().any(|other| other.name == user.name) {
+            return Err(Fault::rule(
+                span,
+                format!("there are two users named \"{}\"", user.name),
+            ));
+        }
+        users.push(user);
+    }
+    Ok(users)
+}
+
+fn user(table: Spanned<raw::User>, source: &Source<'_>) -> Result<User, Fault> {
+    let span = table.span();
+    let raw = table.into_inner();
+    let Some(name) = raw.name else {
+        return Err(Fault::rule(span, "a user needs a name"));
+    };
+    let name = source.parsed(
+        &name,
+        "a name, not empty and without control characters",
+        |text| (!text.is_empty() && !text.contains(char::is_control)).then(|| text.to_owned()),
+    )?;
+    let Some((password_hash, place)) = source.secret(raw.password_hash, raw.password_hash_file)?
+    else {
+        return Err(Fault::rule(
+            span,
+            format!("user \"{name}\" needs a password_hash or a password_hash_file"),
+        ));
+    };
+    if !password_hash::is_hash(password_hash.reveal()) {
+        let sentence = format!(
+            "the password hash of user \"{name}\" is not {}",
+            password_hash::EXPECTED
+        );
+        return Err(Fault::rule(place, sentence));
+    }
+    let Some(permissions) = source.list(raw.permissions, route::PERMISSION, route::permission)?
+    else {
+        return Err(Fault::rule(
+            span,
+            format!("user \"{name}\" needs permissions, such as [\"*\"] or [\"read\"]"),
+        ));
+    };
+    Ok(User {
+        name,
+        password_hash,
+        permissions,
+    })
+}
+
+fn engine(raw: raw::Engine, source: &Source<'_>) -> Result<Engine, Fault> {
+    Ok(Engine {
+        close_timeout: source.duration(raw.close_timeout, 15 * SECOND, MS..=HOUR)?,
+        script_memory: source.size(raw.script_memory, 256 << 20, 8 * MIB..=64 * GIB)?,
+        script_timeout: source.duration(raw.script_timeout, 5 * SECOND, MS..=HOUR)?,
+        debug_length: number(raw.debug_length, 1000, 1..=1_000_000)?,
+        http_node_root: match raw.http_node_root {
+            Some(entry) => source.parsed(
+                &entry,
+                "a path such as \"/\" or \"/api\", not one of the admin API",
+                |text| route::canonical(text).filter(|path| !route::is_reserved(path)),
+            )?,
+            None => "/".to_owned(),
+        },
+    })
+}
+
+fn storage(raw: raw::Storage, source: &Source<'_>) -> Result<Storage, Fault> {
+    let secret = source.secret(raw.credential_secret, raw.credential_secret_file)?;
+    Ok(Storage {
+        directory: directory(raw.directory, "data", source)?,
+        history: number(raw.history, 100, 1..=100_000)?,
+        credential_secret: secret.map(|(secret, _)| secret),
+    })
+}
+
+fn log(raw: raw::Log, source: &Source<'_>) -> Result<Log, Fault> {
+    let level = raw.level.map(|entry| {
+        source.parsed(
+            &entry,
+            "\"error\", \"warn\", \"info\", \"debug\" or \"trace\"",
+            level,
+        )
+    });
+    let json = raw.format.map(|entry| {
+        source.parsed(&entry, "\"text\" or \"json\"", |text| match text {
+            "text" => Some(false),
+            "json" => Some(true),
+            _ => None,
+        })
+    });
+    Ok(Log {
+        level: level.transpose()?.unwrap_or(tracing::Level::INFO),
+        json: json.transpose()?.unwrap_or(false),
+        access: flag(raw.access, true)?,
+    })
+}
+
+fn level(text: &str) -> Option<tracing::Level> {
+    match text {
+        "error" => Some(tracing::Level::ERROR),
+        "warn" => Some(tracing::Level::WARN),
+        "info" => Some(tracing::Level::INFO),
+        "debug" => Some(tracing::Level::DEBUG),
+        "trace" => Some(tracing::Level::TRACE),
+        _ => None,
+    }
+}

@@ -1,0 +1,140 @@
+//! Users and secrets: where they come from, and that no message shows them.
+
+use super::{bad, good, parse};
+use crate::config::{Config, entry, error, raw, tables};
+use std::path::Path;
+
+const HASH: &str = "$2b$08$W99V1mAwhUg5M9.hX6kjY.qtLHyvMOmTvm/hfRdpVY8u2XJsIHwFC";
+
+fn user(lines: &str) -> String {
+    format!("[auth]\n[[auth.user]]\n{lines}\n")
+}
+
+#[test]
+fn users_have_a_name_of_their_own_a_hash_and_permissions() {
+    let config = good(&user(&format!(
+        "name = \"Ann\"\npassword_hash = '{HASH}'\npermissions = [\"*\"]"
+    )));
+    let users = config.auth.unwrap().users;
+    assert_eq!(
+        (users[0].name.as_str(), users[0].password_hash.reveal()),
+        ("Ann", HASH)
+    );
+    let hash = format!("password_hash = '{HASH}'");
+    let twice = format!(
+        "name = \"a\"\n{hash}\npermissions = []\n[[auth.user]]\nname = \"a\"\n{hash}\npermissions = []"
+    );
+    assert!(
+        bad(&user(&twice)).contains(":6:1: auth.user: there are two users named \"a\""),
+        "{}",
+        bad(&user(&twice))
+    );
+    assert!(bad(&user(&hash)).contains("a user needs a name"));
+    assert!(
+        bad(&user("name = \"a\"\npermissions = []")).contains("user \"a\" needs a password_hash")
+    );
+    assert!(bad(&user(&format!("name = \"a\"\n{hash}"))).contains("user \"a\" needs permissions"));
+    assert!(
+        bad(&user(&format!(
+            "name = \"a\"\n{hash}\npermissions = [\"flows write\"]"
+        )))
+        .contains("without spaces")
+    );
+    assert!(
+        bad(&user(&format!("name = \"\"\n{hash}\npermissions = []")))
+            .contains("auth.user.name: expected a name")
+    );
+}
+
+#[test]
+fn no_error_and_no_debug_output_shows_a_secret() {
+    let texts = [
+        user("name = \"ann\"\npassword_hash = \"hunter2\"\npermissions = []"),
+        user("name = \"ann\"\npassword_hash = 4711\npermissions = []")
+            .replace("4711", "[\"hunter2\"]"),
+        user("name = \"ann\"\npasword_hash = \"hunter2\""),
+        user("name = \"ann\"\npwd = \"hunter2\""),
+        user("name = \"ann\"\npassword_hash = \"hunter2"),
+        user("name = \"ann\"\npassword_hash = \"hunter2\\q\""),
+        "[auth]\nuser = \"ann:hunter2\"".into(),
+        "[auth]\nuser = [\"ann:hunter2\"]".into(),
+        "[auth]\nuser = [{name = \"ann\", password_hash = \"hunter2\", permissions = 1}]".into(),
+        "[auth]\nuser = [{name = \"ann\", password_hash = \"hunter2\", colour = 1}]".into(),
+        "[auth]\nuser = [{colour = 1, pwd = \"hunter2\"}]".into(),
+        "[auth]\nuser = [{pwd = \"hunter2\", colour = 1}]".into(),
+        "[auth]\nuser = [{\npwd = \"hunter2\", colour = 1}]".into(),
+        "[storage]\ncredential_secret = \"hunter2${\"".into(),
+        "[storage]\ncredential_secret = \"hunter2\"\ncredential_secret_file = \"x\"".into(),
+        "[storage]\ncredential_secret = {value = \"hunter2\"}".into(),
+        "storage = {credential_secret = \"hunter2\", history = 0}".into(),
+    ];
+    for text in texts {
+        assert!(!bad(&text).contains("hunter2"), "{}", bad(&text));
+        assert!(
+            !format!("{:?}", parse(&text)).contains("hunter2"),
+            "{:?}",
+            parse(&text)
+        );
+    }
+    let named = bad(&user(
+        "name = \"ann\"\npassword_hash = \"hunter2\"\npermissions = []",
+    ));
+    assert!(
+        named.contains(
+            "auth.user.password_hash: the password hash of user \"ann\" is not an argon2id hash"
+        ),
+        "{named}"
+    );
+    let config = good("[storage]\ncredential_secret = \"hunter2\"");
+    assert!(!format!("{config:?}").contains("hunter2"));
+    assert_eq!(
+        config.storage.credential_secret.unwrap().reveal(),
+        "hunter2"
+    );
+}
+
+#[test]
+fn secrets_come_from_files_without_the_last_newline() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("ann.hash"), format!("{HASH}\r\n")).unwrap();
+    std::fs::write(directory.path().join("empty"), "\n").unwrap();
+    let text = user("name = \"ann\"\npassword_hash_file = \"ann.hash\"\npermissions = [\"read\"]");
+    let config = Config::parse(&text, "test.toml", directory.path()).unwrap();
+    assert_eq!(config.auth.unwrap().users[0].password_hash.reveal(), HASH);
+    let message = Config::parse(
+        "[storage]\ncredential_secret_file = \"empty\"",
+        "t",
+        directory.path(),
+    )
+    .unwrap_err();
+    assert!(message.to_string().contains("the secret is empty"));
+    assert!(
+        bad("[storage]\ncredential_secret_file = \"gone\"")
+            .contains("cannot read /etc/flowgate/gone: ")
+    );
+}
+
+#[test]
+fn a_variable_stands_for_its_value_and_its_value_is_never_shown() {
+    let variable = |name: &str| (name == "LEVEL").then(|| "loud".to_owned());
+    let source = entry::Source {
+        base: Path::new(""),
+        variable: &variable,
+    };
+    let text = "[log]\nlevel = \"${LEVEL}\"";
+    let fault = raw::parse(text)
+        .and_then(|root| tables::config(root, &source))
+        .unwrap_err();
+    let message = error::locate(fault, text, "t").to_string();
+    assert!(
+        message.contains("found \"${LEVEL}\"") && !message.contains("loud"),
+        "{message}"
+    );
+    let config = raw::parse("[storage]\ndirectory = \"/x/${LEVEL}\"")
+        .and_then(|root| tables::config(root, &source));
+    assert_eq!(config.unwrap().storage.directory, Path::new("/x/loud"));
+    assert!(
+        bad("[log]\nlevel = \"${FLOWGATE_IS_NOT_SET}\"")
+            .contains("log.level: the environment variable FLOWGATE_IS_NOT_SET is not set")
+    );
+}

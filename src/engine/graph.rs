@@ -1,0 +1,407 @@
+//! The running graph of a flow set: which nodes run, in which flow, in which order, wired to what.
+//!
+//! Knows tabs, groups, config nodes and subflow instances (facts engine §2); starts nothing.
+
+use super::env::{Entry as EnvEntry, Env};
+use super::groups::{self, Group};
+use crate::flows::{Credentials, FlowSet, Node};
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Deserialize;
+use smol_str::{SmolStr, format_smolstr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Instances inside instances, at most; a subflow that contains itself stops here.
+const MAX_DEPTH: usize = 32;
+
+/// Outputs of a node, at most, that a subflow's output may name.
+const MAX_PORTS: usize = 1024;
+
+/// Targets by output, as running ids.
+pub(super) type Wires = Vec<Vec<SmolStr>>;
+
+/// Everything that runs.
+#[derive(Default)]
+pub(super) struct Graph {
+    /// Flow 0 is the global one.
+    pub flows: Vec<Flow>,
+    /// Nodes in the order in which they start.
+    pub nodes: Vec<Running>,
+}
+
+/// A tab, a subflow instance, or the global flow.
+pub(super) struct Flow {
+    /// Id of the tab or instance; empty: global.
+    pub id: SmolStr,
+    /// Label of the tab, name of the subflow.
+    pub label: SmolStr,
+    /// Ids from the tab down, joined by `/`.
+    pub path: SmolStr,
+    /// The flow that holds the instance.
+    pub parent: Option<usize>,
+    /// Its variables.
+    pub env: Rc<Env>,
+    /// A subflow with a status output keeps its nodes' status inside.
+    pub status_port: bool,
+    groups: FxHashMap<SmolStr, Group>,
+}
+
+/// A node that runs.
+pub(super) struct Running {
+    /// Its id in the running graph.
+    pub id: SmolStr,
+    /// Its element in the flow set.
+    pub node: Arc<Node>,
+    /// Index of its flow.
+    pub flow: usize,
+    /// What it is beside its type.
+    pub role: Role,
+    /// Its wires, if they are not those of the element.
+    wires: Option<Wires>,
+}
+
+/// What a running node is.
+#[derive(Clone)]
+pub(super) enum Role {
+    /// An ordinary node.
+    Plain,
+    /// A node inside a subflow instance: template ids become running ids.
+    Inner(Rc<FxHashMap<SmolStr, SmolStr>>),
+    /// A subflow instance: passes on to the inputs inside.
+    Instance,
+    /// The status output of the instance of that id.
+    StatusPort(SmolStr),
+}
+
+impl Running {
+    /// Targets by output, as running ids.
+    pub fn wires(&self) -> impl Iterator<Item = &[SmolStr]> {
+        let own = self.wires.as_deref().map(|w| w.iter().map(Vec::as_slice));
+        let element = self.wires.is_none().then(|| self.node.wires.iter().map(|w| &w[..]));
+        own.into_iter().flatten().chain(element.into_iter().flatten())
+    }
+}
+
+impl Flow {
+    /// Groups around a node of this flow, inner first.
+    pub fn groups(&self, group: &str) -> Rc<[SmolStr]> {
+        self.groups.get(group).map_or_else(|| Rc::from([]), |g| Rc::clone(&g.chain))
+    }
+
+    /// Variables that a node in this group sees.
+    pub fn env(&self, group: &str) -> &Rc<Env> {
+        self.groups.get(group).map_or(&self.env, |g| &g.env)
+    }
+}
+
+#[derive(Deserialize)]
+struct Scope {
+    #[serde(default)]
+    label: SmolStr,
+    #[serde(default)]
+    name: SmolStr,
+    #[serde(default)]
+    env: Vec<EnvEntry>,
+}
+
+#[derive(Deserialize)]
+struct Definition {
+    #[serde(default)]
+    name: SmolStr,
+    #[serde(default, rename = "in")]
+    inputs: Vec<Port>,
+    #[serde(default, rename = "out")]
+    outputs: Vec<Port>,
+    #[serde(default)]
+    status: Option<Port>,
+    #[serde(default)]
+    env: Vec<EnvEntry>,
+}
+
+#[derive(Deserialize)]
+struct Port {
+    #[serde(default)]
+    wires: Vec<PortWire>,
+}
+
+#[derive(Deserialize)]
+struct PortWire {
+    id: SmolStr,
+    #[serde(default)]
+    port: usize,
+}
+
+/// Builds the graph of a flow set.
+pub(super) fn build(flows: &FlowSet, credentials: &Credentials) -> Graph {
+    Builder::new(flows, credentials).build()
+}
+
+struct Builder<'a> {
+    flows: &'a FlowSet,
+    credentials: &'a Credentials,
+    children: FxHashMap<&'a str, Vec<&'a Arc<Node>>>,
+    definitions: FxHashMap<&'a str, (&'a Arc<Node>, Option<Rc<Definition>>)>,
+    graph: Graph,
+}
+
+/// A subflow instance about to be expanded.
+struct Instance<'a> {
+    id: &'a SmolStr,
+    node: &'a Arc<Node>,
+    flow: usize,
+    outer: Wires,
+    env: Rc<Env>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(flows: &'a FlowSet, credentials: &'a Credentials) -> Self {
+        let mut children: FxHashMap<&str, Vec<&Arc<Node>>> = FxHashMap::default();
+        let mut definitions = FxHashMap::default();
+        for node in flows.nodes() {
+            match node.kind.as_str() {
+                "tab" => {}
+                "subflow" => {
+                    let parsed = serde_json::from_str(&node.text).ok().map(Rc::new);
+                    definitions.insert(node.id.as_str(), (node, parsed));
+                }
+                _ => children.entry(node.z.as_str()).or_default().push(node),
+            }
+        }
+        Self { flows, credentials, children, definitions, graph: Graph::default() }
+    }
+
+    fn build(mut self) -> Graph {
+        let root = self.root_env();
+        self.graph.flows.push(Flow {
+            id: SmolStr::default(),
+            label: SmolStr::default(),
+            path: SmolStr::default(),
+            parent: None,
+            env: Rc::clone(&root),
+            status_port: false,
+            groups: FxHashMap::default(),
+        });
+        let globals = self.children.remove("").unwrap_or_default();
+        // A placed node without a container is never started (facts engine §2.1).
+        for node in globals.into_iter().filter(|n| !n.placed && !n.disabled) {
+            self.plain(node, 0);
+        }
+        for tab in self.tabs() {
+            if let Some(scope) = tab.1 {
+                self.tab(&tab.0, &scope, &root);
+            }
+        }
+        self.graph
+    }
+
+    /// Tabs in order; a `z` that is neither tab nor subflow makes an implicit one (facts engine §2.1).
+    fn tabs(&self) -> Vec<(SmolStr, Option<Scope>)> {
+        let mut seen = FxHashSet::default();
+        let mut tabs = Vec::new();
+        for node in self.flows.nodes() {
+            if node.kind == "tab" {
+                if seen.insert(node.id.clone()) {
+                    let scope = if node.disabled { None } else { scope(node) };
+                    tabs.push((node.id.clone(), scope));
+                }
+            } else if !node.z.is_empty() && self.implicit(&node.z) && seen.insert(node.z.clone()) {
+                let empty = Scope { label: SmolStr::default(), name: SmolStr::default(), env: Vec::new() };
+                tabs.push((node.z.clone(), Some(empty)));
+            }
+        }
+        tabs
+    }
+
+    fn implicit(&self, z: &str) -> bool {
+        !self.definitions.contains_key(z) && self.flows.get(z).is_none_or(|n| n.kind != "tab")
+    }
+
+    fn tab(&mut self, id: &SmolStr, scope: &Scope, root: &Rc<Env>) {
+        let env = Env::inside(
+            root,
+            &[("NR_FLOW_ID", id), ("NR_FLOW_NAME", &scope.label)],
+            &scope.env,
+            self.credentials.nodes.get(id),
+        );
+        let children = self.children.remove(id.as_str()).unwrap_or_default();
+        let groups = groups::of(&children, &env, None);
+        let flow = self.graph.flows.len();
+        self.graph.flows.push(Flow {
+            id: id.clone(),
+            label: scope.label.clone(),
+            path: id.clone(),
+            parent: None,
+            env,
+            status_port: false,
+            groups,
+        });
+        let running = |n: &&Arc<Node>| !n.disabled && n.kind != "group";
+        for node in children.iter().copied().filter(running).filter(|n| !n.placed) {
+            self.plain(node, flow);
+        }
+        for node in children.iter().copied().filter(running).filter(|n| n.placed) {
+            if node.kind.starts_with("subflow:") {
+                let outer = node.wires.iter().map(|w| w.to_vec()).collect();
+                let env = Rc::clone(self.graph.flows[flow].env(&node.group));
+                self.instance(&Instance { id: &node.id, node, flow, outer, env }, 0);
+            } else {
+                self.plain(node, flow);
+            }
+        }
+    }
+
+    fn plain(&mut self, node: &Arc<Node>, flow: usize) {
+        self.graph.nodes.push(Running {
+            id: node.id.clone(),
+            node: Arc::clone(node),
+            flow,
+            role: Role::Plain,
+            wires: None,
+        });
+    }
+
+    fn instance(&mut self, instance: &Instance<'_>, depth: usize) {
+        let template = instance.node.kind.trim_start_matches("subflow:");
+        let Some((definition_node, Some(definition))) = self.definitions.get(template) else { return };
+        let (definition_node, definition) = (Arc::clone(definition_node), Rc::clone(definition));
+        if depth >= MAX_DEPTH {
+            tracing::error!(subflow = template, "subflow instances nested deeper than {MAX_DEPTH}: it contains itself");
+            return;
+        }
+        let children = self.children.get(template).cloned().unwrap_or_default();
+        let ids: FxHashMap<SmolStr, SmolStr> =
+            children.iter().map(|c| (c.id.clone(), format_smolstr!("{}-{}", instance.id, c.id))).collect();
+        let inside = self.inner_flow(instance, &definition_node, &definition, &children, &ids);
+        let ids = Rc::new(ids);
+        self.graph.nodes.push(Running {
+            id: instance.id.clone(),
+            node: Arc::clone(instance.node),
+            flow: instance.flow,
+            role: Role::Instance,
+            wires: Some(vec![input_wires(&definition, template, instance, &ids)]),
+        });
+        let running = |n: &&Arc<Node>| !n.disabled && n.kind != "group";
+        let (placed, config): (Vec<_>, Vec<_>) = children.iter().copied().filter(running).partition(|n| n.placed);
+        for node in config.into_iter().chain(placed) {
+            let wires = inner_wires(node, &definition, instance, &ids);
+            let id = ids.get(&node.id).cloned().unwrap_or_default();
+            if node.kind.starts_with("subflow:") {
+                let env = Rc::clone(self.graph.flows[inside].env(&node.group));
+                let inner = Instance { id: &id, node, flow: inside, outer: wires, env };
+                self.instance(&inner, depth + 1);
+            } else {
+                let role = Role::Inner(Rc::clone(&ids));
+                self.graph.nodes.push(Running { id, node: Arc::clone(node), flow: inside, role, wires: Some(wires) });
+            }
+        }
+        if definition.status.is_some() {
+            self.graph.nodes.push(Running {
+                id: format_smolstr!("{}:status", instance.id),
+                node: definition_node,
+                flow: inside,
+                role: Role::StatusPort(instance.id.clone()),
+                wires: Some(Vec::new()),
+            });
+        }
+    }
+
+    /// Variables of a subflow: those of the instance over those of the definition (facts engine §2.5).
+    fn inner_flow(
+        &mut self,
+        instance: &Instance<'_>,
+        definition_node: &Arc<Node>,
+        definition: &Definition,
+        children: &[&'a Arc<Node>],
+        ids: &FxHashMap<SmolStr, SmolStr>,
+    ) -> usize {
+        let own = scope(instance.node);
+        let outer = &self.graph.flows[instance.flow];
+        let path = format_smolstr!("{}/{}", outer.path, instance.node.id);
+        let name = own.as_ref().map(|s| s.name.clone()).filter(|n| !n.is_empty()).unwrap_or(definition.name.clone());
+        let defaults =
+            Env::inside(&instance.env, &[], &definition.env, self.credentials.nodes.get(&definition_node.id));
+        let env = Env::inside(
+            &defaults,
+            &[("NR_SUBFLOW_ID", instance.id), ("NR_SUBFLOW_NAME", &name), ("NR_SUBFLOW_PATH", &path)],
+            own.as_ref().map_or(&[], |s| &s.env),
+            self.credentials.nodes.get(&instance.node.id),
+        );
+        let groups = groups::of(children, &env, Some(ids));
+        self.graph.flows.push(Flow {
+            id: instance.id.clone(),
+            label: definition.name.clone(),
+            path,
+            parent: Some(instance.flow),
+            env,
+            status_port: definition.status.is_some(),
+            groups,
+        });
+        self.graph.flows.len() - 1
+    }
+
+    /// Variables of `global-config` over those of the process.
+    fn root_env(&self) -> Rc<Env> {
+        let process = Env::root();
+        let config = self.flows.nodes().iter().rfind(|n| n.kind == "global-config" && !n.disabled);
+        let Some((node, scope)) = config.and_then(|n| scope(n).map(|s| (n, s))) else { return process };
+        let credentials = self.credentials.nodes.get(&node.id);
+        let map = credentials.and_then(|c| c.get("map")).and_then(|m| m.as_object());
+        Env::inside(&process, &[], &scope.env, map.or(credentials))
+    }
+}
+
+/// Where the input of an instance leads: the wires of `in[0]`, and for an output wired straight to the
+/// input the instance's own targets.
+fn input_wires(
+    definition: &Definition,
+    template: &str,
+    instance: &Instance<'_>,
+    ids: &FxHashMap<SmolStr, SmolStr>,
+) -> Vec<SmolStr> {
+    let input = definition.inputs.first().into_iter().flat_map(|p| &p.wires);
+    let mut targets: Vec<SmolStr> = input.filter_map(|w| ids.get(&w.id).cloned()).collect();
+    for (output, port) in definition.outputs.iter().enumerate() {
+        if port.wires.iter().any(|w| w.id == template) {
+            targets.extend(instance.outer.get(output).into_iter().flatten().cloned());
+        }
+    }
+    targets
+}
+
+/// The wires of a node inside: its own, plus the instance's targets where an output of the subflow is fed by it.
+fn inner_wires(
+    node: &Node,
+    definition: &Definition,
+    instance: &Instance<'_>,
+    ids: &FxHashMap<SmolStr, SmolStr>,
+) -> Wires {
+    let own = node.wires.iter();
+    let mut wires: Wires = own.map(|w| w.iter().filter_map(|id| ids.get(id).cloned()).collect()).collect();
+    let mut append = |port: usize, targets: &[SmolStr]| {
+        if let Some(output) = wires.get_mut(port) {
+            output.extend(targets.iter().cloned());
+        } else if port < MAX_PORTS {
+            wires.resize(port + 1, Vec::new());
+            wires[port].extend(targets.iter().cloned());
+        }
+    };
+    for (output, port) in definition.outputs.iter().enumerate() {
+        for wire in port.wires.iter().filter(|w| w.id == node.id) {
+            append(wire.port, instance.outer.get(output).map_or(&[], Vec::as_slice));
+        }
+    }
+    for wire in definition.status.iter().flat_map(|p| &p.wires).filter(|w| w.id == node.id) {
+        append(wire.port, &[format_smolstr!("{}:status", instance.id)]);
+    }
+    wires
+}
+
+fn scope(node: &Node) -> Option<Scope> {
+    match serde_json::from_str(&node.text) {
+        Ok(scope) => Some(scope),
+        Err(error) => {
+            tracing::warn!(node = %node.id, %error, "the element's name or env is malformed and is ignored");
+            Some(Scope { label: SmolStr::default(), name: SmolStr::default(), env: Vec::new() })
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! Bytes between JavaScript and us, and the encodings that would be slow in JavaScript.
+//!
+//! QuickJS's memory is never looked at directly, which would need `unsafe`: bytes leave it as base64.
+
+use super::from_js;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Object as JsObject, Result, String as JsString};
+
+/// Bytes from what `Uint8Array.prototype.toBase64` made of them.
+pub(super) fn from_base64(ctx: &Ctx<'_>, encoded: &str) -> Result<Bytes> {
+    STANDARD.decode(encoded).map(Bytes::from).map_err(|_| Exception::throw_internal(ctx, "bytes cannot be read"))
+}
+
+/// Gives the library what it needs for encodings: `utf8(text)` and `base64(text)` make an `ArrayBuffer`,
+/// `utf8Text(base64)` a string.
+pub(super) fn define<'js>(native: &JsObject<'js>) -> Result<()> {
+    native.set("utf8", Function::new(native.ctx().clone(), utf8)?)?;
+    native.set("base64", Function::new(native.ctx().clone(), base64)?)?;
+    native.set("utf8Text", Function::new(native.ctx().clone(), utf8_text)?)
+}
+
+fn utf8<'js>(ctx: Ctx<'js>, text: JsString<'js>) -> Result<ArrayBuffer<'js>> {
+    let text = from_js::text(&ctx, &text)?;
+    ArrayBuffer::new_copy(ctx, text.as_bytes())
+}
+
+fn utf8_text<'js>(ctx: Ctx<'js>, encoded: String) -> Result<JsString<'js>> {
+    let bytes = from_base64(&ctx, &encoded)?;
+    JsString::from_str(ctx, &String::from_utf8_lossy(&bytes))
+}
+
+/// Node's lenient base64: both alphabets, anything else skipped, the first `=` ends it.
+fn base64<'js>(ctx: Ctx<'js>, text: JsString<'js>) -> Result<ArrayBuffer<'js>> {
+    let text = from_js::text(&ctx, &text)?;
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
+    let (mut bits, mut count) = (0u32, 0u32);
+    for c in text.bytes() {
+        let sextet = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' | b'-' => 62,
+            b'/' | b'_' => 63,
+            b'=' => break,
+            _ => continue,
+        };
+        bits = (bits << 6 | u32::from(sextet)) & 0xfff_ffff;
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    ArrayBuffer::new_copy(ctx, bytes)
+}

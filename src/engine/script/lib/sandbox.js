@@ -1,0 +1,159 @@
+// What a function node finds in its global object: everything here is made once for each node.
+(function (library, native) {
+  'use strict';
+
+  const { Buffer, URL, URLSearchParams, util, redUtil, inspect } = library;
+  const NODE = 0, FLOW = 1, GLOBAL = 2;
+
+  // `context.get(key[, store][, callback])`: with a list of keys, a list of values; with a callback, through it.
+  function contextOf(scope) {
+    const split = (store, callback) => typeof store === 'function' ? store : callback;
+    const answer = (callback, work) => {
+      if (callback === undefined) return work();
+      if (typeof callback !== 'function') throw new Error('Callback must be a function');
+      let results;
+      try { results = [undefined].concat(work()); } catch (error) { results = [error]; }
+      callback(...results);
+    };
+    const check = key => {
+      if (typeof key !== 'string' || key === '') throw new Error('Key must be a non-empty string');
+      return key;
+    };
+    return {
+      get(key, store, callback) {
+        callback = split(store, callback);
+        if (typeof key === 'string' && key !== '' && callback === undefined) return native.read(scope, key);
+        if (Array.isArray(key)) return answer(callback, () => key.map(k => native.read(scope, check(k))));
+        return answer(callback, () => {
+          const value = native.read(scope, check(key));
+          return callback === undefined ? value : [value];
+        });
+      },
+      set(key, value, store, callback) {
+        callback = split(store, callback);
+        return answer(callback, () => {
+          const keys = Array.isArray(key) ? key : [key];
+          const values = Array.isArray(key) ? (Array.isArray(value) ? value : [value]) : [value];
+          keys.forEach((k, i) => native.write(scope, check(k), i < values.length ? values[i] : null));
+          return callback === undefined ? undefined : [];
+        });
+      },
+      keys(store, callback) {
+        callback = split(store, callback);
+        return answer(callback, () => callback === undefined ? native.keys(scope) : [native.keys(scope)]);
+      },
+    };
+  }
+
+  function consoleOf() {
+    const say = level => (...values) => native.log(level, util.format(...values));
+    return {
+      log: say('info'), info: say('info'), debug: say('debug'), warn: say('warn'), error: say('error'),
+      trace: say('trace'), dir: value => native.log('info', inspect(value)), table: say('info'),
+      group: say('info'), groupEnd() {}, assert(condition, ...values) {
+        if (!condition) native.log('error', ['Assertion failed', ...values.map(String)].join(': '));
+      },
+    };
+  }
+
+  // Timers have numbers, so that they can be kept in a context store and cleared later.
+  function timersOf(node) {
+    const running = new Map();
+    let last = 0;
+    const start = (repeat, code, delay, values) => {
+      if (typeof code !== 'function') throw new TypeError('The "callback" argument must be of type function');
+      const timer = { code, values, repeat, delay: Number(delay) };
+      running.set(++last, timer);
+      native.setTimer(last, timer.delay);
+      return last;
+    };
+    const clear = number => {
+      if (running.delete(Number(number))) native.clearTimer(Number(number));
+    };
+    return {
+      due(number) {
+        const timer = running.get(number);
+        if (timer === undefined) return;
+        if (timer.repeat) native.setTimer(number, timer.delay); else running.delete(number);
+        try {
+          timer.code.apply(node, timer.values);
+        } catch (error) {
+          native.rejected(error, {});
+        }
+      },
+      clearAll() { for (const number of [...running.keys()]) clear(number); },
+      setTimeout: (code, delay, ...values) => start(false, code, delay, values),
+      setInterval: (code, delay, ...values) => start(true, code, delay, values),
+      clearTimeout: clear,
+      clearInterval: clear,
+    };
+  }
+
+  // `node` without what depends on a message.
+  function nodeOf(about) {
+    const closing = [];
+    return {
+      closing,
+      node: {
+        id: about.id,
+        name: about.name,
+        path: about.path,
+        z: about.z,
+        outputCount: about.outputCount,
+        log: value => native.log('info', value),
+        warn: value => native.log('warn', value),
+        debug: value => native.log('debug', value),
+        trace: value => native.log('trace', value),
+        error: (thrown, msg) => native.error(thrown, msg),
+        status: status => native.status(status),
+        on(event, listener) {
+          if (event === 'input') throw new Error("Cannot add listener to 'input' event within Function");
+          if (event === 'close') closing.push(listener);
+        },
+      },
+    };
+  }
+
+  // Fills a node's global object; answers what the runtime calls.
+  library.furnish = (global, about) => {
+    const { node, closing } = nodeOf(about);
+    const timers = timersOf(node);
+    const flow = contextOf(FLOW), wide = contextOf(GLOBAL);
+    const context = Object.assign(contextOf(NODE), { flow, global: wide });
+    const env = { get: name => native.env(String(name)) };
+    const offered = {
+      Buffer, URL, URLSearchParams, util, context, flow, env,
+      global: wide, console: consoleOf(), promisify: util.promisify,
+      RED: { util: redUtil({ context, flow, global: wide, env }) },
+      setTimeout: timers.setTimeout, clearTimeout: timers.clearTimeout,
+      setInterval: timers.setInterval, clearInterval: timers.clearInterval,
+    };
+    for (const name of Object.keys(offered)) {
+      Object.defineProperty(global, name, { value: offered[name], writable: true, configurable: true, enumerable: false });
+    }
+    for (const name of ['queueMicrotask', 'performance', 'navigator', 'atob', 'btoa', 'DOMException']) {
+      delete global[name];
+    }
+    return {
+      node(msg, id) {
+        const own = Object.create(node);
+        own.send = (messages, clone) => native.send(messages, id);
+        if (msg !== undefined) own.done = () => native.done(msg);
+        return own;
+      },
+      timerIsDue: timers.due,
+      whenDone: (promise, msg, id) => {
+        promise.then(result => native.resolved(result, msg, id), thrown => native.rejected(thrown, msg));
+      },
+      whenSetUp: promise => {
+        promise.then(() => native.setUp(true), thrown => { native.setUp(false); native.rejected(thrown); });
+      },
+      close() {
+        for (const listener of closing) {
+          try { listener.call(node, () => {}); } catch (error) { native.rejected(error); }
+        }
+        timers.clearAll();
+      },
+    };
+  };
+})

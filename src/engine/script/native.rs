@@ -1,0 +1,260 @@
+//! What the library asks of Rust in the name of the node whose turn it is.
+
+use super::sandbox::{Phase, Surroundings};
+use super::{Effect, Scripts, failure, from_js, sending, to_js};
+use crate::engine::context::Scope;
+use crate::engine::expression::{Key, Path};
+use crate::engine::node::Level;
+use crate::engine::value::Failure;
+use rquickjs::{Ctx, Exception, Function, Object as JsObject, Persistent, Result, Value as JsValue};
+use smol_str::SmolStr;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+/// The longest delay of a timer in JavaScript, milliseconds; longer ones become 1 ms, as in Node.
+const LONGEST_DELAY: f64 = 2_147_483_647.0;
+
+/// One function node, as its code sees it and changes it.
+pub(super) struct State {
+    pub(super) surroundings: Surroundings,
+    pub(super) phase: Cell<Phase>,
+    pub(super) closing: Cell<bool>,
+    pub(super) shows_status: Cell<bool>,
+    /// Whether returning means being done.
+    pub(super) auto_done: bool,
+    /// The prototype of plain objects in the node's realm; it also leads to that realm.
+    pub(super) plain: RefCell<Option<Persistent<JsObject<'static>>>>,
+    effects: RefCell<Vec<Effect>>,
+}
+
+impl State {
+    pub(super) fn new(surroundings: Surroundings, auto_done: bool) -> Self {
+        Self {
+            surroundings,
+            phase: Cell::new(Phase::Ready),
+            closing: Cell::new(false),
+            shows_status: Cell::new(false),
+            auto_done,
+            plain: RefCell::new(None),
+            effects: RefCell::default(),
+        }
+    }
+
+    pub(super) fn push(&self, effect: Effect) {
+        self.effects.borrow_mut().push(effect);
+    }
+
+    pub(super) fn take(&self) -> Vec<Effect> {
+        self.effects.take()
+    }
+}
+
+/// The node whose turn it is, entered from the library.
+struct Turn<'js> {
+    scripts: Rc<Scripts>,
+    state: Rc<State>,
+    /// The node's realm: values are made there, not in the library's.
+    realm: Ctx<'js>,
+}
+
+impl<'js> Turn<'js> {
+    fn of(scripts: &Weak<Scripts>, ctx: &Ctx<'js>) -> Result<Self> {
+        let nobody = || Exception::throw_internal(ctx, "no node is running");
+        let scripts = scripts.upgrade().ok_or_else(nobody)?;
+        let state = scripts.current.borrow().clone().ok_or_else(nobody)?;
+        let plain = state.plain.borrow().clone().ok_or_else(nobody)?.restore(ctx)?;
+        Ok(Self { scripts, state, realm: plain.ctx().clone() })
+    }
+
+    fn value(&self, value: &JsValue<'js>) -> Result<crate::engine::value::Value> {
+        self.state.value(&self.scripts, &self.realm, value)
+    }
+}
+
+/// Defines everything.
+pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    define_messages(native, scripts)?;
+    define_reports(native, scripts)?;
+    define_timers(native, scripts)?;
+    define_contexts(native, scripts)
+}
+
+/// `send(messages, id)`, `done(msg)`, and how promises end: `resolved`, `rejected`, `setUp`.
+fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let send = move |ctx: Ctx<'js>, messages: JsValue<'js>, id: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        if turn.state.closing.get() {
+            turn.state.push(Effect::Error(Failure::text("Cannot send from close code"), None));
+            return Ok(());
+        }
+        sending::send(&turn.scripts, &turn.state, &turn.realm, (&messages, &turn.value(&id)?))
+    };
+    native.set("send", Function::new(ctx.clone(), send)?)?;
+    let weak = scripts.clone();
+    let done = move |ctx: Ctx<'js>, msg: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        turn.state.push(Effect::Done(turn.state.message(&turn.scripts, &turn.realm, &msg)?));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("done", Function::new(ctx.clone(), done)?)?;
+    let weak = scripts.clone();
+    let resolved = move |ctx: Ctx<'js>, result: JsValue<'js>, msg: JsValue<'js>, id: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        sending::finish(&turn.scripts, &turn.state, &turn.realm, (&result, &msg, &turn.value(&id)?))
+    };
+    native.set("resolved", Function::new(ctx.clone(), resolved)?)?;
+    let weak = scripts.clone();
+    let rejected = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let failure = failure::thrown_by_code(&turn.scripts, &turn.realm, &thrown);
+        let message = if msg.is_undefined() { None } else { Some(turn.state.message(&turn.scripts, &turn.realm, &msg)?) };
+        turn.state.push(Effect::Error(failure, message));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("rejected", Function::new(ctx.clone(), rejected)?)?;
+    let weak = scripts.clone();
+    let set_up = move |ctx: Ctx<'js>, well: bool| {
+        Turn::of(&weak, &ctx)?.state.phase.set(if well { Phase::Ready } else { Phase::Broken });
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("setUp", Function::new(ctx.clone(), set_up)?)
+}
+
+/// `log(level, value)`, `error(thrown, msg)`, `status(status)`.
+fn define_reports<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let log = move |ctx: Ctx<'js>, level: String, value: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let level = match level.as_str() {
+            "error" => Level::Error,
+            "warn" => Level::Warn,
+            "debug" => Level::Debug,
+            "trace" => Level::Trace,
+            _ => Level::Info,
+        };
+        turn.state.push(Effect::Log(level, turn.value(&value)?));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("log", Function::new(ctx.clone(), log)?)?;
+    let weak = scripts.clone();
+    let error = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let failure = from_js::failure(&turn.scripts, &turn.realm, &thrown)?;
+        let message = if msg.is_object() { Some(turn.state.message(&turn.scripts, &turn.realm, &msg)?) } else { None };
+        turn.state.push(Effect::Error(failure, message));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("error", Function::new(ctx.clone(), error)?)?;
+    let weak = scripts.clone();
+    let status = move |ctx: Ctx<'js>, status: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        turn.state.shows_status.set(true);
+        turn.state.push(Effect::Status(turn.value(&status)?));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("status", Function::new(ctx.clone(), status)?)
+}
+
+/// `setTimer(number, milliseconds)`, `clearTimer(number)`.
+fn define_timers<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let set = move |ctx: Ctx<'js>, number: u32, milliseconds: f64| {
+        let delay = if (1.0..=LONGEST_DELAY).contains(&milliseconds) { milliseconds.trunc() } else { 1.0 };
+        Turn::of(&weak, &ctx)?.state.push(Effect::SetTimer(number, Duration::from_secs_f64(delay / 1000.0)));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("setTimer", Function::new(ctx.clone(), set)?)?;
+    let weak = scripts.clone();
+    let clear = move |ctx: Ctx<'js>, number: u32| {
+        Turn::of(&weak, &ctx)?.state.push(Effect::ClearTimer(number));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("clearTimer", Function::new(ctx.clone(), clear)?)
+}
+
+/// `read(scope, key)`, `write(scope, key, value)`, `keys(scope)`, `env(name)`, `path(expression)`.
+fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let read = move |ctx: Ctx<'js>, scope: u8, key: String| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let around = &turn.state.surroundings;
+        let value = around.contexts.borrow().read(scope_of(scope), &around.info, &path(&ctx, &key)?);
+        to_js::value(&turn.scripts, &turn.realm, &value)
+    };
+    native.set("read", Function::new(ctx.clone(), read)?)?;
+    let weak = scripts.clone();
+    let write = move |ctx: Ctx<'js>, scope: u8, key: String, value: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let value = turn.value(&value)?;
+        let around = &turn.state.surroundings;
+        around.contexts.borrow_mut().write(scope_of(scope), &around.info, &path(&ctx, &key)?, value);
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("write", Function::new(ctx.clone(), write)?)?;
+    let weak = scripts.clone();
+    let keys = move |ctx: Ctx<'js>, scope: u8| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let around = &turn.state.surroundings;
+        let keys = around.contexts.borrow().keys(scope_of(scope), &around.info);
+        Ok::<_, rquickjs::Error>(keys.into_iter().map(String::from).collect::<Vec<_>>())
+    };
+    native.set("keys", Function::new(ctx.clone(), keys)?)?;
+    let weak = scripts.clone();
+    let env = move |ctx: Ctx<'js>, name: String| {
+        let turn = Turn::of(&weak, &ctx)?;
+        to_js::value(&turn.scripts, &turn.realm, &turn.state.surroundings.info.env.lookup(&name))
+    };
+    native.set("env", Function::new(ctx.clone(), env)?)?;
+    native.set("path", Function::new(ctx.clone(), parts)?)
+}
+
+fn scope_of(number: u8) -> Scope {
+    match number {
+        0 => Scope::Node,
+        1 => Scope::Flow,
+        _ => Scope::Global,
+    }
+}
+
+/// A key of a context. Most are plain names, which need no parsing.
+fn path(ctx: &Ctx<'_>, key: &str) -> Result<Path> {
+    let is_plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if is_plain {
+        return Ok(Path { keys: vec![Key::Name(SmolStr::from(key))], store: None });
+    }
+    Path::parse(key).map_err(|failure| invalid_path(ctx, &failure))
+}
+
+fn invalid_path(ctx: &Ctx<'_>, failure: &Failure) -> rquickjs::Error {
+    match Exception::from_message(ctx.clone(), &failure.message) {
+        Ok(exception) => {
+            let _ = exception.as_object().set("code", failure.code.as_str());
+            exception.throw()
+        }
+        Err(e) => e,
+    }
+}
+
+/// The steps of a property expression: texts, numbers, and lists for nested ones.
+#[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
+fn parts<'js>(ctx: Ctx<'js>, expression: String) -> Result<JsValue<'js>> {
+    steps(&ctx, &path(&ctx, &expression)?)
+}
+
+fn steps<'js>(ctx: &Ctx<'js>, path: &Path) -> Result<JsValue<'js>> {
+    let steps_of = rquickjs::Array::new(ctx.clone())?;
+    for (index, key) in path.keys.iter().enumerate() {
+        match key {
+            Key::Name(name) => steps_of.set(index, name.as_str())?,
+            Key::Index(at) => steps_of.set(index, *at)?,
+            Key::Nested(inner) => steps_of.set(index, steps(ctx, inner)?)?,
+        }
+    }
+    Ok(steps_of.into_value())
+}

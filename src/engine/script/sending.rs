@@ -1,0 +1,115 @@
+//! What a function returns or sends, as messages for outputs (facts engine §3.1).
+
+use super::native::State;
+use super::{Effect, Scripts};
+use crate::engine::message::Message;
+use crate::engine::value::{Failure, Value};
+use rquickjs::{Ctx, Result, Value as JsValue};
+use smol_str::SmolStr;
+
+/// The function has returned: sends what it returned and, unless it does so itself, is done with the message.
+/// `turn` is the returned value, the message that the function was given, and that message's id.
+pub(super) fn finish<'js>(
+    scripts: &Scripts,
+    state: &State,
+    ctx: &Ctx<'js>,
+    (result, given, id): (&JsValue<'js>, &JsValue<'js>, &Value),
+) -> Result<()> {
+    if result == given {
+        let message = named(state.message(scripts, ctx, result)?, id);
+        state.push(if state.auto_done { Effect::Pass(message) } else { Effect::Send(vec![(0, message)]) });
+        return Ok(());
+    }
+    send(scripts, state, ctx, (result, id))?;
+    if state.auto_done {
+        state.push(Effect::Done(state.message(scripts, ctx, given)?));
+    }
+    Ok(())
+}
+
+/// Sends a message, or a list with one entry an output: a message, a list of messages, or nothing.
+/// If something is no message, that is an error and nothing is sent. Messages get the id of the one that was received.
+pub(super) fn send<'js>(scripts: &Scripts, state: &State, ctx: &Ctx<'js>, (result, id): (&JsValue<'js>, &Value)) -> Result<()> {
+    let mut messages = Vec::new();
+    match collect(scripts, state, ctx, (result, id), &mut messages)? {
+        Some(kind) => state.push(Effect::Error(Failure::text(format!("Function tried to send a message of type {kind}")), None)),
+        None if messages.is_empty() => {}
+        None => state.push(Effect::Send(messages)),
+    }
+    Ok(())
+}
+
+/// Fills the list of messages; answers what was found that is none.
+fn collect<'js>(
+    scripts: &Scripts,
+    state: &State,
+    ctx: &Ctx<'js>,
+    (result, id): (&JsValue<'js>, &Value),
+    messages: &mut Vec<(usize, Message)>,
+) -> Result<Option<SmolStr>> {
+    let mut add = |output: usize, value: &JsValue<'js>| -> Result<Option<SmolStr>> {
+        if value.is_undefined() || value.is_null() {
+            return Ok(None);
+        }
+        match state.value(scripts, ctx, value)? {
+            Value::Object(object) => {
+                messages.push((output, named(Message::from_value(Value::Object(object)).unwrap_or_default(), id)));
+                Ok(None)
+            }
+            other => Ok(Some(kind(&other, value))),
+        }
+    };
+    let Some(outputs) = result.as_array() else {
+        return if is_falsy(result) { Ok(None) } else { add(0, result) };
+    };
+    for (output, entry) in outputs.iter::<JsValue<'js>>().enumerate() {
+        let entry = entry?;
+        if is_falsy(&entry) {
+            continue;
+        }
+        let Some(several) = entry.as_array() else {
+            if let Some(kind) = add(output, &entry)? {
+                return Ok(Some(kind));
+            }
+            continue;
+        };
+        for one in several.iter::<JsValue<'js>>() {
+            if let Some(kind) = add(output, &one?)? {
+                return Ok(Some(kind));
+            }
+        }
+    }
+    Ok(None)
+}
+
+fn named(mut message: Message, id: &Value) -> Message {
+    if id.is_undefined() {
+        message.take("_msgid");
+    } else {
+        message.set("_msgid", id.clone());
+    }
+    message
+}
+
+fn is_falsy(value: &JsValue<'_>) -> bool {
+    value.is_undefined()
+        || value.is_null()
+        || value.as_bool() == Some(false)
+        || value.as_number().is_some_and(|n| n == 0.0 || n.is_nan())
+        || value.as_string().is_some_and(|s| s.to_string().is_ok_and(|s| s.is_empty()))
+}
+
+/// What Node-RED calls it.
+fn kind(value: &Value, js: &JsValue<'_>) -> SmolStr {
+    SmolStr::new_static(match value {
+        Value::Array(_) => "Array",
+        Value::Buffer(_) => "Buffer",
+        Value::Date(_) => "Date",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "boolean",
+        _ if js.is_function() => "function",
+        _ if js.is_symbol() => "symbol",
+        _ => "object",
+    })
+}

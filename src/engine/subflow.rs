@@ -1,0 +1,80 @@
+//! What a subflow instance adds to the nodes inside: its entrance and its status output (facts engine §2.6).
+
+use super::expression::json;
+use super::message::Message;
+use super::node::{Host, Node};
+use super::value::{Object, Value};
+use smol_str::SmolStr;
+
+/// The longest text shown of a status that is neither text nor status object.
+const MAX_TEXT: usize = 32;
+
+/// The instance itself: passes messages on to what is wired to its input inside.
+pub(super) struct Entrance;
+
+impl Node for Entrance {
+    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+        host.pass(message);
+    }
+}
+
+/// The status output: shows the payload as the instance's status.
+pub(super) struct StatusPort {
+    instance: SmolStr,
+}
+
+impl StatusPort {
+    pub(super) fn new(instance: SmolStr) -> Self {
+        Self { instance }
+    }
+}
+
+impl Node for StatusPort {
+    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+        host.status_of(&self.instance, &shown(&message));
+    }
+}
+
+fn shown(message: &Message) -> Value {
+    match message.get("payload") {
+        Value::String(text) => Value::record([("text", Value::String(text.clone()))]),
+        Value::Object(o) if o.is_empty() || ["text", "fill", "shape"].iter().any(|k| o.contains_key(*k)) => {
+            Value::Object(o.clone())
+        }
+        Value::Undefined | Value::Null => match message.get("status") {
+            Value::Object(status) => Value::Object(status.clone()),
+            _ => Value::object(Object::default()),
+        },
+        other => {
+            let text: String = json::stringify(other).unwrap_or_default().chars().take(MAX_TEXT).collect();
+            Value::record([("text", Value::from(text))])
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(message: &Message) -> Option<String> {
+        shown(message).as_object()?.get("text")?.as_str().map(String::from)
+    }
+
+    #[test]
+    fn a_text_payload_is_the_status_text() {
+        assert_eq!(text(&Message::with_payload("busy")).as_deref(), Some("busy"));
+    }
+
+    #[test]
+    fn a_status_object_is_taken_as_it_is() {
+        let payload = Value::record([("fill", Value::from("red"))]);
+        assert_eq!(shown(&Message::with_payload(payload)).as_object().map(Object::len), Some(1));
+    }
+
+    #[test]
+    fn without_a_payload_the_messages_own_status_counts() {
+        let mut message = Message::default();
+        message.set("status", Value::record([("text", Value::from("inner"))]));
+        assert_eq!(text(&message).as_deref(), Some("inner"));
+    }
+}

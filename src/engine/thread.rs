@@ -1,0 +1,253 @@
+//! The engine's thread: takes commands, fires timers, delivers messages, breadth first.
+
+use super::http::Exchange;
+use super::message::Message;
+use super::node::{Host, Info, Level, Node, Wake};
+use super::value::Value;
+use super::world::{Delivery, Finished, Instance, Item, World};
+use super::{Error, RunState, Shared};
+use crate::flows::{Credentials, FlowSet, Plan};
+use crate::metrics::{Metrics, NodeType};
+use rustc_hash::FxHashMap;
+use smol_str::SmolStr;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// Messages delivered before the thread looks for commands, timers and finished futures again.
+const ROUND: usize = 256;
+
+/// What the rest of the program asks of the thread.
+pub(super) enum Command {
+    Change(Change, oneshot::Sender<()>),
+    Inject { id: String, message: Message, answer: oneshot::Sender<Result<(), Error>> },
+    Debug { ids: Vec<String>, active: bool, answer: oneshot::Sender<Result<(), Error>> },
+    Call { instance: Instance, exchange: Box<Exchange> },
+    Context { ask: super::ContextRequest, answer: oneshot::Sender<Value> },
+}
+
+/// A change of what runs; one at a time.
+pub(super) enum Change {
+    Apply { plan: Plan, flows: Arc<FlowSet>, credentials: Arc<Credentials> },
+    Run(RunState),
+    Close,
+}
+
+/// A place for a running node. The same id keeps its slot for as long as the node runs.
+pub(super) struct Slot {
+    /// `None`: it failed to start, or panicked.
+    pub node: Option<Box<dyn Node>>,
+    pub info: Rc<Info>,
+    pub wires: Box<[Box<[u32]>]>,
+    pub epoch: u32,
+    pub watched: bool,
+    /// Whether it is a config node: stopped last.
+    pub config: bool,
+    /// Index into the counts by type.
+    pub kind: usize,
+}
+
+/// Everything the thread owns.
+pub(super) struct Thread {
+    pub world: World,
+    pub slots: Vec<Option<Slot>>,
+    pub free: Vec<u32>,
+    pub epochs: u32,
+    pub flows: Arc<FlowSet>,
+    pub credentials: Arc<Credentials>,
+    pub shared: Arc<Shared>,
+    pub metrics: Arc<Metrics>,
+    /// Types that ran, and the messages each took since the last report.
+    pub kinds: Vec<(NodeType, u64)>,
+    pub kind_index: FxHashMap<SmolStr, usize>,
+    /// The change whose nodes are closing.
+    pub closing: Option<(Change, oneshot::Sender<()>)>,
+    pub waiting: VecDeque<(Change, oneshot::Sender<()>)>,
+    pub closed: mpsc::UnboundedSender<()>,
+}
+
+/// Where the thread hears from others.
+pub(super) struct Inbox {
+    pub commands: mpsc::UnboundedReceiver<Command>,
+    pub finished: mpsc::UnboundedReceiver<Finished>,
+    pub closed: mpsc::UnboundedReceiver<()>,
+}
+
+impl Thread {
+    /// A thread with nothing running.
+    pub fn new(
+        world: World,
+        shared: Arc<Shared>,
+        metrics: Arc<Metrics>,
+        closed: mpsc::UnboundedSender<()>,
+    ) -> Self {
+        Self {
+            world,
+            slots: Vec::new(),
+            free: Vec::new(),
+            epochs: 0,
+            flows: Arc::default(),
+            credentials: Arc::default(),
+            shared,
+            metrics,
+            kinds: Vec::new(),
+            kind_index: FxHashMap::default(),
+            closing: None,
+            waiting: VecDeque::new(),
+            closed,
+        }
+    }
+
+    /// Runs until told to close.
+    pub async fn run(mut self, mut inbox: Inbox) {
+        loop {
+            self.world.read_clock();
+            if self.hear(&mut inbox).is_break() {
+                return;
+            }
+            for (timer, instance) in self.world.due() {
+                self.wake(instance, Wake::Timer(timer));
+            }
+            self.deliver();
+            if self.world.queue.is_empty() {
+                self.count_messages();
+                if self.wait(&mut inbox).await.is_break() {
+                    return;
+                }
+            } else {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Takes everything that has arrived.
+    fn hear(&mut self, inbox: &mut Inbox) -> ControlFlow<()> {
+        while let Ok(command) = inbox.commands.try_recv() {
+            self.command(command);
+        }
+        while let Ok(finished) = inbox.finished.try_recv() {
+            self.wake(finished.instance, Wake::Finished(finished.output));
+        }
+        while inbox.closed.try_recv().is_ok() {
+            self.finish_change()?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Sleeps until something arrives or a timer is due.
+    async fn wait(&mut self, inbox: &mut Inbox) -> ControlFlow<()> {
+        let due = self.world.timers.first_key_value().map(|(t, _)| t.0);
+        let timer = async {
+            match due {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            command = inbox.commands.recv() => match command {
+                Some(command) => {
+                    self.world.read_clock();
+                    self.command(command);
+                }
+                None => return ControlFlow::Break(()),
+            },
+            Some(finished) = inbox.finished.recv() => {
+                self.world.read_clock();
+                self.wake(finished.instance, Wake::Finished(finished.output));
+            }
+            Some(()) = inbox.closed.recv() => self.finish_change()?,
+            () = timer => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Change(change, done) => self.begin_change(change, done),
+            Command::Inject { id, message, answer } => {
+                let slot = self.running(&id).ok_or(Error::NoSuchNode);
+                // The client may be gone; the message goes its way all the same.
+                let _ = answer.send(slot.map(|slot| {
+                    let mut message = message;
+                    self.world.name(&mut message);
+                    self.world.push(slot, message);
+                }));
+            }
+            Command::Debug { ids, active, answer } => {
+                let slots: Vec<u32> = ids.iter().filter_map(|id| self.running(id)).collect();
+                let found = if slots.len() == ids.len() { Ok(()) } else { Err(Error::NoSuchNode) };
+                for slot in slots {
+                    self.visit(slot, |node, host| node.wake(Wake::Active(active), host));
+                }
+                let _ = answer.send(found);
+            }
+            Command::Call { instance, exchange } => self.wake(instance, Wake::Request(exchange)),
+            Command::Context { ask, answer } => {
+                let _ = answer.send(ask.answer(&mut self.world.contexts.borrow_mut()));
+            }
+        }
+    }
+
+    fn running(&self, id: &str) -> Option<u32> {
+        let slot = *self.world.directory.get(id)?;
+        self.slots.get(slot as usize)?.as_ref()?.node.is_some().then_some(slot)
+    }
+
+    fn deliver(&mut self) {
+        for _ in 0..ROUND {
+            let Some(Delivery { slot, item }) = self.world.queue.pop_front() else { return };
+            match item {
+                Item::Message(message) => {
+                    let Some(kind) = self.slots.get(slot as usize).and_then(Option::as_ref).map(|s| s.kind) else {
+                        continue;
+                    };
+                    self.kinds[kind].1 += 1;
+                    self.visit(slot, |node, host| node.receive(message, host));
+                }
+                Item::Wake(wake) => self.visit(slot, |node, host| node.wake(*wake, host)),
+            }
+        }
+    }
+
+    /// Wakes a node unless it is no longer the one that asked for it.
+    fn wake(&mut self, instance: Instance, wake: Wake) {
+        if self.runs(instance) {
+            self.visit(instance.slot, |node, host| node.wake(wake, host));
+        }
+    }
+
+    /// Whether this very node still runs.
+    pub fn runs(&self, instance: Instance) -> bool {
+        let slot = self.slots.get(instance.slot as usize).and_then(Option::as_ref);
+        slot.is_some_and(|s| s.epoch == instance.epoch)
+    }
+
+    /// Calls a node. One that panics is taken out; the others go on.
+    pub fn visit(&mut self, slot: u32, act: impl FnOnce(&mut dyn Node, &mut Host<'_>)) {
+        let Some(Some(Slot { node: place, info, wires, epoch, watched, .. })) = self.slots.get_mut(slot as usize)
+        else {
+            return;
+        };
+        let Some(node) = place.as_mut() else { return };
+        let instance = Instance { slot, epoch: *epoch };
+        let mut host = Host { world: &mut self.world, instance, info, wires, watched: *watched };
+        if catch_unwind(AssertUnwindSafe(|| act(node.as_mut(), &mut host))).is_err() {
+            *place = None;
+            let text = Value::text("the node failed inside and was stopped; the next deployment starts it again");
+            self.world.log(info, Level::Error, &text);
+        }
+    }
+
+    /// Adds what was counted since the last time to the metrics.
+    fn count_messages(&mut self) {
+        for (kind, messages) in &mut self.kinds {
+            if *messages > 0 {
+                kind.messages(*messages);
+                *messages = 0;
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The values that labels can take: all of them, so that every series exists from the start and none can be
+//! added by a client.
+
+macro_rules! label {
+    ($(#[$doc:meta])* $name:ident { $($(#[$value_doc:meta])* $value:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub enum $name { $($(#[$value_doc])* $value,)* }
+
+        impl $name {
+            /// The values as the label spells them, in the enum's order.
+            pub(super) const NAMES: [&'static str; [$($text),*].len()] = [$($text),*];
+        }
+    };
+}
+
+label! {
+    /// The class of a route, as metrics label it: bounded, never a path.
+    RouteClass {
+        /// `/auth/*`
+        Auth = "auth",
+        /// `/flows`, `/flow/*`
+        Flows = "flows",
+        /// Any other admin endpoint.
+        Admin = "admin",
+        /// The editor's open files.
+        Editor = "editor",
+        /// Endpoints made by flows.
+        Endpoint = "endpoint",
+        /// Refused before a route was known.
+        None = "none",
+    }
+}
+
+label! {
+    /// How a sign-in ended.
+    Login {
+        /// A token was handed out.
+        Success = "success",
+        /// Unknown user or wrong password.
+        BadCredentials = "bad_credentials",
+        /// A scope that the user does not have.
+        InvalidScope = "invalid_scope",
+        /// Refused by the throttle.
+        Throttled = "throttled",
+        /// A malformed request.
+        Invalid = "invalid",
+    }
+}
+
+label! {
+    /// How the check of a token ended.
+    TokenCheck {
+        /// Known and alive.
+        Valid = "valid",
+        /// Unknown, expired or revoked.
+        Invalid = "invalid",
+        /// None was sent.
+        Absent = "absent",
+        /// Not a bearer token, or doubled.
+        Malformed = "malformed",
+    }
+}
+
+label! {
+    /// The phases of a deployment that are timed.
+    Phase {
+        /// Parsing and checking the body.
+        Parse = "parse",
+        /// Waiting for the turn.
+        Wait = "wait",
+        /// Diff and plan.
+        Plan = "plan",
+        /// Writing history and files.
+        Store = "store",
+        /// Stopping and starting nodes.
+        Apply = "apply",
+    }
+}
+
+label! {
+    /// How a deployment ended.
+    Deployed {
+        /// Active now.
+        Success = "success",
+        /// Another revision is active.
+        Stale = "stale",
+        /// The submission is malformed.
+        Malformed = "malformed",
+        /// Storage or engine failed.
+        Failed = "failed",
+    }
+}
+
+label! {
+    /// Which runtime a deployment went to.
+    Target {
+        /// Our own engine.
+        Engine = "engine",
+        /// The runtime behind us.
+        Upstream = "upstream",
+    }
+}
+
+label! {
+    /// Why a connection was closed at once.
+    Refused {
+        /// Too many connections in all.
+        Total = "total",
+        /// Too many connections of one address.
+        Address = "address",
+    }
+}
+
+label! {
+    /// How a TLS handshake ended; those that succeeded come first.
+    Handshake {
+        /// With a new key exchange and the certificate's signature.
+        Full = "full",
+        /// With what an earlier connection agreed on.
+        Resumed = "resumed",
+        /// The peer broke the protocol, offered nothing that we take, or left.
+        Failed = "failed",
+        /// The peer took too long.
+        Timeout = "timeout",
+    }
+}
+
+impl Handshake {
+    /// How many of the values, the first ones, mean success.
+    pub(super) const DONE: usize = 2;
+
+    pub(super) fn done() -> [&'static str; 2] {
+        let [full, resumed, ..] = Self::NAMES;
+        [full, resumed]
+    }
+
+    pub(super) fn failed() -> [&'static str; 2] {
+        let [.., failed, timeout] = Self::NAMES;
+        [failed, timeout]
+    }
+}
+
+pub(super) const METHODS: [&str; 8] = [
+    "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "other",
+];
+pub(super) const STATUSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+pub(super) const TLS_VERSIONS: [&str; 2] = ["1.2", "1.3"];
+pub(super) const ALPNS: [&str; 3] = ["none", "http/1.1", "h2"];
+pub(super) const API_VERSIONS: [&str; 2] = ["v1", "v2"];
+pub(super) const DEPLOYMENT_TYPES: [&str; 4] = ["full", "nodes", "flows", "reload"];
+
+/// The method's place in [`METHODS`].
+pub(super) fn method(method: &hyper::Method) -> usize {
+    let other = METHODS.len() - 1;
+    METHODS[..other]
+        .iter()
+        .position(|name| *name == method.as_str())
+        .unwrap_or(other)
+}
+
+/// The place of the status' class in [`STATUSES`].
+pub(super) fn status(status: u16) -> usize {
+    usize::from(status / 100).clamp(1, STATUSES.len()) - 1
+}
+
+/// The protocol's place in [`ALPNS`].
+pub(super) fn alpn(protocol: Option<&[u8]>) -> usize {
+    ALPNS
+        .iter()
+        .position(|name| Some(name.as_bytes()) == protocol)
+        .unwrap_or(0)
+}
+
+/// The place of the type in [`DEPLOYMENT_TYPES`]; what is none of them counts as `full`, the default.
+pub(super) fn deployment_type(kind: &str) -> usize {
+    DEPLOYMENT_TYPES
+        .iter()
+        .position(|name| *name == kind)
+        .unwrap_or(0)
+}

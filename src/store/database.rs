@@ -1,0 +1,336 @@
+//! The database `flowgate.db`: all the SQL there is. Knows rows and hashes; nothing of files or of what a flow is.
+
+use super::flow_files::{FlowFiles, Hashes};
+use super::{Error, FailureRow, Revision, SessionRow, fault};
+use rusqlite::types::Type;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use serde_json::Value;
+use std::io::{self, ErrorKind};
+use std::path::Path;
+use std::time::Duration;
+
+/// What brings a database of version n (its `user_version`) to version n + 1. Only ever added to.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE session (
+        token BLOB PRIMARY KEY, user TEXT NOT NULL, client TEXT NOT NULL, scope TEXT NOT NULL,
+        created INTEGER NOT NULL, expires INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE failure (
+        number INTEGER PRIMARY KEY, user TEXT NOT NULL, address TEXT NOT NULL, at INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX failure_pair ON failure (user, address);
+    CREATE TABLE fact (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE history (
+        number INTEGER PRIMARY KEY, rev TEXT NOT NULL, user TEXT NOT NULL, kind TEXT NOT NULL, at INTEGER NOT NULL,
+        deployed INTEGER NOT NULL,
+        flows_before BLOB, credentials_before BLOB, flows_after BLOB, credentials_after BLOB,
+        flows BLOB NOT NULL, credentials BLOB
+    ) STRICT;
+"];
+
+/// Failures kept at most. A stranger can make more of them than anyone wants to keep.
+const FAILURES: i64 = 100_000;
+
+/// KiB of pages that `SQLite` keeps in memory (its default is 2,000): we read little and rarely twice.
+const CACHE_KIB: i64 = 256;
+
+/// Bytes of the write-ahead log kept after a checkpoint; one large deployment makes it many times that.
+const LOG_BYTES: i64 = 1 << 20;
+
+/// What a deployment is to find on disk, and to leave there.
+#[derive(Debug)]
+pub(super) struct Deployment {
+    /// Its place in the history.
+    pub(super) number: i64,
+    /// Its revision.
+    pub(super) rev: String,
+    /// Its files may not be in place yet.
+    pub(super) pending: bool,
+    /// The files that it replaces.
+    pub(super) before: Hashes,
+    /// Its files.
+    pub(super) after: Hashes,
+}
+
+/// The open database.
+pub(super) struct Database {
+    connection: Connection,
+}
+
+impl Database {
+    /// Opens the database and brings its tables up to date.
+    pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        let mut connection = Connection::open(path)?;
+        // A person who looks into the database with a tool may hold it for a moment.
+        connection.busy_timeout(Duration::from_secs(5))?;
+        connection.pragma_update(None, "journal_mode", "WAL")?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
+        connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+        migrate(&mut connection)?;
+        Ok(Self { connection })
+    }
+
+    pub(super) fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
+        let mut query = self
+            .connection
+            .prepare("SELECT token, user, client, scope, created, expires FROM session")?;
+        let rows = query.query_map([], |row| {
+            Ok(SessionRow {
+                token: row.get(0)?,
+                user: row.get(1)?,
+                client: row.get(2)?,
+                scope: scope(row, 3)?,
+                created: seconds(row, 4)?,
+                expires: seconds(row, 5)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn save_session(&self, session: &SessionRow) -> Result<(), Error> {
+        self.connection
+            .prepare_cached("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?)")?
+            .execute(params![
+                session.token,
+                session.user,
+                session.client,
+                Value::from(session.scope.as_slice()).to_string(),
+                integer(session.created),
+                integer(session.expires)
+            ])?;
+        Ok(())
+    }
+
+    pub(super) fn remove_sessions(&mut self, tokens: &[[u8; 32]]) -> Result<(), Error> {
+        let transaction = self.connection.transaction()?;
+        for token in tokens {
+            transaction
+                .prepare_cached("DELETE FROM session WHERE token = ?")?
+                .execute([token])?;
+        }
+        Ok(transaction.commit()?)
+    }
+
+    pub(super) fn failures(&self, since: u64) -> Result<Vec<FailureRow>, Error> {
+        self.connection
+            .execute("DELETE FROM failure WHERE at < ?", [integer(since)])?;
+        let mut query = self
+            .connection
+            .prepare("SELECT user, address, at FROM failure ORDER BY number")?;
+        let rows = query.query_map([], |row| {
+            Ok(FailureRow {
+                user: row.get(0)?,
+                address: row.get(1)?,
+                at: seconds(row, 2)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    pub(super) fn save_failure(&mut self, failure: &FailureRow) -> Result<(), Error> {
+        let transaction = self.connection.transaction()?;
+        transaction
+            .prepare_cached("INSERT INTO failure (user, address, at) VALUES (?, ?, ?)")?
+            .execute(params![failure.user, failure.address, integer(failure.at)])?;
+        let newest = transaction.last_insert_rowid();
+        transaction
+            .prepare_cached("DELETE FROM failure WHERE number <= ?")?
+            .execute([newest - FAILURES])?;
+        Ok(transaction.commit()?)
+    }
+
+    pub(super) fn clear_failures(&self, user: &str, address: &str) -> Result<(), Error> {
+        self.connection
+            .prepare_cached("DELETE FROM failure WHERE user = ? AND address = ?")?
+            .execute([user, address])?;
+        Ok(())
+    }
+
+    /// A single thing kept under a name.
+    pub(super) fn fact(&self, name: &str) -> Result<Option<String>, Error> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT value FROM fact WHERE name = ?")?;
+        Ok(query.query_row([name], |row| row.get(0)).optional()?)
+    }
+
+    pub(super) fn save_fact(&self, name: &str, value: &str) -> Result<(), Error> {
+        self.connection
+            .prepare_cached("INSERT OR REPLACE INTO fact VALUES (?, ?)")?
+            .execute([name, value])?;
+        Ok(())
+    }
+
+    /// The newest flow set that was deployed, not only kept.
+    pub(super) fn newest_deployment(&self) -> Result<Option<Deployment>, Error> {
+        let mut query = self.connection.prepare_cached(
+            "SELECT number, rev, flows_before, credentials_before, flows_after, credentials_after,
+                    number > coalesce((SELECT CAST(value AS INTEGER) FROM fact WHERE name = 'written'), 0)
+             FROM history WHERE deployed ORDER BY number DESC LIMIT 1",
+        )?;
+        let row = query.query_row([], |row| {
+            Ok(Deployment {
+                number: row.get(0)?,
+                rev: row.get(1)?,
+                before: Hashes {
+                    flows: row.get(2)?,
+                    credentials: row.get(3)?,
+                },
+                after: Hashes {
+                    flows: row.get(4)?,
+                    credentials: row.get(5)?,
+                },
+                pending: row.get(6)?,
+            })
+        });
+        Ok(row.optional()?)
+    }
+
+    /// The files of one flow set in the history.
+    pub(super) fn files(&self, number: i64) -> Result<FlowFiles, Error> {
+        let mut query = self
+            .connection
+            .prepare_cached("SELECT flows, credentials FROM history WHERE number = ?")?;
+        Ok(query.query_row([number], |row| {
+            Ok(FlowFiles {
+                flows: row.get(0)?,
+                credentials: row.get(1)?,
+            })
+        })?)
+    }
+
+    /// Adds a flow set to the history and forgets the oldest beyond `earlier` ones; answers its number. With hashes
+    /// (before, after) it is a deployment, pending until [`Self::mark_written`]; without, it is only kept.
+    pub(super) fn add(
+        &mut self,
+        revision: &Revision,
+        files: &FlowFiles,
+        hashes: Option<(Hashes, Hashes)>,
+        earlier: usize,
+    ) -> Result<i64, Error> {
+        let (before, after) = hashes.unwrap_or_default();
+        let transaction = self.connection.transaction()?;
+        transaction
+            .prepare_cached(
+                "INSERT INTO history (rev, user, kind, at, deployed, flows_before, credentials_before, flows_after,
+                    credentials_after, flows, credentials) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            )?
+            .execute(params![
+                revision.rev,
+                revision.user,
+                revision.kind,
+                integer(revision.at),
+                hashes.is_some(),
+                before.flows,
+                before.credentials,
+                after.flows,
+                after.credentials,
+                files.flows,
+                files.credentials
+            ])?;
+        let number = transaction.last_insert_rowid();
+        // The newest deployment is what start-up compares the files with: it stays.
+        transaction
+            .prepare_cached(
+                "DELETE FROM history
+                 WHERE number < (SELECT max(number) FROM history WHERE deployed)
+                   AND number NOT IN (SELECT number FROM history ORDER BY number DESC LIMIT ?)",
+            )?
+            .execute([i64::try_from(earlier).unwrap_or(i64::MAX).saturating_add(1)])?;
+        fault::point()?;
+        transaction.commit()?;
+        Ok(number)
+    }
+
+    /// Says that a deployment's files are in place.
+    ///
+    /// Not forced to disk: when a power failure loses it, the files are compared once more at the next start.
+    pub(super) fn mark_written(&self, number: i64) -> Result<(), Error> {
+        self.connection
+            .pragma_update(None, "synchronous", "NORMAL")?;
+        let marked = self.save_fact("written", &number.to_string());
+        self.connection.pragma_update(None, "synchronous", "FULL")?;
+        marked
+    }
+
+    /// Takes a deployment out of the history whose files could not be put in place.
+    pub(super) fn take_back(&self, number: i64) -> Result<(), Error> {
+        self.connection
+            .execute("DELETE FROM history WHERE number = ?", [number])?;
+        Ok(())
+    }
+
+    /// All flow sets in the history, newest first.
+    pub(super) fn history(&self) -> Result<Vec<Revision>, Error> {
+        let mut query = self
+            .connection
+            .prepare("SELECT rev, user, kind, at FROM history ORDER BY number DESC")?;
+        let rows = query.query_map([], |row| {
+            Ok(Revision {
+                rev: row.get(0)?,
+                user: row.get(1)?,
+                kind: row.get(2)?,
+                at: seconds(row, 3)?,
+            })
+        })?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+}
+
+fn migrate(connection: &mut Connection) -> Result<(), Error> {
+    let version: usize = connection.pragma_query_value(None, "user_version", |row| {
+        row.get::<_, i64>(0)
+            .map(|version| usize::try_from(version).unwrap_or(usize::MAX))
+    })?;
+    let Some(missing) = MIGRATIONS.get(version..) else {
+        return Err(Error::Database(format!(
+            "flowgate.db has version {version} and was made by a newer flowgate; this one knows versions up to {}",
+            MIGRATIONS.len()
+        )));
+    };
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction()?;
+    for migration in missing {
+        transaction.execute_batch(migration)?;
+    }
+    transaction.pragma_update(
+        None,
+        "user_version",
+        i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX),
+    )?;
+    Ok(transaction.commit()?)
+}
+
+/// `SQLite` has no unsigned integers; no clock reaches the bound.
+fn integer(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+fn seconds(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
+    row.get::<_, i64>(column)
+        .map(|seconds| u64::try_from(seconds).unwrap_or(0))
+}
+
+fn scope(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<String>> {
+    serde_json::from_str(&row.get::<_, String>(column)?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, Type::Text, error.into())
+    })
+}
+
+impl From<rusqlite::Error> for Error {
+    fn from(error: rusqlite::Error) -> Self {
+        let kind = match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => ErrorKind::StorageFull,
+            Some(ErrorCode::ReadOnly) => ErrorKind::ReadOnlyFilesystem,
+            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => ErrorKind::Other,
+            _ => return Self::Database(error.to_string()),
+        };
+        Self::Io {
+            what: "flowgate.db".into(),
+            source: io::Error::new(kind, error),
+        }
+    }
+}

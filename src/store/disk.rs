@@ -1,0 +1,50 @@
+//! Everything on disk that one thread owns: directory, database, and how to reach the credentials.
+
+use super::Error;
+use super::credentials;
+use super::database::Database;
+use super::directory::Directory;
+use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
+use crate::config;
+use crate::secret::Secret;
+
+/// The database's file.
+const DATABASE: &str = "flowgate.db";
+
+/// What the store's thread owns. The database closes before the directory is unlocked.
+pub(super) struct Disk {
+    pub(super) database: Database,
+    pub(super) directory: Directory,
+    /// Earlier flow sets kept.
+    pub(super) history: usize,
+    credential_secret: Option<Secret>,
+}
+
+impl Disk {
+    /// Opens everything and finishes what a crash interrupted.
+    pub(super) fn open(config: &config::Storage) -> Result<Self, Error> {
+        let directory = Directory::open(&config.directory)?;
+        // SQLite gives its other files the mode of this one.
+        directory.make(DATABASE)?;
+        let mut disk = Self {
+            database: Database::open(&directory.path(DATABASE))?,
+            directory,
+            history: config.history,
+            credential_secret: config.credential_secret.clone(),
+        };
+        disk.bring_forward()?;
+        Ok(disk)
+    }
+
+    pub(super) fn read_files(&self) -> Result<FlowFiles, Error> {
+        Ok(FlowFiles {
+            flows: self.directory.read(FLOWS)?,
+            credentials: self.directory.read(CREDENTIALS)?,
+        })
+    }
+
+    /// The secrets of the credentials file; the first one encrypts.
+    pub(super) fn secrets(&self) -> Result<Vec<Secret>, Error> {
+        credentials::secrets(&self.directory, self.credential_secret.as_ref())
+    }
+}

@@ -1,0 +1,121 @@
+//! What the flow files hold now, and whether they are still what the last deployment wrote. Changes nothing on disk.
+
+use super::credentials::{self, Opened};
+use super::database::Deployment;
+use super::disk::Disk;
+use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
+use super::{Error, Loaded};
+use crate::flows::{Credentials, FlowSet};
+use serde::de::IgnoredAny;
+
+impl Disk {
+    /// Reads the flow files. A missing file is empty, as in Node-RED; a broken one is an error.
+    pub(super) fn load(&self) -> Result<Loaded, Error> {
+        let files = self.read_files()?;
+        let newest = self.database.newest_deployment()?;
+        if files.flows.is_none() && newest.is_some() {
+            tracing::warn!("{FLOWS} is gone: taken as an outside edit that empties the flow set");
+        }
+        let mut loaded = self.parse_files(&files)?;
+        if let Some(newest) = newest
+            && self.same_content(&newest, &files, &loaded)?
+        {
+            loaded.rev = Some(newest.rev);
+        }
+        Ok(loaded)
+    }
+
+    /// What the files hold, if that is not what the last deployment wrote. Broken files hold nothing that could be
+    /// kept: they are no edit, and the next deployment sets them aside.
+    pub(super) fn edited_outside(&self) -> Result<Option<Loaded>, Error> {
+        let files = self.read_files()?;
+        let newest = self.database.newest_deployment()?;
+        if newest
+            .as_ref()
+            .map(|newest| newest.after)
+            .unwrap_or_default()
+            == files.hashes()
+        {
+            return Ok(None);
+        }
+        let loaded = match self.parse_files(&files) {
+            Err(Error::Invalid { what, reason }) => {
+                tracing::warn!(what, reason, "edited outside, and broken");
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let same = newest.map_or(Ok(false), |newest| {
+            self.same_content(&newest, &files, &loaded)
+        })?;
+        Ok((!same).then_some(loaded))
+    }
+
+    fn parse_files(&self, files: &FlowFiles) -> Result<Loaded, Error> {
+        let flows = files
+            .flows
+            .as_deref()
+            .map_or_else(|| Ok(FlowSet::default()), parse)?;
+        let credentials = match &files.credentials {
+            None => Credentials::default(),
+            Some(file) => credentials::open(file, &self.secrets()?).map_or_else(
+                || {
+                    tracing::warn!(
+                        "{CREDENTIALS} cannot be decrypted with storage.credential_secret or the generated secret: \
+                         the flows start without credentials, and the next deployment keeps it as {CREDENTIALS}.undecryptable"
+                    );
+                    Credentials::default()
+                },
+                |opened| opened.credentials,
+            ),
+        };
+        Ok(Loaded {
+            flows,
+            credentials,
+            rev: None,
+        })
+    }
+
+    /// Whether the files say what a deployment wrote, however they are formatted or encrypted.
+    fn same_content(
+        &self,
+        deployment: &Deployment,
+        files: &FlowFiles,
+        loaded: &Loaded,
+    ) -> Result<bool, Error> {
+        let present = files.hashes();
+        if present == deployment.after {
+            return Ok(true);
+        }
+        let written = self.database.files(deployment.number)?;
+        let flows = present.flows == deployment.after.flows
+            || written.flows.is_some_and(|flows| {
+                parse(&flows).is_ok_and(|flows| flows.same_content(&loaded.flows))
+            });
+        if !flows || present.credentials == deployment.after.credentials {
+            return Ok(flows);
+        }
+        let secrets = self.secrets()?;
+        let open = |file: Option<&[u8]>| match file {
+            None => Some(Credentials::default()),
+            Some(file) => {
+                credentials::open(file, &secrets).map(|Opened { credentials, .. }| credentials)
+            }
+        };
+        let present = open(files.credentials.as_deref());
+        Ok(present.is_some() && present == open(written.credentials.as_deref()))
+    }
+}
+
+/// Parses the content of `flows.json`; the error names the file and the place.
+pub(super) fn parse(content: &[u8]) -> Result<FlowSet, Error> {
+    // Editors on Windows put a byte order mark in front of the text.
+    let text = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
+    FlowSet::parse(text).map_err(|malformed| Error::Invalid {
+        what: FLOWS.into(),
+        reason: match serde_json::from_slice::<Vec<IgnoredAny>>(text) {
+            Err(error) => error.to_string(),
+            Ok(_) => malformed.0,
+        },
+    })
+}

@@ -1,0 +1,160 @@
+//! A crash, or a full disk, at every step of a deployment.
+
+use super::*;
+
+/// Every directory that a deployment may start from, and what is loaded from it.
+fn starting_points() -> Vec<TempDir> {
+    let empty = tempfile::tempdir().unwrap();
+    let node_red = tempfile::tempdir().unwrap();
+    write(
+        &node_red,
+        "flows.json",
+        &format!("{:#}", flows("from Node-RED")),
+    );
+    write(
+        &node_red,
+        "flows_cred.json",
+        r#"{"n":{"password":"plain"}}"#,
+    );
+    let deployed = tempfile::tempdir().unwrap();
+    let mut disk = Disk::open(&config(&deployed)).unwrap();
+    disk.commit(&record("first", Some("one"))).unwrap();
+    disk.commit(&record("second", Some("two"))).unwrap();
+    drop(disk);
+    let edited = copy_of(&deployed);
+    write(&edited, "flows.json", &flows("edited").to_string());
+    vec![empty, node_red, deployed, edited]
+}
+
+#[test]
+fn a_crash_at_any_step_leaves_all_of_the_old_or_all_of_the_new_state() {
+    for start in starting_points() {
+        let old = seen(&reopened(&start));
+        let new = ("new".to_owned(), Some("three".to_owned()));
+        let mut outcomes = Vec::new();
+        for steps in 0.. {
+            let place = copy_of(&start);
+            let mut disk = Disk::open(&config(&place)).unwrap();
+            fault::plan(Some((steps, Fault::Crash)));
+            let crashed = catch_unwind(AssertUnwindSafe(|| {
+                disk.commit(&record("new", Some("three")))
+            }));
+            fault::plan(None);
+            drop(disk);
+            let loaded = reopened(&place);
+            let outcome = seen(&loaded);
+            assert!(
+                outcome == old || outcome == new,
+                "after {steps} steps: {outcome:?}"
+            );
+            assert_eq!(names(&place, ".new"), [""; 0], "after {steps} steps");
+            if outcome == new {
+                assert_eq!(
+                    loaded.rev.as_deref(),
+                    Some("rev-new"),
+                    "after {steps} steps"
+                );
+            }
+            outcomes.push(outcome == new);
+            if let Ok(done) = crashed {
+                done.unwrap();
+                assert_eq!(outcome, new, "a deployment that was acknowledged is there");
+                break;
+            }
+        }
+        assert!(outcomes.is_sorted(), "once new, always new: {outcomes:?}");
+        assert!(
+            outcomes.iter().filter(|new| !**new).count() >= 3,
+            "{outcomes:?}"
+        );
+        assert!(
+            outcomes.iter().filter(|new| **new).count() >= 5,
+            "{outcomes:?}"
+        );
+    }
+}
+
+#[test]
+fn a_crash_while_a_deployment_is_brought_forward_is_brought_forward_again() {
+    let start = tempfile::tempdir().unwrap();
+    let mut disk = Disk::open(&config(&start)).unwrap();
+    disk.commit(&record("old", Some("one"))).unwrap();
+    crash_after_row(&mut disk, &record("new", Some("two")));
+    drop(disk);
+    for steps in 0.. {
+        let place = copy_of(&start);
+        fault::plan(Some((steps, Fault::Crash)));
+        let opened = catch_unwind(|| Disk::open(&config(&place)).map(drop));
+        fault::plan(None);
+        assert_eq!(
+            seen(&reopened(&place)),
+            ("new".into(), Some("two".into())),
+            "after {steps} steps"
+        );
+        if let Ok(opened) = opened {
+            return opened.unwrap();
+        }
+    }
+}
+
+/// Crashes at the first step after which the history has the row and the files are still the old ones.
+fn crash_after_row(disk: &mut Disk, record: &Record) {
+    for steps in 0.. {
+        fault::plan(Some((steps, Fault::Crash)));
+        let _ = catch_unwind(AssertUnwindSafe(|| disk.commit(record)));
+        fault::plan(None);
+        if disk.database.newest_deployment().unwrap().unwrap().rev == record.rev {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_fails_at_any_step_leaves_the_old_state_and_nothing_beside_it() {
+    for start in starting_points() {
+        let old = seen(&reopened(&start));
+        let (mut refused, mut steps) = (0, 0);
+        loop {
+            let place = copy_of(&start);
+            let mut disk = Disk::open(&config(&place)).unwrap();
+            let flows = fs::read(place.path().join("flows.json")).ok();
+            let revisions = disk.database.history().unwrap();
+            fault::plan(Some((steps, Fault::Full)));
+            let outcome = disk.commit(&record("new", Some("three")));
+            fault::plan(None);
+            assert_eq!(names(&place, ".new"), [""; 0], "after {steps} steps");
+            if let Err(error) = outcome {
+                assert!(matches!(error, Error::Io { .. }), "{error}");
+                assert_eq!(
+                    fs::read(place.path().join("flows.json")).ok(),
+                    flows,
+                    "after {steps} steps"
+                );
+                assert_eq!(disk.database.history().unwrap(), revisions);
+                drop(disk);
+                assert_eq!(seen(&reopened(&place)), old, "after {steps} steps");
+                refused += 1;
+            } else {
+                drop(disk);
+                assert_eq!(seen(&reopened(&place)).0, "new", "after {steps} steps");
+                if steps > 30 {
+                    break;
+                }
+            }
+            steps += 1;
+        }
+        assert!(refused >= 6, "{refused}");
+    }
+}
+
+#[test]
+fn an_edit_after_a_crash_is_not_overwritten() {
+    let place = tempfile::tempdir().unwrap();
+    let mut disk = Disk::open(&config(&place)).unwrap();
+    disk.commit(&record("old", None)).unwrap();
+    crash_after_row(&mut disk, &record("new", None));
+    drop(disk);
+    write(&place, "flows.json", &flows("edited").to_string());
+    let loaded = reopened(&place);
+    assert_eq!((seen(&loaded).0.as_str(), loaded.rev), ("edited", None));
+}

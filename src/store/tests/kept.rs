@@ -1,0 +1,216 @@
+//! What is kept over a restart, and for whom.
+
+use super::*;
+
+#[tokio::test]
+async fn what_was_deployed_is_loaded_with_its_revision_after_a_restart() {
+    let place = tempfile::tempdir().unwrap();
+    let store = Store::open(&config(&place)).unwrap();
+    let empty = store.load().await.unwrap();
+    assert_eq!((empty.rev, empty.flows.nodes().len()), (None, 0));
+    store.commit(record("a", Some("pw"))).await.unwrap();
+    drop(store);
+    let loaded = Store::open(&config(&place)).unwrap().load().await.unwrap();
+    assert_eq!(seen(&loaded), ("a".into(), Some("pw".into())));
+    assert_eq!(loaded.rev.as_deref(), Some("rev-a"));
+    assert_eq!(read(&place, "flows.json"), flows("a").to_string());
+    assert!(read(&place, "flows_cred.json").starts_with(r#"{"$":""#));
+}
+
+#[tokio::test]
+async fn the_files_replaced_stay_as_backups() {
+    let place = tempfile::tempdir().unwrap();
+    let store = Store::open(&config(&place)).unwrap();
+    store.commit(record("a", Some("one"))).await.unwrap();
+    let credentials = read(&place, "flows_cred.json");
+    for label in ["b", "c"] {
+        store.commit(record(label, Some("two"))).await.unwrap();
+    }
+    assert_eq!(read(&place, ".flows.json.backup"), flows("b").to_string());
+    assert_eq!(read(&place, ".flows_cred.json.backup"), credentials);
+}
+
+#[tokio::test]
+async fn the_credentials_file_is_written_only_when_the_credentials_changed() {
+    let place = tempfile::tempdir().unwrap();
+    let store = Store::open(&config(&place)).unwrap();
+    store.commit(record("a", None)).await.unwrap();
+    assert_eq!(names(&place, "flows_cred"), [""; 0]);
+    store.commit(record("b", Some("pw"))).await.unwrap();
+    let written = read(&place, "flows_cred.json");
+    store.commit(record("c", Some("pw"))).await.unwrap();
+    assert_eq!(read(&place, "flows_cred.json"), written);
+    store.commit(record("d", None)).await.unwrap();
+    assert_ne!(read(&place, "flows_cred.json"), written);
+    assert_eq!(seen(&store.load().await.unwrap()), ("d".into(), None));
+}
+
+#[tokio::test]
+async fn without_a_secret_one_is_made_and_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let config = config::Storage {
+        credential_secret: None,
+        ..config(&place)
+    };
+    let store = Store::open(&config).unwrap();
+    store.commit(record("a", None)).await.unwrap();
+    assert_eq!(names(&place, ".config"), [""; 0]);
+    store.commit(record("b", Some("pw"))).await.unwrap();
+    drop(store);
+    let settings: Value = serde_json::from_str(&read(&place, ".config.runtime.json")).unwrap();
+    assert_eq!(settings["_credentialSecret"].as_str().unwrap().len(), 64);
+    assert_eq!(
+        seen(&Store::open(&config).unwrap().load().await.unwrap())
+            .1
+            .as_deref(),
+        Some("pw")
+    );
+}
+
+#[tokio::test]
+async fn the_history_keeps_as_many_earlier_flow_sets_as_configured() {
+    let place = tempfile::tempdir().unwrap();
+    let store = Store::open(&config(&place)).unwrap();
+    for number in 0..7 {
+        store
+            .commit(record(&number.to_string(), None))
+            .await
+            .unwrap();
+    }
+    let revs: Vec<_> = store
+        .history()
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|revision| revision.rev)
+        .collect();
+    assert_eq!(revs, ["rev-6", "rev-5", "rev-4", "rev-3"]);
+    drop(store);
+    let store = Store::open(&config::Storage {
+        history: 0,
+        ..config(&place)
+    })
+    .unwrap();
+    store.keep(record("kept", None)).await.unwrap();
+    assert_eq!(
+        store.load().await.unwrap().rev.as_deref(),
+        Some("rev-6"),
+        "the active one is never forgotten"
+    );
+}
+
+#[tokio::test]
+async fn sessions_failures_admin_and_running_survive() {
+    let place = tempfile::tempdir().unwrap();
+    let session = |number| SessionRow {
+        token: [number; 32],
+        user: "alice".into(),
+        client: "service-admin".into(),
+        scope: vec!["flows.read".into(), "two\nlines".into()],
+        created: 1,
+        expires: u64::from(number),
+    };
+    let failure = |user: &str, at| FailureRow {
+        user: user.into(),
+        address: "192.0.2.1".into(),
+        at,
+    };
+    let store = Store::open(&config(&place)).unwrap();
+    assert!(store.running().await.unwrap());
+    assert!(store.generated_admin().await.unwrap().is_none());
+    for number in [1, 2, 3] {
+        store.save_session(session(number)).await.unwrap();
+    }
+    store
+        .remove_sessions(vec![[1; 32], [3; 32], [9; 32]])
+        .await
+        .unwrap();
+    for (user, at) in [("alice", 10), ("bob", 20), ("alice", 30)] {
+        store.save_failure(failure(user, at)).await.unwrap();
+    }
+    store
+        .save_generated_admin(Secret::new("$argon2id$…".into()))
+        .await
+        .unwrap();
+    store.save_running(false).await.unwrap();
+    drop(store);
+
+    let store = Store::open(&config(&place)).unwrap();
+    assert_eq!(store.sessions().await.unwrap(), [session(2)]);
+    assert_eq!(
+        store.failures(20).await.unwrap(),
+        [failure("bob", 20), failure("alice", 30)]
+    );
+    assert_eq!(
+        store.failures(0).await.unwrap().len(),
+        2,
+        "older ones are forgotten"
+    );
+    store.clear_failures("alice", "192.0.2.1").await.unwrap();
+    assert_eq!(store.failures(0).await.unwrap(), [failure("bob", 20)]);
+    assert_eq!(
+        store.generated_admin().await.unwrap().unwrap().reveal(),
+        "$argon2id$…"
+    );
+    assert!(!store.running().await.unwrap());
+    store.save_running(true).await.unwrap();
+    assert!(store.running().await.unwrap());
+}
+
+#[tokio::test]
+async fn a_second_store_on_one_directory_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    let first = Store::open(&config(&place)).unwrap();
+    let error = Store::open(&config(&place)).err().unwrap().to_string();
+    assert!(
+        error.contains("flowgate.lock: another process uses this data directory"),
+        "{error}"
+    );
+    drop(first);
+    Store::open(&config(&place)).unwrap();
+}
+
+#[tokio::test]
+async fn the_directory_and_its_files_are_for_their_owner_only() {
+    let outer = tempfile::tempdir().unwrap();
+    let directory = outer.path().join("made/here");
+    let config = config::Storage {
+        directory: directory.clone(),
+        ..config(&outer)
+    };
+    let store = Store::open(&config).unwrap();
+    store.commit(record("a", Some("one"))).await.unwrap();
+    store.commit(record("b", Some("two"))).await.unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&directory), 0o700);
+    let files: Vec<_> = fs::read_dir(&directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .collect();
+    assert!(files.len() >= 8, "{files:?}");
+    for file in files {
+        assert_eq!(mode(&file), 0o600, "{}", file.display());
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_panics_fails_alone() {
+    let place = tempfile::tempdir().unwrap();
+    let store = Store::open(&config(&place)).unwrap();
+    let asked = store
+        .owner
+        .ask(|_| -> Result<(), Error> { std::panic::resume_unwind(Box::new("")) });
+    assert!(asked.await.is_err());
+    assert!(store.running().await.unwrap());
+}
+
+#[test]
+fn a_database_of_a_newer_program_is_refused() {
+    let place = tempfile::tempdir().unwrap();
+    drop(Disk::open(&config(&place)).unwrap());
+    let database = rusqlite::Connection::open(place.path().join("flowgate.db")).unwrap();
+    database.pragma_update(None, "user_version", 99).unwrap();
+    drop(database);
+    let error = Disk::open(&config(&place)).err().unwrap().to_string();
+    assert!(error.contains("newer flowgate"), "{error}");
+}

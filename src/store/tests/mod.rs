@@ -1,0 +1,94 @@
+//! The store over real directories: what survives a crash at every step, a full disk, an edit from outside.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod crash;
+mod kept;
+mod outside;
+
+use super::disk::Disk;
+use super::fault::{self, Fault};
+use super::{Error, FailureRow, Loaded, Record, SessionRow, Store};
+use crate::config;
+use crate::flows::{Credentials, FlowSet};
+use crate::secret::Secret;
+use serde_json::{Value, json};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use tempfile::TempDir;
+
+const NODE_RED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures/node-red-4.1");
+
+fn config(place: &TempDir) -> config::Storage {
+    config::Storage {
+        directory: place.path().to_owned(),
+        history: 3,
+        credential_secret: Some(Secret::new("secret".into())),
+    }
+}
+
+fn flows(label: &str) -> Value {
+    json!([{"id": "t", "type": "tab", "label": label}])
+}
+
+fn record(label: &str, password: Option<&str>) -> Record {
+    let nodes = password
+        .map(|password| json!({"n": {"password": password}}))
+        .unwrap_or(json!({}));
+    Record {
+        rev: format!("rev-{label}"),
+        flows: Arc::new(FlowSet::parse(flows(label).to_string().as_bytes()).unwrap()),
+        credentials: Arc::new(Credentials {
+            nodes: serde_json::from_value(nodes).unwrap(),
+        }),
+        user: "admin".into(),
+        kind: "full".into(),
+        at: 1_700_000_000,
+    }
+}
+
+/// Label and password of what is loaded: together they show which deployment it is.
+fn seen(loaded: &Loaded) -> (String, Option<String>) {
+    let flows: Value = serde_json::from_str(&loaded.flows.to_json()).unwrap();
+    let password = loaded
+        .credentials
+        .nodes
+        .get("n")
+        .map(|fields| fields["password"].as_str().unwrap().to_owned());
+    (
+        flows[0]["label"].as_str().unwrap_or_default().to_owned(),
+        password,
+    )
+}
+
+fn reopened(place: &TempDir) -> Loaded {
+    Disk::open(&config(place)).unwrap().load().unwrap()
+}
+
+fn write(place: &TempDir, name: &str, text: &str) {
+    fs::write(place.path().join(name), text).unwrap();
+}
+
+fn read(place: &TempDir, name: &str) -> String {
+    fs::read_to_string(place.path().join(name)).unwrap()
+}
+
+fn names(place: &TempDir, part: &str) -> Vec<String> {
+    let all = fs::read_dir(place.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<_> = all.filter(|name| name.contains(part)).collect();
+    names.sort();
+    names
+}
+
+fn copy_of(original: &TempDir) -> TempDir {
+    let copy = tempfile::tempdir().unwrap();
+    for entry in fs::read_dir(original.path()).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    copy
+}

@@ -1,0 +1,95 @@
+//! The program's commands as an operator runs them: what they print, and with which code they end.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Runs the program in `directory`, with nothing on standard input.
+fn flowgate(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowgate"));
+    command
+        .current_dir(directory)
+        .args(arguments)
+        .stdin(Stdio::null());
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn check_takes_the_file_of_the_working_directory_and_else_the_built_in_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let built_in = flowgate(directory.path(), &["check"]);
+    assert_eq!(
+        (built_in.status.code(), text(&built_in.stdout)),
+        (Some(0), "built-in gateway.toml: ok\n")
+    );
+
+    std::fs::write(directory.path().join("gateway.toml"), "[auth]\n").unwrap();
+    let own = flowgate(directory.path(), &["check"]);
+    assert_eq!(
+        (own.status.code(), text(&own.stdout)),
+        (Some(0), "gateway.toml: ok\n")
+    );
+    assert_eq!(text(&own.stderr), "");
+}
+
+#[test]
+fn check_ends_with_1_and_says_where_the_mistake_is() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(
+        directory.path().join("gateway.toml"),
+        "[limits]\nbody = \"5MB\"\n",
+    )
+    .unwrap();
+    for arguments in [&["check"][..], &["run"], &[]] {
+        let output = flowgate(directory.path(), arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}");
+        assert!(
+            text(&output.stderr).contains("gateway.toml:2:8: limits.body: expected a size from")
+        );
+        assert_eq!(text(&output.stdout), "");
+    }
+    let gone = flowgate(directory.path(), &["--config", "gone.toml", "check"]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(text(&gone.stderr).contains("cannot read gone.toml: "));
+}
+
+#[test]
+fn check_warns_when_nobody_has_to_sign_in() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("open.toml"), "auth = \"off\"\n").unwrap();
+    let output = flowgate(directory.path(), &["check", "--config", "open.toml"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stderr).starts_with("warning: authentication is off"));
+}
+
+#[test]
+fn wrong_usage_ends_with_2_and_help_with_0() {
+    let directory = tempfile::tempdir().unwrap();
+    assert_eq!(flowgate(directory.path(), &["fly"]).status.code(), Some(2));
+    assert_eq!(
+        flowgate(directory.path(), &["--confg", "x"]).status.code(),
+        Some(2)
+    );
+    for arguments in [
+        &["--help"][..],
+        &["run", "--help"],
+        &["check", "--help"],
+        &["hash-password", "--help"],
+    ] {
+        let help = flowgate(directory.path(), arguments);
+        assert_eq!(help.status.code(), Some(0));
+        assert!(text(&help.stdout).contains("Example"), "{arguments:?}");
+    }
+    assert!(text(&flowgate(directory.path(), &["--version"]).stdout).starts_with("flowgate "));
+}
+
+#[test]
+fn hash_password_refuses_an_empty_password() {
+    let output = flowgate(Path::new("."), &["hash-password"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
+    assert_eq!(text(&output.stderr), "flowgate: the password is empty\n");
+}

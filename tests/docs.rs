@@ -1,0 +1,158 @@
+//! The documentation is true: `gateway.toml` parses, is the built-in default, and names every key there is.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use flowgate::config::{Config, DEFAULT, Error, Problem};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+fn repository() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The keys that may stand in a table, as the error about an unknown one tells; `None`: there is no such table.
+fn known_keys(header: &str) -> Option<Vec<String>> {
+    let text = format!("{header}\n\"?\" = 1\n");
+    match Config::parse(&text, "test.toml", Path::new("")) {
+        Err(Error::Wrong(wrong)) => match wrong.problem {
+            Problem::UnknownKey { known, .. } if wrong.key.ends_with('?') => Some(known),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Every key of the config with its table: `limits.body`, `auth.user.name`.
+fn all_keys(table: &str, header: &str, out: &mut BTreeSet<String>) {
+    for key in known_keys(header).unwrap() {
+        let key = if table.is_empty() {
+            key
+        } else {
+            format!("{table}.{key}")
+        };
+        let headers = [format!("[{key}]"), format!("[[{key}]]")];
+        match headers.iter().find(|header| known_keys(header).is_some()) {
+            Some(header) => all_keys(&key, header, out),
+            None => drop(out.insert(key)),
+        }
+    }
+}
+
+/// A setting, switched on or off: `#` and prose have a space between them.
+fn setting(line: &str) -> Option<&str> {
+    let line = line.strip_prefix('#').unwrap_or(line);
+    (!line.is_empty() && !line.starts_with([' ', '#'])).then_some(line)
+}
+
+#[test]
+fn gateway_toml_is_the_built_in_default_and_runs_as_it_is() {
+    let text = std::fs::read_to_string(repository().join("gateway.toml")).unwrap();
+    assert_eq!(text, DEFAULT);
+    let config = Config::load(Some(&repository().join("gateway.toml"))).unwrap();
+    assert!(config.auth.is_some(), "the default is closed");
+    assert!(
+        config
+            .server
+            .listen
+            .iter()
+            .all(|address| address.ip().is_loopback())
+    );
+}
+
+#[test]
+fn every_key_stands_in_gateway_toml_and_no_other() {
+    let mut keys = BTreeSet::new();
+    all_keys("", "", &mut keys);
+    assert!(
+        keys.contains("limits.body")
+            && keys.contains("auth.user.name")
+            && keys.contains("tls.certificate.key")
+    );
+
+    let mut documented = BTreeSet::from(["auth".to_owned()]);
+    let mut table = String::new();
+    for line in DEFAULT.lines().filter_map(setting) {
+        if line.starts_with('[') {
+            table = format!("{}.", line.trim_matches(['[', ']']));
+        } else {
+            let key = line.split(" = ").next().unwrap();
+            documented.insert(format!("{table}{key}"));
+        }
+    }
+    keys.insert("auth".to_owned());
+    assert_eq!(keys, documented);
+}
+
+#[test]
+fn every_setting_has_a_sentence_before_it() {
+    let mut said = false;
+    for line in DEFAULT.lines() {
+        match setting(line) {
+            None => said = line.starts_with("# ") || (said && line.is_empty()),
+            Some(line) if !line.starts_with('[') => assert!(said, "nothing is said about: {line}"),
+            Some(_) => {}
+        }
+    }
+}
+
+#[test]
+fn every_setting_that_is_switched_off_parses_when_switched_on() {
+    let lines: Vec<&str> = DEFAULT.lines().collect();
+    let off = |line: &&str| line.starts_with('#') && setting(line).is_some();
+    let mut blocks = 0;
+    let mut at = 0;
+    while at < lines.len() {
+        let length = lines[at..].iter().take_while(|line| off(line)).count();
+        if length > 0 {
+            blocks += 1;
+            switched_on(&lines, at, length);
+        }
+        at += length.max(1);
+    }
+    assert!(blocks >= 9, "only {blocks} blocks were found");
+}
+
+/// Parses the file with the block of `length` lines at `at` switched on, and the files that it names in place.
+fn switched_on(lines: &[&str], at: usize, length: usize) {
+    let block: Vec<&str> = lines[at..at + length]
+        .iter()
+        .filter_map(|line| setting(line))
+        .collect();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::create_dir(directory.path().join("secrets")).unwrap();
+    for line in block.iter().filter(|line| line.contains("_file = ")) {
+        let file = line.split('"').nth(1).unwrap();
+        let hash = "$2b$08$W99V1mAwhUg5M9.hX6kjY.qtLHyvMOmTvm/hfRdpVY8u2XJsIHwFC\n";
+        std::fs::write(directory.path().join(file), hash).unwrap();
+    }
+    let text: Vec<&str> = lines[..at]
+        .iter()
+        .chain(&block)
+        .chain(&lines[at + length..])
+        .copied()
+        .collect();
+    let text = text.join("\n");
+    // `auth = "off"` and [auth] exclude each other, and the file says so.
+    let text = if block.contains(&"auth = \"off\"") {
+        without_auth_tables(&text)
+    } else {
+        text
+    };
+    let config = Config::parse(&text, "gateway.toml", directory.path());
+    assert!(
+        config.is_ok(),
+        "{}\n{}",
+        block.join("\n"),
+        config.unwrap_err()
+    );
+}
+
+fn without_auth_tables(text: &str) -> String {
+    let mut within = false;
+    let outside = text.lines().filter(|line| {
+        if line.starts_with('[') {
+            within = line.starts_with("[auth");
+        }
+        !within
+    });
+    outside.collect::<Vec<_>>().join("\n")
+}

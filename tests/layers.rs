@@ -1,0 +1,175 @@
+//! The layers of the program: who may use whom, who knows status codes, who reads the clock.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Rooms from the lowest to the highest; those on one line do not know each other.
+const LAYERS: &[&[&str]] = &[
+    &["secret", "metrics", "events"],
+    &["config"],
+    &["flows"],
+    &["store"],
+    &["audit", "auth", "upstream"],
+    &["engine", "comms"],
+    &["deployment"],
+    &["gateway"],
+    &["http"],
+    &["server"],
+    &["cli"],
+];
+
+/// Rooms, or parts of them, that may know HTTP status codes.
+const KNOW_STATUS: &[&str] = &["src/http/", "src/server/", "src/upstream/", "src/engine/nodes/network/", "src/engine/http.rs"];
+
+/// The edges, where the clock is read.
+const READ_CLOCK: &[&str] =
+    &["src/server/", "src/cli", "src/main.rs", "src/http/", "src/engine/world.rs", "src/engine/thread.rs"];
+
+fn sources() -> Vec<PathBuf> {
+    fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
+        for entry in fs::read_dir(directory).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, found);
+            } else if path.extension().is_some_and(|e| e == "rs") {
+                found.push(path);
+            }
+        }
+    }
+    let mut found = Vec::new();
+    walk(Path::new("src"), &mut found);
+    found.sort();
+    assert!(found.len() > 20, "the sources are not where this test looks for them");
+    found
+}
+
+/// The code of a file: without its tests and comments.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let tests = text.find("\n#[cfg(test)]\nmod ").unwrap_or(text.len());
+    text[..tests].lines().filter(|l| !l.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n")
+}
+
+fn room(path: &Path) -> String {
+    let second = path.components().nth(1).unwrap().as_os_str().to_string_lossy().into_owned();
+    second.trim_end_matches(".rs").to_owned()
+}
+
+fn layer(room: &str) -> Option<usize> {
+    LAYERS.iter().position(|l| l.contains(&room))
+}
+
+/// Rooms named after `crate::` in some code, `use crate::{a, b::c}` included.
+fn uses(code: &str) -> Vec<String> {
+    let mut rooms = Vec::new();
+    for (at, _) in code.match_indices("crate::") {
+        let rest = &code[at + "crate::".len()..];
+        let word = |text: &str| text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
+        match rest.strip_prefix('{') {
+            None => rooms.push(word(rest)),
+            Some(list) => {
+                let mut depth = 1;
+                let mut start = true;
+                for (i, c) in list.char_indices() {
+                    if start && depth == 1 && c.is_alphabetic() {
+                        rooms.push(word(&list[i..]));
+                        start = false;
+                    }
+                    match c {
+                        '{' => depth += 1,
+                        '}' => depth -= 1,
+                        ',' => start = true,
+                        _ => {}
+                    }
+                    if depth == 0 {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    rooms
+}
+
+#[test]
+fn no_arrow_runs_up() {
+    let mut wrong = Vec::new();
+    for path in sources() {
+        let from = room(&path);
+        let Some(own) = layer(&from) else { continue };
+        for to in uses(&code(&path)) {
+            if let Some(theirs) = layer(&to)
+                && to != from
+                && theirs >= own
+            {
+                wrong.push(format!("{}: {from} uses {to}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "arrows that run up or sideways:\n{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_room_has_its_layer() {
+    for path in sources() {
+        let room = room(&path);
+        assert!(matches!(room.as_str(), "lib" | "main") || layer(&room).is_some(), "{room} is in no layer");
+    }
+}
+
+#[test]
+fn status_codes_are_known_only_where_http_is_spoken() {
+    for path in sources() {
+        if !KNOW_STATUS.iter().any(|k| path.starts_with(k) || path == Path::new(k)) {
+            assert!(!code(&path).contains("StatusCode"), "{} knows status codes", path.display());
+        }
+    }
+}
+
+#[test]
+fn the_clock_is_read_only_at_the_edges() {
+    for path in sources() {
+        let shown = path.display().to_string();
+        if !READ_CLOCK.iter().any(|k| shown.starts_with(k)) {
+            let code = code(&path);
+            for call in ["Instant::now", "SystemTime::now"] {
+                assert!(!code.contains(call), "{shown} calls {call}");
+            }
+        }
+    }
+}
+
+#[test]
+fn files_and_functions_keep_their_size() {
+    let mut wrong = Vec::new();
+    for path in sources() {
+        let code = code(&path);
+        let lines = code.lines().filter(|l| !l.trim().is_empty()).count();
+        if lines > 400 {
+            wrong.push(format!("{} has {lines} lines of code, 400 at most", path.display()));
+        }
+        let text: Vec<&str> = code.lines().collect();
+        for (start, line) in text.iter().enumerate() {
+            let indent = line.len() - line.trim_start().len();
+            let head = line.trim_start();
+            let is_fn = ["fn ", "pub fn ", "pub(super) fn ", "pub(crate) fn ", "async fn ", "pub async fn ", "pub(super) async fn "]
+                .iter()
+                .any(|p| head.starts_with(p));
+            if !is_fn {
+                continue;
+            }
+            let end = text[start..].iter().position(|l| *l == format!("{}}}", " ".repeat(indent)));
+            if let Some(length) = end.filter(|e| *e >= 60) {
+                wrong.push(format!("{}: {} has {} lines, 60 at most", path.display(), head, length + 1));
+            }
+        }
+        assert!(
+            fs::read_to_string(&path).unwrap().starts_with("//!"),
+            "{} does not say what it is: a file opens with //!",
+            path.display()
+        );
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

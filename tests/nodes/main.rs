@@ -1,0 +1,5 @@
+//! Tables of flow + message in → messages out, one file a node, over a running engine.
+
+#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
+
+mod bench;
