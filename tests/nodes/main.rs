@@ -3,3 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
 mod bench;
+mod change;
+mod debug;
+mod http;
+mod inject;
+mod link;
+mod switch;
+mod template;
