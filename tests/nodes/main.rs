@@ -4,3 +4,10 @@
 
 mod bench;
 mod delivery;
+mod change;
+mod debug;
+mod http;
+mod inject;
+mod link;
+mod switch;
+mod template;

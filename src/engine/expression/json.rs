@@ -367,6 +367,18 @@ mod tests {
     }
 
     #[test]
+    fn numbers_are_read_to_the_nearest_double() {
+        for number in [
+            "123456789012345680000",
+            "5e-324",
+            "1.7976931348623157e+308",
+            "0.30000000000000004",
+        ] {
+            assert_eq!(again(number), number);
+        }
+    }
+
+    #[test]
     fn keys_that_are_indices_come_first_in_order() {
         assert_eq!(
             again(r#"{"x":1,"10":2,"2":3,"01":4}"#),

@@ -136,7 +136,7 @@ impl Path {
             if value.is_undefined() {
                 message.take(name);
             } else {
-                message.properties_mut().insert(name.clone(), value);
+                set(message.properties_mut(), name, value);
             }
             return true;
         }
@@ -253,6 +253,15 @@ fn write_in(keys: &[Key], object: &mut Object, value: Value) -> bool {
     let written = write(rest, &mut child, value);
     object.insert(name, child);
     written
+}
+
+/// Sets a property; the key is copied only when it is new.
+fn set(object: &mut Object, name: &SmolStr, value: Value) {
+    if let Some(slot) = object.get_mut(name) {
+        *slot = value;
+    } else {
+        object.insert(name.clone(), value);
+    }
 }
 
 /// Writes below an array.

@@ -3,7 +3,7 @@
 use crate::engine::expression::typed::{Scene, Typed, text_of};
 use crate::engine::expression::{Path, coerce, json};
 use crate::engine::message::Message;
-use crate::engine::node::{Build, Host, Node, TimerId, Wake};
+use crate::engine::node::{Build, Host, Node, Wake};
 use crate::engine::value::{Failure, Value};
 use chrono::{DateTime, Local};
 use croner::Cron;
@@ -45,7 +45,9 @@ struct Inject {
     assignments: Vec<Assignment>,
     once: Option<Duration>,
     repeat: Repeat,
-    once_timer: Option<TimerId>,
+    /// The moment that the cron timer waits for, milliseconds since 1970. The wall clock may be a
+    /// little behind it when the timer is due; it must not be waited for again.
+    due: f64,
 }
 
 struct Assignment {
@@ -72,20 +74,22 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
         assignments,
         once,
         repeat,
-        once_timer: None,
+        due: 0.0,
     }))
 }
 
 impl Inject {
     /// Sets the timer of the next repeated message.
-    fn schedule(&self, host: &mut Host<'_>) {
+    fn schedule(&mut self, host: &mut Host<'_>) {
         match &self.repeat {
             Repeat::Every(interval) => {
                 host.after(*interval);
             }
             Repeat::Cron(cron) => {
-                if let Some(wait) = next(cron, host.now()) {
-                    host.after(wait);
+                let now = host.now();
+                if let Some(moment) = next(cron, now.max(self.due)) {
+                    self.due = moment;
+                    host.after(Duration::from_secs_f64((moment - now).max(0.0) / 1000.0));
                 }
             }
             Repeat::TooLong => host.error(Failure::text("Interval too large"), None),
@@ -97,7 +101,9 @@ impl Inject {
 impl Node for Inject {
     fn start(&mut self, host: &mut Host<'_>) {
         match self.once {
-            Some(delay) => self.once_timer = Some(host.after(delay)),
+            Some(delay) => {
+                host.after(delay);
+            }
             None => self.schedule(host),
         }
     }
@@ -118,7 +124,6 @@ impl Node for Inject {
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         if matches!(wake, Wake::Timer(_)) {
-            self.once_timer = None;
             self.schedule(host);
             self.receive(Message::default(), host);
         }
@@ -155,12 +160,12 @@ fn repeat(properties: &Properties) -> Result<Repeat, Failure> {
     Ok(Repeat::Cron(Box::new(cron)))
 }
 
-/// How long until the expression's next moment in local time.
-fn next(cron: &Cron, now: f64) -> Option<Duration> {
+/// The expression's next moment in local time, milliseconds since 1970.
+fn next(cron: &Cron, after: f64) -> Option<f64> {
     #[expect(clippy::cast_possible_truncation, reason = "the clock's milliseconds")]
-    let now = DateTime::from_timestamp_millis(now as i64)?.with_timezone(&Local);
-    let next = cron.find_next_occurrence(&now, false).ok()?;
-    (next - now).to_std().ok()
+    let after = DateTime::from_timestamp_millis(after as i64)?.with_timezone(&Local);
+    let next = cron.find_next_occurrence(&after, false).ok()?;
+    Some(next.timestamp_millis() as f64)
 }
 
 /// The properties of flows made before `props` existed, or that leave values out of it.
@@ -306,6 +311,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::float_cmp, reason = "whole milliseconds")]
     fn intervals_have_a_longest_and_cron_has_five_or_six_fields() {
         let repeat_of = |properties: &str| repeat(&serde_json::from_str(properties).unwrap());
         assert!(matches!(
@@ -327,11 +333,10 @@ mod tests {
             }) else {
                 panic!("{expression}")
             };
-            assert_eq!(
-                next(&cron, 1_795_203_905_000.0),
-                Some(Duration::from_secs(seconds)),
-                "{expression}"
-            );
+            let now = 1_795_203_905_000.0;
+            let moment = next(&cron, now).unwrap();
+            assert_eq!(moment - now, f64::from(seconds) * 1000.0, "{expression}");
+            assert!(next(&cron, moment).unwrap() > moment, "{expression}");
         }
     }
 

@@ -1,0 +1,66 @@
+//! `debug` in a running engine.
+
+use crate::bench::{Bench, inject};
+use flowgate::events::Event;
+use serde_json::{Value as Json, json};
+
+fn flow(extra: &Json) -> Json {
+    let mut debug = json!({ "id": "d", "type": "debug", "z": "t", "x": 1, "y": 1, "name": "dbg", "complete": "payload",
+        "targetType": "msg", "wires": [] });
+    for (key, value) in extra.as_object().unwrap() {
+        debug[key] = value.clone();
+    }
+    json!([{ "id": "t", "type": "tab", "label": "T" }, inject("in", &json!({ "payload": "hello" }), &["d"]), debug])
+}
+
+/// What the sidebar gets.
+fn shown(event: &Event) -> Option<Json> {
+    if let Event::Debug(data) = event {
+        Some(data.clone())
+    } else {
+        None
+    }
+}
+
+#[tokio::test]
+async fn the_sidebar_gets_the_recorded_frame() {
+    let mut bench = Bench::with(&flow(&json!({}))).await;
+    bench.inject("in").await;
+    let frame = bench.next(shown).await;
+    let expected = json!({ "id": "d", "z": "t", "path": "t", "name": "dbg", "property": "payload", "msg": "hello", "format": "string[5]" });
+    assert_eq!(frame, expected);
+}
+
+#[tokio::test]
+async fn the_status_shows_the_value_or_the_count() {
+    let mut bench = Bench::with(&flow(
+        &json!({ "tosidebar": false, "tostatus": true, "statusType": "auto" }),
+    ))
+    .await;
+    bench.inject("in").await;
+    let grey = json!({ "fill": "grey", "shape": "dot", "text": "hello" });
+    assert_eq!(bench.status().await, ("d".to_owned(), grey));
+    let mut bench = Bench::with(&flow(
+        &json!({ "tosidebar": false, "tostatus": true, "statusType": "counter" }),
+    ))
+    .await;
+    bench.inject("in").await;
+    assert_eq!(bench.status().await.1["text"], "1");
+}
+
+#[tokio::test]
+async fn an_inactive_node_is_silent_until_it_is_switched_on() {
+    let mut bench = Bench::with(&flow(&json!({ "active": false }))).await;
+    for (active, payload) in [(false, "unheard"), (true, "heard")] {
+        bench
+            .engine
+            .set_debug(vec!["d".to_owned()], active)
+            .await
+            .unwrap();
+        let props = json!([{ "p": "payload", "v": payload, "vt": "str" }]);
+        let body = json!({ "__user_inject_props__": props });
+        bench.engine.inject("in", Some(body)).await.unwrap();
+    }
+    let frame = bench.next(shown).await;
+    assert_eq!(frame["msg"], "heard");
+}

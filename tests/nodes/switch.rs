@@ -1,0 +1,31 @@
+//! `switch` in a running engine.
+
+use crate::bench::through;
+use serde_json::json;
+
+#[tokio::test]
+async fn every_rule_that_is_met_has_its_output() {
+    let node = json!({ "type": "switch", "property": "payload", "checkall": "true", "rules": [
+        { "t": "gt", "v": "1", "vt": "num" }, { "t": "eq", "v": "9", "vt": "num" }, { "t": "lt", "v": "9", "vt": "num" },
+    ] });
+    let message = json!({ "payload": 5 });
+    assert_eq!(
+        through(&node, &message, 3).await,
+        [(0, message.clone()), (2, message)]
+    );
+}
+
+#[tokio::test]
+async fn the_first_rule_that_is_met_can_be_the_only_one() {
+    let node = json!({ "type": "switch", "property": "payload", "checkall": "false", "rules": [
+        { "t": "eq", "v": "1", "vt": "num" }, { "t": "lt", "v": "5", "vt": "num" }, { "t": "else" },
+    ] });
+    assert_eq!(
+        through(&node, &json!({ "payload": "1" }), 3).await,
+        [(0, json!({ "payload": "1" }))]
+    );
+    assert_eq!(
+        through(&node, &json!({ "payload": 8 }), 3).await,
+        [(2, json!({ "payload": 8 }))]
+    );
+}
