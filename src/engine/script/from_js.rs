@@ -6,6 +6,7 @@
 use super::to_js::DEEPEST;
 use super::{Scripts, bytes};
 use crate::engine::value::{Failure, Object, Value};
+use rquickjs::atom::PredefinedAtom;
 use rquickjs::{Array, Atom, Ctx, Exception, Filter, Object as JsObject, Result, String as JsString, Value as JsValue};
 use smol_str::SmolStr;
 use std::cell::Cell;
@@ -22,6 +23,15 @@ pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &JsValue<'js>
 /// Any value, where the prototype of this realm's plain objects is known: they are recognised at once.
 pub(super) fn value_in<'js>(scripts: &Scripts, ctx: &Ctx<'js>, plain: &JsObject<'js>, value: &JsValue<'js>) -> Result<Value> {
     Reading { scripts, ctx, parts: Cell::new(0), plain: Some(plain) }.any(value, None)
+}
+
+/// The length of an array that is not too long to be read. (`Array::len` panics where the length is no 32-bit integer.)
+pub(super) fn length(array: &Array<'_>) -> Result<usize> {
+    let length: f64 = array.as_object().get(PredefinedAtom::Length)?;
+    if length > MOST_PARTS as f64 {
+        return Err(Exception::throw_range(array.ctx(), "array is too long for a message"));
+    }
+    Ok(length as usize)
 }
 
 /// Text; lone surrogates become U+FFFD.
@@ -121,7 +131,7 @@ impl<'js> Reading<'_, 'js> {
     }
 
     fn array(&self, array: &Array<'js>, inside: &Inside<'_, 'js>) -> Result<Value> {
-        let len = array.len();
+        let len = length(array)?;
         let mut elements = Vec::with_capacity(len.min(4096));
         for index in 0..len {
             elements.push(self.any(&array.get(index)?, Some(inside))?);

@@ -203,6 +203,14 @@ impl Scripts {
     }
 }
 
+impl Drop for Scripts {
+    /// QuickJS aborts the process if anything of a runtime is still referred to when it is freed, as after a panic in
+    /// the midst of a call. An engine thread ends with the process, so the runtime is left to it.
+    fn drop(&mut self) {
+        std::mem::forget(self.runtime.clone());
+    }
+}
+
 impl Library {
     fn function<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Function<'js>> {
         self.inside.clone().restore(ctx)?.get(name)

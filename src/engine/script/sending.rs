@@ -1,7 +1,7 @@
 //! What a function returns or sends, as messages for outputs (facts engine §3.1).
 
 use super::native::State;
-use super::{Effect, Scripts};
+use super::{Effect, Scripts, from_js};
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Value};
 use rquickjs::{Ctx, Result, Value as JsValue};
@@ -62,8 +62,8 @@ fn collect<'js>(
     let Some(outputs) = result.as_array() else {
         return if is_falsy(result) { Ok(None) } else { add(0, result) };
     };
-    for (output, entry) in outputs.iter::<JsValue<'js>>().enumerate() {
-        let entry = entry?;
+    for output in 0..from_js::length(outputs)? {
+        let entry: JsValue<'js> = outputs.get(output)?;
         if is_falsy(&entry) {
             continue;
         }
@@ -73,8 +73,8 @@ fn collect<'js>(
             }
             continue;
         };
-        for one in several.iter::<JsValue<'js>>() {
-            if let Some(kind) = add(output, &one?)? {
+        for index in 0..from_js::length(several)? {
+            if let Some(kind) = add(output, &several.get(index)?)? {
                 return Ok(Some(kind));
             }
         }
