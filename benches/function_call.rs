@@ -24,11 +24,17 @@ fn main() -> Result<(), flowgate::engine::value::Failure> {
         http_node_root: String::new(),
     };
     for (what, source) in [
-        ("msg.k=(msg.k||0)+1; return msg;", "msg.k=(msg.k||0)+1;\nreturn msg;"),
+        (
+            "msg.k=(msg.k||0)+1; return msg;",
+            "msg.k=(msg.k||0)+1;\nreturn msg;",
+        ),
         ("return null;", "return null;"),
         ("node.send(msg);", "node.send(msg);"),
         ("await", "await null; return msg;"),
-        ("context.get and set", "let c=(context.get('c')||0)+1;\ncontext.set('c',c);\nreturn msg;"),
+        (
+            "context.get and set",
+            "let c=(context.get('c')||0)+1;\ncontext.set('c',c);\nreturn msg;",
+        ),
     ] {
         let scripts = Scripts::new(&config)?;
         let mut sandbox = sandbox(&scripts, source);
@@ -38,15 +44,23 @@ fn main() -> Result<(), flowgate::engine::value::Failure> {
     let mut first = sandbox(&scripts, "return msg;");
     black_box(first.call(message()));
     let (before, started) = (scripts.memory(), Instant::now());
-    let mut nodes: Vec<Sandbox> = (0..NODES).map(|_| sandbox(&scripts, "msg.k=(msg.k||0)+1;\nreturn msg;")).collect();
+    let mut nodes: Vec<Sandbox> = (0..NODES)
+        .map(|_| sandbox(&scripts, "msg.k=(msg.k||0)+1;\nreturn msg;"))
+        .collect();
     for node in &mut nodes {
         black_box(node.call(message()));
     }
     let micros = started.elapsed().as_secs_f64() * 1e6 / NODES as f64;
-    println!("one node, made and called once: {micros:.1} µs, {} bytes", (scripts.memory() - before) / NODES);
+    println!(
+        "one node, made and called once: {micros:.1} µs, {} bytes",
+        (scripts.memory() - before) / NODES
+    );
     let started = Instant::now();
     drop(nodes);
-    println!("one node, dropped: {:.1} µs", started.elapsed().as_secs_f64() * 1e6 / NODES as f64);
+    println!(
+        "one node, dropped: {:.1} µs",
+        started.elapsed().as_secs_f64() * 1e6 / NODES as f64
+    );
     Ok(())
 }
 
@@ -58,7 +72,10 @@ fn report(what: &str, mut pass: impl FnMut()) {
     for _ in 0..MESSAGES {
         pass();
     }
-    println!("{what:40} {:8.0} ns", started.elapsed().as_secs_f64() * 1e9 / f64::from(MESSAGES));
+    println!(
+        "{what:40} {:8.0} ns",
+        started.elapsed().as_secs_f64() * 1e9 / f64::from(MESSAGES)
+    );
 }
 
 fn pass(sandbox: &mut Sandbox) {
@@ -89,8 +106,19 @@ fn sandbox(scripts: &Rc<Scripts>, source: &str) -> Sandbox {
         env: Rc::new(Env::default()),
         flow_context: "t1".into(),
     };
-    let code = Code { function: source.into(), outputs: 1, ..Code::default() };
-    let mut sandbox = Sandbox::new(Rc::clone(scripts), code, Surroundings { info: Rc::new(info), contexts: Rc::default() });
+    let code = Code {
+        function: source.into(),
+        outputs: 1,
+        ..Code::default()
+    };
+    let mut sandbox = Sandbox::new(
+        Rc::clone(scripts),
+        code,
+        Surroundings {
+            info: Rc::new(info),
+            contexts: Rc::default(),
+        },
+    );
     sandbox.start();
     sandbox
 }

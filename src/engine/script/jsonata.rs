@@ -1,4 +1,4 @@
-//! JSONata for `RED.util.evaluateJSONataExpression`: JSON in, JSON out.
+//! `JSONata` for `RED.util.evaluateJSONataExpression`: JSON in, JSON out.
 
 use jsonata_core::Expression;
 use jsonata_core::value::JValue;
@@ -6,7 +6,7 @@ use rquickjs::function::Opt;
 use rquickjs::{Ctx, Exception, Function, Object, Result};
 
 /// Gives the library `jsonata(expression, json)`, which answers JSON, or `undefined`; without `json` it only checks.
-pub(super) fn define<'js>(native: &Object<'js>) -> Result<()> {
+pub(super) fn define(native: &Object<'_>) -> Result<()> {
     native.set("jsonata", Function::new(native.ctx().clone(), evaluate)?)
 }
 
