@@ -107,7 +107,7 @@ fn collect<'js>(
 fn named(mut message: Message, id: &Value) -> Message {
     if id.is_undefined() {
         message.take("_msgid");
-    } else {
+    } else if id.as_str().is_none() || message.get("_msgid").as_str() != id.as_str() {
         message.set("_msgid", id.clone());
     }
     message

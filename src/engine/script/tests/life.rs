@@ -193,3 +193,14 @@ fn closing_runs_the_close_code_clears_timers_and_status() {
         "{effects:?}"
     );
 }
+
+#[test]
+fn a_late_result_that_cannot_be_sent_is_an_error() {
+    let source =
+        "await null; let a = {}; for (let i = 0; i < 1000; i++) a = { a }; return { payload: a }";
+    assert!(
+        error(source).contains("nested too deeply"),
+        "{}",
+        error(source)
+    );
+}
