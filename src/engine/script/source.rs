@@ -38,7 +38,7 @@ pub(super) fn uses(source: &str) -> Uses {
             "await" if last[2] != "." => uses.awaits = true,
             "node" if last[2] != "." => uses.node = true,
             "(" if last == ["node", ".", "done"] || last == ["node", "?.", "done"] => {
-                uses.done = true
+                uses.done = true;
             }
             _ => {}
         }
