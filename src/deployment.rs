@@ -214,15 +214,10 @@ impl Deployments {
         // plan
         let next = next(request, &before, &self.store).await?;
         let plan = plan_of(&before.flows, &next.flows, &next.sent, kind);
-        let Next {
-            flows,
-            credentials,
-            flow,
-            ..
-        } = next;
+        let flow = next.flow;
         let active = Arc::new(Active::new(Loaded {
-            flows,
-            credentials,
+            flows: next.flows,
+            credentials: next.credentials,
             rev: None,
         }));
         phases.end(Phase::Plan);
@@ -248,10 +243,7 @@ impl Deployments {
         // announce
         let rev = active.rev.clone();
         let facts = json!({
-            "type": name(kind),
-            "rev": rev,
-            "before": before.rev,
-            "nodes": active.flows.nodes().len(),
+            "type": name(kind), "rev": rev, "before": before.rev, "nodes": active.flows.nodes().len(),
         });
         self.active.send_replace(active);
         self.runtime.announce(&rev);

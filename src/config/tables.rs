@@ -32,17 +32,8 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         .flat_map(Spanned::get_ref)
         .map(Spanned::span)
         .collect();
-    let operations_span = raw
-        .operations
-        .as_ref()
-        .map(Spanned::span)
-        .unwrap_or_default();
-    let plain_span = raw
-        .server
-        .plain
-        .as_ref()
-        .map(Spanned::span)
-        .unwrap_or_default();
+    let operations_span = raw.operations.as_ref().map(Spanned::span);
+    let plain_span = raw.server.plain.as_ref().map(Spanned::span);
     let server = server(raw.server, source)?;
     let written_out = raw.auth.is_some();
     let auth = raw
@@ -61,7 +52,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
     let others = [(server.plain, plain_span), (operations, operations_span)];
     let others = others
         .into_iter()
-        .filter_map(|(address, span)| Some((address?, span)));
+        .filter_map(|(address, span)| Some((address?, span.unwrap_or_default())));
     each_once(
         server
             .listen

@@ -33,11 +33,20 @@ impl Contexts {
     /// `$parent.x` reads `x` of the flow around the subflow instance.
     pub fn read(&self, scope: Scope, info: &Info, key: &Path) -> Value {
         match scope {
-            Scope::Node => self.nodes.get(&info.id).map_or(Value::Undefined, |root| key.read(root)),
+            Scope::Node => self
+                .nodes
+                .get(&info.id)
+                .map_or(Value::Undefined, |root| key.read(root)),
             Scope::Global => key.read(&self.global),
             Scope::Flow => match self.outwards(info, key) {
-                Some((flow, rest)) => self.flows.get(flow).map_or(Value::Undefined, |root| rest.read(root)),
-                None => self.flows.get(&info.flow_context).map_or(Value::Undefined, |root| key.read(root)),
+                Some((flow, rest)) => self
+                    .flows
+                    .get(flow)
+                    .map_or(Value::Undefined, |root| rest.read(root)),
+                None => self
+                    .flows
+                    .get(&info.flow_context)
+                    .map_or(Value::Undefined, |root| key.read(root)),
             },
         }
     }
@@ -48,10 +57,16 @@ impl Contexts {
             Scope::Node => write(self.nodes.entry(info.id.clone()).or_default(), key, value),
             Scope::Global => write(&mut self.global, key, value),
             Scope::Flow => {
-                let outer = self.outwards(info, key).map(|(flow, rest)| (flow.clone(), rest));
+                let outer = self
+                    .outwards(info, key)
+                    .map(|(flow, rest)| (flow.clone(), rest));
                 match outer {
                     Some((flow, rest)) => write(self.flows.entry(flow).or_default(), &rest, value),
-                    None => write(self.flows.entry(info.flow_context.clone()).or_default(), key, value),
+                    None => write(
+                        self.flows.entry(info.flow_context.clone()).or_default(),
+                        key,
+                        value,
+                    ),
                 }
             }
         }
@@ -64,7 +79,9 @@ impl Contexts {
             Scope::Flow => self.flows.get(&info.flow_context),
             Scope::Global => Some(&self.global),
         };
-        root.and_then(Value::as_object).map(|o| o.keys().cloned().collect()).unwrap_or_default()
+        root.and_then(Value::as_object)
+            .map(|o| o.keys().cloned().collect())
+            .unwrap_or_default()
     }
 
     /// A whole context for the admin API: an object, or `undefined`. `id` is a node's or flow's id.
@@ -98,18 +115,26 @@ impl Contexts {
     /// Keeps only the contexts of these flows, and learns which flow surrounds which.
     pub(super) fn set_flows(&mut self, parents: FxHashMap<SmolStr, Option<SmolStr>>) {
         self.flows.retain(|id, _| parents.contains_key(id));
-        self.parents = parents.into_iter().filter_map(|(id, parent)| Some((id, parent?))).collect();
+        self.parents = parents
+            .into_iter()
+            .filter_map(|(id, parent)| Some((id, parent?)))
+            .collect();
     }
 
     /// The flow context that `$parent.` leads to, and what is left of the key.
     fn outwards<'a>(&'a self, info: &'a Info, key: &Path) -> Option<(&'a SmolStr, Path)> {
         let mut flow = &info.flow_context;
         let mut steps = 0;
-        while key.keys.len() > steps + 1 && matches!(&key.keys[steps], Key::Name(n) if n == "$parent") {
+        while key.keys.len() > steps + 1
+            && matches!(&key.keys[steps], Key::Name(n) if n == "$parent")
+        {
             flow = self.parents.get(flow).unwrap_or(flow);
             steps += 1;
         }
-        let rest = || Path { keys: key.keys[steps..].to_vec(), store: key.store.clone() };
+        let rest = || Path {
+            keys: key.keys[steps..].to_vec(),
+            store: key.store.clone(),
+        };
         (steps > 0).then(|| (flow, rest()))
     }
 }

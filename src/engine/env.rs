@@ -45,7 +45,10 @@ impl Env {
         entries: &[Entry],
         credentials: Option<&Map<String, Json>>,
     ) -> Rc<Self> {
-        let mut scope = Self { vars: FxHashMap::default(), parent: Some(Rc::clone(parent)) };
+        let mut scope = Self {
+            vars: FxHashMap::default(),
+            parent: Some(Rc::clone(parent)),
+        };
         for entry in entries.iter().filter(|e| e.kind != "env") {
             let value = evaluate(entry, credentials);
             scope.vars.insert(entry.name.clone(), value);
@@ -61,7 +64,9 @@ impl Env {
             scope.vars.insert(entry.name.clone(), value);
         }
         for (name, value) in fixed {
-            scope.vars.insert(SmolStr::new_static(name), Value::String((*value).clone()));
+            scope
+                .vars
+                .insert(SmolStr::new_static(name), Value::String((*value).clone()));
         }
         Rc::new(scope)
     }
@@ -69,7 +74,10 @@ impl Env {
     /// The value of a variable; `$parent.X` skips one scope; `undefined` if there is none.
     pub fn lookup(&self, name: &str) -> Value {
         if let Some(rest) = name.strip_prefix("$parent.") {
-            return self.parent.as_ref().map_or(Value::Undefined, |p| p.lookup(rest));
+            return self
+                .parent
+                .as_ref()
+                .map_or(Value::Undefined, |p| p.lookup(rest));
         }
         if let Some(value) = self.vars.get(name) {
             return value.clone();
@@ -83,7 +91,10 @@ impl Env {
     /// The value of a typed input of type `env`: `X` and `${X}` are the variable (`""` if there is none),
     /// any other text has each `${X}` in it replaced (facts engine §2.5).
     pub fn expand(&self, text: &str) -> Value {
-        let whole = text.strip_prefix("${").and_then(|t| t.strip_suffix('}')).filter(|t| !t.contains('}'));
+        let whole = text
+            .strip_prefix("${")
+            .and_then(|t| t.strip_suffix('}'))
+            .filter(|t| !t.contains('}'));
         if whole.is_none() && text.contains("${") {
             return Value::from(self.interpolate(text));
         }
@@ -109,7 +120,9 @@ impl Env {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
         while let Some(at) = rest.find("${") {
-            let Some(end) = rest[at..].find('}') else { break };
+            let Some(end) = rest[at..].find('}') else {
+                break;
+            };
             out.push_str(&rest[..at]);
             let value = self.lookup(&rest[at + 2..at + end]);
             if !value.is_undefined() {
@@ -130,9 +143,13 @@ fn evaluate(entry: &Entry, credentials: Option<&Map<String, Json>>) -> Value {
             _ => Value::Number(text.trim().parse().unwrap_or(f64::NAN)),
         },
         "bool" => Value::Bool(entry.value == Json::Bool(true) || text.eq_ignore_ascii_case("true")),
-        "json" => serde_json::from_str::<Json>(text).map_or(Value::Undefined, |v| json::from_tree(&v)),
+        "json" => {
+            serde_json::from_str::<Json>(text).map_or(Value::Undefined, |v| json::from_tree(&v))
+        }
         "bin" => binary(text),
-        "cred" => credentials.and_then(|c| c.get(entry.name.as_str())).map_or(Value::Undefined, json::from_tree),
+        "cred" => credentials
+            .and_then(|c| c.get(entry.name.as_str()))
+            .map_or(Value::Undefined, json::from_tree),
         _ => json::from_tree(&entry.value),
     }
 }
@@ -140,7 +157,9 @@ fn evaluate(entry: &Entry, credentials: Option<&Map<String, Json>>) -> Value {
 fn binary(text: &str) -> Value {
     let bytes = match serde_json::from_str::<Vec<u8>>(text) {
         Ok(bytes) => bytes,
-        Err(_) => BASE64_STANDARD.decode(text).unwrap_or_else(|_| text.as_bytes().to_vec()),
+        Err(_) => BASE64_STANDARD
+            .decode(text)
+            .unwrap_or_else(|_| text.as_bytes().to_vec()),
     };
     Value::Buffer(Bytes::from(bytes))
 }
@@ -150,17 +169,30 @@ mod tests {
     use super::*;
 
     fn entry(name: &str, kind: &str, value: &str) -> Entry {
-        Entry { name: name.into(), kind: kind.into(), value: Json::from(value) }
+        Entry {
+            name: name.into(),
+            kind: kind.into(),
+            value: Json::from(value),
+        }
     }
 
     fn scopes() -> (Rc<Env>, Rc<Env>) {
         let tab = Env::inside(
             &Env::root(),
             &[],
-            &[entry("A", "str", "tab"), entry("N", "num", "7"), entry("E", "env", "${A}-x")],
+            &[
+                entry("A", "str", "tab"),
+                entry("N", "num", "7"),
+                entry("E", "env", "${A}-x"),
+            ],
             None,
         );
-        let group = Env::inside(&tab, &[], &[entry("A", "str", "group"), entry("N", "env", "N")], None);
+        let group = Env::inside(
+            &tab,
+            &[],
+            &[entry("A", "str", "group"), entry("N", "env", "N")],
+            None,
+        );
         (tab, group)
     }
 
@@ -186,8 +218,15 @@ mod tests {
     #[test]
     fn only_a_whole_property_is_substituted() {
         let (tab, _) = scopes();
-        assert_eq!(tab.substitute("${A}").and_then(|v| v.as_str().map(String::from)), Some("tab".into()));
-        assert_eq!(tab.substitute("$(N)").and_then(|v| v.as_number()), Some(7.0));
+        assert_eq!(
+            tab.substitute("${A}")
+                .and_then(|v| v.as_str().map(String::from)),
+            Some("tab".into())
+        );
+        assert_eq!(
+            tab.substitute("$(N)").and_then(|v| v.as_number()),
+            Some(7.0)
+        );
         assert!(tab.substitute("pre-${A}").is_none());
         assert!(tab.substitute("${NO_SUCH_VARIABLE}").is_none());
     }

@@ -75,15 +75,22 @@ impl Running {
     /// Targets by output, as running ids.
     pub fn wires(&self) -> impl Iterator<Item = &[SmolStr]> {
         let own = self.wires.as_deref().map(|w| w.iter().map(Vec::as_slice));
-        let element = self.wires.is_none().then(|| self.node.wires.iter().map(|w| &w[..]));
-        own.into_iter().flatten().chain(element.into_iter().flatten())
+        let element = self
+            .wires
+            .is_none()
+            .then(|| self.node.wires.iter().map(|w| &w[..]));
+        own.into_iter()
+            .flatten()
+            .chain(element.into_iter().flatten())
     }
 }
 
 impl Flow {
     /// Groups around a node of this flow, inner first.
     pub fn groups(&self, group: &str) -> Rc<[SmolStr]> {
-        self.groups.get(group).map_or_else(|| Rc::from([]), |g| Rc::clone(&g.chain))
+        self.groups
+            .get(group)
+            .map_or_else(|| Rc::from([]), |g| Rc::clone(&g.chain))
     }
 
     /// Variables that a node in this group sees.
@@ -165,7 +172,13 @@ impl<'a> Builder<'a> {
                 _ => children.entry(node.z.as_str()).or_default().push(node),
             }
         }
-        Self { flows, credentials, children, definitions, graph: Graph::default() }
+        Self {
+            flows,
+            credentials,
+            children,
+            definitions,
+            graph: Graph::default(),
+        }
     }
 
     fn build(mut self) -> Graph {
@@ -202,7 +215,11 @@ impl<'a> Builder<'a> {
                     tabs.push((node.id.clone(), scope));
                 }
             } else if !node.z.is_empty() && self.implicit(&node.z) && seen.insert(node.z.clone()) {
-                let empty = Scope { label: SmolStr::default(), name: SmolStr::default(), env: Vec::new() };
+                let empty = Scope {
+                    label: SmolStr::default(),
+                    name: SmolStr::default(),
+                    env: Vec::new(),
+                };
                 tabs.push((node.z.clone(), Some(empty)));
             }
         }
@@ -232,14 +249,33 @@ impl<'a> Builder<'a> {
             groups,
         });
         let running = |n: &&Arc<Node>| !n.disabled && n.kind != "group";
-        for node in children.iter().copied().filter(running).filter(|n| !n.placed) {
+        for node in children
+            .iter()
+            .copied()
+            .filter(running)
+            .filter(|n| !n.placed)
+        {
             self.plain(node, flow);
         }
-        for node in children.iter().copied().filter(running).filter(|n| n.placed) {
+        for node in children
+            .iter()
+            .copied()
+            .filter(running)
+            .filter(|n| n.placed)
+        {
             if node.kind.starts_with("subflow:") {
                 let outer = node.wires.iter().map(|w| w.to_vec()).collect();
                 let env = Rc::clone(self.graph.flows[flow].env(&node.group));
-                self.instance(&Instance { id: &node.id, node, flow, outer, env }, 0);
+                self.instance(
+                    &Instance {
+                        id: &node.id,
+                        node,
+                        flow,
+                        outer,
+                        env,
+                    },
+                    0,
+                );
             } else {
                 self.plain(node, flow);
             }
@@ -258,15 +294,22 @@ impl<'a> Builder<'a> {
 
     fn instance(&mut self, instance: &Instance<'_>, depth: usize) {
         let template = instance.node.kind.trim_start_matches("subflow:");
-        let Some((definition_node, Some(definition))) = self.definitions.get(template) else { return };
+        let Some((definition_node, Some(definition))) = self.definitions.get(template) else {
+            return;
+        };
         let (definition_node, definition) = (Arc::clone(definition_node), Rc::clone(definition));
         if depth >= MAX_DEPTH {
-            tracing::error!(subflow = template, "subflow instances nested deeper than {MAX_DEPTH}: it contains itself");
+            tracing::error!(
+                subflow = template,
+                "subflow instances nested deeper than {MAX_DEPTH}: it contains itself"
+            );
             return;
         }
         let children = self.children.get(template).cloned().unwrap_or_default();
-        let ids: FxHashMap<SmolStr, SmolStr> =
-            children.iter().map(|c| (c.id.clone(), format_smolstr!("{}-{}", instance.id, c.id))).collect();
+        let ids: FxHashMap<SmolStr, SmolStr> = children
+            .iter()
+            .map(|c| (c.id.clone(), format_smolstr!("{}-{}", instance.id, c.id)))
+            .collect();
         let inside = self.inner_flow(instance, &definition_node, &definition, &children, &ids);
         let ids = Rc::new(ids);
         self.graph.nodes.push(Running {
@@ -277,17 +320,33 @@ impl<'a> Builder<'a> {
             wires: Some(vec![input_wires(&definition, template, instance, &ids)]),
         });
         let running = |n: &&Arc<Node>| !n.disabled && n.kind != "group";
-        let (placed, config): (Vec<_>, Vec<_>) = children.iter().copied().filter(running).partition(|n| n.placed);
+        let (placed, config): (Vec<_>, Vec<_>) = children
+            .iter()
+            .copied()
+            .filter(running)
+            .partition(|n| n.placed);
         for node in config.into_iter().chain(placed) {
             let wires = inner_wires(node, &definition, instance, &ids);
             let id = ids.get(&node.id).cloned().unwrap_or_default();
             if node.kind.starts_with("subflow:") {
                 let env = Rc::clone(self.graph.flows[inside].env(&node.group));
-                let inner = Instance { id: &id, node, flow: inside, outer: wires, env };
+                let inner = Instance {
+                    id: &id,
+                    node,
+                    flow: inside,
+                    outer: wires,
+                    env,
+                };
                 self.instance(&inner, depth + 1);
             } else {
                 let role = Role::Inner(Rc::clone(&ids));
-                self.graph.nodes.push(Running { id, node: Arc::clone(node), flow: inside, role, wires: Some(wires) });
+                self.graph.nodes.push(Running {
+                    id,
+                    node: Arc::clone(node),
+                    flow: inside,
+                    role,
+                    wires: Some(wires),
+                });
             }
         }
         if definition.status.is_some() {
@@ -313,12 +372,24 @@ impl<'a> Builder<'a> {
         let own = scope(instance.node);
         let outer = &self.graph.flows[instance.flow];
         let path = format_smolstr!("{}/{}", outer.path, instance.node.id);
-        let name = own.as_ref().map(|s| s.name.clone()).filter(|n| !n.is_empty()).unwrap_or(definition.name.clone());
-        let defaults =
-            Env::inside(&instance.env, &[], &definition.env, self.credentials.nodes.get(&definition_node.id));
+        let name = own
+            .as_ref()
+            .map(|s| s.name.clone())
+            .filter(|n| !n.is_empty())
+            .unwrap_or(definition.name.clone());
+        let defaults = Env::inside(
+            &instance.env,
+            &[],
+            &definition.env,
+            self.credentials.nodes.get(&definition_node.id),
+        );
         let env = Env::inside(
             &defaults,
-            &[("NR_SUBFLOW_ID", instance.id), ("NR_SUBFLOW_NAME", &name), ("NR_SUBFLOW_PATH", &path)],
+            &[
+                ("NR_SUBFLOW_ID", instance.id),
+                ("NR_SUBFLOW_NAME", &name),
+                ("NR_SUBFLOW_PATH", &path),
+            ],
             own.as_ref().map_or(&[], |s| &s.env),
             self.credentials.nodes.get(&instance.node.id),
         );
@@ -337,10 +408,18 @@ impl<'a> Builder<'a> {
     /// Variables of `global-config` over those of the process.
     fn root_env(&self) -> Rc<Env> {
         let process = Env::root();
-        let config = self.flows.nodes().iter().rfind(|n| n.kind == "global-config" && !n.disabled);
-        let Some((node, scope)) = config.and_then(|n| scope(n).map(|s| (n, s))) else { return process };
+        let config = self
+            .flows
+            .nodes()
+            .iter()
+            .rfind(|n| n.kind == "global-config" && !n.disabled);
+        let Some((node, scope)) = config.and_then(|n| scope(n).map(|s| (n, s))) else {
+            return process;
+        };
         let credentials = self.credentials.nodes.get(&node.id);
-        let map = credentials.and_then(|c| c.get("map")).and_then(|m| m.as_object());
+        let map = credentials
+            .and_then(|c| c.get("map"))
+            .and_then(|m| m.as_object());
         Env::inside(&process, &[], &scope.env, map.or(credentials))
     }
 }
@@ -371,7 +450,9 @@ fn inner_wires(
     ids: &FxHashMap<SmolStr, SmolStr>,
 ) -> Wires {
     let own = node.wires.iter();
-    let mut wires: Wires = own.map(|w| w.iter().filter_map(|id| ids.get(id).cloned()).collect()).collect();
+    let mut wires: Wires = own
+        .map(|w| w.iter().filter_map(|id| ids.get(id).cloned()).collect())
+        .collect();
     let mut append = |port: usize, targets: &[SmolStr]| {
         if let Some(output) = wires.get_mut(port) {
             output.extend(targets.iter().cloned());
@@ -382,10 +463,18 @@ fn inner_wires(
     };
     for (output, port) in definition.outputs.iter().enumerate() {
         for wire in port.wires.iter().filter(|w| w.id == node.id) {
-            append(wire.port, instance.outer.get(output).map_or(&[], Vec::as_slice));
+            append(
+                wire.port,
+                instance.outer.get(output).map_or(&[], Vec::as_slice),
+            );
         }
     }
-    for wire in definition.status.iter().flat_map(|p| &p.wires).filter(|w| w.id == node.id) {
+    for wire in definition
+        .status
+        .iter()
+        .flat_map(|p| &p.wires)
+        .filter(|w| w.id == node.id)
+    {
         append(wire.port, &[format_smolstr!("{}:status", instance.id)]);
     }
     wires
@@ -396,7 +485,11 @@ fn scope(node: &Node) -> Option<Scope> {
         Ok(scope) => Some(scope),
         Err(error) => {
             tracing::warn!(node = %node.id, %error, "the element's name or env is malformed and is ignored");
-            Some(Scope { label: SmolStr::default(), name: SmolStr::default(), env: Vec::new() })
+            Some(Scope {
+                label: SmolStr::default(),
+                name: SmolStr::default(),
+                env: Vec::new(),
+            })
         }
     }
 }

@@ -30,8 +30,11 @@ pub(super) fn of(
     flow: &Rc<Env>,
     ids: Option<&FxHashMap<SmolStr, SmolStr>>,
 ) -> FxHashMap<SmolStr, Group> {
-    let elements: FxHashMap<&str, &Arc<Node>> =
-        children.iter().filter(|n| n.kind == "group").map(|n| (n.id.as_str(), *n)).collect();
+    let elements: FxHashMap<&str, &Arc<Node>> = children
+        .iter()
+        .filter(|n| n.kind == "group")
+        .map(|n| (n.id.as_str(), *n))
+        .collect();
     let mut groups = FxHashMap::default();
     for id in elements.keys() {
         let around = outwards(id, &elements);
@@ -57,8 +60,15 @@ fn group(
     let properties: Properties = serde_json::from_str(&element.text).unwrap_or_default();
     let id = ids.and_then(|i| i.get(&element.id)).unwrap_or(&element.id);
     let fixed = [("NR_GROUP_ID", id), ("NR_GROUP_NAME", &properties.name)];
-    let env = Env::inside(outer.map_or(flow, |o| &o.env), &fixed, &properties.env, None);
-    let chain = std::iter::once(id.clone()).chain(outer.iter().flat_map(|o| o.chain.iter().cloned())).collect();
+    let env = Env::inside(
+        outer.map_or(flow, |o| &o.env),
+        &fixed,
+        &properties.env,
+        None,
+    );
+    let chain = std::iter::once(id.clone())
+        .chain(outer.iter().flat_map(|o| o.chain.iter().cloned()))
+        .collect();
     Group { chain, env }
 }
 

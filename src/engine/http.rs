@@ -1,11 +1,11 @@
 //! Requests to endpoints made by http-in nodes, where they lead, and the way back.
 
-use bytes::Bytes;
-use hyper::{HeaderMap, Method};
-use smol_str::SmolStr;
 use super::value::Failure;
 use super::world::Instance;
 use arc_swap::ArcSwap;
+use bytes::Bytes;
+use hyper::{HeaderMap, Method};
+use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -118,7 +118,11 @@ impl Endpoints {
             .map_err(|_| Failure::error(format!("unknown method: {method}")))?;
         let segments = segments(path)?;
         let mut table = Table::clone(&self.0.load());
-        table.entries.push(Entry { method, segments, instance });
+        table.entries.push(Entry {
+            method,
+            segments,
+            instance,
+        });
         table.index();
         self.0.store(Arc::new(table));
         Ok(())
@@ -141,9 +145,16 @@ impl Endpoints {
         if table.entries.is_empty() {
             return None;
         }
-        let method = if method == Method::HEAD { Method::GET } else { method.clone() };
+        let method = if method == Method::HEAD {
+            Method::GET
+        } else {
+            method.clone()
+        };
         let path = path.trim_matches('/');
-        let fixed = table.fixed.get(&(method.clone(), path.to_lowercase())).copied();
+        let fixed = table
+            .fixed
+            .get(&(method.clone(), path.to_lowercase()))
+            .copied();
         for &at in &table.patterns {
             if fixed.is_some_and(|f| f < at) {
                 break;
@@ -152,10 +163,16 @@ impl Endpoints {
             if entry.method == method
                 && let Some(params) = matched(&entry.segments, path)
             {
-                return Some(Endpoint { params, instance: entry.instance });
+                return Some(Endpoint {
+                    params,
+                    instance: entry.instance,
+                });
             }
         }
-        fixed.map(|at| Endpoint { params: Vec::new(), instance: table.entries[at].instance })
+        fixed.map(|at| Endpoint {
+            params: Vec::new(),
+            instance: table.entries[at].instance,
+        })
     }
 }
 
@@ -167,10 +184,21 @@ impl Table {
             let texts: Option<Vec<&str>> = entry
                 .segments
                 .iter()
-                .map(|s| if let Segment::Text(text) = s { Some(text.as_str()) } else { None })
+                .map(|s| {
+                    if let Segment::Text(text) = s {
+                        Some(text.as_str())
+                    } else {
+                        None
+                    }
+                })
                 .collect();
             match texts {
-                Some(texts) => _ = self.fixed.entry((entry.method.clone(), texts.join("/"))).or_insert(at),
+                Some(texts) => {
+                    _ = self
+                        .fixed
+                        .entry((entry.method.clone(), texts.join("/")))
+                        .or_insert(at)
+                }
                 None => self.patterns.push(at),
             }
         }
@@ -181,16 +209,23 @@ fn segments(path: &str) -> Result<Vec<Segment>, Failure> {
     let mut segments = Vec::new();
     for part in path.trim_matches('/').split('/').filter(|p| !p.is_empty()) {
         if matches!(segments.last(), Some(Segment::Rest)) {
-            return Err(Failure::error(format!("a path may have * only at its end: {path}")));
+            return Err(Failure::error(format!(
+                "a path may have * only at its end: {path}"
+            )));
         }
         segments.push(match part.strip_prefix(':') {
             Some(name) => {
                 let optional = name.ends_with('?');
-                Segment::Param { name: name.trim_end_matches('?').into(), optional }
+                Segment::Param {
+                    name: name.trim_end_matches('?').into(),
+                    optional,
+                }
             }
             None if part == "*" => Segment::Rest,
             None if part.contains(['(', ')', '*', '+', '?', ':']) => {
-                return Err(Failure::error(format!("this form of path is not supported: {path}")));
+                return Err(Failure::error(format!(
+                    "this form of path is not supported: {path}"
+                )));
             }
             None => Segment::Text(part.to_lowercase()),
         });
@@ -226,7 +261,9 @@ mod tests {
     fn endpoints(paths: &[&str]) -> Endpoints {
         let endpoints = Endpoints::default();
         for (slot, path) in (0..).zip(paths) {
-            endpoints.add("get", path, Instance { slot, epoch: slot }).unwrap();
+            endpoints
+                .add("get", path, Instance { slot, epoch: slot })
+                .unwrap();
         }
         endpoints
     }
@@ -256,7 +293,10 @@ mod tests {
         let table = endpoints(&["/o/:x?", "/r/*"]);
         assert_eq!(slot(&table, "/o"), Some(0));
         assert_eq!(slot(&table, "/o/1"), Some(0));
-        assert_eq!(table.find(&Method::GET, "/r/a/b").unwrap().params, [("0".into(), "a/b".into())]);
+        assert_eq!(
+            table.find(&Method::GET, "/r/a/b").unwrap().params,
+            [("0".into(), "a/b".into())]
+        );
         assert!(table.find(&Method::POST, "/r/a").is_none());
     }
 
@@ -271,7 +311,11 @@ mod tests {
     #[test]
     fn only_the_first_answer_counts() {
         let (responder, mut receiver) = Responder::new();
-        let reply = |status| Reply { status, headers: HeaderMap::new(), body: Bytes::new() };
+        let reply = |status| Reply {
+            status,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        };
         assert!(responder.answer(reply(200)));
         assert!(!responder.answer(reply(500)));
         assert_eq!(receiver.try_recv().unwrap().status, 200);

@@ -53,21 +53,34 @@ struct Properties {
 impl Listeners {
     /// Adds a flow without listeners.
     pub fn add_flow(&mut self, id: SmolStr, parent: Option<(SmolStr, SmolStr)>, status_port: bool) {
-        self.flows.insert(id, Flow { parent, status_port, ..Flow::default() });
+        self.flows.insert(
+            id,
+            Flow {
+                parent,
+                status_port,
+                ..Flow::default()
+            },
+        );
     }
 
     /// Adds a running node, if it is a listener. `text` is its element with running ids; `own` are the
     /// targets of its own output, which it must not hear (facts engine §3.2).
     pub fn add(&mut self, info: &Info, slot: u32, text: &str, own: &[SmolStr]) {
-        let Ok(properties) = serde_json::from_str::<Properties>(text) else { return };
+        let Ok(properties) = serde_json::from_str::<Properties>(text) else {
+            return;
+        };
         let mut scope = scope(&properties.scope);
         if let Scope::Nodes(ids) = &mut scope
             && info.kind != "catch"
         {
             ids.retain(|id| !own.contains(id));
         }
-        let listener =
-            Listener { slot, scope, uncaught: properties.uncaught == true, group: info.groups.first().cloned() };
+        let listener = Listener {
+            slot,
+            scope,
+            uncaught: properties.uncaught == true,
+            group: info.groups.first().cloned(),
+        };
         if info.kind == "complete" {
             if let Scope::Nodes(ids) = listener.scope {
                 for id in ids {
@@ -120,13 +133,19 @@ impl Flow {
 }
 
 fn hearing<'a>(listeners: &'a [Listener], reporter: &Info) -> Vec<(usize, &'a Listener)> {
-    listeners.iter().filter_map(|l| Some((distance(l, reporter)?, l))).collect()
+    listeners
+        .iter()
+        .filter_map(|l| Some((distance(l, reporter)?, l)))
+        .collect()
 }
 
 /// How many groups lie between a node and a listener; `None`: it does not hear the node.
 fn distance(listener: &Listener, reporter: &Info) -> Option<usize> {
     let around: &Rc<[SmolStr]> = &reporter.groups;
-    let shared = listener.group.as_ref().and_then(|g| around.iter().position(|a| a == g));
+    let shared = listener
+        .group
+        .as_ref()
+        .and_then(|g| around.iter().position(|a| a == g));
     match &listener.scope {
         Scope::Nodes(ids) if !ids.contains(&reporter.id) => None,
         Scope::Group if listener.group.is_some() && shared.is_none() => None,
@@ -136,7 +155,12 @@ fn distance(listener: &Listener, reporter: &Info) -> Option<usize> {
 
 fn scope(scope: &Json) -> Scope {
     match scope {
-        Json::Array(ids) => Scope::Nodes(ids.iter().filter_map(Json::as_str).map(SmolStr::from).collect()),
+        Json::Array(ids) => Scope::Nodes(
+            ids.iter()
+                .filter_map(Json::as_str)
+                .map(SmolStr::from)
+                .collect(),
+        ),
         Json::String(word) if word == "group" => Scope::Group,
         _ => Scope::All,
     }

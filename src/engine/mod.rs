@@ -1,7 +1,7 @@
 //! Our own runtime: flows, nodes, messages, on a thread of their own.
 //!
 //! A message's way: [`node::Host::send`] → the queue of [`world`] → [`thread`] → [`node::Node::receive`].
-//! A deployment's way: [`Engine::apply`] → [`change`]: stop, wait, [`graph`], wire, start.
+//! A deployment's way: [`Engine::apply`] → [`change`]: stop and wait → [`start`]: [`graph`], wires, nodes.
 
 mod change;
 pub mod context;
@@ -16,6 +16,7 @@ pub mod node;
 pub mod nodes;
 mod report;
 pub mod script;
+mod start;
 mod subflow;
 mod text;
 mod thread;
@@ -105,18 +106,32 @@ impl Engine {
             thread: Mutex::new(None),
         });
         let for_thread = Arc::clone(&shared);
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let join = std::thread::Builder::new().name("engine".into()).spawn(move || {
-            let local = tokio::task::LocalSet::new();
-            local.block_on(&runtime, thread(for_thread, inbox, config, metrics));
-        })?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let join = std::thread::Builder::new()
+            .name("engine".into())
+            .spawn(move || {
+                let local = tokio::task::LocalSet::new();
+                local.block_on(&runtime, thread(for_thread, inbox, config, metrics));
+            })?;
         *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(join);
         Ok(Self(shared))
     }
 
     /// Applies a plan: stops, waits for the closes, rewires, starts. Returns when everything is live.
-    pub async fn apply(&self, plan: Plan, flows: Arc<FlowSet>, credentials: Arc<Credentials>) -> Result<(), Error> {
-        self.change(Change::Apply { plan, flows, credentials }).await
+    pub async fn apply(
+        &self,
+        plan: Plan,
+        flows: Arc<FlowSet>,
+        credentials: Arc<Credentials>,
+    ) -> Result<(), Error> {
+        self.change(Change::Apply {
+            plan,
+            flows,
+            credentials,
+        })
+        .await
     }
 
     /// Starts or stops all flows (`POST /flows/state`).
@@ -137,14 +152,22 @@ impl Engine {
             .and_then(|b| Message::from_value(expression::json::from_tree(&b)))
             .unwrap_or_default();
         let (answer, receive) = oneshot::channel();
-        self.ask(Command::Inject { id: id.to_owned(), message, answer })?;
+        self.ask(Command::Inject {
+            id: id.to_owned(),
+            message,
+            answer,
+        })?;
         receive.await.map_err(|_| Error::Gone)?
     }
 
     /// Switches debug nodes on or off. All that exist are switched, even if one does not.
     pub async fn set_debug(&self, ids: Vec<String>, active: bool) -> Result<(), Error> {
         let (answer, receive) = oneshot::channel();
-        self.ask(Command::Debug { ids, active, answer })?;
+        self.ask(Command::Debug {
+            ids,
+            active,
+            answer,
+        })?;
         receive.await.map_err(|_| Error::Gone)?
     }
 
@@ -161,10 +184,17 @@ impl Engine {
     }
 
     /// Sends a request to an endpoint and waits for the flow's answer, for as long as the caller does.
-    pub async fn call(&self, endpoint: http::Endpoint, request: http::Request) -> Result<http::Reply, Error> {
+    pub async fn call(
+        &self,
+        endpoint: http::Endpoint,
+        request: http::Request,
+    ) -> Result<http::Reply, Error> {
         let (responder, answer) = http::Responder::new();
         let exchange = Box::new(http::Exchange { request, responder });
-        self.ask(Command::Call { instance: endpoint.instance, exchange })?;
+        self.ask(Command::Call {
+            instance: endpoint.instance,
+            exchange,
+        })?;
         answer.await.map_err(|_| Error::Stopped)
     }
 
@@ -176,7 +206,9 @@ impl Engine {
     /// Tells editors that a deployment is live.
     pub fn announce(&self, revision: &str) {
         // Nobody listening is fine.
-        let _ = self.0.events.send(Event::RuntimeDeploy { revision: revision.to_owned() });
+        let _ = self.0.events.send(Event::RuntimeDeploy {
+            revision: revision.to_owned(),
+        });
     }
 
     /// The types that the flow set needs and the engine has not, disabled nodes included (facts engine §2.4).
@@ -185,7 +217,12 @@ impl Engine {
             Some(definition) => flows.get(definition).is_some_and(|d| d.kind == "subflow"),
             None => matches!(kind, "tab" | "subflow" | "group") || nodes::knows(kind),
         };
-        let missing: BTreeSet<&str> = flows.nodes().iter().map(|n| n.kind.as_str()).filter(|k| !known(k)).collect();
+        let missing: BTreeSet<&str> = flows
+            .nodes()
+            .iter()
+            .map(|n| n.kind.as_str())
+            .filter(|k| !known(k))
+            .collect();
         missing.into_iter().map(String::from).collect()
     }
 
@@ -193,7 +230,12 @@ impl Engine {
     pub async fn close(&self) {
         // An error means that it has ended already.
         let _ = self.change(Change::Close).await;
-        let join = self.0.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let join = self
+            .0
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
         if let Some(join) = join {
             let _ = tokio::task::spawn_blocking(move || join.join()).await;
         }
@@ -218,9 +260,18 @@ async fn thread(
 ) {
     let (finished, futures) = mpsc::unbounded_channel();
     let (closed, closings) = mpsc::unbounded_channel();
-    let world =
-        World::new(config, shared.events.clone(), shared.endpoints.clone(), finished, Arc::clone(&metrics));
-    let inbox = Inbox { commands, finished: futures, closed: closings };
+    let world = World::new(
+        config,
+        shared.events.clone(),
+        shared.endpoints.clone(),
+        finished,
+        Arc::clone(&metrics),
+    );
+    let inbox = Inbox {
+        commands,
+        finished: futures,
+        closed: closings,
+    };
     Thread::new(world, shared, metrics, closed).run(inbox).await;
 }
 

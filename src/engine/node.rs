@@ -127,7 +127,8 @@ pub struct Build<'a> {
 impl Build<'_> {
     /// The node's properties as a type of its own.
     pub fn properties<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_str(&self.text).map_err(|e| Failure::error(format!("invalid properties: {e}")))
+        serde_json::from_str(&self.text)
+            .map_err(|e| Failure::error(format!("invalid properties: {e}")))
     }
 }
 
@@ -153,7 +154,9 @@ impl Host<'_> {
 
     /// Sends a message to everything wired to an output. A missing `_msgid` is added.
     pub fn send(&mut self, output: usize, mut message: Message) {
-        let Some((last, others)) = self.wires.get(output).and_then(|w| w.split_last()) else { return };
+        let Some((last, others)) = self.wires.get(output).and_then(|w| w.split_last()) else {
+            return;
+        };
         self.world.name(&mut message);
         for slot in others {
             self.world.push(*slot, message.clone());
@@ -249,7 +252,9 @@ impl Host<'_> {
 
     /// Hands a message to a node by its running id, as a wire would; false if there is none.
     pub fn deliver(&mut self, id: &str, mut message: Message) -> bool {
-        let Some(slot) = self.world.directory.get(id).copied() else { return false };
+        let Some(slot) = self.world.directory.get(id).copied() else {
+            return false;
+        };
         self.world.name(&mut message);
         self.world.push(slot, message);
         true
@@ -257,7 +262,9 @@ impl Host<'_> {
 
     /// Wakes another node by its running id; false if there is none.
     pub fn wake(&mut self, id: &str, wake: Wake) -> bool {
-        let Some(slot) = self.world.directory.get(id).copied() else { return false };
+        let Some(slot) = self.world.directory.get(id).copied() else {
+            return false;
+        };
         self.world.push_wake(slot, wake);
         true
     }
@@ -265,13 +272,27 @@ impl Host<'_> {
     /// The running id of a link in node by name, for link calls: in this flow first, then anywhere
     /// outside subflows; more than one match is an error (facts engine §3.3).
     pub fn link_named(&self, name: &str) -> Result<SmolStr, Failure> {
-        let links = || self.world.infos.iter().flatten().filter(|i| i.kind == "link in" && i.name == name);
+        let links = || {
+            self.world
+                .infos
+                .iter()
+                .flatten()
+                .filter(|i| i.kind == "link in" && i.name == name)
+        };
         let here: Vec<_> = links().filter(|i| i.z == self.info.z).collect();
-        let found = if here.is_empty() { links().filter(|i| !i.path.contains('/')).collect() } else { here };
+        let found = if here.is_empty() {
+            links().filter(|i| !i.path.contains('/')).collect()
+        } else {
+            here
+        };
         match found.as_slice() {
-            [] => Err(Failure::error(format!("target link-in node '{name}' not found"))),
+            [] => Err(Failure::error(format!(
+                "target link-in node '{name}' not found"
+            ))),
             [info] => Ok(info.id.clone()),
-            _ => Err(Failure::error(format!("Multiple link-in nodes named '{name}' found"))),
+            _ => Err(Failure::error(format!(
+                "Multiple link-in nodes named '{name}' found"
+            ))),
         }
     }
 

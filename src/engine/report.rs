@@ -26,7 +26,11 @@ impl World {
     fn caught(&mut self, source: &Rc<Info>, failure: &Failure, mut message: Message) -> bool {
         let count = previous_catches(&message, &source.id) + 1.0;
         if count >= MAX_CATCHES {
-            self.log(source, Level::Warn, &Value::text("Message exceeded maximum number of catches"));
+            self.log(
+                source,
+                Level::Warn,
+                &Value::text("Message exceeded maximum number of catches"),
+            );
             return true;
         }
         let slots = self.catching(source);
@@ -50,13 +54,19 @@ impl World {
     fn catching(&self, source: &Rc<Info>) -> Vec<u32> {
         let mut reporter = Rc::clone(source);
         loop {
-            let Some(flow) = self.listeners.flow(&reporter.z) else { return Vec::new() };
+            let Some(flow) = self.listeners.flow(&reporter.z) else {
+                return Vec::new();
+            };
             let slots = flow.catching(&reporter);
             if !slots.is_empty() {
                 return slots;
             }
-            let Some((_, instance)) = &flow.parent else { return Vec::new() };
-            let Some(info) = self.info_of(instance) else { return Vec::new() };
+            let Some((_, instance)) = &flow.parent else {
+                return Vec::new();
+            };
+            let Some(info) = self.info_of(instance) else {
+                return Vec::new();
+            };
             reporter = info;
         }
     }
@@ -68,11 +78,16 @@ impl World {
             let cleared = status.as_object().is_some_and(Object::is_empty);
             let data = (!cleared).then(|| json::to_tree(&status));
             // Nobody listening is fine.
-            let _ = self.events.send(Event::Status { id: info.id.clone(), status: data });
+            let _ = self.events.send(Event::Status {
+                id: info.id.clone(),
+                status: data,
+            });
         }
         let mut reporter = Rc::clone(info);
         loop {
-            let Some(flow) = self.listeners.flow(&reporter.z) else { return };
+            let Some(flow) = self.listeners.flow(&reporter.z) else {
+                return;
+            };
             let (slots, port) = (flow.hearing_status(&reporter), flow.status_port);
             let parent = flow.parent.clone();
             if !slots.is_empty() {
@@ -84,8 +99,12 @@ impl World {
                 }
                 return;
             }
-            let Some((_, instance)) = parent.filter(|_| !port) else { return };
-            let Some(outer) = self.info_of(&instance) else { return };
+            let Some((_, instance)) = parent.filter(|_| !port) else {
+                return;
+            };
+            let Some(outer) = self.info_of(&instance) else {
+                return;
+            };
             reporter = outer;
         }
     }
@@ -139,11 +158,16 @@ impl World {
 }
 
 fn previous_catches(message: &Message, id: &str) -> f64 {
-    let source = message.get("error").as_object().and_then(|e| e.get("source")).and_then(Value::as_object);
+    let source = message
+        .get("error")
+        .as_object()
+        .and_then(|e| e.get("source"))
+        .and_then(Value::as_object);
     match source {
-        Some(source) if source.get("id").and_then(Value::as_str) == Some(id) => {
-            source.get("count").and_then(Value::as_number).unwrap_or(0.0)
-        }
+        Some(source) if source.get("id").and_then(Value::as_str) == Some(id) => source
+            .get("count")
+            .and_then(Value::as_number)
+            .unwrap_or(0.0),
         _ => 0.0,
     }
 }
@@ -151,7 +175,10 @@ fn previous_catches(message: &Message, id: &str) -> f64 {
 /// `msg.error` as catch nodes see it.
 fn described(info: &Info, failure: &Failure, count: f64) -> Value {
     let mut error = Object::default();
-    error.insert(SmolStr::new_static("message"), Value::from(failure.to_string()));
+    error.insert(
+        SmolStr::new_static("message"),
+        Value::from(failure.to_string()),
+    );
     error.insert(SmolStr::new_static("source"), source(info, Some(count)));
     for (key, text) in [("code", &failure.code), ("stack", &failure.stack)] {
         if !text.is_empty() {

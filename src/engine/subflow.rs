@@ -38,7 +38,9 @@ impl Node for StatusPort {
 fn shown(message: &Message) -> Value {
     match message.get("payload") {
         Value::String(text) => Value::record([("text", Value::String(text.clone()))]),
-        Value::Object(o) if o.is_empty() || ["text", "fill", "shape"].iter().any(|k| o.contains_key(*k)) => {
+        Value::Object(o)
+            if o.is_empty() || ["text", "fill", "shape"].iter().any(|k| o.contains_key(*k)) =>
+        {
             Value::Object(o.clone())
         }
         Value::Undefined | Value::Null => match message.get("status") {
@@ -46,7 +48,11 @@ fn shown(message: &Message) -> Value {
             _ => Value::object(Object::default()),
         },
         other => {
-            let text: String = json::stringify(other).unwrap_or_default().chars().take(MAX_TEXT).collect();
+            let text: String = json::stringify(other)
+                .unwrap_or_default()
+                .chars()
+                .take(MAX_TEXT)
+                .collect();
             Value::record([("text", Value::from(text))])
         }
     }
@@ -57,18 +63,30 @@ mod tests {
     use super::*;
 
     fn text(message: &Message) -> Option<String> {
-        shown(message).as_object()?.get("text")?.as_str().map(String::from)
+        shown(message)
+            .as_object()?
+            .get("text")?
+            .as_str()
+            .map(String::from)
     }
 
     #[test]
     fn a_text_payload_is_the_status_text() {
-        assert_eq!(text(&Message::with_payload("busy")).as_deref(), Some("busy"));
+        assert_eq!(
+            text(&Message::with_payload("busy")).as_deref(),
+            Some("busy")
+        );
     }
 
     #[test]
     fn a_status_object_is_taken_as_it_is() {
         let payload = Value::record([("fill", Value::from("red"))]);
-        assert_eq!(shown(&Message::with_payload(payload)).as_object().map(Object::len), Some(1));
+        assert_eq!(
+            shown(&Message::with_payload(payload))
+                .as_object()
+                .map(Object::len),
+            Some(1)
+        );
     }
 
     #[test]

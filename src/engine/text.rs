@@ -14,7 +14,9 @@ pub(super) fn of<'a>(running: &'a Running, info: &Info) -> Cow<'a, str> {
     if !text.contains("\"${") && !text.contains("\"$(") {
         return text;
     }
-    let Ok(Json::Object(mut element)) = serde_json::from_str(&text) else { return text };
+    let Ok(Json::Object(mut element)) = serde_json::from_str(&text) else {
+        return text;
+    };
     for (key, value) in &mut element {
         if !matches!(key.as_str(), "id" | "type" | "z" | "wires" | "env") {
             substitute(value, info);
@@ -26,8 +28,12 @@ pub(super) fn of<'a>(running: &'a Running, info: &Info) -> Cow<'a, str> {
 /// The element's JSON text with running ids in place of template ids (facts engine §2.6).
 pub(super) fn remapped(running: &Running) -> Cow<'_, str> {
     let text: &str = &running.node.text;
-    let Role::Inner(ids) = &running.role else { return Cow::Borrowed(text) };
-    let Ok(Json::Object(mut element)) = serde_json::from_str(text) else { return Cow::Borrowed(text) };
+    let Role::Inner(ids) = &running.role else {
+        return Cow::Borrowed(text);
+    };
+    let Ok(Json::Object(mut element)) = serde_json::from_str(text) else {
+        return Cow::Borrowed(text);
+    };
     for (key, value) in &mut element {
         if key != "id" {
             remap(value, ids);

@@ -23,15 +23,33 @@ const ROUND: usize = 256;
 /// What the rest of the program asks of the thread.
 pub(super) enum Command {
     Change(Change, oneshot::Sender<()>),
-    Inject { id: String, message: Message, answer: oneshot::Sender<Result<(), Error>> },
-    Debug { ids: Vec<String>, active: bool, answer: oneshot::Sender<Result<(), Error>> },
-    Call { instance: Instance, exchange: Box<Exchange> },
-    Context { ask: super::ContextRequest, answer: oneshot::Sender<Value> },
+    Inject {
+        id: String,
+        message: Message,
+        answer: oneshot::Sender<Result<(), Error>>,
+    },
+    Debug {
+        ids: Vec<String>,
+        active: bool,
+        answer: oneshot::Sender<Result<(), Error>>,
+    },
+    Call {
+        instance: Instance,
+        exchange: Box<Exchange>,
+    },
+    Context {
+        ask: super::ContextRequest,
+        answer: oneshot::Sender<Value>,
+    },
 }
 
 /// A change of what runs; one at a time.
 pub(super) enum Change {
-    Apply { plan: Plan, flows: Arc<FlowSet>, credentials: Arc<Credentials> },
+    Apply {
+        plan: Plan,
+        flows: Arc<FlowSet>,
+        credentials: Arc<Credentials>,
+    },
     Run(RunState),
     Close,
 }
@@ -167,7 +185,11 @@ impl Thread {
     fn command(&mut self, command: Command) {
         match command {
             Command::Change(change, done) => self.begin_change(change, done),
-            Command::Inject { id, message, answer } => {
+            Command::Inject {
+                id,
+                message,
+                answer,
+            } => {
                 let slot = self.running(&id).ok_or(Error::NoSuchNode);
                 // The client may be gone; the message goes its way all the same.
                 let _ = answer.send(slot.map(|slot| {
@@ -176,9 +198,17 @@ impl Thread {
                     self.world.push(slot, message);
                 }));
             }
-            Command::Debug { ids, active, answer } => {
+            Command::Debug {
+                ids,
+                active,
+                answer,
+            } => {
                 let slots: Vec<u32> = ids.iter().filter_map(|id| self.running(id)).collect();
-                let found = if slots.len() == ids.len() { Ok(()) } else { Err(Error::NoSuchNode) };
+                let found = if slots.len() == ids.len() {
+                    Ok(())
+                } else {
+                    Err(Error::NoSuchNode)
+                };
                 for slot in slots {
                     self.visit(slot, |node, host| node.wake(Wake::Active(active), host));
                 }
@@ -193,15 +223,27 @@ impl Thread {
 
     fn running(&self, id: &str) -> Option<u32> {
         let slot = *self.world.directory.get(id)?;
-        self.slots.get(slot as usize)?.as_ref()?.node.is_some().then_some(slot)
+        self.slots
+            .get(slot as usize)?
+            .as_ref()?
+            .node
+            .is_some()
+            .then_some(slot)
     }
 
     fn deliver(&mut self) {
         for _ in 0..ROUND {
-            let Some(Delivery { slot, item }) = self.world.queue.pop_front() else { return };
+            let Some(Delivery { slot, item }) = self.world.queue.pop_front() else {
+                return;
+            };
             match item {
                 Item::Message(message) => {
-                    let Some(kind) = self.slots.get(slot as usize).and_then(Option::as_ref).map(|s| s.kind) else {
+                    let Some(kind) = self
+                        .slots
+                        .get(slot as usize)
+                        .and_then(Option::as_ref)
+                        .map(|s| s.kind)
+                    else {
                         continue;
                     };
                     self.kinds[kind].1 += 1;
@@ -221,22 +263,43 @@ impl Thread {
 
     /// Whether this very node still runs.
     pub fn runs(&self, instance: Instance) -> bool {
-        let slot = self.slots.get(instance.slot as usize).and_then(Option::as_ref);
+        let slot = self
+            .slots
+            .get(instance.slot as usize)
+            .and_then(Option::as_ref);
         slot.is_some_and(|s| s.epoch == instance.epoch)
     }
 
     /// Calls a node. One that panics is taken out; the others go on.
     pub fn visit(&mut self, slot: u32, act: impl FnOnce(&mut dyn Node, &mut Host<'_>)) {
-        let Some(Some(Slot { node: place, info, wires, epoch, watched, .. })) = self.slots.get_mut(slot as usize)
+        let Some(Some(Slot {
+            node: place,
+            info,
+            wires,
+            epoch,
+            watched,
+            ..
+        })) = self.slots.get_mut(slot as usize)
         else {
             return;
         };
         let Some(node) = place.as_mut() else { return };
-        let instance = Instance { slot, epoch: *epoch };
-        let mut host = Host { world: &mut self.world, instance, info, wires, watched: *watched };
+        let instance = Instance {
+            slot,
+            epoch: *epoch,
+        };
+        let mut host = Host {
+            world: &mut self.world,
+            instance,
+            info,
+            wires,
+            watched: *watched,
+        };
         if catch_unwind(AssertUnwindSafe(|| act(node.as_mut(), &mut host))).is_err() {
             *place = None;
-            let text = Value::text("the node failed inside and was stopped; the next deployment starts it again");
+            let text = Value::text(
+                "the node failed inside and was stopped; the next deployment starts it again",
+            );
             self.world.log(info, Level::Error, &text);
         }
     }

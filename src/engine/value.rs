@@ -60,12 +60,19 @@ pub struct Failure {
 impl Failure {
     /// A failure that is only a text.
     pub fn text(message: impl Into<SmolStr>) -> Self {
-        Self { message: message.into(), ..Self::default() }
+        Self {
+            message: message.into(),
+            ..Self::default()
+        }
     }
 
     /// A failure as `new Error(message)` makes it.
     pub fn error(message: impl Into<SmolStr>) -> Self {
-        Self { name: SmolStr::new_static("Error"), message: message.into(), ..Self::default() }
+        Self {
+            name: SmolStr::new_static("Error"),
+            message: message.into(),
+            ..Self::default()
+        }
     }
 }
 
@@ -104,7 +111,12 @@ impl Value {
 
     /// An object from a list of properties, in order.
     pub fn record<const N: usize>(properties: [(&'static str, Value); N]) -> Self {
-        Self::object(properties.into_iter().map(|(k, v)| (SmolStr::new_static(k), v)).collect())
+        Self::object(
+            properties
+                .into_iter()
+                .map(|(k, v)| (SmolStr::new_static(k), v))
+                .collect(),
+        )
     }
 
     /// The text, if this is a string.

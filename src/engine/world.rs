@@ -99,7 +99,9 @@ impl World {
 
     /// Reads the clock for the round that begins.
     pub(super) fn read_clock(&mut self) {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         self.now = (since.as_secs() * 1000) as f64 + f64::from(since.subsec_millis());
     }
 
@@ -110,18 +112,25 @@ impl World {
         x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         x ^= x >> 31;
-        let digits: [u8; 16] = std::array::from_fn(|i| b"0123456789abcdef"[(x >> (60 - 4 * i)) as usize & 15]);
+        let digits: [u8; 16] =
+            std::array::from_fn(|i| b"0123456789abcdef"[(x >> (60 - 4 * i)) as usize & 15]);
         SmolStr::new_inline(std::str::from_utf8(&digits).unwrap_or_default())
     }
 
     /// Queues a message for a slot.
     pub(super) fn push(&mut self, slot: u32, message: Message) {
-        self.queue.push_back(Delivery { slot, item: Item::Message(message) });
+        self.queue.push_back(Delivery {
+            slot,
+            item: Item::Message(message),
+        });
     }
 
     /// Queues anything else for a slot.
     pub(super) fn push_wake(&mut self, slot: u32, wake: Wake) {
-        self.queue.push_back(Delivery { slot, item: Item::Wake(Box::new(wake)) });
+        self.queue.push_back(Delivery {
+            slot,
+            item: Item::Wake(Box::new(wake)),
+        });
     }
 
     pub(super) fn set_timer(&mut self, instance: Instance, delay: Duration) -> TimerId {
@@ -148,7 +157,11 @@ impl World {
     }
 
     /// Runs a future on this thread; its output wakes the node.
-    pub(super) fn spawn<T: 'static>(&mut self, instance: Instance, future: impl Future<Output = T> + 'static) {
+    pub(super) fn spawn<T: 'static>(
+        &mut self,
+        instance: Instance,
+        future: impl Future<Output = T> + 'static,
+    ) {
         let finished = self.finished.clone();
         let task = tokio::task::spawn_local(async move {
             let output: Box<dyn Any> = Box::new(future.await);

@@ -24,10 +24,20 @@ pub(crate) struct Bench {
 impl Bench {
     /// An engine that runs these elements.
     pub(crate) async fn with(flows: &Json) -> Self {
-        let config = Config::parse(flowgate::config::DEFAULT, "default", std::path::Path::new("")).unwrap().engine;
+        let config = Config::parse(
+            flowgate::config::DEFAULT,
+            "default",
+            std::path::Path::new(""),
+        )
+        .unwrap()
+        .engine;
         let engine = Engine::start(config, Metrics::new()).unwrap();
         let events = engine.events();
-        let mut bench = Self { engine, flows: Arc::default(), events };
+        let mut bench = Self {
+            engine,
+            flows: Arc::default(),
+            events,
+        };
         bench.deploy(flows, DeploymentType::Full).await;
         bench
     }
@@ -39,7 +49,10 @@ impl Bench {
         let new = Arc::new(submission.flows);
         let difference = diff(&self.flows, &new, &HashSet::new());
         let plan = plan(&self.flows, &new, &difference, kind);
-        self.engine.apply(plan, Arc::clone(&new), credentials).await.unwrap();
+        self.engine
+            .apply(plan, Arc::clone(&new), credentials)
+            .await
+            .unwrap();
         self.flows = new;
     }
 
@@ -57,7 +70,9 @@ impl Bench {
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, found).await.expect("the engine did not say what was expected")
+        tokio::time::timeout(PATIENCE, found)
+            .await
+            .expect("the engine did not say what was expected")
     }
 
     /// The next message at a debug node that shows whole messages: the node's id and the message.
@@ -75,9 +90,10 @@ impl Bench {
     /// The next warning or error in the debug sidebar: the node's id and the text.
     pub(crate) async fn complaint(&mut self) -> (String, String) {
         self.next(|event| match event {
-            Event::Debug(data) if data.get("level").is_some() => {
-                Some((data["id"].as_str().unwrap().to_owned(), data["msg"].as_str().unwrap().to_owned()))
-            }
+            Event::Debug(data) if data.get("level").is_some() => Some((
+                data["id"].as_str().unwrap().to_owned(),
+                data["msg"].as_str().unwrap().to_owned(),
+            )),
             _ => None,
         })
         .await
@@ -86,7 +102,9 @@ impl Bench {
     /// The next status: the node's id and the status, `null` when cleared.
     pub(crate) async fn status(&mut self) -> (String, Json) {
         self.next(|event| match event {
-            Event::Status { id, status } => Some((id.to_string(), status.clone().unwrap_or(Json::Null))),
+            Event::Status { id, status } => {
+                Some((id.to_string(), status.clone().unwrap_or(Json::Null)))
+            }
             _ => None,
         })
         .await
@@ -123,11 +141,19 @@ pub(crate) fn around(node: &Json, message: &Json, outputs: usize) -> Json {
     node["x"] = json!(1);
     node["y"] = json!(1);
     node["wires"] = names.iter().map(|n| json!([n])).collect();
-    let mut flow = vec![json!({ "id": "t", "type": "tab", "label": "T" }), node, inject("in", message, &["node"])];
+    let mut flow = vec![
+        json!({ "id": "t", "type": "tab", "label": "T" }),
+        node,
+        inject("in", message, &["node"]),
+    ];
     flow.extend(names.iter().map(|n| debug(n)));
     flow.push(inject("mark", &json!({ "mark": true }), &["j0"]));
     for n in 0..8 {
-        let to = if n == 7 { "marked".to_owned() } else { format!("j{}", n + 1) };
+        let to = if n == 7 {
+            "marked".to_owned()
+        } else {
+            format!("j{}", n + 1)
+        };
         flow.push(json!({ "id": format!("j{n}"), "type": "junction", "z": "t", "x": 1, "y": 1, "wires": [[to]] }));
     }
     flow.push(debug("marked"));
@@ -153,5 +179,7 @@ pub(crate) async fn through(node: &Json, message: &Json, outputs: usize) -> Vec<
 /// The payloads that come out of output 0 of a node.
 pub(crate) async fn payloads(node: &Json, message: &Json) -> Vec<Json> {
     let came = through(node, message, 1).await;
-    came.into_iter().map(|(_, mut message)| message["payload"].take()).collect()
+    came.into_iter()
+        .map(|(_, mut message)| message["payload"].take())
+        .collect()
 }

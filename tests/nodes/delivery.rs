@@ -45,7 +45,11 @@ async fn messages_travel_breadth_first() {
         pass("b2", &["db2", "b3"]),
         pass("c2", &["dc2"]),
         pass("b3", &["db3"]),
-        debug("db"), debug("dc"), debug("db2"), debug("dc2"), debug("db3"),
+        debug("db"),
+        debug("dc"),
+        debug("db2"),
+        debug("dc2"),
+        debug("db3"),
     ]);
     assert_eq!(order(&flow, 5).await, ["db", "dc", "db2", "dc2", "db3"]);
 }
@@ -73,10 +77,22 @@ async fn a_link_is_made_by_either_side() {
     let flow = json!([
         tab(),
         inject("in", &json!({ "payload": 1 }), &["o1", "o2"]),
-        with(node("o1", "link out", &json!([])), &json!({ "mode": "link", "links": ["i1"] })),
-        with(node("o2", "link out", &json!([])), &json!({ "mode": "link", "links": [] })),
-        with(node("i1", "link in", &json!([["d1"]])), &json!({ "links": [] })),
-        with(node("i2", "link in", &json!([["d2"]])), &json!({ "links": ["o2"] })),
+        with(
+            node("o1", "link out", &json!([])),
+            &json!({ "mode": "link", "links": ["i1"] })
+        ),
+        with(
+            node("o2", "link out", &json!([])),
+            &json!({ "mode": "link", "links": [] })
+        ),
+        with(
+            node("i1", "link in", &json!([["d1"]])),
+            &json!({ "links": [] })
+        ),
+        with(
+            node("i2", "link in", &json!([["d2"]])),
+            &json!({ "links": ["o2"] })
+        ),
         debug("d1"),
         debug("d2"),
     ]);
@@ -88,17 +104,30 @@ async fn a_link_call_gets_its_answer_back() {
     let flow = json!([
         tab(),
         inject("in", &json!({ "payload": "q" }), &["call"]),
-        with(node("call", "link call", &json!([["d"]])), &json!({ "links": ["i"], "linkType": "static", "timeout": "5" })),
-        with(node("i", "link in", &json!([["c"]])), &json!({ "links": [] })),
+        with(
+            node("call", "link call", &json!([["d"]])),
+            &json!({ "links": ["i"], "linkType": "static", "timeout": "5" })
+        ),
+        with(
+            node("i", "link in", &json!([["c"]])),
+            &json!({ "links": [] })
+        ),
         set_payload("c", "answer", &json!([["r"]])),
-        with(node("r", "link out", &json!([])), &json!({ "mode": "return", "links": [] })),
+        with(
+            node("r", "link out", &json!([])),
+            &json!({ "mode": "return", "links": [] })
+        ),
         debug("d"),
     ]);
     let mut bench = Bench::with(&flow).await;
     bench.inject("in").await;
     let (_, message) = bench.output().await;
     assert_eq!(message["payload"], "answer");
-    assert_eq!(message["_linkSource"], Json::Null, "the way back is taken off");
+    assert_eq!(
+        message["_linkSource"],
+        Json::Null,
+        "the way back is taken off"
+    );
 }
 
 #[tokio::test]
@@ -121,8 +150,14 @@ async fn a_subflow_passes_messages_through_and_sees_its_own_variables() {
     let mut bench = Bench::with(&flow).await;
     bench.inject("in").await;
     let (first, second) = (bench.output().await, bench.output().await);
-    assert_eq!((first.0.as_str(), &first.1["payload"], &first.1["node"]), ("d1", &json!("default"), &json!("i1-sc")));
-    assert_eq!((second.0.as_str(), &second.1["payload"], &second.1["node"]), ("d2", &json!("own"), &json!("i2-sc")));
+    assert_eq!(
+        (first.0.as_str(), &first.1["payload"], &first.1["node"]),
+        ("d1", &json!("default"), &json!("i1-sc"))
+    );
+    assert_eq!(
+        (second.0.as_str(), &second.1["payload"], &second.1["node"]),
+        ("d2", &json!("own"), &json!("i2-sc"))
+    );
 }
 
 /// A change node whose JSONata fails on every message.
@@ -137,10 +172,21 @@ async fn an_error_reaches_the_catch_node_that_names_the_failing_node() {
         tab(),
         inject("in", &json!({ "payload": "kept" }), &["f"]),
         failing("f", "t"),
-        with(node("other", "catch", &json!([["d0"]])), &json!({ "scope": ["x"] })),
-        with(node("mine", "catch", &json!([["d1"]])), &json!({ "scope": ["f"] })),
-        with(node("rest", "catch", &json!([["d2"]])), &json!({ "scope": null, "uncaught": true })),
-        debug("d0"), debug("d1"), debug("d2"),
+        with(
+            node("other", "catch", &json!([["d0"]])),
+            &json!({ "scope": ["x"] })
+        ),
+        with(
+            node("mine", "catch", &json!([["d1"]])),
+            &json!({ "scope": ["f"] })
+        ),
+        with(
+            node("rest", "catch", &json!([["d2"]])),
+            &json!({ "scope": null, "uncaught": true })
+        ),
+        debug("d0"),
+        debug("d1"),
+        debug("d2"),
     ]);
     let mut bench = Bench::with(&flow).await;
     bench.inject("in").await;
@@ -148,8 +194,17 @@ async fn an_error_reaches_the_catch_node_that_names_the_failing_node() {
     assert_eq!(id, "d1");
     assert_eq!(message["payload"], "kept");
     let source = &message["error"]["source"];
-    assert_eq!(*source, json!({ "id": "f", "type": "change", "name": "bad", "count": 1 }));
-    assert!(message["error"]["message"].as_str().unwrap().contains("boom"), "{message}");
+    assert_eq!(
+        *source,
+        json!({ "id": "f", "type": "change", "name": "bad", "count": 1 })
+    );
+    assert!(
+        message["error"]["message"]
+            .as_str()
+            .unwrap()
+            .contains("boom"),
+        "{message}"
+    );
 }
 
 #[tokio::test]
@@ -170,7 +225,11 @@ async fn an_error_in_a_subflow_reaches_the_flow_around_it() {
 
 #[tokio::test]
 async fn an_error_that_nobody_catches_is_shown() {
-    let flow = json!([tab(), inject("in", &json!({ "payload": 1 }), &["f"]), failing("f", "t")]);
+    let flow = json!([
+        tab(),
+        inject("in", &json!({ "payload": 1 }), &["f"]),
+        failing("f", "t")
+    ]);
     let mut bench = Bench::with(&flow).await;
     bench.inject("in").await;
     let (id, text) = bench.complaint().await;
@@ -184,11 +243,17 @@ async fn an_error_that_comes_back_to_its_node_ends_after_ten_rounds() {
         tab(),
         inject("in", &json!({ "payload": 1 }), &["f"]),
         failing("f", "t"),
-        with(node("c", "catch", &json!([["f"]])), &json!({ "scope": null })),
+        with(
+            node("c", "catch", &json!([["f"]])),
+            &json!({ "scope": null })
+        ),
     ]);
     let mut bench = Bench::with(&flow).await;
     bench.inject("in").await;
-    assert_eq!(bench.complaint().await.1, "Message exceeded maximum number of catches");
+    assert_eq!(
+        bench.complaint().await.1,
+        "Message exceeded maximum number of catches"
+    );
 }
 
 #[tokio::test]
@@ -197,7 +262,10 @@ async fn a_complete_node_hears_that_a_node_has_finished() {
         tab(),
         inject("in", &json!({ "payload": 1 }), &["c"]),
         set_payload("c", "x", &json!([[]])),
-        with(node("done", "complete", &json!([["d"]])), &json!({ "scope": ["c"] })),
+        with(
+            node("done", "complete", &json!([["d"]])),
+            &json!({ "scope": ["c"] })
+        ),
         debug("d"),
     ]);
     let mut bench = Bench::with(&flow).await;
@@ -209,12 +277,18 @@ async fn a_complete_node_hears_that_a_node_has_finished() {
 
 #[tokio::test]
 async fn a_status_node_hears_the_status_of_others() {
-    let shown = with(debug("shown"), &json!({ "tostatus": true, "complete": "payload", "targetType": "msg", "tosidebar": false }));
+    let shown = with(
+        debug("shown"),
+        &json!({ "tostatus": true, "complete": "payload", "targetType": "msg", "tosidebar": false }),
+    );
     let flow = json!([
         tab(),
         inject("in", &json!({ "payload": "busy" }), &["shown"]),
         shown,
-        with(node("s", "status", &json!([["d"]])), &json!({ "scope": ["shown"] })),
+        with(
+            node("s", "status", &json!([["d"]])),
+            &json!({ "scope": ["shown"] })
+        ),
         debug("d"),
     ]);
     let mut bench = Bench::with(&flow).await;
@@ -226,14 +300,21 @@ async fn a_status_node_hears_the_status_of_others() {
 
 #[tokio::test]
 async fn a_wire_to_nowhere_does_not_stop_the_others() {
-    let flow = json!([tab(), inject("in", &json!({ "payload": 1 }), &["nobody", "d"]), debug("d")]);
+    let flow = json!([
+        tab(),
+        inject("in", &json!({ "payload": 1 }), &["nobody", "d"]),
+        debug("d")
+    ]);
     assert_eq!(order(&flow, 1).await, ["d"]);
 }
 
 #[tokio::test]
 async fn a_whole_property_that_is_a_variable_is_replaced_before_the_node_is_built() {
     let flow = json!([
-        with(tab(), &json!({ "env": [{ "name": "WHO", "type": "str", "value": "world" }] })),
+        with(
+            tab(),
+            &json!({ "env": [{ "name": "WHO", "type": "str", "value": "world" }] })
+        ),
         inject("in", &json!({}), &["c"]),
         set_payload("c", "${WHO}", &json!([["d"]])),
         debug("d"),
@@ -245,9 +326,15 @@ async fn a_whole_property_that_is_a_variable_is_replaced_before_the_node_is_buil
 
 #[tokio::test]
 async fn an_unknown_type_stops_everything_until_it_is_gone() {
-    let good = json!([tab(), inject("in", &json!({ "payload": 1 }), &["d"]), debug("d")]);
+    let good = json!([
+        tab(),
+        inject("in", &json!({ "payload": 1 }), &["d"]),
+        debug("d")
+    ]);
     let mut bad = good.clone();
-    bad.as_array_mut().unwrap().push(node("x", "no such type", &json!([])));
+    bad.as_array_mut()
+        .unwrap()
+        .push(node("x", "no such type", &json!([])));
     let mut bench = Bench::with(&good).await;
     bench.deploy(&bad, DeploymentType::Nodes).await;
     assert!(bench.engine.inject("in", None).await.is_err());
@@ -263,13 +350,21 @@ async fn flow_context_survives_a_restart_of_the_node_and_goes_with_its_flow() {
             tab(),
             inject("in", &json!({ "payload": 1 }), &["w"]),
             inject("read", &json!({ "payload": 1 }), &["r"]),
-            with(node("w", "change", &json!([[]])), &json!({ "rules": [{ "t": "set", "p": "k", "pt": "flow", "to": to, "tot": "str" }] })),
-            with(node("r", "change", &json!([["d"]])), &json!({ "rules": [{ "t": "set", "p": "payload", "pt": "msg", "to": "k", "tot": "flow" }] })),
+            with(
+                node("w", "change", &json!([["written"]])),
+                &json!({ "rules": [{ "t": "set", "p": "k", "pt": "flow", "to": to, "tot": "str" }] })
+            ),
+            with(
+                node("r", "change", &json!([["d"]])),
+                &json!({ "rules": [{ "t": "set", "p": "payload", "pt": "msg", "to": "k", "tot": "flow" }] })
+            ),
             debug("d"),
+            debug("written"),
         ])
     };
     let mut bench = Bench::with(&set("one")).await;
     bench.inject("in").await;
+    assert_eq!(bench.output().await.0, "written");
     bench.deploy(&set("two"), DeploymentType::Full).await;
     bench.inject("read").await;
     assert_eq!(bench.output().await.1["payload"], "one");
@@ -284,7 +379,10 @@ async fn a_nodes_deployment_leaves_other_nodes_running() {
     let flow = |to: &str| {
         json!([
             tab(),
-            with(inject("start", &json!({ "payload": 1 }), &["started"]), &json!({ "once": true, "onceDelay": 0 })),
+            with(
+                inject("start", &json!({ "payload": 1 }), &["started"]),
+                &json!({ "once": true, "onceDelay": 0 })
+            ),
             inject("in", &json!({ "payload": 1 }), &["c"]),
             set_payload("c", to, &json!([["d"]])),
             debug("started"),
@@ -296,7 +394,11 @@ async fn a_nodes_deployment_leaves_other_nodes_running() {
     bench.deploy(&flow("b"), DeploymentType::Nodes).await;
     bench.inject("in").await;
     let (id, message) = bench.output().await;
-    assert_eq!((id.as_str(), &message["payload"]), ("d", &json!("b")), "the inject node did not start again");
+    assert_eq!(
+        (id.as_str(), &message["payload"]),
+        ("d", &json!("b")),
+        "the inject node did not start again"
+    );
     bench.deploy(&flow("b"), DeploymentType::Full).await;
     assert_eq!(bench.output().await.0, "started");
 }
@@ -305,7 +407,13 @@ async fn a_nodes_deployment_leaves_other_nodes_running() {
 async fn the_table_harness_tells_outputs_apart() {
     let rules = json!([{ "t": "eq", "v": "1", "vt": "num" }, { "t": "else" }]);
     let switch = json!({ "type": "switch", "property": "payload", "propertyType": "msg", "rules": rules, "checkall": "true", "outputs": 2 });
-    assert_eq!(through(&switch, &json!({ "payload": 1 }), 2).await, [(0, json!({ "payload": 1 }))]);
-    assert_eq!(through(&switch, &json!({ "payload": 2 }), 2).await, [(1, json!({ "payload": 2 }))]);
+    assert_eq!(
+        through(&switch, &json!({ "payload": 1 }), 2).await,
+        [(0, json!({ "payload": 1 }))]
+    );
+    assert_eq!(
+        through(&switch, &json!({ "payload": 2 }), 2).await,
+        [(1, json!({ "payload": 2 }))]
+    );
     assert_eq!(around(&switch, &json!({}), 2).as_array().unwrap().len(), 15);
 }

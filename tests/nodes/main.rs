@@ -3,9 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
 mod bench;
-mod delivery;
 mod change;
 mod debug;
+mod delivery;
 mod http;
 mod inject;
 mod link;

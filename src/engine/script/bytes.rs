@@ -1,37 +1,45 @@
 //! Bytes between JavaScript and us, and the encodings that would be slow in JavaScript.
 //!
-//! QuickJS's memory is never looked at directly, which would need `unsafe`: bytes leave it as base64.
+//! `QuickJS`'s memory is never looked at directly, which would need `unsafe`: bytes leave it as base64.
 
 use super::from_js;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Object as JsObject, Result, String as JsString};
+use rquickjs::{
+    ArrayBuffer, Ctx, Exception, Function, Object as JsObject, Result, String as JsString,
+};
 
 /// Bytes from what `Uint8Array.prototype.toBase64` made of them.
 pub(super) fn from_base64(ctx: &Ctx<'_>, encoded: &str) -> Result<Bytes> {
-    STANDARD.decode(encoded).map(Bytes::from).map_err(|_| Exception::throw_internal(ctx, "bytes cannot be read"))
+    STANDARD
+        .decode(encoded)
+        .map(Bytes::from)
+        .map_err(|_| Exception::throw_internal(ctx, "bytes cannot be read"))
 }
 
 /// Gives the library what it needs for encodings: `utf8(text)` and `base64(text)` make an `ArrayBuffer`,
 /// `utf8Text(base64)` a string.
-pub(super) fn define<'js>(native: &JsObject<'js>) -> Result<()> {
+pub(super) fn define(native: &JsObject<'_>) -> Result<()> {
     native.set("utf8", Function::new(native.ctx().clone(), utf8)?)?;
     native.set("base64", Function::new(native.ctx().clone(), base64)?)?;
     native.set("utf8Text", Function::new(native.ctx().clone(), utf8_text)?)
 }
 
+#[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
 fn utf8<'js>(ctx: Ctx<'js>, text: JsString<'js>) -> Result<ArrayBuffer<'js>> {
     let text = from_js::text(&ctx, &text)?;
     ArrayBuffer::new_copy(ctx, text.as_bytes())
 }
 
-fn utf8_text<'js>(ctx: Ctx<'js>, encoded: String) -> Result<JsString<'js>> {
+#[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
+fn utf8_text(ctx: Ctx<'_>, encoded: String) -> Result<JsString<'_>> {
     let bytes = from_base64(&ctx, &encoded)?;
     JsString::from_str(ctx, &String::from_utf8_lossy(&bytes))
 }
 
 /// Node's lenient base64: both alphabets, anything else skipped, the first `=` ends it.
+#[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
 fn base64<'js>(ctx: Ctx<'js>, text: JsString<'js>) -> Result<ArrayBuffer<'js>> {
     let text = from_js::text(&ctx, &text)?;
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 3);
@@ -50,7 +58,7 @@ fn base64<'js>(ctx: Ctx<'js>, text: JsString<'js>) -> Result<ArrayBuffer<'js>> {
         count += 6;
         if count >= 8 {
             count -= 8;
-            bytes.push((bits >> count) as u8);
+            bytes.push((bits >> count & 0xff) as u8);
         }
     }
     ArrayBuffer::new_copy(ctx, bytes)

@@ -21,18 +21,36 @@ pub(super) fn pending(scripts: &Scripts, ctx: &Ctx<'_>) -> Failure {
 
 /// As Node's `vm` says it.
 pub(super) fn timed_out(limit: Duration) -> Failure {
-    Failure { code: "ERR_SCRIPT_EXECUTION_TIMEOUT".into(), ..Failure::error(format!("Script execution timed out after {}ms", limit.as_millis())) }
+    Failure {
+        code: "ERR_SCRIPT_EXECUTION_TIMEOUT".into(),
+        ..Failure::error(format!(
+            "Script execution timed out after {}ms",
+            limit.as_millis()
+        ))
+    }
 }
 
 /// A thrown value. Errors that JavaScript itself raises end with where they happened, as Node-RED shows them:
 /// `ReferenceError: x is not defined (line 2, col 1)`; an `Error` that the code made speaks for itself.
-pub(super) fn thrown_by_code<'js>(scripts: &Scripts, ctx: &Ctx<'js>, thrown: &JsValue<'js>) -> Failure {
+pub(super) fn thrown_by_code<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    thrown: &JsValue<'js>,
+) -> Failure {
     let mut failure = from_js::failure(scripts, ctx, thrown).unwrap_or_else(|_| {
         ctx.catch();
         Failure::error("the function failed, and so did telling why")
     });
     let (stack, place) = relocate(&failure.stack);
-    let is_native = matches!(failure.name.as_str(), "EvalError" | "InternalError" | "RangeError" | "ReferenceError" | "SyntaxError" | "TypeError");
+    let is_native = matches!(
+        failure.name.as_str(),
+        "EvalError"
+            | "InternalError"
+            | "RangeError"
+            | "ReferenceError"
+            | "SyntaxError"
+            | "TypeError"
+    );
     if let (true, Some((line, column))) = (is_native, place) {
         failure.message = SmolStr::from(format!("{} (line {line}, col {column})", failure.message));
     }
@@ -45,8 +63,17 @@ pub(super) fn thrown_by_code<'js>(scripts: &Scripts, ctx: &Ctx<'js>, thrown: &Js
 /// A syntax error found when the source was read.
 pub(super) fn of_syntax(ctx: &Ctx<'_>) -> Failure {
     let thrown = ctx.catch();
-    let text = |name: &str| thrown.as_object().and_then(|o| o.get::<_, String>(name).ok()).unwrap_or_default();
-    let mut failure = Failure { name: text("name").into(), message: text("message").into(), ..Failure::default() };
+    let text = |name: &str| {
+        thrown
+            .as_object()
+            .and_then(|o| o.get::<_, String>(name).ok())
+            .unwrap_or_default()
+    };
+    let mut failure = Failure {
+        name: text("name").into(),
+        message: text("message").into(),
+        ..Failure::default()
+    };
     if let Some((line, column)) = place_in(&text("stack"), "") {
         failure.message = format!("{} (line {line}, col {column})", failure.message).into();
     }
@@ -59,16 +86,27 @@ fn relocate(stack: &str) -> (String, Option<(u32, u32)>) {
     let mut innermost = None;
     for frame in stack.lines() {
         let Some(at) = frame.find(FILE) else { continue };
-        let Some((line, column)) = place_in(&frame[at..], FILE) else { continue };
+        let Some((line, column)) = place_in(&frame[at..], FILE) else {
+            continue;
+        };
         innermost.get_or_insert((line, column));
-        let _ = writeln!(own, "{}{FILE}:{line}:{column})", frame[..at].trim_end_matches('('));
+        let _ = writeln!(
+            own,
+            "{}{FILE}:{line}:{column})",
+            frame[..at].trim_end_matches('(')
+        );
     }
-    (own.trim_end().replace(&format!(" {FILE}"), &format!(" ({FILE}")), innermost)
+    (
+        own.trim_end()
+            .replace(&format!(" {FILE}"), &format!(" ({FILE}")),
+        innermost,
+    )
 }
 
 /// The first `FILE:line:column` in a text, counted from the user's first line.
 fn place_in(text: &str, file: &str) -> Option<(u32, u32)> {
-    let mut numbers = text[text.find(&format!("{file}:"))? + file.len() + 1..].split(|c: char| !c.is_ascii_digit());
+    let mut numbers = text[text.find(&format!("{file}:"))? + file.len() + 1..]
+        .split(|c: char| !c.is_ascii_digit());
     let line: u32 = numbers.next()?.parse().ok()?;
     let column = numbers.next()?.parse().ok()?;
     Some((line.saturating_sub(source::LINES_BEFORE).max(1), column))

@@ -6,22 +6,60 @@
 use super::to_js::DEEPEST;
 use super::{Scripts, bytes};
 use crate::engine::value::{Failure, Object, Value};
-use rquickjs::{Array, Atom, Ctx, Exception, Filter, Object as JsObject, Result, String as JsString, Value as JsValue};
+use rquickjs::atom::PredefinedAtom;
+use rquickjs::{
+    Array, Atom, Ctx, Exception, Filter, Object as JsObject, Result, String as JsString,
+    Value as JsValue,
+};
 use smol_str::SmolStr;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// One value may have so many parts. They leave QuickJS's memory limit, so they need one of their own.
+/// One value may have so many parts. They leave `QuickJS`'s memory limit, so they need one of their own.
 const MOST_PARTS: usize = 4_000_000;
 
 /// Any value; properties are read as JavaScript reads them, so getters run.
 pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &JsValue<'js>) -> Result<Value> {
-    Reading { scripts, ctx, parts: Cell::new(0), plain: None }.any(value, None)
+    Reading {
+        scripts,
+        ctx,
+        parts: Cell::new(0),
+        plain: None,
+    }
+    .any(value, None)
 }
 
 /// Any value, where the prototype of this realm's plain objects is known: they are recognised at once.
-pub(super) fn value_in<'js>(scripts: &Scripts, ctx: &Ctx<'js>, plain: &JsObject<'js>, value: &JsValue<'js>) -> Result<Value> {
-    Reading { scripts, ctx, parts: Cell::new(0), plain: Some(plain) }.any(value, None)
+pub(super) fn value_in<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    plain: &JsObject<'js>,
+    value: &JsValue<'js>,
+) -> Result<Value> {
+    Reading {
+        scripts,
+        ctx,
+        parts: Cell::new(0),
+        plain: Some(plain),
+    }
+    .any(value, None)
+}
+
+/// The length of an array that is not too long to be read. (`Array::len` panics where the length is no 32-bit integer.)
+pub(super) fn length(array: &Array<'_>) -> Result<usize> {
+    let length: f64 = array.as_object().get(PredefinedAtom::Length)?;
+    if length > MOST_PARTS as f64 {
+        return Err(Exception::throw_range(
+            array.ctx(),
+            "array is too long for a message",
+        ));
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and the limit"
+    )]
+    Ok(length as usize)
 }
 
 /// Text; lone surrogates become U+FFFD.
@@ -37,7 +75,11 @@ pub(super) fn text<'js>(ctx: &Ctx<'js>, string: &JsString<'js>) -> Result<SmolSt
 }
 
 /// An `Error` object's facts; anything else is told as text.
-pub(super) fn failure<'js>(scripts: &Scripts, ctx: &Ctx<'js>, thrown: &JsValue<'js>) -> Result<Failure> {
+pub(super) fn failure<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    thrown: &JsValue<'js>,
+) -> Result<Failure> {
     match value(scripts, ctx, thrown)? {
         Value::Error(failure) => Ok(Arc::unwrap_or_clone(failure)),
         Value::String(text) => Ok(Failure::text(text)),
@@ -68,7 +110,10 @@ impl<'js> Reading<'_, 'js> {
         let parts = self.parts.get() + 1;
         self.parts.set(parts);
         if parts > MOST_PARTS {
-            return Err(Exception::throw_range(self.ctx, "value has too many parts for a message"));
+            return Err(Exception::throw_range(
+                self.ctx,
+                "value has too many parts for a message",
+            ));
         }
         if let Some(n) = value.as_number() {
             return Ok(Value::Number(n));
@@ -86,7 +131,14 @@ impl<'js> Reading<'_, 'js> {
             return Ok(Value::Null);
         }
         if value.is_big_int() {
-            return self.foreign(value, &Inside { object: value, outer, depth: 0 });
+            return self.foreign(
+                value,
+                &Inside {
+                    object: value,
+                    outer,
+                    depth: 0,
+                },
+            );
         }
         Ok(Value::Undefined)
     }
@@ -99,19 +151,34 @@ impl<'js> Reading<'_, 'js> {
             }
             ancestor = inside.outer;
         }
-        let inside = Inside { object: value, outer, depth: outer.map_or(0, |o| o.depth + 1) };
+        let inside = Inside {
+            object: value,
+            outer,
+            depth: outer.map_or(0, |o| o.depth + 1),
+        };
         if inside.depth > DEEPEST {
-            return Err(Exception::throw_range(self.ctx, "value is nested too deeply"));
+            return Err(Exception::throw_range(
+                self.ctx,
+                "value is nested too deeply",
+            ));
         }
-        let Some(object) = value.as_object() else { return Ok(Value::Undefined) };
+        let Some(object) = value.as_object() else {
+            return Ok(Value::Undefined);
+        };
         if let Some(array) = value.as_array() {
             return self.array(array, &inside);
         }
-        if self.plain.is_some_and(|plain| !value.is_proxy() && object.get_prototype().as_ref() == Some(plain)) {
+        if self.plain.is_some_and(|plain| {
+            !value.is_proxy() && object.get_prototype().as_ref() == Some(plain)
+        }) {
             return self.properties(object, &inside);
         }
         if object.is_typed_array::<u8>() {
-            let encoded: String = self.scripts.library()?.function(self.ctx, "base64Of")?.call((value.clone(),))?;
+            let encoded: String = self
+                .scripts
+                .library()?
+                .function(self.ctx, "base64Of")?
+                .call((value.clone(),))?;
             return bytes::from_base64(self.ctx, &encoded).map(Value::Buffer);
         }
         if value.is_function() {
@@ -121,7 +188,7 @@ impl<'js> Reading<'_, 'js> {
     }
 
     fn array(&self, array: &Array<'js>, inside: &Inside<'_, 'js>) -> Result<Value> {
-        let len = array.len();
+        let len = length(array)?;
         let mut elements = Vec::with_capacity(len.min(4096));
         for index in 0..len {
             elements.push(self.any(&array.get(index)?, Some(inside))?);
@@ -131,7 +198,8 @@ impl<'js> Reading<'_, 'js> {
 
     fn properties(&self, object: &JsObject<'js>, inside: &Inside<'_, 'js>) -> Result<Value> {
         let names = object.own_keys::<Atom<'js>>(Filter::new().string().enum_only());
-        let mut properties = Object::with_capacity_and_hasher(names.len(), rustc_hash::FxBuildHasher);
+        let mut properties =
+            Object::with_capacity_and_hasher(names.len(), rustc_hash::FxBuildHasher);
         for name in names {
             let (text, atom) = self.scripts.names.text(self.ctx, name?)?;
             let value: JsValue<'js> = object.get(atom)?;
@@ -142,11 +210,21 @@ impl<'js> Reading<'_, 'js> {
 
     /// Everything that is neither plain nor an array: the library tells what it is, as `[kind, …]`.
     fn foreign(&self, value: &JsValue<'js>, inside: &Inside<'_, 'js>) -> Result<Value> {
-        let told: Array<'js> = self.scripts.library()?.function(self.ctx, "classify")?.call((value.clone(),))?;
+        let told: Array<'js> = self
+            .scripts
+            .library()?
+            .function(self.ctx, "classify")?
+            .call((value.clone(),))?;
         let kind: String = told.get(0)?;
-        let told_text = |index: usize| -> Result<SmolStr> { text(self.ctx, &told.get::<JsString<'js>>(index)?) };
+        let told_text = |index: usize| -> Result<SmolStr> {
+            text(self.ctx, &told.get::<JsString<'js>>(index)?)
+        };
         Ok(match kind.as_str() {
-            "plain" => return value.as_object().map_or(Ok(Value::Undefined), |object| self.properties(object, inside)),
+            "plain" => {
+                return value.as_object().map_or(Ok(Value::Undefined), |object| {
+                    self.properties(object, inside)
+                });
+            }
             "instead" => self.any(&told.get(1)?, Some(inside))?,
             "date" => Value::Date(told.get(1)?),
             "error" => Value::Error(Arc::new(Failure {
@@ -156,7 +234,12 @@ impl<'js> Reading<'_, 'js> {
                 stack: told_text(4)?,
             })),
             "regexp" => Value::RegExp(Arc::new((told_text(1)?, told_text(2)?))),
-            "handle" => self.scripts.taken.borrow_mut().take().map_or(Value::Undefined, Value::Handle),
+            "handle" => self
+                .scripts
+                .taken
+                .borrow_mut()
+                .take()
+                .map_or(Value::Undefined, Value::Handle),
             _ => Value::Undefined,
         })
     }

@@ -1,4 +1,4 @@
-//! JavaScript of function nodes: QuickJS, and what Node-RED's sandbox offers (facts engine §4.3).
+//! JavaScript of function nodes: `QuickJS`, and what Node-RED's sandbox offers (facts engine §4.3).
 //!
 //! [`Scripts`] is one engine thread's JavaScript: a runtime with a memory limit and a clock, and a realm that
 //! holds the library (`Buffer`, `URL`, `util`, `RED` …), evaluated once. Each function node has a [`Sandbox`]:
@@ -59,7 +59,10 @@ const LIBRARY: [(&str, &str); 10] = [
     ("util.js", include_str!("lib/util.js")),
     ("punycode.js", include_str!("lib/punycode.js")),
     ("url.js", include_str!("lib/url.js")),
-    ("url_search_params.js", include_str!("lib/url_search_params.js")),
+    (
+        "url_search_params.js",
+        include_str!("lib/url_search_params.js"),
+    ),
     ("red_util.js", include_str!("lib/red_util.js")),
     ("sandbox.js", include_str!("lib/sandbox.js")),
 ];
@@ -91,7 +94,7 @@ struct Library {
     _realm: Context,
 }
 
-/// How long the running code may still run. The time is read only when QuickJS asks, so that short runs cost nothing:
+/// How long the running code may still run. The time is read only when `QuickJS` asks, so that short runs cost nothing:
 /// the first question (after some 10,000 steps) starts the clock.
 #[derive(Default)]
 struct Clock {
@@ -162,19 +165,20 @@ impl Scripts {
     /// Parses by making the function in an empty realm: text that ends the function early runs there, with nothing
     /// to reach and the clock ticking.
     fn parse(&self, source: &str) -> Result<(), Failure> {
-        let realm = match self.checker.get() {
-            Some(realm) => realm,
-            None => {
-                let realm = self.realm()?;
-                self.checker.get_or_init(|| realm)
-            }
+        let realm = if let Some(realm) = self.checker.get() {
+            realm
+        } else {
+            let realm = self.realm()?;
+            self.checker.get_or_init(|| realm)
         };
         self.clock.start(self.default_limit);
         realm.with(|ctx| {
-            let made: rquickjs::Result<rquickjs::Value<'_>> = ctx.eval_with_options(source::as_function(source), options(""));
-            match made {
-                Ok(_) => Ok(()),
-                Err(_) => Err(failure::of_syntax(&ctx)),
+            let made: rquickjs::Result<rquickjs::Value<'_>> =
+                ctx.eval_with_options(source::as_function(source), options(""));
+            if made.is_ok() {
+                Ok(())
+            } else {
+                Err(failure::of_syntax(&ctx))
             }
         })
     }
@@ -191,15 +195,28 @@ impl Scripts {
         let realm = self.realm()?;
         self.clock.start(Duration::MAX);
         let inside = realm.with(|ctx| -> Result<_, Failure> {
-            let library = library(&ctx, &Rc::downgrade(self)).catch(&ctx).map_err(|e| Failure::error(e.to_string()))?;
+            let library = library(&ctx, &Rc::downgrade(self))
+                .catch(&ctx)
+                .map_err(|e| Failure::error(e.to_string()))?;
             Ok(Persistent::save(&ctx, library))
         })?;
-        Ok(self.library.get_or_init(|| Library { inside, _realm: realm }))
+        Ok(self.library.get_or_init(|| Library {
+            inside,
+            _realm: realm,
+        }))
     }
 
     /// The library, after it was loaded.
     fn library(&self) -> rquickjs::Result<&Library> {
         self.library.get().ok_or(rquickjs::Error::Unknown)
+    }
+}
+
+impl Drop for Scripts {
+    /// `QuickJS` aborts the process if anything of a runtime is still referred to when it is freed, as after a panic in
+    /// the midst of a call. An engine thread ends with the process, so the runtime is left to it.
+    fn drop(&mut self) {
+        std::mem::forget(self.runtime.clone());
     }
 }
 

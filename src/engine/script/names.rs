@@ -1,4 +1,4 @@
-//! The names of properties, known to both sides: QuickJS's atom and our string for the same name.
+//! The names of properties, known to both sides: `QuickJS`'s atom and our string for the same name.
 //!
 //! Making an atom from text, or text from an atom, costs more than everything else that is done with a
 //! small property; messages use the same few names over and over.
@@ -40,7 +40,11 @@ impl Names {
     }
 
     /// The name of an atom, and the atom back.
-    pub(super) fn text<'js>(&self, ctx: &Ctx<'js>, atom: Atom<'js>) -> Result<(SmolStr, Atom<'js>)> {
+    pub(super) fn text<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        atom: Atom<'js>,
+    ) -> Result<(SmolStr, Atom<'js>)> {
         let kept = Persistent::save(ctx, atom);
         if let Some(text) = self.texts.borrow().get(&kept) {
             return Ok((text.clone(), kept.restore(ctx)?));

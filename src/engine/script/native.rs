@@ -6,7 +6,9 @@ use crate::engine::context::Scope;
 use crate::engine::expression::{Key, Path};
 use crate::engine::node::Level;
 use crate::engine::value::Failure;
-use rquickjs::{Ctx, Exception, Function, Object as JsObject, Persistent, Result, Value as JsValue};
+use rquickjs::{
+    Ctx, Exception, Function, Object as JsObject, Persistent, Result, Value as JsValue,
+};
 use smol_str::SmolStr;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -63,8 +65,17 @@ impl<'js> Turn<'js> {
         let nobody = || Exception::throw_internal(ctx, "no node is running");
         let scripts = scripts.upgrade().ok_or_else(nobody)?;
         let state = scripts.current.borrow().clone().ok_or_else(nobody)?;
-        let plain = state.plain.borrow().clone().ok_or_else(nobody)?.restore(ctx)?;
-        Ok(Self { scripts, state, realm: plain.ctx().clone() })
+        let plain = state
+            .plain
+            .borrow()
+            .clone()
+            .ok_or_else(nobody)?
+            .restore(ctx)?;
+        Ok(Self {
+            scripts,
+            state,
+            realm: plain.ctx().clone(),
+        })
     }
 
     fn value(&self, value: &JsValue<'js>) -> Result<crate::engine::value::Value> {
@@ -73,7 +84,7 @@ impl<'js> Turn<'js> {
 }
 
 /// Defines everything.
-pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+pub(super) fn define(native: &JsObject<'_>, scripts: &Weak<Scripts>) -> Result<()> {
     define_messages(native, scripts)?;
     define_reports(native, scripts)?;
     define_timers(native, scripts)?;
@@ -87,37 +98,62 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let send = move |ctx: Ctx<'js>, messages: JsValue<'js>, id: JsValue<'js>| {
         let turn = Turn::of(&weak, &ctx)?;
         if turn.state.closing.get() {
-            turn.state.push(Effect::Error(Failure::text("Cannot send from close code"), None));
+            turn.state.push(Effect::Error(
+                Failure::text("Cannot send from close code"),
+                None,
+            ));
             return Ok(());
         }
-        sending::send(&turn.scripts, &turn.state, &turn.realm, (&messages, &turn.value(&id)?))
+        sending::send(
+            &turn.scripts,
+            &turn.state,
+            &turn.realm,
+            (&messages, &turn.value(&id)?),
+        )
     };
     native.set("send", Function::new(ctx.clone(), send)?)?;
     let weak = scripts.clone();
     let done = move |ctx: Ctx<'js>, msg: JsValue<'js>| {
         let turn = Turn::of(&weak, &ctx)?;
-        turn.state.push(Effect::Done(turn.state.message(&turn.scripts, &turn.realm, &msg)?));
+        turn.state.push(Effect::Done(turn.state.message(
+            &turn.scripts,
+            &turn.realm,
+            &msg,
+        )?));
         Ok::<_, rquickjs::Error>(())
     };
     native.set("done", Function::new(ctx.clone(), done)?)?;
     let weak = scripts.clone();
-    let resolved = move |ctx: Ctx<'js>, result: JsValue<'js>, msg: JsValue<'js>, id: JsValue<'js>| {
-        let turn = Turn::of(&weak, &ctx)?;
-        sending::finish(&turn.scripts, &turn.state, &turn.realm, (&result, &msg, &turn.value(&id)?))
-    };
+    let resolved =
+        move |ctx: Ctx<'js>, result: JsValue<'js>, msg: JsValue<'js>, id: JsValue<'js>| {
+            let turn = Turn::of(&weak, &ctx)?;
+            sending::finish(
+                &turn.scripts,
+                &turn.state,
+                &turn.realm,
+                (&result, &msg, &turn.value(&id)?),
+            )
+        };
     native.set("resolved", Function::new(ctx.clone(), resolved)?)?;
     let weak = scripts.clone();
     let rejected = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>| {
         let turn = Turn::of(&weak, &ctx)?;
         let failure = failure::thrown_by_code(&turn.scripts, &turn.realm, &thrown);
-        let message = if msg.is_undefined() { None } else { Some(turn.state.message(&turn.scripts, &turn.realm, &msg)?) };
+        let message = if msg.is_undefined() {
+            None
+        } else {
+            Some(turn.state.message(&turn.scripts, &turn.realm, &msg)?)
+        };
         turn.state.push(Effect::Error(failure, message));
         Ok::<_, rquickjs::Error>(())
     };
     native.set("rejected", Function::new(ctx.clone(), rejected)?)?;
     let weak = scripts.clone();
     let set_up = move |ctx: Ctx<'js>, well: bool| {
-        Turn::of(&weak, &ctx)?.state.phase.set(if well { Phase::Ready } else { Phase::Broken });
+        Turn::of(&weak, &ctx)?
+            .state
+            .phase
+            .set(if well { Phase::Ready } else { Phase::Broken });
         Ok::<_, rquickjs::Error>(())
     };
     native.set("setUp", Function::new(ctx.clone(), set_up)?)
@@ -144,7 +180,11 @@ fn define_reports<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resul
     let error = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>| {
         let turn = Turn::of(&weak, &ctx)?;
         let failure = from_js::failure(&turn.scripts, &turn.realm, &thrown)?;
-        let message = if msg.is_object() { Some(turn.state.message(&turn.scripts, &turn.realm, &msg)?) } else { None };
+        let message = if msg.is_object() {
+            Some(turn.state.message(&turn.scripts, &turn.realm, &msg)?)
+        } else {
+            None
+        };
         turn.state.push(Effect::Error(failure, message));
         Ok::<_, rquickjs::Error>(())
     };
@@ -164,14 +204,23 @@ fn define_timers<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result
     let ctx = native.ctx();
     let weak = scripts.clone();
     let set = move |ctx: Ctx<'js>, number: u32, milliseconds: f64| {
-        let delay = if (1.0..=LONGEST_DELAY).contains(&milliseconds) { milliseconds.trunc() } else { 1.0 };
-        Turn::of(&weak, &ctx)?.state.push(Effect::SetTimer(number, Duration::from_secs_f64(delay / 1000.0)));
+        let delay = if (1.0..=LONGEST_DELAY).contains(&milliseconds) {
+            milliseconds.trunc()
+        } else {
+            1.0
+        };
+        Turn::of(&weak, &ctx)?.state.push(Effect::SetTimer(
+            number,
+            Duration::from_secs_f64(delay / 1000.0),
+        ));
         Ok::<_, rquickjs::Error>(())
     };
     native.set("setTimer", Function::new(ctx.clone(), set)?)?;
     let weak = scripts.clone();
     let clear = move |ctx: Ctx<'js>, number: u32| {
-        Turn::of(&weak, &ctx)?.state.push(Effect::ClearTimer(number));
+        Turn::of(&weak, &ctx)?
+            .state
+            .push(Effect::ClearTimer(number));
         Ok::<_, rquickjs::Error>(())
     };
     native.set("clearTimer", Function::new(ctx.clone(), clear)?)
@@ -184,7 +233,11 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let read = move |ctx: Ctx<'js>, scope: u8, key: String| {
         let turn = Turn::of(&weak, &ctx)?;
         let around = &turn.state.surroundings;
-        let value = around.contexts.borrow().read(scope_of(scope), &around.info, &path(&ctx, &key)?);
+        let value =
+            around
+                .contexts
+                .borrow()
+                .read(scope_of(scope), &around.info, &path(&ctx, &key)?);
         to_js::value(&turn.scripts, &turn.realm, &value)
     };
     native.set("read", Function::new(ctx.clone(), read)?)?;
@@ -193,7 +246,12 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
         let turn = Turn::of(&weak, &ctx)?;
         let value = turn.value(&value)?;
         let around = &turn.state.surroundings;
-        around.contexts.borrow_mut().write(scope_of(scope), &around.info, &path(&ctx, &key)?, value);
+        around.contexts.borrow_mut().write(
+            scope_of(scope),
+            &around.info,
+            &path(&ctx, &key)?,
+            value,
+        );
         Ok::<_, rquickjs::Error>(())
     };
     native.set("write", Function::new(ctx.clone(), write)?)?;
@@ -208,7 +266,11 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let weak = scripts.clone();
     let env = move |ctx: Ctx<'js>, name: String| {
         let turn = Turn::of(&weak, &ctx)?;
-        to_js::value(&turn.scripts, &turn.realm, &turn.state.surroundings.info.env.lookup(&name))
+        to_js::value(
+            &turn.scripts,
+            &turn.realm,
+            &turn.state.surroundings.info.env.lookup(&name),
+        )
     };
     native.set("env", Function::new(ctx.clone(), env)?)?;
     native.set("path", Function::new(ctx.clone(), parts)?)
@@ -226,7 +288,10 @@ fn scope_of(number: u8) -> Scope {
 fn path(ctx: &Ctx<'_>, key: &str) -> Result<Path> {
     let is_plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if is_plain {
-        return Ok(Path { keys: vec![Key::Name(SmolStr::from(key))], store: None });
+        return Ok(Path {
+            keys: vec![Key::Name(SmolStr::from(key))],
+            store: None,
+        });
     }
     Path::parse(key).map_err(|failure| invalid_path(ctx, &failure))
 }
@@ -243,7 +308,7 @@ fn invalid_path(ctx: &Ctx<'_>, failure: &Failure) -> rquickjs::Error {
 
 /// The steps of a property expression: texts, numbers, and lists for nested ones.
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
-fn parts<'js>(ctx: Ctx<'js>, expression: String) -> Result<JsValue<'js>> {
+fn parts(ctx: Ctx<'_>, expression: String) -> Result<JsValue<'_>> {
     steps(&ctx, &path(&ctx, &expression)?)
 }
 

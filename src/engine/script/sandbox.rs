@@ -8,7 +8,9 @@ use crate::engine::context::Contexts;
 use crate::engine::message::Message;
 use crate::engine::node::Info;
 use crate::engine::value::{Failure, Object, Value};
-use rquickjs::{CatchResultExt, Context, Ctx, Function, Object as JsObject, Persistent, Value as JsValue};
+use rquickjs::{
+    CatchResultExt, Context, Ctx, Function, Object as JsObject, Persistent, Value as JsValue,
+};
 use smol_str::SmolStr;
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -74,12 +76,24 @@ impl Sandbox {
         let uses = source::uses(&code.function);
         let limit = code.limit.unwrap_or(scripts.default_limit);
         let state = Rc::new(State::new(surroundings, !uses.done));
-        Self { room: None, state, waiting: VecDeque::new(), code, uses, limit, scripts }
+        Self {
+            room: None,
+            state,
+            waiting: VecDeque::new(),
+            code,
+            uses,
+            limit,
+            scripts,
+        }
     }
 
     /// Checks the code and runs the setup code. Messages that come before it has finished wait.
     pub fn start(&mut self) -> Vec<Effect> {
-        for source in [&self.code.function, &self.code.initialize, &self.code.finalize] {
+        for source in [
+            &self.code.function,
+            &self.code.initialize,
+            &self.code.finalize,
+        ] {
             if let Err(failure) = self.scripts.check(source) {
                 self.state.phase.set(Phase::Broken);
                 return vec![Effect::Error(failure, None)];
@@ -91,8 +105,11 @@ impl Sandbox {
         self.state.phase.set(Phase::Starting);
         let setup = self.code.initialize.clone();
         self.turn(None, |sandbox, ctx, room| {
-            let function: Function<'_> = ctx.eval_with_options(source::as_function(&setup), super::options(failure::FILE))?;
-            let node: JsValue<'_> = room.get::<_, Function<'_>>("node")?.call((JsValue::new_undefined(ctx.clone()),))?;
+            let function: Function<'_> =
+                ctx.eval_with_options(source::as_function(&setup), super::options(failure::FILE))?;
+            let node: JsValue<'_> = room
+                .get::<_, Function<'_>>("node")?
+                .call((JsValue::new_undefined(ctx.clone()),))?;
             let result: JsValue<'_> = function.call((JsValue::new_undefined(ctx.clone()), node))?;
             if result.is_promise() {
                 return room.get::<_, Function<'_>>("whenSetUp")?.call((result,));
@@ -114,7 +131,9 @@ impl Sandbox {
 
     /// A timer set with [`Effect::SetTimer`] is due.
     pub fn timer(&mut self, number: u32) -> Vec<Effect> {
-        self.turn(None, |_, _, room| room.get::<_, Function<'_>>("timerIsDue")?.call((number,)))
+        self.turn(None, |_, _, room| {
+            room.get::<_, Function<'_>>("timerIsDue")?.call((number,))
+        })
     }
 
     /// Runs the close code and the `close` listeners; clears the status if the code ever showed one.
@@ -130,8 +149,13 @@ impl Sandbox {
                 if broken || finalize.trim().is_empty() {
                     return Ok(());
                 }
-                let function: Function<'_> = ctx.eval_with_options(source::as_function(&finalize), super::options(failure::FILE))?;
-                let node: JsValue<'_> = room.get::<_, Function<'_>>("node")?.call((JsValue::new_undefined(ctx.clone()),))?;
+                let function: Function<'_> = ctx.eval_with_options(
+                    source::as_function(&finalize),
+                    super::options(failure::FILE),
+                )?;
+                let node: JsValue<'_> = room
+                    .get::<_, Function<'_>>("node")?
+                    .call((JsValue::new_undefined(ctx.clone()),))?;
                 function.call((JsValue::new_undefined(ctx.clone()), node))
             });
         }
@@ -146,26 +170,32 @@ impl Sandbox {
         let id = message.get("_msgid").clone();
         self.turn(Some(message), |sandbox, ctx, room| {
             let scripts = &sandbox.scripts;
-            let Some(own) = &sandbox.room else { return Ok(()) };
+            let Some(own) = &sandbox.room else {
+                return Ok(());
+            };
             let function = own.function.clone().restore(ctx)?;
             let msg = to_js::message(scripts, ctx, message)?;
             let node = if sandbox.uses.node {
-                room.get::<_, Function<'_>>("node")?.call((msg.clone(), to_js::value(scripts, ctx, &id)?))?
+                room.get::<_, Function<'_>>("node")?
+                    .call((msg.clone(), to_js::value(scripts, ctx, &id)?))?
             } else {
                 JsValue::new_undefined(ctx.clone())
             };
-            let result: JsValue<'_> = match function.call((msg.clone(), node)) {
-                Ok(result) => result,
-                Err(_) => {
-                    let failure = failure::pending(scripts, ctx);
-                    let changed = sandbox.state.message(scripts, ctx, &msg).unwrap_or_else(|_| message.clone());
-                    sandbox.state.push(Effect::Error(failure, Some(changed)));
-                    return Ok(());
-                }
+            let result: rquickjs::Result<JsValue<'_>> = function.call((msg.clone(), node));
+            let Ok(result) = result else {
+                let failure = failure::pending(scripts, ctx);
+                let changed = sandbox
+                    .state
+                    .message(scripts, ctx, &msg)
+                    .unwrap_or_else(|_| message.clone());
+                sandbox.state.push(Effect::Error(failure, Some(changed)));
+                return Ok(());
             };
             if result.is_promise() {
                 let id = to_js::value(scripts, ctx, &id)?;
-                return room.get::<_, Function<'_>>("whenDone")?.call((result, msg, id));
+                return room
+                    .get::<_, Function<'_>>("whenDone")?
+                    .call((result, msg, id));
             }
             sending::finish(scripts, &sandbox.state, ctx, (&result, &msg, &id))
         })
@@ -181,11 +211,17 @@ impl Sandbox {
         if let Err(failure) = self.open() {
             return vec![Effect::Error(failure, message.cloned())];
         }
-        let Some(room) = &self.room else { return Vec::new() };
+        let Some(room) = &self.room else {
+            return Vec::new();
+        };
         self.scripts.clock.start(self.limit);
         self.scripts.current.replace(Some(Rc::clone(&self.state)));
         room.realm.with(|ctx| {
-            let done = room.furniture.clone().restore(&ctx).and_then(|furniture| run(self, &ctx, &furniture));
+            let done = room
+                .furniture
+                .clone()
+                .restore(&ctx)
+                .and_then(|furniture| run(self, &ctx, &furniture));
             if done.is_err() {
                 self.failed(failure::pending(&self.scripts, &ctx), message);
             } else if self.scripts.runtime_has_jobs(&ctx) && self.scripts.clock.expired.get() {
@@ -195,7 +231,9 @@ impl Sandbox {
         self.scripts.current.replace(None);
         let mut effects = self.state.take();
         while self.state.phase.get() == Phase::Ready {
-            let Some(message) = self.waiting.pop_front() else { break };
+            let Some(message) = self.waiting.pop_front() else {
+                break;
+            };
             effects.extend(self.run(&message));
         }
         effects
@@ -220,12 +258,22 @@ impl Sandbox {
             let made = self.furnish(&ctx);
             made.catch(&ctx).map_err(|e| Failure::error(e.to_string()))
         })?;
-        self.room = Some(Room { function, furniture, realm });
+        self.room = Some(Room {
+            function,
+            furniture,
+            realm,
+        });
         Ok(())
     }
 
-    #[allow(clippy::type_complexity, reason = "two halves of a room, named where it is made")]
-    fn furnish(&self, ctx: &Ctx<'_>) -> rquickjs::Result<(Persistent<Function<'static>>, Persistent<JsObject<'static>>)> {
+    #[allow(
+        clippy::type_complexity,
+        reason = "two halves of a room, named where it is made"
+    )]
+    fn furnish(
+        &self,
+        ctx: &Ctx<'_>,
+    ) -> rquickjs::Result<(Persistent<Function<'static>>, Persistent<JsObject<'static>>)> {
         let info = &self.state.surroundings.info;
         let about = JsObject::new(ctx.clone())?;
         let text = |name: &'static str, text: &SmolStr| about.set(name, text.as_str());
@@ -234,11 +282,24 @@ impl Sandbox {
         text("path", &info.path)?;
         text("z", &info.z)?;
         about.set("outputCount", self.code.outputs)?;
-        let plain: JsObject<'_> = ctx.globals().get::<_, JsObject<'_>>("Object")?.get("prototype")?;
+        let plain: JsObject<'_> = ctx
+            .globals()
+            .get::<_, JsObject<'_>>("Object")?
+            .get("prototype")?;
         self.state.plain.replace(Some(Persistent::save(ctx, plain)));
-        let furniture: JsObject<'_> = self.scripts.library()?.function(ctx, "furnish")?.call((ctx.globals(), about))?;
-        let function: Function<'_> = ctx.eval_with_options(source::as_function(&self.code.function), super::options(failure::FILE))?;
-        Ok((Persistent::save(ctx, function), Persistent::save(ctx, furniture)))
+        let furniture: JsObject<'_> = self
+            .scripts
+            .library()?
+            .function(ctx, "furnish")?
+            .call((ctx.globals(), about))?;
+        let function: Function<'_> = ctx.eval_with_options(
+            source::as_function(&self.code.function),
+            super::options(failure::FILE),
+        )?;
+        Ok((
+            Persistent::save(ctx, function),
+            Persistent::save(ctx, furniture),
+        ))
     }
 }
 
@@ -255,12 +316,22 @@ impl Scripts {
 
 impl State {
     /// A JavaScript object as a message.
-    pub(super) fn message<'js>(&self, scripts: &Scripts, ctx: &Ctx<'js>, object: &JsValue<'js>) -> rquickjs::Result<Message> {
+    pub(super) fn message<'js>(
+        &self,
+        scripts: &Scripts,
+        ctx: &Ctx<'js>,
+        object: &JsValue<'js>,
+    ) -> rquickjs::Result<Message> {
         Ok(Message::from_value(self.value(scripts, ctx, object)?).unwrap_or_default())
     }
 
     /// Any JavaScript value of this node.
-    pub(super) fn value<'js>(&self, scripts: &Scripts, ctx: &Ctx<'js>, value: &JsValue<'js>) -> rquickjs::Result<Value> {
+    pub(super) fn value<'js>(
+        &self,
+        scripts: &Scripts,
+        ctx: &Ctx<'js>,
+        value: &JsValue<'js>,
+    ) -> rquickjs::Result<Value> {
         let plain = self.plain.borrow().clone();
         match plain {
             Some(plain) => from_js::value_in(scripts, ctx, &plain.restore(ctx)?, value),

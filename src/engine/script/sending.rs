@@ -1,7 +1,7 @@
 //! What a function returns or sends, as messages for outputs (facts engine §3.1).
 
 use super::native::State;
-use super::{Effect, Scripts};
+use super::{Effect, Scripts, from_js};
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Value};
 use rquickjs::{Ctx, Result, Value as JsValue};
@@ -17,7 +17,11 @@ pub(super) fn finish<'js>(
 ) -> Result<()> {
     if result == given {
         let message = named(state.message(scripts, ctx, result)?, id);
-        state.push(if state.auto_done { Effect::Pass(message) } else { Effect::Send(vec![(0, message)]) });
+        state.push(if state.auto_done {
+            Effect::Pass(message)
+        } else {
+            Effect::Send(vec![(0, message)])
+        });
         return Ok(());
     }
     send(scripts, state, ctx, (result, id))?;
@@ -29,10 +33,18 @@ pub(super) fn finish<'js>(
 
 /// Sends a message, or a list with one entry an output: a message, a list of messages, or nothing.
 /// If something is no message, that is an error and nothing is sent. Messages get the id of the one that was received.
-pub(super) fn send<'js>(scripts: &Scripts, state: &State, ctx: &Ctx<'js>, (result, id): (&JsValue<'js>, &Value)) -> Result<()> {
+pub(super) fn send<'js>(
+    scripts: &Scripts,
+    state: &State,
+    ctx: &Ctx<'js>,
+    (result, id): (&JsValue<'js>, &Value),
+) -> Result<()> {
     let mut messages = Vec::new();
     match collect(scripts, state, ctx, (result, id), &mut messages)? {
-        Some(kind) => state.push(Effect::Error(Failure::text(format!("Function tried to send a message of type {kind}")), None)),
+        Some(kind) => state.push(Effect::Error(
+            Failure::text(format!("Function tried to send a message of type {kind}")),
+            None,
+        )),
         None if messages.is_empty() => {}
         None => state.push(Effect::Send(messages)),
     }
@@ -53,17 +65,27 @@ fn collect<'js>(
         }
         match state.value(scripts, ctx, value)? {
             Value::Object(object) => {
-                messages.push((output, named(Message::from_value(Value::Object(object)).unwrap_or_default(), id)));
+                messages.push((
+                    output,
+                    named(
+                        Message::from_value(Value::Object(object)).unwrap_or_default(),
+                        id,
+                    ),
+                ));
                 Ok(None)
             }
             other => Ok(Some(kind(&other, value))),
         }
     };
     let Some(outputs) = result.as_array() else {
-        return if is_falsy(result) { Ok(None) } else { add(0, result) };
+        return if is_falsy(result) {
+            Ok(None)
+        } else {
+            add(0, result)
+        };
     };
-    for (output, entry) in outputs.iter::<JsValue<'js>>().enumerate() {
-        let entry = entry?;
+    for output in 0..from_js::length(outputs)? {
+        let entry: JsValue<'js> = outputs.get(output)?;
         if is_falsy(&entry) {
             continue;
         }
@@ -73,8 +95,8 @@ fn collect<'js>(
             }
             continue;
         };
-        for one in several.iter::<JsValue<'js>>() {
-            if let Some(kind) = add(output, &one?)? {
+        for index in 0..from_js::length(several)? {
+            if let Some(kind) = add(output, &several.get(index)?)? {
                 return Ok(Some(kind));
             }
         }
@@ -85,7 +107,7 @@ fn collect<'js>(
 fn named(mut message: Message, id: &Value) -> Message {
     if id.is_undefined() {
         message.take("_msgid");
-    } else {
+    } else if id.as_str().is_none() || message.get("_msgid").as_str() != id.as_str() {
         message.set("_msgid", id.clone());
     }
     message
@@ -96,7 +118,9 @@ fn is_falsy(value: &JsValue<'_>) -> bool {
         || value.is_null()
         || value.as_bool() == Some(false)
         || value.as_number().is_some_and(|n| n == 0.0 || n.is_nan())
-        || value.as_string().is_some_and(|s| s.to_string().is_ok_and(|s| s.is_empty()))
+        || value
+            .as_string()
+            .is_some_and(|s| s.to_string().is_ok_and(|s| s.is_empty()))
 }
 
 /// What Node-RED calls it.

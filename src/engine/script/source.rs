@@ -16,20 +16,30 @@ pub(super) struct Uses {
 
 /// The source as an expression that is a function of a message; async only where it must be.
 pub(super) fn as_function(source: &str) -> String {
-    let kind = if uses(source).awaits { "async function" } else { "function" };
+    let kind = if uses(source).awaits {
+        "async function"
+    } else {
+        "function"
+    };
     format!("({kind} (msg, node) {{\n{source}\n}})")
 }
 
 /// Reads a source.
 pub(super) fn uses(source: &str) -> Uses {
     let mut uses = Uses::default();
-    let tokens = Tokens { rest: source, regex: true, braces: Vec::new() };
+    let tokens = Tokens {
+        rest: source,
+        regex: true,
+        braces: Vec::new(),
+    };
     let mut last = ["", "", ""];
     for token in tokens {
         match token {
             "await" if last[2] != "." => uses.awaits = true,
             "node" if last[2] != "." => uses.node = true,
-            "(" if last == ["node", ".", "done"] || last == ["node", "?.", "done"] => uses.done = true,
+            "(" if last == ["node", ".", "done"] || last == ["node", "?.", "done"] => {
+                uses.done = true;
+            }
             _ => {}
         }
         last = [last[1], last[2], token];
@@ -56,7 +66,9 @@ impl<'a> Iterator for Tokens<'a> {
             if self.rest.starts_with("//") {
                 self.rest = &self.rest[self.rest.find('\n').unwrap_or(self.rest.len())..];
             } else if self.rest.starts_with("/*") {
-                self.rest = self.rest[2..].find("*/").map_or("", |end| &self.rest[end + 4..]);
+                self.rest = self.rest[2..]
+                    .find("*/")
+                    .map_or("", |end| &self.rest[end + 4..]);
             } else if first == '"' || first == '\'' {
                 return Some(self.quoted(first));
             } else if first == '`' || (first == '}' && self.braces.last() == Some(&true)) {
@@ -77,17 +89,36 @@ impl<'a> Iterator for Tokens<'a> {
 
 impl<'a> Tokens<'a> {
     fn word(&mut self) -> &'a str {
-        let (word, rest) = self.rest.split_at(self.rest.find(|c| !is_word(c)).unwrap_or(self.rest.len()));
+        let (word, rest) = self
+            .rest
+            .split_at(self.rest.find(|c| !is_word(c)).unwrap_or(self.rest.len()));
         self.rest = rest;
         self.regex = matches!(
             word,
-            "return" | "typeof" | "case" | "in" | "of" | "delete" | "void" | "throw" | "new" | "await" | "yield" | "else" | "do" | "instanceof"
+            "return"
+                | "typeof"
+                | "case"
+                | "in"
+                | "of"
+                | "delete"
+                | "void"
+                | "throw"
+                | "new"
+                | "await"
+                | "yield"
+                | "else"
+                | "do"
+                | "instanceof"
         );
         word
     }
 
     fn sign(&mut self, first: char) -> &'a str {
-        let length = if self.rest.starts_with("?.") { 2 } else { first.len_utf8() };
+        let length = if self.rest.starts_with("?.") {
+            2
+        } else {
+            first.len_utf8()
+        };
         let (sign, rest) = self.rest.split_at(length);
         match first {
             '{' => self.braces.push(false),

@@ -5,14 +5,21 @@ use crate::engine::message::Message;
 use crate::engine::value::{Failure, Handle, Object, Value};
 use rquickjs::function::Constructor;
 use rquickjs::object::Property;
-use rquickjs::{Array, ArrayBuffer, Ctx, Exception, Function, Object as JsObject, Result, String as JsString, Value as JsValue};
+use rquickjs::{
+    Array, ArrayBuffer, Ctx, Exception, Function, Object as JsObject, Result, String as JsString,
+    Value as JsValue,
+};
 use smol_str::SmolStr;
 
 /// Deeper values are refused on both ways: a native stack is finite.
 pub(super) const DEEPEST: usize = 500;
 
 /// A message as an object.
-pub(super) fn message<'js>(scripts: &Scripts, ctx: &Ctx<'js>, message: &Message) -> Result<JsValue<'js>> {
+pub(super) fn message<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    message: &Message,
+) -> Result<JsValue<'js>> {
     object(scripts, ctx, message.properties(), 0)
 }
 
@@ -21,7 +28,12 @@ pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &Value) -> Re
     any(scripts, ctx, value, 0)
 }
 
-fn any<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &Value, depth: usize) -> Result<JsValue<'js>> {
+fn any<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    value: &Value,
+    depth: usize,
+) -> Result<JsValue<'js>> {
     if depth > DEEPEST {
         return Err(Exception::throw_range(ctx, "value is nested too deeply"));
     }
@@ -47,18 +59,33 @@ fn any<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &Value, depth: usize) -> R
     }
 }
 
-/// Whole numbers become QuickJS integers, but never minus zero, which integers cannot be.
+/// Whole numbers become `QuickJS` integers, but never minus zero, which integers cannot be.
 fn number<'js>(ctx: &Ctx<'js>, n: f64) -> JsValue<'js> {
-    if n == 0.0 && n.is_sign_negative() { JsValue::new_float(ctx.clone(), n) } else { JsValue::new_number(ctx.clone(), n) }
+    if n == 0.0 && n.is_sign_negative() {
+        JsValue::new_float(ctx.clone(), n)
+    } else {
+        JsValue::new_number(ctx.clone(), n)
+    }
 }
 
-fn object<'js>(scripts: &Scripts, ctx: &Ctx<'js>, properties: &Object, depth: usize) -> Result<JsValue<'js>> {
+fn object<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    properties: &Object,
+    depth: usize,
+) -> Result<JsValue<'js>> {
     let object = JsObject::new(ctx.clone())?;
     for (name, property) in properties {
         let property = any(scripts, ctx, property, depth + 1)?;
         if name == "__proto__" {
             // Plain assignment would change the prototype: data from outside must never do that.
-            object.prop("__proto__", Property::from(property).writable().enumerable().configurable())?;
+            object.prop(
+                "__proto__",
+                Property::from(property)
+                    .writable()
+                    .enumerable()
+                    .configurable(),
+            )?;
         } else {
             object.set(scripts.names.atom(ctx, name)?, property)?;
         }
@@ -69,12 +96,16 @@ fn object<'js>(scripts: &Scripts, ctx: &Ctx<'js>, properties: &Object, depth: us
 /// A `Buffer` with a copy of these bytes.
 pub(super) fn buffer<'js>(scripts: &Scripts, ctx: &Ctx<'js>, bytes: &[u8]) -> Result<JsValue<'js>> {
     let store = ArrayBuffer::new_copy(ctx.clone(), bytes)?;
-    scripts.library()?.function(ctx, "bufferOver")?.call((store,))
+    scripts
+        .library()?
+        .function(ctx, "bufferOver")?
+        .call((store,))
 }
 
 fn error<'js>(ctx: &Ctx<'js>, failure: &Failure) -> Result<JsValue<'js>> {
     let kind = match failure.name.as_str() {
-        name @ ("EvalError" | "RangeError" | "ReferenceError" | "SyntaxError" | "TypeError" | "URIError") => name,
+        name @ ("EvalError" | "RangeError" | "ReferenceError" | "SyntaxError" | "TypeError"
+        | "URIError") => name,
         _ => "Error",
     };
     let error: JsObject<'js> = construct(ctx, kind, (failure.message.as_str(),))?.get()?;
@@ -91,8 +122,14 @@ fn error<'js>(ctx: &Ctx<'js>, failure: &Failure) -> Result<JsValue<'js>> {
     Ok(error.into_value())
 }
 
-fn construct<'js>(ctx: &Ctx<'js>, class: &str, args: impl rquickjs::function::IntoArgs<'js>) -> Result<JsValue<'js>> {
-    ctx.globals().get::<_, Constructor<'js>>(class)?.construct(args)
+fn construct<'js>(
+    ctx: &Ctx<'js>,
+    class: &str,
+    args: impl rquickjs::function::IntoArgs<'js>,
+) -> Result<JsValue<'js>> {
+    ctx.globals()
+        .get::<_, Constructor<'js>>(class)?
+        .construct(args)
 }
 
 /// An object that carries a reference to something of the runtime, and nothing else.
@@ -101,5 +138,8 @@ fn opaque<'js>(scripts: &Scripts, ctx: &Ctx<'js>, handle: &Handle) -> Result<JsV
     let open = Function::new(ctx.clone(), move || {
         taken.borrow_mut().replace(handle.clone());
     })?;
-    scripts.library()?.function(ctx, "handleOver")?.call((open,))
+    scripts
+        .library()?
+        .function(ctx, "handleOver")?
+        .call((open,))
 }

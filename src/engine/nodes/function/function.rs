@@ -25,7 +25,14 @@ struct Properties {
 
 impl Default for Properties {
     fn default() -> Self {
-        Self { func: String::new(), outputs: Json::from(1), timeout: Json::from(0), initialize: String::new(), finalize: String::new(), libs: Vec::new() }
+        Self {
+            func: String::new(),
+            outputs: Json::from(1),
+            timeout: Json::from(0),
+            initialize: String::new(),
+            finalize: String::new(),
+            libs: Vec::new(),
+        }
     }
 }
 
@@ -45,7 +52,7 @@ struct Function {
 }
 
 /// Builds a function node. One that wants modules is refused: there is no Node.js here to load them.
-pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     if let Some(library) = properties.libs.iter().find(|l| !l.module.is_empty()) {
         return Err(Failure {
@@ -61,17 +68,36 @@ pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Fa
         function: properties.func,
         initialize: properties.initialize,
         finalize: properties.finalize,
-        outputs: number(&properties.outputs).map_or(0, |n| n as usize),
-        limit: seconds.and_then(|s| Duration::try_from_secs_f64(s).ok()).filter(|limit| !limit.is_zero()),
+        outputs: number(&properties.outputs).map_or(0, whole),
+        limit: seconds
+            .and_then(|s| Duration::try_from_secs_f64(s).ok())
+            .filter(|limit| !limit.is_zero()),
     };
-    let surroundings = Surroundings { info: Rc::clone(build.info), contexts: host.contexts() };
-    Ok(Box::new(Function { sandbox: Sandbox::new(host.scripts()?, code, surroundings), timers: HashMap::new() }))
+    let surroundings = Surroundings {
+        info: Rc::clone(build.info),
+        contexts: host.contexts(),
+    };
+    Ok(Box::new(Function {
+        sandbox: Sandbox::new(host.scripts()?, code, surroundings),
+        timers: HashMap::new(),
+    }))
 }
 
 /// A number property, which editors write as a number or as text.
 fn number(json: &Json) -> Option<f64> {
-    let number = json.as_f64().or_else(|| json.as_str()?.trim().parse().ok())?;
+    let number = json
+        .as_f64()
+        .or_else(|| json.as_str()?.trim().parse().ok())?;
     (number > 0.0).then_some(number)
+}
+
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a positive number; `as` saturates"
+)]
+fn whole(number: f64) -> usize {
+    number as usize
 }
 
 impl Node for Function {
@@ -87,7 +113,14 @@ impl Node for Function {
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         let Wake::Timer(due) = wake else { return };
-        let Some(number) = self.timers.iter().find(|(_, id)| **id == due).map(|(number, _)| *number) else { return };
+        let Some(number) = self
+            .timers
+            .iter()
+            .find(|(_, id)| **id == due)
+            .map(|(number, _)| *number)
+        else {
+            return;
+        };
         self.timers.remove(&number);
         let effects = self.sandbox.timer(number);
         self.carry_out(effects, host);

@@ -92,9 +92,9 @@
   };
   const checkSize = size => {
     if (typeof size !== 'number') throw wrong('"size" argument', 'of type number', size);
-    if (!(size >= 0 && size <= 0x7fffffff)) {
+    if (!(size >= 0 && size <= 2 ** 32)) {
       throw fail(RangeError, 'ERR_OUT_OF_RANGE',
-        `The value of "size" is out of range. It must be >= 0 && <= 2147483647. Received ${size}`);
+        `The value of "size" is out of range. It must be >= 0 && <= 4294967296. Received ${size}`);
     }
     return size;
   };

@@ -27,7 +27,7 @@
   function inRange(value, low, high, bits) {
     if (value > high || value < low) {
       const n = typeof low === 'bigint' ? 'n' : '';
-      const range = bits <= 16 ? `>= ${low} and <= ${high}`
+      const range = bits <= 32 ? `>= ${low} and <= ${high}`
         : low < 0 ? `>= -(2${n} ** ${bits - 1}${n}) and < 2${n} ** ${bits - 1}${n}`
           : `>= 0${n} and < 2${n} ** ${bits}${n}`;
       throw outOfRange('value', range, value);

@@ -103,7 +103,7 @@
     });
     const width = longest + 2;
     if (width * 3 + state.indent >= state.breakLength || !(total / width > 5 || longest <= 6)) return output;
-    const usual = Math.max(width - Math.sqrt(width - total / output.length), 1);
+    const usual = Math.max(width - 3 - Math.sqrt(width - total / output.length), 1);
     const perRow = Math.min(
       Math.round(Math.sqrt(2.5 * usual * count) / usual), // cells are about 2.5 times as high as wide
       Math.floor((state.breakLength - state.indent) / width), state.compact * 4, 15);

@@ -143,7 +143,8 @@
       },
       timerIsDue: timers.due,
       whenDone: (promise, msg, id) => {
-        promise.then(result => native.resolved(result, msg, id), thrown => native.rejected(thrown, msg));
+        // What cannot be sent is the message's failure, just as what the code throws.
+        promise.then(result => native.resolved(result, msg, id)).catch(thrown => native.rejected(thrown, msg));
       },
       whenSetUp: promise => {
         promise.then(() => native.setUp(true), thrown => { native.setUp(false); native.rejected(thrown); });

@@ -1,0 +1,89 @@
+//! What the sandbox promises to functions, driven without an engine.
+#![allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
+
+mod life;
+mod sending;
+mod values;
+
+use super::{Code, Effect, Sandbox, Scripts, Surroundings};
+use crate::config::Engine;
+use crate::engine::env::Env;
+use crate::engine::message::Message;
+use crate::engine::node::Info;
+use crate::engine::value::Value;
+use std::rc::Rc;
+use std::time::Duration;
+
+fn scripts() -> Rc<Scripts> {
+    Scripts::new(&Engine {
+        close_timeout: Duration::from_secs(15),
+        script_memory: 32 << 20,
+        script_timeout: Duration::from_millis(200),
+        debug_length: 1000,
+        http_node_root: String::new(),
+    })
+    .unwrap()
+}
+
+fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
+    let info = Info {
+        groups: Rc::from([]),
+        id: "n1".into(),
+        alias: "n1".into(),
+        kind: "function".into(),
+        name: "a name".into(),
+        z: "t1".into(),
+        path: "t1".into(),
+        outputs: 2,
+        env: Rc::new(Env::default()),
+        flow_context: "t1".into(),
+    };
+    Sandbox::new(
+        Rc::clone(scripts),
+        code,
+        Surroundings {
+            info: Rc::new(info),
+            contexts: Rc::default(),
+        },
+    )
+}
+
+fn function(source: &str) -> Sandbox {
+    sandbox_of(
+        &scripts(),
+        Code {
+            function: source.into(),
+            outputs: 2,
+            ..Code::default()
+        },
+    )
+}
+
+fn message(payload: impl Into<Value>) -> Message {
+    let mut message = Message::with_payload(payload);
+    message.set("_msgid", "0123456789abcdef");
+    message
+}
+
+fn run(source: &str, payload: impl Into<Value>) -> Vec<Effect> {
+    function(source).call(message(payload))
+}
+
+/// The payload that a function makes, or what went wrong.
+fn payload(source: &str, given: impl Into<Value>) -> String {
+    match run(source, given).first() {
+        Some(Effect::Pass(message)) => format!("{:?}", message.get("payload")),
+        Some(Effect::Send(messages)) => format!("{:?}", messages[0].1.get("payload")),
+        other => format!("{other:?}"),
+    }
+}
+
+fn error(source: &str) -> String {
+    match run(source, 1.0)
+        .into_iter()
+        .find(|e| matches!(e, Effect::Error(..)))
+    {
+        Some(Effect::Error(failure, _)) => failure.to_string(),
+        other => format!("{other:?}"),
+    }
+}
