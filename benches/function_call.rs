@@ -97,6 +97,7 @@ fn message() -> Message {
 
 fn sandbox(scripts: &Rc<Scripts>, source: &str) -> Sandbox {
     let info = Info {
+        groups: Rc::from([]),
         id: "n1".into(),
         alias: "n1".into(),
         kind: "function".into(),

@@ -15,7 +15,7 @@ use crate::metrics::{Metrics, Phase};
 use crate::secret;
 use crate::store::{self, Loaded, Record, Store};
 use bytes::Bytes;
-use next::{Next, next};
+use next::next;
 use serde_json::json;
 use std::collections::HashSet;
 use std::sync::Arc;

@@ -14,6 +14,7 @@ use crate::audit::Audit;
 use crate::auth::{self, Auth, Caller, Permissions};
 use crate::config::{self, Config};
 use crate::deployment::{self, Deployments};
+use crate::ids;
 use crate::metrics::Metrics;
 use crate::secret::{self, Secret};
 use crate::store::{self, Store};
@@ -150,31 +151,8 @@ impl Gateway {
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.
     pub fn request_id(&self) -> SmolStr {
         let count = self.requests.fetch_add(1, Ordering::Relaxed);
-        id(self.seed.wrapping_add(count.wrapping_mul(GOLDEN)))
+        ids::id(self.seed.wrapping_add(count.wrapping_mul(ids::STEP)))
     }
-}
-
-/// 2^64 divided by the golden ratio, as the increment of `SplitMix64` (Steele, Lea, Flood 2014).
-const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// `SplitMix64`'s mix: one to one, so that ids differ, and scattered, so that they do not tell how many there were.
-fn id(state: u64) -> SmolStr {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^= mixed >> 31;
-    let mut text = [0; 16];
-    for (byte, digits) in mixed
-        .to_be_bytes()
-        .into_iter()
-        .zip(text.chunks_exact_mut(2))
-    {
-        digits.copy_from_slice(&[
-            DIGITS[usize::from(byte >> 4)],
-            DIGITS[usize::from(byte & 15)],
-        ]);
-    }
-    SmolStr::new(std::str::from_utf8(&text).unwrap_or_default())
 }
 
 #[cfg(feature = "engine")]
@@ -206,23 +184,5 @@ async fn sweep(gateway: Weak<Gateway>, opened: u64) {
             Err(error) => tracing::error!(%error, "sessions that are over could not be forgotten"),
         }
         gateway.metrics.sessions(auth.active());
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::collections::HashSet;
-
-    #[test]
-    fn request_ids_are_sixteen_hexadecimal_digits_and_differ() {
-        let ids: HashSet<SmolStr> = (0..10_000_u64)
-            .map(|n| id(n.wrapping_mul(GOLDEN)))
-            .collect();
-        assert_eq!(ids.len(), 10_000);
-        assert!(
-            ids.iter()
-                .all(|id| id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()))
-        );
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The rooms, lowest first; each uses only what stands before it:
 //!
-//! 1. [`secret`], [`metrics`], [`events`]: words.
+//! 1. [`secret`], [`metrics`], [`events`], [`ids`]: words.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
 //! 3. [`flows`]: the flow set, what changed in it, what to stop and start. Pure.
 //! 4. [`store`]: what must survive: sessions, history, flow files.
@@ -25,6 +25,7 @@ pub mod events;
 pub mod flows;
 pub mod gateway;
 pub mod http;
+pub mod ids;
 pub mod metrics;
 pub mod secret;
 pub mod server;

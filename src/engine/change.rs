@@ -1,28 +1,20 @@
 //! Changes of what runs: a plan's stops, and the wait for closing nodes (facts engine §1.5, §1.6). What comes after is in `start`.
 
-use super::graph::{self, Flow, Graph, Role, Running};
-use super::listeners::Listeners;
-use super::node::{Build, Closing, Host, Info, Level, Node};
-use super::report::label;
-use super::text;
-use super::thread::{Change, Slot, Thread};
-use super::value::{Failure, Value};
+use super::RunState;
+use super::node::{Closing, Info};
+use super::thread::{Change, Thread};
 use super::world::Instance;
-use super::{Engine, RunState, nodes, report, subflow};
 use crate::events::Event;
 use crate::flows::{FlowSet, Plan};
-use rustc_hash::{FxHashMap, FxHashSet};
-use serde::Deserialize;
-use serde_json::json;
+use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use tokio::sync::oneshot;
 
 impl Thread {
     /// Stops what the change stops. It goes on in [`Self::finish_change`], at once or when the nodes have closed.
-    pub fn begin_change(&mut self, change: Change, done: oneshot::Sender<()>) {
+    pub(super) fn begin_change(&mut self, change: Change, done: oneshot::Sender<()>) {
         if self.closing.is_some() {
             self.waiting.push_back((change, done));
             return;
@@ -48,7 +40,7 @@ impl Thread {
     }
 
     /// The rest of a change, once everything that it stops has closed.
-    pub fn finish_change(&mut self) -> ControlFlow<()> {
+    pub(super) fn finish_change(&mut self) -> ControlFlow<()> {
         let Some((change, done)) = self.closing.take() else {
             return ControlFlow::Continue(());
         };
@@ -116,7 +108,7 @@ impl Thread {
     }
 
     /// All slots: flows in order, the global one last; in each flow nodes first, config nodes last.
-    fn all(&self) -> Vec<u32> {
+    pub(super) fn all(&self) -> Vec<u32> {
         let mut ranks: FxHashMap<&str, usize> = FxHashMap::default();
         let mut slots: Vec<(usize, bool, u32)> = Vec::new();
         for (slot, number) in self.slots.iter().zip(0..) {
@@ -171,7 +163,7 @@ impl Thread {
     }
 
     /// Closes nodes: out of the directory first, so that nothing reaches a closing node (facts engine §1.6).
-    fn stop(&mut self, stops: &[(u32, bool)]) -> Vec<(Rc<Info>, Closing)> {
+    pub(super) fn stop(&mut self, stops: &[(u32, bool)]) -> Vec<(Rc<Info>, Closing)> {
         for (slot, _) in stops {
             if let Some(info) = &self.world.infos[*slot as usize] {
                 self.world.directory.remove(&info.id);
@@ -201,7 +193,7 @@ impl Thread {
     }
 
     /// Forgets slots without a node: what was stopped, and what failed.
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         let mut any = false;
         for (slot, number) in self.slots.iter_mut().zip(0u32..) {
             let Some(stopped) = slot.take_if(|s| s.node.is_none()) else {

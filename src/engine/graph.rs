@@ -73,7 +73,7 @@ pub(super) enum Role {
 
 impl Running {
     /// Targets by output, as running ids.
-    pub fn wires(&self) -> impl Iterator<Item = &[SmolStr]> {
+    pub(super) fn wires(&self) -> impl Iterator<Item = &[SmolStr]> {
         let own = self.wires.as_deref().map(|w| w.iter().map(Vec::as_slice));
         let element = self
             .wires
@@ -87,19 +87,19 @@ impl Running {
 
 impl Flow {
     /// Groups around a node of this flow, inner first.
-    pub fn groups(&self, group: &str) -> Rc<[SmolStr]> {
+    pub(super) fn groups(&self, group: &str) -> Rc<[SmolStr]> {
         self.groups
             .get(group)
             .map_or_else(|| Rc::from([]), |g| Rc::clone(&g.chain))
     }
 
     /// Variables that a node in this group sees.
-    pub fn env(&self, group: &str) -> &Rc<Env> {
+    pub(super) fn env(&self, group: &str) -> &Rc<Env> {
         self.groups.get(group).map_or(&self.env, |g| &g.env)
     }
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 struct Scope {
     #[serde(default)]
     label: SmolStr,
@@ -211,16 +211,11 @@ impl<'a> Builder<'a> {
         for node in self.flows.nodes() {
             if node.kind == "tab" {
                 if seen.insert(node.id.clone()) {
-                    let scope = if node.disabled { None } else { scope(node) };
+                    let scope = (!node.disabled).then(|| scope(node));
                     tabs.push((node.id.clone(), scope));
                 }
             } else if !node.z.is_empty() && self.implicit(&node.z) && seen.insert(node.z.clone()) {
-                let empty = Scope {
-                    label: SmolStr::default(),
-                    name: SmolStr::default(),
-                    env: Vec::new(),
-                };
-                tabs.push((node.z.clone(), Some(empty)));
+                tabs.push((node.z.clone(), Some(Scope::default())));
             }
         }
         tabs
@@ -372,11 +367,11 @@ impl<'a> Builder<'a> {
         let own = scope(instance.node);
         let outer = &self.graph.flows[instance.flow];
         let path = format_smolstr!("{}/{}", outer.path, instance.node.id);
-        let name = own
-            .as_ref()
-            .map(|s| s.name.clone())
-            .filter(|n| !n.is_empty())
-            .unwrap_or(definition.name.clone());
+        let name = if own.name.is_empty() {
+            &definition.name
+        } else {
+            &own.name
+        };
         let defaults = Env::inside(
             &instance.env,
             &[],
@@ -387,10 +382,10 @@ impl<'a> Builder<'a> {
             &defaults,
             &[
                 ("NR_SUBFLOW_ID", instance.id),
-                ("NR_SUBFLOW_NAME", &name),
+                ("NR_SUBFLOW_NAME", name),
                 ("NR_SUBFLOW_PATH", &path),
             ],
-            own.as_ref().map_or(&[], |s| &s.env),
+            &own.env,
             self.credentials.nodes.get(&instance.node.id),
         );
         let groups = groups::of(children, &env, Some(ids));
@@ -413,14 +408,14 @@ impl<'a> Builder<'a> {
             .nodes()
             .iter()
             .rfind(|n| n.kind == "global-config" && !n.disabled);
-        let Some((node, scope)) = config.and_then(|n| scope(n).map(|s| (n, s))) else {
+        let Some(node) = config else {
             return process;
         };
         let credentials = self.credentials.nodes.get(&node.id);
         let map = credentials
             .and_then(|c| c.get("map"))
             .and_then(|m| m.as_object());
-        Env::inside(&process, &[], &scope.env, map.or(credentials))
+        Env::inside(&process, &[], &scope(node).env, map.or(credentials))
     }
 }
 
@@ -480,16 +475,9 @@ fn inner_wires(
     wires
 }
 
-fn scope(node: &Node) -> Option<Scope> {
-    match serde_json::from_str(&node.text) {
-        Ok(scope) => Some(scope),
-        Err(error) => {
-            tracing::warn!(node = %node.id, %error, "the element's name or env is malformed and is ignored");
-            Some(Scope {
-                label: SmolStr::default(),
-                name: SmolStr::default(),
-                env: Vec::new(),
-            })
-        }
-    }
+fn scope(node: &Node) -> Scope {
+    serde_json::from_str(&node.text).unwrap_or_else(|error| {
+        tracing::warn!(node = %node.id, %error, "the element's name or env is malformed and is ignored");
+        Scope::default()
+    })
 }

@@ -113,7 +113,7 @@ enum Segment {
 
 impl Endpoints {
     /// Adds an endpoint. The path may hold `:name`, `:name?` and a last `*`, as Express has them.
-    pub fn add(&self, method: &str, path: &str, instance: Instance) -> Result<(), Failure> {
+    pub(super) fn add(&self, method: &str, path: &str, instance: Instance) -> Result<(), Failure> {
         let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
             .map_err(|_| Failure::error(format!("unknown method: {method}")))?;
         let segments = segments(path)?;
@@ -129,7 +129,7 @@ impl Endpoints {
     }
 
     /// Removes the endpoints of nodes that no longer run.
-    pub fn retain(&self, runs: impl Fn(Instance) -> bool) {
+    pub(super) fn retain(&self, runs: impl Fn(Instance) -> bool) {
         if self.0.load().entries.is_empty() {
             return;
         }
@@ -140,7 +140,7 @@ impl Endpoints {
     }
 
     /// The endpoint for a request; HEAD is answered by GET's. Paths match case-insensitively, a trailing slash is ignored.
-    pub fn find(&self, method: &Method, path: &str) -> Option<Endpoint> {
+    pub(super) fn find(&self, method: &Method, path: &str) -> Option<Endpoint> {
         let table = self.0.load();
         if table.entries.is_empty() {
             return None;
@@ -194,10 +194,9 @@ impl Table {
                 .collect();
             match texts {
                 Some(texts) => {
-                    _ = self
-                        .fixed
+                    self.fixed
                         .entry((entry.method.clone(), texts.join("/")))
-                        .or_insert(at)
+                        .or_insert(at);
                 }
                 None => self.patterns.push(at),
             }

@@ -52,7 +52,12 @@ struct Properties {
 
 impl Listeners {
     /// Adds a flow without listeners.
-    pub fn add_flow(&mut self, id: SmolStr, parent: Option<(SmolStr, SmolStr)>, status_port: bool) {
+    pub(super) fn add_flow(
+        &mut self,
+        id: SmolStr,
+        parent: Option<(SmolStr, SmolStr)>,
+        status_port: bool,
+    ) {
         self.flows.insert(
             id,
             Flow {
@@ -65,7 +70,7 @@ impl Listeners {
 
     /// Adds a running node, if it is a listener. `text` is its element with running ids; `own` are the
     /// targets of its own output, which it must not hear (facts engine §3.2).
-    pub fn add(&mut self, info: &Info, slot: u32, text: &str, own: &[SmolStr]) {
+    pub(super) fn add(&mut self, info: &Info, slot: u32, text: &str, own: &[SmolStr]) {
         let Ok(properties) = serde_json::from_str::<Properties>(text) else {
             return;
         };
@@ -97,19 +102,19 @@ impl Listeners {
     }
 
     /// The flow of that id.
-    pub fn flow(&self, id: &str) -> Option<&Flow> {
+    pub(super) fn flow(&self, id: &str) -> Option<&Flow> {
         self.flows.get(id)
     }
 
     /// Complete nodes that watch a node.
-    pub fn complete(&self, id: &str) -> &[u32] {
+    pub(super) fn complete(&self, id: &str) -> &[u32] {
         self.complete.get(id).map_or(&[], Vec::as_slice)
     }
 }
 
 impl Flow {
     /// Catch nodes that take an error reported by a node, nearest group first; `uncaught` ones only if no other does.
-    pub fn catching(&self, reporter: &Info) -> Vec<u32> {
+    pub(super) fn catching(&self, reporter: &Info) -> Vec<u32> {
         let mut hearing = hearing(&self.catch, reporter);
         hearing.sort_by_key(|(distance, l)| (*distance, l.scope == Scope::All, l.uncaught));
         let mut taken = false;
@@ -125,7 +130,7 @@ impl Flow {
     }
 
     /// Status nodes that hear a node's status, nearest group first.
-    pub fn hearing_status(&self, reporter: &Info) -> Vec<u32> {
+    pub(super) fn hearing_status(&self, reporter: &Info) -> Vec<u32> {
         let mut hearing = hearing(&self.status, reporter);
         hearing.sort_by_key(|(distance, _)| *distance);
         hearing.into_iter().map(|(_, l)| l.slot).collect()

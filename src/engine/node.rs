@@ -141,6 +141,10 @@ pub struct Host<'a> {
     pub(super) watched: bool,
 }
 
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "a node gives away what it reports; whether it is kept is the host's business"
+)]
 impl Host<'_> {
     /// Who this node is.
     pub fn info(&self) -> &Rc<Info> {

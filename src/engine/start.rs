@@ -178,7 +178,7 @@ impl Thread {
             Ok(Ok(node)) => *place = Some(node),
             Ok(Err(failure)) => {
                 self.world
-                    .log(info, Level::Error, &Value::text(failure.to_string()))
+                    .log(info, Level::Error, &Value::text(failure.to_string()));
             }
             Err(_) => self.world.log(
                 info,

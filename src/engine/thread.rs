@@ -96,7 +96,7 @@ pub(super) struct Inbox {
 
 impl Thread {
     /// A thread with nothing running.
-    pub fn new(
+    pub(super) fn new(
         world: World,
         shared: Arc<Shared>,
         metrics: Arc<Metrics>,
@@ -120,7 +120,7 @@ impl Thread {
     }
 
     /// Runs until told to close.
-    pub async fn run(mut self, mut inbox: Inbox) {
+    pub(super) async fn run(mut self, mut inbox: Inbox) {
         loop {
             self.world.read_clock();
             if self.hear(&mut inbox).is_break() {
@@ -262,7 +262,7 @@ impl Thread {
     }
 
     /// Whether this very node still runs.
-    pub fn runs(&self, instance: Instance) -> bool {
+    pub(super) fn runs(&self, instance: Instance) -> bool {
         let slot = self
             .slots
             .get(instance.slot as usize)
@@ -271,7 +271,7 @@ impl Thread {
     }
 
     /// Calls a node. One that panics is taken out; the others go on.
-    pub fn visit(&mut self, slot: u32, act: impl FnOnce(&mut dyn Node, &mut Host<'_>)) {
+    pub(super) fn visit(&mut self, slot: u32, act: impl FnOnce(&mut dyn Node, &mut Host<'_>)) {
         let Some(Some(Slot {
             node: place,
             info,

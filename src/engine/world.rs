@@ -8,6 +8,7 @@ use super::node::{Info, TimerId, Wake};
 use super::script::Scripts;
 use crate::config;
 use crate::events::Event;
+use crate::ids;
 use crate::metrics::Metrics;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
@@ -46,7 +47,7 @@ pub(super) struct Finished {
 }
 
 /// The surroundings of every node on the engine's thread.
-pub struct World {
+pub(super) struct World {
     /// Milliseconds since 1970, read once per round.
     pub(super) now: f64,
     /// Breadth first: what is sent first is delivered first (facts engine §3.1).
@@ -105,16 +106,10 @@ impl World {
         self.now = (since.as_secs() * 1000) as f64 + f64::from(since.subsec_millis());
     }
 
-    /// 16 hexadecimal digits (facts engine §3.1). Unique, not secret: `SplitMix64` from a random start.
+    /// A fresh message id (facts engine §3.1).
     pub(super) fn fresh_id(&mut self) -> SmolStr {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut x = self.random;
-        x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        x ^= x >> 31;
-        let digits: [u8; 16] =
-            std::array::from_fn(|i| b"0123456789abcdef"[(x >> (60 - 4 * i)) as usize & 15]);
-        SmolStr::new_inline(std::str::from_utf8(&digits).unwrap_or_default())
+        self.random = self.random.wrapping_add(ids::STEP);
+        ids::id(self.random)
     }
 
     /// Queues a message for a slot.

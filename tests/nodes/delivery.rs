@@ -65,7 +65,7 @@ async fn a_message_sent_to_two_nodes_is_changed_by_one_without_the_other_seeing_
     ]);
     let mut bench = Bench::with(&flow).await;
     bench.inject("in").await;
-    let mut seen = vec![bench.output().await, bench.output().await];
+    let mut seen = [bench.output().await, bench.output().await];
     seen.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(seen[0].1["payload"], "after");
     assert_eq!(seen[1].1["payload"], "before");
