@@ -194,7 +194,7 @@ fn finish(
             path,
             status,
             bytes = sent,
-            duration = duration.as_secs_f64(),
+            duration = format_args!("{:.6}", duration.as_secs_f64()),
             user = call.user(),
             address = %call.peer.address.ip(),
         );
