@@ -12,6 +12,11 @@
 )]
 
 mod client;
-mod endpoint;
 mod harness;
+
+mod endpoint;
+mod permissions;
 mod server;
+mod sign_in;
+mod throttle;
+mod tokens;
