@@ -1,5 +1,6 @@
 //! Tables of flow + message in → messages out, one file a node, over a running engine.
 
+#![cfg(feature = "engine")]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
 mod bench;

@@ -1,0 +1,22 @@
+//! What users do with a gateway, one file a story: over real TLS sockets, against the whole program.
+//!
+//! `harness` starts gateways (in this process, or as a process of their own) and `client` talks to them.
+
+#![cfg(feature = "engine")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests"
+)]
+
+mod client;
+mod harness;
+
+mod endpoint;
+mod permissions;
+mod server;
+mod sign_in;
+mod throttle;
+mod tokens;
