@@ -4,18 +4,13 @@
 
 use super::env::{Entry as EnvEntry, Env};
 use super::groups::{self, Group};
+use super::instance::{Definition, Instance};
 use crate::flows::{Credentials, FlowSet, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
-use smol_str::{SmolStr, format_smolstr};
+use smol_str::SmolStr;
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Instances inside instances, at most; a subflow that contains itself stops here.
-const MAX_DEPTH: usize = 32;
-
-/// Outputs of a node, at most, that a subflow's output may name.
-const MAX_PORTS: usize = 1024;
 
 /// Targets by output, as running ids.
 pub(super) type Wires = Vec<Vec<SmolStr>>;
@@ -41,7 +36,8 @@ pub(super) struct Flow {
     pub env: Rc<Env>,
     /// A subflow with a status output keeps its nodes' status inside.
     pub status_port: bool,
-    groups: FxHashMap<SmolStr, Group>,
+    /// Its groups, by template id.
+    pub groups: FxHashMap<SmolStr, Group>,
 }
 
 /// A node that runs.
@@ -55,7 +51,7 @@ pub(super) struct Running {
     /// What it is beside its type.
     pub role: Role,
     /// Its wires, if they are not those of the element.
-    wires: Option<Wires>,
+    pub wires: Option<Wires>,
 }
 
 /// What a running node is.
@@ -99,41 +95,15 @@ impl Flow {
     }
 }
 
+/// The name and the variables of a tab, instance or `global-config`.
 #[derive(Deserialize, Default)]
-struct Scope {
+pub(super) struct Scope {
     #[serde(default)]
-    label: SmolStr,
+    pub label: SmolStr,
     #[serde(default)]
-    name: SmolStr,
+    pub name: SmolStr,
     #[serde(default)]
-    env: Vec<EnvEntry>,
-}
-
-#[derive(Deserialize)]
-struct Definition {
-    #[serde(default)]
-    name: SmolStr,
-    #[serde(default, rename = "in")]
-    inputs: Vec<Port>,
-    #[serde(default, rename = "out")]
-    outputs: Vec<Port>,
-    #[serde(default)]
-    status: Option<Port>,
-    #[serde(default)]
-    env: Vec<EnvEntry>,
-}
-
-#[derive(Deserialize)]
-struct Port {
-    #[serde(default)]
-    wires: Vec<PortWire>,
-}
-
-#[derive(Deserialize)]
-struct PortWire {
-    id: SmolStr,
-    #[serde(default)]
-    port: usize,
+    pub env: Vec<EnvEntry>,
 }
 
 /// Builds the graph of a flow set.
@@ -141,21 +111,12 @@ pub(super) fn build(flows: &FlowSet, credentials: &Credentials) -> Graph {
     Builder::new(flows, credentials).build()
 }
 
-struct Builder<'a> {
+pub(super) struct Builder<'a> {
     flows: &'a FlowSet,
-    credentials: &'a Credentials,
-    children: FxHashMap<&'a str, Vec<&'a Arc<Node>>>,
-    definitions: FxHashMap<&'a str, (&'a Arc<Node>, Option<Rc<Definition>>)>,
-    graph: Graph,
-}
-
-/// A subflow instance about to be expanded.
-struct Instance<'a> {
-    id: &'a SmolStr,
-    node: &'a Arc<Node>,
-    flow: usize,
-    outer: Wires,
-    env: Rc<Env>,
+    pub credentials: &'a Credentials,
+    pub children: FxHashMap<&'a str, Vec<&'a Arc<Node>>>,
+    pub definitions: FxHashMap<&'a str, (&'a Arc<Node>, Option<Rc<Definition>>)>,
+    pub graph: Graph,
 }
 
 impl<'a> Builder<'a> {
@@ -287,119 +248,6 @@ impl<'a> Builder<'a> {
         });
     }
 
-    fn instance(&mut self, instance: &Instance<'_>, depth: usize) {
-        let template = instance.node.kind.trim_start_matches("subflow:");
-        let Some((definition_node, Some(definition))) = self.definitions.get(template) else {
-            return;
-        };
-        let (definition_node, definition) = (Arc::clone(definition_node), Rc::clone(definition));
-        if depth >= MAX_DEPTH {
-            tracing::error!(
-                subflow = template,
-                "subflow instances nested deeper than {MAX_DEPTH}: it contains itself"
-            );
-            return;
-        }
-        let children = self.children.get(template).cloned().unwrap_or_default();
-        let ids: FxHashMap<SmolStr, SmolStr> = children
-            .iter()
-            .map(|c| (c.id.clone(), format_smolstr!("{}-{}", instance.id, c.id)))
-            .collect();
-        let inside = self.inner_flow(instance, &definition_node, &definition, &children, &ids);
-        let ids = Rc::new(ids);
-        self.graph.nodes.push(Running {
-            id: instance.id.clone(),
-            node: Arc::clone(instance.node),
-            flow: instance.flow,
-            role: Role::Instance,
-            wires: Some(vec![input_wires(&definition, template, instance, &ids)]),
-        });
-        let running = |n: &&Arc<Node>| !n.disabled && n.kind != "group";
-        let (placed, config): (Vec<_>, Vec<_>) = children
-            .iter()
-            .copied()
-            .filter(running)
-            .partition(|n| n.placed);
-        for node in config.into_iter().chain(placed) {
-            let wires = inner_wires(node, &definition, instance, &ids);
-            let id = ids.get(&node.id).cloned().unwrap_or_default();
-            if node.kind.starts_with("subflow:") {
-                let env = Rc::clone(self.graph.flows[inside].env(&node.group));
-                let inner = Instance {
-                    id: &id,
-                    node,
-                    flow: inside,
-                    outer: wires,
-                    env,
-                };
-                self.instance(&inner, depth + 1);
-            } else {
-                let role = Role::Inner(Rc::clone(&ids));
-                self.graph.nodes.push(Running {
-                    id,
-                    node: Arc::clone(node),
-                    flow: inside,
-                    role,
-                    wires: Some(wires),
-                });
-            }
-        }
-        if definition.status.is_some() {
-            self.graph.nodes.push(Running {
-                id: format_smolstr!("{}:status", instance.id),
-                node: definition_node,
-                flow: inside,
-                role: Role::StatusPort(instance.id.clone()),
-                wires: Some(Vec::new()),
-            });
-        }
-    }
-
-    /// Variables of a subflow: those of the instance over those of the definition (facts engine §2.5).
-    fn inner_flow(
-        &mut self,
-        instance: &Instance<'_>,
-        definition_node: &Arc<Node>,
-        definition: &Definition,
-        children: &[&'a Arc<Node>],
-        ids: &FxHashMap<SmolStr, SmolStr>,
-    ) -> usize {
-        let own = scope(instance.node);
-        let outer = &self.graph.flows[instance.flow];
-        let path = format_smolstr!("{}/{}", outer.path, instance.node.id);
-        let name = if own.name.is_empty() {
-            &definition.name
-        } else {
-            &own.name
-        };
-        let defaults = Env::inside(
-            &instance.env,
-            &[],
-            &definition.env,
-            self.credentials.nodes.get(&definition_node.id),
-        );
-        let env = Env::inside(
-            &defaults,
-            &[
-                ("NR_SUBFLOW_ID", instance.id),
-                ("NR_SUBFLOW_NAME", name),
-                ("NR_SUBFLOW_PATH", &path),
-            ],
-            &own.env,
-            self.credentials.nodes.get(&instance.node.id),
-        );
-        let groups = groups::of(children, &env, Some(ids));
-        self.graph.flows.push(Flow {
-            id: instance.id.clone(),
-            path,
-            parent: Some(instance.flow),
-            env,
-            status_port: definition.status.is_some(),
-            groups,
-        });
-        self.graph.flows.len() - 1
-    }
-
     /// Variables of `global-config` over those of the process.
     fn root_env(&self) -> Rc<Env> {
         let process = Env::root();
@@ -419,63 +267,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Where the input of an instance leads: the wires of `in[0]`, and for an output wired straight to the
-/// input the instance's own targets.
-fn input_wires(
-    definition: &Definition,
-    template: &str,
-    instance: &Instance<'_>,
-    ids: &FxHashMap<SmolStr, SmolStr>,
-) -> Vec<SmolStr> {
-    let input = definition.inputs.first().into_iter().flat_map(|p| &p.wires);
-    let mut targets: Vec<SmolStr> = input.filter_map(|w| ids.get(&w.id).cloned()).collect();
-    for (output, port) in definition.outputs.iter().enumerate() {
-        if port.wires.iter().any(|w| w.id == template) {
-            targets.extend(instance.outer.get(output).into_iter().flatten().cloned());
-        }
-    }
-    targets
-}
-
-/// The wires of a node inside: its own, plus the instance's targets where an output of the subflow is fed by it.
-fn inner_wires(
-    node: &Node,
-    definition: &Definition,
-    instance: &Instance<'_>,
-    ids: &FxHashMap<SmolStr, SmolStr>,
-) -> Wires {
-    let own = node.wires.iter();
-    let mut wires: Wires = own
-        .map(|w| w.iter().filter_map(|id| ids.get(id).cloned()).collect())
-        .collect();
-    let mut append = |port: usize, targets: &[SmolStr]| {
-        if let Some(output) = wires.get_mut(port) {
-            output.extend(targets.iter().cloned());
-        } else if port < MAX_PORTS {
-            wires.resize(port + 1, Vec::new());
-            wires[port].extend(targets.iter().cloned());
-        }
-    };
-    for (output, port) in definition.outputs.iter().enumerate() {
-        for wire in port.wires.iter().filter(|w| w.id == node.id) {
-            append(
-                wire.port,
-                instance.outer.get(output).map_or(&[], Vec::as_slice),
-            );
-        }
-    }
-    for wire in definition
-        .status
-        .iter()
-        .flat_map(|p| &p.wires)
-        .filter(|w| w.id == node.id)
-    {
-        append(wire.port, &[format_smolstr!("{}:status", instance.id)]);
-    }
-    wires
-}
-
-fn scope(node: &Node) -> Scope {
+/// What an element says of its name and variables; nothing if that is malformed.
+pub(super) fn scope(node: &Node) -> Scope {
     serde_json::from_str(&node.text).unwrap_or_else(|error| {
         tracing::warn!(node = %node.id, %error, "the element's name or env is malformed and is ignored");
         Scope::default()

@@ -10,6 +10,7 @@ pub mod expression;
 mod graph;
 mod groups;
 pub mod http;
+mod instance;
 mod listeners;
 pub mod message;
 pub mod node;
