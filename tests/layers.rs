@@ -68,12 +68,27 @@ fn sources() -> Vec<PathBuf> {
 /// The code of a file: without its tests and comments.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
-    let tests = text.find("\n#[cfg(test)]\nmod ").unwrap_or(text.len());
+    let tests = text
+        .match_indices("\n#[cfg(test)]\n")
+        .map(|(at, _)| at)
+        .find(|at| begins_a_module(&text[at + 1..]))
+        .unwrap_or(text.len());
     text[..tests]
         .lines()
         .filter(|l| !l.trim_start().starts_with("//"))
         .collect::<Vec<_>>()
         .join("\n")
+}
+
+/// Whether the attributes at the beginning of the text belong to a module that stands there whole.
+fn begins_a_module(text: &str) -> bool {
+    let item = text.find("\nmod ").map(|at| &text[at + 1..]);
+    let attributes = text.find("\nmod ").map_or("", |at| &text[..at]);
+    let only_attributes = attributes.lines().all(|l| l.starts_with(['#', ' ', ')']));
+    only_attributes
+        && item
+            .and_then(|i| i.lines().next())
+            .is_some_and(|l| l.ends_with('{'))
 }
 
 fn room(path: &Path) -> String {
