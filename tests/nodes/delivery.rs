@@ -160,7 +160,7 @@ async fn a_subflow_passes_messages_through_and_sees_its_own_variables() {
     );
 }
 
-/// A change node whose JSONata fails on every message.
+/// A change node whose `JSONata` fails on every message.
 fn failing(id: &str, z: &str) -> Json {
     json!({ "id": id, "type": "change", "z": z, "name": "bad", "x": 1, "y": 1, "wires": [[]],
             "rules": [{ "t": "set", "p": "payload", "pt": "msg", "to": "$error('boom')", "tot": "jsonata" }] })

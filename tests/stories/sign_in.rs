@@ -236,8 +236,9 @@ async fn bcrypt_hashes_of_node_red_are_good_in_all_their_spellings() {
     let hash = hash("secret");
     for prefix in ["$2a$", "$2b$", "$2y$"] {
         let hash = format!("{prefix}{}", hash.get(4..).unwrap());
-        let user =
-            format!("[[auth.user]]\nname = \"u\"\npassword_hash = \"{hash}\"\npermissions = [\"*\"]");
+        let user = format!(
+            "[[auth.user]]\nname = \"u\"\npassword_hash = \"{hash}\"\npermissions = [\"*\"]"
+        );
         let gateway = Gateway::with(&user);
         assert_eq!(
             gateway.signing_in("u", "secret", "").send().await.status,
