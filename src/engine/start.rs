@@ -163,7 +163,7 @@ impl Thread {
             text: text::of(running, info),
             credentials: self.credentials.nodes.get(&running.node.id),
         };
-        let built = catch_unwind(AssertUnwindSafe(|| {
+        let started = catch_unwind(AssertUnwindSafe(|| {
             let mut node = match &running.role {
                 Role::Plain | Role::Inner(_) => nodes::build(&build, &mut host)?,
                 Role::Instance => Box::new(subflow::Entrance),
@@ -174,7 +174,7 @@ impl Thread {
             node.start(&mut host);
             Ok::<_, Failure>(node)
         }));
-        match built {
+        match started {
             Ok(Ok(node)) => *place = Some(node),
             Ok(Err(failure)) => {
                 self.world
