@@ -1,12 +1,10 @@
 //! An endpoint made by a flow: who may call it, and what becomes of the flow's answer.
 
-use crate::harness::{Gateway, flow_set, page};
-
-const PUBLIC: &str = "[[route]]\npath = \"/hello\"\npublic = true";
+use crate::harness::{Gateway, flow_set, page, public};
 
 #[tokio::test]
 async fn a_deployed_flow_answers_where_a_route_makes_it_public() {
-    let gateway = Gateway::with(PUBLIC);
+    let gateway = Gateway::with(&public(&["/hello"]));
     let token = gateway.sign_in("admin").await;
     gateway
         .deploy(&token, &flow_set(&[page("a", "/hello", "hello world")]))

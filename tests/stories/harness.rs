@@ -63,6 +63,14 @@ pub fn config_text(lines: &str) -> String {
     table.to_string()
 }
 
+/// Lines that open endpoints to everybody.
+pub fn public(paths: &[&str]) -> String {
+    let routes = paths
+        .iter()
+        .map(|path| format!("[[route]]\npath = \"{path}\"\npublic = true\n"));
+    routes.collect()
+}
+
 fn config(lines: &str, directory: &Path) -> Config {
     Config::parse(&config_text(lines), "gateway.toml", directory)
         .unwrap_or_else(|error| panic!("{error}"))

@@ -15,9 +15,14 @@ mod admin_cli;
 mod client;
 mod harness;
 
+mod deploy;
 mod endpoint;
 mod permissions;
+mod restarts;
 mod server;
 mod sign_in;
+mod single_flows;
+mod stale_deploy;
+mod storage;
 mod throttle;
 mod tokens;
