@@ -15,6 +15,7 @@ Exit codes:
   0  fine
   1  a problem with the configuration or the machine, which you can mend; the message says how
   2  wrong usage: an unknown command or option
+  130, 143  a second SIGINT or SIGTERM ended it before everything was finished
 
 Examples:
   flowgate                                   start with ./gateway.toml, or the built-in defaults

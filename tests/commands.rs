@@ -1,6 +1,7 @@
 //! The program's commands as an operator runs them: what they print, and with which code they end.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -92,4 +93,36 @@ fn hash_password_refuses_an_empty_password() {
     let output = flowgate(Path::new("."), &["hash-password"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), ""));
     assert_eq!(text(&output.stderr), "flowgate: the password is empty\n");
+}
+
+#[test]
+fn a_low_soft_limit_of_open_files_is_raised() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "operations = \"off\"\n[server]\nlisten = [\"127.0.0.1:0\"]\n[limits]\nconnections = 500\n[auth]\n";
+    std::fs::write(directory.path().join("gateway.toml"), config).unwrap();
+    let mut program = Command::new("sh")
+        .args(["-c", "ulimit -Sn 256; exec \"$0\""])
+        .arg(env!("CARGO_BIN_EXE_flowgate"))
+        .current_dir(directory.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Once it listens, the limit is what it will be.
+    let mut log = BufReader::new(program.stderr.take().unwrap()).lines();
+    let listening = log.any(|line| line.unwrap().contains("listening on"));
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", program.id())).unwrap();
+    program.kill().unwrap();
+    program.wait().unwrap();
+    assert!(listening);
+    let files = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let soft: u64 = files
+        .unwrap()
+        .split_whitespace()
+        .nth(3)
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(soft >= 564, "{soft}");
 }

@@ -1,5 +1,10 @@
-//! The documentation is true: `gateway.toml` parses, is the built-in default, and names every key there is.
-#![allow(clippy::unwrap_used, reason = "tests")]
+//! The documentation is true: `gateway.toml` parses, is the built-in default, and names every key there is; the tables
+//! of SECURITY.md and the files in `deploy/` agree with it; what README.md says is what the program does.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+#[cfg(feature = "engine")]
+#[path = "docs/readme.rs"]
+mod readme;
 
 use flowgate::config::{Config, DEFAULT, Error, Problem};
 use std::collections::BTreeSet;
@@ -155,4 +160,49 @@ fn without_auth_tables(text: &str) -> String {
         !within
     });
     outside.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_defaults_of_security_md_are_those_of_gateway_toml() {
+    let text = std::fs::read_to_string(repository().join("SECURITY.md")).unwrap();
+    let default: toml::Table = DEFAULT.parse().unwrap();
+    let mut rows = 0;
+    for row in text.lines().filter(|line| line.starts_with("| `")) {
+        let words: Vec<&str> = row.split('`').collect();
+        let (key, said) = (words[1], words[3]);
+        let mut value = &toml::Value::Table(default.clone());
+        for part in key.split('.') {
+            value = value
+                .get(part)
+                .unwrap_or_else(|| panic!("there is no {key}"));
+        }
+        if let Some(only) = value.as_array().and_then(|list| list.first()) {
+            value = only;
+        }
+        let really = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        assert_eq!(said, really, "{key}");
+        rows += 1;
+    }
+    assert!(rows > 20);
+}
+
+#[test]
+fn the_configuration_for_servers_parses_and_its_unit_gives_it_enough() {
+    let deploy = repository().join("deploy");
+    let config = Config::load(Some(&deploy.join("gateway.toml"))).unwrap();
+    let unit = std::fs::read_to_string(deploy.join("flowgate.service")).unwrap();
+    let number = |name: &str| -> u64 {
+        let line = unit.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap().trim_end_matches('s').parse().unwrap()
+    };
+    let needed = config.server.drain + config.engine.close_timeout;
+    assert!(number("TimeoutStopSec=") > needed.as_secs());
+    assert!(number("LimitNOFILE=") > config.limits.connections as u64);
+
+    let scrape = std::fs::read_to_string(deploy.join("prometheus.yml")).unwrap();
+    assert!(scrape.contains(&config.operations.unwrap().to_string()));
+    let state = std::path::Path::new("/var/lib/flowgate");
+    assert!(config.storage.directory.starts_with(state) && config.tls.directory.starts_with(state));
 }

@@ -324,7 +324,7 @@ fn user(table: Spanned<raw::User>, source: &Source<'_>) -> Result<User, Fault> {
 fn engine(raw: raw::Engine, source: &Source<'_>) -> Result<Engine, Fault> {
     Ok(Engine {
         close_timeout: source.duration(raw.close_timeout, 15 * SECOND, MS..=HOUR)?,
-        script_memory: source.size(raw.script_memory, 256 << 20, 8 * MIB..=64 * GIB)?,
+        script_memory: source.size(raw.script_memory, 1 << 30, 8 * MIB..=64 * GIB)?,
         script_timeout: source.duration(raw.script_timeout, 5 * SECOND, MS..=HOUR)?,
         debug_length: number(raw.debug_length, 1000, 1..=1_000_000)?,
         http_node_root: match raw.http_node_root {

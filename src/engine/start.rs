@@ -32,7 +32,7 @@ impl Thread {
             self.clear();
             tracing::warn!(
                 types = missing.join(", "),
-                "Waiting for missing types to be registered: no flow runs"
+                "no flow runs: the flow set has node types that this engine lacks"
             );
             self.announce(Event::RuntimeState(json!({
                 "state": "stop", "error": "missing-types", "type": "warning",

@@ -6,6 +6,7 @@ use super::call::Call;
 use super::error::Error;
 use super::path::Path;
 use super::reply;
+use crate::auth::Caller;
 use crate::engine::Engine;
 use crate::engine::http::{Endpoint, Reply, Request};
 use crate::gateway::Runtime;
@@ -55,8 +56,21 @@ pub(super) async fn call(
     let content = call.read(gateway.config.limits.body).await?;
     let request = request(call, path, &endpoint, content);
     let wait = gateway.config.timeouts.endpoint;
-    let answer = tokio::time::timeout(wait, engine.call(endpoint, request)).await;
-    response(answer.map_err(|_| Error::EndpointTimeout)??)
+    tokio::select! {
+        biased;
+        answer = tokio::time::timeout(wait, engine.call(endpoint, request)) => {
+            response(answer.map_err(|_| Error::EndpointTimeout)??)
+        }
+        () = revoked(call.caller.as_ref()) => Err(Error::BadToken),
+    }
+}
+
+/// Waits until the token that let the caller in is revoked or over; what it has open ends then.
+async fn revoked(caller: Option<&Caller>) {
+    match caller.and_then(|caller| caller.session.as_ref()) {
+        Some(session) => session.over().await,
+        None => std::future::pending().await,
+    }
 }
 
 fn request(call: &Call<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::Bytes) -> Request {

@@ -194,7 +194,8 @@ fn finish(
             path,
             status,
             bytes = sent,
-            duration = duration.as_secs_f64(),
+            // In milliseconds down to the microsecond: a float of seconds is written as 9.8e-5, which nobody reads.
+            duration_ms = duration.as_micros() as f64 / 1000.0,
             user = call.user(),
             address = %call.peer.address.ip(),
         );

@@ -219,12 +219,13 @@ fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Tls>, Error> {
 
 fn tell(found: &Found, metrics: &Metrics) {
     metrics.certificate_not_after(found.not_after);
+    let file = found.file.display();
     let kind = if found.self_signed {
-        "self-signed, in [tls] directory"
+        "self-signed certificate"
     } else {
-        "from [[tls.certificate]]"
+        "certificate"
     };
-    tracing::info!(sha256 = found.fingerprint, kind, "certificate");
+    tracing::info!(%file, sha256 = found.fingerprint, "{kind}");
     if found.not_after < i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX) {
         tracing::warn!("a certificate is over: clients will refuse it");
     }

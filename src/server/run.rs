@@ -3,7 +3,7 @@
 use super::{Error, Running, start};
 use crate::config::Config;
 use crate::secret::Secret;
-use std::fs;
+use rustix::process::{Resource, getrlimit, setrlimit};
 use std::process::{self, ExitCode};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -24,7 +24,7 @@ pub fn run(config: Config) -> ExitCode {
 }
 
 fn run_until_signalled(config: Config) -> Result<(), Error> {
-    warn_of_few_descriptors(config.limits.connections);
+    allow_descriptors(config.limits.connections);
     let running = start(config)?;
     announce(&running);
     let runtime = Builder::new_current_thread()
@@ -124,21 +124,21 @@ fn show(password: &Secret) {
     eprintln!("  Users of your own: see [auth] in gateway.toml.\n{line}\n");
 }
 
-fn warn_of_few_descriptors(connections: usize) {
-    let Some(limit) = descriptors() else { return };
-    if limit < connections.saturating_add(OTHER_DESCRIPTORS) {
+/// Lets the process open as many files as its connections need, which a shell's soft limit (often 1024) seldom does;
+/// warns where the hard limit is lower.
+fn allow_descriptors(connections: usize) {
+    let needed = connections.saturating_add(OTHER_DESCRIPTORS) as u64;
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= needed) {
+        return;
+    }
+    let allowed = limit.maximum.map_or(needed, |most| most.min(needed));
+    limit.current = Some(allowed);
+    let raised = setrlimit(Resource::Nofile, limit).is_ok();
+    if !raised || allowed < needed {
         tracing::warn!(
-            "this process may open {limit} files, but [limits] connections is {connections}: raise it (`ulimit -n`, \
-             LimitNOFILE= in systemd) or lower the setting"
+            "this process may not open {needed} files, which [limits] connections = {connections} needs: raise its \
+             limit (`ulimit -Hn`, LimitNOFILE= in systemd) or lower the setting"
         );
     }
-}
-
-/// How many files this process may open (`proc_pid_limits(5)`); `None`: without limit, or not known.
-fn descriptors() -> Option<usize> {
-    let limits = fs::read_to_string("/proc/self/limits").ok()?;
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_whitespace().next()?.parse().ok()
 }

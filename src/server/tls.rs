@@ -9,6 +9,7 @@ use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SignatureScheme};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub(super) struct Found {
     pub(super) not_after: i64,
     /// The SHA-256 of the certificate shown when no other fits.
     pub(super) fingerprint: String,
+    /// Its file.
+    pub(super) file: PathBuf,
     /// Whether it is the self-signed one.
     pub(super) self_signed: bool,
 }
@@ -110,9 +113,11 @@ impl Names {
             certificates.push(certificate::read(&given.cert, &given.key, provider)?);
         }
         let self_signed = certificates.is_empty();
+        let mut file = config.certificates.first().map(|given| given.cert.clone());
         if self_signed {
             let (cert, key) = certificate::self_signed(&config.directory, now)?;
             certificates.push(certificate::read(&cert, &key, provider)?);
+            file = Some(cert);
         }
         let found = Found {
             not_after: certificates.iter().map(|c| c.not_after).min().unwrap_or(0),
@@ -120,6 +125,7 @@ impl Names {
                 .first()
                 .map(|c| c.fingerprint.clone())
                 .unwrap_or_default(),
+            file: file.unwrap_or_default(),
             self_signed,
         };
         Ok((Self::new(certificates), found))

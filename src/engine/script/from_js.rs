@@ -15,8 +15,9 @@ use smol_str::SmolStr;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// One value may have so many parts. They leave `QuickJS`'s memory limit, so they need one of their own.
-const MOST_PARTS: usize = 4_000_000;
+/// One value may have so many parts. They leave `QuickJS`'s memory limit, so they need one of their own; each takes
+/// some 60 bytes, so this is about 2 GiB, what Node.js gives a whole program.
+const MOST_PARTS: usize = 32_000_000;
 
 /// Any value; properties are read as JavaScript reads them, so getters run.
 pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &JsValue<'js>) -> Result<Value> {
