@@ -93,6 +93,14 @@ pub(super) enum Error {
     /// A state that flows cannot be told to have.
     #[error("the state must be start or stop")]
     RunState,
+    /// The palette has no such module or set to be switched.
+    #[cfg(feature = "engine")]
+    #[error("there are no such nodes")]
+    NoSuchNodes,
+    /// A part of the palette is to be disabled.
+    #[cfg(feature = "engine")]
+    #[error("the nodes are part of the engine: they cannot be disabled")]
+    BuiltIn,
     /// The engine could not do it.
     #[cfg(feature = "engine")]
     #[error(transparent)]

@@ -121,6 +121,11 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Revoke(error) => revocation(error),
         Error::Deployment(error) => deployment(error),
         Error::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
+        // 400, as the stock runtime answers (facts admin API §2)
+        #[cfg(feature = "engine")]
+        Error::NoSuchNodes => refuse(S::BAD_REQUEST, "not_found"),
+        #[cfg(feature = "engine")]
+        Error::BuiltIn => refuse(S::BAD_REQUEST, "built_in"),
         #[cfg(feature = "engine")]
         Error::Engine(error) => engine(error),
         #[cfg(feature = "engine")]

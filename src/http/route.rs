@@ -69,6 +69,10 @@ pub(super) enum Admin {
     Module,
     /// `GET /nodes/:module/:set`
     NodeSet,
+    /// `PUT /nodes/:module`
+    SwitchModule,
+    /// `PUT /nodes/:module/:set`
+    SwitchNodeSet,
     /// `GET /credentials/:type/:id`
     Credentials,
     /// `GET /diagnostics`
@@ -298,13 +302,21 @@ fn running(segments: &[&str]) -> Option<&'static [Offer]> {
 
 const MODULE: [Offer; 3] = [
     (Get, Target::Admin(Admin::Module), Permission("nodes.read")),
-    (Put, Target::Absent, Permission("nodes.write")),
+    (
+        Put,
+        Target::Admin(Admin::SwitchModule),
+        Permission("nodes.write"),
+    ),
     (Delete, Target::Absent, Permission("nodes.write")),
 ];
 
 const NODE_SET: [Offer; 3] = [
     (Get, Target::Admin(Admin::NodeSet), Permission("nodes.read")),
-    (Put, Target::Absent, Permission("nodes.write")),
+    (
+        Put,
+        Target::Admin(Admin::SwitchNodeSet),
+        Permission("nodes.write"),
+    ),
     (Delete, Target::Absent, Permission("nodes.write")),
 ];
 

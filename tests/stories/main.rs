@@ -11,6 +11,7 @@
     reason = "tests"
 )]
 
+mod admin_cli;
 mod client;
 mod harness;
 

@@ -24,6 +24,10 @@ pub(super) async fn act(
         Admin::Nodes => Ok(nodes::all()),
         Admin::Module => nodes::module(&path.parameter(1)),
         Admin::NodeSet => nodes::set(&path.parameter(1), &path.parameter(2)),
+        Admin::SwitchModule => nodes::switch_module(call, &path.parameter(1)).await,
+        Admin::SwitchNodeSet => {
+            nodes::switch_set(call, &path.parameter(1), &path.parameter(2)).await
+        }
         Admin::Credentials => Ok(credentials::read(call, path)),
         Admin::Diagnostics => Ok(diagnostics::read(call)),
         Admin::Inject => running::inject(call, path).await,

@@ -1,6 +1,9 @@
-//! `GET /nodes…`: the node types that the engine has, as sets of one module, in the shape that the stock CLI reads.
+//! `/nodes…`: the node types that the engine has, as sets of one module, in the shape that the stock CLI reads.
+//!
+//! All are built in: enabling one changes nothing, and disabling one is refused.
 
 use crate::engine;
+use crate::http::call::Call;
 use crate::http::error::Error;
 use crate::http::reply::{self, Body};
 use hyper::{Response, StatusCode};
@@ -79,6 +82,40 @@ pub(super) fn set(module: &str, name: &str) -> Result<Response<Body>, Error> {
     Ok(reply::json(StatusCode::OK, set.to_string()))
 }
 
+/// `PUT /nodes/:module`
+pub(super) async fn switch_module(
+    call: &mut Call<'_>,
+    name: &str,
+) -> Result<Response<Body>, Error> {
+    let body = call.read_json_value().await?;
+    switched(body.as_ref(), module(name))
+}
+
+/// `PUT /nodes/:module/:set`
+pub(super) async fn switch_set(
+    call: &mut Call<'_>,
+    module: &str,
+    name: &str,
+) -> Result<Response<Body>, Error> {
+    let body = call.read_json_value().await?;
+    switched(body.as_ref(), set(module, name))
+}
+
+/// What is there already, if that is what `{"enabled": …}` wants.
+fn switched(
+    body: Option<&Json>,
+    found: Result<Response<Body>, Error>,
+) -> Result<Response<Body>, Error> {
+    let enabled = body.and_then(|body| body.get("enabled")?.as_bool());
+    let enabled = enabled.ok_or_else(|| Error::Body("enabled must be true or false".into()))?;
+    let found = found.map_err(|_| Error::NoSuchNodes)?;
+    if enabled {
+        Ok(found)
+    } else {
+        Err(Error::BuiltIn)
+    }
+}
+
 /// The sets of which the engine has a type, with those types.
 fn sets() -> Vec<Json> {
     let known = |types: &[&'static str]| -> Vec<&'static str> {
@@ -117,6 +154,26 @@ mod tests {
             );
             let name = listed["name"].as_str().unwrap_or_default();
             assert!(set(MODULE, name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn nodes_can_be_enabled_but_not_disabled() {
+        let put = |body: &Json, name: &str| switched(Some(body), set(MODULE, name));
+        assert!(put(&json!({ "enabled": true }), "inject").is_ok());
+        assert!(matches!(
+            put(&json!({ "enabled": false }), "inject"),
+            Err(Error::BuiltIn)
+        ));
+        assert!(matches!(
+            put(&json!({ "enabled": true }), "nope"),
+            Err(Error::NoSuchNodes)
+        ));
+        for body in [json!({}), json!({ "enabled": "true" }), json!([])] {
+            assert!(
+                matches!(put(&body, "inject"), Err(Error::Body(_))),
+                "{body}"
+            );
         }
     }
 
