@@ -66,6 +66,7 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<reply::Body>, 
     call.audit(event, actor, json!({ "client": client }));
     if let Some(auth) = &gateway.auth {
         gateway.metrics.sessions(auth.active());
+        gateway.metrics.lockouts(auth.lockouts());
     }
     result.map(|issued| granted(&issued)).map_err(Error::SignIn)
 }

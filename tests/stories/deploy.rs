@@ -2,6 +2,7 @@
 
 use crate::harness::{Gateway, flow_set, page, public, until};
 use serde_json::{Value as Json, json};
+use tokio::io::AsyncWriteExt;
 
 fn one_tab(label: &str) -> Json {
     json!([{ "id": "a", "type": "tab", "label": label }])
@@ -355,8 +356,9 @@ async fn types_that_nobody_knows_are_accepted_and_kept_but_nothing_starts() {
     let gateway = Gateway::with(&public(&["/hello"]));
     let token = gateway.sign_in("admin").await;
     let hello = page("a", "/hello", "hello");
-    let unknown =
-        vec![json!({ "id": "u", "type": "from another palette", "z": "a", "wires": [["gone"]] })];
+    let unknown = vec![
+        json!({ "id": "u", "x": 1, "y": 1, "type": "from another palette", "z": "a", "wires": [["gone"]] }),
+    ];
     let flows = flow_set(&[hello.clone(), unknown]);
     gateway.deploy(&token, &flows).await;
     assert_eq!(gateway.flows(&token).await["flows"], flows);
@@ -428,7 +430,7 @@ async fn a_client_that_hangs_up_stops_no_deployment() {
             body.len()
         ))
         .await;
-        drop(raw);
+        raw.0.shutdown().await.unwrap();
     }
     let label = async || gateway.flows(&token).await["flows"][0]["label"].clone();
     until("one of them is active", async || {

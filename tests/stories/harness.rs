@@ -307,19 +307,24 @@ pub fn birth(tab: &str, path: &str) -> Vec<Json> {
 
 /// http in → the node given → http response.
 fn endpoint(tab: &str, (method, url): (&str, &str), node: &Json) -> Vec<Json> {
-    let id = |part: &str| format!("{tab}-{part}");
+    let placed = |part: &str, x: u16, mut node: Json| {
+        node["id"] = format!("{tab}-{part}").into();
+        node["z"] = tab.into();
+        // What has no place in the editor counts as a config node.
+        (node["x"], node["y"]) = (x.into(), 100.into());
+        node
+    };
     let mut node = node.clone();
-    node["id"] = id("node").into();
-    node["z"] = tab.into();
-    node["wires"] = json!([[id("out")]]);
+    node["wires"] = json!([[format!("{tab}-out")]]);
+    let first = json!({
+        "type": "http in", "method": method, "url": url, "wires": [[format!("{tab}-node")]],
+    });
+    let last = json!({ "type": "http response", "wires": [] });
     vec![
         json!({ "id": tab, "type": "tab", "label": tab }),
-        json!({
-            "id": id("in"), "type": "http in", "z": tab, "method": method, "url": url,
-            "wires": [[id("node")]],
-        }),
-        node,
-        json!({ "id": id("out"), "type": "http response", "z": tab, "wires": [] }),
+        placed("in", 100, first),
+        placed("node", 300, node),
+        placed("out", 500, last),
     ]
 }
 

@@ -17,6 +17,9 @@ mod harness;
 
 mod deploy;
 mod endpoint;
+mod http_rules;
+mod kill;
+mod operations;
 mod permissions;
 mod restarts;
 mod server;
