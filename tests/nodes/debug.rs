@@ -50,17 +50,23 @@ async fn the_status_shows_the_value_or_the_count() {
 
 #[tokio::test]
 async fn an_inactive_node_is_silent_until_it_is_switched_on() {
-    let mut bench = Bench::with(&flow(&json!({ "active": false }))).await;
-    for (active, payload) in [(false, "unheard"), (true, "heard")] {
-        bench
-            .engine
-            .set_debug(vec!["d".to_owned()], active)
-            .await
-            .unwrap();
-        let props = json!([{ "p": "payload", "v": payload, "vt": "str" }]);
-        let body = json!({ "__user_inject_props__": props });
-        bench.engine.inject("in", Some(body)).await.unwrap();
-    }
-    let frame = bench.next(shown).await;
-    assert_eq!(frame["msg"], "heard");
+    let mut flow = flow(&json!({ "active": false }));
+    let elements = flow.as_array_mut().unwrap();
+    let source = elements.iter_mut().find(|e| e["id"] == "in").unwrap();
+    source["wires"] = json!([["d", "w"]]);
+    elements.push(debug("w"));
+    let mut bench = Bench::with(&flow).await;
+    bench.inject("in").await;
+    assert_eq!(
+        bench.next(shown).await["id"],
+        "w",
+        "only the other is heard"
+    );
+    bench
+        .engine
+        .set_debug(vec!["d".to_owned()], true)
+        .await
+        .unwrap();
+    bench.inject("in").await;
+    assert_eq!(bench.next(shown).await["id"], "d");
 }

@@ -26,7 +26,7 @@ const TABLE: &[(&str, &str, [u16; 4])] = &[
     ("GET", "/nodes/node-red/inject", [401, 200, 401, 200]),
     ("GET", "/nodes/unknown", [401, 404, 401, 404]),
     ("POST", "/nodes", [401, 401, 401, 404]),
-    ("PUT", "/nodes/node-red", [401, 401, 401, 404]),
+    ("PUT", "/nodes/node-red", [401, 401, 401, 400]),
     ("GET", "/icons", [401, 404, 401, 404]),
     ("GET", "/credentials/x/y", [401, 200, 401, 200]),
     ("GET", "/diagnostics", [401, 200, 401, 200]),
