@@ -1,6 +1,6 @@
 //! `debug` in a running engine.
 
-use crate::bench::{Bench, inject};
+use crate::bench::{Bench, debug, inject};
 use flowgate::events::Event;
 use serde_json::{Value as Json, json};
 
