@@ -22,6 +22,7 @@ fn main() -> Result<(), flowgate::engine::value::Failure> {
         script_memory: 1 << 30,
         script_timeout: Duration::from_secs(10),
         debug_length: 1000,
+        message_buffer: 0,
         http_node_root: String::new(),
     };
     for (what, source) in [

@@ -235,6 +235,8 @@ pub struct Engine {
     pub script_timeout: Duration,
     /// Longest text shown by a debug node, characters (1000, as in Node-RED).
     pub debug_length: usize,
+    /// Messages that a node may hold back (delay, join, sort, batch); 0: any number, as in Node-RED.
+    pub message_buffer: usize,
     /// Path prefix of endpoints made by http-in nodes.
     pub http_node_root: String,
 }

@@ -189,6 +189,7 @@ pub(super) struct Engine {
     pub(super) script_memory: Entry,
     pub(super) script_timeout: Entry,
     pub(super) debug_length: Entry,
+    pub(super) message_buffer: Entry,
     pub(super) http_node_root: Entry,
 }
 

@@ -327,6 +327,7 @@ fn engine(raw: raw::Engine, source: &Source<'_>) -> Result<Engine, Fault> {
         script_memory: source.size(raw.script_memory, 1 << 30, 8 * MIB..=64 * GIB)?,
         script_timeout: source.duration(raw.script_timeout, 5 * SECOND, MS..=HOUR)?,
         debug_length: number(raw.debug_length, 1000, 1..=1_000_000)?,
+        message_buffer: number(raw.message_buffer, 0, 0..=1_000_000_000)?,
         http_node_root: match raw.http_node_root {
             Some(entry) => source.parsed(
                 &entry,

@@ -21,6 +21,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{broadcast, mpsc};
 use tokio::task::AbortHandle;
 
+/// When a timer is due whose time the clock cannot count: in a hundred years.
+const FAR: Duration = Duration::from_hours(100 * 365 * 24);
+
 /// What is on its way to a node.
 pub(super) enum Item {
     Message(Message),
@@ -130,7 +133,9 @@ impl World {
 
     pub(super) fn set_timer(&mut self, instance: Instance, delay: Duration) -> TimerId {
         self.sequence += 1;
-        let timer = TimerId(Instant::now() + delay, self.sequence);
+        let now = Instant::now();
+        let due = now.checked_add(delay).unwrap_or(now + FAR);
+        let timer = TimerId(due, self.sequence);
         self.timers.insert(timer, instance);
         timer
     }

@@ -3,12 +3,21 @@
 #![cfg(feature = "engine")]
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
+mod batch;
 mod bench;
 mod change;
 mod debug;
+mod delay;
 mod delivery;
+mod exec;
 mod http;
 mod inject;
+mod join;
 mod link;
+mod rbe;
+mod sort;
+mod split;
+mod steps;
 mod switch;
 mod template;
+mod trigger;

@@ -69,6 +69,39 @@ fn digits(text: &str, radix: u32) -> f64 {
     text.chars().try_fold(0.0, add).unwrap_or(f64::NAN)
 }
 
+/// `parseFloat` (§19.2.4): the longest number that the text begins with; NaN if there is none.
+pub fn parse_float(text: &str) -> f64 {
+    let text = text.trim_start();
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    if unsigned.starts_with("Infinity") {
+        return if text.starts_with('-') {
+            f64::NEG_INFINITY
+        } else {
+            f64::INFINITY
+        };
+    }
+    let digits = |at: usize| {
+        let rest = text.as_bytes().get(at..).unwrap_or_default();
+        at + rest.iter().take_while(|b| b.is_ascii_digit()).count()
+    };
+    let start = text.len() - unsigned.len();
+    let mut end = digits(start);
+    if text.as_bytes().get(end) == Some(&b'.') {
+        end = digits(end + 1);
+    }
+    if let Some(b'e' | b'E') = text.as_bytes().get(end) {
+        let sign = matches!(text.as_bytes().get(end + 1), Some(b'+' | b'-'));
+        let exponent = end + 1 + usize::from(sign);
+        if digits(exponent) > exponent {
+            end = digits(exponent);
+        }
+    }
+    // Rust reads `5.` and `.5` as JavaScript does, and refuses what has no digit.
+    text.get(..end)
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(f64::NAN)
+}
+
 /// `Number::toString` (§6.1.6.1.20), radix 10.
 pub fn number_text(n: f64) -> SmolStr {
     SmolStr::new(ryu_js::Buffer::new().format(n))
@@ -247,6 +280,27 @@ mod tests {
         }
         for input in ["abc", "1 2", "inf", "nan", "0x", "0xg", "1e", "--1"] {
             assert!(text_to_number(input).is_nan(), "{input}");
+        }
+    }
+
+    #[test]
+    fn numbers_at_the_beginning_of_a_text_are_found() {
+        let table = [
+            ("21 C", 21.0),
+            (" -1.5e2x", -150.0),
+            ("5.", 5.0),
+            (".5.5", 0.5),
+            ("1e", 1.0),
+            ("10%", 10.0),
+        ];
+        for (input, expected) in table {
+            assert!(
+                (parse_float(input) - expected).abs() < f64::EPSILON,
+                "{input}"
+            );
+        }
+        for input in ["", "a1", ".", "-", "e5", "nan", "inf"] {
+            assert!(parse_float(input).is_nan(), "{input}");
         }
     }
 

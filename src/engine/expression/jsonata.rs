@@ -67,6 +67,20 @@ impl Jsonata {
         } else {
             message
         };
+        self.run(scene, &root, variables)
+    }
+
+    /// The value for something else than a message, such as an element of an array.
+    pub fn evaluate_on(&self, scene: &Scene, root: &Value) -> Result<Value, Failure> {
+        self.run(scene, &value_in(root), &[])
+    }
+
+    fn run(
+        &self,
+        scene: &Scene,
+        root: &JValue,
+        variables: &[(&str, Value)],
+    ) -> Result<Value, Failure> {
         let result = if self.needs_host || !variables.is_empty() {
             let mut context = Context::new();
             for (name, value) in variables {
@@ -74,9 +88,9 @@ impl Jsonata {
             }
             let mut evaluator = Evaluator::with_options(context, options());
             register(&mut evaluator, scene)
-                .and_then(|()| evaluator.evaluate(self.expression.ast(), &root))
+                .and_then(|()| evaluator.evaluate(self.expression.ast(), root))
         } else {
-            self.expression.evaluate(&root)
+            self.expression.evaluate(root)
         };
         result
             .map(|value| value_out(&value))

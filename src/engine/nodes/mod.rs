@@ -9,28 +9,37 @@ mod common;
 mod function;
 mod network;
 mod parser;
+mod sequence;
 
 /// Every type that the engine has.
-pub const TYPES: [&str; 21] = [
+pub const TYPES: [&str; 29] = [
+    "batch",
     "catch",
     "change",
     "comment",
     "complete",
     "debug",
+    "delay",
+    "exec",
     "function",
     "global-config",
     "http in",
     "http response",
     "inject",
+    "join",
     "json",
     "junction",
     "link call",
     "link in",
     "link out",
     "range",
+    "rbe",
+    "sort",
+    "split",
     "status",
     "switch",
     "template",
+    "trigger",
     "udp out",
     "unknown",
 ];
@@ -44,6 +53,14 @@ pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Fa
         "debug" => common::debug::build(build, host),
         "link out" => common::link_out::build(build),
         "link call" => common::link_call::build(build),
+        "delay" => function::delay::build(build),
+        "exec" => function::exec::build(build),
+        "rbe" => function::rbe::build(build),
+        "trigger" => function::trigger::build(build),
+        "batch" => sequence::batch::build(build),
+        "join" => sequence::join::build(build),
+        "sort" => sequence::sort::build(build),
+        "split" => sequence::split::build(build),
         "change" => function::change::build(build),
         "range" => function::range::build(build),
         "switch" => function::switch::build(build),

@@ -20,6 +20,7 @@ fn scripts() -> Rc<Scripts> {
         script_memory: 32 << 20,
         script_timeout: Duration::from_millis(200),
         debug_length: 1000,
+        message_buffer: 0,
         http_node_root: String::new(),
     })
     .unwrap()

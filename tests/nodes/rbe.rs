@@ -1,0 +1,83 @@
+//! `rbe` in a running engine: results observed on Node-RED 4.1.15.
+
+use crate::bench::Bench;
+use crate::steps::{SOON, all, bench, payloads, send};
+use serde_json::{Value as Json, json};
+
+fn rbe(extra: &Json) -> Json {
+    let mut node = json!({ "type": "rbe", "func": "rbe", "gap": "", "start": "", "inout": "out", "septopics": true,
+        "property": "payload", "topi": "topic" });
+    for (key, value) in extra.as_object().unwrap() {
+        node[key] = value.clone();
+    }
+    node
+}
+
+fn messages(payloads: &[i32]) -> Vec<Json> {
+    payloads.iter().map(|p| json!({ "payload": p })).collect()
+}
+
+#[tokio::test]
+async fn only_changes_pass() {
+    let table = [
+        (json!({}), vec![1, 1, 2, 2], json!([1, 2])),
+        (
+            json!({ "func": "rbei" }),
+            vec![1, 1, 2, 2, 3],
+            json!([2, 3]),
+        ),
+        (
+            json!({ "func": "deadband", "gap": "5" }),
+            vec![0, 2, 5, 6, 10, 15],
+            json!([0, 6, 15]),
+        ),
+        (
+            json!({ "func": "narrowband", "gap": "5" }),
+            vec![0, 2, 10, 5],
+            json!([0, 2, 5]),
+        ),
+    ];
+    for (node, values, expected) in table {
+        assert_eq!(
+            payloads(&rbe(&node), &messages(&values), SOON).await,
+            expected,
+            "{node}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn topics_are_told_apart_and_reset() {
+    let of = |topic: &str| json!({ "payload": topic, "topic": topic });
+    let list = [
+        of("a"),
+        of("b"),
+        of("a"),
+        json!({ "reset": 1, "topic": "a" }),
+        of("a"),
+        of("b"),
+        json!({ "reset": 0 }),
+        of("b"),
+    ];
+    assert_eq!(
+        payloads(&rbe(&json!({})), &list, SOON).await,
+        json!(["a", "b", "a", "b"])
+    );
+    let same = [
+        json!({ "payload": 1, "topic": "a" }),
+        json!({ "payload": 1, "topic": "b" }),
+    ];
+    assert_eq!(
+        payloads(&rbe(&json!({ "septopics": false })), &same, SOON).await,
+        json!([1])
+    );
+}
+
+#[tokio::test]
+async fn it_never_says_that_it_is_done_and_warns_of_what_is_no_number() {
+    let seen = all(&rbe(&json!({})), &messages(&[1, 1]), SOON).await;
+    assert_eq!(seen, [("out0".to_owned(), json!({ "payload": 1 }))]);
+    let mut bench: Bench = bench(&rbe(&json!({ "func": "deadband", "gap": "5" })), 1).await;
+    send(&bench, &json!({ "payload": "a" })).await;
+    assert_eq!(bench.complaint().await.1, "no number found in payload");
+}
