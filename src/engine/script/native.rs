@@ -86,12 +86,13 @@ impl<'js> Turn<'js> {
 /// Defines everything.
 pub(super) fn define(native: &JsObject<'_>, scripts: &Weak<Scripts>) -> Result<()> {
     define_messages(native, scripts)?;
+    define_promises(native, scripts)?;
     define_reports(native, scripts)?;
     define_timers(native, scripts)?;
     define_contexts(native, scripts)
 }
 
-/// `send(messages, id)`, `done(msg)`, and how promises end: `resolved`, `rejected`, `setUp`.
+/// `send(messages, id)`, `done(msg)`.
 fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();
@@ -122,7 +123,12 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
         )?));
         Ok::<_, rquickjs::Error>(())
     };
-    native.set("done", Function::new(ctx.clone(), done)?)?;
+    native.set("done", Function::new(ctx.clone(), done)?)
+}
+
+/// How promises end: `resolved(result, msg, id)`, `rejected(thrown, msg)`, `setUp(well)`.
+fn define_promises<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
     let weak = scripts.clone();
     let resolved =
         move |ctx: Ctx<'js>, result: JsValue<'js>, msg: JsValue<'js>, id: JsValue<'js>| {
