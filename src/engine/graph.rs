@@ -10,12 +10,12 @@ use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 use std::rc::Rc;
 use std::sync::Arc;
+use wires::{inner_wires, input_wires};
+
+mod wires;
 
 /// Instances inside instances, at most; a subflow that contains itself stops here.
 const MAX_DEPTH: usize = 32;
-
-/// Outputs of a node, at most, that a subflow's output may name.
-const MAX_PORTS: usize = 1024;
 
 /// Targets by output, as running ids.
 pub(super) type Wires = Vec<Vec<SmolStr>>;
@@ -324,22 +324,13 @@ impl<'a> Builder<'a> {
             let wires = inner_wires(node, &definition, instance, &ids);
             let id = ids.get(&node.id).cloned().unwrap_or_default();
             if node.kind.starts_with("subflow:") {
-                let env = Rc::clone(self.graph.flows[inside].env(&node.group));
-                let inner = Instance {
-                    id: &id,
-                    node,
-                    flow: inside,
-                    outer: wires,
-                    env,
-                };
-                self.instance(&inner, depth + 1);
+                self.nested((id, node), inside, wires, depth);
             } else {
-                let role = Role::Inner(Rc::clone(&ids));
                 self.graph.nodes.push(Running {
                     id,
                     node: Arc::clone(node),
                     flow: inside,
-                    role,
+                    role: Role::Inner(Rc::clone(&ids)),
                     wires: Some(wires),
                 });
             }
@@ -353,6 +344,25 @@ impl<'a> Builder<'a> {
                 wires: Some(Vec::new()),
             });
         }
+    }
+
+    /// An instance inside an instance.
+    fn nested(
+        &mut self,
+        (id, node): (SmolStr, &Arc<Node>),
+        flow: usize,
+        outer: Wires,
+        depth: usize,
+    ) {
+        let env = Rc::clone(self.graph.flows[flow].env(&node.group));
+        let inner = Instance {
+            id: &id,
+            node,
+            flow,
+            outer,
+            env,
+        };
+        self.instance(&inner, depth + 1);
     }
 
     /// Variables of a subflow: those of the instance over those of the definition (facts engine §2.5).
@@ -417,62 +427,6 @@ impl<'a> Builder<'a> {
             .and_then(|m| m.as_object());
         Env::inside(&process, &[], &scope(node).env, map.or(credentials))
     }
-}
-
-/// Where the input of an instance leads: the wires of `in[0]`, and for an output wired straight to the
-/// input the instance's own targets.
-fn input_wires(
-    definition: &Definition,
-    template: &str,
-    instance: &Instance<'_>,
-    ids: &FxHashMap<SmolStr, SmolStr>,
-) -> Vec<SmolStr> {
-    let input = definition.inputs.first().into_iter().flat_map(|p| &p.wires);
-    let mut targets: Vec<SmolStr> = input.filter_map(|w| ids.get(&w.id).cloned()).collect();
-    for (output, port) in definition.outputs.iter().enumerate() {
-        if port.wires.iter().any(|w| w.id == template) {
-            targets.extend(instance.outer.get(output).into_iter().flatten().cloned());
-        }
-    }
-    targets
-}
-
-/// The wires of a node inside: its own, plus the instance's targets where an output of the subflow is fed by it.
-fn inner_wires(
-    node: &Node,
-    definition: &Definition,
-    instance: &Instance<'_>,
-    ids: &FxHashMap<SmolStr, SmolStr>,
-) -> Wires {
-    let own = node.wires.iter();
-    let mut wires: Wires = own
-        .map(|w| w.iter().filter_map(|id| ids.get(id).cloned()).collect())
-        .collect();
-    let mut append = |port: usize, targets: &[SmolStr]| {
-        if let Some(output) = wires.get_mut(port) {
-            output.extend(targets.iter().cloned());
-        } else if port < MAX_PORTS {
-            wires.resize(port + 1, Vec::new());
-            wires[port].extend(targets.iter().cloned());
-        }
-    };
-    for (output, port) in definition.outputs.iter().enumerate() {
-        for wire in port.wires.iter().filter(|w| w.id == node.id) {
-            append(
-                wire.port,
-                instance.outer.get(output).map_or(&[], Vec::as_slice),
-            );
-        }
-    }
-    for wire in definition
-        .status
-        .iter()
-        .flat_map(|p| &p.wires)
-        .filter(|w| w.id == node.id)
-    {
-        append(wire.port, &[format_smolstr!("{}:status", instance.id)]);
-    }
-    wires
 }
 
 fn scope(node: &Node) -> Scope {
