@@ -1,8 +1,9 @@
 //! `GET /nodes…`: the node types that the engine has, as sets of one module, in the shape that the stock CLI reads.
 
 use crate::engine;
+use crate::http::content::Body;
 use crate::http::error::Error;
-use crate::http::reply::{self, Body};
+use crate::http::reply;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
