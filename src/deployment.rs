@@ -126,7 +126,7 @@ impl Deployments {
         (audit, metrics): (Audit, Arc<Metrics>),
         now: u64,
     ) -> Result<Self, Error> {
-        if let Runtime::Upstream(_) = runtime {
+        if runtime.upstream().is_some() {
             return Ok(Self::in_front_of(runtime, store, (audit, metrics)));
         }
         let running = store.running().await.map_err(Error::Store)?;

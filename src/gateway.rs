@@ -123,7 +123,7 @@ impl Gateway {
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
-        if let Runtime::Upstream(upstream) = &gateway.runtime {
+        if let Some(upstream) = gateway.runtime.upstream() {
             gateway.control.spawn(upstream.clone().watch());
         }
         gateway.control.spawn(sweep(Arc::downgrade(&gateway), now));

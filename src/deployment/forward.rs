@@ -52,7 +52,7 @@ impl Deployments {
         now: u64,
         clock: fn() -> Instant,
     ) -> Result<Changed, Error> {
-        let Runtime::Upstream(upstream) = &self.runtime else {
+        let Some(upstream) = self.runtime.upstream() else {
             return Err(Error::Runtime);
         };
         let kind = name(forward.kind);

@@ -26,6 +26,15 @@ pub enum Runtime {
     )
 )]
 impl Runtime {
+    /// The runtime behind us, if that is what runs flows.
+    pub fn upstream(&self) -> Option<&Upstream> {
+        match self {
+            #[cfg(feature = "engine")]
+            Self::Own(_) => None,
+            Self::Upstream(upstream) => Some(upstream),
+        }
+    }
+
     /// Makes a flow set live. While flows are stopped it is only kept for the next start.
     pub(super) async fn apply(
         &self,

@@ -31,7 +31,9 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{Request, Response, Version};
 use path::{Path, Refused};
-use route::{Needs, Target};
+use route::Needs;
+#[cfg(feature = "engine")]
+use route::Target;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
