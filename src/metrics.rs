@@ -162,9 +162,9 @@ impl Metrics {
         self.access.permissions[usize::from(granted)].increment(1);
     }
 
-    /// Failures have made the throttle refuse further sign-ins.
-    pub fn lockout(&self) {
-        self.access.lockouts.increment(1);
+    /// How often failures have made the throttle refuse further sign-ins, since the start.
+    pub fn lockouts(&self, count: u64) {
+        self.access.lockouts.absolute(count);
     }
 
     /// How many sessions are alive now.

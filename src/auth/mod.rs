@@ -25,6 +25,7 @@ use session::Sessions;
 use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use throttle::Throttle;
@@ -97,6 +98,8 @@ struct Parts {
     users: ArcSwap<Users>,
     sessions: Sessions,
     throttle: Mutex<Throttle>,
+    /// Failures that made the throttle refuse what came next.
+    lockouts: AtomicU64,
     /// Told whenever a sign-in is decided.
     decided: Notify,
     hashing: Hashing,
@@ -138,6 +141,7 @@ impl Auth {
             users: ArcSwap::from_pointee(Users::new(config, generated.as_ref())),
             sessions,
             throttle: Mutex::new(throttle),
+            lockouts: AtomicU64::new(0),
             decided: Notify::new(),
             hashing: Hashing::new(hashing),
             store,
@@ -230,6 +234,11 @@ impl Auth {
             .sessions
             .end(|session| users.find(&session.user).is_none());
         self.forget(ended).await
+    }
+
+    /// How often failures have made the throttle refuse further sign-ins, since the start.
+    pub fn lockouts(&self) -> u64 {
+        self.0.lockouts.load(Ordering::Relaxed)
     }
 
     /// Makes the store forget sessions that have ended, and those it failed to forget before.

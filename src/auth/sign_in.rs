@@ -9,6 +9,7 @@ use super::{Auth, Error, Issued, SignIn, covers};
 use crate::secret::sha256;
 use crate::store::SessionRow;
 use std::pin::pin;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// When to come back if the queue for hashing is full; it empties in a few seconds.
@@ -140,7 +141,9 @@ impl<'a> Attempt<'a> {
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         if let Some(slot) = self.slot.take() {
-            self.auth.throttle().failed(slot, self.now);
+            if self.auth.throttle().failed(slot, self.now) {
+                self.auth.0.lockouts.fetch_add(1, Ordering::Relaxed);
+            }
             self.auth.0.decided.notify_waiters();
         }
     }

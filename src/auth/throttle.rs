@@ -70,10 +70,21 @@ impl Throttle {
         Ok(Slot(pair))
     }
 
-    /// The sign-in failed.
-    pub(super) fn failed(&mut self, slot: Slot, now: u64) {
+    /// The sign-in failed. Returns whether that makes the next one wait.
+    pub(super) fn failed(&mut self, slot: Slot, now: u64) -> bool {
         let pair = self.decided(slot);
         self.count(pair, now, now);
+        let (limits, window) = (&self.limits, self.window(now));
+        let of_pair = self
+            .pairs
+            .refused(&pair, limits.per_user_and_address, window);
+        let of_address = self
+            .addresses
+            .refused(&pair.network, limits.per_address, window);
+        matches!(
+            Refused::stricter(of_pair, of_address),
+            Some(Refused::Blocked(_))
+        )
     }
 
     /// The sign-in succeeded: its pair is as new. What the address has against it stays, else one good account would

@@ -67,6 +67,7 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
     call.audit(event, actor, json!({ "client": client }));
     if let Some(auth) = &gateway.auth {
         gateway.metrics.sessions(auth.active());
+        gateway.metrics.lockouts(auth.lockouts());
     }
     result.map(|issued| granted(&issued)).map_err(Error::SignIn)
 }

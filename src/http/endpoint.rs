@@ -5,7 +5,7 @@
 use super::call::Call;
 use super::content::Body;
 use super::error::Error;
-use super::path::Path;
+use super::path::{self, Path};
 use super::reply;
 use crate::engine::Engine;
 use crate::engine::http::{Endpoint, Reply, Request};
@@ -15,6 +15,7 @@ use hyper::header::{
     TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::{Method, Response, StatusCode};
+use smol_str::SmolStr;
 
 /// The methods that an http-in node can have, for `Allow`.
 const METHODS: [Method; 5] = [
@@ -73,12 +74,17 @@ fn request(call: &Call<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::B
             .map_or("/", |url| url.as_str())
             .to_owned(),
         query: uri.query().unwrap_or_default().to_owned(),
-        params: endpoint.params.clone(),
+        params: endpoint.params.iter().map(decoded).collect(),
         headers,
         body,
         address: call.peer.address.ip(),
         secure: call.peer.secure,
     }
+}
+
+/// A part of the path as the flow sees it: decoded, like the path itself.
+fn decoded((name, value): &(SmolStr, SmolStr)) -> (SmolStr, SmolStr) {
+    (name.clone(), path::decode(value).into())
 }
 
 /// The methods that the path has, if any.

@@ -176,7 +176,7 @@ fn encode(byte: u8, text: &mut String) {
 }
 
 #[cfg(feature = "engine")]
-fn decode(text: &str) -> String {
+pub(super) fn decode(text: &str) -> String {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
     while let Some(byte) = bytes.next() {

@@ -1,0 +1,402 @@
+//! A small HTTP client: over TLS, HTTP/1.1 or HTTP/2, from any loopback address; and a bare TLS stream for odd bytes.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::Response;
+use hyper::body::Incoming;
+use hyper::client::conn::{http1, http2};
+use hyper::header::{HOST, HeaderMap};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
+use serde_json::{Value as Json, json};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpSocket, TcpStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+/// The password of every user of the harness.
+pub const PASSWORD: &str = "open sesame";
+
+/// Where a gateway can be reached, and whom its clients trust. Cheap to clone.
+#[derive(Clone)]
+pub struct Door {
+    pub address: SocketAddr,
+    /// `/metrics`, `/healthz`, `/readyz`.
+    pub operations: SocketAddr,
+    /// The certificates that clients trust.
+    pub roots: Arc<RootCertStore>,
+}
+
+impl Door {
+    pub fn get(&self, path: &str) -> Request {
+        self.request("GET", path)
+    }
+
+    pub fn post(&self, path: &str) -> Request {
+        self.request("POST", path)
+    }
+
+    pub fn request(&self, method: &str, path: &str) -> Request {
+        Request {
+            door: self.clone(),
+            from: Ipv4Addr::LOCALHOST.into(),
+            http2: false,
+            method: method.to_owned(),
+            path: path.to_owned(),
+            headers: Vec::new(),
+            body: Bytes::new(),
+        }
+    }
+
+    /// The form of a sign-in, not yet sent; an empty scope asks for all that the user has.
+    pub fn signing_in(&self, user: &str, password: &str, scope: &str) -> Request {
+        self.post("/auth/token").form(&[
+            ("client_id", "service-admin"),
+            ("grant_type", "password"),
+            ("scope", scope),
+            ("username", user),
+            ("password", password),
+        ])
+    }
+
+    /// A fresh token of a user, for all that he may do.
+    pub async fn sign_in(&self, user: &str) -> String {
+        let answer = self.signing_in(user, PASSWORD, "").send().await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["access_token"].as_str().unwrap().to_owned()
+    }
+
+    /// Deploys a whole flow set and gives the new revision.
+    pub async fn deploy(&self, token: &str, flows: &Json) -> String {
+        self.deploy_as("full", token, flows).await
+    }
+
+    /// Deploys with a deployment type and gives the new revision.
+    pub async fn deploy_as(&self, kind: &str, token: &str, flows: &Json) -> String {
+        let answer = self
+            .deployment(token, flows, None)
+            .header("Service-Deployment-Type", kind);
+        let answer = answer.send().await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.rev()
+    }
+
+    /// A deployment in v2, not yet sent.
+    pub fn deployment(&self, token: &str, flows: &Json, rev: Option<&str>) -> Request {
+        let mut body = json!({ "flows": flows });
+        if let Some(rev) = rev {
+            body["rev"] = rev.into();
+        }
+        let request = self
+            .post("/flows")
+            .token(token)
+            .header("Service-API-Version", "v2");
+        request.json(&body)
+    }
+
+    /// The active flow set with its revision (v2).
+    pub async fn flows(&self, token: &str) -> Json {
+        let request = self
+            .get("/flows")
+            .token(token)
+            .header("Service-API-Version", "v2");
+        request.send().await.json()
+    }
+
+    /// Whether a token is good for reading flows.
+    pub async fn knows(&self, token: &str) -> bool {
+        self.get("/flows").token(token).send().await.status == 200
+    }
+
+    /// Asks the operations listener.
+    pub async fn operations(&self, path: &str) -> Answer {
+        let stream = TcpStream::connect(self.operations).await.unwrap();
+        let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        let request = hyper::Request::get(path).header(HOST, "operations");
+        let request = request.body(Full::<Bytes>::default()).unwrap();
+        Answer::read(sender.send_request(request).await.unwrap())
+            .await
+            .unwrap()
+    }
+
+    /// The value of one series of `/metrics`, named with its labels; `None` if there is none.
+    pub async fn metric(&self, series: &str) -> Option<f64> {
+        let page = self.operations("/metrics").await.text();
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        line.map(|value| value.parse().unwrap())
+    }
+
+    /// A connection for several requests, one at a time (HTTP/1.1) or many at a time (HTTP/2).
+    pub async fn connect(&self, http2: bool) -> io::Result<Connection> {
+        self.connect_from(Ipv4Addr::LOCALHOST.into(), http2).await
+    }
+
+    /// The same from another address of this machine.
+    pub async fn connect_from(&self, from: IpAddr, http2: bool) -> io::Result<Connection> {
+        let tls = Arc::new(self.tls(&[if http2 { "h2" } else { "http/1.1" }]));
+        let stream = TokioIo::new(self.shake_hands(tls, from, "localhost").await?);
+        if http2 {
+            let shaken = http2::handshake(TokioExecutor::new(), stream).await;
+            let (sender, connection) = shaken.map_err(io::Error::other)?;
+            tokio::spawn(connection);
+            Ok(Connection::Http2(sender))
+        } else {
+            let shaken = http1::handshake(stream).await;
+            let (sender, connection) = shaken.map_err(io::Error::other)?;
+            tokio::spawn(connection);
+            Ok(Connection::Http1(sender))
+        }
+    }
+
+    /// How a client that trusts the gateway speaks TLS, offering these protocols.
+    pub fn tls(&self, protocols: &[&str]) -> ClientConfig {
+        self.tls_of(rustls::ALL_VERSIONS, protocols)
+    }
+
+    /// The same, of these versions only.
+    pub fn tls_of(
+        &self,
+        versions: &[&'static SupportedProtocolVersion],
+        protocols: &[&str],
+    ) -> ClientConfig {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder = ClientConfig::builder_with_provider(provider);
+        let mut tls = builder
+            .with_protocol_versions(versions)
+            .unwrap()
+            .with_root_certificates(Arc::clone(&self.roots))
+            .with_no_client_auth();
+        tls.alpn_protocols = protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
+        tls
+    }
+
+    /// A TLS stream from an address, to the certificate of a name.
+    pub async fn shake_hands(
+        &self,
+        tls: Arc<ClientConfig>,
+        from: IpAddr,
+        name: &str,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(from, 0))?;
+        let tcp = socket.connect(self.address).await?;
+        tcp.set_nodelay(true)?;
+        let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
+        TlsConnector::from(tls).connect(name, tcp).await
+    }
+
+    /// A TLS stream for bytes that no client would send.
+    pub async fn raw(&self) -> Raw {
+        let tls = Arc::new(self.tls(&["http/1.1"]));
+        Raw(self
+            .shake_hands(tls, Ipv4Addr::LOCALHOST.into(), "localhost")
+            .await
+            .unwrap())
+    }
+
+    /// Sends these bytes on a connection of their own, and gives what comes back until the gateway closes it.
+    pub async fn raw_exchange(&self, bytes: &str) -> String {
+        let mut raw = self.raw().await;
+        raw.say(bytes).await;
+        raw.rest().await
+    }
+}
+
+/// An open connection.
+pub enum Connection {
+    Http1(http1::SendRequest<Full<Bytes>>),
+    Http2(http2::SendRequest<Full<Bytes>>),
+}
+
+impl Connection {
+    /// Sends a request and reads its answer.
+    pub async fn send(&mut self, request: Request) -> hyper::Result<Answer> {
+        Answer::read(self.begin(request).await?).await
+    }
+
+    /// Sends a request and waits for the head of its answer.
+    async fn begin(&mut self, request: Request) -> hyper::Result<Response<Incoming>> {
+        match self {
+            Self::Http1(sender) => {
+                sender.ready().await?;
+                sender.send_request(request.build(false)).await
+            }
+            Self::Http2(sender) => {
+                sender.ready().await?;
+                sender.send_request(request.build(true)).await
+            }
+        }
+    }
+}
+
+/// A request being put together.
+#[derive(Clone)]
+pub struct Request {
+    door: Door,
+    from: IpAddr,
+    http2: bool,
+    method: String,
+    path: String,
+    headers: Vec<(String, String)>,
+    body: Bytes,
+}
+
+impl Request {
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        self.headers.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// As a signed-in caller; `""`: as a stranger.
+    pub fn token(self, token: &str) -> Self {
+        if token.is_empty() {
+            return self;
+        }
+        self.header("Authorization", &format!("Bearer {token}"))
+    }
+
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    pub fn json(self, body: &Json) -> Self {
+        self.header("Content-Type", "application/json")
+            .body(body.to_string())
+    }
+
+    pub fn form(self, fields: &[(&str, &str)]) -> Self {
+        let mut form = form_urlencoded::Serializer::new(String::new());
+        let body = form.extend_pairs(fields).finish();
+        self.header("Content-Type", "application/x-www-form-urlencoded")
+            .body(body)
+    }
+
+    /// Sent from this address, such as `127.0.0.2`.
+    pub fn from(mut self, address: &str) -> Self {
+        self.from = address.parse().unwrap();
+        self
+    }
+
+    pub fn http2(mut self) -> Self {
+        self.http2 = true;
+        self
+    }
+
+    /// Sends it on a connection of its own.
+    pub async fn send(self) -> Answer {
+        self.try_send().await.unwrap()
+    }
+
+    /// The same where the gateway may be gone.
+    pub async fn try_send(self) -> io::Result<Answer> {
+        let mut connection = self.door.connect_from(self.from, self.http2).await?;
+        connection.send(self).await.map_err(io::Error::other)
+    }
+
+    fn build(self, http2: bool) -> hyper::Request<Full<Bytes>> {
+        let host = self.door.address;
+        let uri = if http2 {
+            format!("https://{host}{}", self.path)
+        } else {
+            self.path
+        };
+        let mut request = hyper::Request::builder()
+            .method(self.method.as_str())
+            .uri(uri);
+        if !http2 {
+            request = request.header(HOST, host.to_string());
+        }
+        for (name, value) in self.headers {
+            request = request.header(name, value);
+        }
+        request.body(Full::new(self.body)).unwrap()
+    }
+}
+
+/// An answer, read to its end.
+#[derive(Debug)]
+pub struct Answer {
+    pub status: u16,
+    pub headers: HeaderMap,
+    pub body: Bytes,
+}
+
+impl Answer {
+    async fn read(response: Response<Incoming>) -> hyper::Result<Self> {
+        let (head, body) = response.into_parts();
+        Ok(Self {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: body.collect().await?.to_bytes(),
+        })
+    }
+
+    /// A header's value; empty if there is none.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.to_vec()).unwrap()
+    }
+
+    pub fn json(&self) -> Json {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|_| panic!("{} is no JSON: {:?}", self.status, self.text()))
+    }
+
+    /// The revision that an accepted deployment (v2) has been given.
+    pub fn rev(&self) -> String {
+        assert_eq!(self.status, 200, "{}", self.text());
+        self.json()["rev"].as_str().unwrap().to_owned()
+    }
+
+    /// The word that an error is known by: `code`, or RFC 6749's `error`; empty without a body.
+    pub fn code(&self) -> String {
+        if self.body.is_empty() {
+            return String::new();
+        }
+        let body = self.json();
+        let code = body.get("code").or(body.get("error"));
+        code.and_then(Json::as_str).unwrap_or_default().to_owned()
+    }
+}
+
+/// A TLS stream as it is.
+pub struct Raw(pub TlsStream<TcpStream>);
+
+impl Raw {
+    pub async fn say(&mut self, bytes: &str) {
+        self.0.write_all(bytes.as_bytes()).await.unwrap();
+        self.0.flush().await.unwrap();
+    }
+
+    /// Whatever comes next; empty at the end.
+    pub async fn hear(&mut self) -> String {
+        let mut piece = vec![0; 64 * 1024];
+        let count = self.0.read(&mut piece).await.unwrap_or(0);
+        String::from_utf8_lossy(&piece[..count]).into_owned()
+    }
+
+    /// All that comes until the gateway closes the connection, however it does that.
+    pub async fn rest(&mut self) -> String {
+        let mut all = String::new();
+        loop {
+            let piece = self.hear().await;
+            if piece.is_empty() {
+                return all;
+            }
+            all.push_str(&piece);
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! Deploying: what is accepted, what is refused and why, and what everybody sees afterwards.
+
+use crate::harness::{Gateway, flow_set, page, public, until};
+use serde_json::{Value as Json, json};
+use tokio::io::AsyncWriteExt;
+
+fn one_tab(label: &str) -> Json {
+    json!([{ "id": "a", "type": "tab", "label": label }])
+}
+
+#[tokio::test]
+async fn v1_takes_an_array_and_v2_answers_with_the_new_revision() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("deployer").await;
+    let answer = gateway
+        .post("/flows")
+        .token(&token)
+        .json(&one_tab("one"))
+        .send()
+        .await;
+    assert_eq!((answer.status, answer.text()), (204, String::new()));
+    assert_eq!(
+        gateway.get("/flows").token(&token).send().await.json(),
+        one_tab("one")
+    );
+
+    let first = gateway.flows(&token).await["rev"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let answer = gateway
+        .deployment(&token, &one_tab("two"), Some(&first))
+        .send()
+        .await;
+    let second = answer.rev();
+    assert_ne!(first, second);
+    let active = json!({ "flows": one_tab("two"), "rev": second });
+    assert_eq!(gateway.flows(&token).await, active);
+}
+
+#[tokio::test]
+async fn a_revision_that_is_not_the_active_one_is_a_conflict_and_none_overwrites() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("deployer").await;
+    let first = gateway.deploy(&token, &one_tab("one")).await;
+    let second = gateway.deploy(&token, &one_tab("two")).await;
+    let upper = second.to_uppercase();
+    for stale in [first.as_str(), "", "unknown", upper.as_str()] {
+        let answer = gateway
+            .deployment(&token, &one_tab("three"), Some(stale))
+            .send()
+            .await;
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (409, "version_mismatch"),
+            "{stale}"
+        );
+        assert!(answer.json()["message"].as_str().unwrap().contains(&second));
+    }
+    assert_eq!(
+        gateway.flows(&token).await,
+        json!({ "flows": one_tab("two"), "rev": second })
+    );
+    gateway.deploy(&token, &one_tab("four")).await;
+}
+
+#[tokio::test]
+async fn the_revision_changes_with_every_success_and_survives_a_restart() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("admin").await;
+    let mut revs = vec![
+        gateway.flows(&token).await["rev"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
+    ];
+    for kind in ["full", "nodes", "flows", "reload", "full"] {
+        revs.push(gateway.deploy_as(kind, &token, &one_tab("same")).await);
+    }
+    gateway
+        .post("/flows")
+        .token(&token)
+        .json(&one_tab("same"))
+        .send()
+        .await;
+    revs.push(
+        gateway.flows(&token).await["rev"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
+    );
+    let flow = json!({ "label": "more", "nodes": [] });
+    assert_eq!(
+        gateway
+            .post("/flow")
+            .token(&token)
+            .json(&flow)
+            .send()
+            .await
+            .status,
+        200
+    );
+    let last = gateway.flows(&token).await["rev"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    revs.push(last.clone());
+    let state = gateway
+        .post("/flows/state")
+        .token(&token)
+        .json(&json!({ "state": "stop" }));
+    assert_eq!(state.send().await.status, 200);
+    assert_eq!(
+        gateway.flows(&token).await["rev"],
+        *last,
+        "stopping is no deployment"
+    );
+
+    let count = revs.len();
+    revs.sort();
+    revs.dedup();
+    assert_eq!(revs.len(), count, "a revision came twice");
+    let gateway = gateway.restart().await;
+    assert_eq!(gateway.flows(&token).await["rev"], *last);
+}
+
+#[tokio::test]
+async fn both_dialects_are_understood_and_contradictions_refused() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("deployer").await;
+    let (version, kind) = ("invalid_api_version", "invalid_deployment_type");
+    for (headers, status, code) in [
+        (&[][..], 204, ""),
+        (&[("Service-API-Version", "")], 204, ""),
+        (&[("Service-API-Version", "v1")], 204, ""),
+        (&[("Node-RED-API-Version", "v1")], 204, ""),
+        (
+            &[("Service-API-Version", "v1"), ("Service-API-Version", "v1")],
+            204,
+            "",
+        ),
+        (
+            &[
+                ("Service-API-Version", "v1"),
+                ("Node-RED-API-Version", "v1"),
+            ],
+            204,
+            "",
+        ),
+        (
+            &[("Service-API-Version", "v1"), ("Node-RED-API-Version", "")],
+            204,
+            "",
+        ),
+        (&[("Service-API-Version", "v3")], 400, version),
+        (&[("Service-API-Version", "V1")], 400, version),
+        (&[("Node-RED-API-Version", "1")], 400, version),
+        (&[("Service-API-Version", "v1, v1")], 400, version),
+        (
+            &[("Service-API-Version", "v1"), ("Service-API-Version", "v2")],
+            400,
+            "invalid_header",
+        ),
+        (
+            &[
+                ("Service-API-Version", "v1"),
+                ("Node-RED-API-Version", "v2"),
+            ],
+            400,
+            "invalid_header",
+        ),
+        (&[("Service-Deployment-Type", "full")], 204, ""),
+        (&[("Node-RED-Deployment-Type", "nodes")], 204, ""),
+        (
+            &[
+                ("Service-Deployment-Type", "flows"),
+                ("Node-RED-Deployment-Type", "flows"),
+            ],
+            204,
+            "",
+        ),
+        (&[("Service-Deployment-Type", "reload")], 204, ""),
+        (&[("Service-Deployment-Type", "")], 204, ""),
+        (&[("Service-Deployment-Type", "Full")], 400, kind),
+        (&[("Service-Deployment-Type", "all")], 400, kind),
+        (
+            &[
+                ("Service-Deployment-Type", "full"),
+                ("Node-RED-Deployment-Type", "nodes"),
+            ],
+            400,
+            "invalid_header",
+        ),
+    ] {
+        let request = gateway.post("/flows").json(&one_tab("x"));
+        let request = headers
+            .iter()
+            .fold(request, |r, (name, value)| r.header(name, value));
+        let nobody = request.clone().send().await.status;
+        let answer = request.token(&token).send().await;
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (status, code),
+            "{headers:?}"
+        );
+        assert_eq!(nobody, 401, "401 comes before 400: {headers:?}");
+    }
+    for (name, value, status) in [
+        ("Node-RED-API-Version", "v2", 200),
+        ("Service-API-Version", "v3", 400),
+    ] {
+        let answer = gateway
+            .get("/flows")
+            .token(&token)
+            .header(name, value)
+            .send()
+            .await;
+        assert_eq!(answer.status, status);
+    }
+}
+
+#[tokio::test]
+async fn a_malformed_submission_is_refused_by_the_name_of_what_is_wrong() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("deployer").await;
+    let rev = gateway.deploy(&token, &one_tab("kept")).await;
+    for (version, body, said) in [
+        ("v1", "", "invalid JSON"),
+        ("v1", "[{", "invalid JSON"),
+        ("v1", "{}", "array of node objects"),
+        ("v1", "[] []", "trailing"),
+        ("v1", "[null]", "element 0"),
+        ("v1", r#"[{"id":"a","type":"tab"},7]"#, "element 1"),
+        ("v1", r#"[{"type":"tab"}]"#, r#"element 0: "id""#),
+        ("v1", r#"[{"id":"","type":"tab"}]"#, r#"element 0: "id""#),
+        ("v1", r#"[{"id":5,"type":"tab"}]"#, r#"element 0: "id""#),
+        ("v1", r#"[{"id":"n"}]"#, r#"element 0 ("n"): "type""#),
+        (
+            "v1",
+            r#"[{"id":"n","type":"x","z":null}]"#,
+            r#"element 0 ("n"): "z""#,
+        ),
+        (
+            "v1",
+            r#"[{"id":"n","type":"x","wires":["b"]}]"#,
+            r#"element 0 ("n"): "wires""#,
+        ),
+        (
+            "v1",
+            r#"[{"id":"n","type":"x","wires":{}}]"#,
+            r#"element 0 ("n"): "wires""#,
+        ),
+        (
+            "v1",
+            r#"[{"id":"n","type":"x"},{"id":"n","type":"y"}]"#,
+            "elements 0 and 1",
+        ),
+        ("v2", "[]", "\"flows\""),
+        ("v2", "{}", "flows"),
+        ("v2", r#"{"flows":{}}"#, "flows"),
+        ("v2", r#"{"flows":[],"rev":1}"#, "\"rev\""),
+        ("v2", r#"{"flows":[],"rev":null}"#, "\"rev\""),
+        ("v2", r#"{"flows":[null],"rev":"stale"}"#, "element 0"),
+    ] {
+        let request = gateway
+            .post("/flows")
+            .token(&token)
+            .header("Service-API-Version", version);
+        let answer = request
+            .header("Content-Type", "application/json")
+            .body(body)
+            .send()
+            .await;
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (400, "invalid_flows"),
+            "{body}"
+        );
+        let message = answer.json()["message"].as_str().unwrap().to_owned();
+        assert!(message.contains(said), "{body}: {message}");
+    }
+    assert_eq!(
+        gateway.flows(&token).await["rev"],
+        *rev,
+        "nothing was changed"
+    );
+}
+
+#[tokio::test]
+async fn only_plain_json_is_taken() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("deployer").await;
+    for (kind, encoding, status) in [
+        ("application/json", "", 204),
+        ("Application/JSON; charset=UTF-8", "", 204),
+        ("application/json", "identity", 204),
+        ("", "", 415),
+        ("text/plain", "", 415),
+        ("application/x-www-form-urlencoded", "", 415),
+        ("application/jsonp", "", 415),
+        ("application/json; charset=latin1", "", 415),
+        ("application/json", "gzip", 415),
+        ("application/json", "br", 415),
+    ] {
+        let mut request = gateway.post("/flows").token(&token).body("[]");
+        if !kind.is_empty() {
+            request = request.header("Content-Type", kind);
+        }
+        if !encoding.is_empty() {
+            request = request.header("Content-Encoding", encoding);
+        }
+        let answer = request.send().await;
+        assert_eq!(answer.status, status, "{kind} {encoding}");
+        assert!(status == 204 || answer.code() == "unsupported_media_type");
+    }
+}
+
+#[tokio::test]
+async fn a_body_over_the_limit_is_refused_announced_or_not() {
+    let gateway = Gateway::with("[limits]\nbody = \"4KiB\"");
+    let token = gateway.sign_in("deployer").await;
+    let large = one_tab(&"x".repeat(5000)).to_string();
+    let head = |more: &str| {
+        format!(
+            "POST /flows HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n{more}\r\n\r\n"
+        )
+    };
+    // Announced: at once, before a byte of the body and whoever it is.
+    let announced = gateway.raw_exchange(&head("Content-Length: 5000000")).await;
+    assert!(announced.starts_with("HTTP/1.1 413 "), "{announced}");
+    assert!(announced.contains("body_too_large"), "{announced}");
+    // In pieces: as soon as it is too much, but only for those who may deploy.
+    let pieces = format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
+    let chunked = "Transfer-Encoding: chunked";
+    let stranger = gateway.raw_exchange(&(head(chunked) + &pieces)).await;
+    assert!(stranger.starts_with("HTTP/1.1 401 "), "{stranger}");
+    let known = head(&format!("{chunked}\r\nAuthorization: Bearer {token}"));
+    let answer = gateway.raw_exchange(&(known + &pieces)).await;
+    assert!(answer.starts_with("HTTP/1.1 413 "), "{answer}");
+
+    let http2 = gateway.post("/flows").token(&token).http2();
+    let answer = http2
+        .header("Content-Type", "application/json")
+        .body(large)
+        .send()
+        .await;
+    assert_eq!(
+        (answer.status, answer.code().as_str()),
+        (413, "body_too_large")
+    );
+    gateway.deploy(&token, &one_tab(&"x".repeat(3000))).await;
+}
+
+#[tokio::test]
+async fn types_that_nobody_knows_are_accepted_and_kept_but_nothing_starts() {
+    let gateway = Gateway::with(&public(&["/hello"]));
+    let token = gateway.sign_in("admin").await;
+    let hello = page("a", "/hello", "hello");
+    let unknown = vec![
+        json!({ "id": "u", "x": 1, "y": 1, "type": "from another palette", "z": "a", "wires": [["gone"]] }),
+    ];
+    let flows = flow_set(&[hello.clone(), unknown]);
+    gateway.deploy(&token, &flows).await;
+    assert_eq!(gateway.flows(&token).await["flows"], flows);
+    assert_eq!(gateway.get("/hello").send().await.status, 404);
+    gateway
+        .deploy_as("nodes", &token, &flow_set(&[hello]))
+        .await;
+    assert_eq!(gateway.get("/hello").send().await.text(), "hello");
+}
+
+#[tokio::test]
+async fn credentials_are_kept_and_never_given_back() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("admin").await;
+    let broker = |credentials: Json| json!([{ "id": "m", "type": "mqtt-broker", "name": "n", "credentials": credentials }]);
+    gateway
+        .deploy(
+            &token,
+            &broker(json!({ "user": "ann", "password": "hidden treasure" })),
+        )
+        .await;
+    let shown = json!({ "user": "ann", "has_password": true });
+    for round in ["sent", "kept by another deployment", "kept over a restart"] {
+        let path = "/credentials/mqtt-broker/m";
+        assert_eq!(
+            gateway.get(path).token(&token).send().await.json(),
+            shown,
+            "{round}"
+        );
+        for path in ["/flows", "/flow/global"] {
+            let text = gateway.get(path).token(&token).send().await.text();
+            assert!(
+                !text.contains("credentials") && !text.contains("treasure"),
+                "{text}"
+            );
+        }
+        gateway
+            .deploy(
+                &token,
+                &broker(json!({ "password": "__PWRD__", "user": "ann" })),
+            )
+            .await;
+    }
+    for file in std::fs::read_dir(gateway.data("")).unwrap() {
+        let path = file.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap_or_default();
+        let found = bytes.windows(8).any(|window| window == b"treasure");
+        assert!(!found, "in clear in {}", path.display());
+    }
+    let gateway = gateway.restart().await;
+    let kept = gateway
+        .get("/credentials/mqtt-broker/m")
+        .token(&token)
+        .send()
+        .await;
+    assert_eq!(kept.json(), shown);
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_stops_no_deployment() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("admin").await;
+    for n in 0..5 {
+        let body = one_tab(&format!("left {n}")).to_string();
+        let mut raw = gateway.raw().await;
+        raw.say(&format!(
+            "POST /flows HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ))
+        .await;
+        raw.0.shutdown().await.unwrap();
+    }
+    let label = async || gateway.flows(&token).await["flows"][0]["label"].clone();
+    until("one of them is active", async || {
+        label().await != Json::Null
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_deployment_is_in_the_audit_log_with_who_and_from_where() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("deployer").await;
+    let rev = gateway.deploy_as("flows", &token, &one_tab("x")).await;
+    let audit = gateway.audit();
+    let line = audit
+        .iter()
+        .find(|line| line["event"] == "flows.deploy")
+        .unwrap();
+    assert_eq!(line["user"], "deployer");
+    assert_eq!(line["address"], "127.0.0.1");
+    assert_eq!(
+        (&line["type"], &line["rev"]),
+        (&json!("flows"), &json!(rev))
+    );
+    assert!(
+        !gateway
+            .audit()
+            .iter()
+            .any(|line| line.to_string().contains(&token))
+    );
+}

@@ -1,0 +1,215 @@
+//! An endpoint made by a flow: who may call it, what the flow is given, and what becomes of its answer.
+
+use crate::harness::{Gateway, flow_set, page, public, script, until};
+use serde_json::json;
+use std::time::Instant;
+
+#[tokio::test]
+async fn a_deployed_flow_answers_where_a_route_makes_it_public() {
+    let gateway = Gateway::with(&public(&["/hello"]));
+    let token = gateway.sign_in("admin").await;
+    gateway
+        .deploy(&token, &flow_set(&[page("a", "/hello", "hello world")]))
+        .await;
+    for path in ["/hello", "/hello/", "/HELLO", "/hell%6F", "/hello?x=1"] {
+        let answer = gateway.get(path).send().await;
+        assert_eq!(
+            (answer.status, answer.text().as_str()),
+            (200, "hello world"),
+            "{path}"
+        );
+    }
+    assert_eq!(
+        gateway.get("/hello").http2().send().await.text(),
+        "hello world"
+    );
+    let head = gateway.request("HEAD", "/hello").send().await;
+    assert_eq!(
+        (head.status, head.header("content-length"), head.body.len()),
+        (200, "11", 0)
+    );
+}
+
+#[tokio::test]
+async fn without_a_route_it_needs_a_permission_and_a_reload_can_open_it() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("admin").await;
+    gateway
+        .deploy(&token, &flow_set(&[page("a", "/hello", "hello")]))
+        .await;
+    assert_eq!(gateway.get("/hello").send().await.status, 401);
+    assert_eq!(gateway.get("/hello").token(&token).send().await.status, 200);
+    assert!(gateway.reload(&public(&["/hello"])).await);
+    assert_eq!(gateway.get("/hello").send().await.status, 200);
+    assert!(gateway.reload("").await);
+    assert_eq!(gateway.get("/hello").send().await.status, 401);
+}
+
+#[tokio::test]
+async fn routes_open_single_methods_and_everything_below_a_path() {
+    let routes = "[[route]]\npath = \"/form\"\nmethods = [\"GET\"]\npublic = true\n\
+                  [[route]]\npath = \"/deep\"\nprefix = true\npublic = true\n\
+                  [[route]]\npath = \"/deep/secret\"\npermission = \"secret.read\"\n";
+    let gateway = Gateway::with(routes);
+    let token = gateway.sign_in("admin").await;
+    let flows = [
+        page("a", "/form", "form"),
+        script("b", ("post", "/form"), "msg.payload = 'taken'; return msg"),
+        page("c", "/deep/down", "deep"),
+        page("d", "/deep/secret", "secret"),
+        page("e", "/deeper", "deeper"),
+    ];
+    gateway.deploy(&token, &flow_set(&flows)).await;
+    for (method, path, status) in [
+        ("GET", "/form", 200),
+        ("HEAD", "/form", 200),
+        ("POST", "/form", 401),
+        ("GET", "/deep/down", 200),
+        ("GET", "/deep/secret", 401),
+        ("GET", "/deeper", 401),
+    ] {
+        assert_eq!(
+            gateway.request(method, path).send().await.status,
+            status,
+            "{method} {path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_flow_is_given_the_request_but_not_the_token() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("admin").await;
+    let code = "const r = msg.req; msg.payload = { body: msg.payload, query: r.query, params: r.params, \
+                method: r.method, path: r.path, header: r.headers['x-mine'], \
+                authorization: r.headers.authorization === undefined }; return msg";
+    gateway
+        .deploy(
+            &token,
+            &flow_set(&[script("a", ("post", "/things/:id"), code)]),
+        )
+        .await;
+    let request = gateway
+        .post("/things/a%20b?q=1")
+        .token(&token)
+        .header("X-Mine", "yes");
+    let answer = request.json(&json!({ "n": [1, "ü"] })).send().await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let seen = json!({
+        "body": { "n": [1, "ü"] }, "query": { "q": "1" }, "params": { "id": "a b" },
+        "method": "POST", "path": "/things/a b", "header": "yes", "authorization": true,
+    });
+    assert_eq!(answer.json(), seen);
+    let form = gateway
+        .post("/things/1")
+        .token(&token)
+        .form(&[("a", "1"), ("b", "x y")]);
+    assert_eq!(
+        form.send().await.json()["body"],
+        json!({ "a": "1", "b": "x y" })
+    );
+}
+
+#[tokio::test]
+async fn a_flow_decides_status_and_headers_and_cannot_break_the_connection() {
+    let gateway = Gateway::with(&public(&["/made", "/odd"]));
+    let token = gateway.sign_in("admin").await;
+    let made = "msg.statusCode = 201; msg.headers = { 'X-Made': 'yes', 'Content-Type': 'text/csv', \
+                'Connection': 'close', 'Transfer-Encoding': 'chunked', 'Content-Length': '999' }; \
+                msg.payload = '1,2'; return msg";
+    let odd = "msg.statusCode = 1000; return msg";
+    let flows = [
+        script("a", ("get", "/made"), made),
+        script("b", ("get", "/odd"), odd),
+    ];
+    gateway.deploy(&token, &flow_set(&flows)).await;
+    let mut connection = gateway.connect(false).await.unwrap();
+    for _ in 0..2 {
+        let answer = connection.send(gateway.get("/made")).await.unwrap();
+        assert_eq!((answer.status, answer.text().as_str()), (201, "1,2"));
+        assert_eq!(
+            (answer.header("x-made"), answer.header("content-length")),
+            ("yes", "3")
+        );
+    }
+    let answer = connection.send(gateway.get("/odd")).await.unwrap();
+    assert_eq!((answer.status, answer.text()), (500, String::new()));
+}
+
+#[tokio::test]
+async fn another_method_is_told_which_there_are_and_another_path_that_nothing_is_there() {
+    let gateway = Gateway::with(&public(&["/hello", "/nothing"]));
+    let token = gateway.sign_in("admin").await;
+    gateway
+        .deploy(&token, &flow_set(&[page("a", "/hello", "hello")]))
+        .await;
+    let answer = gateway.post("/hello").send().await;
+    assert_eq!(
+        (answer.status, answer.header("allow")),
+        (405, "GET, HEAD, OPTIONS")
+    );
+    let answer = gateway.get("/nothing").send().await;
+    assert_eq!((answer.status, answer.code().as_str()), (404, "not_found"));
+}
+
+/// A flow that tells when it was called, and never answers.
+fn silent() -> serde_json::Value {
+    let code = "global.set('called', (global.get('called') || 0) + 1); \
+                setTimeout(() => node.send(msg), 1e8)";
+    let asked = "msg.payload = String(global.get('called') || 0); return msg";
+    flow_set(&[
+        script("a", ("get", "/silent"), code),
+        script("b", ("get", "/called"), asked),
+    ])
+}
+
+#[tokio::test]
+async fn a_flow_that_never_answers_is_given_up_after_the_time_limit() {
+    let lines = format!("[timeouts]\nendpoint = \"300ms\"\n{}", public(&["/silent"]));
+    let gateway = Gateway::with(&lines);
+    let token = gateway.sign_in("admin").await;
+    gateway.deploy(&token, &silent()).await;
+    let begun = Instant::now();
+    let answer = gateway.get("/silent").send().await;
+    assert_eq!(
+        (answer.status, answer.code().as_str()),
+        (504, "endpoint_timeout")
+    );
+    assert!(begun.elapsed().as_millis() >= 300);
+}
+
+#[tokio::test]
+async fn a_deployment_that_ends_the_flow_ends_the_waiting_too() {
+    let gateway = Gateway::with(&public(&["/silent", "/called"]));
+    let token = gateway.sign_in("admin").await;
+    gateway.deploy(&token, &silent()).await;
+    let waiting = tokio::spawn(gateway.get("/silent").send());
+    until("the flow is called", async || {
+        gateway.get("/called").send().await.text() == "1"
+    })
+    .await;
+    gateway.deploy(&token, &json!([])).await;
+    let answer = waiting.await.unwrap();
+    assert_eq!((answer.status, answer.code().as_str()), (503, "no_answer"));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_is_not_waited_for() {
+    let gateway = Gateway::with(&public(&["/silent", "/called"]));
+    let token = gateway.sign_in("admin").await;
+    gateway.deploy(&token, &silent()).await;
+    let series = "flowgate_requests_in_flight{route=\"endpoint\"}";
+    for _ in 0..5 {
+        let mut raw = gateway.raw().await;
+        raw.say("GET /silent HTTP/1.1\r\nHost: x\r\n\r\n").await;
+    }
+    until("all are called", async || {
+        gateway.get("/called").send().await.text() == "5"
+    })
+    .await;
+    until("none is waited for", async || {
+        gateway.metric(series).await == Some(0.0)
+    })
+    .await;
+    assert_eq!(gateway.get("/called").send().await.text(), "5");
+}

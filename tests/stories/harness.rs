@@ -1,0 +1,334 @@
+//! Gateways to try things on: in this process, or as a process of their own, each with a directory of its own.
+//!
+//! A config is a few lines of TOML over safe defaults. Flow sets that show what they do are made here too.
+
+use crate::client::{Door, PASSWORD};
+use flowgate::config::Config;
+use flowgate::server::{self, Running};
+use rustls::RootCertStore;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use serde_json::{Value as Json, json};
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, LazyLock};
+use std::thread;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+use toml::{Table, Value};
+
+/// How long anything may take before a test gives up: long, because machines that run tests are busy.
+pub const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Three users with [`PASSWORD`]; the hash is bcrypt at its cheapest, made once.
+static DEFAULTS: LazyLock<Table> = LazyLock::new(|| {
+    let hash = hash(PASSWORD);
+    let user = |name, permissions| {
+        format!(
+            "[[auth.user]]\nname = \"{name}\"\npassword_hash = \"{hash}\"\npermissions = {permissions}\n"
+        )
+    };
+    let text = [
+        "operations = \"127.0.0.1:0\"\n",
+        "server = { listen = [\"127.0.0.1:0\"], workers = 2 }\n",
+        "log = { access = false }\n",
+        &user("admin", r#"["*"]"#),
+        &user("reader", r#"["read"]"#),
+        &user("deployer", r#"["flows.read", "flows.write"]"#),
+    ];
+    text.concat().parse().unwrap()
+});
+
+/// A cheap hash of a password.
+pub fn hash(password: &str) -> String {
+    bcrypt::hash(password, 4).unwrap()
+}
+
+/// These lines over the defaults: tables are joined, everything else is replaced.
+pub fn config_text(lines: &str) -> String {
+    fn lay_over(below: &mut Table, above: Table) {
+        for (key, value) in above {
+            match (below.get_mut(&key), value) {
+                (Some(Value::Table(below)), Value::Table(above)) => lay_over(below, above),
+                (_, value) => drop(below.insert(key, value)),
+            }
+        }
+    }
+    let mut table = DEFAULTS.clone();
+    lay_over(&mut table, lines.parse().unwrap());
+    table.to_string()
+}
+
+/// Lines that open endpoints to everybody.
+pub fn public(paths: &[&str]) -> String {
+    let routes = paths
+        .iter()
+        .map(|path| format!("[[route]]\npath = \"{path}\"\npublic = true\n"));
+    routes.collect()
+}
+
+fn config(lines: &str, directory: &Path) -> Config {
+    Config::parse(&config_text(lines), "gateway.toml", directory)
+        .unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn trust(certificate: &Path) -> Arc<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    roots
+        .add(CertificateDer::from_pem_file(certificate).unwrap())
+        .unwrap();
+    Arc::new(roots)
+}
+
+/// A gateway in this process.
+pub struct Gateway {
+    pub running: Running,
+    pub directory: TempDir,
+    door: Door,
+    lines: String,
+}
+
+impl Deref for Gateway {
+    type Target = Door;
+
+    fn deref(&self) -> &Door {
+        &self.door
+    }
+}
+
+impl Gateway {
+    /// With the defaults.
+    pub fn start() -> Self {
+        Self::with("")
+    }
+
+    /// With some lines of TOML over the defaults.
+    pub fn with(lines: &str) -> Self {
+        Self::open(lines, tempfile::tempdir().unwrap())
+    }
+
+    /// In a directory that may have been used before.
+    pub fn open(lines: &str, directory: TempDir) -> Self {
+        let running = server::start(config(lines, directory.path()))
+            .unwrap_or_else(|error| panic!("{error}"));
+        let addresses = running.addresses().clone();
+        let door = Door {
+            address: addresses.tls[0],
+            operations: addresses.operations.unwrap(),
+            roots: trust(&directory.path().join("certs/self-signed.crt")),
+        };
+        Self {
+            running,
+            directory,
+            door,
+            lines: lines.to_owned(),
+        }
+    }
+
+    /// Ends it and starts another one in the same directory.
+    pub async fn restart(self) -> Self {
+        let lines = self.lines.clone();
+        self.restart_with(&lines).await
+    }
+
+    /// The same with other lines of TOML.
+    pub async fn restart_with(self, lines: &str) -> Self {
+        self.running.stop().await;
+        Self::open(lines, self.directory)
+    }
+
+    /// Reads users, routes and certificates of other lines of TOML, as after a SIGHUP.
+    pub async fn reload(&self, lines: &str) -> bool {
+        self.running
+            .reload(config(lines, self.directory.path()))
+            .await
+    }
+
+    /// A file of the data directory.
+    pub fn data(&self, file: &str) -> PathBuf {
+        self.directory.path().join("data").join(file)
+    }
+
+    /// The audit log's lines.
+    pub fn audit(&self) -> Vec<Json> {
+        let text = std::fs::read_to_string(self.data("audit.log")).unwrap();
+        text.lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
+    }
+}
+
+/// The program as a process of its own, ended when dropped.
+pub struct Process {
+    child: Child,
+    door: Door,
+    said: Receiver<String>,
+}
+
+impl Deref for Process {
+    type Target = Door;
+
+    fn deref(&self) -> &Door {
+        &self.door
+    }
+}
+
+impl Process {
+    /// Starts it in a directory, with some lines of TOML over the defaults, and waits until it listens.
+    pub fn start(lines: &str, directory: &Path) -> Self {
+        std::fs::write(directory.join("gateway.toml"), config_text(lines)).unwrap();
+        let mut child = program(directory, &["run"])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let said = hear(&mut child);
+        let secure = address(&said, "listening on https://");
+        let operations = address(&said, "operations on http://");
+        let roots = trust(&directory.join("certs/self-signed.crt"));
+        Self {
+            child,
+            door: Door {
+                address: secure,
+                operations,
+                roots,
+            },
+            said,
+        }
+    }
+
+    /// Waits until it says something on standard error; gives the whole line.
+    pub fn hear(&self, words: &str) -> String {
+        hear_line(&self.said, words)
+    }
+
+    /// Sends it a signal: `TERM`, `INT`, `HUP`, `KILL`.
+    pub fn signal(&self, name: &str) {
+        let mut kill = Command::new("kill");
+        let kill = kill.args(["-s", name, &self.child.id().to_string()]);
+        assert!(kill.status().unwrap().success());
+    }
+
+    /// Waits for its end.
+    pub fn end(mut self) -> ExitStatus {
+        let since = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            assert!(since.elapsed() < PATIENCE, "it does not end");
+            thread::sleep(Duration::from_millis(2));
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The program, to be started in a directory.
+pub fn program(directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_flowgate"));
+    command
+        .current_dir(directory)
+        .args(arguments)
+        .stdin(Stdio::null());
+    command
+}
+
+/// What a child says on standard error, line by line; read on a thread, so that it never has to wait for us.
+fn hear(child: &mut Child) -> Receiver<String> {
+    let (said, heard) = mpsc::channel();
+    let stderr = child.stderr.take().unwrap();
+    thread::spawn(move || {
+        for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            let _ = said.send(line);
+        }
+    });
+    heard
+}
+
+fn hear_line(said: &Receiver<String>, words: &str) -> String {
+    let mut before = Vec::new();
+    loop {
+        match said.recv_timeout(PATIENCE) {
+            Ok(line) if line.contains(words) => return line,
+            Ok(line) => before.push(line),
+            Err(_) => panic!("it never says {words:?}:\n{}", before.join("\n")),
+        }
+    }
+}
+
+fn address(said: &Receiver<String>, words: &str) -> SocketAddr {
+    let line = hear_line(said, words);
+    let (_, rest) = line.split_once(words).unwrap();
+    let text = rest.split([' ', ':']).take(2).collect::<Vec<_>>().join(":");
+    text.parse()
+        .unwrap_or_else(|_| panic!("no address in {line:?}"))
+}
+
+/// Waits until a condition holds.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let since = Instant::now();
+    while !holds().await {
+        assert!(since.elapsed() < PATIENCE, "never: {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// A flow (tab) whose endpoint `GET path` answers with a text. Ids begin with the tab's.
+pub fn page(tab: &str, path: &str, text: &str) -> Vec<Json> {
+    let template =
+        json!({ "type": "template", "field": "payload", "template": text, "syntax": "plain" });
+    endpoint(tab, ("get", path), &template)
+}
+
+/// A flow whose endpoint is answered by the code of a function node.
+pub fn script(tab: &str, (method, path): (&str, &str), code: &str) -> Vec<Json> {
+    let function = json!({ "type": "function", "func": code, "outputs": 1 });
+    endpoint(tab, (method, path), &function)
+}
+
+/// A flow whose endpoint `GET path` tells when its function node was started: another text after each restart.
+pub fn birth(tab: &str, path: &str) -> Vec<Json> {
+    let function = json!({
+        "type": "function", "outputs": 1,
+        "initialize": "context.set('born', String(Math.random()))",
+        "func": "msg.payload = context.get('born'); return msg",
+    });
+    endpoint(tab, ("get", path), &function)
+}
+
+/// http in → the node given → http response.
+fn endpoint(tab: &str, (method, url): (&str, &str), node: &Json) -> Vec<Json> {
+    let placed = |part: &str, x: u16, mut node: Json| {
+        node["id"] = format!("{tab}-{part}").into();
+        node["z"] = tab.into();
+        // What has no place in the editor counts as a config node.
+        (node["x"], node["y"]) = (x.into(), 100.into());
+        node
+    };
+    let mut node = node.clone();
+    node["wires"] = json!([[format!("{tab}-out")]]);
+    let first = json!({
+        "type": "http in", "method": method, "url": url, "wires": [[format!("{tab}-node")]],
+    });
+    let last = json!({ "type": "http response", "wires": [] });
+    vec![
+        json!({ "id": tab, "type": "tab", "label": tab }),
+        placed("in", 100, first),
+        placed("node", 300, node),
+        placed("out", 500, last),
+    ]
+}
+
+/// Several flows as one flow set.
+pub fn flow_set(flows: &[Vec<Json>]) -> Json {
+    Json::from(flows.concat())
+}

@@ -1,0 +1,35 @@
+//! What users do with a gateway, one file a story: over real TLS sockets, against the whole program.
+//!
+//! `harness` starts gateways (in this process, or as a process of their own) `client` talks to them, and
+//! `upstream` is a runtime behind them that writes down what it hears.
+
+#![cfg(feature = "engine")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests"
+)]
+
+mod client;
+mod harness;
+mod upstream;
+
+mod deploy;
+mod endpoint;
+mod http_rules;
+mod kill;
+mod operations;
+mod permissions;
+mod restarts;
+mod server;
+mod sign_in;
+mod single_flows;
+mod stale_deploy;
+mod storage;
+mod throttle;
+mod tokens;
+mod upstream_deploy;
+mod upstream_forward;
+mod upstream_is_gone;

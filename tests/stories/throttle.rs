@@ -1,0 +1,113 @@
+//! The brake on guessed passwords: who is held up, who is not, and for how long.
+
+use crate::client::{Answer, Door, PASSWORD};
+use crate::harness::Gateway;
+
+async fn fail(door: &Door, user: &str, from: &str, times: usize) {
+    for _ in 0..times {
+        let answer = door.signing_in(user, "wrong", "").from(from).send().await;
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (400, "invalid_grant")
+        );
+    }
+}
+
+async fn sign_in(door: &Door, user: &str, from: &str) -> Answer {
+    door.signing_in(user, PASSWORD, "").from(from).send().await
+}
+
+#[tokio::test]
+async fn after_five_failures_even_the_right_password_has_to_wait() {
+    let gateway = Gateway::start();
+    fail(&gateway, "admin", "127.0.0.1", 5).await;
+    let answer = sign_in(&gateway, "admin", "127.0.0.1").await;
+    assert_eq!(
+        (answer.status, answer.code().as_str()),
+        (429, "temporarily_unavailable")
+    );
+    let wait: u64 = answer.header("retry-after").parse().unwrap();
+    assert!((590..=600).contains(&wait), "{wait}");
+    assert_eq!(answer.header("cache-control"), "no-store");
+}
+
+#[tokio::test]
+async fn a_stranger_locks_nobody_out_who_is_elsewhere() {
+    let gateway = Gateway::start();
+    fail(&gateway, "admin", "127.0.0.2", 5).await;
+    assert_eq!(sign_in(&gateway, "admin", "127.0.0.2").await.status, 429);
+    assert_eq!(sign_in(&gateway, "admin", "127.0.0.1").await.status, 200);
+    assert_eq!(sign_in(&gateway, "reader", "127.0.0.2").await.status, 200);
+}
+
+#[tokio::test]
+async fn who_calls_himself_forwarded_is_not_believed() {
+    let gateway = Gateway::start();
+    fail(&gateway, "admin", "127.0.0.1", 5).await;
+    let elsewhere = gateway.signing_in("admin", PASSWORD, "");
+    let answer = elsewhere
+        .header("X-Forwarded-For", "203.0.113.9")
+        .send()
+        .await;
+    assert_eq!(answer.status, 429);
+}
+
+#[tokio::test]
+async fn a_success_makes_its_user_as_new() {
+    let gateway = Gateway::start();
+    for _ in 0..2 {
+        fail(&gateway, "admin", "127.0.0.1", 4).await;
+        assert_eq!(sign_in(&gateway, "admin", "127.0.0.1").await.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_fails_with_many_names_is_held_up_whatever_the_name() {
+    let gateway = Gateway::with("[auth.throttle]\nper_address = 8");
+    for n in 0..8 {
+        fail(&gateway, &format!("guess{n}"), "127.0.0.2", 1).await;
+    }
+    assert_eq!(sign_in(&gateway, "admin", "127.0.0.2").await.status, 429);
+    assert_eq!(sign_in(&gateway, "admin", "127.0.0.1").await.status, 200);
+}
+
+#[tokio::test]
+async fn unknown_users_are_held_up_like_known_ones() {
+    let gateway = Gateway::start();
+    fail(&gateway, "nobody", "127.0.0.1", 5).await;
+    assert_eq!(sign_in(&gateway, "nobody", "127.0.0.1").await.status, 429);
+}
+
+#[tokio::test]
+async fn a_block_survives_a_restart() {
+    let gateway = Gateway::start();
+    fail(&gateway, "admin", "127.0.0.1", 5).await;
+    let gateway = gateway.restart().await;
+    assert_eq!(sign_in(&gateway, "admin", "127.0.0.1").await.status, 429);
+    assert_eq!(sign_in(&gateway, "admin", "127.0.0.2").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_block_ends_with_its_window() {
+    let gateway = Gateway::with("[auth.throttle]\nwindow = \"2s\"");
+    fail(&gateway, "admin", "127.0.0.1", 5).await;
+    let mut waits = 0;
+    crate::harness::until("the block is over", async || {
+        let answer = sign_in(&gateway, "admin", "127.0.0.1").await;
+        waits += usize::from(answer.status == 429);
+        answer.status == 200
+    })
+    .await;
+    assert!(waits > 0, "there was no block");
+}
+
+#[tokio::test]
+async fn guesses_at_once_are_not_more_than_guesses_one_by_one() {
+    let gateway = Gateway::start();
+    let guesses = (0..20).map(|_| tokio::spawn(gateway.signing_in("admin", "wrong", "").send()));
+    let mut tried = 0;
+    for guess in guesses.collect::<Vec<_>>() {
+        tried += usize::from(guess.await.unwrap().status == 400);
+    }
+    assert_eq!(tried, 5);
+}
