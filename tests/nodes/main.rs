@@ -9,5 +9,7 @@ mod delivery;
 mod http;
 mod inject;
 mod link;
+mod parser;
+mod storage;
 mod switch;
 mod template;

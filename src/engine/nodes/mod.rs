@@ -9,16 +9,21 @@ mod common;
 mod function;
 mod network;
 mod parser;
+mod storage;
 
 /// Every type that the engine has.
-pub const TYPES: [&str; 21] = [
+pub const TYPES: [&str; 28] = [
     "catch",
     "change",
     "comment",
     "complete",
+    "csv",
     "debug",
+    "file",
+    "file in",
     "function",
     "global-config",
+    "html",
     "http in",
     "http response",
     "inject",
@@ -33,6 +38,9 @@ pub const TYPES: [&str; 21] = [
     "template",
     "udp out",
     "unknown",
+    "watch",
+    "xml",
+    "yaml",
 ];
 
 /// Builds a node of a known type.
@@ -51,7 +59,14 @@ pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Fa
         "http in" => network::http_in::build(build),
         "http response" => network::http_response::build(build),
         "udp out" => network::udp_out::build(build),
+        "csv" => parser::csv::build(build),
         "json" => parser::json::build(build),
+        "html" => parser::html::build(build),
+        "yaml" => parser::yaml::build(build),
+        "watch" => storage::watch::build(build),
+        "xml" => parser::xml::build(build),
+        "file" => storage::file::build(build),
+        "file in" => storage::file_in::build(build),
         "function" => function::function::build(build, host),
         other => Err(Failure::error(format!("unknown node type: {other}"))),
     }
