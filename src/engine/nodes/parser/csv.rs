@@ -27,6 +27,10 @@ struct Properties {
     include_null_values: Json,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "switches of the node and what it remembers are unrelated"
+)]
 struct Csv {
     conversion: Conversion,
     format: Format,
@@ -137,6 +141,10 @@ impl Part {
         Some(Self { index, count })
     }
 
+    #[expect(
+        clippy::float_cmp,
+        reason = "both are whole numbers, or nothing matches"
+    )]
     fn is_last(&self) -> bool {
         self.index + 1.0 == self.count
     }
@@ -165,7 +173,7 @@ impl Csv {
             if first {
                 self.header =
                     csv_read::names(rows.next().unwrap_or_default(), spec).inspect_err(|_| {
-                        show_error(&mut self.shows_error, "Malformed columns template.", host)
+                        show_error(&mut self.shows_error, "Malformed columns template.", host);
                     })?;
             }
             self.header.clone()
@@ -173,7 +181,7 @@ impl Csv {
             self.template.clone()
         };
         let rows: Vec<_> = rows.collect();
-        let columns = if columns.iter().all(|c| c.is_empty()) {
+        let columns = if columns.iter().all(SmolStr::is_empty) {
             numbered(&rows, spec)
         } else {
             columns
@@ -223,19 +231,14 @@ impl Csv {
 
     /// The rows of a part keep its number, less one when the first part was the header.
     fn renumber(&self, part: &Part, last_row: bool, out: &mut Message) {
-        if self.header_in {
-            if let Some(Value::Object(parts)) = out.properties_mut().get_mut("parts") {
-                let parts = Arc::make_mut(parts);
-                parts.insert(
-                    SmolStr::new_static("index"),
-                    Value::Number(part.index - 1.0),
-                );
-                if !part.count.is_nan() {
-                    parts.insert(
-                        SmolStr::new_static("count"),
-                        Value::Number(part.count - 1.0),
-                    );
-                }
+        if self.header_in
+            && let Some(Value::Object(parts)) = out.properties_mut().get_mut("parts")
+        {
+            let parts = Arc::make_mut(parts);
+            let mut less = |name, n: f64| parts.insert(SmolStr::new_static(name), (n - 1.0).into());
+            less("index", part.index);
+            if !part.count.is_nan() {
+                less("count", part.count);
             }
         }
         if part.is_last() && last_row {

@@ -163,7 +163,7 @@ mod tests {
         template: bool,
     ) -> Result<Vec<String>, Failure> {
         let rows = json::parse(rows).unwrap();
-        let columns: Vec<SmolStr> = columns.iter().map(|c| SmolStr::new(c)).collect();
+        let columns: Vec<SmolStr> = columns.iter().map(SmolStr::new).collect();
         format(spec).rows(rows.as_array().unwrap(), &columns, template)
     }
 

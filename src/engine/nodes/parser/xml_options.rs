@@ -103,7 +103,9 @@ fn declaration(given: &Value) -> String {
     let mut out = format!("version=\"{version}\"");
     let encoding = property(given, "encoding");
     if !encoding.is_nullish() {
-        out += &format!(" encoding=\"{}\"", plain(&encoding));
+        out.push_str(" encoding=\"");
+        out.push_str(&plain(&encoding));
+        out.push('"');
     }
     let standalone = property(given, "standalone");
     if !standalone.is_nullish() {
@@ -112,7 +114,9 @@ fn declaration(given: &Value) -> String {
         } else {
             "no"
         };
-        out += &format!(" standalone=\"{word}\"");
+        out.push_str(" standalone=\"");
+        out.push_str(word);
+        out.push('"');
     }
     out
 }

@@ -160,12 +160,9 @@ fn close(open: Open, options: &Options) -> (SmolStr, Value) {
     } = open;
     let blank = !literal && text.trim().is_empty();
     let words = || {
-        let mut text = text.clone();
-        if options.trim {
-            text = text.trim().to_owned();
-        }
+        let text = if options.trim { text.trim() } else { &text };
         if options.normalize {
-            text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            return Value::from(text.split_whitespace().collect::<Vec<_>>().join(" "));
         }
         Value::from(text)
     };

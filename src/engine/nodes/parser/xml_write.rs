@@ -21,7 +21,9 @@ pub(super) fn build(value: &Value, options: &Options) -> Result<String, Failure>
     };
     let mut out = String::new();
     if !options.headless {
-        out += &format!("<?xml {}?>", options.declaration);
+        out.push_str("<?xml ");
+        out.push_str(&options.declaration);
+        out.push_str("?>");
         if options.pretty {
             out.push_str(&options.newline);
         }
@@ -63,7 +65,6 @@ fn element(name: &str, value: &Value, options: &Options, depth: usize) -> Result
             }
         }
         Value::Buffer(bytes) if !bytes.is_empty() => return Err(bad_name()),
-        Value::Undefined | Value::Null => {}
         Value::String(_) | Value::Number(_) | Value::Bool(_) => {
             element.push_text(&coerce::to_text(value), options)?;
         }
@@ -132,7 +133,11 @@ impl Element {
                 .replace('<', "&lt;")
                 .replace('"', "&quot;");
             let escaped = escaped.replace('\t', "&#x9;").replace('\n', "&#xA;");
-            *out += &format!(" {name}=\"{}\"", escaped.replace('\r', "&#xD;"));
+            out.push(' ');
+            out.push_str(name);
+            out.push_str("=\"");
+            out.push_str(&escaped.replace('\r', "&#xD;"));
+            out.push('"');
         }
         if self.inside.is_empty() {
             out.push_str("/>");
@@ -152,7 +157,9 @@ impl Element {
             }
         }
         inner.line(out, depth);
-        *out += &format!("</{}>", self.name);
+        out.push_str("</");
+        out.push_str(&self.name);
+        out.push('>');
     }
 }
 

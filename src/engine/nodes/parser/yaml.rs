@@ -119,11 +119,15 @@ mod tests {
         assert!(read("a: 1\na: 2").is_err());
         assert!(read("x: *nope").is_err());
         assert!(read(&"[".repeat(100_000)).is_err());
-        let mut bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n".to_owned();
-        for n in 1..12 {
-            let before = vec![format!("*a{}", n - 1); 10].join(",");
-            bomb += &format!("a{n}: &a{n} [{before}]\n");
-        }
+        let bomb: Vec<String> = (1..12)
+            .map(|n| {
+                format!(
+                    "a{n}: &a{n} [{}]",
+                    vec![format!("*a{}", n - 1); 10].join(",")
+                )
+            })
+            .collect();
+        let bomb = format!("a0: &a0 [x]\n{}", bomb.join("\n"));
         assert!(read(&bomb).is_err());
     }
 }

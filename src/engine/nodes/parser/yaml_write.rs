@@ -118,9 +118,8 @@ fn number(n: f64, out: &mut String) {
 
 /// Writes a text plain if it reads back as itself, else quoted, else as a block.
 fn text(content: &str, depth: usize, is_key: bool, out: &mut String) {
-    if content.contains(|c: char| (c.is_control() && c != '\n') || c == '\u{feff}') {
-        double_quoted(content, out);
-    } else if is_key && content.contains('\n') {
+    let hidden = |c: char| (c.is_control() && (is_key || c != '\n')) || c == '\u{feff}';
+    if content.contains(hidden) {
         double_quoted(content, out);
     } else if content.contains('\n') {
         literal(content, depth, out);
@@ -212,13 +211,11 @@ fn is_plain(content: &str) -> bool {
         return false;
     };
     let marks = "-?:,[]{}#&*!|>%@`'\"=";
-    let dashes =
-        first == '-' && !content[1..].starts_with(' ') && content.len() > 1 && content != "---";
-    let safe_start = !marks.contains(first) && !first.is_whitespace()
-        || dashes
-            && content.starts_with("-")
-            && !looks_like_number(content)
-            && !content.starts_with("---");
+    let dash = content.starts_with('-')
+        && content != "-"
+        && !content.starts_with("- ")
+        && !content.starts_with("---");
+    let safe_start = dash || !marks.contains(first) && !first.is_whitespace();
     safe_start
         && !content.ends_with([' ', ':'])
         && !content.contains(": ")

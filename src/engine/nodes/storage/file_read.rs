@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn lines_over_chunk_borders_stay_whole() {
         let line = "x".repeat(CHUNK / 2 + 7);
-        let content = vec![line.as_str(); 9].join("\n");
+        let content = [line.as_str(); 9].join("\n");
         let lines = read(content.as_bytes(), Format::Lines, "none");
         assert_eq!(lines.len(), 9);
         assert!(lines.iter().all(|l| l.as_str() == Some(line.as_str())));
