@@ -10,19 +10,24 @@ mod function;
 mod network;
 mod parser;
 mod sequence;
+mod storage;
 
 /// Every type that the engine has.
-pub const TYPES: [&str; 29] = [
+pub const TYPES: [&str; 36] = [
     "batch",
     "catch",
     "change",
     "comment",
     "complete",
+    "csv",
     "debug",
     "delay",
     "exec",
+    "file",
+    "file in",
     "function",
     "global-config",
+    "html",
     "http in",
     "http response",
     "inject",
@@ -42,6 +47,9 @@ pub const TYPES: [&str; 29] = [
     "trigger",
     "udp out",
     "unknown",
+    "watch",
+    "xml",
+    "yaml",
 ];
 
 /// Builds a node of a known type.
@@ -68,7 +76,14 @@ pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Fa
         "http in" => network::http_in::build(build),
         "http response" => network::http_response::build(build),
         "udp out" => network::udp_out::build(build),
+        "csv" => parser::csv::build(build),
         "json" => parser::json::build(build),
+        "html" => parser::html::build(build),
+        "yaml" => parser::yaml::build(build),
+        "watch" => storage::watch::build(build),
+        "xml" => parser::xml::build(build),
+        "file" => storage::file::build(build),
+        "file in" => storage::file_in::build(build),
         "function" => function::function::build(build, host),
         other => Err(Failure::error(format!("unknown node type: {other}"))),
     }

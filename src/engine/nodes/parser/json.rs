@@ -69,11 +69,8 @@ fn convert(value: &Value, action: Action, pretty: bool) -> Result<Outcome, Failu
     };
     match value {
         Value::Undefined => Ok(Outcome::Stays),
-        Value::String(_) if action == Action::Stringify => Ok(Outcome::Stays),
+        Value::String(_) | Value::Buffer(_) if action == Action::Stringify => Ok(Outcome::Stays),
         Value::String(text) => parsed(text),
-        Value::Buffer(_) if action == Action::Stringify => {
-            Ok(Outcome::Dropped("Ignored non-object payload"))
-        }
         Value::Buffer(bytes) => parsed(&String::from_utf8_lossy(bytes)),
         Value::Handle(_) => Ok(Outcome::Dropped("Ignored unsupported payload type")),
         _ if action == Action::Parse => Ok(Outcome::Stays),
@@ -90,11 +87,11 @@ fn convert(value: &Value, action: Action, pretty: bool) -> Result<Outcome, Failu
 
 impl Node for JsonNode {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        match convert(
-            &self.property.read_message(&message),
-            self.action,
-            self.pretty,
-        ) {
+        let converted = self
+            .property
+            .try_read_message(&message)
+            .and_then(|value| convert(&value, self.action, self.pretty));
+        match converted {
             Ok(Outcome::Stays) => host.pass(message),
             Ok(Outcome::Becomes(value)) => {
                 self.property.write_message(&mut message, value);
@@ -126,6 +123,8 @@ mod tests {
         assert_eq!(shown(&object, Action::Both), r#"Becomes("{\"a\":[1]}")"#);
         assert_eq!(shown(&text, Action::Stringify), "Stays");
         assert_eq!(shown(&object, Action::Parse), "Stays");
+        let bytes = Value::Buffer(b"x".to_vec().into());
+        assert!(shown(&bytes, Action::Stringify).starts_with("Stays"));
         assert_eq!(
             shown(&Value::Buffer(b"[1]".to_vec().into()), Action::Both),
             "Becomes([1])"

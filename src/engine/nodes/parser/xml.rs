@@ -1,0 +1,104 @@
+//! `xml`: turns XML text into values and values into XML text.
+
+use super::xml_options::Options;
+use super::{xml_read, xml_write};
+use crate::engine::expression::Path;
+use crate::engine::message::Message;
+use crate::engine::node::{Build, Host, Level, Node};
+use crate::engine::value::{Failure, Value};
+use serde::Deserialize;
+use smol_str::SmolStr;
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Properties {
+    property: Option<SmolStr>,
+    attr: SmolStr,
+    chr: SmolStr,
+}
+
+struct Xml {
+    property: Path,
+    /// Where attributes and text are read to, unless the message says otherwise; empty: the usual place.
+    attr: SmolStr,
+    chr: SmolStr,
+    usual: Options,
+    reading: Options,
+}
+
+pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    let property = properties
+        .property
+        .filter(|p| !p.is_empty())
+        .unwrap_or(SmolStr::new_static("payload"));
+    let node = Xml {
+        property: Path::parse_message(&property)?,
+        attr: properties.attr,
+        chr: properties.chr,
+        usual: Options::default(),
+        reading: Options::default(),
+    };
+    let reading = node.reading_with(&Value::Undefined);
+    Ok(Box::new(Xml { reading, ..node }))
+}
+
+impl Xml {
+    /// The options for reading. The node's own keys hold for reading only, as in Node-RED.
+    fn reading_with(&self, given: &Value) -> Options {
+        let mut options = Options::of(given);
+        let names = |key: &str| given.as_object().is_some_and(|o| o.contains_key(key));
+        if !self.attr.is_empty() && !names("attrkey") {
+            options.attrkey = self.attr.clone();
+        }
+        if !self.chr.is_empty() && !names("charkey") {
+            options.charkey = self.chr.clone();
+        }
+        options
+    }
+
+    /// The value to put in place; `None`: the payload is of a kind that is left alone with a warning.
+    fn convert(&self, value: &Value, given: &Value) -> Result<Option<Value>, Failure> {
+        let plain = given.is_undefined();
+        match value {
+            Value::String(text) if plain => xml_read::parse(text, &self.reading).map(Some),
+            Value::String(text) => xml_read::parse(text, &self.reading_with(given)).map(Some),
+            Value::Number(_) | Value::Bool(_) | Value::Handle(_) => Ok(None),
+            Value::Null => Err(Failure::text(
+                "TypeError: Cannot convert undefined or null to object",
+            )),
+            value => {
+                let text = if plain {
+                    xml_write::build(value, &self.usual)
+                } else {
+                    xml_write::build(value, &Options::of(given))
+                };
+                text.map(|text| Some(Value::from(text)))
+            }
+        }
+    }
+}
+
+impl Node for Xml {
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+        let value = match self.property.try_read_message(&message) {
+            Ok(Value::Undefined) => return host.pass(message),
+            Ok(value) => value,
+            Err(failure) => return host.error(failure, Some(message)),
+        };
+        match self.convert(&value, message.get("options")) {
+            Ok(Some(value)) => {
+                self.property.write_message(&mut message, value);
+                host.pass(message);
+            }
+            Ok(None) => {
+                host.log(
+                    Level::Warn,
+                    "This node only handles xml strings or js objects.",
+                );
+                host.done(message);
+            }
+            Err(failure) => host.error(failure, Some(message)),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Which file a message means: the typed input that `file` and `file in` share.
+
+use crate::engine::expression::coerce;
+use crate::engine::expression::typed::{Scene, Typed};
+use crate::engine::message::Message;
+use crate::engine::node::{Host, Level};
+use crate::engine::value::{Failure, Value};
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+
+/// Where the name of the file comes from.
+pub(super) struct FileName {
+    input: Typed,
+    /// Whether the name is fixed and empty, which the node's status shows.
+    unset: bool,
+}
+
+impl FileName {
+    /// Parses the two properties. Flows from before typed inputs have no type; theirs is the text, or
+    /// `msg.filename` when that is empty.
+    pub(super) fn parse(kind: Option<&str>, name: &Json) -> Result<Self, Failure> {
+        let empty = name.as_str().is_none_or(str::is_empty);
+        let (kind, name) = match kind.filter(|k| !k.is_empty()) {
+            Some(kind) => (kind, name.clone()),
+            None if empty => ("msg", Json::from("filename")),
+            None => ("str", name.clone()),
+        };
+        Ok(Self {
+            unset: kind == "str" && empty,
+            input: Typed::parse(kind, &name)?,
+        })
+    }
+
+    /// The name for this message; `None`: there is none, and the node has warned.
+    pub(super) fn of(
+        &self,
+        message: &Message,
+        host: &mut Host<'_>,
+    ) -> Result<Option<SmolStr>, Failure> {
+        let name = self.input.evaluate(&Scene::of(host), message)?;
+        if coerce::truthy(&name) {
+            return Ok(Some(coerce::to_text(&name)));
+        }
+        host.log(Level::Warn, "No filename specified");
+        if self.unset {
+            host.status(Value::record([
+                ("fill", "grey".into()),
+                ("shape", "dot".into()),
+                ("text", "".into()),
+            ]));
+        }
+        Ok(None)
+    }
+}
