@@ -205,6 +205,11 @@ impl Process {
         hear_line(&self.said, words)
     }
 
+    /// All else that it says until its end.
+    pub fn rest(&self) -> Vec<String> {
+        self.said.iter().collect()
+    }
+
     /// Sends it a signal: `TERM`, `INT`, `HUP`, `KILL`.
     pub fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");
