@@ -199,14 +199,18 @@ async fn a_client_that_leaves_is_not_waited_for() {
     let token = gateway.sign_in("admin").await;
     gateway.deploy(&token, &silent()).await;
     let series = "flowgate_requests_in_flight{route=\"endpoint\"}";
+    let mut clients = Vec::new();
     for _ in 0..5 {
         let mut raw = gateway.raw().await;
         raw.say("GET /silent HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        clients.push(raw);
     }
     until("all are called", async || {
         gateway.get("/called").send().await.text() == "5"
     })
     .await;
+    assert_eq!(gateway.metric(series).await, Some(5.0));
+    drop(clients);
     until("none is waited for", async || {
         gateway.metric(series).await == Some(0.0)
     })

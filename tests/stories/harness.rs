@@ -78,9 +78,12 @@ fn config(lines: &str, directory: &Path) -> Config {
 
 fn trust(certificate: &Path) -> Arc<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    roots
-        .add(CertificateDer::from_pem_file(certificate).unwrap())
-        .unwrap();
+    // A gateway with certificates of its own has no self-signed one.
+    if certificate.exists() {
+        roots
+            .add(CertificateDer::from_pem_file(certificate).unwrap())
+            .unwrap();
+    }
     Arc::new(roots)
 }
 
@@ -164,7 +167,7 @@ impl Gateway {
 
 /// The program as a process of its own, ended when dropped.
 pub struct Process {
-    child: Child,
+    child: Ended,
     door: Door,
     said: Receiver<String>,
 }
@@ -181,11 +184,9 @@ impl Process {
     /// Starts it in a directory, with some lines of TOML over the defaults, and waits until it listens.
     pub fn start(lines: &str, directory: &Path) -> Self {
         std::fs::write(directory.join("gateway.toml"), config_text(lines)).unwrap();
-        let mut child = program(directory, &["run"])
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let said = hear(&mut child);
+        let child = program(directory, &["run"]).stderr(Stdio::piped()).spawn();
+        let mut child = Ended(child.unwrap());
+        let said = hear(&mut child.0);
         let secure = address(&said, "listening on https://");
         let operations = address(&said, "operations on http://");
         let roots = trust(&directory.join("certs/self-signed.crt"));
@@ -205,10 +206,15 @@ impl Process {
         hear_line(&self.said, words)
     }
 
+    /// All else that it says until its end.
+    pub fn rest(&self) -> Vec<String> {
+        self.said.iter().collect()
+    }
+
     /// Sends it a signal: `TERM`, `INT`, `HUP`, `KILL`.
     pub fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");
-        let kill = kill.args(["-s", name, &self.child.id().to_string()]);
+        let kill = kill.args(["-s", name, &self.child.0.id().to_string()]);
         assert!(kill.status().unwrap().success());
     }
 
@@ -216,7 +222,7 @@ impl Process {
     pub fn end(mut self) -> ExitStatus {
         let since = Instant::now();
         loop {
-            if let Some(status) = self.child.try_wait().unwrap() {
+            if let Some(status) = self.child.0.try_wait().unwrap() {
                 return status;
             }
             assert!(since.elapsed() < PATIENCE, "it does not end");
@@ -225,10 +231,13 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+/// A process that does not outlive its test, however that ends.
+struct Ended(Child);
+
+impl Drop for Ended {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
@@ -238,7 +247,8 @@ pub fn program(directory: &Path, arguments: &[&str]) -> Command {
     command
         .current_dir(directory)
         .args(arguments)
-        .stdin(Stdio::null());
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     command
 }
 
@@ -260,7 +270,7 @@ fn hear_line(said: &Receiver<String>, words: &str) -> String {
         match said.recv_timeout(PATIENCE) {
             Ok(line) if line.contains(words) => return line,
             Ok(line) => before.push(line),
-            Err(_) => panic!("it never says {words:?}:\n{}", before.join("\n")),
+            Err(error) => panic!("it never says {words:?} ({error}):\n{}", before.join("\n")),
         }
     }
 }
@@ -268,7 +278,11 @@ fn hear_line(said: &Receiver<String>, words: &str) -> String {
 fn address(said: &Receiver<String>, words: &str) -> SocketAddr {
     let line = hear_line(said, words);
     let (_, rest) = line.split_once(words).unwrap();
-    let text = rest.split([' ', ':']).take(2).collect::<Vec<_>>().join(":");
+    let text = rest
+        .split([' ', ':', '"'])
+        .take(2)
+        .collect::<Vec<_>>()
+        .join(":");
     text.parse()
         .unwrap_or_else(|_| panic!("no address in {line:?}"))
 }

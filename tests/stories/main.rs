@@ -21,6 +21,7 @@ mod deploy;
 mod endpoint;
 mod http_rules;
 mod kill;
+mod life_cycle;
 mod operations;
 mod permissions;
 mod restarts;

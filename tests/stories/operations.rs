@@ -59,6 +59,60 @@ async fn every_series_is_there_before_anything_has_happened() {
     }
 }
 
+/// What the requests of the story below add up to.
+const COUNTED: &[(&str, f64)] = &[
+    ("flowgate_logins_total{result=\"success\"}", 2.0),
+    ("flowgate_logins_total{result=\"bad_credentials\"}", 5.0),
+    ("flowgate_logins_total{result=\"throttled\"}", 1.0),
+    ("flowgate_logins_total{result=\"invalid_scope\"}", 1.0),
+    ("flowgate_login_lockouts_total", 1.0),
+    ("flowgate_sessions_active", 2.0),
+    ("flowgate_token_checks_total{result=\"invalid\"}", 1.0),
+    ("flowgate_token_checks_total{result=\"malformed\"}", 1.0),
+    ("flowgate_token_checks_total{result=\"absent\"}", 1.0),
+    ("flowgate_permission_checks_total{result=\"denied\"}", 1.0),
+    (
+        "flowgate_deployments_total{type=\"full\",api_version=\"v2\",result=\"success\",target=\"engine\"}",
+        2.0,
+    ),
+    (
+        "flowgate_deployments_total{type=\"full\",api_version=\"v2\",result=\"stale\",target=\"engine\"}",
+        1.0,
+    ),
+    (
+        "flowgate_deployments_total{type=\"full\",api_version=\"v1\",result=\"malformed\",target=\"engine\"}",
+        1.0,
+    ),
+    (
+        "flowgate_deployment_phase_duration_seconds_count{type=\"full\",phase=\"apply\"}",
+        2.0,
+    ),
+    ("flowgate_revision_conflicts_total", 1.0),
+    ("flowgate_flows_running", 1.0),
+    ("flowgate_nodes_running", 3.0),
+    ("flowgate_node_messages_total{type=\"template\"}", 2.0),
+    (
+        "flowgate_requests_total{route=\"endpoint\",method=\"GET\",status=\"2xx\"}",
+        2.0,
+    ),
+    (
+        "flowgate_requests_total{route=\"none\",method=\"GET\",status=\"4xx\"}",
+        1.0,
+    ),
+    (
+        "flowgate_request_duration_seconds_count{route=\"endpoint\",method=\"GET\"}",
+        2.0,
+    ),
+    (
+        "flowgate_response_body_bytes_total{route=\"endpoint\",method=\"GET\",status=\"2xx\"}",
+        10.0,
+    ),
+    (
+        "flowgate_tls_handshakes_total{version=\"1.3\",alpn=\"h2\",result=\"full\"}",
+        1.0,
+    ),
+];
+
 #[tokio::test]
 async fn what_happens_is_counted() {
     let gateway = Gateway::with(&public(&["/hello"]));
@@ -114,60 +168,9 @@ async fn what_happens_is_counted() {
         .send()
         .await;
     gateway.get("//").send().await;
-    for (series, value) in [
-        ("flowgate_logins_total{result=\"success\"}", 2.0),
-        ("flowgate_logins_total{result=\"bad_credentials\"}", 5.0),
-        ("flowgate_logins_total{result=\"throttled\"}", 1.0),
-        ("flowgate_logins_total{result=\"invalid_scope\"}", 1.0),
-        ("flowgate_login_lockouts_total", 1.0),
-        ("flowgate_sessions_active", 2.0),
-        ("flowgate_token_checks_total{result=\"invalid\"}", 1.0),
-        ("flowgate_token_checks_total{result=\"malformed\"}", 1.0),
-        ("flowgate_token_checks_total{result=\"absent\"}", 1.0),
-        ("flowgate_permission_checks_total{result=\"denied\"}", 1.0),
-        (
-            "flowgate_deployments_total{type=\"full\",api_version=\"v2\",result=\"success\",target=\"engine\"}",
-            2.0,
-        ),
-        (
-            "flowgate_deployments_total{type=\"full\",api_version=\"v2\",result=\"stale\",target=\"engine\"}",
-            1.0,
-        ),
-        (
-            "flowgate_deployments_total{type=\"full\",api_version=\"v1\",result=\"malformed\",target=\"engine\"}",
-            1.0,
-        ),
-        (
-            "flowgate_deployment_phase_duration_seconds_count{type=\"full\",phase=\"apply\"}",
-            2.0,
-        ),
-        ("flowgate_revision_conflicts_total", 1.0),
-        ("flowgate_flows_running", 1.0),
-        ("flowgate_nodes_running", 3.0),
-        ("flowgate_node_messages_total{type=\"template\"}", 2.0),
-        (
-            "flowgate_requests_total{route=\"endpoint\",method=\"GET\",status=\"2xx\"}",
-            2.0,
-        ),
-        (
-            "flowgate_requests_total{route=\"none\",method=\"GET\",status=\"4xx\"}",
-            1.0,
-        ),
-        (
-            "flowgate_request_duration_seconds_count{route=\"endpoint\",method=\"GET\"}",
-            2.0,
-        ),
-        (
-            "flowgate_response_body_bytes_total{route=\"endpoint\",method=\"GET\",status=\"2xx\"}",
-            10.0,
-        ),
-        (
-            "flowgate_tls_handshakes_total{version=\"1.3\",alpn=\"h2\",result=\"full\"}",
-            1.0,
-        ),
-    ] {
+    for (series, value) in COUNTED {
         crate::harness::until(&format!("{series} {value}"), async || {
-            gateway.metric(series).await == Some(value)
+            gateway.metric(series).await == Some(*value)
         })
         .await;
     }
