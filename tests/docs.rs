@@ -123,11 +123,18 @@ fn switched_on(lines: &[&str], at: usize, length: usize) {
         .filter_map(|line| setting(line))
         .collect();
     let directory = tempfile::tempdir().unwrap();
-    std::fs::create_dir(directory.path().join("secrets")).unwrap();
+    for place in ["secrets", "certs"] {
+        std::fs::create_dir(directory.path().join(place)).unwrap();
+    }
     for line in block.iter().filter(|line| line.contains("_file = ")) {
         let file = line.split('"').nth(1).unwrap();
         let hash = "$2b$08$W99V1mAwhUg5M9.hX6kjY.qtLHyvMOmTvm/hfRdpVY8u2XJsIHwFC\n";
-        std::fs::write(directory.path().join(file), hash).unwrap();
+        let content = if line.starts_with("token_file") {
+            "a-token\n"
+        } else {
+            hash
+        };
+        std::fs::write(directory.path().join(file), content).unwrap();
     }
     let text: Vec<&str> = lines[..at]
         .iter()

@@ -69,7 +69,7 @@ impl Deployments {
 
         // revision: the upstream's own, asked for anew, because others may have deployed there
         if let Some(rev) = &forward.rev {
-            self.compare(upstream, rev, known.as_deref(), (actor, now))
+            self.compare(upstream, rev, &mut known, (actor, now))
                 .await?;
         }
         phases.end(Phase::Plan);
@@ -95,11 +95,11 @@ impl Deployments {
         &self,
         upstream: &Upstream,
         rev: &str,
-        known: Option<&str>,
+        known: &mut Option<String>,
         (actor, now): (&Actor, u64),
     ) -> Result<(), Error> {
         let active = upstream.revision().await?;
-        if known.is_some_and(|known| known != active) {
+        if known.as_ref().is_some_and(|known| *known != active) {
             tracing::warn!(
                 rev = active,
                 "the upstream's flows were changed by someone else"
@@ -107,6 +107,7 @@ impl Deployments {
             let facts = json!({ "rev": active });
             self.audit.record("flows.outside_edit", actor, now, facts);
         }
+        *known = Some(active.clone());
         if rev != active {
             self.metrics.revision_conflict();
             return Err(Error::Stale { active });

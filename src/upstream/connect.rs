@@ -22,9 +22,11 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// How much of an answer is read at once, and the most that its head may be. hyper's own limit would let each
-/// connection grow by hundreds of KiB; less would cost large answers more reads.
+/// How much of an answer is read at once. hyper's own limit would let each connection grow by hundreds of KiB; less
+/// would cost large answers more reads.
 const BUFFER: usize = 64 * 1024;
+/// Bytes of an answer's head. Our choice: four times what clients may send.
+const HEAD: usize = 64 * 1024;
 /// Header fields of an answer. Our choice: twice what clients may send.
 const HEADERS: usize = 200;
 
@@ -117,6 +119,7 @@ impl Connect {
         let handshake = http1::Builder::new()
             .max_buf_size(BUFFER)
             .max_headers(HEADERS)
+            .max_header_size(HEAD)
             .handshake::<_, Outgoing>(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(io::Error::other)?;
         let open = Open::new(&self.metrics);

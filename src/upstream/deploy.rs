@@ -85,7 +85,7 @@ impl Upstream {
         };
         let response = self.send(head, Outgoing::empty()).await?;
         if response.status() != StatusCode::OK {
-            return Err(self.unexpected(response.status()));
+            return Err(unexpected(response.status()));
         }
         let response = self.whole(response).await?;
         revision(response.body()).ok_or(Error::Unexpected("its flows have no revision"))
@@ -96,13 +96,13 @@ impl Upstream {
         let (parts, body) = response.into_parts();
         Ok(Response::from_parts(parts, body.whole(LIMIT).await?))
     }
+}
 
-    fn unexpected(&self, status: StatusCode) -> Error {
-        if status == StatusCode::UNAUTHORIZED {
-            return Error::Unauthorized;
-        }
-        Error::Unexpected("it does not show its flows")
+fn unexpected(status: StatusCode) -> Error {
+    if status == StatusCode::UNAUTHORIZED {
+        return Error::Unauthorized;
     }
+    Error::Unexpected("it does not show its flows")
 }
 
 fn revision(body: &[u8]) -> Option<String> {

@@ -50,7 +50,7 @@ pub struct Front<'a> {
 impl Upstream {
     /// The head of the request to be sent for a client's.
     pub fn head(&self, front: &Front<'_>) -> Request<()> {
-        let mut request = self.request(front);
+        let mut request = request(front);
         *request.headers_mut() = passed_on(&front.head.headers, self.0.config.dialect);
         self.sign(request.headers_mut(), front);
         request
@@ -58,7 +58,7 @@ impl Upstream {
 
     /// The head of a request about the same that carries none of the client's own headers.
     pub fn own_head(&self, front: &Front<'_>) -> Request<()> {
-        let mut request = self.request(front);
+        let mut request = request(front);
         self.sign(request.headers_mut(), front);
         request
     }
@@ -83,13 +83,6 @@ impl Upstream {
         deployment_type(self.0.config.dialect)
     }
 
-    fn request(&self, front: &Front<'_>) -> Request<()> {
-        let mut request = Request::new(());
-        *request.method_mut() = front.head.method.clone();
-        *request.uri_mut() = Uri::from(front.target.clone());
-        request
-    }
-
     /// Says who calls, and who we are.
     fn sign(&self, headers: &mut HeaderMap, front: &Front<'_>) {
         let host = match front.head.uri.authority() {
@@ -110,6 +103,13 @@ impl Upstream {
         }
         authorize(headers, self.0.config.token.as_ref());
     }
+}
+
+fn request(front: &Front<'_>) -> Request<()> {
+    let mut request = Request::new(());
+    *request.method_mut() = front.head.method.clone();
+    *request.uri_mut() = Uri::from(front.target.clone());
+    request
 }
 
 /// Takes out of an answer's headers what belongs to its connection. On paths of the admin API (`admin`) also what

@@ -35,3 +35,4 @@ mod tokens;
 mod upstream_deploy;
 mod upstream_forward;
 mod upstream_is_gone;
+mod upstream_over_tls;
