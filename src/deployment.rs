@@ -2,9 +2,11 @@
 //!
 //! Knows the order of things and that nothing is changed until the new flow set is durable. Never parses HTTP.
 
+mod forward;
 mod next;
 mod runtime;
 
+pub use forward::Forward;
 pub use runtime::Runtime;
 
 use crate::audit::{Actor, Audit};
@@ -14,6 +16,7 @@ use crate::flows::{
 use crate::metrics::{Metrics, Phase};
 use crate::secret;
 use crate::store::{self, Loaded, Record, Store};
+use crate::upstream;
 use bytes::Bytes;
 use next::next;
 use serde_json::json;
@@ -59,6 +62,9 @@ pub enum Error {
     /// The runtime is gone.
     #[error("the runtime is gone")]
     Runtime,
+    /// The upstream did not take it, or did not say whether it has.
+    #[error(transparent)]
+    Upstream(#[from] upstream::Error),
 }
 
 /// A deployment asked for.
@@ -92,7 +98,8 @@ pub struct Deployed {
 
 /// Takes deployments, one at a time.
 pub struct Deployments {
-    turn: Mutex<()>,
+    /// Whoever holds it has the turn. In it: the revision that the upstream had after the last change of ours.
+    turn: Mutex<Option<String>>,
     active: watch::Sender<Arc<Active>>,
     runtime: Runtime,
     store: Store,
@@ -119,6 +126,9 @@ impl Deployments {
         (audit, metrics): (Audit, Arc<Metrics>),
         now: u64,
     ) -> Result<Self, Error> {
+        if runtime.upstream().is_some() {
+            return Ok(Self::in_front_of(runtime, store, (audit, metrics)));
+        }
         let running = store.running().await.map_err(Error::Store)?;
         let loaded = match store.load().await {
             Ok(loaded) => loaded,
@@ -160,7 +170,7 @@ impl Deployments {
             .await?;
         runtime.announce(&active.rev);
         Ok(Self {
-            turn: Mutex::new(()),
+            turn: Mutex::new(None),
             active: watch::Sender::new(active),
             runtime,
             store,

@@ -1,12 +1,4 @@
 //! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
-#![cfg_attr(
-    not(feature = "engine"),
-    allow(
-        unused_variables,
-        unused_mut,
-        reason = "there is no runtime then, so nothing can be opened"
-    )
-)]
 
 pub use crate::deployment::Runtime;
 
@@ -18,6 +10,7 @@ use crate::ids;
 use crate::metrics::Metrics;
 use crate::secret::{self, Secret};
 use crate::store::{self, Store};
+use crate::upstream::{self, Upstream};
 use arc_swap::ArcSwap;
 use smol_str::SmolStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -76,11 +69,14 @@ pub enum Error {
     /// The engine's thread does not start.
     #[error("the engine does not start: {0}")]
     Engine(#[source] std::io::Error),
+    /// The upstream's TLS cannot be set up.
+    #[error("upstream: {0}")]
+    Upstream(#[from] upstream::OpenError),
     /// The stored flows cannot be read or started.
     #[error("the stored flows: {0}")]
     Deployment(#[from] deployment::Error),
     /// The program was built without the engine.
-    #[error("this flowgate was built without its engine, and there is no upstream")]
+    #[error("this flowgate was built without its engine, and there is no [upstream]")]
     NoRuntime,
 }
 
@@ -103,7 +99,10 @@ impl Gateway {
                 (Some(auth), password)
             }
         };
-        let runtime = start(&config, &metrics)?;
+        let runtime = match &config.upstream {
+            Some(behind) => Runtime::Upstream(Upstream::open(behind.clone(), &metrics)?),
+            None => start(&config, &metrics)?,
+        };
         let recorders = (audit.clone(), Arc::clone(&metrics));
         let deployments = Deployments::open(runtime.clone(), store.clone(), recorders, now).await?;
         let gateway = Arc::new(Self {
@@ -124,6 +123,9 @@ impl Gateway {
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
+        if let Some(upstream) = gateway.runtime.upstream() {
+            gateway.control.spawn(upstream.clone().watch());
+        }
         gateway.control.spawn(sweep(Arc::downgrade(&gateway), now));
         Ok((gateway, Notices { admin_password }))
     }

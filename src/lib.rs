@@ -7,6 +7,7 @@
 //! 3. [`flows`]: the flow set, what changed in it, what to stop and start. Pure.
 //! 4. [`store`]: what must survive: sessions, history, flow files.
 //! 5. [`audit`], [`auth`]: who did what; who may do what.
+//!    [`upstream`]: a runtime behind us.
 //! 6. [`engine`]: our own runtime.
 //! 7. [`deployment`]: the transaction that replaces the active flow set.
 //! 8. [`gateway`]: everything that a request may need.
@@ -30,3 +31,4 @@ pub mod metrics;
 pub mod secret;
 pub mod server;
 pub mod store;
+pub mod upstream;

@@ -6,8 +6,12 @@
 
 mod labels;
 mod register;
+mod upstream;
 
-pub use labels::{Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck};
+pub use labels::{
+    Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck, UpstreamFault,
+};
+pub use upstream::Upstream;
 
 use metrics::{Counter, Gauge};
 use metrics_exporter_prometheus::{PrometheusHandle, PrometheusRecorder};
@@ -191,6 +195,11 @@ impl Metrics {
     pub fn running(&self, nodes: usize, flows: usize) {
         self.flows.nodes.set(nodes as f64);
         self.flows.flows.set(flows as f64);
+    }
+
+    /// What is counted of the upstream, registered when first asked for.
+    pub fn upstream(&self) -> Upstream {
+        Upstream::register(&self.recorder)
     }
 
     /// The counters of one node type, registered when first asked for. Ask only for types that the engine

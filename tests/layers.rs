@@ -35,6 +35,7 @@ const READ_CLOCK: &[&str] = &[
     "src/cli",
     "src/main.rs",
     "src/http/",
+    "src/upstream/",
     "src/engine/world.rs",
     "src/engine/script/",
     "src/engine/thread.rs",

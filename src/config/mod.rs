@@ -12,6 +12,7 @@ mod password_hash;
 mod raw;
 mod route;
 mod tables;
+mod upstream;
 
 pub use error::{Error, Problem, Wrong};
 pub use route::RESERVED;
@@ -42,6 +43,8 @@ pub struct Config {
     pub limits: Limits,
     /// Who may come in; `None` when `auth = "off"` is written out or no `[auth]` table exists.
     pub auth: Option<Auth>,
+    /// The runtime behind us; `None`: our own engine runs the flows.
+    pub upstream: Option<Upstream>,
     /// Our own flow engine.
     pub engine: Engine,
     /// Where things survive.
@@ -222,6 +225,52 @@ pub struct Throttle {
     pub per_address: u32,
     /// The window.
     pub window: Duration,
+}
+
+/// `[upstream]`.
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    /// Whether it is spoken to over TLS.
+    pub secure: bool,
+    /// Its host: a name, or an address without brackets.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The name that its certificate must have, if not the host's.
+    pub server_name: Option<String>,
+    /// PEM file of the certification authorities to trust instead of the system's.
+    pub ca_file: Option<PathBuf>,
+    /// What to show when it asks for a certificate.
+    pub certificate: Option<Certificate>,
+    /// How it spells the headers of the admin API.
+    pub dialect: Dialect,
+    /// The bearer token to show to it; `None`: it is open.
+    pub token: Option<Secret>,
+    /// Whether it knows the deployment type `reload`.
+    pub reload: bool,
+    /// Until a connection is there, TLS included.
+    pub connect: Duration,
+    /// From a request's last byte to the first of its answer.
+    pub first_byte: Duration,
+    /// Between two pieces of an answer.
+    pub idle: Duration,
+    /// How long a connection without a request is kept.
+    pub keep_alive: Duration,
+    /// Connections without a request kept by each worker.
+    pub pool: usize,
+    /// Requests under way at a time.
+    pub max_in_flight: usize,
+    /// How often to ask whether it is well.
+    pub health: Duration,
+}
+
+/// How a family of runtimes spells the two headers of the admin API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Dialect {
+    /// `Node-RED-API-Version`, `Node-RED-Deployment-Type`.
+    NodeRed,
+    /// `Service-API-Version`, `Service-Deployment-Type`.
+    Service,
 }
 
 /// `[engine]`.

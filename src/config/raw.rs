@@ -53,6 +53,7 @@ pub(super) struct Root {
     pub(super) timeouts: Timeouts,
     #[serde(default)]
     pub(super) limits: Limits,
+    pub(super) upstream: Option<Spanned<Upstream>>,
     #[serde(default)]
     pub(super) engine: Engine,
     #[serde(default)]
@@ -179,6 +180,27 @@ pub(super) struct User {
     pub(super) password_hash: Entry,
     pub(super) password_hash_file: Entry,
     pub(super) permissions: List,
+}
+
+/// `[upstream]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [upstream]")]
+pub(super) struct Upstream {
+    pub(super) url: Entry,
+    pub(super) server_name: Entry,
+    pub(super) ca_file: Entry,
+    pub(super) cert: Entry,
+    pub(super) key: Entry,
+    pub(super) dialect: Entry,
+    pub(super) token_file: Entry,
+    pub(super) reload: Entry,
+    pub(super) connect: Entry,
+    pub(super) first_byte: Entry,
+    pub(super) idle: Entry,
+    pub(super) keep_alive: Entry,
+    pub(super) pool: Entry,
+    pub(super) max_in_flight: Entry,
+    pub(super) health: Entry,
 }
 
 /// `[engine]`.

@@ -8,7 +8,7 @@ use super::raw::{self, AuthChoice};
 use super::{
     Auth, Certificate, Config, Engine, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
 };
-use super::{password_hash, route};
+use super::{password_hash, route, upstream};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -69,6 +69,10 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         timeouts: timeouts(raw.timeouts, source)?,
         limits: limits(raw.limits, source)?,
         auth,
+        upstream: raw
+            .upstream
+            .map(|table| upstream::upstream(table, source))
+            .transpose()?,
         engine: engine(raw.engine, source)?,
         storage: storage(raw.storage, source)?,
         operations,

@@ -1,9 +1,10 @@
-//! What runs flows: our own engine. The upstream will be the second case.
+//! What runs flows: our own engine, or the upstream, whose flows are its own.
 
 use crate::deployment::Error;
 #[cfg(feature = "engine")]
 use crate::engine::{Engine, RunState};
 use crate::flows::{Credentials, FlowSet, Plan};
+use crate::upstream::Upstream;
 use std::sync::Arc;
 
 /// What runs flows.
@@ -12,6 +13,8 @@ pub enum Runtime {
     /// The engine inside this program.
     #[cfg(feature = "engine")]
     Own(Engine),
+    /// The runtime behind us.
+    Upstream(Upstream),
 }
 
 #[cfg_attr(
@@ -23,6 +26,15 @@ pub enum Runtime {
     )
 )]
 impl Runtime {
+    /// The runtime behind us, if that is what runs flows.
+    pub fn upstream(&self) -> Option<&Upstream> {
+        match self {
+            #[cfg(feature = "engine")]
+            Self::Own(_) => None,
+            Self::Upstream(upstream) => Some(upstream),
+        }
+    }
+
     /// Makes a flow set live. While flows are stopped it is only kept for the next start.
     pub(super) async fn apply(
         &self,
@@ -33,6 +45,7 @@ impl Runtime {
         match *self {
             #[cfg(feature = "engine")]
             Self::Own(ref engine) => engine.apply(plan, flows, credentials).await.map_err(gone),
+            Self::Upstream(_) => Ok(()),
         }
     }
 
@@ -48,6 +61,7 @@ impl Runtime {
                 };
                 engine.set_state(state).await.map_err(gone)
             }
+            Self::Upstream(_) => Ok(()),
         }
     }
 
@@ -56,6 +70,7 @@ impl Runtime {
         match *self {
             #[cfg(feature = "engine")]
             Self::Own(ref engine) => engine.state() == RunState::Start,
+            Self::Upstream(ref upstream) => upstream.healthy(),
         }
     }
 
@@ -64,6 +79,7 @@ impl Runtime {
         match *self {
             #[cfg(feature = "engine")]
             Self::Own(ref engine) => engine.announce(rev),
+            Self::Upstream(_) => {}
         }
     }
 
@@ -72,6 +88,7 @@ impl Runtime {
         match *self {
             #[cfg(feature = "engine")]
             Self::Own(ref engine) => engine.close().await,
+            Self::Upstream(_) => {}
         }
     }
 }

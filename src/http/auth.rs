@@ -3,6 +3,7 @@
 //! Knows the forms; users, passwords and the throttle are `auth`'s.
 
 use super::call::Call;
+use super::content::Body;
 use super::error::Error;
 use super::{form, reply};
 use crate::audit::Actor;
@@ -30,7 +31,7 @@ const PROMPTS: &str = concat!(
 );
 
 /// `GET /auth/login`: how to sign in; `{}` where nobody has to.
-pub(super) fn login(call: &Call<'_>) -> Response<reply::Body> {
+pub(super) fn login(call: &Call<'_>) -> Response<Body> {
     let body = if call.gateway.auth.is_some() {
         PROMPTS
     } else {
@@ -40,7 +41,7 @@ pub(super) fn login(call: &Call<'_>) -> Response<reply::Body> {
 }
 
 /// `POST /auth/token`: a password becomes a token.
-pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<reply::Body>, Error> {
+pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
     let Some(auth) = gateway.auth.clone() else {
         return Err(Error::NotFound);
@@ -72,7 +73,7 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<reply::Body>, 
 }
 
 /// `POST /auth/revoke`: a token ends.
-pub(super) async fn revoke(call: &mut Call<'_>) -> Result<Response<reply::Body>, Error> {
+pub(super) async fn revoke(call: &mut Call<'_>) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
     let (Some(auth), Some(caller)) = (gateway.auth.clone(), call.caller.clone()) else {
         return Err(Error::NotFound);
@@ -140,7 +141,7 @@ fn missing(name: &str) -> Error {
 }
 
 /// RFC 6749 §5.1.
-fn granted(issued: &Issued) -> Response<reply::Body> {
+fn granted(issued: &Issued) -> Response<Body> {
     let body = json!({
         "access_token": issued.token.reveal(),
         "expires_in": issued.expires_in.as_secs(),

@@ -55,6 +55,7 @@ impl Call<'_> {
     }
 
     /// Reads a small JSON body that may be missing.
+    #[cfg(feature = "engine")]
     pub(super) async fn read_json_value(&mut self) -> Result<Option<Json>, Error> {
         let limit = self.gateway.config.limits.body;
         let content = self.read(limit).await?;

@@ -3,6 +3,7 @@
 //! Knows what may pass between HTTP and a flow: no hop-by-hop header, no token of the admin API, no impossible status.
 
 use super::call::Call;
+use super::content::Body;
 use super::error::Error;
 use super::path::{self, Path};
 use super::reply;
@@ -10,7 +11,6 @@ use crate::auth::Caller;
 use crate::engine::Engine;
 use crate::engine::http::{Endpoint, Reply, Request};
 use crate::gateway::Runtime;
-use http_body_util::Full;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, PROXY_AUTHENTICATE, TE,
     TRAILER, TRANSFER_ENCODING, UPGRADE,
@@ -41,12 +41,11 @@ const NOT_PASSED_ON: [HeaderName; 9] = [
 ];
 
 /// Sends a request through the flow whose endpoint it names, and waits for the flow's answer.
-pub(super) async fn call(
-    call: &mut Call<'_>,
-    path: &Path<'_>,
-) -> Result<Response<reply::Body>, Error> {
+pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
-    let Runtime::Own(engine) = &gateway.runtime;
+    let Runtime::Own(engine) = &gateway.runtime else {
+        return Err(Error::NotFound);
+    };
     let method = &call.head.method;
     let Some(endpoint) = engine.endpoint(method, path.as_str()) else {
         return match others(engine, path) {
@@ -119,16 +118,16 @@ fn others(engine: &Engine, path: &Path<'_>) -> Option<String> {
 }
 
 /// The flow's answer as HTTP. A status below 200 is no answer (RFC 9110 §15.2).
-fn response(answer: Reply) -> Result<Response<reply::Body>, Error> {
+fn response(answer: Reply) -> Result<Response<Body>, Error> {
     let status = StatusCode::from_u16(answer.status)
         .ok()
         .filter(|status| !status.is_informational())
         .ok_or(Error::EndpointStatus(answer.status))?;
     let bodyless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let body = if bodyless {
-        Full::default()
+        Body::default()
     } else {
-        Full::new(answer.body)
+        Body::new(answer.body)
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;
@@ -155,7 +154,7 @@ fn passed_on(mut headers: HeaderMap) -> HeaderMap {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use hyper::body::Body;
+    use hyper::body::Body as _;
     use hyper::header::HeaderValue;
 
     fn answer(status: u16, fields: &[(&'static str, &'static str)]) -> Reply {

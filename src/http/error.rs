@@ -1,7 +1,7 @@
 //! Everything that can keep a request from being acted on, as facts; [`super::reply`] knows what each becomes.
 
 use super::path;
-use crate::{auth, deployment};
+use crate::{auth, deployment, upstream};
 
 /// Why a request is refused or failed.
 #[derive(Debug, thiserror::Error)]
@@ -90,7 +90,11 @@ pub(super) enum Error {
     /// The deployment failed.
     #[error(transparent)]
     Deployment(#[from] deployment::Error),
+    /// The upstream did not answer.
+    #[error(transparent)]
+    Upstream(#[from] upstream::Error),
     /// A state that flows cannot be told to have.
+    #[cfg(feature = "engine")]
     #[error("the state must be start or stop")]
     RunState,
     /// The palette has no such module or set to be switched.

@@ -4,6 +4,7 @@
 //! on a large flow set, and a client that hangs up stops nothing.
 
 use super::call::Call;
+use super::content::Body;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
@@ -16,7 +17,7 @@ use hyper::{Response, StatusCode};
 use serde_json::json;
 use std::time::Instant;
 
-type Answer = Result<Response<reply::Body>, Error>;
+type Answer = Result<Response<Body>, Error>;
 
 /// `GET /flows`
 pub(super) fn read(call: &Call<'_>) -> Answer {
@@ -150,13 +151,14 @@ fn outcome(result: &Result<Deployed, deployment::Error>) -> metrics::Deployed {
         Err(
             deployment::Error::StorageInvalid(_)
             | deployment::Error::Store(_)
-            | deployment::Error::Runtime,
+            | deployment::Error::Runtime
+            | deployment::Error::Upstream(_),
         ) => metrics::Deployed::Failed,
     }
 }
 
 /// `GET /flows/state`
-pub(super) fn state(call: &Call<'_>) -> Response<reply::Body> {
+pub(super) fn state(call: &Call<'_>) -> Response<Body> {
     let word: &'static [u8] = if call.gateway.deployments.running() {
         b"{\"state\":\"start\"}"
     } else {

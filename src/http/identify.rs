@@ -8,6 +8,7 @@ use crate::gateway::Gateway;
 use crate::metrics::TokenCheck;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
+use serde_json::{Value as Json, json};
 
 /// The caller of a request that needs to be known.
 pub(super) fn caller(gateway: &Gateway, headers: &HeaderMap, now: u64) -> Result<Caller, Error> {
@@ -32,6 +33,16 @@ pub(super) fn caller(gateway: &Gateway, headers: &HeaderMap, now: u64) -> Result
             count(TokenCheck::Malformed);
             Err(error)
         }
+    }
+}
+
+/// A caller as the editor wants to know him: what he effectively has, scope and user together (design §5 Who).
+pub(super) fn shown(caller: &Caller) -> Json {
+    let permissions = caller.permissions.shown();
+    if caller.session.is_some() {
+        json!({ "username": caller.user, "permissions": permissions })
+    } else {
+        json!({ "anonymous": true, "permissions": permissions })
     }
 }
 

@@ -7,20 +7,23 @@ mod admin;
 mod auth;
 mod body;
 mod call;
+mod content;
 mod dialect;
 #[cfg(feature = "engine")]
 mod endpoint;
 mod error;
+#[cfg(feature = "engine")]
 mod flows;
 mod form;
+mod forward;
 mod identify;
 mod path;
 mod reply;
 mod route;
 
-pub use reply::Body;
+pub use content::Body;
 
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
 use call::Call;
 use error::Error;
@@ -28,7 +31,9 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::{Request, Response, Version};
 use path::{Path, Refused};
-use route::{Needs, Target};
+use route::Needs;
+#[cfg(feature = "engine")]
+use route::Target;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -117,7 +122,11 @@ async fn proceed(
     drop(routes);
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
-    Box::pin(act(call, path, target)).await
+    match &gateway.runtime {
+        #[cfg(feature = "engine")]
+        Runtime::Own(_) => Box::pin(act(call, path, target)).await,
+        Runtime::Upstream(upstream) => Box::pin(forward::act(call, path, target, upstream)).await,
+    }
 }
 
 /// Refuses what is too much, or names no host (RFC 9112 §3.2).
@@ -132,7 +141,8 @@ fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
     body::announced(headers, limits.body)
 }
 
-/// Does what the route says.
+/// Does what the route says, with our own engine.
+#[cfg(feature = "engine")]
 async fn act(
     call: &mut Call<'_>,
     path: &Path<'_>,
@@ -150,13 +160,9 @@ async fn act(
         Target::AddFlow => flows::add(call).await,
         Target::ReplaceFlow => flows::replace(call, path).await,
         Target::RemoveFlow => flows::remove(call, path).await,
-        #[cfg(feature = "engine")]
         Target::Admin(admin) => admin::act(call, path, admin).await,
         Target::Comms => Err(Error::UpgradeRequired),
-        #[cfg(feature = "engine")]
         Target::Endpoint => endpoint::call(call, path).await,
-        #[cfg(not(feature = "engine"))]
-        Target::Admin(_) | Target::Endpoint => Err(Error::NotFound),
         Target::Absent => Err(Error::NotFound),
         Target::OtherMethod(offers) => reply::other_method(&call.head.method, route::allow(offers)),
     }

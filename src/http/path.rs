@@ -2,6 +2,8 @@
 //!
 //! A path that two programs could read differently is refused, never repaired. Knows no endpoint.
 
+use hyper::Uri;
+use hyper::http::uri::PathAndQuery;
 use std::borrow::Cow;
 
 /// Segments that are looked at; no pattern of the route table is longer, so deeper paths only match `..`.
@@ -19,6 +21,8 @@ pub(super) struct Path<'a> {
     text: Cow<'a, str>,
     /// The same in lower case, where that differs.
     lower: Option<String>,
+    /// Whether it was sent with a slash at the end: that counts for nothing here, but it may elsewhere.
+    slash: bool,
 }
 
 /// The first segments of a path.
@@ -45,6 +49,7 @@ impl<'a> Path<'a> {
         if text.split('/').any(|s| s == "." || s == "..") {
             return Err(Refused("the path has a dot segment"));
         }
+        let slash = text.len() > 1 && text.ends_with('/');
         let text = match text {
             Cow::Borrowed(text) => Cow::Borrowed(trimmed(text)),
             Cow::Owned(text) => Cow::Owned(trimmed(&text).to_owned()),
@@ -53,12 +58,27 @@ impl<'a> Path<'a> {
             .bytes()
             .any(|b| b.is_ascii_uppercase())
             .then(|| text.to_ascii_lowercase());
-        Ok(Self { text, lower })
+        Ok(Self { text, lower, slash })
     }
 
     /// The path, letters as sent.
     pub(super) fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// The path as it is passed on, with the query of `uri`, where it came from. Copies nothing if it was canonical.
+    pub(super) fn target(&self, uri: &Uri) -> Result<PathAndQuery, Refused> {
+        if matches!(self.text, Cow::Borrowed(_))
+            && let Some(target) = uri.path_and_query()
+        {
+            return Ok(target.clone());
+        }
+        let slash = if self.slash { "/" } else { "" };
+        let target = match uri.query() {
+            Some(query) => format!("{}{slash}?{query}", self.text),
+            None => format!("{}{slash}", self.text),
+        };
+        PathAndQuery::try_from(target).map_err(|_| Refused("the path cannot be passed on"))
     }
 
     /// The path in lower case: paths match whatever their case (facts admin API §0).
@@ -81,6 +101,7 @@ impl<'a> Path<'a> {
     }
 
     /// The `n`th segment decoded, letters as sent; empty if there is none.
+    #[cfg(feature = "engine")]
     pub(super) fn parameter(&self, n: usize) -> String {
         decode(self.text.split('/').nth(n + 1).unwrap_or_default())
     }
@@ -154,6 +175,7 @@ fn encode(byte: u8, text: &mut String) {
     text.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
+#[cfg(feature = "engine")]
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();
@@ -249,14 +271,33 @@ mod tests {
     }
 
     #[test]
+    fn what_is_passed_on_is_the_canonical_path_with_its_slash_and_query() {
+        for (raw, target) in [
+            ("/", "/"),
+            ("/?a=%66", "/?a=%66"),
+            ("/ui/", "/ui/"),
+            ("/Ui?x", "/Ui?x"),
+            ("/%66lows/?a=b", "/flows/?a=b"),
+            ("/%66lows", "/flows"),
+            ("/a%3ab", "/a%3Ab"),
+        ] {
+            let uri: Uri = raw.parse().unwrap();
+            let path = Path::parse(uri.path()).unwrap();
+            assert_eq!(path.target(&uri).unwrap().as_str(), target, "{raw}");
+        }
+    }
+
+    #[test]
     fn segments_are_lower_case_and_parameters_as_sent() {
         let path = Path::parse("/Nodes/%40Scope/a%20B/").unwrap();
         assert_eq!(path.segments().as_slice(), ["nodes", "%40scope", "a%20b"]);
-        assert_eq!(path.parameter(1), "@Scope");
-        assert_eq!(path.parameter(2), "a B");
-        assert_eq!(path.parameter(9), "");
         #[cfg(feature = "engine")]
-        assert_eq!(path.decoded(), "/Nodes/@Scope/a B");
+        {
+            assert_eq!(path.parameter(1), "@Scope");
+            assert_eq!(path.parameter(2), "a B");
+            assert_eq!(path.parameter(9), "");
+            assert_eq!(path.decoded(), "/Nodes/@Scope/a B");
+        }
     }
 
     #[test]

@@ -3,10 +3,11 @@
 //! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. Nothing internal
 //! is ever told.
 
+use super::content::Body;
 use super::error::Error;
+use crate::upstream::{self, Refusal};
 use crate::{auth, deployment};
 use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Body as _;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
@@ -15,9 +16,6 @@ use hyper::header::{
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
 use std::time::Duration;
-
-/// The body of an answer.
-pub type Body = Full<Bytes>;
 
 /// An answer in JSON.
 pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
@@ -120,6 +118,8 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::SignIn(error) => sign_in(error),
         Error::Revoke(error) => revocation(error),
         Error::Deployment(error) => deployment(error),
+        Error::Upstream(error) => upstream(error),
+        #[cfg(feature = "engine")]
         Error::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
         // 400, as the stock runtime answers (facts admin API §2)
         #[cfg(feature = "engine")]
@@ -193,7 +193,42 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
         deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
         deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
         deployment::Error::Runtime => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
+        deployment::Error::Upstream(error) => upstream(error),
     }
+}
+
+fn upstream(error: &upstream::Error) -> Response<Body> {
+    use StatusCode as S;
+    use upstream::Error as E;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    match error {
+        E::Unreachable(_) => refuse(S::BAD_GATEWAY, "upstream_unreachable"),
+        E::ConnectTimeout | E::Timeout => refuse(S::GATEWAY_TIMEOUT, "upstream_timeout"),
+        E::Closed(_) => refuse(S::BAD_GATEWAY, "upstream_closed"),
+        E::Garbage(_) | E::Unexpected(_) => refuse(S::BAD_GATEWAY, "upstream_invalid_answer"),
+        E::Incomplete(_) => refuse(S::BAD_GATEWAY, "upstream_incomplete_answer"),
+        E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
+        E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "upstream_busy"), BREATHER),
+        E::Request(Refusal::TooLarge) => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
+        E::Request(Refusal::Timeout) => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
+        E::Request(Refusal::Broken) => refuse(S::BAD_REQUEST, "incomplete_body"),
+    }
+}
+
+/// When to try again while the upstream is busy. Our choice.
+const BREATHER: Duration = Duration::from_secs(1);
+
+/// Instead of an upstream's error page.
+pub(super) fn upstream_page(status: StatusCode) -> Response<Body> {
+    let code = match status {
+        StatusCode::NOT_FOUND => "not_found",
+        StatusCode::PAYLOAD_TOO_LARGE => "body_too_large",
+        StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
+        status if status.is_client_error() => "invalid_request",
+        _ => "upstream_error",
+    };
+    let reason = status.canonical_reason().unwrap_or("error");
+    coded(status, code, &format!("the upstream says: {reason}"))
 }
 
 #[cfg(feature = "engine")]

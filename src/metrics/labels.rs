@@ -103,6 +103,28 @@ label! {
 }
 
 label! {
+    /// Why the upstream did not answer well.
+    UpstreamFault {
+        /// No connection, or no TLS that we trust.
+        Unreachable = "unreachable",
+        /// No connection in time.
+        ConnectTimeout = "connect_timeout",
+        /// Silent for too long.
+        Timeout = "timeout",
+        /// Closed before it answered.
+        Closed = "closed",
+        /// Not HTTP, too large, or not what was asked for.
+        Invalid = "invalid",
+        /// Closed or silent in the middle of an answer.
+        Incomplete = "incomplete",
+        /// It does not accept our token.
+        Unauthorized = "unauthorized",
+        /// Not asked: too many requests are there already.
+        Busy = "busy",
+    }
+}
+
+label! {
     /// Why a connection was closed at once.
     Refused {
         /// Too many connections in all.

@@ -14,6 +14,7 @@ const PHASE_SECONDS: [f64; 10] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1
 
 const DURATION: &str = "flowgate_request_duration_seconds";
 const PHASE: &str = "flowgate_deployment_phase_duration_seconds";
+pub(super) const UPSTREAM_DURATION: &str = "flowgate_upstream_request_duration_seconds";
 
 type ByMethod<T> = [[T; METHODS.len()]; RouteClass::NAMES.len()];
 type ByStatus = ByMethod<[Counter; STATUSES.len()]>;
@@ -210,6 +211,7 @@ pub(super) fn recorder() -> PrometheusRecorder {
     for (name, bounds) in [
         (DURATION, &REQUEST_SECONDS[..]),
         (PHASE, &PHASE_SECONDS[..]),
+        (UPSTREAM_DURATION, &REQUEST_SECONDS[..]),
     ] {
         // The only error is an empty list of bounds, and then the default, quantiles, is the best there is.
         builder = builder
@@ -252,7 +254,7 @@ pub(super) fn gauge(
     r.register_gauge(&key(name, labels), &METADATA)
 }
 
-fn histogram(
+pub(super) fn histogram(
     r: &PrometheusRecorder,
     name: &'static str,
     help: &'static str,

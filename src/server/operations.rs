@@ -2,6 +2,7 @@
 //! with small limits. Knows nothing of the gateway's requests.
 
 use crate::metrics::Metrics;
+use crate::upstream::Upstream;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -11,8 +12,8 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -44,6 +45,8 @@ pub(super) enum Stage {
 pub(super) struct Operations {
     metrics: Arc<Metrics>,
     stage: AtomicU8,
+    /// The runtime behind us, if there is one.
+    upstream: OnceLock<Upstream>,
 }
 
 impl Operations {
@@ -51,7 +54,14 @@ impl Operations {
         Arc::new(Self {
             metrics,
             stage: AtomicU8::new(Stage::Starting as u8),
+            upstream: OnceLock::new(),
         })
+    }
+
+    /// From now on readiness is this upstream's health too.
+    pub(super) fn look_at(&self, upstream: Upstream) {
+        // There is one in a gateway's life.
+        let _ = self.upstream.set(upstream);
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
@@ -128,6 +138,11 @@ impl Operations {
                     StatusCode::SERVICE_UNAVAILABLE,
                     "application/json",
                     Some(r#"{"status":"starting"}"#),
+                ),
+                Stage::Ready if self.upstream.get().is_some_and(|u| !u.healthy()) => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "application/json",
+                    Some(r#"{"status":"upstream unreachable"}"#),
                 ),
                 Stage::Ready => (
                     StatusCode::OK,

@@ -1,6 +1,7 @@
 //! What users do with a gateway, one file a story: over real TLS sockets, against the whole program.
 //!
-//! `harness` starts gateways (in this process, or as a process of their own) and `client` talks to them.
+//! `harness` starts gateways (in this process, or as a process of their own) `client` talks to them, and
+//! `upstream` is a runtime behind them that writes down what it hears.
 
 #![cfg(feature = "engine")]
 #![allow(
@@ -14,6 +15,7 @@
 mod admin_cli;
 mod client;
 mod harness;
+mod upstream;
 
 mod deploy;
 mod endpoint;
@@ -29,3 +31,6 @@ mod stale_deploy;
 mod storage;
 mod throttle;
 mod tokens;
+mod upstream_deploy;
+mod upstream_forward;
+mod upstream_is_gone;

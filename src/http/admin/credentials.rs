@@ -1,8 +1,9 @@
 //! `GET /credentials/:type/:id`: what an editor may know of a node's credentials; never a password.
 
 use crate::http::call::Call;
+use crate::http::content::Body;
 use crate::http::path::Path;
-use crate::http::reply::{self, Body};
+use crate::http::reply;
 use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 

@@ -1,7 +1,8 @@
 //! `GET /diagnostics`: a short report for whoever is asked for help.
 
 use crate::http::call::Call;
-use crate::http::reply::{self, Body};
+use crate::http::content::Body;
+use crate::http::reply;
 use hyper::{Response, StatusCode};
 use serde_json::json;
 

@@ -7,9 +7,9 @@ mod running;
 mod settings;
 
 use super::call::Call;
+use super::content::Body;
 use super::error::Error;
 use super::path::Path;
-use super::reply::Body;
 use super::route::Admin;
 use hyper::Response;
 

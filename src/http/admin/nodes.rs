@@ -4,8 +4,9 @@
 
 use crate::engine;
 use crate::http::call::Call;
+use crate::http::content::Body;
 use crate::http::error::Error;
-use crate::http::reply::{self, Body};
+use crate::http::reply;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 

@@ -2,16 +2,19 @@
 
 use crate::gateway::Runtime;
 use crate::http::call::Call;
+use crate::http::content::Body;
 use crate::http::error::Error;
 use crate::http::path::Path;
-use crate::http::reply::{self, Body};
+use crate::http::reply;
 use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 
 /// `POST /inject/:id`
 pub(super) async fn inject(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
-    let Runtime::Own(engine) = &call.gateway.runtime;
+    let Runtime::Own(engine) = &call.gateway.runtime else {
+        return Err(Error::NotFound);
+    };
     engine.inject(&path.parameter(1), body).await?;
     Ok(reply::text(StatusCode::OK, "OK"))
 }
@@ -22,7 +25,9 @@ pub(super) async fn debug_node(
     path: &Path<'_>,
     active: bool,
 ) -> Result<Response<Body>, Error> {
-    let Runtime::Own(engine) = &call.gateway.runtime;
+    let Runtime::Own(engine) = &call.gateway.runtime else {
+        return Err(Error::NotFound);
+    };
     engine.set_debug(vec![path.parameter(1)], active).await?;
     Ok(switched(active))
 }
@@ -34,7 +39,9 @@ pub(super) async fn debug_nodes(
 ) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
     let ids = ids(body.as_ref())?;
-    let Runtime::Own(engine) = &call.gateway.runtime;
+    let Runtime::Own(engine) = &call.gateway.runtime else {
+        return Err(Error::NotFound);
+    };
     match engine.set_debug(ids, active).await {
         Ok(()) | Err(crate::engine::Error::NoSuchNode) => Ok(switched(active)),
         Err(error) => Err(error.into()),

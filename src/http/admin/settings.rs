@@ -3,7 +3,9 @@
 use crate::auth::Caller;
 use crate::config::Config;
 use crate::http::call::Call;
-use crate::http::reply::{self, Body};
+use crate::http::content::Body;
+use crate::http::identify;
+use crate::http::reply;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
@@ -31,19 +33,9 @@ fn settings(config: &Config, caller: Option<&Caller>) -> Json {
         "editorTheme": { "projects": { "enabled": false }, "tours": false, "languages": ["en-US"] },
     });
     if let Some(caller) = caller {
-        settings["user"] = user(caller);
+        settings["user"] = identify::shown(caller);
     }
     settings
-}
-
-/// What the caller effectively has: scope and user together (design §5 Who).
-fn user(caller: &Caller) -> Json {
-    let permissions = caller.permissions.shown();
-    if caller.session.is_some() {
-        json!({ "username": caller.user, "permissions": permissions })
-    } else {
-        json!({ "anonymous": true, "permissions": permissions })
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,174 @@
+//! `[upstream]`: the runtime behind us.
+//!
+//! Knows how its address is written and the bounds of its numbers; opens nothing but the file of its token.
+
+use super::entry::{Source, flag, number};
+use super::error::Fault;
+use super::raw;
+use super::{Certificate, Dialect, Upstream};
+use std::time::Duration;
+use toml::Spanned;
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_hours(1);
+
+const URL: &str =
+    "a URL without path, such as \"http://127.0.0.1:1880\" or \"https://flows.example.org\"";
+
+/// The whole table.
+pub(super) fn upstream(
+    table: Spanned<raw::Upstream>,
+    source: &Source<'_>,
+) -> Result<Upstream, Fault> {
+    let span = table.span();
+    let raw = table.into_inner();
+    let Some(url) = &raw.url else {
+        return Err(Fault::rule(span, format!("[upstream] needs a url, {URL}")));
+    };
+    let (secure, host, port) = source.parsed(url, URL, address)?;
+    let for_tls = [&raw.server_name, &raw.ca_file, &raw.cert, &raw.key];
+    if let Some(entry) = for_tls.into_iter().flatten().next().filter(|_| !secure) {
+        let sentence = "this is for an https:// upstream, and the url says http://";
+        return Err(Fault::rule(entry.span(), sentence));
+    }
+    let certificate = match (&raw.cert, &raw.key) {
+        (Some(cert), Some(key)) => Some(Certificate {
+            cert: source.path(cert)?,
+            key: source.path(key)?,
+        }),
+        (None, None) => None,
+        (Some(one), None) | (None, Some(one)) => {
+            let sentence = "cert and key belong together: the paths of two PEM files";
+            return Err(Fault::rule(one.span(), sentence));
+        }
+    };
+    let name = |entry| {
+        source.parsed(entry, "a host name", |text| {
+            host_name(text).then(|| text.to_owned())
+        })
+    };
+    let token = match source.secret(None, raw.token_file)? {
+        Some((token, place)) if !is_token(token.reveal()) => {
+            let sentence = "the file holds no bearer token (RFC 6750: letters, digits and -._~+/=)";
+            return Err(Fault::rule(place, sentence));
+        }
+        token => token.map(|(token, _)| token),
+    };
+    Ok(Upstream {
+        secure,
+        host,
+        port,
+        server_name: raw.server_name.as_ref().map(name).transpose()?,
+        ca_file: raw
+            .ca_file
+            .as_ref()
+            .map(|entry| source.path(entry))
+            .transpose()?,
+        certificate,
+        dialect: match raw.dialect {
+            Some(entry) => source.parsed(&entry, "\"node-red\" or \"service\"", dialect)?,
+            None => Dialect::NodeRed,
+        },
+        token,
+        reload: flag(raw.reload, true)?,
+        connect: source.duration(raw.connect, 5 * SECOND, MS..=HOUR)?,
+        first_byte: source.duration(raw.first_byte, 60 * SECOND, MS..=HOUR)?,
+        idle: source.duration(raw.idle, 60 * SECOND, MS..=HOUR)?,
+        keep_alive: source.duration(raw.keep_alive, 4 * SECOND, MS..=HOUR)?,
+        pool: number(raw.pool, 64, 0..=10_000)?,
+        max_in_flight: number(raw.max_in_flight, 1024, 1..=1_000_000)?,
+        health: source.duration(raw.health, 5 * SECOND, 10 * MS..=HOUR)?,
+    })
+}
+
+/// Scheme, host and port. Nothing else may stand there: a path would be another root than the editor sees, and a
+/// password belongs into a file.
+fn address(url: &str) -> Option<(bool, String, u16)> {
+    let (secure, rest) = match (url.strip_prefix("http://"), url.strip_prefix("https://")) {
+        (Some(rest), _) => (false, rest),
+        (None, Some(rest)) => (true, rest),
+        (None, None) => return None,
+    };
+    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    let usual = if secure { 443 } else { 80 };
+    if let Some(bracketed) = authority.strip_prefix('[') {
+        let (host, port) = bracketed.split_once(']')?;
+        host.parse::<std::net::Ipv6Addr>().ok()?;
+        let port = match port.strip_prefix(':') {
+            Some(port) => number_of(port)?,
+            None if port.is_empty() => usual,
+            None => return None,
+        };
+        return Some((secure, host.to_owned(), port));
+    }
+    let (host, port) = match authority.split_once(':') {
+        Some((host, port)) => (host, number_of(port)?),
+        None => (authority, usual),
+    };
+    host_name(host).then(|| (secure, host.to_ascii_lowercase(), port))
+}
+
+fn number_of(port: &str) -> Option<u16> {
+    let digits = port.bytes().all(|b| b.is_ascii_digit());
+    port.parse().ok().filter(|port| digits && *port > 0)
+}
+
+fn host_name(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b'_');
+    !text.is_empty() && text.bytes().all(plain)
+}
+
+/// RFC 6750 §2.1.
+fn is_token(text: &str) -> bool {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
+    !text.is_empty() && text.bytes().all(plain)
+}
+
+fn dialect(text: &str) -> Option<Dialect> {
+    match text {
+        "node-red" => Some(Dialect::NodeRed),
+        "service" => Some(Dialect::Service),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_upstream_is_a_scheme_a_host_and_a_port() {
+        for (url, secure, host, port) in [
+            ("http://127.0.0.1:1880", false, "127.0.0.1", 1880),
+            ("http://localhost/", false, "localhost", 80),
+            ("https://Flows.Example.org", true, "flows.example.org", 443),
+            ("https://[::1]:8443/", true, "::1", 8443),
+            ("http://[::1]", false, "::1", 80),
+        ] {
+            assert_eq!(address(url), Some((secure, host.to_owned(), port)), "{url}");
+        }
+    }
+
+    #[test]
+    fn paths_passwords_and_other_schemes_are_no_part_of_an_upstream() {
+        for url in [
+            "",
+            "http://",
+            "127.0.0.1:1880",
+            "ftp://x",
+            "http://x/admin",
+            "http://a:b@x",
+            "http://x:0",
+            "http://x:99999",
+            "http://x:+80",
+            "http://[::1",
+            "http://[x]",
+            "http://[::1]x",
+            "http://x?y",
+            "http://x y",
+        ] {
+            assert_eq!(address(url), None, "{url}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Deployments of a runtime behind us: turn, revision, send. Nothing of its flows is kept here.
+
+use super::{Active, Deployments, Error, Phases, Runtime, name};
+use crate::audit::{Actor, Audit};
+use crate::flows::{Credentials, DeploymentType, FlowSet};
+use crate::metrics::{Metrics, Phase};
+use crate::store::{Loaded, Store};
+use crate::upstream::{Change, Changed, Outcome, Upstream};
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Instant;
+use tokio::sync::{Mutex, watch};
+
+/// A change of the upstream's flows.
+#[derive(Debug)]
+pub struct Forward {
+    /// What to send.
+    pub change: Change,
+    /// The revision that must be active for it.
+    pub rev: Option<String>,
+    /// How much it restarts.
+    pub kind: DeploymentType,
+}
+
+impl Deployments {
+    pub(super) fn in_front_of(
+        runtime: Runtime,
+        store: Store,
+        (audit, metrics): (Audit, Arc<Metrics>),
+    ) -> Self {
+        let nothing = Active::new(Loaded {
+            flows: FlowSet::default(),
+            credentials: Credentials::default(),
+            rev: Some(String::new()),
+        });
+        Self {
+            turn: Mutex::new(None),
+            active: watch::Sender::new(Arc::new(nothing)),
+            runtime,
+            store,
+            audit,
+            metrics,
+        }
+    }
+
+    /// Sends one change to its end, whatever becomes of the caller. Must run as a task of the control runtime. An
+    /// error of the upstream leaves open whether it has happened; it is never sent twice.
+    pub async fn forward(
+        &self,
+        forward: Forward,
+        actor: &Actor,
+        now: u64,
+        clock: fn() -> Instant,
+    ) -> Result<Changed, Error> {
+        let Some(upstream) = self.runtime.upstream() else {
+            return Err(Error::Runtime);
+        };
+        let kind = name(forward.kind);
+        let mut phases = Phases {
+            metrics: &self.metrics,
+            kind,
+            clock,
+            since: clock(),
+        };
+
+        // turn
+        let mut known = self.turn.lock().await;
+        phases.end(Phase::Wait);
+
+        // revision: the upstream's own, asked for anew, because others may have deployed there
+        if let Some(rev) = &forward.rev {
+            self.compare(upstream, rev, known.as_deref(), (actor, now))
+                .await?;
+        }
+        phases.end(Phase::Plan);
+
+        // send: until it is answered nobody knows which revision is active
+        let before = known.take();
+        let changed = upstream.apply(forward.change).await?;
+        phases.end(Phase::Apply);
+
+        match &changed.outcome {
+            Outcome::Done(rev) => {
+                known.clone_from(rev);
+                let facts = json!({ "type": kind, "rev": rev, "before": forward.rev });
+                self.audit.record("flows.deploy", actor, now, facts);
+            }
+            Outcome::Stale => self.metrics.revision_conflict(),
+            Outcome::Refused => *known = before,
+        }
+        Ok(changed)
+    }
+
+    async fn compare(
+        &self,
+        upstream: &Upstream,
+        rev: &str,
+        known: Option<&str>,
+        (actor, now): (&Actor, u64),
+    ) -> Result<(), Error> {
+        let active = upstream.revision().await?;
+        if known.is_some_and(|known| known != active) {
+            tracing::warn!(
+                rev = active,
+                "the upstream's flows were changed by someone else"
+            );
+            let facts = json!({ "rev": active });
+            self.audit.record("flows.outside_edit", actor, now, facts);
+        }
+        if rev != active {
+            self.metrics.revision_conflict();
+            return Err(Error::Stale { active });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,281 @@
+//! Requests for the runtime behind us: what was authorized is what is sent there.
+//!
+//! Most are passed on as they come. What changes flows is read whole, checked and sent in its turn; the settings
+//! get the caller as their user.
+
+use super::call::Call;
+use super::content::Body;
+use super::dialect::{self, Version};
+use super::error::Error;
+use super::path::Path;
+use super::route::{self, Admin, Target};
+use super::{auth, identify, reply};
+use crate::deployment::{self, Forward, name};
+use crate::flows::{DeploymentType, Submission};
+use crate::metrics::{self, Phase, RouteClass};
+use crate::upstream::{self, Change, Changed, Front, Outcome, Outgoing, Upstream, returned};
+use bytes::Bytes;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::http::uri::PathAndQuery;
+use hyper::{Method, Response, StatusCode};
+use serde_json::Value as Json;
+use std::time::Instant;
+
+type Result<T = Response<Body>> = std::result::Result<T, Error>;
+
+/// Does what the route says, at the upstream.
+pub(super) async fn act(
+    call: &mut Call<'_>,
+    path: &Path<'_>,
+    target: Target,
+    upstream: &Upstream,
+) -> Result {
+    match target {
+        Target::Login => Ok(auth::login(call)),
+        Target::Token => auth::token(call).await,
+        Target::Revoke => auth::revoke(call).await,
+        Target::Deploy => deploy(call, path, upstream).await,
+        Target::AddFlow | Target::ReplaceFlow | Target::RemoveFlow | Target::SetState => {
+            change(call, path, target, upstream).await
+        }
+        Target::Admin(Admin::Settings) => settings(call, path, upstream).await,
+        Target::Comms => Err(Error::UpgradeRequired),
+        // Signing in is ours; what the upstream has of it would let callers past us.
+        Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
+        Target::Flows
+        | Target::State
+        | Target::Flow
+        | Target::Admin(_)
+        | Target::Absent
+        | Target::Endpoint => pass(call, path, upstream).await,
+        Target::OtherMethod(offers) => reply::other_method(&call.head.method, route::allow(offers)),
+    }
+}
+
+/// Passes a request on as it comes, and the answer back.
+async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+    check_version(call)?;
+    let target = path.target(&call.head.uri)?;
+    let config = &call.gateway.config;
+    let body = call.body.take().map_or_else(Outgoing::empty, |incoming| {
+        Outgoing::stream(incoming, config.limits.body, config.timeouts.body_idle)
+    });
+    let progress = body.progress();
+    let front = front(call, &target);
+    let sent = upstream.send(|| upstream.head(&front), body).await;
+    call.received = progress.map_or(0, |progress| progress.bytes());
+    let response = sent?;
+    let admin = call.class != RouteClass::Endpoint;
+    if admin {
+        no_refusal(upstream, response.status())?;
+        if let Some(told) = told_in_json(response.status(), response.headers()) {
+            return Ok(told);
+        }
+    }
+    Ok(passed_back(response, admin).map(Body::Upstream))
+}
+
+/// `POST /flows`: checked here, then sent in its turn.
+async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+    let version = dialect::version(&call.head.headers)?;
+    let kind = dialect::deployment_type(&call.head.headers)?;
+    let target = path.target(&call.head.uri)?;
+    let spelled = match version {
+        Version::V1 => "v1",
+        Version::V2 => "v2",
+    };
+    let (body, rev) = if kind == DeploymentType::Reload {
+        if !upstream.reloads() {
+            return Err(Error::DeploymentType);
+        }
+        // Whatever was sent counts for nothing; the upstream gets what it surely understands.
+        let limit = call.gateway.config.limits.body;
+        call.read(limit).await?;
+        let nothing: &[u8] = match version {
+            Version::V1 => b"[]",
+            Version::V2 => b"{\"flows\":[]}",
+        };
+        (Bytes::from_static(nothing), None)
+    } else {
+        let body = call.read_json().await?;
+        checked(call, version, kind, body).await?
+    };
+    let change = upstream.deployment(&front(call, &target), (spelled, name(kind)), body);
+    let forward = Forward { change, rev, kind };
+    answer(upstream, run(call, version, forward).await?)
+}
+
+/// Parses the body elsewhere than on this thread; gives it back with the revision that it names.
+async fn checked(
+    call: &Call<'_>,
+    version: Version,
+    kind: DeploymentType,
+    body: Bytes,
+) -> Result<(Bytes, Option<String>)> {
+    let gateway = call.gateway.clone();
+    let parse = async move {
+        let started = Instant::now();
+        let submission = match version {
+            Version::V1 => Submission::v1(&body),
+            Version::V2 => Submission::v2(&body),
+        };
+        gateway
+            .metrics
+            .phase(name(kind), Phase::Parse, started.elapsed());
+        submission.map(|submission| (body, submission.rev))
+    };
+    let parsed = call.control(parse).await?;
+    parsed.map_err(|malformed| Error::Deployment(malformed.into()))
+}
+
+/// What else changes flows: sent in its turn, without a revision (facts admin API §3).
+async fn change(
+    call: &mut Call<'_>,
+    path: &Path<'_>,
+    target: Target,
+    upstream: &Upstream,
+) -> Result {
+    check_version(call)?;
+    let body = if target == Target::RemoveFlow {
+        Bytes::new()
+    } else {
+        let body = call.read_json().await?;
+        if !matches!(serde_json::from_slice(&body), Ok(Json::Object(_))) {
+            return Err(Error::Body("the body must be a JSON object".into()));
+        }
+        body
+    };
+    let url = path.target(&call.head.uri)?;
+    let change: Change = upstream.change(&front(call, &url), body);
+    let kind = DeploymentType::Flows;
+    let forward = Forward {
+        change,
+        rev: None,
+        kind,
+    };
+    answer(upstream, run(call, Version::V1, forward).await?)
+}
+
+/// Sends a change as one task of the control runtime, and counts what came of it.
+async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Changed> {
+    let gateway = call.gateway.clone();
+    let (actor, now, kind) = (call.actor(), call.now, forward.kind);
+    let task = async move {
+        let result = gateway
+            .deployments
+            .forward(forward, &actor, now, Instant::now)
+            .await;
+        let api = match version {
+            Version::V1 => 1,
+            Version::V2 => 2,
+        };
+        let target = metrics::Target::Upstream;
+        gateway
+            .metrics
+            .deployment(name(kind), api, outcome(&result), target);
+        result
+    };
+    call.control(task).await?.map_err(Error::Deployment)
+}
+
+/// How metrics call the end of a deployment.
+fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics::Deployed {
+    match result {
+        Ok(changed) => match changed.outcome {
+            Outcome::Done(_) => metrics::Deployed::Success,
+            Outcome::Stale => metrics::Deployed::Stale,
+            Outcome::Refused => metrics::Deployed::Malformed,
+        },
+        Err(deployment::Error::Stale { .. }) => metrics::Deployed::Stale,
+        Err(_) => metrics::Deployed::Failed,
+    }
+}
+
+/// `GET /settings`: the upstream's, with the caller as the user, whatever the upstream says.
+async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+    check_version(call)?;
+    let target = path.target(&call.head.uri)?;
+    let front = front(call, &target);
+    // None of the client's own headers: a condition or a range would be about another body than the one it gets.
+    let head = || {
+        let mut request = upstream.own_head(&front);
+        *request.method_mut() = Method::GET;
+        let json = HeaderValue::from_static("application/json");
+        request.headers_mut().insert(ACCEPT, json);
+        request
+    };
+    let response = upstream.send(head, Outgoing::empty()).await?;
+    no_refusal(upstream, response.status())?;
+    if let Some(told) = told_in_json(response.status(), response.headers()) {
+        return Ok(told);
+    }
+    if response.status() != StatusCode::OK {
+        return Ok(passed_back(response, true).map(Body::Upstream));
+    }
+    let response = upstream.whole(response).await?;
+    let Ok(Json::Object(mut settings)) = serde_json::from_slice(response.body()) else {
+        return Err(upstream::Error::Unexpected("its settings are no JSON object").into());
+    };
+    // Without authentication there is no user, and the editor then assumes every permission.
+    match call.caller.as_ref().filter(|_| call.gateway.auth.is_some()) {
+        Some(caller) => drop(settings.insert("user".to_owned(), identify::shown(caller))),
+        None => drop(settings.remove("user")),
+    }
+    let settings = Json::Object(settings).to_string();
+    Ok(reply::uncached(reply::json(StatusCode::OK, settings)))
+}
+
+/// The answer to a change.
+fn answer(upstream: &Upstream, changed: Changed) -> Result {
+    let response = changed.response;
+    no_refusal(upstream, response.status())?;
+    if let Some(told) = told_in_json(response.status(), response.headers()) {
+        return Ok(told);
+    }
+    Ok(passed_back(response, true).map(Body::new))
+}
+
+fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
+    Front {
+        head: call.head,
+        target,
+        address: call.peer.address.ip(),
+        secure: call.peer.secure,
+        id: &call.id,
+    }
+}
+
+/// The admin API's headers must be unambiguous before the upstream reads them.
+fn check_version(call: &Call<'_>) -> Result<()> {
+    if matches!(call.class, RouteClass::Flows | RouteClass::Admin) {
+        dialect::version(&call.head.headers)?;
+    }
+    Ok(())
+}
+
+/// The caller may do it; if the upstream says no, it says so to us.
+fn no_refusal(upstream: &Upstream, status: StatusCode) -> Result<()> {
+    if status == StatusCode::UNAUTHORIZED {
+        return Err(upstream.refused().into());
+    }
+    Ok(())
+}
+
+/// Instead of an error page, which may show paths and stacks, the same error as JSON.
+fn told_in_json(status: StatusCode, headers: &HeaderMap) -> Option<Response<Body>> {
+    let error = status.is_client_error() || status.is_server_error();
+    let html = headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
+    (error && html).then(|| reply::upstream_page(status))
+}
+
+fn passed_back<B>(mut response: Response<B>, admin: bool) -> Response<B> {
+    returned(response.headers_mut(), admin);
+    if admin {
+        let nosniff = HeaderValue::from_static("nosniff");
+        let name = HeaderName::from_static("x-content-type-options");
+        response.headers_mut().entry(name).or_insert(nosniff);
+    }
+    response
+}

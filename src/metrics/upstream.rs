@@ -1,0 +1,124 @@
+//! What is counted of the runtime behind us. Registered only where there is one: a gauge of its health would mean
+//! nothing elsewhere.
+
+use super::labels::{STATUSES, UpstreamFault, status};
+use super::register::{UPSTREAM_DURATION, counter, gauge, histogram};
+use metrics::{Counter, Gauge, Histogram};
+use metrics_exporter_prometheus::PrometheusRecorder;
+use std::time::Duration;
+
+/// Counters and gauges of one upstream.
+pub struct Upstream {
+    answered: [Counter; STATUSES.len()],
+    duration: Histogram,
+    in_flight: Gauge,
+    connects: Counter,
+    open: Gauge,
+    idle: Gauge,
+    retries: Counter,
+    faults: [Counter; UpstreamFault::NAMES.len()],
+    healthy: Gauge,
+}
+
+impl Upstream {
+    pub(super) fn register(r: &PrometheusRecorder) -> Self {
+        let answered = |status| {
+            let help = "Answers of the upstream.";
+            let labels = [("status", status)];
+            counter(r, "flowgate_upstream_requests_total", help, &labels)
+        };
+        let fault = |kind| {
+            let help = "Requests that the upstream did not answer well.";
+            counter(r, "flowgate_upstream_errors_total", help, &[("kind", kind)])
+        };
+        let plain = |name, help| gauge(r, name, help, &[]);
+        Self {
+            answered: STATUSES.map(answered),
+            duration: histogram(
+                r,
+                UPSTREAM_DURATION,
+                "From a request's forwarding to the head of the upstream's answer.",
+                &[],
+            ),
+            in_flight: plain(
+                "flowgate_upstream_requests_in_flight",
+                "Requests at the upstream, answers under way included.",
+            ),
+            connects: counter(
+                r,
+                "flowgate_upstream_connects_total",
+                "Connections made to the upstream.",
+                &[],
+            ),
+            open: plain(
+                "flowgate_upstream_connections_open",
+                "Connections open to the upstream.",
+            ),
+            idle: plain(
+                "flowgate_upstream_connections_idle",
+                "Connections to the upstream kept for another request.",
+            ),
+            retries: counter(
+                r,
+                "flowgate_upstream_retries_total",
+                "Requests sent again because a kept connection was no longer good.",
+                &[],
+            ),
+            faults: UpstreamFault::NAMES.map(fault),
+            healthy: plain(
+                "flowgate_upstream_healthy",
+                "Whether the last health check of the upstream succeeded.",
+            ),
+        }
+    }
+
+    /// The head of an answer has come.
+    pub fn answered(&self, code: u16, took: Duration) {
+        self.answered[status(code)].increment(1);
+        self.duration.record(took.as_secs_f64());
+    }
+
+    /// A request could not be answered, or not to its end.
+    pub fn fault(&self, kind: UpstreamFault) {
+        self.faults[kind as usize].increment(1);
+    }
+
+    /// A request has gone out again.
+    pub fn retried(&self) {
+        self.retries.increment(1);
+    }
+
+    /// A request is at the upstream, or (false) no longer.
+    pub fn in_flight(&self, begins: bool) {
+        step(&self.in_flight, begins);
+    }
+
+    /// A connection has been made.
+    pub fn connected(&self) {
+        self.connects.increment(1);
+        self.open.increment(1.0);
+    }
+
+    /// A connection has ended.
+    pub fn disconnected(&self) {
+        self.open.decrement(1.0);
+    }
+
+    /// A connection is kept for another request, or (false) no longer.
+    pub fn idle(&self, kept: bool) {
+        step(&self.idle, kept);
+    }
+
+    /// How the last health check ended.
+    pub fn health(&self, well: bool) {
+        self.healthy.set(f64::from(u8::from(well)));
+    }
+}
+
+fn step(gauge: &Gauge, up: bool) {
+    if up {
+        gauge.increment(1.0);
+    } else {
+        gauge.decrement(1.0);
+    }
+}

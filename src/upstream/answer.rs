@@ -1,0 +1,180 @@
+//! The body of an answer on its way back. When it has ended, its connection is good for another request; when it
+//! breaks off, so does what is sent to the client.
+
+use super::outgoing::Progress;
+use super::pool::Sender;
+use super::{Behind, Error};
+use crate::metrics::UpstreamFault;
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Sleep, sleep};
+
+/// The body of an answer.
+pub struct Answer {
+    incoming: Incoming,
+    /// The longest pause between two pieces; `None`: no limit.
+    idle: Option<Duration>,
+    timer: Option<Pin<Box<Sleep>>>,
+    /// Until the end: the connection, and whether the request's body has left it.
+    connection: Option<(Sender, Option<Arc<Progress>>)>,
+    place: Place,
+}
+
+/// Why an answer ended before its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Cut {
+    /// The connection broke, or the framing.
+    #[error("the upstream broke off")]
+    Broken(#[source] hyper::Error),
+    /// Silence.
+    #[error("the upstream stopped sending")]
+    Silent,
+}
+
+/// A request under way at the upstream, until dropped.
+pub(super) struct Place(Arc<Behind>);
+
+impl Answer {
+    pub(super) fn new(
+        incoming: Incoming,
+        idle: Option<Duration>,
+        connection: (Sender, Option<Arc<Progress>>),
+        place: Place,
+    ) -> Self {
+        let mut answer = Self {
+            incoming,
+            idle,
+            timer: None,
+            connection: Some(connection),
+            place,
+        };
+        if answer.incoming.is_end_stream() {
+            answer.hand_back();
+        }
+        answer
+    }
+
+    /// Reads all of it, at most `limit` bytes.
+    pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, Error> {
+        let mut first = Bytes::new();
+        let mut rest = BytesMut::new();
+        while let Some(frame) = self.frame().await {
+            let Ok(data) = frame.map_err(Error::Incomplete)?.into_data() else {
+                continue;
+            };
+            if first.len() + rest.len() + data.len() > limit {
+                return Err(Error::Unexpected("it is too large"));
+            }
+            if first.is_empty() {
+                first = data;
+                continue;
+            }
+            if rest.is_empty() {
+                rest.extend_from_slice(&first);
+            }
+            rest.extend_from_slice(&data);
+        }
+        Ok(if rest.is_empty() {
+            first
+        } else {
+            rest.freeze()
+        })
+    }
+
+    /// Nothing more is wanted of this answer.
+    fn hand_back(&mut self) {
+        if let Some((sender, progress)) = self.connection.take()
+            && progress.is_none_or(|progress| progress.is_whole())
+        {
+            self.place.0.pool.put(sender);
+        }
+    }
+
+    fn cut(&mut self, cut: Cut) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        self.connection = None;
+        self.place.0.metrics.fault(UpstreamFault::Incomplete);
+        Poll::Ready(Some(Err(cut)))
+    }
+}
+
+impl Body for Answer {
+    type Data = Bytes;
+    type Error = Cut;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+        let this = self.get_mut();
+        match Pin::new(&mut this.incoming).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                this.timer = None;
+                if this.incoming.is_end_stream() {
+                    this.hand_back();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            // Of a chunked body the end is known only here.
+            Poll::Ready(None) => {
+                this.hand_back();
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(error))) => this.cut(Cut::Broken(error)),
+            Poll::Pending => {
+                let Some(idle) = this.idle else {
+                    return Poll::Pending;
+                };
+                let timer = this.timer.get_or_insert_with(|| Box::pin(sleep(idle)));
+                match timer.as_mut().poll(cx) {
+                    Poll::Pending => Poll::Pending,
+                    Poll::Ready(()) => this.cut(Cut::Silent),
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.incoming.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.incoming.size_hint()
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Answer")
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.hand_back();
+    }
+}
+
+impl Place {
+    /// `None`: there are as many as may be.
+    pub(super) fn take(behind: &Arc<Behind>) -> Option<Self> {
+        let before = behind.in_flight.fetch_add(1, Ordering::Relaxed);
+        behind.metrics.in_flight(true);
+        let place = Self(Arc::clone(behind));
+        (before < behind.config.max_in_flight).then_some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.0.metrics.in_flight(false);
+    }
+}

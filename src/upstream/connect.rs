@@ -1,0 +1,206 @@
+//! A new connection to the upstream: TCP, TLS where the url says so, HTTP/1.1.
+
+use super::outgoing::Outgoing;
+use super::pool::Sender;
+use super::{Error, KEEPALIVE};
+use crate::config;
+use crate::metrics;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use rustls::client::WebPkiServerVerifier;
+use rustls::crypto::aws_lc_rs;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, InvalidDnsNameError, PrivateKeyDer, ServerName};
+use rustls::server::VerifierBuilderError;
+use rustls::{ClientConfig, RootCertStore};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+
+/// How much of an answer is read at once, and the most that its head may be. hyper's own limit would let each
+/// connection grow by hundreds of KiB; less would cost large answers more reads.
+const BUFFER: usize = 64 * 1024;
+/// Header fields of an answer. Our choice: twice what clients may send.
+const HEADERS: usize = 200;
+
+/// The upstream's TLS cannot be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Not a PEM file with what is needed.
+    #[error("{} is not a PEM file with a {what}: {source}", .file.display())]
+    Pem {
+        /// Which.
+        file: PathBuf,
+        /// What was looked for.
+        what: &'static str,
+        /// Why.
+        source: pem::Error,
+    },
+    /// No authority to trust.
+    #[error("{} has no certificate to trust", .0.display())]
+    NoAuthority(PathBuf),
+    /// The system has no authorities that we find.
+    #[error("no certification authorities are installed here; name a ca_file")]
+    NoSystemAuthorities,
+    /// The authorities cannot be used.
+    #[error("the certification authorities cannot be used: {0}")]
+    Authorities(#[from] VerifierBuilderError),
+    /// The name cannot stand in a certificate.
+    #[error("the upstream's name cannot be checked: {0}")]
+    Name(#[from] InvalidDnsNameError),
+    /// The library refuses.
+    #[error("TLS to the upstream cannot be set up: {0}")]
+    Library(#[from] rustls::Error),
+}
+
+/// Makes connections.
+pub(super) struct Connect {
+    host: String,
+    port: u16,
+    limit: Duration,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+    metrics: Arc<metrics::Upstream>,
+}
+
+impl Connect {
+    pub(super) fn new(
+        config: &config::Upstream,
+        metrics: Arc<metrics::Upstream>,
+    ) -> Result<Self, OpenError> {
+        let tls = if config.secure {
+            let name = config.server_name.as_ref().unwrap_or(&config.host);
+            let connector = TlsConnector::from(Arc::new(tls(config)?));
+            Some((connector, ServerName::try_from(name.clone())?))
+        } else {
+            None
+        };
+        Ok(Self {
+            host: config.host.clone(),
+            port: config.port,
+            limit: config.connect,
+            tls,
+            metrics,
+        })
+    }
+
+    /// Connects within the time for it; a task of this thread drives the connection.
+    pub(super) async fn connect(&self) -> Result<Sender, Error> {
+        timeout(self.limit, self.open())
+            .await
+            .map_err(|_| Error::ConnectTimeout)?
+            .map_err(Error::Unreachable)
+    }
+
+    async fn open(&self) -> io::Result<Sender> {
+        let tcp = TcpStream::connect((self.host.as_str(), self.port)).await?;
+        tcp.set_nodelay(true)?;
+        let keepalive = socket2::TcpKeepalive::new().with_time(KEEPALIVE);
+        socket2::SockRef::from(&tcp).set_tcp_keepalive(&keepalive)?;
+        match &self.tls {
+            None => self.speak(tcp).await,
+            Some((tls, name)) => {
+                let stream = tls.connect(name.clone(), tcp).await?;
+                self.speak(stream).await
+            }
+        }
+    }
+
+    async fn speak<S>(&self, stream: S) -> io::Result<Sender>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let handshake = http1::Builder::new()
+            .max_buf_size(BUFFER)
+            .max_headers(HEADERS)
+            .handshake::<_, Outgoing>(TokioIo::new(stream));
+        let (sender, connection) = handshake.await.map_err(io::Error::other)?;
+        let open = Open::new(&self.metrics);
+        tokio::spawn(async move {
+            // Whoever waits for an answer is told of the error.
+            let _ = connection.await;
+            drop(open);
+        });
+        Ok(sender)
+    }
+}
+
+/// Counts an open connection until dropped.
+struct Open(Arc<metrics::Upstream>);
+
+impl Open {
+    fn new(metrics: &Arc<metrics::Upstream>) -> Self {
+        metrics.connected();
+        Self(Arc::clone(metrics))
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.disconnected();
+    }
+}
+
+/// Verification is never off: whoever has a self-signed upstream names its certificate as `ca_file`.
+fn tls(config: &config::Upstream) -> Result<ClientConfig, OpenError> {
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let roots = match &config.ca_file {
+        Some(file) => authorities(file)?,
+        None => system_authorities()?,
+    };
+    let verifier =
+        WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider))
+            .build()?;
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_webpki_verifier(verifier);
+    let mut client = match &config.certificate {
+        None => builder.with_no_client_auth(),
+        Some(own) => {
+            let key = PrivateKeyDer::from_pem_file(&own.key).map_err(|source| OpenError::Pem {
+                file: own.key.clone(),
+                what: "private key",
+                source,
+            })?;
+            builder.with_client_auth_cert(certificates(&own.cert)?, key)?
+        }
+    };
+    client.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(client)
+}
+
+fn authorities(file: &Path) -> Result<RootCertStore, OpenError> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(file)? {
+        roots.add(certificate)?;
+    }
+    if roots.is_empty() {
+        return Err(OpenError::NoAuthority(file.into()));
+    }
+    Ok(roots)
+}
+
+fn system_authorities() -> Result<RootCertStore, OpenError> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        return Err(OpenError::NoSystemAuthorities);
+    }
+    Ok(roots)
+}
+
+fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, OpenError> {
+    let wrong = |source| OpenError::Pem {
+        file: file.into(),
+        what: "certificate",
+        source,
+    };
+    CertificateDer::pem_file_iter(file)
+        .map_err(wrong)?
+        .collect::<Result<_, _>>()
+        .map_err(wrong)
+}

@@ -1,0 +1,112 @@
+//! What changes the upstream's flows: sent whole, and its answer read whole, so that whoever has the turn knows when
+//! the change is over. Never sent twice.
+
+use super::{Answer, Error, Front, Outgoing, Upstream};
+use bytes::Bytes;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::{Request, Response, StatusCode};
+use serde::Deserialize;
+
+/// The most that is read of an answer about flows. Our choice: many times the flow sets that are known.
+const LIMIT: usize = 256 << 20;
+
+/// A change of the flows, ready to be sent.
+#[derive(Debug, Clone)]
+pub struct Change(Request<Bytes>);
+
+/// What the upstream made of a change.
+#[derive(Debug)]
+pub struct Changed {
+    /// What it answered.
+    pub response: Response<Bytes>,
+    /// What that means.
+    pub outcome: Outcome,
+}
+
+/// What an answer to a change means.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done; the new revision, if the answer names it.
+    Done(Option<String>),
+    /// Another revision is active.
+    Stale,
+    /// It was refused for another reason.
+    Refused,
+}
+
+/// The part of a v2 body that names its revision.
+#[derive(Deserialize)]
+struct Revision {
+    rev: String,
+}
+
+impl Upstream {
+    /// `POST /flows` for a client: `version` and `kind` as both dialects spell them.
+    pub fn deployment(
+        &self,
+        front: &Front<'_>,
+        (version, kind): (&'static str, &'static str),
+        body: Bytes,
+    ) -> Change {
+        let mut request = self.own_head(front);
+        let headers = request.headers_mut();
+        headers.insert(self.api_version(), HeaderValue::from_static(version));
+        headers.insert(self.deployment_type(), HeaderValue::from_static(kind));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        Change(request.map(|()| body))
+    }
+
+    /// Any other change for a client, under its own headers.
+    pub fn change(&self, front: &Front<'_>, body: Bytes) -> Change {
+        Change(self.head(front).map(|()| body))
+    }
+
+    /// Sends a change and reads the whole answer.
+    pub async fn apply(&self, change: Change) -> Result<Changed, Error> {
+        let (parts, body) = change.0.into_parts();
+        let head = || Request::from_parts(parts.clone(), ());
+        let response = self.send(head, Outgoing::Whole(body)).await?;
+        let response = self.whole(response).await?;
+        let outcome = match response.status() {
+            StatusCode::CONFLICT => Outcome::Stale,
+            status if status.is_success() => Outcome::Done(revision(response.body())),
+            _ => Outcome::Refused,
+        };
+        Ok(Changed { response, outcome })
+    }
+
+    /// The revision that is active there now.
+    pub async fn revision(&self) -> Result<String, Error> {
+        let head = || {
+            let mut request = self.own("/flows");
+            let version = HeaderValue::from_static("v2");
+            request.headers_mut().insert(self.api_version(), version);
+            request
+        };
+        let response = self.send(head, Outgoing::empty()).await?;
+        if response.status() != StatusCode::OK {
+            return Err(self.unexpected(response.status()));
+        }
+        let response = self.whole(response).await?;
+        revision(response.body()).ok_or(Error::Unexpected("its flows have no revision"))
+    }
+
+    /// Reads the whole of an answer.
+    pub async fn whole(&self, response: Response<Answer>) -> Result<Response<Bytes>, Error> {
+        let (parts, body) = response.into_parts();
+        Ok(Response::from_parts(parts, body.whole(LIMIT).await?))
+    }
+
+    fn unexpected(&self, status: StatusCode) -> Error {
+        if status == StatusCode::UNAUTHORIZED {
+            return Error::Unauthorized;
+        }
+        Error::Unexpected("it does not show its flows")
+    }
+}
+
+fn revision(body: &[u8]) -> Option<String> {
+    serde_json::from_slice::<Revision>(body)
+        .ok()
+        .map(|body| body.rev)
+}

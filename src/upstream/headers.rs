@@ -1,0 +1,367 @@
+//! What of a request's and an answer's headers may pass.
+//!
+//! What belongs to a connection stays with it; what tells the upstream who called and how is ours to say, never the
+//! client's, however it spells it.
+
+use super::Upstream;
+use crate::config::{Dialect, Upstream as Config};
+use crate::secret::Secret;
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName,
+    HeaderValue, PROXY_AUTHENTICATE, TE, TRANSFER_ENCODING, UPGRADE,
+};
+use hyper::http::request::Parts;
+use hyper::http::uri::PathAndQuery;
+use hyper::{Request, Uri};
+use std::net::IpAddr;
+
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
+const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
+
+/// Beginnings of the names of what no client says about itself: where it comes from, who it is.
+const OURS: [&str; 6] = [
+    "x-forwarded-",
+    "x-flowgate-",
+    "x-auth-request-",
+    "x-authenticated-",
+    "x-remote-",
+    "x-webauth-",
+];
+
+/// A client's request, as it was decided on.
+#[derive(Clone, Copy)]
+pub struct Front<'a> {
+    /// Method and headers, as sent.
+    pub head: &'a Parts,
+    /// Canonical path, and query.
+    pub target: &'a PathAndQuery,
+    /// Where the client is.
+    pub address: IpAddr,
+    /// Whether it came over TLS.
+    pub secure: bool,
+    /// The request's id.
+    pub id: &'a str,
+}
+
+impl Upstream {
+    /// The head of the request to be sent for a client's.
+    pub fn head(&self, front: &Front<'_>) -> Request<()> {
+        let mut request = self.request(front);
+        *request.headers_mut() = passed_on(&front.head.headers, self.0.config.dialect);
+        self.sign(request.headers_mut(), front);
+        request
+    }
+
+    /// The head of a request about the same that carries none of the client's own headers.
+    pub fn own_head(&self, front: &Front<'_>) -> Request<()> {
+        let mut request = self.request(front);
+        self.sign(request.headers_mut(), front);
+        request
+    }
+
+    /// The head of a request that nobody has asked for.
+    pub(super) fn own(&self, target: &'static str) -> Request<()> {
+        let mut request = Request::new(());
+        *request.uri_mut() = Uri::from_static(target);
+        let config = &self.0.config;
+        request.headers_mut().insert(HOST, host_of(config));
+        authorize(request.headers_mut(), config.token.as_ref());
+        request
+    }
+
+    /// The upstream's spelling of the header that names the API version.
+    pub(super) fn api_version(&self) -> HeaderName {
+        api_version(self.0.config.dialect)
+    }
+
+    /// The upstream's spelling of the header that names the deployment type.
+    pub(super) fn deployment_type(&self) -> HeaderName {
+        deployment_type(self.0.config.dialect)
+    }
+
+    fn request(&self, front: &Front<'_>) -> Request<()> {
+        let mut request = Request::new(());
+        *request.method_mut() = front.head.method.clone();
+        *request.uri_mut() = Uri::from(front.target.clone());
+        request
+    }
+
+    /// Says who calls, and who we are.
+    fn sign(&self, headers: &mut HeaderMap, front: &Front<'_>) {
+        let host = match front.head.uri.authority() {
+            // RFC 9112 §3.2.2: what stands in the target wins; with HTTP/2 it is all there is.
+            Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
+            None => front.head.headers.get(HOST).cloned(),
+        };
+        let host = host.unwrap_or_else(|| host_of(&self.0.config));
+        headers.insert(HOST, host.clone());
+        headers.insert(FORWARDED_HOST, host);
+        let proto = if front.secure { "https" } else { "http" };
+        headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
+        if let Ok(address) = HeaderValue::try_from(front.address.to_canonical().to_string()) {
+            headers.insert(FORWARDED_FOR, address);
+        }
+        if let Ok(id) = HeaderValue::from_str(front.id) {
+            headers.insert(REQUEST_ID, id);
+        }
+        authorize(headers, self.0.config.token.as_ref());
+    }
+}
+
+/// Takes out of an answer's headers what belongs to its connection. On paths of the admin API (`admin`) also what
+/// lets pages of other origins read it: Node-RED 4 allows all.
+pub fn returned(headers: &mut HeaderMap, admin: bool) {
+    for name in named_by_connection(headers) {
+        headers.remove(name);
+    }
+    for name in [
+        CONNECTION,
+        KEEP_ALIVE,
+        PROXY_CONNECTION,
+        PROXY_AUTHENTICATE,
+        TE,
+        TRANSFER_ENCODING,
+        UPGRADE,
+    ] {
+        headers.remove(name);
+    }
+    if admin {
+        let cors = |name: &&HeaderName| name.as_str().starts_with("access-control-");
+        let cors: Vec<HeaderName> = headers.keys().filter(cors).cloned().collect();
+        for name in cors {
+            headers.remove(name);
+        }
+    }
+}
+
+/// Whether the answer is a stream of server-sent events, which may be silent for long.
+pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
+    headers
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
+}
+
+fn authorize(headers: &mut HeaderMap, token: Option<&Secret>) {
+    let Some(token) = token else { return };
+    if let Ok(mut value) = HeaderValue::try_from(format!("Bearer {}", token.reveal())) {
+        value.set_sensitive(true);
+        headers.insert(AUTHORIZATION, value);
+    }
+}
+
+fn host_of(config: &Config) -> HeaderValue {
+    let (host, port) = (&config.host, config.port);
+    let host = if host.contains(':') {
+        format!("[{host}]:{port}")
+    } else {
+        format!("{host}:{port}")
+    };
+    // The config has let through nothing that could not stand in a header.
+    HeaderValue::try_from(host).unwrap_or_else(|_| HeaderValue::from_static("upstream"))
+}
+
+fn api_version(dialect: Dialect) -> HeaderName {
+    HeaderName::from_static(match dialect {
+        Dialect::NodeRed => "node-red-api-version",
+        Dialect::Service => "service-api-version",
+    })
+}
+
+fn deployment_type(dialect: Dialect) -> HeaderName {
+    HeaderName::from_static(match dialect {
+        Dialect::NodeRed => "node-red-deployment-type",
+        Dialect::Service => "service-deployment-type",
+    })
+}
+
+/// A client's headers without those that stay behind.
+fn passed_on(headers: &HeaderMap, dialect: Dialect) -> HeaderMap {
+    let named = named_by_connection(headers);
+    // Five more are added.
+    let mut passed = HeaderMap::with_capacity(headers.len() + 5);
+    for (name, value) in headers {
+        match name.as_str() {
+            "service-api-version" | "node-red-api-version" => {
+                passed.insert(api_version(dialect), value.clone());
+            }
+            "service-deployment-type" | "node-red-deployment-type" => {
+                passed.insert(deployment_type(dialect), value.clone());
+            }
+            name if stays_behind(name) => {}
+            _ if named.contains(name) => {}
+            _ => drop(passed.append(name.clone(), value.clone())),
+        }
+    }
+    one_cookie(&mut passed);
+    passed
+}
+
+fn stays_behind(name: &str) -> bool {
+    if name.contains('_') {
+        // CGI and its kin read `_` and `-` alike: what must not pass in one spelling must not in the other.
+        return is_ours(&name.replace('_', "-"));
+    }
+    is_ours(name)
+}
+
+fn is_ours(name: &str) -> bool {
+    match name {
+        // RFC 9110 §7.6.1, and those of old
+        "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "transfer-encoding"
+        | "upgrade" | "http2-settings" | "proxy-authorization" | "proxy-authenticate"
+        // we have answered it
+        | "expect"
+        // set anew
+        | "host" | "authorization" | "x-request-id"
+        // who the client says that it is
+        | "forwarded" | "via" | "x-real-ip" | "x-client-ip" | "client-ip" | "true-client-ip"
+        | "x-cluster-client-ip" | "x-original-forwarded-for" | "remote-user" | "remote-addr"
+        // httpoxy (CVE-2016-5385), and other paths than the one that was authorized
+        | "proxy" | "x-original-url" | "x-rewrite-url"
+        // twins of those that are renamed are no dialect's
+        | "service-api-version" | "node-red-api-version" | "service-deployment-type"
+        | "node-red-deployment-type" => true,
+        _ => name.starts_with('x') && OURS.iter().any(|ours| name.starts_with(ours)),
+    }
+}
+
+/// The headers that `Connection` says belong to it. Host and length are the message's, whoever says otherwise.
+fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
+    headers
+        .get_all(CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .map(str::trim)
+        .filter(|name| {
+            !name.eq_ignore_ascii_case("close") && !name.eq_ignore_ascii_case("keep-alive")
+        })
+        .filter_map(|name| name.parse().ok())
+        .filter(|name| name != CONTENT_LENGTH && name != HOST)
+        .collect()
+}
+
+/// HTTP/2 may split cookies; HTTP/1.1 wants them in one field (RFC 9113 §8.2.3).
+fn one_cookie(headers: &mut HeaderMap) {
+    let fields: Vec<&[u8]> = headers
+        .get_all(COOKIE)
+        .iter()
+        .map(HeaderValue::as_bytes)
+        .collect();
+    if fields.len() > 1
+        && let Ok(joined) = HeaderValue::from_bytes(&fields.join(&b"; "[..]))
+    {
+        headers.insert(COOKIE, joined);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
+        fields
+            .iter()
+            .map(|&(name, value)| {
+                let name: HeaderName = name.parse().unwrap();
+                (name, HeaderValue::from_static(value))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_belongs_to_the_connection_or_is_ours_to_say_stays_behind() {
+        let sent = map(&[
+            ("connection", "close, X-Hop, Content-Length"),
+            ("x-hop", "1"),
+            ("content-length", "5"),
+            ("keep-alive", "timeout=5"),
+            ("te", "trailers"),
+            ("trailer", "x"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "h2c"),
+            ("http2-settings", "AAMAAABk"),
+            ("expect", "100-continue"),
+            ("authorization", "Bearer client"),
+            ("proxy-authorization", "Basic x"),
+            ("forwarded", "for=1.2.3.4"),
+            ("x-forwarded-for", "1.2.3.4"),
+            ("x_forwarded_for", "1.2.3.4"),
+            ("x-forwarded_proto", "http"),
+            ("x-remote-user", "root"),
+            ("remote_user", "root"),
+            ("x-real-ip", "1.2.3.4"),
+            ("x-request-id", "mine"),
+            ("x-flowgate-user", "root"),
+            ("transfer_encoding", "chunked"),
+            ("x-original-url", "/flows"),
+            ("accept", "*/*"),
+            ("x_custom", "kept"),
+            ("if-none-match", "\"1\""),
+        ]);
+        let passed = passed_on(&sent, Dialect::NodeRed);
+        let mut names: Vec<&str> = passed.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            ["accept", "content-length", "if-none-match", "x_custom"]
+        );
+    }
+
+    #[test]
+    fn the_two_headers_of_the_admin_api_are_spelled_as_the_upstream_does_and_stand_once() {
+        let sent = map(&[
+            ("service-api-version", "v2"),
+            ("node-red-api-version", "v2"),
+            ("service-deployment-type", "nodes"),
+            ("service_api_version", "v1"),
+        ]);
+        let passed = passed_on(&sent, Dialect::NodeRed);
+        assert_eq!(passed.len(), 2);
+        assert_eq!(passed["node-red-api-version"], "v2");
+        assert_eq!(passed["node-red-deployment-type"], "nodes");
+        let passed = passed_on(&sent, Dialect::Service);
+        assert_eq!(passed.len(), 2);
+        assert_eq!(passed["service-api-version"], "v2");
+    }
+
+    #[test]
+    fn split_cookies_become_one_field() {
+        let sent = map(&[("cookie", "a=1"), ("cookie", "b=2")]);
+        let passed = passed_on(&sent, Dialect::NodeRed);
+        assert_eq!(
+            passed.get_all(COOKIE).iter().collect::<Vec<_>>(),
+            ["a=1; b=2"]
+        );
+    }
+
+    #[test]
+    fn an_answer_leaves_its_connection_behind_and_keeps_everything_else() {
+        let mut headers = map(&[
+            ("connection", "keep-alive, X-Hop"),
+            ("keep-alive", "timeout=5"),
+            ("x-hop", "1"),
+            ("transfer-encoding", "chunked"),
+            ("etag", "\"1\""),
+            ("access-control-allow-origin", "*"),
+        ]);
+        let mut endpoint = headers.clone();
+        returned(&mut endpoint, false);
+        assert_eq!(endpoint.len(), 2);
+        returned(&mut headers, true);
+        assert_eq!(headers.len(), 1);
+        assert!(headers.contains_key("etag"));
+    }
+
+    #[test]
+    fn event_streams_may_be_silent() {
+        let kind = |kind| is_event_stream(&map(&[("content-type", kind)]));
+        assert!(kind("text/event-stream; charset=utf-8"));
+        assert!(!kind("text/html"));
+    }
+}

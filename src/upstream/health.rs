@@ -1,0 +1,54 @@
+//! Whether the upstream is well: asked again and again, for `/readyz` and metrics. Requests are sent in any case, so
+//! that they succeed as soon as it is back.
+
+use super::{Behind, Error, Outgoing, Upstream};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::time::sleep;
+
+/// What every runtime of either dialect answers without a token (specification §3.1).
+const PATH: &str = "/auth/login";
+
+impl Upstream {
+    /// Asks for as long as there is anybody who may want to know.
+    pub async fn watch(self) {
+        let behind = Arc::downgrade(&self.0);
+        let every = self.0.config.health;
+        let mut before = None;
+        self.check(&mut before).await;
+        drop(self);
+        loop {
+            sleep(every).await;
+            let Some(behind) = behind.upgrade() else {
+                return;
+            };
+            Self(behind).check(&mut before).await;
+        }
+    }
+
+    async fn check(&self, before: &mut Option<bool>) {
+        let asked = self.send(|| self.own(PATH), Outgoing::empty()).await;
+        let result = match asked {
+            Ok(response) if response.status().is_server_error() => {
+                Err(Error::Unexpected("it answers with an error of its own"))
+            }
+            // A gateway that is busy has an upstream that answers.
+            Ok(_) | Err(Error::Busy) => Ok(()),
+            Err(error) => Err(error),
+        };
+        let well = result.is_ok();
+        if *before != Some(well) {
+            match result {
+                Ok(()) => tracing::info!(upstream = ?self, "the upstream is well"),
+                Err(error) => {
+                    let cause = std::error::Error::source(&error).map(ToString::to_string);
+                    tracing::error!(upstream = ?self, cause, "{error}");
+                }
+            }
+        }
+        *before = Some(well);
+        let behind: &Behind = &self.0;
+        behind.healthy.store(well, Ordering::Relaxed);
+        behind.metrics.health(well);
+    }
+}

@@ -1,0 +1,260 @@
+//! The runtime behind us: how a request gets there and its answer back.
+//!
+//! The way: [`headers`] says what of a request may pass, [`pool`] has a connection for it or [`connect`] makes one,
+//! [`outgoing`] is its body on the way there, [`answer`] what comes back, [`deploy`] what changes the flows,
+//! [`health`] whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has asked.
+
+mod answer;
+mod connect;
+mod deploy;
+mod headers;
+mod health;
+mod outgoing;
+mod pool;
+
+pub use answer::{Answer, Cut};
+pub use connect::OpenError;
+pub use deploy::{Change, Changed, Outcome};
+pub use headers::{Front, returned};
+pub use outgoing::{Outgoing, Refusal};
+
+use crate::config;
+use crate::metrics::{self, Metrics, UpstreamFault};
+use answer::Place;
+use connect::Connect;
+use hyper::{Method, Request, Response};
+use outgoing::Progress;
+use pool::{Pool, Sender};
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// The runtime behind us. Cheap to clone.
+#[derive(Clone)]
+pub struct Upstream(Arc<Behind>);
+
+/// What all clones share.
+struct Behind {
+    config: config::Upstream,
+    connect: Connect,
+    pool: Pool,
+    metrics: Arc<metrics::Upstream>,
+    in_flight: AtomicUsize,
+    healthy: AtomicBool,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No connection.
+    #[error("the upstream cannot be reached")]
+    Unreachable(#[source] io::Error),
+    /// No connection within the time for it.
+    #[error("the upstream did not accept a connection in time")]
+    ConnectTimeout,
+    /// It has not begun to answer in time.
+    #[error("the upstream did not answer in time")]
+    Timeout,
+    /// It closed the connection instead of answering.
+    #[error("the upstream closed the connection without an answer")]
+    Closed(#[source] hyper::Error),
+    /// What it answered is not HTTP, or too large.
+    #[error("the upstream's answer makes no sense")]
+    Garbage(#[source] hyper::Error),
+    /// What it answered is not what was asked for.
+    #[error("the upstream's answer makes no sense: {0}")]
+    Unexpected(&'static str),
+    /// It stopped in the middle of its answer.
+    #[error("the upstream's answer is incomplete")]
+    Incomplete(#[source] Cut),
+    /// It does not accept us.
+    #[error("the upstream does not accept the gateway's own token")]
+    Unauthorized,
+    /// Too many requests are there already.
+    #[error("too many requests are under way at the upstream")]
+    Busy,
+    /// The client's body broke off or was refused on the way.
+    #[error("the request's body did not arrive whole")]
+    Request(Refusal),
+}
+
+impl Upstream {
+    /// Prepares connections; the upstream need not be there yet.
+    pub fn open(config: config::Upstream, metrics: &Metrics) -> Result<Self, OpenError> {
+        let metrics = Arc::new(metrics.upstream());
+        Ok(Self(Arc::new(Behind {
+            connect: Connect::new(&config, Arc::clone(&metrics))?,
+            pool: Pool::new(config.pool, config.keep_alive, Arc::clone(&metrics)),
+            metrics,
+            in_flight: AtomicUsize::new(0),
+            healthy: AtomicBool::new(false),
+            config,
+        })))
+    }
+
+    /// Whether the last health check succeeded.
+    pub fn healthy(&self) -> bool {
+        self.0.healthy.load(Ordering::Relaxed)
+    }
+
+    /// It does not accept us: counted as an error.
+    pub fn refused(&self) -> Error {
+        self.0.metrics.fault(UpstreamFault::Unauthorized);
+        Error::Unauthorized
+    }
+
+    /// Whether it knows the deployment type `reload`.
+    pub fn reloads(&self) -> bool {
+        self.0.config.reload
+    }
+
+    /// Sends a request and waits for the head of its answer. `head` makes the request again if a kept connection
+    /// turns out to be closed: only then, and only once, and only if nothing was sent or the method is safe.
+    pub async fn send(
+        &self,
+        head: impl Fn() -> Request<()>,
+        body: Outgoing,
+    ) -> Result<Response<Answer>, Error> {
+        let started = Instant::now();
+        let result = self.admitted(head, body).await;
+        let metrics = &self.0.metrics;
+        match &result {
+            Ok(response) => metrics.answered(response.status().as_u16(), started.elapsed()),
+            Err(error) => error
+                .fault()
+                .into_iter()
+                .for_each(|kind| metrics.fault(kind)),
+        }
+        result
+    }
+
+    async fn admitted(
+        &self,
+        head: impl Fn() -> Request<()>,
+        body: Outgoing,
+    ) -> Result<Response<Answer>, Error> {
+        let place = Place::take(&self.0).ok_or(Error::Busy)?;
+        let progress = body.progress();
+        let mut request = head().map(|()| body);
+        let repeatable = request.body().is_empty() && is_safe(request.method());
+        if let Some(mut sender) = self.0.pool.take().await {
+            match self.ask(&mut sender, request, progress.as_deref()).await {
+                Ok(response) => return self.answer(response, sender, progress, place),
+                Err(Lost::Unsent(unsent)) => request = *unsent,
+                Err(Lost::Sent(Error::Closed(_))) if repeatable => {
+                    request = head().map(|()| Outgoing::empty());
+                }
+                Err(Lost::Sent(error)) => return Err(error),
+            }
+            self.0.metrics.retried();
+        }
+        let mut sender = self.0.connect.connect().await?;
+        match self.ask(&mut sender, request, progress.as_deref()).await {
+            Ok(response) => self.answer(response, sender, progress, place),
+            Err(Lost::Sent(error)) => Err(error),
+            Err(Lost::Unsent(_)) => {
+                let reset = io::Error::from(io::ErrorKind::ConnectionReset);
+                Err(Error::Unreachable(reset))
+            }
+        }
+    }
+
+    /// Sends over this connection. The time for the answer begins again for as long as the body moves, or waits for
+    /// the client, whose patience is watched elsewhere.
+    async fn ask(
+        &self,
+        sender: &mut Sender,
+        request: Request<Outgoing>,
+        progress: Option<&Progress>,
+    ) -> Result<Response<hyper::body::Incoming>, Lost> {
+        let limit = self.0.config.first_byte;
+        let mut answer = pin!(sender.try_send_request(request));
+        let mut timer = pin!(sleep(limit));
+        let answered = loop {
+            tokio::select! {
+                biased;
+                answered = &mut answer => break answered,
+                () = &mut timer => {
+                    if !progress.is_some_and(Progress::moves) {
+                        return Err(Lost::Sent(Error::Timeout));
+                    }
+                    timer.as_mut().reset(Instant::now() + limit);
+                }
+            }
+        };
+        answered.map_err(|mut error| match error.take_message() {
+            Some(unsent) => Lost::Unsent(Box::new(unsent)),
+            None => Lost::Sent(
+                progress
+                    .and_then(Progress::refusal)
+                    .map_or_else(|| Error::of(error.into_error()), Error::Request),
+            ),
+        })
+    }
+
+    fn answer(
+        &self,
+        response: Response<hyper::body::Incoming>,
+        sender: Sender,
+        progress: Option<Arc<Progress>>,
+        place: Place,
+    ) -> Result<Response<Answer>, Error> {
+        if response.status().is_informational() {
+            return Err(Error::Unexpected("it changes the protocol unasked"));
+        }
+        let unlimited = headers::is_event_stream(response.headers());
+        let idle = (!unlimited).then_some(self.0.config.idle);
+        Ok(response.map(|body| Answer::new(body, idle, (sender, progress), place)))
+    }
+}
+
+impl std::fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let config = &self.0.config;
+        write!(f, "Upstream({}:{})", config.host, config.port)
+    }
+}
+
+/// Why a connection gave no answer.
+enum Lost {
+    /// Nothing of the request has left.
+    Unsent(Box<Request<Outgoing>>),
+    /// Some of it may have.
+    Sent(Error),
+}
+
+impl Error {
+    fn of(error: hyper::Error) -> Self {
+        if error.is_parse() || error.is_parse_too_large() {
+            Self::Garbage(error)
+        } else {
+            Self::Closed(error)
+        }
+    }
+
+    /// How metrics count it; `None`: it was the client.
+    fn fault(&self) -> Option<UpstreamFault> {
+        Some(match self {
+            Self::Unreachable(_) => UpstreamFault::Unreachable,
+            Self::ConnectTimeout => UpstreamFault::ConnectTimeout,
+            Self::Timeout => UpstreamFault::Timeout,
+            Self::Closed(_) => UpstreamFault::Closed,
+            Self::Garbage(_) | Self::Unexpected(_) => UpstreamFault::Invalid,
+            Self::Incomplete(_) => UpstreamFault::Incomplete,
+            Self::Unauthorized => UpstreamFault::Unauthorized,
+            Self::Busy => UpstreamFault::Busy,
+            Self::Request(_) => return None,
+        })
+    }
+}
+
+/// Methods that change nothing (RFC 9110 §9.2.1). `PUT` and `DELETE` are idempotent too, but here they deploy.
+fn is_safe(method: &Method) -> bool {
+    matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
+}
+
+/// How long a connection may be silent before the system asks whether the other end is there. Our choice.
+const KEEPALIVE: Duration = Duration::from_mins(1);

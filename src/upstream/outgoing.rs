@@ -1,0 +1,207 @@
+//! The body of a request on its way to the upstream: as fast as the upstream takes it, within the limits.
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::{Sleep, sleep};
+
+/// The body of a request.
+pub enum Outgoing {
+    /// Known as a whole.
+    Whole(Bytes),
+    /// Passed on piece by piece.
+    Stream(Box<Stream>),
+}
+
+/// A client's body, passed on as it comes.
+pub struct Stream {
+    incoming: Incoming,
+    /// Bytes that may still come.
+    left: u64,
+    /// The longest pause between two pieces.
+    idle: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    progress: Arc<Progress>,
+}
+
+/// Why a client's body was not passed on to its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// More bytes than allowed.
+    #[error("the body is too large")]
+    TooLarge,
+    /// It stopped coming.
+    #[error("the body did not arrive in time")]
+    Timeout,
+    /// It ended early, or its framing is broken.
+    #[error("the body is incomplete")]
+    Broken,
+}
+
+/// How far a body has come.
+#[derive(Debug, Default)]
+pub struct Progress {
+    bytes: AtomicU64,
+    /// The bytes when somebody last asked whether it moves.
+    seen: AtomicU64,
+    /// Whether the client is waited for.
+    waiting: AtomicBool,
+    /// 0: under way, 1: passed on whole, more: refused.
+    end: AtomicU8,
+}
+
+const WHOLE: u8 = 1;
+
+impl Outgoing {
+    /// No body.
+    pub fn empty() -> Self {
+        Self::Whole(Bytes::new())
+    }
+
+    /// A client's body, of at most `limit` bytes, with at most `idle` between two pieces.
+    pub fn stream(incoming: Incoming, limit: usize, idle: Duration) -> Self {
+        if incoming.is_end_stream() {
+            return Self::empty();
+        }
+        Self::Stream(Box::new(Stream {
+            incoming,
+            left: limit as u64,
+            idle,
+            timer: None,
+            progress: Arc::default(),
+        }))
+    }
+
+    /// How far a stream has come; `None`: there is nothing to wait for.
+    pub fn progress(&self) -> Option<Arc<Progress>> {
+        match self {
+            Self::Whole(_) => None,
+            Self::Stream(stream) => Some(Arc::clone(&stream.progress)),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Self::Whole(bytes) if bytes.is_empty())
+    }
+}
+
+impl Progress {
+    /// Bytes passed on so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether anything was passed on since this was last asked, or the client is what is waited for.
+    pub(super) fn moves(&self) -> bool {
+        let bytes = self.bytes();
+        let before = self.seen.swap(bytes, Ordering::Relaxed);
+        let under_way = self.end.load(Ordering::Relaxed) == 0;
+        under_way && (bytes > before || self.waiting.load(Ordering::Relaxed))
+    }
+
+    /// Whether the body has been passed on whole: only then can its connection take another request.
+    pub(super) fn is_whole(&self) -> bool {
+        self.end.load(Ordering::Relaxed) == WHOLE
+    }
+
+    /// Why it was not.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        match self.end.load(Ordering::Relaxed) {
+            2 => Some(Refusal::TooLarge),
+            3 => Some(Refusal::Timeout),
+            4 => Some(Refusal::Broken),
+            _ => None,
+        }
+    }
+}
+
+impl Stream {
+    fn refuse(&mut self, refusal: Refusal) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+        let end = match refusal {
+            Refusal::TooLarge => 2,
+            Refusal::Timeout => 3,
+            Refusal::Broken => 4,
+        };
+        self.progress.end.store(end, Ordering::Relaxed);
+        Poll::Ready(Some(Err(refusal)))
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+        loop {
+            let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
+                return self.wait(cx);
+            };
+            self.timer = None;
+            self.progress.waiting.store(false, Ordering::Relaxed);
+            return match frame {
+                None => {
+                    self.progress.end.store(WHOLE, Ordering::Relaxed);
+                    Poll::Ready(None)
+                }
+                Some(Err(_)) => self.refuse(Refusal::Broken),
+                Some(Ok(frame)) => match frame.into_data() {
+                    // Trailers of a request stay behind: nobody has looked at them.
+                    Err(_) => continue,
+                    Ok(data) => self.pass(data),
+                },
+            };
+        }
+    }
+
+    fn pass(&mut self, data: Bytes) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+        let length = data.len() as u64;
+        let Some(left) = self.left.checked_sub(length) else {
+            return self.refuse(Refusal::TooLarge);
+        };
+        self.left = left;
+        self.progress.bytes.fetch_add(length, Ordering::Relaxed);
+        if self.incoming.is_end_stream() {
+            self.progress.end.store(WHOLE, Ordering::Relaxed);
+        }
+        Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    /// The client is silent: for how long may it be?
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+        self.progress.waiting.store(true, Ordering::Relaxed);
+        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.idle)));
+        match timer.as_mut().poll(cx) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) => self.refuse(Refusal::Timeout),
+        }
+    }
+}
+
+impl Body for Outgoing {
+    type Data = Bytes;
+    type Error = Refusal;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+        match self.get_mut() {
+            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Stream(stream) => stream.poll(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Stream(stream) => stream.incoming.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Stream(stream) => stream.incoming.size_hint(),
+        }
+    }
+}

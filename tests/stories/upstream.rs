@@ -1,0 +1,165 @@
+//! A runtime behind the gateway that says what it is told to, and writes down every byte that it hears.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What it does after a request.
+#[derive(Debug, Clone)]
+pub enum Act {
+    /// Answers, and takes another request on the connection.
+    Say(String),
+    /// Says this and closes the connection.
+    Close(String),
+    /// Says this and then nothing more.
+    Hang(String),
+    /// Hears nothing but answers later, after so many milliseconds.
+    Wait(u64, String),
+}
+
+/// One request as it came.
+#[derive(Debug, Clone)]
+pub struct Heard {
+    /// Head and body, every byte.
+    pub bytes: String,
+    /// Which connection it came on, from 1.
+    pub connection: usize,
+}
+
+/// The runtime.
+pub struct Behind {
+    pub address: SocketAddr,
+    heard: Arc<Mutex<Vec<Heard>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Behind {
+    /// On a port of its own.
+    pub async fn start(act: impl Fn(&str) -> Act + Send + Sync + 'static) -> Self {
+        Self::at("127.0.0.1:0".parse().unwrap(), act).await
+    }
+
+    /// At an address that may have been another's.
+    pub async fn at(
+        address: SocketAddr,
+        act: impl Fn(&str) -> Act + Send + Sync + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let heard = Arc::<Mutex<Vec<Heard>>>::default();
+        let (all, act) = (Arc::clone(&heard), Arc::new(act));
+        let task = tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            for connection in 1.. {
+                let (tcp, _) = listener.accept().await.unwrap();
+                let (all, act) = (Arc::clone(&all), Arc::clone(&act));
+                connections.spawn(async move {
+                    let note = |bytes| all.lock().unwrap().push(Heard { bytes, connection });
+                    serve(tcp, &*act, note).await;
+                });
+            }
+        });
+        Self {
+            address,
+            heard,
+            task,
+        }
+    }
+
+    /// The config of a gateway in front of it, which checks its health once.
+    pub fn config(&self) -> String {
+        self.config_with("health = \"1h\"")
+    }
+
+    /// The same with other lines.
+    pub fn config_with(&self, lines: &str) -> String {
+        format!("[upstream]\nurl = \"http://{}\"\n{lines}\n", self.address)
+    }
+
+    /// What it has heard, health checks aside.
+    pub fn heard(&self) -> Vec<Heard> {
+        let heard = self.heard.lock().unwrap();
+        let asked = heard.iter().filter(|r| !r.bytes.contains("/auth/login"));
+        asked.cloned().collect()
+    }
+
+    /// The bytes of the only request that it has heard.
+    pub fn only(&self) -> String {
+        let heard = self.heard();
+        assert_eq!(heard.len(), 1, "{heard:?}");
+        heard[0].bytes.clone()
+    }
+
+    /// Goes away, with all its connections.
+    pub async fn stop(self) -> SocketAddr {
+        self.task.abort();
+        let _ = self.task.await;
+        self.address
+    }
+}
+
+/// An answer with a body and its length.
+pub fn ok(kind: &str, body: &str) -> String {
+    status("200 OK", kind, body)
+}
+
+/// The same with another status.
+pub fn status(status: &str, kind: &str, body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+async fn serve(mut tcp: TcpStream, act: &(dyn Fn(&str) -> Act + Sync), note: impl Fn(String)) {
+    let mut ahead = Vec::new();
+    while let Some(request) = hear(&mut tcp, &mut ahead).await {
+        note(request.clone());
+        let (said, then) = match act(&request) {
+            Act::Say(said) => (said, None),
+            Act::Close(said) => (said, Some(false)),
+            Act::Hang(said) => (said, Some(true)),
+            Act::Wait(ms, said) => {
+                tokio::time::sleep(std::time::Duration::from_millis(ms)).await;
+                (said, None)
+            }
+        };
+        if tcp.write_all(said.as_bytes()).await.is_err() {
+            return;
+        }
+        match then {
+            None => {}
+            Some(false) => return,
+            Some(true) => drop(tcp.read_to_end(&mut Vec::new()).await),
+        }
+    }
+}
+
+/// The next request, whole; `None`: there is none.
+async fn hear(tcp: &mut TcpStream, ahead: &mut Vec<u8>) -> Option<String> {
+    loop {
+        let text = String::from_utf8_lossy(ahead).into_owned();
+        if let Some(length) = length(&text) {
+            return Some(String::from_utf8(ahead.drain(..length).collect()).unwrap());
+        }
+        let mut buffer = [0; 4096];
+        match tcp.read(&mut buffer).await {
+            Ok(0) | Err(_) => return None,
+            Ok(n) => ahead.extend_from_slice(&buffer[..n]),
+        }
+    }
+}
+
+/// How long the request is, if it is whole.
+fn length(text: &str) -> Option<usize> {
+    let (head, body) = text.split_once("\r\n\r\n")?;
+    let lower = head.to_ascii_lowercase();
+    let head = head.len() + 4;
+    if lower.contains("transfer-encoding: chunked") {
+        return body.find("0\r\n\r\n").map(|end| head + end + 5);
+    }
+    let announced = lower
+        .lines()
+        .find_map(|line| line.strip_prefix("content-length: "));
+    let whole = head + announced.map_or(0, |n| n.parse::<usize>().unwrap());
+    (text.len() >= whole).then_some(whole)
+}
