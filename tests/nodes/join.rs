@@ -20,7 +20,7 @@ fn out(message: Json) -> (String, Json) {
 }
 
 fn p(payload: Json) -> Json {
-    json!({ "payload": payload })
+    Json::Object([("payload".to_owned(), payload)].into_iter().collect())
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     let seconds = coerce::parse_float(&text_of(&properties.timer));
     Ok(Box::new(Exec {
         command: Command {
-            command: properties.command.trim().into(),
+            start: properties.command.trim().into(),
             value,
             append: properties.append.trim().into(),
         },

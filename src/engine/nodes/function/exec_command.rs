@@ -7,7 +7,7 @@ use smol_str::SmolStr;
 
 /// A command and what is put behind it.
 pub(super) struct Command {
-    pub command: SmolStr,
+    pub start: SmolStr,
     /// The property whose text is put behind it.
     pub value: Option<Path>,
     /// What comes last.
@@ -18,7 +18,7 @@ impl Command {
     /// The command line for a message. Its text goes in as it stands: who lets strangers choose a payload
     /// that is put behind a command lets them run commands, as in Node-RED.
     pub(super) fn line(&self, message: &Message) -> Result<String, Failure> {
-        let mut line = self.command.to_string();
+        let mut line = self.start.to_string();
         if let Some(path) = &self.value {
             let value = path.try_read_message(message)?;
             if !matches!(value, Value::Undefined) {
@@ -97,7 +97,7 @@ mod tests {
     fn the_value_and_more_are_put_behind_the_command() {
         let line = |value: Option<&str>, append: &str, payload: Value| {
             let command = Command {
-                command: "echo hi".into(),
+                start: "echo hi".into(),
                 value: value.map(|v| Path::parse_message(v).unwrap()),
                 append: append.into(),
             };

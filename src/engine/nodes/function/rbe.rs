@@ -53,9 +53,7 @@ enum Test {
 }
 
 struct Band {
-    gap: f64,
-    /// The gap is a percentage of what is compared with.
-    percent: bool,
+    gap: Gap,
     /// Lets through what lies within the gap, not what lies beyond.
     narrow: bool,
     /// What lies exactly at the gap counts as beyond it.
@@ -64,6 +62,12 @@ struct Band {
     start: Option<f64>,
     /// Compares with the last input, not with the last output.
     with_input: bool,
+}
+
+enum Gap {
+    Size(f64),
+    /// Of what is compared with.
+    Percent(f64),
 }
 
 /// The name that values go by without a topic.
@@ -81,10 +85,10 @@ impl Filter {
         };
         Ok(Self {
             property: path(&properties.property, "payload")?,
-            topic: match properties.septopics {
-                true => Some(path(&properties.topi, "topic")?),
-                false => None,
-            },
+            topic: properties
+                .septopics
+                .then(|| path(&properties.topi, "topic"))
+                .transpose()?,
             test: properties.test(),
             last: HashMap::new(),
         })
@@ -127,11 +131,15 @@ impl Properties {
             _ => return Test::Changed { first: true },
         };
         let gap = text_of(&self.gap);
-        let size = coerce::parse_float(&gap);
+        let size = Some(coerce::parse_float(&gap)).filter(|n| !n.is_nan());
+        let size = size.unwrap_or_default();
         let start = coerce::parse_float(&text_of(&self.start));
         Test::Moved(Band {
-            gap: if size.is_nan() { 0.0 } else { size },
-            percent: gap.ends_with('%'),
+            gap: if gap.ends_with('%') {
+                Gap::Percent(size)
+            } else {
+                Gap::Size(size)
+            },
             narrow,
             inclusive: self.func.ends_with("Eq"),
             start: (narrow && !start.is_nan()).then_some(start),
@@ -143,10 +151,9 @@ impl Properties {
 impl Band {
     fn lets_through(&self, last: Option<f64>, n: f64) -> bool {
         let Some(last) = last else { return true };
-        let gap = if self.percent {
-            (last * self.gap / 100.0).abs()
-        } else {
-            self.gap
+        let gap = match self.gap {
+            Gap::Size(size) => size,
+            Gap::Percent(percent) => (last * percent / 100.0).abs(),
         };
         let moved = (n - last).abs();
         let beyond = moved > gap || (self.inclusive && moved >= gap);

@@ -246,14 +246,14 @@ impl Trigger {
     }
 
     /// The time has come.
-    fn fire(&mut self, topic: SmolStr, host: &mut Host<'_>) {
+    fn fire(&mut self, topic: &SmolStr, host: &mut Host<'_>) {
         if let Lasts::Again(_) = self.lasts {
-            let Some(message) = self.triggered.get(&topic).map(|t| t.message.clone()) else {
+            let Some(message) = self.triggered.get(topic).map(|t| t.message.clone()) else {
                 return;
             };
             let time = self.time(&message);
-            let timer = self.start_timer(&topic, time, host);
-            if let Some(triggered) = self.triggered.get_mut(&topic) {
+            let timer = self.start_timer(topic, time, host);
+            if let Some(triggered) = self.triggered.get_mut(topic) {
                 triggered.timer = timer;
             }
             if !self.first.is(&Type::Nothing) {
@@ -261,7 +261,7 @@ impl Trigger {
             }
             return;
         }
-        let Some(triggered) = self.triggered.remove(&topic) else {
+        let Some(triggered) = self.triggered.remove(topic) else {
             return;
         };
         match self.second.finish(&Scene::of(host), triggered.message) {
@@ -305,7 +305,7 @@ impl Node for Trigger {
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         let Wake::Timer(timer) = wake else { return };
         if let Some(topic) = self.timers.remove(&timer) {
-            self.fire(topic, host);
+            self.fire(&topic, host);
         }
     }
 

@@ -255,7 +255,9 @@ impl Join {
             (group.message(), group.held)
         };
         host.send(0, message);
-        held.into_iter().for_each(|m| host.done(m));
+        for message in held {
+            host.done(message);
+        }
     }
 
     fn reset(&mut self, message: Message, host: &mut Host<'_>) {
@@ -263,7 +265,9 @@ impl Join {
             self.stop_timer(&name, host);
             let group = self.groups.remove(&name);
             let held = group.map(|g| g.held).unwrap_or_default();
-            held.into_iter().for_each(|m| host.done(m));
+            for message in held {
+                host.done(message);
+            }
         }
         host.done(message);
     }

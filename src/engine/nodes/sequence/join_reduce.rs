@@ -76,7 +76,6 @@ impl Reduce {
             self.pending = 0;
             return Step::TooMany(last);
         }
-        #[expect(clippy::float_cmp, reason = "whole numbers")]
         if sequence.count != Some(sequence.messages.len() as f64) {
             return Step::Waiting;
         }

@@ -181,7 +181,9 @@ impl SequenceSort {
 /// The last message fails, the others are done with.
 fn fail(failure: &Failure, mut messages: Vec<Message>, host: &mut Host<'_>) {
     host.error(worded(failure), messages.pop());
-    messages.into_iter().for_each(|m| host.done(m));
+    for message in messages {
+        host.done(message);
+    }
 }
 
 impl Node for SequenceSort {
