@@ -32,17 +32,7 @@ pub(super) fn upstream(
         let sentence = "this is for an https:// upstream, and the url says http://";
         return Err(Fault::rule(entry.span(), sentence));
     }
-    let certificate = match (&raw.cert, &raw.key) {
-        (Some(cert), Some(key)) => Some(Certificate {
-            cert: source.path(cert)?,
-            key: source.path(key)?,
-        }),
-        (None, None) => None,
-        (Some(one), None) | (None, Some(one)) => {
-            let sentence = "cert and key belong together: the paths of two PEM files";
-            return Err(Fault::rule(one.span(), sentence));
-        }
-    };
+    let certificate = certificate(&raw, source)?;
     let name = |entry| {
         source.parsed(entry, "a host name", |text| {
             host_name(text).then(|| text.to_owned())
@@ -80,6 +70,20 @@ pub(super) fn upstream(
         max_in_flight: number(raw.max_in_flight, 1024, 1..=1_000_000)?,
         health: source.duration(raw.health, 5 * SECOND, 10 * MS..=HOUR)?,
     })
+}
+
+fn certificate(raw: &raw::Upstream, source: &Source<'_>) -> Result<Option<Certificate>, Fault> {
+    match (&raw.cert, &raw.key) {
+        (Some(cert), Some(key)) => Ok(Some(Certificate {
+            cert: source.path(cert)?,
+            key: source.path(key)?,
+        })),
+        (None, None) => Ok(None),
+        (Some(one), None) | (None, Some(one)) => {
+            let sentence = "cert and key belong together: the paths of two PEM files";
+            Err(Fault::rule(one.span(), sentence))
+        }
+    }
 }
 
 /// Scheme, host and port. Nothing else may stand there: a path would be another root than the editor sees, and a

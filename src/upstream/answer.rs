@@ -156,9 +156,16 @@ impl fmt::Debug for Answer {
     }
 }
 
+/// An answer that nobody reads to its end, an error page for example: with no more than this left, its connection is
+/// kept, because hyper has read the rest by the time or closes it. Our choice.
+const LEFT: u64 = 16 * 1024;
+
 impl Drop for Answer {
     fn drop(&mut self) {
-        self.hand_back();
+        let left = self.incoming.size_hint().exact();
+        if left.is_some_and(|left| left <= LEFT) {
+            self.hand_back();
+        }
     }
 }
 

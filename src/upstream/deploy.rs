@@ -84,8 +84,10 @@ impl Upstream {
             request
         };
         let response = self.send(head, Outgoing::empty()).await?;
-        if response.status() != StatusCode::OK {
-            return Err(unexpected(response.status()));
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::UNAUTHORIZED => return Err(self.refused()),
+            _ => return Err(Error::Unexpected("it does not show its flows")),
         }
         let response = self.whole(response).await?;
         revision(response.body()).ok_or(Error::Unexpected("its flows have no revision"))
@@ -96,13 +98,6 @@ impl Upstream {
         let (parts, body) = response.into_parts();
         Ok(Response::from_parts(parts, body.whole(LIMIT).await?))
     }
-}
-
-fn unexpected(status: StatusCode) -> Error {
-    if status == StatusCode::UNAUTHORIZED {
-        return Error::Unauthorized;
-    }
-    Error::Unexpected("it does not show its flows")
 }
 
 fn revision(body: &[u8]) -> Option<String> {

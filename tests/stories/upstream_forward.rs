@@ -257,6 +257,15 @@ async fn error_pages_of_the_admin_api_become_json_and_those_of_endpoints_stay() 
         );
         assert!(!answer.text().contains("secret"));
     }
+    let connections: Vec<usize> = behind
+        .heard()
+        .iter()
+        .map(|heard| heard.connection)
+        .collect();
+    assert!(
+        connections.iter().max() < Some(&4),
+        "pages that nobody reads cost no connections: {connections:?}"
+    );
     let endpoint = gateway.get("/nope").token(&token).send().await;
     assert_eq!((endpoint.status, endpoint.text().as_str()), (404, page));
 }
