@@ -6,6 +6,7 @@ use super::entry::{Source, flag, number};
 use super::error::Fault;
 use super::raw;
 use super::{Certificate, Dialect, Upstream};
+use crate::secret::Secret;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -38,13 +39,6 @@ pub(super) fn upstream(
             host_name(text).then(|| text.to_owned())
         })
     };
-    let token = match source.secret(None, raw.token_file)? {
-        Some((token, place)) if !is_token(token.reveal()) => {
-            let sentence = "the file holds no bearer token (RFC 6750: letters, digits and -._~+/=)";
-            return Err(Fault::rule(place, sentence));
-        }
-        token => token.map(|(token, _)| token),
-    };
     Ok(Upstream {
         secure,
         host,
@@ -60,7 +54,7 @@ pub(super) fn upstream(
             Some(entry) => source.parsed(&entry, "\"node-red\" or \"service\"", dialect)?,
             None => Dialect::NodeRed,
         },
-        token,
+        token: token(raw.token_file, source)?,
         reload: flag(raw.reload, true)?,
         connect: source.duration(raw.connect, 5 * SECOND, MS..=HOUR)?,
         first_byte: source.duration(raw.first_byte, 60 * SECOND, MS..=HOUR)?,
@@ -70,6 +64,17 @@ pub(super) fn upstream(
         max_in_flight: number(raw.max_in_flight, 1024, 1..=1_000_000)?,
         health: source.duration(raw.health, 5 * SECOND, 10 * MS..=HOUR)?,
     })
+}
+
+/// The upstream's own token, from a file.
+fn token(file: raw::Entry, source: &Source<'_>) -> Result<Option<Secret>, Fault> {
+    match source.secret(None, file)? {
+        Some((token, place)) if !is_token(token.reveal()) => {
+            let sentence = "the file holds no bearer token (RFC 6750: letters, digits and -._~+/=)";
+            Err(Fault::rule(place, sentence))
+        }
+        token => Ok(token.map(|(token, _)| token)),
+    }
 }
 
 fn certificate(raw: &raw::Upstream, source: &Source<'_>) -> Result<Option<Certificate>, Fault> {

@@ -76,10 +76,10 @@ pub(super) enum Error {
     #[error("{0}")]
     Form(String),
     /// `client_id` names no client of ours.
-    #[error("unknown client")]
+    #[error("unknown client_id")]
     Client,
     /// `grant_type` is not `password`.
-    #[error("the grant type must be password")]
+    #[error("grant_type must be password")]
     GrantType,
     /// The sign-in failed.
     #[error("sign-in: {0}")]
@@ -118,6 +118,6 @@ pub(super) enum Error {
     #[error("the flow answered with status {0}")]
     EndpointStatus(u16),
     /// A task of ours broke.
-    #[error("a task ended early")]
+    #[error("something broke")]
     Broken,
 }

@@ -79,6 +79,7 @@ pub(super) fn is_ours(error: &Error) -> bool {
 pub(super) fn refusal(error: &Error) -> Response<Body> {
     use StatusCode as S;
     let refuse = |status, code| coded(status, code, &error.to_string());
+    let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
         Error::Host => refuse(S::BAD_REQUEST, "invalid_host"),
         Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
@@ -107,14 +108,10 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Body(_) => refuse(S::BAD_REQUEST, "invalid_request"),
         Error::Form(reason) => oauth(S::BAD_REQUEST, "invalid_request", reason),
         Error::Client => challenge(
-            oauth(S::UNAUTHORIZED, "invalid_client", "unknown client_id"),
+            refuse_sign_in(S::UNAUTHORIZED, "invalid_client"),
             "Bearer realm=\"flowgate\"",
         ),
-        Error::GrantType => oauth(
-            S::BAD_REQUEST,
-            "unsupported_grant_type",
-            "grant_type must be password",
-        ),
+        Error::GrantType => refuse_sign_in(S::BAD_REQUEST, "unsupported_grant_type"),
         Error::SignIn(error) => sign_in(error),
         Error::Revoke(error) => revocation(error),
         Error::Deployment(error) => deployment(error),
@@ -132,11 +129,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::EndpointTimeout => refuse(S::GATEWAY_TIMEOUT, "endpoint_timeout"),
         #[cfg(feature = "engine")]
         Error::EndpointStatus(_) => refuse(S::BAD_GATEWAY, "invalid_endpoint_answer"),
-        Error::Broken => coded(
-            S::INTERNAL_SERVER_ERROR,
-            "internal_error",
-            "something broke",
-        ),
+        Error::Broken => refuse(S::INTERNAL_SERVER_ERROR, "internal_error"),
     }
 }
 
