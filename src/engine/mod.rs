@@ -1,6 +1,6 @@
 //! Our own runtime: flows, nodes, messages, on a thread of their own.
 //!
-//! A message's way: [`node::Host::send`] → the queue of [`world`] → [`thread`] → [`node::Node::receive`].
+//! A message's way: [`node::Host::send`] → the queue of [`world`] → [`mod@thread`] → [`node::Node::receive`].
 //! A deployment's way: [`Engine::apply`] → [`change`]: stop and wait → [`start`]: [`graph`], wires, nodes.
 
 mod change;

@@ -1,4 +1,4 @@
-//! The edge of the program: sockets, TLS, workers, signals. [`run`] is the program, [`start`] one gateway of it.
+//! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
 //!
 //! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] shakes hands by
 //! [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long. [`operations`] tells monitoring.

@@ -51,7 +51,7 @@ pub fn from_tree(json: &Json) -> Value {
     }
 }
 
-/// A value as a JSON tree, with the same content as [`stringify`]; `undefined` becomes `null`.
+/// A value as a JSON tree, with the same content as [`stringify()`]; `undefined` becomes `null`.
 pub fn to_tree(value: &Value) -> Json {
     match value {
         Value::Undefined | Value::Null => Json::Null,
