@@ -204,12 +204,7 @@ impl Deployments {
         clock: fn() -> Instant,
     ) -> Result<Deployed, Error> {
         let kind = request.kind();
-        let mut phases = Phases {
-            metrics: &self.metrics,
-            kind: name(kind),
-            clock,
-            since: clock(),
-        };
+        let mut phases = Phases::begin(&self.metrics, name(kind), clock);
 
         // turn
         let _turn = self.turn.lock().await;
@@ -378,7 +373,17 @@ struct Phases<'a> {
     since: Instant,
 }
 
-impl Phases<'_> {
+impl<'a> Phases<'a> {
+    fn begin(metrics: &'a Metrics, kind: &'static str, clock: fn() -> Instant) -> Self {
+        let since = clock();
+        Self {
+            metrics,
+            kind,
+            clock,
+            since,
+        }
+    }
+
     fn end(&mut self, phase: Phase) {
         let now = (self.clock)();
         let took = now.saturating_duration_since(self.since);

@@ -3,11 +3,10 @@
 
 use super::graph::{self, Flow, Graph, Role, Running};
 use super::listeners::Listeners;
-use super::node::{Build, Host, Info, Level, Node};
+use super::node::{Build, Info, Level, Node};
 use super::report::{self, label};
 use super::thread::{Slot, Thread};
-use super::value::{Failure, Value};
-use super::world::Instance;
+use super::value::Failure;
 use super::{Engine, RunState, nodes, subflow, text};
 use crate::events::Event;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -16,6 +15,7 @@ use serde_json::json;
 use smol_str::SmolStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
+use std::sync::Arc;
 
 impl Thread {
     /// Starts every enabled node that does not run, unless flows are stopped or types are missing (facts engine §2.4).
@@ -136,32 +136,15 @@ impl Thread {
 
     /// Builds and starts one node. A failure is the node's own: it is logged and the others start.
     fn construct(&mut self, running: &Running, slot: u32) {
-        let Some(Some(Slot {
-            node: place,
-            info,
-            wires,
-            epoch,
-            watched,
-            ..
-        })) = self.slots.get_mut(slot as usize)
-        else {
+        let credentials = Arc::clone(&self.credentials);
+        let Some((place, mut host)) = self.place_and_host(slot) else {
             return;
         };
-        let instance = Instance {
-            slot,
-            epoch: *epoch,
-        };
-        let mut host = Host {
-            world: &mut self.world,
-            instance,
-            info,
-            wires,
-            watched: *watched,
-        };
+        let info = Rc::clone(host.info());
         let build = Build {
-            info,
-            text: text::of(running, info),
-            credentials: self.credentials.nodes.get(&running.node.id),
+            info: &info,
+            text: text::of(running, &info),
+            credentials: credentials.nodes.get(&running.node.id),
         };
         let made = catch_unwind(AssertUnwindSafe(|| {
             let mut node = match &running.role {
@@ -176,15 +159,8 @@ impl Thread {
         }));
         match made {
             Ok(Ok(node)) => *place = Some(node),
-            Ok(Err(failure)) => {
-                self.world
-                    .log(info, Level::Error, &Value::text(failure.to_string()));
-            }
-            Err(_) => self.world.log(
-                info,
-                Level::Error,
-                &Value::text("the node failed inside while it started"),
-            ),
+            Ok(Err(failure)) => host.log(Level::Error, failure.to_string()),
+            Err(_) => host.log(Level::Error, "the node failed inside while it started"),
         }
     }
 

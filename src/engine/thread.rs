@@ -272,36 +272,35 @@ impl Thread {
 
     /// Calls a node. One that panics is taken out; the others go on.
     pub(super) fn visit(&mut self, slot: u32, act: impl FnOnce(&mut dyn Node, &mut Host<'_>)) {
-        let Some(Some(Slot {
-            node: place,
-            info,
-            wires,
-            epoch,
-            watched,
-            ..
-        })) = self.slots.get_mut(slot as usize)
-        else {
+        let Some((place, mut host)) = self.place_and_host(slot) else {
             return;
         };
         let Some(node) = place.as_mut() else { return };
-        let instance = Instance {
-            slot,
-            epoch: *epoch,
-        };
-        let mut host = Host {
-            world: &mut self.world,
-            instance,
-            info,
-            wires,
-            watched: *watched,
-        };
         if catch_unwind(AssertUnwindSafe(|| act(node.as_mut(), &mut host))).is_err() {
             *place = None;
-            let text = Value::text(
-                "the node failed inside and was stopped; the next deployment starts it again",
-            );
-            self.world.log(info, Level::Error, &text);
+            let text =
+                "the node failed inside and was stopped; the next deployment starts it again";
+            host.log(Level::Error, text);
         }
+    }
+
+    /// A slot's place for its node, and the host that serves it.
+    pub(super) fn place_and_host(
+        &mut self,
+        slot: u32,
+    ) -> Option<(&mut Option<Box<dyn Node>>, Host<'_>)> {
+        let taken = self.slots.get_mut(slot as usize)?.as_mut()?;
+        let host = Host {
+            world: &mut self.world,
+            instance: Instance {
+                slot,
+                epoch: taken.epoch,
+            },
+            info: &taken.info,
+            wires: &taken.wires,
+            watched: taken.watched,
+        };
+        Some((&mut taken.node, host))
     }
 
     /// Adds what was counted since the last time to the metrics.
@@ -312,5 +311,125 @@ impl Thread {
                 *messages = 0;
             }
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::engine::env::Env;
+    use crate::engine::node::Closing;
+    use std::cell::Cell;
+    use std::time::Duration;
+    use tokio::sync::broadcast;
+
+    struct Panics;
+
+    impl Node for Panics {
+        fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {
+            panic!("boom");
+        }
+    }
+
+    struct Counts(Rc<Cell<u32>>);
+
+    impl Node for Counts {
+        fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {
+            self.0.set(self.0.get() + 1);
+        }
+    }
+
+    struct NeverCloses;
+
+    impl Node for NeverCloses {
+        fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+
+        fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
+            Some(Box::pin(std::future::pending()))
+        }
+    }
+
+    fn thread(nodes: Vec<Box<dyn Node>>) -> (Thread, mpsc::UnboundedReceiver<()>) {
+        let mut config = crate::config::Config::parse(crate::config::DEFAULT, "", "".as_ref())
+            .unwrap()
+            .engine;
+        config.close_timeout = Duration::from_millis(20);
+        let metrics = Metrics::new();
+        let shared = Arc::new(Shared {
+            commands: mpsc::unbounded_channel().0,
+            endpoints: crate::engine::http::Endpoints::default(),
+            events: broadcast::channel(8).0,
+            state: std::sync::atomic::AtomicU8::new(RunState::Start as u8),
+            thread: std::sync::Mutex::default(),
+        });
+        let world = World::new(
+            config,
+            shared.events.clone(),
+            shared.endpoints.clone(),
+            mpsc::unbounded_channel().0,
+            Arc::clone(&metrics),
+        );
+        let (closed, closings) = mpsc::unbounded_channel();
+        let mut thread = Thread::new(world, shared, metrics, closed);
+        thread.kinds.push((thread.metrics.node_type("test"), 0));
+        for (node, number) in nodes.into_iter().zip(0u32..) {
+            let info = Rc::new(Info {
+                id: format!("n{number}").into(),
+                alias: format!("n{number}").into(),
+                kind: "test".into(),
+                name: SmolStr::default(),
+                z: "t".into(),
+                path: "t".into(),
+                groups: Rc::from([]),
+                outputs: 0,
+                env: Env::root(),
+                flow_context: "t".into(),
+            });
+            thread.world.infos.push(Some(Rc::clone(&info)));
+            thread.world.directory.insert(info.id.clone(), number);
+            thread.slots.push(Some(Slot {
+                node: Some(node),
+                info,
+                wires: Box::default(),
+                epoch: number,
+                watched: false,
+                config: false,
+                kind: 0,
+            }));
+        }
+        (thread, closings)
+    }
+
+    #[test]
+    fn a_node_that_panics_is_taken_out_and_the_others_go_on() {
+        let count = Rc::new(Cell::new(0));
+        let (mut thread, _closings) =
+            thread(vec![Box::new(Panics), Box::new(Counts(Rc::clone(&count)))]);
+        for slot in [0, 1, 0, 1] {
+            thread.world.push(slot, Message::default());
+        }
+        thread.deliver();
+        assert_eq!(count.get(), 2);
+        assert_eq!(thread.running("n0"), None);
+        assert_eq!(thread.running("n1"), Some(1));
+    }
+
+    #[test]
+    fn a_node_that_never_closes_holds_a_change_up_for_no_longer_than_the_limit() {
+        let (mut thread, mut closings) = thread(vec![Box::new(NeverCloses)]);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        tokio::task::LocalSet::new().block_on(&runtime, async {
+            let (done, changed) = oneshot::channel();
+            thread.begin_change(Change::Run(RunState::Stop), done);
+            assert_eq!(thread.running("n0"), None, "nothing reaches a closing node");
+            closings.recv().await.unwrap();
+            let _ = thread.finish_change();
+            changed.await.unwrap();
+        });
+        assert!(thread.slots.iter().all(Option::is_none));
     }
 }
