@@ -6,8 +6,7 @@
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
 //! 3. [`flows`]: the flow set, what changed in it, what to stop and start. Pure.
 //! 4. [`store`]: what must survive: sessions, history, flow files.
-//! 5. [`audit`], [`auth`]: who did what; who may do what.
-//!    [`upstream`]: a runtime behind us.
+//! 5. [`audit`], [`auth`], [`upstream`]: who did what; who may do what; a runtime behind us.
 //! 6. [`engine`]: our own runtime.
 //! 7. [`deployment`]: the transaction that replaces the active flow set.
 //! 8. [`gateway`]: everything that a request may need.
