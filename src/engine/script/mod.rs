@@ -1,7 +1,7 @@
 //! JavaScript of function nodes: `QuickJS`, and what Node-RED's sandbox offers (facts engine §4.3).
 //!
 //! [`Scripts`] is one engine thread's JavaScript: a runtime with a memory limit and a clock, and a realm that
-//! holds the library (`Buffer`, `URL`, `util`, `RED` …), evaluated once. Each function node has a [`Sandbox`]:
+//! holds the library (`Buffer`, `URL`, `util`, `RED` …), evaluated once and frozen. Each function node has a [`Sandbox`]:
 //! a realm with a global object of its own, into which the library is put. A sandbox knows no [`super::node::Host`]:
 //! what the code does comes out as [`Effect`]s, which the node carries out.
 //!
@@ -51,7 +51,7 @@ type Intrinsics = (
 );
 
 /// The library's files, in the order in which they build on one another.
-const LIBRARY: [(&str, &str); 10] = [
+const LIBRARY: [(&str, &str); 11] = [
     ("types.js", include_str!("lib/types.js")),
     ("buffer.js", include_str!("lib/buffer.js")),
     ("buffer_numbers.js", include_str!("lib/buffer_numbers.js")),
@@ -65,6 +65,7 @@ const LIBRARY: [(&str, &str); 10] = [
     ),
     ("red_util.js", include_str!("lib/red_util.js")),
     ("sandbox.js", include_str!("lib/sandbox.js")),
+    ("freeze.js", include_str!("lib/freeze.js")),
 ];
 
 /// JavaScript's own stack; the engine thread's is larger than this and what we add to it.
