@@ -3,6 +3,9 @@
 (function (library, native) {
   'use strict';
 
+  // It would call one node's code in another node's turn.
+  delete globalThis.FinalizationRegistry;
+
   // These would keep what is assigned to them although they are frozen: they are accessors.
   for (const name of ['stackTraceLimit', 'prepareStackTrace']) delete Error[name];
 
