@@ -259,7 +259,7 @@ fn library<'js>(ctx: &Ctx<'js>, scripts: &Weak<Scripts>) -> rquickjs::Result<Obj
     let library = Object::new(ctx.clone())?;
     let native = Object::new(ctx.clone())?;
     bytes::define(&native)?;
-    jsonata::define(&native)?;
+    jsonata::define(&native, scripts)?;
     native::define(&native, scripts)?;
     for (name, source) in LIBRARY {
         let file: Function<'js> = ctx.eval_with_options(source, options(name))?;
