@@ -1,24 +1,47 @@
-//! `JSONata` for `RED.util.evaluateJSONataExpression`: JSON in, JSON out.
+//! `JSONata` for `RED.util.evaluateJSONataExpression`: evaluated outside, in the scene of the node whose turn it is.
 
-use jsonata_core::Expression;
-use jsonata_core::value::JValue;
-use rquickjs::function::Opt;
-use rquickjs::{Ctx, Exception, Function, Object, Result};
+use super::native::{Turn, throw};
+use super::{Scripts, to_js};
+use crate::engine::expression::jsonata::Jsonata;
+use crate::engine::expression::typed::Scene;
+use crate::engine::message::Message;
+use rquickjs::{Ctx, Function, Object, Result, Value as JsValue};
+use std::rc::{Rc, Weak};
 
-/// Gives the library `jsonata(expression, json)`, which answers JSON, or `undefined`; without `json` it only checks.
-pub(super) fn define(native: &Object<'_>) -> Result<()> {
-    native.set("jsonata", Function::new(native.ctx().clone(), evaluate)?)
+/// Gives the library `checkJsonata(text)`, which throws if the text is no expression, and
+/// `jsonata(text, input, isMessage, now)`, which answers its value; a message is seen as in Node-RED's nodes.
+pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    native.set("checkJsonata", Function::new(ctx.clone(), check)?)?;
+    let weak = scripts.clone();
+    let evaluate =
+        move |ctx: Ctx<'js>, text: String, input: JsValue<'js>, is_message: bool, now: f64| {
+            let turn = Turn::of(&weak, &ctx)?;
+            let surroundings = &turn.state.surroundings;
+            let scene = Scene {
+                info: Rc::clone(&surroundings.info),
+                contexts: Rc::clone(&surroundings.contexts),
+                now,
+            };
+            let input = turn.value(&input)?;
+            let result =
+                Jsonata::compile(&text).and_then(|expression| {
+                    match Message::from_value(input.clone()).filter(|_| is_message) {
+                        Some(message) => expression.evaluate(&scene, &message),
+                        None => expression.evaluate_on(&scene, &input),
+                    }
+                });
+            match result {
+                Ok(value) => to_js::value(&turn.scripts, &turn.realm, &value),
+                Err(failure) => Err(throw(&ctx, &failure)),
+            }
+        };
+    native.set("jsonata", Function::new(ctx.clone(), evaluate)?)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
-fn evaluate(ctx: Ctx<'_>, expression: String, json: Opt<String>) -> Result<Option<String>> {
-    let fail = |e: &dyn std::fmt::Display| Exception::throw_message(&ctx, &e.to_string());
-    let expression = Expression::compile(&expression).map_err(|e| fail(&e))?;
-    let Some(json) = json.0 else { return Ok(None) };
-    let data = JValue::from_json_str(&json).map_err(|e| fail(&e))?;
-    let result = expression.evaluate(&data).map_err(|e| fail(&e))?;
-    if result.is_undefined() {
-        return Ok(None);
-    }
-    result.to_json_string().map(Some).map_err(|e| fail(&e))
+fn check(ctx: Ctx<'_>, text: String) -> Result<()> {
+    Jsonata::compile(&text)
+        .map(|_| ())
+        .map_err(|failure| throw(&ctx, &failure))
 }

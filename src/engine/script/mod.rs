@@ -1,7 +1,7 @@
 //! JavaScript of function nodes: `QuickJS`, and what Node-RED's sandbox offers (facts engine §4.3).
 //!
 //! [`Scripts`] is one engine thread's JavaScript: a runtime with a memory limit and a clock, and a realm that
-//! holds the library (`Buffer`, `URL`, `util`, `RED` …), evaluated once. Each function node has a [`Sandbox`]:
+//! holds the library (`Buffer`, `URL`, `util`, `RED` …), evaluated once and frozen. Each function node has a [`Sandbox`]:
 //! a realm with a global object of its own, into which the library is put. A sandbox knows no [`super::node::Host`]:
 //! what the code does comes out as [`Effect`]s, which the node carries out.
 //!
@@ -14,6 +14,7 @@ mod from_js;
 mod jsonata;
 mod names;
 mod native;
+mod rejections;
 mod sandbox;
 mod sending;
 mod source;
@@ -28,6 +29,7 @@ use crate::config;
 use crate::engine::value::{Failure, Handle};
 use names::Names;
 use native::State;
+use rejections::Rejections;
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Persistent, Runtime};
 use smol_str::SmolStr;
@@ -51,7 +53,7 @@ type Intrinsics = (
 );
 
 /// The library's files, in the order in which they build on one another.
-const LIBRARY: [(&str, &str); 10] = [
+const LIBRARY: [(&str, &str); 11] = [
     ("types.js", include_str!("lib/types.js")),
     ("buffer.js", include_str!("lib/buffer.js")),
     ("buffer_numbers.js", include_str!("lib/buffer_numbers.js")),
@@ -65,6 +67,7 @@ const LIBRARY: [(&str, &str); 10] = [
     ),
     ("red_util.js", include_str!("lib/red_util.js")),
     ("sandbox.js", include_str!("lib/sandbox.js")),
+    ("freeze.js", include_str!("lib/freeze.js")),
 ];
 
 /// JavaScript's own stack; the engine thread's is larger than this and what we add to it.
@@ -78,9 +81,11 @@ pub struct Scripts {
     names: Names,
     library: OnceCell<Library>,
     checker: OnceCell<Context>,
+    rejections: Rc<Rejections>,
     runtime: Runtime,
     clock: Rc<Clock>,
     default_limit: Duration,
+    memory_limit: usize,
     checked: RefCell<HashMap<SmolStr, Result<(), Failure>>>,
     /// The node whose turn it is.
     current: RefCell<Option<Rc<State>>>,
@@ -134,9 +139,11 @@ impl Scripts {
             names: Names::default(),
             library: OnceCell::new(),
             checker: OnceCell::new(),
+            rejections: Rejections::of(&runtime),
             runtime,
             clock,
             default_limit: config.script_timeout,
+            memory_limit: config.script_memory,
             checked: RefCell::default(),
             current: RefCell::default(),
             taken: Rc::default(),
@@ -172,7 +179,7 @@ impl Scripts {
             self.checker.get_or_init(|| realm)
         };
         self.clock.start(self.default_limit);
-        realm.with(|ctx| {
+        let parsed = realm.with(|ctx| {
             let made: rquickjs::Result<rquickjs::Value<'_>> =
                 ctx.eval_with_options(source::as_function(source), options(""));
             if made.is_ok() {
@@ -180,7 +187,28 @@ impl Scripts {
             } else {
                 Err(failure::of_syntax(&ctx))
             }
-        })
+        });
+        self.end_turn(realm);
+        parsed
+    }
+
+    /// Ends what a turn has left pending, so that it does not run in the turn of another node. Must not be called
+    /// from inside a realm.
+    ///
+    /// `QuickJS` cannot forget jobs, only run them; but they can be run without a node, time, stack or memory: callbacks
+    /// do not begin, asynchronous functions end at the next `await`, loops at the next question to the clock, and
+    /// nothing new can become pending.
+    fn end_turn(&self, realm: &Context) {
+        self.current.replace(None);
+        if self.runtime.is_job_pending() {
+            self.clock.expired.set(true);
+            self.runtime.set_memory_limit(1);
+            self.runtime.set_max_stack_size(1);
+            realm.with(|ctx| while ctx.execute_pending_job() {});
+            self.runtime.set_memory_limit(self.memory_limit);
+            self.runtime.set_max_stack_size(STACK);
+        }
+        self.rejections.take();
     }
 
     fn realm(&self) -> Result<Context, Failure> {
@@ -231,7 +259,7 @@ fn library<'js>(ctx: &Ctx<'js>, scripts: &Weak<Scripts>) -> rquickjs::Result<Obj
     let library = Object::new(ctx.clone())?;
     let native = Object::new(ctx.clone())?;
     bytes::define(&native)?;
-    jsonata::define(&native)?;
+    jsonata::define(&native, scripts)?;
     native::define(&native, scripts)?;
     for (name, source) in LIBRARY {
         let file: Function<'js> = ctx.eval_with_options(source, options(name))?;

@@ -53,15 +53,15 @@ impl State {
 }
 
 /// The node whose turn it is, entered from the library.
-struct Turn<'js> {
-    scripts: Rc<Scripts>,
-    state: Rc<State>,
+pub(super) struct Turn<'js> {
+    pub(super) scripts: Rc<Scripts>,
+    pub(super) state: Rc<State>,
     /// The node's realm: values are made there, not in the library's.
-    realm: Ctx<'js>,
+    pub(super) realm: Ctx<'js>,
 }
 
 impl<'js> Turn<'js> {
-    fn of(scripts: &Weak<Scripts>, ctx: &Ctx<'js>) -> Result<Self> {
+    pub(super) fn of(scripts: &Weak<Scripts>, ctx: &Ctx<'js>) -> Result<Self> {
         let nobody = || Exception::throw_internal(ctx, "no node is running");
         let scripts = scripts.upgrade().ok_or_else(nobody)?;
         let state = scripts.current.borrow().clone().ok_or_else(nobody)?;
@@ -78,7 +78,7 @@ impl<'js> Turn<'js> {
         })
     }
 
-    fn value(&self, value: &JsValue<'js>) -> Result<crate::engine::value::Value> {
+    pub(super) fn value(&self, value: &JsValue<'js>) -> Result<crate::engine::value::Value> {
         self.state.value(&self.scripts, &self.realm, value)
     }
 }
@@ -299,10 +299,11 @@ fn path(ctx: &Ctx<'_>, key: &str) -> Result<Path> {
             store: None,
         });
     }
-    Path::parse(key).map_err(|failure| invalid_path(ctx, &failure))
+    Path::parse(key).map_err(|failure| throw(ctx, &failure))
 }
 
-fn invalid_path(ctx: &Ctx<'_>, failure: &Failure) -> rquickjs::Error {
+/// A failure, thrown with its code.
+pub(super) fn throw(ctx: &Ctx<'_>, failure: &Failure) -> rquickjs::Error {
     match Exception::from_message(ctx.clone(), &failure.message) {
         Ok(exception) => {
             let _ = exception.as_object().set("code", failure.code.as_str());

@@ -224,11 +224,13 @@ impl Sandbox {
                 .and_then(|furniture| run(self, &ctx, &furniture));
             if done.is_err() {
                 self.failed(failure::pending(&self.scripts, &ctx), message);
-            } else if self.scripts.runtime_has_jobs(&ctx) && self.scripts.clock.expired.get() {
+            }
+            if self.scripts.run_jobs(&ctx) && self.scripts.clock.expired.get() {
                 self.failed(failure::timed_out(self.limit), message);
             }
+            self.report_rejections(&ctx);
         });
-        self.scripts.current.replace(None);
+        self.scripts.end_turn(&room.realm);
         let mut effects = self.state.take();
         while self.state.phase.get() == Phase::Ready {
             let Some(message) = self.waiting.pop_front() else {
@@ -246,6 +248,20 @@ impl Sandbox {
         self.state.push(Effect::Error(failure, message.cloned()));
     }
 
+    /// What was rejected in this turn, and what nobody waits for, is the node's error, but no message's.
+    fn report_rejections(&self, ctx: &Ctx<'_>) {
+        for reason in self.scripts.rejections.take() {
+            if self.scripts.clock.expired.get() {
+                return;
+            }
+            let Ok(reason) = reason.restore(ctx) else {
+                continue;
+            };
+            let failure = failure::thrown_by_code(&self.scripts, ctx, &reason);
+            self.state.push(Effect::Error(failure, None));
+        }
+    }
+
     /// Makes the realm, furnishes it and compiles the function, if that was not done before.
     fn open(&mut self) -> Result<(), Failure> {
         if self.room.is_some() {
@@ -254,16 +270,24 @@ impl Sandbox {
         self.scripts.load()?;
         let realm = self.scripts.realm()?;
         self.scripts.clock.start(self.limit);
-        let (function, furniture) = realm.with(|ctx| {
+        let made = realm.with(|ctx| {
             let made = self.furnish(&ctx);
             made.catch(&ctx).map_err(|e| Failure::error(e.to_string()))
-        })?;
-        self.room = Some(Room {
-            function,
-            furniture,
-            realm,
         });
-        Ok(())
+        match made {
+            Ok((function, furniture)) => {
+                self.room = Some(Room {
+                    function,
+                    furniture,
+                    realm,
+                });
+                Ok(())
+            }
+            Err(failure) => {
+                self.scripts.end_turn(&realm);
+                Err(failure)
+            }
+        }
     }
 
     #[allow(
@@ -305,7 +329,7 @@ impl Sandbox {
 
 impl Scripts {
     /// Runs what is pending in JavaScript, unless the time is over; answers whether there was anything.
-    fn runtime_has_jobs(&self, ctx: &Ctx<'_>) -> bool {
+    fn run_jobs(&self, ctx: &Ctx<'_>) -> bool {
         let mut had = false;
         while !self.clock.expired.get() && ctx.execute_pending_job() {
             had = true;

@@ -147,16 +147,13 @@
     return camel.charAt(0).toLowerCase() + camel.slice(1);
   };
 
-  // JSONata is evaluated outside; an expression is its text, checked.
+  // JSONata is evaluated outside; an expression is its text, checked. Its own `evaluate` sees any input as it is.
   function prepareJSONataExpression(text) {
-    native.jsonata(text);
-    const expression = { text, evaluate: (input, bindings, callback) => answer(callback, () => evaluate(text, input)), assign() {}, registerFunction() {} };
+    native.checkJsonata(text);
+    const expression = { text, evaluate: (input, bindings, callback) => answer(callback, () => native.jsonata(text, input, false, Date.now())), assign() {}, registerFunction() {} };
     return expression;
   }
-  const evaluate = (text, input) => {
-    const json = native.jsonata(text, JSON.stringify(input === undefined ? null : input));
-    return json === undefined || json === null ? undefined : JSON.parse(json);
-  };
+  const evaluate = (text, msg) => native.jsonata(text, msg, true, Date.now());
   const answer = (callback, work) => {
     if (typeof callback !== 'function') return work();
     let value;

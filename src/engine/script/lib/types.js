@@ -2,7 +2,8 @@
 (function (library, native) {
   'use strict';
 
-  const tagOf = value => Object.prototype.toString.call(value).slice(8, -1);
+  const { toString } = Object.prototype;
+  const tagOf = value => toString.call(value).slice(8, -1);
   const accepts = (method, value) => {
     try { method.call(value); return true; } catch { return false; }
   };

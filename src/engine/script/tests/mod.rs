@@ -1,6 +1,7 @@
 //! What the sandbox promises to functions, driven without an engine.
 #![allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
 
+mod isolation;
 mod life;
 mod sending;
 mod values;

@@ -171,3 +171,60 @@ fn red_util_works_on_messages() {
 fn an_array_with_billions_of_holes_is_an_error() {
     assert!(error("let a = []; a[4e9] = 1; msg.payload = a; return msg").contains("RangeError"));
 }
+
+#[test]
+fn jsonata_in_a_function_sees_contexts_and_environment_variables_of_its_node() {
+    let made = |expression: &str| {
+        payload(
+            &format!(
+                "flow.set('f', {{ a: [1, 2] }}); global.set('g', 3);
+                const expression = RED.util.prepareJSONataExpression({expression:?}, node);
+                msg.payload = RED.util.evaluateJSONataExpression(expression, msg);
+                return msg"
+            ),
+            Value::Buffer(vec![1, 2].into()),
+        )
+    };
+    assert_eq!(made("$sum($flowContext('f.a'))"), "3");
+    assert_eq!(made("$globalContext('g') & '!'"), r#""3!""#);
+    assert_eq!(made("$env('NR_NODE_NAME')"), r#""a name""#);
+    assert_eq!(made("$env('NO_SUCH_VARIABLE_HERE')"), r#""""#);
+    assert_eq!(made("msg._msgid"), r#""0123456789abcdef""#);
+    assert_eq!(made("nothing"), "undefined");
+    assert_eq!(made("null"), "null");
+    assert_eq!(
+        payload(
+            "flow.set('f', 4); RED.util.evaluateJSONataExpression(RED.util.prepareJSONataExpression(\"$flowContext('f')\"), msg, (e, v) => { msg.payload = [e, v] }); return msg",
+            1.0
+        ),
+        "[null, 4]"
+    );
+    assert_eq!(
+        payload(
+            "msg.payload = RED.util.prepareJSONataExpression('msg.a').evaluate({ msg: { a: 5 } }); return msg",
+            1.0
+        ),
+        "5"
+    );
+    assert_eq!(
+        payload(
+            "flow.set('f', 6); msg.payload = RED.util.evaluateNodeProperty(\"$flowContext('f')\", 'jsonata', node, msg); return msg",
+            1.0
+        ),
+        "6"
+    );
+    let code = |text: &str, input: &str| {
+        payload(
+            &format!(
+                "try {{ RED.util.evaluateJSONataExpression(RED.util.prepareJSONataExpression('{text}'), {input}) }} catch (e) {{ msg.payload = [e instanceof Error || e.name, e.code] }} return msg"
+            ),
+            1.0,
+        )
+    };
+    assert!(
+        code("a + 1", "{ a: 'x' }").contains("T20"),
+        "{}",
+        code("a + 1", "{ a: 'x' }")
+    );
+    assert!(code("a +", "{}").starts_with('['), "{}", code("a +", "{}"));
+}
