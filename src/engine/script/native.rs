@@ -275,7 +275,7 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
         to_js::value(
             &turn.scripts,
             &turn.realm,
-            &turn.state.surroundings.info.env.lookup(&name),
+            &turn.state.surroundings.info.env(&name),
         )
     };
     native.set("env", Function::new(ctx.clone(), env)?)?;

@@ -228,3 +228,14 @@ fn jsonata_in_a_function_sees_contexts_and_environment_variables_of_its_node() {
     );
     assert!(code("a +", "{}").starts_with('['), "{}", code("a +", "{}"));
 }
+
+#[test]
+fn env_knows_the_id_name_and_path_of_the_node() {
+    assert_eq!(
+        payload(
+            "msg.payload = ['NR_NODE_ID', 'NR_NODE_NAME', 'NR_NODE_PATH'].map(env.get); return msg",
+            1.0
+        ),
+        r#"["n1", "a name", "t1/n1"]"#
+    );
+}
