@@ -81,7 +81,7 @@ pub(super) async fn revoke(call: &mut Call<'_>) -> Result<Response<Body>, Error>
     let limit = gateway.config.limits.sign_in_body;
     let content = call.read(limit).await?;
     let [token] = form::fields(&call.head.headers, &content, ["token"])?;
-    let token = token.ok_or_else(|| missing("token")).map(Secret::new)?;
+    let token = Secret::new(filled(token, "token")?);
     let result = call.control(revocation(auth, caller, token)).await?;
     let done = if result.is_ok() {
         "auth.revoke"
@@ -107,11 +107,6 @@ const FIELDS: [&str; 5] = ["client_id", "grant_type", "scope", "username", "pass
 /// the user has (design §5 Who).
 fn sign_in(fields: [Option<String>; 5], address: IpAddr) -> Result<SignIn, Error> {
     let [client, grant_type, scope, user, password] = fields;
-    let filled = |field: Option<String>, name| {
-        field
-            .filter(|value| !value.is_empty())
-            .ok_or_else(|| missing(name))
-    };
     let client = filled(client, "client_id")?;
     let grant_type = filled(grant_type, "grant_type")?;
     let scope = scope.ok_or_else(|| missing("scope"))?;
@@ -134,6 +129,13 @@ fn sign_in(fields: [Option<String>; 5], address: IpAddr) -> Result<SignIn, Error
         client,
         address,
     })
+}
+
+/// A field that must be there; one without a value counts as omitted (RFC 6749 §3.1).
+fn filled(field: Option<String>, name: &str) -> Result<String, Error> {
+    field
+        .filter(|value| !value.is_empty())
+        .ok_or_else(|| missing(name))
 }
 
 fn missing(name: &str) -> Error {

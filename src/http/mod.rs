@@ -29,6 +29,7 @@ use call::Call;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HOST, HeaderName, HeaderValue};
+use hyper::http::uri::Authority;
 use hyper::{Request, Response, Version};
 use path::{Path, Refused};
 use route::Needs;
@@ -132,13 +133,21 @@ async fn proceed(
 /// Refuses what is too much, or names no host (RFC 9112 §3.2).
 fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
     let headers = &call.head.headers;
-    if call.head.version == Version::HTTP_11 && headers.get_all(HOST).iter().count() != 1 {
+    let mut hosts = headers.get_all(HOST).iter();
+    let one = matches!((hosts.next(), hosts.next()), (Some(host), None) if is_host(host));
+    if call.head.version == Version::HTTP_11 && !one {
         return Err(Error::Host);
     }
     if headers.len() > limits.headers {
         return Err(Error::TooManyHeaders);
     }
     body::announced(headers, limits.body)
+}
+
+/// Whether this is a host and perhaps a port (RFC 9110 §7.2); an empty one is a host (RFC 9112 §3.2).
+fn is_host(value: &HeaderValue) -> bool {
+    value.is_empty()
+        || Authority::try_from(value.as_bytes()).is_ok_and(|host| !host.as_str().contains('@'))
 }
 
 /// Does what the route says, with our own engine.

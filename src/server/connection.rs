@@ -161,8 +161,9 @@ async fn exchange(client: &Arc<Client>, wire: Wire) -> Option<Wire> {
     Some(wire)
 }
 
-async fn over_http2(client: Arc<Client>, wire: Wire) {
+async fn over_http2(client: Arc<Client>, mut wire: Wire) {
     let worker = &client.worker;
+    wire.watch_frames();
     let service = service_fn(|request| answer(Arc::clone(&client), request));
     let connection = pin!(worker.http2.serve_connection(TokioIo::new(wire), service));
     let verdict = |now| client.pulse.http2(now, &worker.timeouts);

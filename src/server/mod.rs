@@ -1,13 +1,15 @@
 //! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
 //!
 //! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] shakes hands by
-//! [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long. [`operations`] tells monitoring.
+//! [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`frames`] when it is
+//! a flood. [`operations`] tells monitoring.
 
 mod answer;
 mod certificate;
 mod connection;
 mod control;
 mod drain;
+mod frames;
 mod limits;
 mod listen;
 mod operations;

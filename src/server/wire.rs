@@ -1,6 +1,7 @@
 //! The bytes of one connection, TLS or not, with its pulse taken. It owns the connection's permit, so that a
 //! tunnel made of it still counts.
 
+use super::frames::Frames;
 use super::limits::Permit;
 use super::pulse::Pulse;
 use super::worker::Clock;
@@ -31,6 +32,8 @@ pub(super) struct Wire {
     stream: Stream,
     /// Bytes read too far by who had the stream before.
     ahead: Bytes,
+    /// Watched when HTTP/2 is spoken.
+    frames: Option<Frames>,
     pulse: Arc<Pulse>,
     clock: Clock,
     _counted: Counted,
@@ -41,10 +44,16 @@ impl Wire {
         Self {
             stream,
             ahead: Bytes::new(),
+            frames: None,
             pulse,
             clock,
             _counted: counted,
         }
+    }
+
+    /// From now on a flood of frames is an error.
+    pub(super) fn watch_frames(&mut self) {
+        self.frames = Some(Frames::new(self.clock.now()));
     }
 
     /// Gives back bytes that were read too far. They are the beginning of a request.
@@ -73,9 +82,12 @@ impl Wire {
         }
     }
 
-    fn sent(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(Ok(1..)) = written {
+    fn sent(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(Ok(count @ 1..)) = written {
             self.pulse.sent(self.clock.now());
+            if let Some(frames) = &mut self.frames {
+                frames.sent(count);
+            }
         }
         written
     }
@@ -97,8 +109,16 @@ impl AsyncRead for Wire {
         }
         let before = buf.filled().len();
         ready!(self.stream().poll_read(cx, buf))?;
-        if buf.filled().len() > before {
-            self.pulse.received(self.clock.now());
+        let now = self.clock.now();
+        let received = buf.filled().get(before..).unwrap_or_default();
+        if !received.is_empty() {
+            self.pulse.received(now);
+        }
+        if let Some(frames) = &mut self.frames
+            && !frames.received(received, now)
+        {
+            tracing::debug!("a flood of HTTP/2 frames");
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
         }
         Poll::Ready(Ok(()))
     }

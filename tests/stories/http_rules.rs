@@ -226,6 +226,12 @@ async fn a_request_names_one_host() {
         ("Host: x\r\n", " 200 "),
         ("", " 400 "),
         ("Host: x\r\nHost: y\r\n", " 400 "),
+        ("Host: x_y:8443\r\n", " 200 "),
+        ("Host: [::1]:8443\r\n", " 200 "),
+        ("Host:\r\n", " 200 "),
+        ("Host: x y\r\n", " 400 "),
+        ("Host: x/y\r\n", " 400 "),
+        ("Host: a@x\r\n", " 400 "),
     ] {
         let request = format!("GET /auth/login HTTP/1.1\r\n{host}Connection: close\r\n\r\n");
         let answer = gateway.raw_exchange(&request).await;

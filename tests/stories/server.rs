@@ -7,7 +7,7 @@ use rustls::version::{TLS12, TLS13};
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -222,6 +222,25 @@ async fn a_head_that_is_too_large_is_refused_on_http_1_and_2() {
         assert_eq!(ask(1, 9000).await, 431, "http2: {http2}");
         assert_eq!(ask(30, 10).await, 431, "http2: {http2}");
     }
+}
+
+#[tokio::test]
+async fn a_flood_of_http_2_frames_ends_its_connection_and_no_other() {
+    let gateway = Gateway::start();
+    let tls = Arc::new(gateway.tls(&["h2"]));
+    let ping = [0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8].repeat(10_000);
+    let mut stream = gateway.shake_hands(tls, HERE, "localhost").await.unwrap();
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+    stream.write_all(preface).await.unwrap();
+    let began = Instant::now();
+    // Either fails: the gateway has closed the connection.
+    let _ = stream.write_all(&ping).await;
+    let _ = stream.read_to_end(&mut Vec::new()).await;
+    assert!(
+        began.elapsed() < Duration::from_secs(5),
+        "not closed before it was idle"
+    );
+    assert_eq!(gateway.get("/auth/login").http2().send().await.status, 200);
 }
 
 #[tokio::test]
