@@ -37,7 +37,7 @@ impl World {
         if slots.is_empty() {
             return false;
         }
-        let previous = message.take("error");
+        let previous = message.get("error").clone();
         if !previous.is_undefined() {
             message.set("_error", previous);
         }
