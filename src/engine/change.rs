@@ -3,7 +3,7 @@
 use super::RunState;
 use super::node::{Closing, Info};
 use super::thread::{Change, Thread};
-use super::world::Instance;
+use super::world::{Delivery, Instance};
 use crate::events::Event;
 use crate::flows::{FlowSet, Plan};
 use rustc_hash::FxHashMap;
@@ -219,9 +219,9 @@ impl Thread {
             timers.retain(|_, instance| self.runs(*instance));
             self.world.timers = timers;
             let slots = &self.slots;
-            self.world
-                .queue
-                .retain(|d| slots.get(d.slot as usize).is_some_and(Option::is_some));
+            let runs = |d: &Delivery| slots.get(d.slot as usize).is_some_and(Option::is_some);
+            self.world.queue.retain(runs);
+            self.world.reports.retain(runs);
             let endpoints = self.world.endpoints.clone();
             endpoints.retain(|instance| self.runs(instance));
         }

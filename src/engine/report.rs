@@ -37,7 +37,7 @@ impl World {
         if slots.is_empty() {
             return false;
         }
-        let previous = message.take("error");
+        let previous = message.get("error").clone();
         if !previous.is_undefined() {
             message.set("_error", previous);
         }
@@ -45,7 +45,7 @@ impl World {
         for slot in slots {
             let mut copy = message.clone();
             self.name(&mut copy);
-            self.push(slot, copy);
+            self.report(slot, copy);
         }
         true
     }
@@ -95,7 +95,7 @@ impl World {
                 for slot in slots {
                     let mut copy = message.clone();
                     self.name(&mut copy);
-                    self.push(slot, copy);
+                    self.report(slot, copy);
                 }
                 return;
             }
@@ -115,7 +115,7 @@ impl World {
             let mut copy = message.clone();
             copy.set("complete", Value::record([("source", source(info, None))]));
             self.name(&mut copy);
-            self.push(slot, copy);
+            self.report(slot, copy);
         }
     }
 

@@ -14,7 +14,8 @@ pub(super) struct Entrance;
 
 impl Node for Entrance {
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        host.pass(message);
+        // As in Node-RED, complete nodes see nothing of an instance.
+        host.send(0, message);
     }
 }
 

@@ -130,7 +130,7 @@ impl Thread {
                 self.wake(instance, Wake::Timer(timer));
             }
             self.deliver();
-            if self.world.queue.is_empty() {
+            if self.world.is_idle() {
                 self.count_messages();
                 if self.wait(&mut inbox).await.is_break() {
                     return;
@@ -233,7 +233,7 @@ impl Thread {
 
     fn deliver(&mut self) {
         for _ in 0..ROUND {
-            let Some(Delivery { slot, item }) = self.world.queue.pop_front() else {
+            let Some(Delivery { slot, item }) = self.world.next() else {
                 return;
             };
             match item {

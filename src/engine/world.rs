@@ -55,6 +55,9 @@ pub(super) struct World {
     pub(super) now: f64,
     /// Breadth first: what is sent first is delivered first (facts engine §3.1).
     pub(super) queue: VecDeque<Delivery>,
+    /// What catch, status and complete nodes hear: they pass it on before anything else moves, because in Node-RED
+    /// they are called, not sent to (observed on 4.1).
+    pub(super) reports: VecDeque<Delivery>,
     pub(super) timers: BTreeMap<TimerId, Instance>,
     /// Running id to slot.
     pub(super) directory: FxHashMap<SmolStr, u32>,
@@ -84,6 +87,7 @@ impl World {
         Self {
             now: 0.0,
             queue: VecDeque::new(),
+            reports: VecDeque::new(),
             timers: BTreeMap::new(),
             directory: FxHashMap::default(),
             infos: Vec::new(),
@@ -121,6 +125,24 @@ impl World {
             slot,
             item: Item::Message(message),
         });
+    }
+
+    /// Hands a report to the node in a slot, ahead of all messages.
+    pub(super) fn report(&mut self, slot: u32, message: Message) {
+        self.reports.push_back(Delivery {
+            slot,
+            item: Item::Message(message),
+        });
+    }
+
+    /// Whether nothing is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.reports.is_empty() && self.queue.is_empty()
+    }
+
+    /// The next thing to deliver.
+    pub(super) fn next(&mut self) -> Option<Delivery> {
+        self.reports.pop_front().or_else(|| self.queue.pop_front())
     }
 
     /// Queues anything else for a slot.

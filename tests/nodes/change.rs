@@ -1,6 +1,7 @@
 //! `change` in a running engine.
 
 use crate::bench::{Bench, around, payloads};
+use crate::steps::{SOON, all};
 use serde_json::json;
 
 #[tokio::test]
@@ -27,4 +28,54 @@ async fn a_failing_expression_stops_the_message_and_is_told() {
     let (id, text) = bench.complaint().await;
     assert_eq!(id, "node");
     assert!(text.contains("Invalid JSONata expression: "), "{text}");
+}
+
+#[tokio::test]
+async fn a_rule_about_a_property_that_cannot_be_named_does_nothing() {
+    let node = json!({ "type": "change", "rules": [
+        { "t": "set", "p": "a..b", "pt": "msg", "to": "x", "tot": "str" },
+        { "t": "delete", "p": "", "pt": "msg" },
+        { "t": "move", "p": "payload", "pt": "msg", "to": "payload", "tot": "msg" },
+        { "t": "set", "p": "payload.y", "pt": "msg", "to": "z", "tot": "str" },
+    ] });
+    assert_eq!(
+        payloads(&node, &json!({ "payload": { "x": 1 } })).await,
+        [json!({ "x": 1, "y": "z" })]
+    );
+}
+
+#[tokio::test]
+async fn completions_come_right_behind_what_was_sent() {
+    let node = json!({ "type": "change", "rules": [] });
+    let fan = json!([
+        { "id": "t", "type": "tab", "label": "T" },
+        { "id": "in", "type": "inject", "z": "t", "x": 1, "y": 1, "props": [], "wires": [["two"]] },
+        { "id": "two", "type": "function", "z": "t", "x": 1, "y": 1, "func": "return [[{}, {}]];", "wires": [["node"]] },
+        { "id": "node", "type": "change", "rules": node["rules"], "z": "t", "x": 1, "y": 1, "wires": [["out"]] },
+        { "id": "c", "type": "complete", "scope": ["node"], "z": "t", "x": 1, "y": 1, "wires": [["complete"]] },
+        crate::bench::debug("out"),
+        crate::bench::debug("complete"),
+    ]);
+    let mut bench = Bench::with(&fan).await;
+    bench.inject("in").await;
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        order.push(bench.output().await.0);
+    }
+    assert_eq!(order, ["out", "complete", "out", "complete"]);
+}
+
+#[tokio::test]
+async fn a_failing_expression_is_caught_as_a_bare_text() {
+    let node = json!({ "type": "change", "rules": [
+        { "t": "set", "p": "payload", "pt": "msg", "to": "$error('boom')", "tot": "jsonata" },
+    ] });
+    let seen = all(&node, &[json!({ "payload": 1 })], SOON).await;
+    assert_eq!(
+        seen,
+        [(
+            "catch".to_owned(),
+            json!("Invalid JSONata expression: boom")
+        )]
+    );
 }

@@ -417,3 +417,23 @@ async fn the_table_harness_tells_outputs_apart() {
     );
     assert_eq!(around(&switch, &json!({}), 2).as_array().unwrap().len(), 15);
 }
+
+#[tokio::test]
+async fn an_instance_of_a_subflow_never_says_that_it_is_done() {
+    let inner = json!({ "id": "s", "type": "function", "z": "sf", "x": 1, "y": 1, "func": "return msg;", "wires": [[]] });
+    let flow = json!([
+        tab(),
+        { "id": "sf", "type": "subflow", "in": [{ "wires": [{ "id": "s" }] }], "out": [{ "wires": [{ "id": "s", "port": 0 }] }] },
+        inner,
+        inject("in", &json!({}), &["i"]),
+        node("i", "subflow:sf", &json!([["out"]])),
+        with(node("c", "complete", &json!([["complete"]])), &json!({ "scope": ["i", "last"] })),
+        debug("complete"),
+        node("out", "junction", &json!([["last"]])),
+        node("last", "function", &json!([[]])),
+    ]);
+    let mut bench = Bench::with(&flow).await;
+    bench.inject("in").await;
+    let (_, message) = bench.output().await;
+    assert_eq!(message["complete"]["source"]["id"], "last");
+}

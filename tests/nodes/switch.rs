@@ -1,6 +1,7 @@
 //! `switch` in a running engine.
 
-use crate::bench::through;
+use crate::bench::{Bench, around, through};
+use crate::steps::{SOON, all};
 use serde_json::json;
 
 #[tokio::test]
@@ -28,4 +29,16 @@ async fn the_first_rule_that_is_met_can_be_the_only_one() {
         through(&node, &json!({ "payload": 8 }), 3).await,
         [(2, json!({ "payload": 8 }))]
     );
+}
+
+#[tokio::test]
+async fn complete_and_catch_nodes_see_neither_its_messages_nor_a_failing_property() {
+    let fails = json!({ "type": "switch", "property": "$error('x')", "propertyType": "jsonata", "rules": [{ "t": "else" }] });
+    assert_eq!(all(&fails, &[json!({ "payload": 1 })], SOON).await, []);
+    let works = json!({ "type": "switch", "property": "payload", "rules": [{ "t": "else" }] });
+    let seen = all(&works, &[json!({ "payload": 1 })], SOON).await;
+    assert_eq!(seen, [("out0".to_owned(), json!({ "payload": 1 }))]);
+    let mut bench = Bench::with(&around(&fails, &json!({ "payload": 1 }), 1)).await;
+    bench.inject("in").await;
+    assert_eq!(bench.complaint().await.1, "Invalid JSONata expression: x");
 }

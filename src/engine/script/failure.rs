@@ -1,10 +1,12 @@
 //! What was thrown, as a failure with the line of the user's code.
 
 use super::{Scripts, from_js, source};
-use crate::engine::value::Failure;
+use crate::engine::message::Message;
+use crate::engine::value::{Failure, Value};
 use rquickjs::{Ctx, Value as JsValue};
 use smol_str::SmolStr;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The name of a function's source in stacks.
@@ -30,8 +32,8 @@ pub(super) fn timed_out(limit: Duration) -> Failure {
     }
 }
 
-/// A thrown value. Errors that JavaScript itself raises end with where they happened, as Node-RED shows them:
-/// `ReferenceError: x is not defined (line 2, col 1)`; an `Error` that the code made speaks for itself.
+/// A thrown value. Of all errors only a `ReferenceError` tells where it happened, and its name twice, as observed on
+/// Node-RED 4.1: `ReferenceError: ReferenceError: x is not defined (line 2, col 1)`. The others have their stack.
 pub(super) fn thrown_by_code<'js>(
     scripts: &Scripts,
     ctx: &Ctx<'js>,
@@ -42,22 +44,21 @@ pub(super) fn thrown_by_code<'js>(
         Failure::error("the function failed, and so did telling why")
     });
     let (stack, place) = relocate(&failure.stack);
-    let is_native = matches!(
-        failure.name.as_str(),
-        "EvalError"
-            | "InternalError"
-            | "RangeError"
-            | "ReferenceError"
-            | "SyntaxError"
-            | "TypeError"
-    );
-    if let (true, Some((line, column))) = (is_native, place) {
-        failure.message = SmolStr::from(format!("{} (line {line}, col {column})", failure.message));
+    if let ("ReferenceError", Some((line, column))) = (failure.name.as_str(), place) {
+        failure.message = SmolStr::from(format!("{failure} (line {line}, col {column})"));
     }
     if !stack.is_empty() {
         failure.stack = SmolStr::from(stack);
     }
     failure
+}
+
+/// The message with the thrown error in it; catch nodes find it as `_error` (facts engine §4.3).
+pub(super) fn noted(failure: &Failure, mut message: Message) -> Message {
+    if !failure.name.is_empty() {
+        message.set("error", Value::Error(Arc::new(failure.clone())));
+    }
+    message
 }
 
 /// A syntax error found when the source was read.

@@ -1,17 +1,18 @@
 //! What the library asks of Rust in the name of the node whose turn it is.
 
 use super::sandbox::{Phase, Surroundings};
-use super::{Effect, Scripts, failure, from_js, sending, to_js};
+use super::{Effect, Scripts, failure, sending, to_js};
 use crate::engine::context::Scope;
-use crate::engine::expression::{Key, Path};
+use crate::engine::expression::{Key, Path, coerce};
 use crate::engine::node::Level;
-use crate::engine::value::Failure;
+use crate::engine::value::{Failure, Value};
 use rquickjs::{
     Ctx, Exception, Function, Object as JsObject, Persistent, Result, Value as JsValue,
 };
 use smol_str::SmolStr;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The longest delay of a timer in JavaScript, milliseconds; longer ones become 1 ms, as in Node.
@@ -148,7 +149,8 @@ fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
         let message = if msg.is_undefined() {
             None
         } else {
-            Some(turn.state.message(&turn.scripts, &turn.realm, &msg)?)
+            let message = turn.state.message(&turn.scripts, &turn.realm, &msg)?;
+            Some(failure::noted(&failure, message))
         };
         turn.state.push(Effect::Error(failure, message));
         Ok::<_, rquickjs::Error>(())
@@ -185,7 +187,11 @@ fn define_reports<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resul
     let weak = scripts.clone();
     let error = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>| {
         let turn = Turn::of(&weak, &ctx)?;
-        let failure = from_js::failure(&turn.scripts, &turn.realm, &thrown)?;
+        let failure = match turn.value(&thrown)? {
+            Value::Error(failure) => Arc::unwrap_or_clone(failure),
+            Value::Undefined | Value::Null => Failure::default(),
+            other => Failure::text(coerce::to_text(&other)),
+        };
         let message = if msg.is_object() {
             Some(turn.state.message(&turn.scripts, &turn.realm, &msg)?)
         } else {

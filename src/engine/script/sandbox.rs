@@ -188,6 +188,7 @@ impl Sandbox {
                     .state
                     .message(scripts, ctx, &msg)
                     .unwrap_or_else(|_| message.clone());
+                let changed = failure::noted(&failure, changed);
                 sandbox.state.push(Effect::Error(failure, Some(changed)));
                 return Ok(());
             };

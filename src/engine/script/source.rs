@@ -10,7 +10,7 @@ pub(super) struct Uses {
     pub(super) awaits: bool,
     /// `node`: it must be given one, which costs a little.
     pub(super) node: bool,
-    /// `node.done()`: the code says itself when it has finished.
+    /// `node.done()`: the code says itself when it has finished. One with a reason does not count, as in Node-RED.
     pub(super) done: bool,
 }
 
@@ -32,17 +32,17 @@ pub(super) fn uses(source: &str) -> Uses {
         regex: true,
         braces: Vec::new(),
     };
-    let mut last = ["", "", ""];
+    let mut last = ["", "", "", ""];
     for token in tokens {
         match token {
-            "await" if last[2] != "." => uses.awaits = true,
-            "node" if last[2] != "." => uses.node = true,
-            "(" if last == ["node", ".", "done"] || last == ["node", "?.", "done"] => {
+            "await" if last[3] != "." => uses.awaits = true,
+            "node" if last[3] != "." => uses.node = true,
+            ")" if matches!(last, ["node", "." | "?.", "done", "("]) => {
                 uses.done = true;
             }
             _ => {}
         }
-        last = [last[1], last[2], token];
+        last = [last[1], last[2], last[3], token];
     }
     uses
 }
@@ -201,6 +201,7 @@ mod tests {
         assert!(done("setTimeout(function () { node . done ( ) }, 1)"));
         assert!(done("const t = `${node.done()}`"));
         assert!(!done("// node.done()"));
+        assert!(!done("node.done(error)"));
         assert!(!done("/* node.done() */ return msg"));
         assert!(!done("var a = 'node.done()'; var b = \"it's node.done()\""));
         assert!(!done("return `node.done()`"));

@@ -94,35 +94,38 @@ pub(super) fn parse(properties: Properties) -> Result<Vec<Rule>, Failure> {
             ..RuleProperties::default()
         }]
     });
-    rules
+    let rules = rules
         .into_iter()
         .filter(|rule| !rule.t.is_empty())
-        .map(|rule| parse_rule(&rule))
-        .collect()
+        .map(|rule| parse_rule(&rule));
+    rules.filter_map(Result::transpose).collect()
 }
 
-fn parse_rule(properties: &RuleProperties) -> Result<Rule, Failure> {
-    let target = Target::parse(properties.pt.as_deref().unwrap_or("msg"), &properties.p)?;
-    match properties.t.as_str() {
-        "set" => Ok(Rule::Set {
+/// A rule about a property that cannot be named does nothing, and the others go on (observed on Node-RED 4.1).
+fn parse_rule(properties: &RuleProperties) -> Result<Option<Rule>, Failure> {
+    let Ok(target) = Target::parse(properties.pt.as_deref().unwrap_or("msg"), &properties.p) else {
+        return Ok(None);
+    };
+    Ok(Some(match properties.t.as_str() {
+        "set" => Rule::Set {
             value: to(properties)?,
             target,
-        }),
-        "change" => Ok(Rule::Change {
+        },
+        "change" => Rule::Change {
             from: from(properties)?,
             to: to(properties)?,
             target,
-        }),
-        "delete" => Ok(Rule::Delete { target }),
+        },
+        "delete" => Rule::Delete { target },
         "move" => {
             let kind = properties.tot.as_deref().unwrap_or("msg");
-            Ok(Rule::Move {
+            Rule::Move {
                 target: Target::parse(kind, &text_of(&properties.to))?,
                 source: target,
-            })
+            }
         }
-        other => Err(Failure::error(format!("unknown rule: {other}"))),
-    }
+        other => return Err(Failure::error(format!("unknown rule: {other}"))),
+    }))
 }
 
 /// The new value. Old flows have no type: `msg.x` is a property then, anything else text.
@@ -135,16 +138,13 @@ fn to(properties: &RuleProperties) -> Result<Typed, Failure> {
     };
     Typed::parse(kind, &properties.to).map_err(|failure| match kind {
         "json" => Failure::error("Invalid 'to' JSON property"),
-        "jsonata" => invalid_expression(failure),
+        "jsonata" => invalid_expression(&failure),
         _ => failure,
     })
 }
 
-pub(super) fn invalid_expression(failure: Failure) -> Failure {
-    Failure {
-        message: format!("Invalid JSONata expression: {}", failure.message).into(),
-        ..failure
-    }
+pub(super) fn invalid_expression(failure: &Failure) -> Failure {
+    Failure::text(format!("Invalid JSONata expression: {}", failure.message))
 }
 
 pub(super) fn invalid_from(what: &str) -> Failure {

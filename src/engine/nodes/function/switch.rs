@@ -1,11 +1,13 @@
 //! `switch`: sends a message to the outputs whose rules it meets.
+//!
+//! It never says that it is done with a message, as in Node-RED: complete nodes do not see it (facts engine §3.1).
 
-use super::switch_rules::{self, Rules};
+use super::switch_rules::{self, Rules, Unroutable};
 use super::switch_sequence::Sequences;
 use crate::engine::expression::typed::Scene;
 use crate::engine::message::Message;
-use crate::engine::node::{Build, Host, Node};
-use crate::engine::value::Failure;
+use crate::engine::node::{Build, Host, Level, Node};
+use crate::engine::value::{Failure, Value};
 
 struct Switch {
     rules: Rules,
@@ -29,19 +31,14 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
 impl Switch {
     fn route(&mut self, message: Message, host: &mut Host<'_>) {
         let scene = Scene::of(host);
-        if let Err(failure) = self.rules.matches(&message, &scene, &mut self.outputs) {
-            host.error(failure, Some(message));
-            return;
+        if let Err(why) = self.rules.matches(&message, &scene, &mut self.outputs) {
+            return tell(why, message, host);
         }
-        let finished = host.watched().then(|| message.clone());
         if let Some((last, others)) = self.outputs.split_last() {
             for output in others {
                 host.send(*output, message.clone());
             }
             host.send(*last, message);
-        }
-        if let Some(message) = finished {
-            host.done(message);
         }
     }
 
@@ -54,13 +51,19 @@ impl Switch {
                 Ok(()) => {
                     routed.extend(self.outputs.iter().map(|output| (*output, message.clone())));
                 }
-                Err(failure) => host.error(failure, Some(message.clone())),
+                Err(why) => tell(why, message, host),
             }
-            host.done(message);
         }
         for (output, message) in Sequences::renumber(routed, || host.fresh_id()) {
             host.send(output, message);
         }
+    }
+}
+
+fn tell(why: Unroutable, message: Message, host: &mut Host<'_>) {
+    match why {
+        Unroutable::Property(failure) => host.log(Level::Warn, Value::from(failure.to_string())),
+        Unroutable::Rule(failure) => host.error(failure, Some(message)),
     }
 }
 

@@ -48,6 +48,15 @@ struct Rule {
     second: Operand,
 }
 
+/// Why a message goes nowhere. Node-RED only warns of the one and lets the other be caught (facts engine §4.3).
+#[derive(Debug)]
+pub(super) enum Unroutable {
+    /// The property's expression failed.
+    Property(Failure),
+    /// A rule's value failed.
+    Rule(Failure),
+}
+
 /// What a rule compares with.
 enum Operand {
     Typed(Typed),
@@ -89,7 +98,7 @@ pub(super) fn parse(properties: Properties) -> Result<Rules, Failure> {
         .property
         .unwrap_or(SmolStr::new_static("payload"));
     Ok(Rules {
-        property: Typed::parse(&kind, &Json::from(text.as_str())).map_err(|f| worded(f, &kind))?,
+        property: property_of(&kind, &text)?,
         list: properties
             .rules
             .into_iter()
@@ -98,6 +107,14 @@ pub(super) fn parse(properties: Properties) -> Result<Rules, Failure> {
         first_only: properties.checkall == "false" || properties.checkall == Json::Bool(false),
         previous: Value::Null,
     })
+}
+
+/// What is compared. A property that cannot be named is `undefined`.
+fn property_of(kind: &str, text: &str) -> Result<Typed, Failure> {
+    match Typed::parse(kind, &Json::from(text)) {
+        Err(failure) if kind == "jsonata" => Err(worded(failure, kind)),
+        typed => Ok(typed.unwrap_or(Typed::Constant(Value::Undefined))),
+    }
 }
 
 fn worded(failure: Failure, kind: &str) -> Failure {
@@ -126,11 +143,11 @@ fn rule(properties: RuleProperties) -> Result<Rule, Failure> {
         "btwn" => Test::Between,
         "cont" => Test::Contains,
         "regex" => {
-            let fixed = matches!(&value, Operand::Typed(Typed::Constant(_)));
-            Test::Regex(
-                fixed.then(|| RegExp::compile(&text_of(&properties.v), flags)),
-                flags,
-            )
+            let fixed = match &value {
+                Operand::Typed(Typed::Constant(value)) => Some(pattern(value)),
+                _ => None,
+            };
+            Test::Regex(fixed.map(|text| RegExp::compile(&text, flags)), flags)
         }
         "true" => Test::Is(|v| matches!(v, Value::Bool(true))),
         "false" => Test::Is(|v| matches!(v, Value::Bool(false))),
@@ -193,27 +210,26 @@ impl Rules {
         message: &Message,
         scene: &Scene,
         outputs: &mut Vec<usize>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), Unroutable> {
         outputs.clear();
         let value = match self.property.evaluate(scene, message) {
             Err(failure) if matches!(self.property, Typed::Jsonata(_)) => {
-                return Err(worded(failure, "jsonata"));
+                return Err(Unroutable::Property(worded(failure, "jsonata")));
             }
             _ if matches!(self.property, Typed::Previous) => self.previous.clone(),
             value => value.unwrap_or_default(),
         };
-        let place = Place {
+        let mut place = Place {
             message,
             scene,
             previous: &self.previous,
             unmatched: true,
         };
         for (output, rule) in self.list.iter().enumerate() {
-            let place = Place {
-                unmatched: outputs.is_empty(),
-                ..place
-            };
-            if rule.test(&value, &place)? {
+            let met = rule.test(&value, &place).map_err(Unroutable::Rule)?;
+            // An `else` looks back to the `else` before it.
+            place.unmatched = matches!(rule.test, Test::Else) || (place.unmatched && !met);
+            if met {
                 outputs.push(output);
                 if self.first_only {
                     break;
@@ -285,7 +301,7 @@ impl Rule {
                 .map_err(Clone::clone)?
                 .test(&coerce::to_text(value)),
             Test::Regex(None, flags) => {
-                RegExp::compile(&coerce::to_text(&first()?), flags)?.test(&coerce::to_text(value))
+                RegExp::compile(&pattern(&first()?), flags)?.test(&coerce::to_text(value))
             }
             Test::Is(holds) => holds(value),
             Test::Type => is_type(value, &coerce::to_text(&first()?)),
@@ -295,12 +311,34 @@ impl Rule {
                 let index = place.part("index");
                 number(&self.value)? <= index && index <= number(&self.second)?
             }
-            Test::HasKey => value
-                .as_object()
-                .is_some_and(|o| first().is_ok_and(|k| o.contains_key(&coerce::to_text(&k)))),
+            Test::HasKey => has_key(value, &first()?),
             Test::Expression => matches!(first()?, Value::Bool(true)),
             Test::Else => place.unmatched,
         })
+    }
+}
+
+/// What `new RegExp(value)` reads; without a value it matches everything.
+fn pattern(value: &Value) -> SmolStr {
+    match value {
+        Value::Undefined => SmolStr::default(),
+        other => coerce::to_text(other),
+    }
+}
+
+/// `value.hasOwnProperty(key)`: texts, arrays and buffers have their indices and their length.
+fn has_key(value: &Value, key: &Value) -> bool {
+    if coerce::type_of(key) == "object" {
+        return false;
+    }
+    let key = coerce::to_text(key);
+    let indexed = |length: usize| key.parse().is_ok_and(|index: usize| index < length);
+    match value {
+        Value::Object(object) => object.contains_key(&key),
+        Value::String(text) => key == "length" || indexed(text.encode_utf16().count()),
+        Value::Array(elements) => key == "length" || indexed(elements.len()),
+        Value::Buffer(bytes) => indexed(bytes.len()),
+        _ => false,
     }
 }
 

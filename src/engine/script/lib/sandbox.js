@@ -139,7 +139,7 @@
       node(msg, id) {
         const own = Object.create(node);
         own.send = (messages, clone) => native.send(messages, id);
-        if (msg !== undefined) own.done = () => native.done(msg);
+        if (msg !== undefined) own.done = reason => reason ? native.rejected(reason, msg) : native.done(msg);
         return own;
       },
       timerIsDue: timers.due,

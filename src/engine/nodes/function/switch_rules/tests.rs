@@ -132,9 +132,38 @@ fn a_broken_regex_fails_on_the_message_and_a_missing_parent_is_undefined() {
             &mut Vec::new(),
         )
         .unwrap_err();
-    assert_eq!(failure.name, "SyntaxError");
+    assert!(matches!(failure, Unroutable::Rule(f) if f.name == "SyntaxError"));
     assert_eq!(
         outputs(r#"{"property":"a.b","rules":[{"t":"null"}]}"#, "{}"),
         [0]
     );
+}
+
+#[test]
+fn an_else_looks_back_to_the_else_before_it() {
+    let node = r#"{"rules":[{"t":"eq","v":"1","vt":"num"},{"t":"else"},{"t":"eq","v":"abc","vt":"str"},{"t":"else"}]}"#;
+    assert_eq!(outputs(node, r#"{"payload":1}"#), [0, 3]);
+    assert_eq!(outputs(node, r#"{"payload":"abc"}"#), [1, 2]);
+    assert_eq!(outputs(node, r#"{"payload":0}"#), [1, 3]);
+}
+
+#[test]
+fn texts_and_arrays_have_their_length_and_indices_as_keys() {
+    let length = r#"{"t":"hask","v":"length","vt":"str"}"#;
+    assert!(meets(length, "\"x\"") && meets(length, "[]") && !meets(length, "{}"));
+    let second = r#"{"t":"hask","v":"1","vt":"num"}"#;
+    assert!(meets(second, "\"ab\"") && meets(second, "[1,2]") && !meets(second, "\"a\""));
+}
+
+#[test]
+fn a_pattern_is_the_text_of_its_typed_value() {
+    let number = r#"{"t":"regex","v":"","vt":"num"}"#;
+    assert!(meets(number, "10") && !meets(number, "1"));
+    assert!(meets(r#"{"t":"regex","v":"nope","vt":"msg"}"#, "1"));
+}
+
+#[test]
+fn a_property_that_cannot_be_named_is_undefined() {
+    let node = r#"{"property":"a..b","rules":[{"t":"null"}]}"#;
+    assert_eq!(outputs(node, r#"{"payload":1}"#), [0]);
 }
