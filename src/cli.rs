@@ -5,7 +5,8 @@
 mod log;
 mod password;
 
-use crate::config::{Config, Error};
+use crate::config::Config;
+use crate::server;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -87,20 +88,22 @@ fn run(file: Option<&Path>) -> ExitCode {
     if let Some(warning) = config.open_warning() {
         tracing::warn!("{warning}");
     }
-    crate::server::run(config)
+    server::run(config)
 }
 
 fn check(file: Option<&Path>) -> ExitCode {
-    match Config::load(file) {
-        Ok(config) => {
-            if let Some(warning) = config.open_warning() {
-                eprintln!("warning: {warning}");
-            }
-            println!("{}: ok", name(&config));
-            ExitCode::SUCCESS
-        }
-        Err(error) => refuse(&error),
+    let config = match Config::load(file) {
+        Ok(config) => config,
+        Err(error) => return refuse(&error),
+    };
+    if let Err(error) = server::check(&config) {
+        return refuse(&error);
     }
+    if let Some(warning) = config.open_warning() {
+        eprintln!("warning: {warning}");
+    }
+    println!("{}: ok", name(&config));
+    ExitCode::SUCCESS
 }
 
 fn hash_password() -> ExitCode {
@@ -116,7 +119,7 @@ fn hash_password() -> ExitCode {
     }
 }
 
-fn refuse(error: &Error) -> ExitCode {
+fn refuse(error: &dyn std::error::Error) -> ExitCode {
     eprintln!("flowgate: {error}");
     ExitCode::FAILURE
 }

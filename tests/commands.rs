@@ -38,6 +38,24 @@ fn check_takes_the_file_of_the_working_directory_and_else_the_built_in_one() {
 }
 
 #[test]
+fn check_reads_the_certificates_and_makes_none() {
+    let directory = tempfile::tempdir().unwrap();
+    let config = "[auth]\n[[tls.certificate]]\ncert = \"own.pem\"\nkey = \"own.key\"\n";
+    std::fs::write(directory.path().join("gateway.toml"), config).unwrap();
+    let gone = flowgate(directory.path(), &["check"]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(text(&gone.stderr).contains("own.pem"));
+
+    let own = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    std::fs::write(directory.path().join("own.pem"), own.cert.pem()).unwrap();
+    let key = own.signing_key.serialize_pem();
+    std::fs::write(directory.path().join("own.key"), key).unwrap();
+    let there = flowgate(directory.path(), &["check"]);
+    assert_eq!(there.status.code(), Some(0), "{}", text(&there.stderr));
+    assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 3);
+}
+
+#[test]
 fn check_ends_with_1_and_says_where_the_mistake_is() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(

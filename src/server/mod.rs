@@ -95,6 +95,11 @@ pub struct Addresses {
     pub operations: Option<SocketAddr>,
 }
 
+/// Says whether a gateway could start with the files that the config names; starts and makes nothing.
+pub fn check(config: &Config) -> Result<(), Error> {
+    Ok(tls::check(&config.tls)?)
+}
+
 /// Starts a gateway; returns when its flows are live and it serves. May be called from a task of any runtime, whose
 /// thread it then blocks for that time.
 pub fn start(config: Config) -> Result<Running, Error> {

@@ -42,6 +42,15 @@ pub(super) struct Found {
     pub(super) self_signed: bool,
 }
 
+/// Says whether the certificates of the config can be used; makes none.
+pub(super) fn check(config: &config::Tls) -> Result<(), Error> {
+    let provider = aws_lc_rs::default_provider();
+    for given in &config.certificates {
+        certificate::read(&given.cert, &given.key, &provider)?;
+    }
+    Ok(())
+}
+
 impl Tls {
     /// Reads the certificates; makes the self-signed one if none is configured. `now` is since 1970.
     pub(super) fn open(config: &config::Tls, now: Duration) -> Result<(Self, Found), Error> {
