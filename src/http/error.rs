@@ -118,6 +118,6 @@ pub(super) enum Error {
     #[error("the flow answered with status {0}")]
     EndpointStatus(u16),
     /// A task of ours broke.
-    #[error("a task ended early")]
+    #[error("something broke")]
     Broken,
 }

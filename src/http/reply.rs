@@ -132,11 +132,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::EndpointTimeout => refuse(S::GATEWAY_TIMEOUT, "endpoint_timeout"),
         #[cfg(feature = "engine")]
         Error::EndpointStatus(_) => refuse(S::BAD_GATEWAY, "invalid_endpoint_answer"),
-        Error::Broken => coded(
-            S::INTERNAL_SERVER_ERROR,
-            "internal_error",
-            "something broke",
-        ),
+        Error::Broken => refuse(S::INTERNAL_SERVER_ERROR, "internal_error"),
     }
 }
 
