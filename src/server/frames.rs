@@ -1,5 +1,5 @@
-//! Counts the frames of an HTTP/2 connection that ask for nothing: SETTINGS, PING, PRIORITY, WINDOW_UPDATE,
-//! RST_STREAM and unknown ones. Each costs us work and, some, an answer (CVE-2019-9511 to -9517), and the h2 library
+//! Counts the frames of an HTTP/2 connection that ask for nothing: SETTINGS, PING, PRIORITY, `WINDOW_UPDATE`,
+//! `RST_STREAM` and unknown ones. Each costs us work and, some, an answer (CVE-2019-9511 to -9517), and the h2 library
 //! only slows a peer down that sends nothing else. It watches CONTINUATION and DATA itself.
 //!
 //! Sees the bytes of a connection, decides, and changes nothing. No clock here.
@@ -10,9 +10,9 @@ const PREFACE: usize = 24;
 const HEAD: usize = 9;
 /// Such frames at once. Our choice: nghttp2 lets 1000 answers to PING and SETTINGS wait.
 const BURST: u32 = 1000;
-/// What a request is worth in such frames. 10, as Envoy allows WINDOW_UPDATEs for each frame of data.
+/// What a request is worth in such frames. 10, as Envoy allows `WINDOW_UPDATE`s for each frame of data.
 const PER_REQUEST: u32 = 10;
-/// What we must send for one such frame to be due, a WINDOW_UPDATE say. Our choice: the answer to a PING has 17 bytes,
+/// What we must send for one such frame to be due, a `WINDOW_UPDATE` say. Our choice: the answer to a PING has 17 bytes,
 /// so they do not pay for each other.
 const SENT_FOR_ONE: usize = 256;
 /// Time in which one such frame is due anyway, in milliseconds. Our choice: nobody measures his connection more often.
