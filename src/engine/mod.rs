@@ -261,13 +261,7 @@ async fn thread(
 ) {
     let (finished, futures) = mpsc::unbounded_channel();
     let (closed, closings) = mpsc::unbounded_channel();
-    let world = World::new(
-        config,
-        shared.events.clone(),
-        shared.endpoints.clone(),
-        finished,
-        Arc::clone(&metrics),
-    );
+    let world = World::new(config, &shared, finished, Arc::clone(&metrics));
     let inbox = Inbox {
         commands,
         finished: futures,

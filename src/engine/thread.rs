@@ -365,8 +365,7 @@ mod tests {
         });
         let world = World::new(
             config,
-            shared.events.clone(),
-            shared.endpoints.clone(),
+            &shared,
             mpsc::unbounded_channel().0,
             Arc::clone(&metrics),
         );

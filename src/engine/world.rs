@@ -1,5 +1,6 @@
 //! What all nodes of the engine's thread share: the queue, the timers, contexts, who listens to errors and status.
 
+use super::Shared;
 use super::context::Contexts;
 use super::http::Endpoints;
 use super::listeners::Listeners;
@@ -79,8 +80,7 @@ pub(super) struct World {
 impl World {
     pub(super) fn new(
         config: config::Engine,
-        events: broadcast::Sender<Event>,
-        endpoints: Endpoints,
+        shared: &Shared,
         finished: mpsc::UnboundedSender<Finished>,
         metrics: Arc<Metrics>,
     ) -> Self {
@@ -92,10 +92,10 @@ impl World {
             directory: FxHashMap::default(),
             infos: Vec::new(),
             listeners: Listeners::default(),
-            endpoints,
+            endpoints: shared.endpoints.clone(),
             contexts: Rc::default(),
             config,
-            events,
+            events: shared.events.clone(),
             metrics,
             tasks: FxHashMap::default(),
             finished,

@@ -53,18 +53,18 @@ pub(super) fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
                 _ => return Err(failure("Unexpected close tag", text, at)),
             },
             Event::Text(part) => {
-                add_text(&mut stack, &part.into_inner(), false, text, at)?;
+                add_text(&mut stack, &part.into_inner(), false, (text, at))?;
                 None
             }
             Event::CData(part) => {
-                add_text(&mut stack, &part.into_inner(), true, text, at)?;
+                add_text(&mut stack, &part.into_inner(), true, (text, at))?;
                 None
             }
             Event::GeneralRef(part) => {
                 let reference = format!("&{};", part.into_inner());
                 let meaning = unescape(&reference)
                     .map_err(|_| failure("Invalid character entity", text, at))?;
-                add_text(&mut stack, &meaning, true, text, at)?;
+                add_text(&mut stack, &meaning, true, (text, at))?;
                 None
             }
             Event::Eof if stack.is_empty() => return Err(failure("Unexpected end", text, at)),
@@ -128,8 +128,7 @@ fn add_text(
     stack: &mut [Open],
     part: &str,
     literal: bool,
-    text: &str,
-    at: usize,
+    (text, at): (&str, usize),
 ) -> Result<(), Failure> {
     match stack.last_mut() {
         Some(open) => {
