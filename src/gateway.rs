@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
+use tokio::sync::watch;
 
 /// How often sessions that are over are ended: what they hold open closes at most so late. Our choice.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -43,6 +44,8 @@ pub struct Gateway {
     pub metrics: Arc<Metrics>,
     /// The control runtime: what writes runs there.
     pub control: Handle,
+    /// Becomes true when the gateway drains: what is open for long closes.
+    leaving: watch::Sender<bool>,
     seed: u64,
     requests: AtomicU64,
 }
@@ -120,6 +123,7 @@ impl Gateway {
             audit,
             metrics,
             control,
+            leaving: watch::Sender::new(false),
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
@@ -143,6 +147,20 @@ impl Gateway {
         }
         self.routes.store(Arc::new(config.routes));
         Ok(())
+    }
+
+    /// Tells what is open for long, tunnels and editors, to close.
+    pub fn leave(&self) {
+        self.leaving.send_replace(true);
+    }
+
+    /// Waits until the gateway drains.
+    pub fn left(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut leaving = self.leaving.subscribe();
+        async move {
+            // an error: the gateway is gone
+            let _ = leaving.wait_for(|leaving| *leaving).await;
+        }
     }
 
     /// Closes the flows, after the deployments under way. Nothing may be asked of the gateway afterwards.

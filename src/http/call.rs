@@ -9,6 +9,7 @@ use crate::metrics::{InFlight, RouteClass};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
+use hyper::upgrade::OnUpgrade;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::future::Future;
@@ -24,6 +25,8 @@ pub(super) struct Call<'a> {
     pub(super) head: &'a Parts,
     /// Until it is read.
     pub(super) body: Option<Incoming>,
+    /// Until the connection changes hands.
+    pub(super) upgrade: Option<OnUpgrade>,
     /// Bytes of the body that were read.
     pub(super) received: u64,
     /// Since *route*.

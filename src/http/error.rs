@@ -33,6 +33,12 @@ pub(super) enum Error {
     /// A plain request to the path of a WebSocket.
     #[error("this path is for WebSocket upgrades")]
     UpgradeRequired,
+    /// A WebSocket's opening handshake is not what RFC 6455 §4.2.1 asks for.
+    #[error("the WebSocket handshake is malformed: {0}")]
+    Handshake(&'static str),
+    /// Another version of the WebSocket protocol than 13.
+    #[error("Sec-WebSocket-Version must be 13")]
+    WebSocketVersion,
     /// `Authorization` is malformed or doubled.
     #[error("the Authorization header is malformed")]
     Authorization,

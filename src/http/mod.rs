@@ -20,6 +20,7 @@ mod identify;
 mod path;
 mod reply;
 mod route;
+mod upgrade;
 
 pub use content::Body;
 
@@ -30,6 +31,7 @@ use error::Error;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HOST, HeaderName, HeaderValue};
 use hyper::http::uri::Authority;
+use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, Version};
 use path::{Path, Refused};
 use route::Needs;
@@ -56,7 +58,8 @@ pub async fn answer(
     request: Request<Incoming>,
 ) -> Response<Body> {
     let started = Instant::now();
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
+    let upgrade = head.extensions.remove::<OnUpgrade>();
     let path = Path::parse(head.uri.path());
     let mut call = Call {
         gateway,
@@ -65,6 +68,7 @@ pub async fn answer(
         now: unix_time(),
         head: &head,
         body: Some(body),
+        upgrade,
         received: 0,
         class: RouteClass::None,
         in_flight: None,

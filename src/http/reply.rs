@@ -11,7 +11,7 @@ use bytes::Bytes;
 use hyper::body::Body as _;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
-    PRAGMA, RETRY_AFTER, UPGRADE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    PRAGMA, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
@@ -90,6 +90,12 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         }
         Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
+        Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
+        Error::WebSocketVersion => {
+            let mut response = upgrade(refuse(S::UPGRADE_REQUIRED, "invalid_websocket_version"));
+            set(&mut response, SEC_WEBSOCKET_VERSION, "13");
+            response
+        }
         Error::Authorization | Error::TokenInQuery => challenge(
             refuse(S::BAD_REQUEST, "invalid_request"),
             "Bearer realm=\"flowgate\", error=\"invalid_request\"",

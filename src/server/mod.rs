@@ -193,6 +193,7 @@ impl Running {
 
     async fn end(mut self, patience: Duration) {
         self.operations.enter(Stage::Draining);
+        self.gateway.leave();
         for worker in &self.workers {
             worker.drain.begin(patience);
         }

@@ -7,12 +7,14 @@ use super::pulse::Pulse;
 use super::worker::Clock;
 use crate::metrics::OpenConnection;
 use bytes::{Buf, Bytes};
+use std::convert::Infallible;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc::Sender;
 use tokio_rustls::server::TlsStream;
 
 /// The stream itself.
@@ -25,6 +27,8 @@ pub(super) enum Stream {
 pub(super) struct Counted {
     pub(super) _permit: Permit,
     pub(super) _open: OpenConnection,
+    /// The worker does not end before.
+    pub(super) _alive: Sender<Infallible>,
 }
 
 /// A stream whose pulse is taken.

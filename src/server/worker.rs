@@ -208,6 +208,7 @@ impl Worker {
         let counted = Counted {
             _permit: permit,
             _open: self.metrics.connection(),
+            _alive: alive.clone(),
         };
         let accepted = Accepted {
             tcp,
@@ -215,11 +216,7 @@ impl Worker {
             tls,
             counted,
         };
-        let (worker, alive) = (Arc::clone(self), alive.clone());
-        tokio::spawn(async move {
-            connection::serve(worker, accepted).await;
-            drop(alive);
-        });
+        tokio::spawn(connection::serve(Arc::clone(self), accepted));
     }
 }
 
