@@ -19,6 +19,7 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
 use serde_json::Value as Json;
+use std::sync::Arc;
 use std::time::Instant;
 
 type Result<T = Response<Body>> = std::result::Result<T, Error>;
@@ -158,10 +159,10 @@ async fn change(
 
 /// Sends a change as one task of the control runtime, and counts what came of it.
 async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Changed> {
-    let gateway = call.gateway.clone();
+    let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
     let (actor, now, kind) = (call.actor(), call.now, forward.kind);
     let task = async move {
-        let result = gateway
+        let result = site
             .deployments
             .forward(forward, &actor, now, Instant::now)
             .await;
@@ -170,9 +171,7 @@ async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Chan
             Version::V2 => 2,
         };
         let target = metrics::Target::Upstream;
-        gateway
-            .metrics
-            .deployment(name(kind), api, outcome(&result), target);
+        metrics.deployment(name(kind), api, outcome(&result), target);
         result
     };
     call.control(task).await?.map_err(Error::Deployment)
