@@ -54,6 +54,11 @@ impl Opening {
         Ok(Self { accept, upgrade })
     }
 
+    /// The answer to the client's key.
+    pub(super) fn accept_key(&self) -> &str {
+        &self.accept
+    }
+
     /// Answers `101`; once the client has it, `then` owns the connection, on this thread.
     pub(super) fn accept<F>(
         self,
