@@ -194,7 +194,7 @@ async fn try_out(socket: &mut Socket) {
 }
 
 /// The code that the other end closes with, after which nothing comes.
-async fn closing(socket: &mut Socket) -> u16 {
+async fn closing(mut socket: Socket) -> u16 {
     loop {
         match socket.next().await.unwrap().unwrap() {
             Message::Close(frame) => {
@@ -286,7 +286,7 @@ async fn messages_of_all_kinds_and_sizes_pass_both_ways_and_so_does_the_close() 
         .close(Some(CloseFrame { code, reason }))
         .await
         .unwrap();
-    assert_eq!(closing(&mut socket).await, 4001);
+    assert_eq!(closing(socket).await, 4001);
     far.ended("closed with 4001").await;
     closed(&gateway, "client").await;
     for direction in ["up", "down"] {
@@ -303,7 +303,7 @@ async fn what_the_flow_closes_with_arrives() {
     let gateway = Gateway::with(&far.config(""));
     let mut socket = open(&gateway, "/open", &[]).await.unwrap();
     socket.send("bye".into()).await.unwrap();
-    assert_eq!(closing(&mut socket).await, 4002);
+    assert_eq!(closing(socket).await, 4002);
     closed(&gateway, "upstream").await;
 }
 
@@ -421,7 +421,7 @@ async fn a_tunnel_ends_at_once_with_its_token() {
     let revoked = gateway.post("/auth/revoke").token(&token);
     let revoked = revoked.form(&[("token", &token)]).send().await;
     assert_eq!(revoked.status, 200);
-    assert_eq!(closing(&mut socket).await, 1008);
+    assert_eq!(closing(socket).await, 1008);
     far.ended("broke off").await;
     try_out(&mut stays).await;
     closed_by(&gateway, "session", 1.0).await;
@@ -436,7 +436,7 @@ async fn a_tunnel_ends_when_its_token_expires() {
         assert!(!gateway.knows(&token).await, "it has expired before");
         return;
     };
-    assert_eq!(closing(&mut socket).await, 1008);
+    assert_eq!(closing(socket).await, 1008);
     assert!(!gateway.knows(&token).await);
     closed(&gateway, "session").await;
 }
@@ -454,11 +454,11 @@ async fn after_a_reload_those_stay_who_would_be_let_in_again() {
     assert!(gateway.reload(&mine("permission = \"flows.write\"")).await);
     try_out(&mut mine_open).await;
     assert!(gateway.reload(&mine("permission = \"special\"")).await);
-    assert_eq!(closing(&mut mine_open).await, 1008);
+    assert_eq!(closing(mine_open).await, 1008);
     try_out(&mut public).await;
     closed_by(&gateway, "permission", 1.0).await;
     assert!(gateway.reload("").await, "what was public is closed now");
-    assert_eq!(closing(&mut public).await, 1008);
+    assert_eq!(closing(public).await, 1008);
     closed_by(&gateway, "permission", 2.0).await;
 }
 
@@ -468,7 +468,7 @@ async fn a_gateway_that_drains_says_goodbye() {
     let gateway = Gateway::with(&far.config(""));
     let mut socket = open(&gateway, "/open", &[]).await.unwrap();
     try_out(&mut socket).await;
-    let (code, ()) = tokio::join!(closing(&mut socket), gateway.running.drain());
+    let (code, ()) = tokio::join!(closing(socket), gateway.running.drain());
     assert_eq!(code, 1001);
     far.ended("broke off").await;
 }
@@ -485,7 +485,7 @@ async fn when_one_end_is_gone_the_other_learns_it() {
     let mut socket = open(&gateway, "/open", &[]).await.unwrap();
     try_out(&mut socket).await;
     far.task.abort();
-    assert_eq!(closing(&mut socket).await, 1001);
+    assert_eq!(closing(socket).await, 1001);
     closed(&gateway, "upstream").await;
 }
 
@@ -607,7 +607,7 @@ async fn there_are_as_many_tunnels_as_may_be() {
     }
     assert_eq!(far.heads().len(), 1);
     socket.close(None).await.unwrap();
-    assert_eq!(closing(&mut socket).await, 1005);
+    assert_eq!(closing(socket).await, 1005);
     closed(&gateway, "client").await;
     let mut socket = open(&gateway, "/open", &[]).await.unwrap();
     try_out(&mut socket).await;

@@ -19,9 +19,8 @@ use tokio::time::timeout;
 const PIECE: usize = 64 * 1024;
 /// Pieces passed on before others of the thread have their turn. Our choice.
 const TURN: usize = 16;
-/// How long the second end may take to close after the first, for its last words. Our choice.
-const LINGER: Duration = Duration::from_secs(10);
-/// How long the client may take to hear why it is cut off. As for any other connection.
+/// How long an end that is told that it is over may take to hear it and to close too: nobody speaks to one who has
+/// left. As for any other connection.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 thread_local! {
@@ -91,7 +90,7 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
             both => both.map(|()| true),
         });
         if !one.await {
-            let _ = timeout(LINGER, poll_fn(|cx| self.poll(cx, &mut first))).await;
+            let _ = timeout(GOODBYE, poll_fn(|cx| self.poll(cx, &mut first))).await;
         }
         first.unwrap_or(TunnelEnd::Client)
     }
