@@ -1,4 +1,4 @@
-//! WebSockets of flows, through to the upstream: opened for who may, closed as soon as he may not any more.
+//! Tunnels: a WebSocket of a flow, through to the upstream. Opened for who may, closed as soon as he may not any more.
 //!
 //! Knows who the caller is and when he ceases to be; the frames pass in [`crate::upstream`], unread.
 
@@ -17,6 +17,7 @@ use hyper::header::CONTENT_LENGTH;
 use hyper::{Method, Response};
 use smol_str::SmolStr;
 use std::future::pending;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::time::sleep;
@@ -51,7 +52,7 @@ pub(super) async fn open(
     };
     let mut response = opening.accept(async move |client| {
         let opened = Instant::now();
-        let ended = tunnel.join(client, holder.over()).await;
+        let ended = tunnel.join(client, pin!(holder.over())).await;
         holder.log(ended, opened.elapsed());
     });
     let mut answer = Response::new(());
@@ -80,9 +81,9 @@ impl Holder {
     async fn forbidden(&self) {
         let mut reloads = self.gateway.reloads();
         while self.may() {
-            // An error: the gateway is gone, and whoever asks for it is told by the drain.
+            // No error: we hold the gateway, and it tells.
             if reloads.changed().await.is_err() {
-                pending().await
+                return;
             }
         }
     }

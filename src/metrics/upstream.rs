@@ -21,7 +21,7 @@ pub struct Upstream {
     tunnels: Tunnels,
 }
 
-/// Of WebSockets that pass through.
+/// Of tunnels: each is a WebSocket that passes through.
 struct Tunnels {
     opened: Counter,
     open: Gauge,

@@ -4,6 +4,7 @@
 //! Knows the opening handshake (RFC 6455 §4), never what the frames mean; [`joint`] passes them on, [`frames`] tells
 //! where one ends. A tunnel is no request: once open it counts as a tunnel only.
 
+mod bell;
 mod frames;
 mod joint;
 
@@ -17,6 +18,7 @@ use hyper::upgrade::Upgraded;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use joint::Joint;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;
@@ -98,15 +100,16 @@ impl Tunnel {
     pub async fn join(
         mut self,
         client: Upgraded,
-        cut: impl Future<Output = TunnelEnd> + Send,
+        cut: Pin<&mut (impl Future<Output = TunnelEnd> + Send)>,
     ) -> Ended {
         let metrics = Arc::clone(&self.open.behind.metrics);
         let (client, far) = (TokioIo::new(client), TokioIo::new(self.far));
         let mut joint = Joint::new(client, far, &metrics);
         let cause = tokio::select! {
             biased;
-            cause = cut => {
-                joint.part(cause).await;
+            cause = bell::on_ring(cut) => {
+                // Boxed: a tunnel need not keep room for its end.
+                Box::pin(joint.part(cause)).await;
                 cause
             }
             cause = joint.run() => cause,

@@ -1,4 +1,4 @@
-//! WebSockets of flows pass through the gateway, for who may have them and for as long.
+//! A WebSocket of a flow passes through the gateway, for who may have it and for as long.
 
 use crate::client::{Door, Raw};
 use crate::harness::{Gateway, public, until};
@@ -31,18 +31,18 @@ enum Plan {
     Messages(String),
 }
 
-/// A runtime with WebSockets.
+/// A runtime that speaks WebSocket.
 struct Far {
     address: SocketAddr,
     /// The heads of the requests that came, health checks aside.
     heads: Arc<Mutex<Vec<String>>>,
-    /// How its WebSockets ended.
+    /// How each WebSocket ended.
     ends: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
 
 impl Far {
-    /// With WebSockets that echo.
+    /// With one that echoes.
     async fn echo() -> Self {
         Self::start(|head| Plan::Messages(agree(head, ""))).await
     }
@@ -432,7 +432,7 @@ async fn a_tunnel_ends_when_its_token_expires() {
     let far = Far::echo().await;
     let gateway = Gateway::with(&far.config("[auth]\nlifetime = \"1s\""));
     let token = gateway.sign_in("reader").await;
-    let Ok(mut socket) = open_as(&gateway, &token).await else {
+    let Ok(socket) = open_as(&gateway, &token).await else {
         assert!(!gateway.knows(&token).await, "it has expired before");
         return;
     };

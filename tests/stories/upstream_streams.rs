@@ -166,7 +166,8 @@ async fn large(mut tcp: TcpStream, head: String) {
         let answer = "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 3\r\n\r\nall";
         tcp.write_all(answer.as_bytes()).await.unwrap();
     } else {
-        let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {MUCH}\r\n\r\n");
+        let head =
+            format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {MUCH}\r\n\r\n");
         tcp.write_all(head.as_bytes()).await.unwrap();
         for _ in 0..MUCH >> 20 {
             tcp.write_all(&piece).await.unwrap();

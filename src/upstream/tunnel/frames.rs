@@ -84,11 +84,11 @@ mod tests {
         match u16::try_from(length) {
             Ok(short @ 0..126) => frame.push(mask | u8::try_from(short).unwrap_or_default()),
             Ok(middle) => {
-                frame.push(mask | 126);
+                frame.push(mask | 0x7e);
                 frame.extend(middle.to_be_bytes());
             }
             Err(_) => {
-                frame.push(mask | 127);
+                frame.push(mask | 0x7f);
                 frame.extend((length as u64).to_be_bytes());
             }
         }

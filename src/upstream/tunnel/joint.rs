@@ -1,7 +1,7 @@
 //! Two joined streams: what one end says goes to the other, as fast as that takes it.
 //!
 //! Bytes pass through one piece of memory that all tunnels of a thread share; a tunnel holds only what the slower end
-//! has not taken yet, and then reads no more. Knows of WebSockets where a frame ends, and how to say goodbye.
+//! has not taken yet, and then reads no more. Knows of a WebSocket where a frame ends, and how to say goodbye.
 
 use super::frames::{Frames, GOING_AWAY, POLICY};
 use crate::metrics::{TunnelEnd, Upstream as Metrics};
@@ -325,7 +325,7 @@ mod tests {
         assert_eq!(task.await.unwrap(), TunnelEnd::Client);
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn the_second_end_does_not_keep_a_tunnel_open_for_long() {
         let (_client, upstream, task) = joined(1 << 10);
         drop(upstream);
