@@ -44,6 +44,8 @@ pub struct Gateway {
     pub control: Handle,
     /// Becomes true when the gateway drains: what is open for long closes.
     leaving: watch::Sender<bool>,
+    /// Changes with users and routes: whoever has something open asks again whether he may.
+    reloads: watch::Sender<()>,
     seed: u64,
     requests: AtomicU64,
 }
@@ -116,6 +118,7 @@ impl Gateway {
             metrics,
             control,
             leaving: watch::Sender::new(false),
+            reloads: watch::Sender::new(()),
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
@@ -138,7 +141,13 @@ impl Gateway {
             }
         }
         self.sites.first().routes.store(Arc::new(config.routes));
+        self.reloads.send_replace(());
         Ok(())
+    }
+
+    /// Changes whenever users and routes have been replaced.
+    pub fn reloads(&self) -> watch::Receiver<()> {
+        self.reloads.subscribe()
     }
 
     /// Tells what is open for long, tunnels and editors, to close.

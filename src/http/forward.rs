@@ -9,7 +9,7 @@ use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
 use super::route::{self, Admin, Target};
-use super::{auth, identify, reply};
+use super::{auth, identify, reply, tunnel, upgrade};
 use crate::deployment::{self, Forward, name};
 use crate::flows::{DeploymentType, Submission};
 use crate::metrics::{self, Phase, RouteClass};
@@ -43,6 +43,9 @@ pub(super) async fn act(
         Target::Comms => Err(Error::UpgradeRequired),
         // Signing in is ours; what the upstream has of it would let callers past us.
         Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
+        Target::Endpoint if upgrade::is_wanted(call.head) => {
+            tunnel::open(call, path, upstream).await
+        }
         Target::Flows
         | Target::State
         | Target::Flow
@@ -234,7 +237,7 @@ fn answer(upstream: &Upstream, changed: Changed) -> Result {
     Ok(passed_back(response, true).map(Body::new))
 }
 
-fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
+pub(super) fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
     Front {
         head: call.head,
         target,
@@ -269,7 +272,7 @@ fn told_in_json(status: StatusCode, headers: &HeaderMap) -> Option<Response<Body
     (error && html).then(|| reply::upstream_page(status))
 }
 
-fn passed_back<B>(mut response: Response<B>, admin: bool) -> Response<B> {
+pub(super) fn passed_back<B>(mut response: Response<B>, admin: bool) -> Response<B> {
     returned(response.headers_mut(), admin);
     if admin {
         let nosniff = HeaderValue::from_static("nosniff");

@@ -20,6 +20,7 @@ mod identify;
 mod path;
 mod reply;
 mod route;
+mod tunnel;
 mod upgrade;
 
 pub use content::Body;
