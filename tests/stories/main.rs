@@ -1,6 +1,7 @@
 //! What users do with a gateway, one file a story: over real TLS sockets, against the whole program.
 //!
-//! `harness` starts gateways (in this process, or as a process of their own) `client` talks to them, and
+//! `harness` starts gateways (in this process, or as a process of their own), `client` talks to them, `channel` hears
+//! what editors hear, and
 //! `upstream` is a runtime behind them that writes down what it hears.
 
 #![cfg(feature = "engine")]
@@ -13,10 +14,13 @@
 )]
 
 mod admin_cli;
+mod channel;
 mod client;
 mod harness;
 mod upstream;
 
+mod comms;
+mod comms_upstream;
 mod deploy;
 mod endpoint;
 mod http_rules;
