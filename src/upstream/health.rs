@@ -39,10 +39,10 @@ impl Upstream {
         let well = result.is_ok();
         if *before != Some(well) {
             match result {
-                Ok(()) => tracing::info!(upstream = ?self, "the upstream is well"),
+                Ok(()) => tracing::info!(upstream = self.name(), "the upstream is well"),
                 Err(error) => {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::error!(upstream = ?self, cause, "{error}");
+                    tracing::error!(upstream = self.name(), cause, "{error}");
                 }
             }
         }
