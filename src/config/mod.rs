@@ -237,8 +237,8 @@ pub struct Site {
     pub hosts: Vec<String>,
     /// The path that leads to it: as a request's path is matched, or empty for the root.
     pub path: String,
-    /// Whether requests are forwarded without that path.
-    pub strip: bool,
+    /// That path as the operator spells it, if it stays here when requests are forwarded; else empty.
+    pub prefix: String,
     /// Where, below that path, editor and admin API are; empty: everywhere.
     pub admin_root: String,
     /// What these users may do there, instead of what they may do elsewhere.

@@ -31,14 +31,15 @@ impl Site {
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// What of a path stays here when it is forwarded; empty: nothing.
-    pub fn prefix(&self) -> &str {
-        if self.strip { &self.path } else { "" }
-    }
-
     /// Whether clients find it where they find the other one.
     pub fn is_where(&self, other: &Self) -> bool {
-        let place = |site: &Self| (site.path.clone(), site.strip, site.admin_root.clone());
+        let place = |site: &Self| {
+            (
+                site.path.clone(),
+                site.prefix.clone(),
+                site.admin_root.clone(),
+            )
+        };
         self.hosts == other.hosts && place(self) == place(other)
     }
 }
@@ -58,11 +59,10 @@ pub(super) fn site(
     };
     let path = given(&raw.path, PATH, path)?.unwrap_or_default();
     let admin_root = given(&raw.admin_root, ROOT, prefix)?.unwrap_or_default();
-    let strip = flag(raw.strip.clone(), true)?;
-    let root = if strip {
-        admin_root.clone()
+    let (prefix, root) = if flag(raw.strip.clone(), true)? {
+        (path.clone(), admin_root.clone())
     } else {
-        format!("{path}{admin_root}")
+        (String::new(), format!("{path}{admin_root}"))
     };
     let site = Site {
         name: given(&raw.name, NAME, name)?.unwrap_or(usual_name),
@@ -70,7 +70,7 @@ pub(super) fn site(
             .list(raw.host.clone(), HOST, host)?
             .unwrap_or_default(),
         path: path.to_ascii_lowercase(),
-        strip,
+        prefix,
         admin_root: admin_root.to_ascii_lowercase(),
         permissions: permissions(&raw.permissions, auth, source)?,
     };

@@ -226,7 +226,7 @@ async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> 
         None => drop(settings.remove("user")),
     }
     // The editor shows it before the paths of endpoints.
-    let prefix = call.site.place.prefix();
+    let prefix = &call.site.place.prefix;
     if let Some(Json::String(root)) = settings.get_mut("httpNodeRoot") {
         root.insert_str(0, prefix);
     }
@@ -248,7 +248,7 @@ fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
     Front {
         head: call.head,
         target,
-        prefix: call.site.place.prefix(),
+        prefix: &call.site.place.prefix,
         address: call.peer.address.ip(),
         secure: call.peer.secure,
         id: &call.id,
@@ -283,7 +283,7 @@ fn told_in_json(status: StatusCode, headers: &HeaderMap) -> Option<Response<Body
 fn passed_back<B>(call: &Call<'_>, upstream: &Upstream, mut response: Response<B>) -> Response<B> {
     let admin = call.class != RouteClass::Endpoint;
     returned(response.headers_mut(), admin);
-    upstream.place(response.headers_mut(), call.site.place.prefix());
+    upstream.place(response.headers_mut(), &call.site.place.prefix);
     if admin {
         let nosniff = HeaderValue::from_static("nosniff");
         let name = HeaderName::from_static("x-content-type-options");

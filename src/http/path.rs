@@ -78,7 +78,7 @@ impl<'a> Path<'a> {
     /// From here on it is a path of this site, which it leads to.
     pub(super) fn enter(&mut self, site: &config::Site) {
         self.site = site.path.len();
-        self.cut = site.prefix().len();
+        self.cut = site.prefix.len();
         self.admin = self
             .below()
             .strip_prefix(site.admin_root.as_str())
@@ -382,7 +382,11 @@ mod tests {
         let site = config::Site {
             path: "/p".to_owned(),
             admin_root: "/a".to_owned(),
-            strip,
+            prefix: if strip {
+                "/p".to_owned()
+            } else {
+                String::new()
+            },
             ..config::Site::default()
         };
         let mut path = Path::parse(raw).unwrap();

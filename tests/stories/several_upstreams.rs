@@ -1,9 +1,11 @@
 //! Several runtimes behind one gateway: each with its hosts and paths, its users' permissions, its turn, its health.
 
 use crate::client::{Answer, Door, PASSWORD};
-use crate::harness::{Gateway, public, until};
+use crate::harness::{Gateway, Process, public, until};
 use crate::upstream::{Act, Behind, ok, status};
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Answers everything with its name and the request line.
 async fn named(name: &'static str) -> Behind {
@@ -204,6 +206,29 @@ async fn the_admin_api_is_below_its_root_and_everything_else_is_an_endpoint() {
         .send()
         .await;
     assert_eq!(posted.text(), "it POST /auth/token HTTP/1.1");
+}
+
+#[tokio::test]
+async fn an_admin_root_that_is_not_the_upstreams_is_told() {
+    let up = Arc::new(AtomicBool::new(false));
+    let is_up = Arc::clone(&up);
+    let behind = Behind::start(move |request| {
+        let line = match request.split(' ').nth(1) {
+            _ if !is_up.load(Ordering::Relaxed) => "503 Service Unavailable",
+            Some("/auth/login") => "200 OK",
+            _ => "404 Not Found",
+        };
+        Act::Say(status(line, "application/json", "{}"))
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let wrong = in_front_of(&[(&behind, "admin_root = \"/Admin\"")]).replace("1h", "10ms");
+    let process = Process::start(&wrong, directory.path());
+    up.store(true, Ordering::Relaxed);
+    // On another thread: the upstream runs on this one.
+    let heard = tokio::task::spawn_blocking(move || process.hear("must be its httpAdminRoot"));
+    let line = heard.await.unwrap();
+    assert!(line.contains("/Admin/auth/login is not there"), "{line}");
 }
 
 #[tokio::test]

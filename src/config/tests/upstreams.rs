@@ -14,7 +14,7 @@ fn one_upstream_is_everywhere() {
             panic!("one upstream")
         };
         assert_eq!(only.site.name, "[::1]:443");
-        assert!(only.site.hosts.is_empty() && only.site.strip);
+        assert!(only.site.hosts.is_empty() && only.site.prefix.is_empty());
         assert_eq!(
             (only.site.path.as_str(), only.site.admin_root.as_str()),
             ("", "")
@@ -41,7 +41,19 @@ fn several_upstreams_have_places_of_their_own() {
         plant.site.permissions,
         [("ann".to_owned(), vec!["*".to_owned()])]
     );
-    assert_eq!(plant.site.prefix(), "");
+    assert_eq!(plant.site.prefix, "");
+}
+
+#[test]
+fn what_stays_here_is_spelled_as_the_operator_does() {
+    let config =
+        good("[upstream]\nurl = \"http://x\"\npath = \"/Plant1/\"\nadmin_root = \"/Admin\"");
+    let only = &config.upstreams[0];
+    assert_eq!(
+        (only.site.path.as_str(), only.site.prefix.as_str()),
+        ("/plant1", "/Plant1")
+    );
+    assert_eq!(only.root, "/Admin");
 }
 
 #[test]
