@@ -48,6 +48,7 @@ impl Door {
             door: self.clone(),
             from: Ipv4Addr::LOCALHOST.into(),
             http2: false,
+            host: None,
             method: method.to_owned(),
             path: path.to_owned(),
             headers: Vec::new(),
@@ -245,6 +246,7 @@ pub struct Request {
     door: Door,
     from: IpAddr,
     http2: bool,
+    host: Option<String>,
     method: String,
     path: String,
     headers: Vec<(String, String)>,
@@ -288,6 +290,12 @@ impl Request {
         self
     }
 
+    /// As if the gateway had this name.
+    pub fn host(mut self, name: &str) -> Self {
+        self.host = Some(name.to_owned());
+        self
+    }
+
     pub fn http2(mut self) -> Self {
         self.http2 = true;
         self
@@ -305,7 +313,8 @@ impl Request {
     }
 
     fn build(self, http2: bool) -> hyper::Request<Full<Bytes>> {
-        let host = self.door.address;
+        let address = self.door.address.to_string();
+        let host = self.host.unwrap_or(address);
         let uri = if http2 {
             format!("https://{host}{}", self.path)
         } else {
@@ -315,7 +324,7 @@ impl Request {
             .method(self.method.as_str())
             .uri(uri);
         if !http2 {
-            request = request.header(HOST, host.to_string());
+            request = request.header(HOST, host);
         }
         for (name, value) in self.headers {
             request = request.header(name, value);
