@@ -91,11 +91,10 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
-        Error::WebSocketVersion => {
-            let mut response = upgrade(refuse(S::UPGRADE_REQUIRED, "invalid_websocket_version"));
-            set(&mut response, SEC_WEBSOCKET_VERSION, "13");
-            response
-        }
+        Error::WebSocketVersion => version_13(upgrade(refuse(
+            S::UPGRADE_REQUIRED,
+            "invalid_websocket_version",
+        ))),
         Error::Authorization | Error::TokenInQuery => challenge(
             refuse(S::BAD_REQUEST, "invalid_request"),
             "Bearer realm=\"flowgate\", error=\"invalid_request\"",
@@ -268,6 +267,12 @@ fn unauthorized(authenticate: &'static str) -> Response<Body> {
 
 fn challenge(mut response: Response<Body>, authenticate: &'static str) -> Response<Body> {
     set(&mut response, WWW_AUTHENTICATE, authenticate);
+    response
+}
+
+/// RFC 6455 §4.2.2.
+fn version_13(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, SEC_WEBSOCKET_VERSION, "13");
     response
 }
 

@@ -1,7 +1,7 @@
 //! A WebSocket of a flow passes through the gateway, for who may have it and for as long.
 
 use crate::client::{Door, Raw};
-use crate::harness::{Gateway, public, until};
+use crate::harness::{Gateway, Process, public, until};
 use futures_util::{SinkExt, StreamExt};
 use hyper::header::{HeaderName, HeaderValue};
 use std::net::SocketAddr;
@@ -611,6 +611,29 @@ async fn there_are_as_many_tunnels_as_may_be() {
     closed(&gateway, "client").await;
     let mut socket = open(&gateway, "/open", &[]).await.unwrap();
     try_out(&mut socket).await;
+}
+
+#[tokio::test]
+async fn the_log_has_a_line_when_it_opens_and_one_when_it_closes() {
+    let far = Far::echo().await;
+    let directory = TempDir::new().unwrap();
+    let lines = far.config("[log]\naccess = true");
+    let gateway = Process::start(&lines, directory.path());
+    let token = gateway.sign_in("reader").await;
+    let mut socket = open_as(&gateway, &token).await.unwrap();
+    try_out(&mut socket).await;
+    socket.close(None).await.unwrap();
+    assert_eq!(closing(socket).await, 1005);
+    closed(&gateway, "client").await;
+    let opened = gateway.hear("status=101");
+    let ended = gateway.hear("closed=\"client\"");
+    let id = |line: &str| line.split("id=").nth(1).unwrap()[..18].to_owned();
+    assert_eq!(id(&opened), id(&ended));
+    // Five letters and an empty Close, with their heads; the client's have keys of four bytes.
+    for part in ["path=\"/ws\"", "received=17", "bytes=9", "user=\"reader\""] {
+        assert!(ended.contains(part), "{part} in {ended}");
+    }
+    assert!(!opened.contains(&token) && !ended.contains(&token));
 }
 
 #[tokio::test]
