@@ -134,7 +134,8 @@ impl Gateway {
         Ok((gateway, Notices { admin_password }))
     }
 
-    /// Takes over users, lifetimes, throttle and routes of a config read again; everything else needs a restart.
+    /// Takes over users, lifetimes, throttle, routes and the account at the upstream of a config read again; everything
+    /// else needs a restart.
     pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
         match (&self.auth, &config.auth) {
             (Some(auth), Some(users)) => auth.reload(users).await?,
@@ -146,6 +147,9 @@ impl Gateway {
             }
         }
         self.routes.store(Arc::new(config.routes));
+        if let (Some(upstream), Some(behind)) = (self.runtime.upstream(), config.upstream) {
+            upstream.change_account(behind.account).await;
+        }
         Ok(())
     }
 

@@ -10,6 +10,7 @@ mod upstream;
 
 pub use labels::{
     Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck, UpstreamFault,
+    UpstreamSignIn,
 };
 pub use upstream::Upstream;
 

@@ -87,6 +87,13 @@ fn route(table: Spanned<raw::Route>, source: &Source<'_>) -> Result<Route, Fault
             ));
         }
     };
+    let pass_authorization = match raw.pass_authorization {
+        Some(entry) if permission.is_some() => {
+            let sentence = "pass_authorization is for public = true: elsewhere Authorization holds a token of ours";
+            return Err(Fault::rule(entry.span(), sentence));
+        }
+        entry => flag(entry, false)?,
+    };
     let expected = format!("one of {}", METHODS.join(", "));
     let methods = source
         .list(raw.methods, &expected, method)?
@@ -96,6 +103,7 @@ fn route(table: Spanned<raw::Route>, source: &Source<'_>) -> Result<Route, Fault
         prefix: flag(raw.prefix, false)?,
         methods,
         permission,
+        pass_authorization,
     })
 }
 

@@ -6,6 +6,7 @@ use crate::audit::Actor;
 use crate::auth::Caller;
 use crate::gateway::Gateway;
 use crate::metrics::{InFlight, RouteClass};
+use crate::upstream::Authorization;
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
@@ -31,6 +32,8 @@ pub(super) struct Call<'a> {
     pub(super) received: u64,
     /// Since *route*.
     pub(super) class: RouteClass,
+    /// Since *route*.
+    pub(super) authorization: Authorization,
     /// Since *route*: counts the request as under way.
     pub(super) in_flight: Option<InFlight>,
     /// Since *identify*, unless the path is open.

@@ -26,6 +26,7 @@ pub use content::Body;
 
 use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
+use crate::upstream::Authorization;
 use call::Call;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
@@ -71,6 +72,7 @@ pub async fn answer(
         upgrade,
         received: 0,
         class: RouteClass::None,
+        authorization: Authorization::Nobody,
         in_flight: None,
         caller: None,
     };
@@ -100,6 +102,7 @@ async fn proceed(
     let routes = gateway.routes.load();
     let route = route::route(&call.head.method, path, &routes);
     call.class = route.class;
+    call.authorization = route.authorization;
     call.in_flight = Some(gateway.metrics.in_flight(route.class));
 
     // 3. identify: an open path does not look at `Authorization`

@@ -1,7 +1,7 @@
 //! What is counted of the runtime behind us. Registered only where there is one: a gauge of its health would mean
 //! nothing elsewhere.
 
-use super::labels::{STATUSES, UpstreamFault, status};
+use super::labels::{STATUSES, UpstreamFault, UpstreamSignIn, status};
 use super::register::{UPSTREAM_DURATION, counter, gauge, histogram};
 use metrics::{Counter, Gauge, Histogram};
 use metrics_exporter_prometheus::PrometheusRecorder;
@@ -18,6 +18,8 @@ pub struct Upstream {
     retries: Counter,
     faults: [Counter; UpstreamFault::NAMES.len()],
     healthy: Gauge,
+    authorized: Gauge,
+    sign_ins: [Counter; UpstreamSignIn::NAMES.len()],
 }
 
 impl Upstream {
@@ -30,6 +32,11 @@ impl Upstream {
         let fault = |kind| {
             let help = "Requests that the upstream did not answer well.";
             counter(r, "flowgate_upstream_errors_total", help, &[("kind", kind)])
+        };
+        let sign_in = |result| {
+            let help = "Sign-ins of the gateway at the upstream.";
+            let labels = [("result", result)];
+            counter(r, "flowgate_upstream_sign_ins_total", help, &labels)
         };
         let plain = |name, help| gauge(r, name, help, &[]);
         Self {
@@ -69,6 +76,11 @@ impl Upstream {
                 "flowgate_upstream_healthy",
                 "Whether the last health check of the upstream succeeded.",
             ),
+            authorized: plain(
+                "flowgate_upstream_authorized",
+                "Whether the upstream accepts the gateway's account, or needs none.",
+            ),
+            sign_ins: UpstreamSignIn::NAMES.map(sign_in),
         }
     }
 
@@ -112,6 +124,16 @@ impl Upstream {
     /// How the last health check ended.
     pub fn health(&self, well: bool) {
         self.healthy.set(f64::from(u8::from(well)));
+    }
+
+    /// Whether the upstream takes us for who we are.
+    pub fn authorized(&self, yes: bool) {
+        self.authorized.set(f64::from(u8::from(yes)));
+    }
+
+    /// A sign-in has ended.
+    pub fn signed_in(&self, result: UpstreamSignIn) {
+        self.sign_ins[result as usize].increment(1);
     }
 }
 

@@ -144,6 +144,11 @@ impl Operations {
                     "application/json",
                     Some(r#"{"status":"upstream unreachable"}"#),
                 ),
+                Stage::Ready if self.upstream.get().is_some_and(|u| !u.authorized()) => (
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "application/json",
+                    Some(r#"{"status":"upstream unauthorized"}"#),
+                ),
                 Stage::Ready => (
                     StatusCode::OK,
                     "application/json",

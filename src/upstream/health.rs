@@ -1,13 +1,17 @@
 //! Whether the upstream is well: asked again and again, for `/readyz` and metrics. Requests are sent in any case, so
 //! that they succeed as soon as it is back.
 
+use super::account::refuses_token;
 use super::{Behind, Error, Outgoing, Upstream};
+use hyper::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::time::sleep;
 
 /// What every runtime of either dialect answers without a token (specification §3.1).
 const PATH: &str = "/auth/login";
+/// What it answers only to those whom it knows, and no audit log of Node-RED's tells.
+const CLOSED: &str = "/settings";
 
 impl Upstream {
     /// Asks for as long as there is anybody who may want to know.
@@ -27,7 +31,7 @@ impl Upstream {
     }
 
     async fn check(&self, before: &mut Option<bool>) {
-        let asked = self.send(|| self.own(PATH), Outgoing::empty()).await;
+        let asked = self.send_bare(|| self.own(PATH), Outgoing::empty()).await;
         let result = match asked {
             Ok(response) if response.status().is_server_error() => {
                 Err(Error::Unexpected("it answers with an error of its own"))
@@ -50,5 +54,26 @@ impl Upstream {
         let behind: &Behind = &self.0;
         behind.healthy.store(well, Ordering::Relaxed);
         behind.metrics.health(well);
+        if well {
+            self.check_account().await;
+        }
+    }
+
+    /// Whether it takes us for who we are. This signs in at start, and renews a token that nobody uses.
+    async fn check_account(&self) {
+        let Some(account) = &self.0.account else {
+            return;
+        };
+        // An error has been told, or will be by the next check.
+        let Ok(response) = self.send(|| self.own(CLOSED), Outgoing::empty()).await else {
+            return;
+        };
+        let accepted = match response.status() {
+            StatusCode::UNAUTHORIZED => refuses_token(response.headers()) != Some(true),
+            status => status.is_success() || status == StatusCode::FORBIDDEN,
+        };
+        if accepted {
+            self.accept(account, true, "");
+        }
     }
 }

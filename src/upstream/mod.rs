@@ -1,9 +1,10 @@
 //! The runtime behind us: how a request gets there and its answer back.
 //!
-//! The way: [`headers`] says what of a request may pass, [`pool`] has a connection for it or [`connect`] makes one,
+//! The way: [`headers`] says what of a request may pass, [`account`] who we are to it, [`pool`] has a connection for it or [`connect`] makes one,
 //! [`outgoing`] is its body on the way there, [`answer`] what comes back, [`deploy`] what changes the flows,
 //! [`health`] whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has asked.
 
+mod account;
 mod answer;
 mod connect;
 mod deploy;
@@ -11,15 +12,18 @@ mod headers;
 mod health;
 mod outgoing;
 mod pool;
+mod sign_in;
 
+pub use account::Bearer;
 pub use answer::{Answer, Cut};
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
-pub use headers::{Front, returned};
+pub use headers::{Authorization, Front, Identity, returned};
 pub use outgoing::{Outgoing, Refusal};
 
 use crate::config;
 use crate::metrics::{self, Metrics, UpstreamFault};
+use account::Account;
 use answer::Place;
 use connect::Connect;
 use hyper::{Method, Request, Response};
@@ -41,6 +45,8 @@ struct Behind {
     config: config::Upstream,
     connect: Connect,
     pool: Pool,
+    /// `None`: it is open.
+    account: Option<Account>,
     metrics: Arc<metrics::Upstream>,
     in_flight: AtomicUsize,
     healthy: AtomicBool,
@@ -71,7 +77,7 @@ pub enum Error {
     #[error("the upstream's answer is incomplete")]
     Incomplete(#[source] Cut),
     /// It does not accept us.
-    #[error("the upstream does not accept the gateway's own token")]
+    #[error("the upstream does not accept the gateway's own account")]
     Unauthorized,
     /// Too many requests are there already.
     #[error("too many requests are under way at the upstream")]
@@ -85,9 +91,12 @@ impl Upstream {
     /// Prepares connections; the upstream need not be there yet.
     pub fn open(config: config::Upstream, metrics: &Metrics) -> Result<Self, OpenError> {
         let metrics = Arc::new(metrics.upstream());
+        let account = config.account.clone().map(Account::new);
+        metrics.authorized(account.is_none());
         Ok(Self(Arc::new(Behind {
             connect: Connect::new(&config, Arc::clone(&metrics))?,
             pool: Pool::new(config.pool, config.keep_alive, Arc::clone(&metrics)),
+            account,
             metrics,
             in_flight: AtomicUsize::new(0),
             healthy: AtomicBool::new(false),
@@ -111,9 +120,9 @@ impl Upstream {
         self.0.config.reload
     }
 
-    /// Sends a request and waits for the head of its answer. `head` makes the request again if a kept connection
-    /// turns out to be closed: only then, and only once, and only if nothing was sent or the method is safe.
-    pub async fn send(
+    /// Sends a request as it is and waits for the head of its answer. `head` makes the request again if a kept
+    /// connection turns out to be closed: only then, and only once, and only if nothing was sent or the method is safe.
+    pub async fn send_bare(
         &self,
         head: impl Fn() -> Request<()>,
         body: Outgoing,

@@ -32,6 +32,7 @@ mod stale_deploy;
 mod storage;
 mod throttle;
 mod tokens;
+mod upstream_account;
 mod upstream_deploy;
 mod upstream_forward;
 mod upstream_is_gone;
