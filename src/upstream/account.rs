@@ -4,18 +4,18 @@
 //! One sign-in at a time, whoever needs it, and never many of them: runtimes lock an account out that fails often.
 //! Knows when to sign in; [`super::sign_in`] knows how.
 
-use super::sign_in::Failure;
+use super::bearer::{Bearer, refuses_token, sign};
+use super::sign_in::{Failure, PATIENCE};
 use super::{Answer, Error, Outgoing, Upstream};
-use crate::config::{self, is_token, token_in};
-use crate::secret::Secret;
+use crate::config::{self, token_in};
 use arc_swap::ArcSwapOption;
-use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use hyper::header::HeaderValue;
 use hyper::{Request, Response, StatusCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::Mutex;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 /// The first wait after a failure; each further one doubles it. Our choice.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
@@ -23,17 +23,17 @@ const FIRST_WAIT: Duration = Duration::from_secs(1);
 const LONGEST_WAIT: Duration = Duration::from_mins(1);
 /// The wait after a refused password: four sign-ins in the ten minutes in which Node-RED allows five, locked out or not.
 const REFUSED_WAIT: Duration = Duration::from_mins(3);
-/// A token refused before it is so old counts as a failure, and a refusal that does not say why counts only for older
-/// ones: else an account that lacks a permission would sign in at every request. Our choice.
+/// A token refused before it is so old counts as a failure. Our choice.
 const YOUNG: Duration = Duration::from_mins(1);
-/// The shortest life that is believed of a token. Our choice.
-const SHORTEST_LIFE: Duration = Duration::from_secs(2);
+
+/// What the upstream answers only to those whom it knows, and Node-RED's audit log does not tell.
+const CLOSED: &str = "/settings";
 
 /// The upstream's account of ours.
 pub(super) struct Account {
     current: ArcSwapOption<Bearer>,
     turn: Mutex<Turn>,
-    /// Sign-ins that have ended, well or not.
+    /// Turns that have ended, well or not.
     ended: AtomicU64,
     /// Whether somebody renews a token that is still good.
     renewing: AtomicBool,
@@ -44,17 +44,6 @@ pub(super) struct Account {
 const UNKNOWN: u8 = 0;
 const YES: u8 = 1;
 const NO: u8 = 2;
-
-/// A token of the upstream's.
-pub struct Bearer {
-    header: HeaderValue,
-    token: Secret,
-    since: Instant,
-    /// When it is to be renewed, and when it ends; `None`: nobody knows.
-    ends: Option<(Instant, Instant)>,
-    /// Whether it has been refused.
-    struck: AtomicBool,
-}
 
 /// What only one has at a time: the right to sign in.
 struct Turn {
@@ -92,19 +81,20 @@ impl Upstream {
         let shown = self.counted(self.shown(account).await)?;
         let again = body.again();
         let response = self.send_bare(|| sign(head(), &shown), body).await?;
-        if !account.is_refused(&response, &shown) {
+        if response.status() != StatusCode::UNAUTHORIZED || !refuses_token(response.headers()) {
+            return Ok(response);
+        }
+        // A flow may say so too: whether the token is good is asked elsewhere.
+        let fresh = self.another(Some(shown.clone()), Why::Refused).await;
+        let fresh = self.counted(fresh)?;
+        if fresh == shown {
             return Ok(response);
         }
         drop(response);
-        let fresh = self.counted(self.another(Some(shown), Why::Refused).await)?;
-        let Some(body) = again else {
-            return Err(self.refused());
-        };
-        let response = self.send_bare(|| sign(head(), &fresh), body).await?;
-        if account.is_refused(&response, &fresh) {
-            self.accept(account, false, "a fresh token is refused");
+        match again {
+            Some(body) => self.send_bare(|| sign(head(), &fresh), body).await,
+            None => Err(self.refused()),
         }
-        Ok(response)
     }
 
     /// A token that is good now, for what is no request; `None`: the upstream is open.
@@ -116,12 +106,12 @@ impl Upstream {
         Ok(account.current.load_full())
     }
 
-    /// Another token than this one, which was refused.
+    /// Another token than this one, which was refused; the same if the upstream, asked again, says that it is good.
     pub async fn renew(&self, refused: &Bearer) -> Result<Option<Arc<Bearer>>, Error> {
         let Some(account) = &self.0.account else {
             return Ok(None);
         };
-        let refused = refused.header.clone();
+        let refused = refused.header().clone();
         self.another(Some(refused), Why::Refused).await?;
         Ok(account.current.load_full())
     }
@@ -170,11 +160,11 @@ impl Upstream {
         let now = Instant::now();
         let current = account.current.load();
         let Some(bearer) = current.as_ref().filter(|bearer| bearer.is_good(now)) else {
-            let old = current.as_ref().map(|bearer| bearer.header.clone());
+            let old = current.as_ref().map(|bearer| bearer.header().clone());
             drop(current);
             return self.another(old, Why::Due).await;
         };
-        let header = bearer.header.clone();
+        let header = bearer.header().clone();
         if bearer.is_due(now) && !account.renewing.swap(true, Ordering::Relaxed) {
             let (upstream, old) = (self.clone(), header.clone());
             tokio::spawn(async move {
@@ -211,36 +201,96 @@ impl Upstream {
         };
         let mut turn = account.turn.lock().await;
         let current = account.current.load_full();
-        if let Some(bearer) = current.as_ref().filter(|b| Some(&b.header) != old.as_ref()) {
-            return Ok(bearer.header.clone());
+        match &current {
+            Some(bearer) if Some(bearer.header()) != old.as_ref() => {
+                return Ok(bearer.header().clone());
+            }
+            _ if account.ended.load(Ordering::Acquire) == seen => {}
+            // Somebody has had the turn for the same reason.
+            Some(bearer) if turn.last.is_none() => return Ok(bearer.header().clone()),
+            _ => return Err(turn.error()),
         }
-        if why == Why::Refused {
-            current.as_deref().inspect(|bearer| turn.strike(bearer));
+        let result = self.renewed(account, &mut turn, current, why).await;
+        account.ended.fetch_add(1, Ordering::Release);
+        result
+    }
+
+    async fn renewed(
+        &self,
+        account: &Account,
+        turn: &mut Turn,
+        current: Option<Arc<Bearer>>,
+        why: Why,
+    ) -> Result<HeaderValue, Error> {
+        let mut good = current
+            .as_deref()
+            .filter(|bearer| bearer.is_good(Instant::now()));
+        if let (Why::Refused, Some(bearer)) = (why, good) {
+            match self.is_accepted(bearer).await {
+                Ok(true) => {
+                    turn.last = None;
+                    self.accept(account, true, "");
+                    return Ok(bearer.header().clone());
+                }
+                Ok(false) => turn.strike(bearer),
+                Err(error) => {
+                    turn.last = Some(Failure::Failed(error));
+                    return Err(turn.error());
+                }
+            }
+            good = None;
         }
-        let missed = account.ended.load(Ordering::Acquire) != seen;
         let early = turn.earliest.is_some_and(|at| Instant::now() < at);
-        let Some(means) = turn.means.clone().filter(|_| !missed && !early) else {
+        let Some(means) = turn.means.clone().filter(|_| !early) else {
+            if good.is_none() {
+                let failure = turn.last.get_or_insert(Failure::Token);
+                if failure.is_refusal() {
+                    self.accept(account, false, &failure.to_string());
+                }
+            }
             return Err(turn.error());
         };
-        let result = self.obtain(means, current.as_deref()).await;
-        account.ended.fetch_add(1, Ordering::Release);
-        match result {
+        match self.obtain(means, current.as_deref()).await {
             Ok(bearer) => {
                 turn.succeeded();
                 if turn.strikes == 0 {
                     self.accept(account, true, "");
                 }
-                let header = bearer.header.clone();
+                let header = bearer.header().clone();
                 account.current.store(Some(Arc::new(bearer)));
                 Ok(header)
             }
             Err(failure) => {
-                if failure.is_refusal() {
+                if good.is_some() && turn.failures == 0 {
+                    tracing::warn!(upstream = ?self, why = %failure, "the token at the upstream could not be renewed yet");
+                }
+                if good.is_none() && failure.is_refusal() {
                     self.accept(account, false, &failure.to_string());
                 }
                 turn.failed(failure);
                 Err(turn.error())
             }
+        }
+    }
+
+    /// Whether the upstream takes this token, asked where no flow can answer.
+    async fn is_accepted(&self, bearer: &Bearer) -> Result<bool, Error> {
+        let head = || sign(self.own(CLOSED), bearer.header());
+        let asked = timeout(PATIENCE, self.send_bare(head, Outgoing::empty())).await;
+        let response = asked.unwrap_or(Err(Error::Timeout))?;
+        let refused = response.status() == StatusCode::UNAUTHORIZED;
+        Ok(!(refused && refuses_token(response.headers())))
+    }
+
+    /// Whether the upstream takes us for who we are, asked anew. This signs in at start, and renews a token that nobody
+    /// uses.
+    pub(super) async fn check_account(&self) {
+        let Some(account) = &self.0.account else {
+            return;
+        };
+        // What goes wrong is told where it does.
+        if let Ok(shown) = self.shown(account).await {
+            let _ = self.another(Some(shown), Why::Refused).await;
         }
     }
 
@@ -260,12 +310,12 @@ impl Upstream {
             .flatten()
             .and_then(|token| Bearer::new(token, None));
         bearer
-            .filter(|bearer| current.is_none_or(|current| current.header != bearer.header))
+            .filter(|bearer| current.is_none_or(|current| current.header() != bearer.header()))
             .ok_or(Failure::Token)
     }
 
     /// Whether the upstream takes us for who we are; told when it changes.
-    pub(super) fn accept(&self, account: &Account, yes: bool, why: &str) {
+    fn accept(&self, account: &Account, yes: bool, why: &str) {
         let now = if yes { YES } else { NO };
         let before = account.accepted.swap(now, Ordering::Relaxed);
         if before != now {
@@ -287,12 +337,6 @@ impl Upstream {
     }
 }
 
-/// Shows the token with a request.
-pub(super) fn sign(mut request: Request<()>, shown: &HeaderValue) -> Request<()> {
-    request.headers_mut().insert(AUTHORIZATION, shown.clone());
-    request
-}
-
 impl Account {
     pub(super) fn new(means: config::Account) -> Self {
         Self {
@@ -303,33 +347,6 @@ impl Account {
             accepted: AtomicU8::new(UNKNOWN),
         }
     }
-
-    /// Whether an answer is a refusal of the token that was shown. Node-RED says nothing when only a permission is
-    /// missing (facts admin API §1.5), others perhaps nothing in any case.
-    fn is_refused<B>(&self, response: &Response<B>, shown: &HeaderValue) -> bool {
-        if response.status() != StatusCode::UNAUTHORIZED {
-            return false;
-        }
-        refuses_token(response.headers()).unwrap_or_else(|| {
-            let current = self.current.load();
-            let current = current.as_ref().filter(|bearer| bearer.header == *shown);
-            current.is_some_and(|bearer| bearer.since.elapsed() >= YOUNG)
-        })
-    }
-}
-
-/// Whether a 401 says that the token is not good, rather than what it may do (RFC 6750 §3.1); `None`: it says nothing.
-pub(super) fn refuses_token(headers: &HeaderMap) -> Option<bool> {
-    let mut challenges = headers.get_all(WWW_AUTHENTICATE).iter().peekable();
-    challenges.peek()?;
-    Some(
-        challenges
-            .filter_map(|value| value.to_str().ok())
-            .any(|value| {
-                let scheme = value.split(' ').next().unwrap_or(value);
-                scheme.eq_ignore_ascii_case("bearer") && !value.contains("insufficient_scope")
-            }),
-    )
 }
 
 impl Turn {
@@ -346,16 +363,13 @@ impl Turn {
     /// The token was refused. The first young one may have been lost with the upstream's sessions; with more of them
     /// something else is wrong.
     fn strike(&mut self, bearer: &Bearer) {
-        if bearer.struck.swap(true, Ordering::Relaxed) {
-            return;
+        match bearer.strike() {
+            None => return,
+            Some(age) if age >= YOUNG => self.strikes = 0,
+            Some(_) => self.strikes = self.strikes.saturating_add(1),
         }
-        if bearer.since.elapsed() >= YOUNG {
-            self.strikes = 0;
-            return;
-        }
-        self.strikes = self.strikes.saturating_add(1);
         if let Some(before) = self.strikes.checked_sub(2) {
-            let at = bearer.since + wait(before);
+            let at = bearer.since() + wait(before);
             self.earliest = Some(self.earliest.map_or(at, |earliest| earliest.max(at)));
         }
     }
@@ -398,59 +412,4 @@ impl Turn {
 fn wait(failures: u32) -> Duration {
     let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
     FIRST_WAIT.saturating_mul(factor).min(LONGEST_WAIT)
-}
-
-impl Bearer {
-    /// `None`: this cannot be a token.
-    pub(super) fn new(token: Secret, life: Option<Duration>) -> Option<Self> {
-        if !is_token(token.reveal()) {
-            return None;
-        }
-        let mut header = HeaderValue::try_from(format!("Bearer {}", token.reveal())).ok()?;
-        header.set_sensitive(true);
-        let since = Instant::now();
-        let ends = life.and_then(|life| {
-            let life = life.max(SHORTEST_LIFE);
-            // At 80 % of its life, while it is still good for those under way.
-            Some((since.checked_add(life / 5 * 4)?, since.checked_add(life)?))
-        });
-        Some(Self {
-            header,
-            token,
-            since,
-            ends,
-            struck: AtomicBool::new(false),
-        })
-    }
-
-    /// The token itself, for the first frame of a comms link.
-    pub fn token(&self) -> &Secret {
-        &self.token
-    }
-
-    pub(super) fn header(&self) -> &HeaderValue {
-        &self.header
-    }
-
-    /// What there is without a sign-in.
-    fn at_once(means: &config::Account) -> Option<Arc<Self>> {
-        match means {
-            config::Account::Token { token, .. } => Self::new(token.clone(), None).map(Arc::new),
-            config::Account::User(_) => None,
-        }
-    }
-
-    fn is_due(&self, now: Instant) -> bool {
-        self.ends.is_some_and(|(due, _)| now >= due)
-    }
-
-    fn is_good(&self, now: Instant) -> bool {
-        self.ends.is_none_or(|(_, end)| now < end)
-    }
-}
-
-impl std::fmt::Debug for Bearer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Bearer(***)")
-    }
 }

@@ -1,17 +1,13 @@
 //! Whether the upstream is well: asked again and again, for `/readyz` and metrics. Requests are sent in any case, so
 //! that they succeed as soon as it is back.
 
-use super::account::refuses_token;
 use super::{Behind, Error, Outgoing, Upstream};
-use hyper::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::time::sleep;
 
 /// What every runtime of either dialect answers without a token (specification §3.1).
 const PATH: &str = "/auth/login";
-/// What it answers only to those whom it knows, and no audit log of Node-RED's tells.
-const CLOSED: &str = "/settings";
 
 impl Upstream {
     /// Asks for as long as there is anybody who may want to know.
@@ -56,24 +52,6 @@ impl Upstream {
         behind.metrics.health(well);
         if well {
             self.check_account().await;
-        }
-    }
-
-    /// Whether it takes us for who we are. This signs in at start, and renews a token that nobody uses.
-    async fn check_account(&self) {
-        let Some(account) = &self.0.account else {
-            return;
-        };
-        // An error has been told, or will be by the next check.
-        let Ok(response) = self.send(|| self.own(CLOSED), Outgoing::empty()).await else {
-            return;
-        };
-        let accepted = match response.status() {
-            StatusCode::UNAUTHORIZED => refuses_token(response.headers()) != Some(true),
-            status => status.is_success() || status == StatusCode::FORBIDDEN,
-        };
-        if accepted {
-            self.accept(account, true, "");
         }
     }
 }

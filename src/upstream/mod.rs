@@ -6,6 +6,7 @@
 
 mod account;
 mod answer;
+mod bearer;
 mod connect;
 mod deploy;
 mod headers;
@@ -14,8 +15,8 @@ mod outgoing;
 mod pool;
 mod sign_in;
 
-pub use account::Bearer;
 pub use answer::{Answer, Cut};
+pub use bearer::Bearer;
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
 pub use headers::{Authorization, Front, Identity, returned};

@@ -3,7 +3,7 @@
 //! Knows what the answers mean; when to sign in is the matter of [`super::account`]. What it reads is small and strict,
 //! and what it tells never quotes an answer.
 
-use super::account::{Bearer, sign};
+use super::bearer::{Bearer, sign};
 use super::{Error, Outgoing, Upstream};
 use crate::config::ServiceAccount;
 use crate::metrics::UpstreamSignIn;
@@ -18,7 +18,7 @@ use tokio::time::timeout;
 /// The most that is read of an answer. Our choice: many times a token.
 const LIMIT: usize = 16 * 1024;
 /// The longest sign-in. Our choice.
-const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 /// The longest revocation: the gateway wants to end. Our choice.
 const SHORT_PATIENCE: Duration = Duration::from_secs(2);
 /// The longest wait that is taken over from an answer. Our choice.
@@ -39,8 +39,8 @@ pub(super) enum Failure {
     /// No answer, or none that can be read.
     #[error(transparent)]
     Failed(#[from] Error),
-    /// The file holds no other token than the one that is refused.
-    #[error("the token is refused, and its file holds no other")]
+    /// The token is refused, and its file holds no other, or it is too early for another.
+    #[error("the token is refused, and there is no other")]
     Token,
 }
 

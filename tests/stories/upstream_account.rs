@@ -485,7 +485,9 @@ async fn neither_password_nor_token_stand_in_log_metrics_or_answers() {
     }
     seen += &process.operations("/metrics").await.text();
     process.signal("TERM");
-    let said = process.rest();
+    let said = tokio::task::spawn_blocking(move || process.rest())
+        .await
+        .unwrap();
     let told = said
         .iter()
         .filter(|line| line.contains("does not accept the gateway's account"));
