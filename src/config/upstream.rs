@@ -130,15 +130,17 @@ fn service_account(
         Dialect::NodeRed => "node-red-admin",
         Dialect::Service => "service-admin",
     };
-    let text = |entry: &raw::Entry, default: &str| match entry {
-        Some(entry) => source.parsed(entry, "text, not empty", not_empty),
-        None => Ok(default.to_owned()),
-    };
     Ok(Account::User(ServiceAccount {
         user,
         password,
-        client_id: text(&raw.client_id, client)?,
-        scope: text(&raw.scope, "*")?,
+        client_id: match &raw.client_id {
+            Some(entry) => source.parsed(entry, "the name of a client, not empty", not_empty)?,
+            None => client.to_owned(),
+        },
+        scope: match &raw.scope {
+            Some(entry) => source.text(entry, "permissions, separated by spaces")?,
+            None => "*".to_owned(),
+        },
     }))
 }
 

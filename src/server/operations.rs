@@ -125,6 +125,21 @@ impl Operations {
         }
     }
 
+    fn readiness(&self) -> (StatusCode, &'static str) {
+        let not_yet = |text| (StatusCode::SERVICE_UNAVAILABLE, text);
+        match (self.stage(), self.upstream.get()) {
+            (Stage::Starting, _) => not_yet(r#"{"status":"starting"}"#),
+            (Stage::Draining, _) => not_yet(r#"{"status":"draining"}"#),
+            (Stage::Ready, Some(upstream)) if !upstream.healthy() => {
+                not_yet(r#"{"status":"upstream unreachable"}"#)
+            }
+            (Stage::Ready, Some(upstream)) if !upstream.authorized() => {
+                not_yet(r#"{"status":"upstream unauthorized"}"#)
+            }
+            (Stage::Ready, _) => (StatusCode::OK, r#"{"status":"ready"}"#),
+        }
+    }
+
     fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
         let (status, kind, body) = match path {
             "/metrics" => (
@@ -133,33 +148,10 @@ impl Operations {
                 None,
             ),
             "/healthz" => (StatusCode::OK, "text/plain; charset=utf-8", Some("ok")),
-            "/readyz" => match self.stage() {
-                Stage::Starting => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "application/json",
-                    Some(r#"{"status":"starting"}"#),
-                ),
-                Stage::Ready if self.upstream.get().is_some_and(|u| !u.healthy()) => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "application/json",
-                    Some(r#"{"status":"upstream unreachable"}"#),
-                ),
-                Stage::Ready if self.upstream.get().is_some_and(|u| !u.authorized()) => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "application/json",
-                    Some(r#"{"status":"upstream unauthorized"}"#),
-                ),
-                Stage::Ready => (
-                    StatusCode::OK,
-                    "application/json",
-                    Some(r#"{"status":"ready"}"#),
-                ),
-                Stage::Draining => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "application/json",
-                    Some(r#"{"status":"draining"}"#),
-                ),
-            },
+            "/readyz" => {
+                let (status, text) = self.readiness();
+                (status, "application/json", Some(text))
+            }
             _ => (
                 StatusCode::NOT_FOUND,
                 "text/plain; charset=utf-8",

@@ -182,12 +182,12 @@ impl Upstream {
     /// again and again.
     async fn another(&self, old: Option<HeaderValue>, why: Why) -> Result<HeaderValue, Error> {
         let Some(account) = &self.0.account else {
-            return Err(Error::Unauthorized);
+            return Err(Error::SignedOut);
         };
         let seen = account.ended.load(Ordering::Acquire);
         let upstream = self.clone();
         let task = tokio::spawn(async move { upstream.in_turn(old, why, seen).await });
-        task.await.unwrap_or(Err(Error::Unauthorized))
+        task.await.unwrap_or(Err(Error::SignedOut))
     }
 
     async fn in_turn(
@@ -197,7 +197,7 @@ impl Upstream {
         seen: u64,
     ) -> Result<HeaderValue, Error> {
         let Some(account) = &self.0.account else {
-            return Err(Error::Unauthorized);
+            return Err(Error::SignedOut);
         };
         let mut turn = account.turn.lock().await;
         let current = account.current.load_full();
@@ -331,8 +331,9 @@ impl Upstream {
 
     fn counted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         result.inspect_err(|error| {
-            let kind = error.fault();
-            kind.into_iter().for_each(|kind| self.0.metrics.fault(kind));
+            if let Some(kind) = error.fault() {
+                self.0.metrics.fault(kind);
+            }
         })
     }
 }
@@ -403,7 +404,7 @@ impl Turn {
             Some(Failure::Failed(Error::ConnectTimeout)) => Error::ConnectTimeout,
             Some(Failure::Failed(Error::Timeout)) => Error::Timeout,
             Some(Failure::Failed(Error::Busy)) => Error::Busy,
-            _ => Error::Unauthorized,
+            _ => Error::SignedOut,
         }
     }
 }

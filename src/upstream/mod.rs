@@ -77,6 +77,9 @@ pub enum Error {
     /// It stopped in the middle of its answer.
     #[error("the upstream's answer is incomplete")]
     Incomplete(#[source] Cut),
+    /// There is no token to show to it; why has been told when it was found out.
+    #[error("the gateway is not signed in to the upstream")]
+    SignedOut,
     /// It does not accept us.
     #[error("the upstream does not accept the gateway's own account")]
     Unauthorized,
@@ -254,7 +257,7 @@ impl Error {
             Self::Closed(_) => UpstreamFault::Closed,
             Self::Garbage(_) | Self::Unexpected(_) => UpstreamFault::Invalid,
             Self::Incomplete(_) => UpstreamFault::Incomplete,
-            Self::Unauthorized => UpstreamFault::Unauthorized,
+            Self::SignedOut | Self::Unauthorized => UpstreamFault::Unauthorized,
             Self::Busy => UpstreamFault::Busy,
             Self::Request(_) => return None,
         })

@@ -55,6 +55,9 @@ impl Protected {
             // Slowly, so that others come meanwhile.
             return Act::Wait(50, state.hand_out(request));
         }
+        if request.starts_with("GET /strict ") {
+            return Act::Say(refusal("Bearer realm=\"theirs\""));
+        }
         if request.starts_with("GET /auth/login ") || request.contains(" /open") {
             return Act::Say(ok("application/json", "{}"));
         }
@@ -451,6 +454,19 @@ async fn a_clients_authorization_goes_up_only_on_the_route_that_says_so() {
 }
 
 #[tokio::test]
+async fn a_flow_that_refuses_tokens_of_its_own_does_not_make_us_sign_in() {
+    let (_runtime, behind, gateway) = signed_in("").await;
+    let token = gateway.sign_in("reader").await;
+    for _ in 0..5 {
+        let answer = gateway.get("/strict").token(&token).send().await;
+        assert_eq!(answer.status, 401);
+        assert!(answer.header("www-authenticate").contains("theirs"));
+    }
+    assert_eq!((count(&behind, "GET /strict "), sign_ins(&behind)), (5, 1));
+    assert_eq!(gateway.operations("/readyz").await.status, 200);
+}
+
+#[tokio::test]
 async fn the_session_ends_with_the_gateway() {
     let (_runtime, behind, gateway) = signed_in("").await;
     gateway.running.drain().await;
@@ -492,6 +508,8 @@ async fn neither_password_nor_token_stand_in_log_metrics_or_answers() {
         .iter()
         .filter(|line| line.contains("does not accept the gateway's account"));
     assert_eq!(told.count(), 1, "{said:#?}");
+    let errors = said.iter().filter(|line| line.contains("ERROR"));
+    assert_eq!(errors.count(), 1, "not for each request: {said:#?}");
     seen += &said.concat();
     for secret in [
         "pass & word",
