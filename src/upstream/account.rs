@@ -5,12 +5,13 @@
 //! Knows when to sign in; [`super::sign_in`] knows how.
 
 use super::bearer::{Bearer, refuses_token, sign};
-use super::sign_in::{Failure, PATIENCE};
+use super::sign_in::{Failure, PATIENCE, SHORT_PATIENCE};
 use super::{Answer, Error, Outgoing, Upstream};
 use crate::config::{self, token_in};
 use arc_swap::ArcSwapOption;
-use hyper::header::HeaderValue;
+use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Request, Response, StatusCode};
+use serde::Deserialize;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,12 +30,15 @@ const YOUNG: Duration = Duration::from_mins(1);
 /// What the upstream answers only to those whom it knows, and Node-RED's audit log does not tell.
 const CLOSED: &str = "/settings";
 
+/// The most that is read of it. Our choice: Node-RED's are some KiB.
+const SETTINGS: usize = 1 << 20;
+
 /// The upstream's account of ours.
 pub(super) struct Account {
     current: ArcSwapOption<Bearer>,
     turn: Mutex<Turn>,
-    /// Turns that have ended, well or not.
-    ended: AtomicU64,
+    /// Turns that have begun.
+    begun: AtomicU64,
     /// Whether somebody renews a token that is still good.
     renewing: AtomicBool,
     /// Whether the upstream takes us for who we are: [`UNKNOWN`], [`YES`] or [`NO`].
@@ -81,10 +85,12 @@ impl Upstream {
         let shown = self.counted(self.shown(account).await)?;
         let again = body.again();
         let response = self.send_bare(|| sign(head(), &shown), body).await?;
-        if response.status() != StatusCode::UNAUTHORIZED || !refuses_token(response.headers()) {
+        let headers = response.headers();
+        let of_another_kind = headers.contains_key(WWW_AUTHENTICATE) && !refuses_token(headers);
+        if response.status() != StatusCode::UNAUTHORIZED || of_another_kind {
             return Ok(response);
         }
-        // A flow may say so too: whether the token is good is asked elsewhere.
+        // A flow may say so too, or a permission is missing: whether the token is good is asked elsewhere.
         let fresh = self.another(Some(shown.clone()), Why::Refused).await;
         let fresh = self.counted(fresh)?;
         if fresh == shown {
@@ -148,10 +154,16 @@ impl Upstream {
         let Some(account) = &self.0.account else {
             return;
         };
-        let means = account.turn.lock().await.means.take();
-        if let (Some(config::Account::User(_)), Some(bearer)) = (means, account.current.swap(None))
-        {
-            self.revoke(&bearer).await;
+        let leave = async {
+            let means = account.turn.lock().await.means.take();
+            match (means, account.current.swap(None)) {
+                (Some(config::Account::User(_)), Some(bearer)) => self.revoke(&bearer).await,
+                _ => true,
+            }
+        };
+        if !timeout(SHORT_PATIENCE, leave).await.unwrap_or(false) {
+            let sentence = "the gateway's token at the upstream could not be revoked";
+            tracing::warn!(upstream = ?self, "{sentence}");
         }
     }
 
@@ -184,7 +196,7 @@ impl Upstream {
         let Some(account) = &self.0.account else {
             return Err(Error::SignedOut);
         };
-        let seen = account.ended.load(Ordering::Acquire);
+        let seen = account.begun.load(Ordering::Acquire);
         let upstream = self.clone();
         let task = tokio::spawn(async move { upstream.in_turn(old, why, seen).await });
         task.await.unwrap_or(Err(Error::SignedOut))
@@ -205,14 +217,13 @@ impl Upstream {
             Some(bearer) if Some(bearer.header()) != old.as_ref() => {
                 return Ok(bearer.header().clone());
             }
-            _ if account.ended.load(Ordering::Acquire) == seen => {}
-            // Somebody has had the turn for the same reason.
+            _ if account.begun.load(Ordering::Acquire) == seen => {}
+            // Somebody has had a turn since then.
             Some(bearer) if turn.last.is_none() => return Ok(bearer.header().clone()),
             _ => return Err(turn.error()),
         }
-        let result = self.renewed(account, &mut turn, current, why).await;
-        account.ended.fetch_add(1, Ordering::Release);
-        result
+        account.begun.fetch_add(1, Ordering::Release);
+        self.renewed(account, &mut turn, current, why).await
     }
 
     async fn renewed(
@@ -222,6 +233,9 @@ impl Upstream {
         current: Option<Arc<Bearer>>,
         why: Why,
     ) -> Result<HeaderValue, Error> {
+        let Some(means) = turn.means.clone() else {
+            return Err(Error::SignedOut);
+        };
         let mut good = current
             .as_deref()
             .filter(|bearer| bearer.is_good(Instant::now()));
@@ -240,8 +254,7 @@ impl Upstream {
             }
             good = None;
         }
-        let early = turn.earliest.is_some_and(|at| Instant::now() < at);
-        let Some(means) = turn.means.clone().filter(|_| !early) else {
+        if turn.earliest.is_some_and(|at| Instant::now() < at) {
             if good.is_none() {
                 let failure = turn.last.get_or_insert(Failure::Token);
                 if failure.is_refusal() {
@@ -249,7 +262,7 @@ impl Upstream {
                 }
             }
             return Err(turn.error());
-        };
+        }
         match self.obtain(means, current.as_deref()).await {
             Ok(bearer) => {
                 turn.succeeded();
@@ -278,8 +291,19 @@ impl Upstream {
         let head = || sign(self.own(CLOSED), bearer.header());
         let asked = timeout(PATIENCE, self.send_bare(head, Outgoing::empty())).await;
         let response = asked.unwrap_or(Err(Error::Timeout))?;
-        let refused = response.status() == StatusCode::UNAUTHORIZED;
-        Ok(!(refused && refuses_token(response.headers())))
+        match response.status() {
+            StatusCode::UNAUTHORIZED => Ok(!refuses_token(response.headers())),
+            StatusCode::OK => {
+                let settings = timeout(PATIENCE, response.into_body().whole(SETTINGS)).await;
+                match settings.unwrap_or(Err(Error::Timeout)) {
+                    Ok(settings) => Ok(!is_anonymous(&settings)),
+                    // Too large for a stranger's.
+                    Err(Error::Unexpected(_)) => Ok(true),
+                    Err(error) => Err(error),
+                }
+            }
+            _ => Ok(true),
+        }
     }
 
     /// Whether the upstream takes us for who we are, asked anew. This signs in at start, and renews a token that nobody
@@ -343,7 +367,7 @@ impl Account {
         Self {
             current: ArcSwapOption::new(Bearer::at_once(&means)),
             turn: Mutex::new(Turn::new(means)),
-            ended: AtomicU64::new(0),
+            begun: AtomicU64::new(0),
             renewing: AtomicBool::new(false),
             accepted: AtomicU8::new(UNKNOWN),
         }
@@ -407,6 +431,24 @@ impl Turn {
             _ => Error::SignedOut,
         }
     }
+}
+
+/// Whether these are the settings of nobody: with a `default` user Node-RED takes who shows a bad token for that one
+/// (facts admin API §1.6).
+fn is_anonymous(settings: &[u8]) -> bool {
+    #[derive(Deserialize)]
+    struct Settings {
+        user: Option<User>,
+    }
+    #[derive(Deserialize)]
+    struct User {
+        #[serde(default)]
+        anonymous: bool,
+    }
+    let settings = serde_json::from_slice::<Settings>(settings).ok();
+    settings
+        .and_then(|settings| settings.user)
+        .is_some_and(|user| user.anonymous)
 }
 
 /// The wait after so many failures before this one.

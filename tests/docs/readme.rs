@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 /// How the README starts the program.

@@ -12,6 +12,9 @@ const ACCOUNT: &str = "user = \"flowgate\"\npassword = \"pass & word\"\nhealth =
 const FORM: &str =
     "client_id=node-red-admin&grant_type=password&scope=*&username=flowgate&password=pass+%26+word";
 
+/// How Node-RED says that a permission is missing.
+const FORBIDDEN: &str = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
+
 /// A runtime with adminAuth, as Node-RED answers (facts of its `/auth/token` and of its 401).
 #[derive(Clone, Default)]
 struct Protected(Arc<Mutex<State>>);
@@ -28,6 +31,8 @@ struct State {
     /// Whether new tokens are good for nothing.
     useless: bool,
     refused: usize,
+    /// Whether who shows no good token may read.
+    anonymous: bool,
 }
 
 impl Protected {
@@ -63,12 +68,20 @@ impl Protected {
         }
         let token = field(request, "authorization: Bearer ");
         if !token.is_some_and(|token| state.good.iter().any(|good| good == token)) {
+            if state.anonymous {
+                return Act::Say(if request.starts_with("GET ") {
+                    let user = r#"{"user":{"anonymous":true,"permissions":"read"}}"#;
+                    ok("application/json", user)
+                } else {
+                    FORBIDDEN.to_owned()
+                });
+            }
             state.refused += 1;
             return Act::Say(refusal("Bearer realm=\"Users\", error=\"invalid_token\""));
         }
         Act::Say(
             if request.contains(" /forbidden") || request.contains("x-forbidden") {
-                "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n".to_owned()
+                FORBIDDEN.to_owned()
             } else if request.starts_with("POST /flows ") {
                 "HTTP/1.1 204 No Content\r\n\r\n".to_owned()
             } else {
@@ -451,6 +464,17 @@ async fn a_clients_authorization_goes_up_only_on_the_route_that_says_so() {
         (answer.status, answer.header("www-authenticate")),
         (401, "Basic realm=\"Authorization Required\"")
     );
+}
+
+#[tokio::test]
+async fn a_runtime_that_takes_bad_tokens_for_anonymous_ones_is_signed_in_to_again() {
+    let (runtime, behind, gateway) = signed_in("").await;
+    runtime.change(|state| state.anonymous = true);
+    let admin = gateway.sign_in("admin").await;
+    runtime.forget();
+    let deploy = gateway.post("/flows").token(&admin).json(&json!([]));
+    assert_eq!(deploy.send().await.status, 204);
+    assert_eq!((count(&behind, "POST /flows "), sign_ins(&behind)), (2, 2));
 }
 
 #[tokio::test]
