@@ -385,7 +385,7 @@ async fn a_token_in_a_file_may_be_replaced_at_any_time() {
 
 #[tokio::test]
 async fn the_upstream_learns_who_calls_if_the_operator_says_so_and_only_from_us() {
-    let lies = |request: crate::client::Request| {
+    let with_lies = |request: crate::client::Request| {
         request
             .header("X-Flowgate-User", "root")
             .header("X_Flowgate_Permissions", "*")
@@ -404,7 +404,7 @@ async fn the_upstream_learns_who_calls_if_the_operator_says_so_and_only_from_us(
             (gateway.get("/open"), false),
             (gateway.post("/flows").token(&token).json(&json!([])), told),
         ] {
-            let _ = lies(request).send().await;
+            let _ = with_lies(request).send().await;
             let heard = behind.heard().pop().unwrap().bytes.to_ascii_lowercase();
             let lines: Vec<&str> = heard
                 .lines()
