@@ -202,6 +202,10 @@ fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Runtime, Error> {
 }
 
 /// Hears what our own engine says, if that is what runs flows.
+#[cfg_attr(
+    not(feature = "engine"),
+    allow(unused_variables, reason = "there is no engine then")
+)]
 fn listener(runtime: &Runtime, room: usize) -> Option<Listener> {
     match runtime {
         #[cfg(feature = "engine")]

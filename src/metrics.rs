@@ -11,7 +11,8 @@ mod upstream;
 
 pub use comms::{Comms, OpenChannel};
 pub use labels::{
-    CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck, UpstreamFault,
+    CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck,
+    UpstreamFault,
 };
 pub use upstream::Upstream;
 

@@ -148,9 +148,7 @@ mod tests {
 
     #[test]
     fn the_three_frames_are_understood() {
-        assert!(
-            matches!(Frame::parse(r#"{"auth":"t"}"#), Ok(Frame::Auth(t)) if t.reveal() == "t")
-        );
+        assert!(matches!(Frame::parse(r#"{"auth":"t"}"#), Ok(Frame::Auth(t)) if t.reveal() == "t"));
         assert!(
             matches!(Frame::parse(r#" {"subscribe" : "status/#"} "#), Ok(Frame::Subscribe(t)) if t == "status/#")
         );

@@ -215,7 +215,8 @@ impl Known {
         match said {
             Said::Subscribe(pattern) => {
                 let text = subscription(&pattern);
-                if self.subscriptions.len() < SUBSCRIPTIONS && !self.subscriptions.contains(&pattern)
+                if self.subscriptions.len() < SUBSCRIPTIONS
+                    && !self.subscriptions.contains(&pattern)
                 {
                     self.subscriptions.push(pattern);
                 }

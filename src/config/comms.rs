@@ -52,9 +52,8 @@ impl Origin {
     /// because TLS may end before us. A server that names no port has the usual one.
     pub fn is_of(&self, server: &Authority) -> bool {
         let usual = if self.secure { 443 } else { 80 };
-        host_and_port(server).is_some_and(|(host, port)| {
-            host == self.host && port.unwrap_or(usual) == self.port
-        })
+        host_and_port(server)
+            .is_some_and(|(host, port)| host == self.host && port.unwrap_or(usual) == self.port)
     }
 }
 

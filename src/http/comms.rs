@@ -49,8 +49,7 @@ pub(super) fn open(
         source,
     };
     let comms = Arc::clone(&call.gateway.comms);
-    let mut response =
-        opening.accept(|upgraded| comms.serve(TokioIo::new(upgraded), guest));
+    let mut response = opening.accept(|upgraded| comms.serve(TokioIo::new(upgraded), guest));
     if let Some(protocol) = first_protocol(&call.head.headers) {
         response
             .headers_mut()

@@ -80,12 +80,17 @@ impl Channel {
 
     /// What comes next, heartbeats aside.
     pub async fn hear(&mut self) -> Told {
-        loop {
-            match self.hear_all().await {
-                Told::Batch(batch) if batch.len() == 1 && batch[0]["topic"] == "hb" => {}
-                told => return told,
+        let heard = async {
+            loop {
+                match self.hear_all().await {
+                    Told::Batch(batch) if batch.len() == 1 && batch[0]["topic"] == "hb" => {}
+                    told => return told,
+                }
             }
-        }
+        };
+        timeout(PATIENCE, heard)
+            .await
+            .expect("only heartbeats come")
     }
 
     /// What comes next.

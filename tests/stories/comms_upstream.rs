@@ -35,7 +35,10 @@ impl Runtime {
     async fn at(address: SocketAddr, token: &'static str) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
-        let (heard, heads) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<Mutex<Vec<_>>>::default());
+        let (heard, heads) = (
+            Arc::<Mutex<Vec<_>>>::default(),
+            Arc::<Mutex<Vec<_>>>::default(),
+        );
         let says = broadcast::Sender::new(1024);
         let (h, hs, s) = (Arc::clone(&heard), Arc::clone(&heads), says.clone());
         let task = tokio::spawn(async move {
@@ -138,7 +141,10 @@ fn revision() -> Json {
 }
 
 async fn deployed(editor: &mut Channel) {
-    assert_eq!(editor.topic("notification/runtime-deploy").await, revision());
+    assert_eq!(
+        editor.topic("notification/runtime-deploy").await,
+        revision()
+    );
 }
 
 #[tokio::test]
@@ -155,15 +161,21 @@ async fn what_an_editor_and_the_upstream_say_reaches_the_other() {
     upstream.says(r#"{"auth":"ok"}"#);
     upstream.says(r#"[{"topic":"debug","data":{"msg":"é"}},{"topic":"x","data":1}]"#);
     let batch = editor.batch().await;
-    assert_eq!(batch, [
-        json!({ "topic": "debug", "data": { "msg": "é" } }),
-        json!({ "topic": "x", "data": 1 }),
-    ]);
+    assert_eq!(
+        batch,
+        [
+            json!({ "topic": "debug", "data": { "msg": "é" } }),
+            json!({ "topic": "x", "data": 1 }),
+        ]
+    );
     let all = [json!({ "subscribe": "notification/#" }), connect];
     assert_eq!(upstream.heard(), all.map(|frame| frame.to_string()));
     let head = upstream.heads.lock().unwrap().join("\n");
     assert!(head.starts_with("/comms {"), "{head}");
-    assert!(head.contains("x-forwarded-for") && !head.contains("authorization"), "{head}");
+    assert!(
+        head.contains("x-forwarded-for") && !head.contains("authorization"),
+        "{head}"
+    );
 }
 
 #[tokio::test]
@@ -208,7 +220,10 @@ async fn the_upstream_sees_the_gateways_token_and_never_the_editors() {
     assert_eq!(heard[0], json!({ "auth": "a-token-of-ours" }).to_string());
     assert!(!heard.concat().contains(&token));
     let heads = upstream.heads.lock().unwrap().join("\n");
-    assert!(!heads.contains("authorization") && !heads.contains("cookie"), "{heads}");
+    assert!(
+        !heads.contains("authorization") && !heads.contains("cookie"),
+        "{heads}"
+    );
 }
 
 #[tokio::test]
@@ -219,7 +234,9 @@ async fn an_upstream_that_wants_another_token_never_makes_the_editor_sign_in_aga
     let mut editor = gateway.editor(&token).await;
     editor.subscribe("notification/#").await;
     editor.ends_with(&Told::Closed(Some(1012))).await;
-    let refused = gateway.metric("flowgate_upstream_errors_total{kind=\"unauthorized\"}").await;
+    let refused = gateway
+        .metric("flowgate_upstream_errors_total{kind=\"unauthorized\"}")
+        .await;
     assert!(refused.unwrap() >= 1.0);
 }
 
@@ -234,8 +251,20 @@ fn wild(seed: &mut u64) -> String {
         r#"{"data":{"__proto__":{"x":null}},"topic":"constructor"}"#,
     ];
     const BITS: [&str; 14] = [
-        "null", "{", "}", "[", "]", "\"", ",", ":", "1e999", "+", "a{2,1}", "\\ud800",
-        "\"toString\":1", "\"topic\":",
+        "null",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        ",",
+        ":",
+        "1e999",
+        "+",
+        "a{2,1}",
+        "\\ud800",
+        "\"toString\":1",
+        "\"topic\":",
     ];
     let mut next = |below: usize| {
         *seed = flowgate_step(*seed);
@@ -255,7 +284,9 @@ fn wild(seed: &mut u64) -> String {
 
 /// Knuth's MMIX.
 fn flowgate_step(state: u64) -> u64 {
-    state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407)
+    state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407)
 }
 
 /// What the upstream may hear: strictly one of two shapes, with nothing in it that it could choke on.
@@ -265,12 +296,16 @@ fn is_harmless(text: &str) -> bool {
     };
     let names: Vec<&str> = frame.keys().map(String::as_str).collect();
     match names[..] {
-        ["subscribe"] => frame["subscribe"].as_str().is_some_and(|t| !t.contains(['{', '}'])),
+        ["subscribe"] => frame["subscribe"]
+            .as_str()
+            .is_some_and(|t| !t.contains(['{', '}'])),
         ["topic", "data"] => {
             let inherited = ["toString", "__proto__", "constructor", "valueOf"];
             frame["topic"].is_string()
                 && !frame["data"].is_null()
-                && !inherited.iter().any(|name| text.contains(&format!("\"{name}\":")))
+                && !inherited
+                    .iter()
+                    .any(|name| text.contains(&format!("\"{name}\":")))
         }
         _ => false,
     }
@@ -307,7 +342,11 @@ async fn nothing_malformed_reaches_the_upstream() {
     for text in &heard {
         assert!(is_harmless(text), "{text}");
     }
-    assert!(closed > 100 && heard.len() > 500, "{closed} {}", heard.len());
+    assert!(
+        closed > 100 && heard.len() > 500,
+        "{closed} {}",
+        heard.len()
+    );
 }
 
 #[tokio::test]
@@ -363,7 +402,9 @@ async fn an_upstream_that_stays_away_ends_the_channel_and_one_that_is_away_opens
     editor.ends_with(&Told::Closed(Some(1012))).await;
     let mut editor = gateway.editor(&token).await;
     editor.ends_with(&Told::Closed(Some(1012))).await;
-    let closed = gateway.metric("flowgate_comms_closed_total{cause=\"upstream\"}").await;
+    let closed = gateway
+        .metric("flowgate_comms_closed_total{cause=\"upstream\"}")
+        .await;
     assert_eq!(closed, Some(2.0));
 }
 
@@ -375,10 +416,16 @@ async fn a_session_that_ends_takes_its_link_with_it() {
     let mut editor = gateway.editor(&token).await;
     editor.subscribe("notification/#").await;
     deployed(&mut editor).await;
-    let revoked = gateway.post("/auth/revoke").token(&token).form(&[("token", &token)]);
+    let revoked = gateway
+        .post("/auth/revoke")
+        .token(&token)
+        .form(&[("token", &token)]);
     assert_eq!(revoked.send().await.status, 200);
     editor.is_sent_away().await;
-    until("the link is closed", async || upstream.says.receiver_count() == 0).await;
+    until("the link is closed", async || {
+        upstream.says.receiver_count() == 0
+    })
+    .await;
 }
 
 #[tokio::test]
