@@ -93,9 +93,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
         Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
         Error::WebSocketVersion => {
-            let mut response = upgrade(refuse(S::UPGRADE_REQUIRED, "invalid_websocket_version"));
-            set(&mut response, SEC_WEBSOCKET_VERSION, "13");
-            response
+            version_13(refuse(S::UPGRADE_REQUIRED, "invalid_websocket_version"))
         }
         Error::Authorization | Error::TokenInQuery => challenge(
             refuse(S::BAD_REQUEST, "invalid_request"),
@@ -273,6 +271,13 @@ fn challenge(mut response: Response<Body>, authenticate: &'static str) -> Respon
 fn upgrade(mut response: Response<Body>) -> Response<Body> {
     set(&mut response, UPGRADE, "websocket");
     set(&mut response, CONNECTION, "upgrade");
+    response
+}
+
+/// RFC 6455 §4.4.
+fn version_13(response: Response<Body>) -> Response<Body> {
+    let mut response = upgrade(response);
+    set(&mut response, SEC_WEBSOCKET_VERSION, "13");
     response
 }
 

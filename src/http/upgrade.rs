@@ -1,6 +1,6 @@
 //! The opening handshake of a WebSocket (RFC 6455 §4.2): checked strictly, then the connection changes hands.
 //!
-//! Knows HTTP/1.1 only; WebSockets over HTTP/2 (RFC 8441) are not offered, so browsers open a connection of their own.
+//! Knows HTTP/1.1 only; a WebSocket over HTTP/2 (RFC 8441) is not offered, so browsers open a connection of their own.
 
 use super::call::Call;
 use super::content::Body;

@@ -96,8 +96,8 @@ async fn channel(
     mut told: broadcast::Receiver<String>,
 ) {
     let note = |request: &Request, response: Response| {
-        let head = format!("{} {:?}", request.uri(), request.headers());
-        heads.lock().unwrap().push(head);
+        let sent = format!("{} {:?}", request.uri(), request.headers());
+        heads.lock().unwrap().push(sent);
         Ok(response)
     };
     let Ok(mut socket) = tokio_tungstenite::accept_hdr_async(tcp, note).await else {
@@ -330,7 +330,7 @@ async fn nothing_malformed_reaches_the_upstream() {
         let gone = sent.is_err()
             || tokio::select! {
                 biased;
-                _ = editor.ends_with(&Told::Closed(Some(1008))) => true,
+                () = editor.ends_with(&Told::Closed(Some(1008))) => true,
                 () = upstream.hears(&marker) => false,
             };
         if gone {
