@@ -96,15 +96,7 @@ impl Gateway {
     ) -> Result<(Arc<Self>, Notices), Error> {
         let store = Store::open(&config.storage)?;
         let audit = Audit::open(&config.storage.directory).map_err(Error::Audit)?;
-        let (auth, admin_password) = match &config.auth {
-            None => (None, None),
-            Some(auth) => {
-                let hashing = config.limits.hashing;
-                let (auth, password) = Auth::open(auth, hashing, store.clone(), now).await?;
-                metrics.sessions(auth.active());
-                (Some(auth), password)
-            }
-        };
+        let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
         let recorders = (audit.clone(), Arc::clone(&metrics));
         let runtimes = site::runtimes(&config, &metrics)?;
         // Before the flows start, so that nothing of what they say is missed.
@@ -204,6 +196,22 @@ impl Gateway {
         let count = self.requests.fetch_add(1, Ordering::Relaxed);
         ids::id(self.seed.wrapping_add(count.wrapping_mul(ids::STEP)))
     }
+}
+
+/// Users and sessions, and the password of the admin that was made; none if the API is open.
+async fn users(
+    config: &Config,
+    store: &Store,
+    metrics: &Metrics,
+    now: u64,
+) -> Result<(Option<Auth>, Option<Secret>), Error> {
+    let Some(auth) = &config.auth else {
+        return Ok((None, None));
+    };
+    let hashing = config.limits.hashing;
+    let (auth, password) = Auth::open(auth, hashing, store.clone(), now).await?;
+    metrics.sessions(auth.active());
+    Ok((Some(auth), password))
 }
 
 /// Ends sessions that are over, for as long as the gateway lives.
