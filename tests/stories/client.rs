@@ -304,6 +304,12 @@ impl Request {
         self
     }
 
+    /// The same with another method.
+    pub fn method(mut self, method: &str) -> Self {
+        method.clone_into(&mut self.method);
+        self
+    }
+
     /// Sent without TLS.
     pub fn plain(mut self) -> Self {
         self.plain = true;

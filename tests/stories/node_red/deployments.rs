@@ -99,17 +99,19 @@ async fn a_deployment_that_node_red_does_not_survive_is_told_and_the_next_one_pa
     let red = NodeRed::open();
     let gateway = Gateway::with(&(red.config() + &public(&["/hello"])));
     let token = gateway.sign_in("admin").await;
-    // It takes a while to stop these nodes, and the answer comes after that (facts §3).
+    // Stopping this node takes for ever, and the answer comes after that.
     let slow = json!([
         { "id": "t", "type": "tab", "label": "slow" },
         { "id": "f", "type": "function", "z": "t", "x": 1, "y": 1, "wires": [[]], "func": "return msg",
-          "finalize": "node.warn('closing'); await new Promise(() => {})" },
+          "initialize": "node.warn('it lives')",
+          "finalize": "node.warn('it closes'); const end = Date.now() + 60000; while (Date.now() < end);" },
     ]);
     gateway.deploy(&token, &slow).await;
+    until("it runs", async || red.log().contains("it lives")).await;
     let flows = flow_set(&[page("a", "/hello", "hello")]);
     let under_way = tokio::spawn(gateway.deployment(&token, &flows, None).send());
     until("the deployment has begun", async || {
-        red.log().contains("closing")
+        red.log().contains("it closes")
     })
     .await;
     let start_again = red.stop();

@@ -3,6 +3,7 @@
 //! Here is how one is started: in a directory of its own, on a port of its own, with settings of its own. It ends with
 //! its test, however that ends.
 
+mod admin_api;
 mod deployments;
 
 use crate::client::{Answer, Door, Request};
