@@ -4,7 +4,9 @@
 //! its test, however that ends.
 
 mod admin_api;
+mod cli;
 mod deployments;
+mod streams;
 
 use crate::client::{Answer, Door, Request};
 use crate::harness::{Ended, PATIENCE};
