@@ -247,7 +247,7 @@ fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
 
 /// The admin API's headers must be unambiguous before the upstream reads them.
 fn check_version(call: &Call<'_>) -> Result<()> {
-    if matches!(call.class, RouteClass::Flows | RouteClass::Admin) {
+    if call.class != RouteClass::Endpoint {
         dialect::version(&call.head.headers)?;
     }
     Ok(())

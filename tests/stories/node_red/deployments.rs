@@ -127,3 +127,46 @@ async fn a_deployment_that_node_red_does_not_survive_is_told_and_the_next_one_pa
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_flow_set_of_exactly_the_limit_passes_and_one_byte_more_does_not() {
+    let red = NodeRed::open();
+    let gateway = Gateway::with(&red.config());
+    let token = gateway.sign_in("admin").await;
+    let flows = |size: usize| {
+        let comment = |info: &str| {
+            json!({ "flows": [
+                { "id": "t", "type": "tab", "label": "much" },
+                { "id": "c", "type": "comment", "z": "t", "x": 1, "y": 1, "info": info, "wires": [] },
+            ]})
+        };
+        let rest = comment("").to_string().len();
+        comment(&"x".repeat(size - rest))
+    };
+    // What Node-RED calls 5mb, and the gateway 5MiB.
+    let limit = 5 << 20;
+    let deploy = async |flows: &serde_json::Value| {
+        let request = gateway.post("/flows").token(&token);
+        let request = request.header("Node-RED-API-Version", "v2").json(flows);
+        request.send().await
+    };
+    let most = flows(limit);
+    assert_eq!(most.to_string().len(), limit);
+    let answer = deploy(&most).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(gateway.flows(&token).await["flows"], most["flows"]);
+    // It is answered at once, and the client hears that although it still sends.
+    let (host, more) = (gateway.address, flows(limit + 1).to_string());
+    let head = format!(
+        "POST /flows HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
+         Node-RED-API-Version: v2\r\nContent-Length: {}\r\n\r\n",
+        more.len()
+    );
+    for _ in 0..10 {
+        let answer = gateway.raw_exchange(&(head.clone() + &more)).await;
+        assert!(
+            answer.starts_with("HTTP/1.1 413 ") && answer.contains("body_too_large"),
+            "{answer}"
+        );
+    }
+}

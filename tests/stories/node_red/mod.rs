@@ -6,6 +6,7 @@
 mod admin_api;
 mod cli;
 mod deployments;
+mod odd_input;
 mod streams;
 
 use crate::client::{Answer, Door, Request};
