@@ -1,17 +1,19 @@
 //! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
 
+mod site;
+
 pub use crate::deployment::Runtime;
+pub use site::{Site, Sites};
 
 use crate::audit::Audit;
 use crate::auth::{self, Auth, Caller, Permissions};
-use crate::config::{self, Config};
-use crate::deployment::{self, Deployments};
+use crate::config::Config;
+use crate::deployment;
 use crate::ids;
 use crate::metrics::Metrics;
 use crate::secret::{self, Secret};
 use crate::store::{self, Store};
-use crate::upstream::{self, Upstream};
-use arc_swap::ArcSwap;
+use crate::upstream;
 use smol_str::SmolStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -24,18 +26,14 @@ const SWEEP: Duration = Duration::from_secs(30);
 
 /// One gateway.
 pub struct Gateway {
-    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, the routes stand below.
+    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, the routes each site's.
     pub config: Config,
-    /// What endpoints made by flows need.
-    pub routes: ArcSwap<Vec<config::Route>>,
     /// Users and sessions; `None`: the API is open.
     pub auth: Option<Auth>,
     /// Whoever calls where the API is open: may do everything.
     pub everybody: Caller,
-    /// The active flow set, and the way to replace it.
-    pub deployments: Deployments,
-    /// What runs flows.
-    pub runtime: Runtime,
+    /// The runtimes.
+    pub sites: Sites,
     /// What must survive.
     pub store: Store,
     /// Who did what.
@@ -46,6 +44,8 @@ pub struct Gateway {
     pub control: Handle,
     /// Becomes true when the gateway drains: what is open for long closes.
     leaving: watch::Sender<bool>,
+    /// Changes with users and routes: whoever has something open asks again whether he may.
+    reloads: watch::Sender<()>,
     seed: u64,
     requests: AtomicU64,
 }
@@ -102,14 +102,9 @@ impl Gateway {
                 (Some(auth), password)
             }
         };
-        let runtime = match &config.upstream {
-            Some(behind) => Runtime::Upstream(Upstream::open(behind.clone(), &metrics)?),
-            None => start(&config, &metrics)?,
-        };
         let recorders = (audit.clone(), Arc::clone(&metrics));
-        let deployments = Deployments::open(runtime.clone(), store.clone(), recorders, now).await?;
+        let sites = Sites::open(&mut config, &store, recorders, now).await?;
         let gateway = Arc::new(Self {
-            routes: ArcSwap::from_pointee(std::mem::take(&mut config.routes)),
             config,
             auth,
             everybody: Caller {
@@ -117,17 +112,17 @@ impl Gateway {
                 permissions: Permissions::all(),
                 session: None,
             },
-            deployments,
-            runtime,
+            sites,
             store,
             audit,
             metrics,
             control,
             leaving: watch::Sender::new(false),
+            reloads: watch::Sender::new(()),
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
-        if let Some(upstream) = gateway.runtime.upstream() {
+        if let Some(upstream) = gateway.sites.first().runtime.upstream() {
             gateway.control.spawn(upstream.clone().watch());
         }
         gateway.control.spawn(sweep(Arc::downgrade(&gateway), now));
@@ -145,8 +140,14 @@ impl Gateway {
                 );
             }
         }
-        self.routes.store(Arc::new(config.routes));
+        self.sites.first().routes.store(Arc::new(config.routes));
+        self.reloads.send_replace(());
         Ok(())
+    }
+
+    /// Changes whenever users and routes have been replaced.
+    pub fn reloads(&self) -> watch::Receiver<()> {
+        self.reloads.subscribe()
     }
 
     /// Tells what is open for long, tunnels and editors, to close.
@@ -165,7 +166,7 @@ impl Gateway {
 
     /// Closes the flows, after the deployments under way. Nothing may be asked of the gateway afterwards.
     pub async fn close(&self) {
-        self.deployments.close().await;
+        self.sites.first().deployments.close().await;
     }
 
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.
@@ -173,18 +174,6 @@ impl Gateway {
         let count = self.requests.fetch_add(1, Ordering::Relaxed);
         ids::id(self.seed.wrapping_add(count.wrapping_mul(ids::STEP)))
     }
-}
-
-#[cfg(feature = "engine")]
-fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Runtime, Error> {
-    crate::engine::Engine::start(config.engine.clone(), Arc::clone(metrics))
-        .map(Runtime::Own)
-        .map_err(Error::Engine)
-}
-
-#[cfg(not(feature = "engine"))]
-fn start(_: &Config, _: &Arc<Metrics>) -> Result<Runtime, Error> {
-    Err(Error::NoRuntime)
 }
 
 /// Ends sessions that are over, for as long as the gateway lives.

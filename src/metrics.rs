@@ -9,7 +9,8 @@ mod register;
 mod upstream;
 
 pub use labels::{
-    Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck, UpstreamFault,
+    Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck, TunnelEnd,
+    UpstreamFault,
 };
 pub use upstream::Upstream;
 

@@ -190,6 +190,19 @@ impl Auth {
         })
     }
 
+    /// A caller as he is now: permissions change with a reload. `None`: nobody may call so any more. Whether his session
+    /// is over, that tells itself.
+    pub fn again(&self, caller: &Caller) -> Option<Caller> {
+        let users = self.0.users.load();
+        let Some(session) = &caller.session else {
+            return users.anonymous.clone();
+        };
+        let user = users.find(&session.user)?;
+        let mut caller = caller.clone();
+        caller.permissions.user = Arc::clone(&user.permissions);
+        Some(caller)
+    }
+
     /// The caller without a token, if the operator allows one.
     pub fn anonymous(&self) -> Option<Caller> {
         self.0.users.load().anonymous.clone()

@@ -260,6 +260,8 @@ pub struct Upstream {
     pub pool: usize,
     /// Requests under way at a time.
     pub max_in_flight: usize,
+    /// Tunnels open at a time.
+    pub max_tunnels: usize,
     /// How often to ask whether it is well.
     pub health: Duration,
 }

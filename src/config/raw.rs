@@ -200,6 +200,7 @@ pub(super) struct Upstream {
     pub(super) keep_alive: Entry,
     pub(super) pool: Entry,
     pub(super) max_in_flight: Entry,
+    pub(super) max_tunnels: Entry,
     pub(super) health: Entry,
 }
 

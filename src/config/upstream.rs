@@ -62,6 +62,7 @@ pub(super) fn upstream(
         keep_alive: source.duration(raw.keep_alive, 4 * SECOND, MS..=HOUR)?,
         pool: number(raw.pool, 64, 0..=10_000)?,
         max_in_flight: number(raw.max_in_flight, 1024, 1..=1_000_000)?,
+        max_tunnels: number(raw.max_tunnels, 4096, 0..=1_000_000)?,
         health: source.duration(raw.health, 5 * SECOND, 10 * MS..=HOUR)?,
     })
 }

@@ -4,7 +4,7 @@ use super::error::Error;
 use super::{Peer, body};
 use crate::audit::Actor;
 use crate::auth::Caller;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Site};
 use crate::metrics::{InFlight, RouteClass};
 use bytes::Bytes;
 use hyper::body::Incoming;
@@ -18,6 +18,8 @@ use std::sync::Arc;
 /// A request on its way.
 pub(super) struct Call<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
+    /// The runtime that it is for, with what belongs to that.
+    pub(super) site: &'a Arc<Site>,
     pub(super) peer: &'a Peer,
     pub(super) id: SmolStr,
     /// Seconds since 1970.

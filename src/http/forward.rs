@@ -9,7 +9,7 @@ use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
 use super::route::{self, Admin, Target};
-use super::{auth, identify, reply};
+use super::{auth, identify, reply, tunnel, upgrade};
 use crate::deployment::{self, Forward, name};
 use crate::flows::{DeploymentType, Submission};
 use crate::metrics::{self, Phase, RouteClass};
@@ -19,6 +19,7 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
 use serde_json::Value as Json;
+use std::sync::Arc;
 use std::time::Instant;
 
 type Result<T = Response<Body>> = std::result::Result<T, Error>;
@@ -42,6 +43,9 @@ pub(super) async fn act(
         Target::Comms => Err(Error::UpgradeRequired),
         // Signing in is ours; what the upstream has of it would let callers past us.
         Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
+        Target::Endpoint if upgrade::is_wanted(call.head) => {
+            tunnel::open(call, path, upstream).await
+        }
         Target::Flows
         | Target::State
         | Target::Flow
@@ -158,10 +162,10 @@ async fn change(
 
 /// Sends a change as one task of the control runtime, and counts what came of it.
 async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Changed> {
-    let gateway = call.gateway.clone();
+    let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
     let (actor, now, kind) = (call.actor(), call.now, forward.kind);
     let task = async move {
-        let result = gateway
+        let result = site
             .deployments
             .forward(forward, &actor, now, Instant::now)
             .await;
@@ -170,9 +174,7 @@ async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Chan
             Version::V2 => 2,
         };
         let target = metrics::Target::Upstream;
-        gateway
-            .metrics
-            .deployment(name(kind), api, outcome(&result), target);
+        metrics.deployment(name(kind), api, outcome(&result), target);
         result
     };
     call.control(task).await?.map_err(Error::Deployment)
@@ -235,7 +237,7 @@ fn answer(upstream: &Upstream, changed: Changed) -> Result {
     Ok(passed_back(response, true).map(Body::new))
 }
 
-fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
+pub(super) fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
     Front {
         head: call.head,
         target,
@@ -270,7 +272,7 @@ fn told_in_json(status: StatusCode, headers: &HeaderMap) -> Option<Response<Body
     (error && html).then(|| reply::upstream_page(status))
 }
 
-fn passed_back<B>(mut response: Response<B>, admin: bool) -> Response<B> {
+pub(super) fn passed_back<B>(mut response: Response<B>, admin: bool) -> Response<B> {
     returned(response.headers_mut(), admin);
     if admin {
         let nosniff = HeaderValue::from_static("nosniff");

@@ -20,6 +20,7 @@ mod identify;
 mod path;
 mod reply;
 mod route;
+mod tunnel;
 mod upgrade;
 
 pub use content::Body;
@@ -63,6 +64,7 @@ pub async fn answer(
     let path = Path::parse(head.uri.path());
     let mut call = Call {
         gateway,
+        site: gateway.sites.first(),
         peer,
         id: gateway.request_id(),
         now: unix_time(),
@@ -97,7 +99,7 @@ async fn proceed(
 
     // 2. route: before authorize, because the permission depends on the endpoint
     let path = path.map_err(|refused| *refused)?;
-    let routes = gateway.routes.load();
+    let routes = call.site.routes.load();
     let route = route::route(&call.head.method, path, &routes);
     call.class = route.class;
     call.in_flight = Some(gateway.metrics.in_flight(route.class));
@@ -127,7 +129,7 @@ async fn proceed(
     drop(routes);
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
-    match &gateway.runtime {
+    match &call.site.runtime {
         #[cfg(feature = "engine")]
         Runtime::Own(_) => Box::pin(act(call, path, target)).await,
         Runtime::Upstream(upstream) => Box::pin(forward::act(call, path, target, upstream)).await,

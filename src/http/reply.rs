@@ -208,6 +208,9 @@ fn upstream(error: &upstream::Error) -> Response<Body> {
         E::Incomplete(_) => refuse(S::BAD_GATEWAY, "upstream_incomplete_answer"),
         E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
         E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "upstream_busy"), BREATHER),
+        E::TooManyTunnels => {
+            retry_after(refuse(S::SERVICE_UNAVAILABLE, "too_many_tunnels"), BREATHER)
+        }
         E::Request(Refusal::TooLarge) => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         E::Request(Refusal::Timeout) => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
         E::Request(Refusal::Broken) => refuse(S::BAD_REQUEST, "incomplete_body"),

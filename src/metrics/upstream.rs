@@ -1,7 +1,7 @@
 //! What is counted of the runtime behind us. Registered only where there is one: a gauge of its health would mean
 //! nothing elsewhere.
 
-use super::labels::{STATUSES, UpstreamFault, status};
+use super::labels::{STATUSES, TunnelEnd, UpstreamFault, status};
 use super::register::{UPSTREAM_DURATION, counter, gauge, histogram};
 use metrics::{Counter, Gauge, Histogram};
 use metrics_exporter_prometheus::PrometheusRecorder;
@@ -18,6 +18,16 @@ pub struct Upstream {
     retries: Counter,
     faults: [Counter; UpstreamFault::NAMES.len()],
     healthy: Gauge,
+    tunnels: Tunnels,
+}
+
+/// Of tunnels: each is a WebSocket that passes through.
+struct Tunnels {
+    opened: Counter,
+    open: Gauge,
+    closed: [Counter; TunnelEnd::NAMES.len()],
+    up: Counter,
+    down: Counter,
 }
 
 impl Upstream {
@@ -69,6 +79,31 @@ impl Upstream {
                 "flowgate_upstream_healthy",
                 "Whether the last health check of the upstream succeeded.",
             ),
+            tunnels: Tunnels::register(r),
+        }
+    }
+
+    /// A tunnel is open; so is its connection.
+    pub fn tunnel_opened(&self) {
+        self.tunnels.opened.increment(1);
+        self.tunnels.open.increment(1.0);
+        self.open.increment(1.0);
+    }
+
+    /// A tunnel has ended.
+    pub fn tunnel_closed(&self, cause: TunnelEnd) {
+        self.tunnels.closed[cause as usize].increment(1);
+        self.tunnels.open.decrement(1.0);
+        self.open.decrement(1.0);
+    }
+
+    /// Bytes have passed through a tunnel: from the client, and to it.
+    pub fn tunnelled(&self, up: u64, down: u64) {
+        if up > 0 {
+            self.tunnels.up.increment(up);
+        }
+        if down > 0 {
+            self.tunnels.down.increment(down);
         }
     }
 
@@ -112,6 +147,32 @@ impl Upstream {
     /// How the last health check ended.
     pub fn health(&self, well: bool) {
         self.healthy.set(f64::from(u8::from(well)));
+    }
+}
+
+impl Tunnels {
+    fn register(r: &PrometheusRecorder) -> Self {
+        let closed = |cause| {
+            let help = "Tunnels to the upstream that have ended.";
+            let labels = [("cause", cause)];
+            counter(r, "flowgate_upstream_tunnels_closed_total", help, &labels)
+        };
+        let bytes = |direction| {
+            let help = "Bytes through tunnels, to the upstream (up) and from it (down).";
+            let labels = [("direction", direction)];
+            counter(r, "flowgate_upstream_tunnel_bytes_total", help, &labels)
+        };
+        let (opened, open) = (
+            "Tunnels to the upstream opened.",
+            "Tunnels open to the upstream.",
+        );
+        Self {
+            opened: counter(r, "flowgate_upstream_tunnels_total", opened, &[]),
+            open: gauge(r, "flowgate_upstream_tunnels_open", open, &[]),
+            closed: TunnelEnd::NAMES.map(closed),
+            up: bytes("up"),
+            down: bytes("down"),
+        }
     }
 }
 

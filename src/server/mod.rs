@@ -119,7 +119,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
     }
 
     let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
-    if let Some(upstream) = gateway.runtime.upstream() {
+    if let Some(upstream) = gateway.sites.first().runtime.upstream() {
         operations.look_at(upstream.clone());
     }
     let (alive, workers_alive) = channel(1);

@@ -235,7 +235,7 @@ impl Connection {
     }
 
     /// Sends a request and waits for the head of its answer.
-    async fn begin(&mut self, request: Request) -> hyper::Result<Response<Incoming>> {
+    pub async fn begin(&mut self, request: Request) -> hyper::Result<Response<Incoming>> {
         match self {
             Self::Http1(sender) => {
                 sender.ready().await?;
