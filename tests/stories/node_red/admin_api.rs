@@ -150,7 +150,7 @@ impl Twins {
         }
         wrong.extend(self.guard(case).await);
 
-        let runs = [&self.direct, &self.behind].map(starts);
+        let runs = [&self.direct, &self.behind].map(NodeRed::starts);
         let direct = patient(case, self.directly(case, TOKEN)).await;
         let answer = patient(case, self.through(case, &self.admin)).await;
         case.keep(&direct, &mut self.kept.0);
@@ -381,11 +381,6 @@ async fn patient(case: &Case, request: Request) -> Answer {
     }
 }
 
-/// How often the flows have been started.
-fn starts(red: &NodeRed) -> usize {
-    red.log().matches("] Started ").count()
-}
-
 async fn started(red: &NodeRed, times: usize) {
-    until("the flows run", async || starts(red) >= times).await;
+    until("the flows run", async || red.starts() >= times).await;
 }

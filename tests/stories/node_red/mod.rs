@@ -7,6 +7,7 @@ mod admin_api;
 mod cli;
 mod deployments;
 mod odd_input;
+mod sockets;
 mod streams;
 
 use crate::client::{Answer, Door, Request};
@@ -88,6 +89,11 @@ impl NodeRed {
     /// All that it has said since it was started.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap()
+    }
+
+    /// How often it has started flows since then.
+    pub fn starts(&self) -> usize {
+        self.log().matches("] Started ").count()
     }
 
     /// Ends it at once, and gives what it takes to start it again in its place.
