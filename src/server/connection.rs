@@ -32,9 +32,9 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// How long the peer may take to let us say goodbye (TLS `close_notify`).
 const GOODBYE: Duration = Duration::from_secs(1);
 /// A peer that still sends when its answer is there already, to a refused body for example, would lose the answer if
-/// the connection went at once (RFC 9112 §9.6): it is heard out for so long, nginx's lingering_time,
+/// the connection went at once (RFC 9112 §9.6): it is heard out for so long, as nginx,
 const LINGER: Duration = Duration::from_secs(30);
-/// unless it is silent for so long. Our choice: nginx's lingering_timeout is 5 s.
+/// unless it is silent for so long. Our choice; nginx waits 5 s.
 const SILENCE: Duration = Duration::from_secs(2);
 
 /// Who is at the other end, and how it behaves.
