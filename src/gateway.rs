@@ -7,6 +7,7 @@ pub use site::{Site, Sites};
 
 use crate::audit::Audit;
 use crate::auth::{self, Auth, Caller, Permissions};
+use crate::comms::{Comms, Topics};
 use crate::config::Config;
 use crate::deployment;
 use crate::ids;
@@ -34,6 +35,8 @@ pub struct Gateway {
     pub everybody: Caller,
     /// The runtimes.
     pub sites: Sites,
+    /// The channel over which editors hear what happens.
+    pub comms: Arc<Comms>,
     /// What must survive.
     pub store: Store,
     /// Who did what.
@@ -103,7 +106,22 @@ impl Gateway {
             }
         };
         let recorders = (audit.clone(), Arc::clone(&metrics));
-        let sites = Sites::open(&mut config, &store, recorders, now).await?;
+        let runtime = site::runtime(&config, &metrics)?;
+        // Before the flows start, so that nothing of what they say is missed.
+        let topics = Topics::new(runtime.listen(config.comms.backlog));
+        control.spawn(Arc::clone(&topics).tell());
+        let sites = Sites::open((&mut config, runtime), &store, recorders, now).await?;
+        let leaving = watch::Sender::new(false);
+        let comms = Arc::new(Comms {
+            config: config.comms.clone(),
+            auth: auth.clone(),
+            audit: audit.clone(),
+            metrics: Arc::clone(&metrics),
+            control: control.clone(),
+            leaving: leaving.subscribe(),
+            started: now * 1000,
+            topics,
+        });
         let gateway = Arc::new(Self {
             config,
             auth,
@@ -113,11 +131,12 @@ impl Gateway {
                 session: None,
             },
             sites,
+            comms,
             store,
             audit,
             metrics,
             control,
-            leaving: watch::Sender::new(false),
+            leaving,
             reloads: watch::Sender::new(()),
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),

@@ -29,16 +29,11 @@ pub struct Sites {
 
 impl Sites {
     pub(super) async fn open(
-        config: &mut Config,
+        (config, runtime): (&mut Config, Runtime),
         store: &Store,
-        (audit, metrics): (Audit, Arc<Metrics>),
+        recorders: (Audit, Arc<Metrics>),
         now: u64,
     ) -> Result<Self, Error> {
-        let runtime = match &config.upstream {
-            Some(behind) => Runtime::Upstream(Upstream::open(behind.clone(), &metrics)?),
-            None => start(config, &metrics)?,
-        };
-        let recorders = (audit, metrics);
         let deployments = Deployments::open(runtime.clone(), store.clone(), recorders, now).await?;
         let first = Arc::new(Site {
             runtime,
@@ -51,6 +46,14 @@ impl Sites {
     /// The first one; often there is no other.
     pub fn first(&self) -> &Arc<Site> {
         &self.first
+    }
+}
+
+/// What runs the flows: nothing runs yet.
+pub(super) fn runtime(config: &Config, metrics: &Arc<Metrics>) -> Result<Runtime, Error> {
+    match &config.upstream {
+        Some(behind) => Ok(Runtime::Upstream(Upstream::open(behind.clone(), metrics)?)),
+        None => start(config, metrics),
     }
 }
 

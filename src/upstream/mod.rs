@@ -2,13 +2,15 @@
 //!
 //! The way: [`headers`] says what of a request may pass, [`pool`] has a connection for it or [`connect`] makes one,
 //! [`outgoing`] is its body on the way there, [`answer`] what comes back, [`deploy`] what changes the flows,
-//! [`tunnel`] a WebSocket through to it, [`health`] whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has asked.
+//! [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of our own, [`health`] whether it is well. Speaks
+//! HTTP/1.1. Knows no callers and no permissions: whoever forwards has asked.
 
 mod answer;
 mod connect;
 mod deploy;
 mod headers;
 mod health;
+mod link;
 mod outgoing;
 mod pool;
 mod tunnel;
