@@ -155,18 +155,14 @@ async fn a_flow_set_of_exactly_the_limit_passes_and_one_byte_more_does_not() {
     let answer = deploy(&most).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(gateway.flows(&token).await["flows"], most["flows"]);
-    // It is answered at once, and the client hears that although it still sends.
     let (host, more) = (gateway.address, flows(limit + 1).to_string());
     let head = format!(
-        "POST /flows HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Type: application/json\r\n\
-         Node-RED-API-Version: v2\r\nContent-Length: {}\r\n\r\n",
+        "POST /flows HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nContent-Length: {}\r\n\r\n",
         more.len()
     );
-    for _ in 0..10 {
-        let answer = gateway.raw_exchange(&(head.clone() + &more)).await;
-        assert!(
-            answer.starts_with("HTTP/1.1 413 ") && answer.contains("body_too_large"),
-            "{answer}"
-        );
-    }
+    let answer = gateway.raw_exchange(&(head + &more)).await;
+    assert!(
+        answer.starts_with("HTTP/1.1 413 ") && answer.contains("body_too_large"),
+        "{answer}"
+    );
 }

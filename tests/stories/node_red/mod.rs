@@ -5,6 +5,7 @@
 
 mod admin_api;
 mod cli;
+mod comms;
 mod deployments;
 mod odd_input;
 mod sockets;
