@@ -3,7 +3,7 @@
 mod site;
 
 pub use crate::deployment::Runtime;
-pub use site::{Site, Sites};
+pub use site::{Nowhere, Rules, Site, Sites};
 
 use crate::audit::Audit;
 use crate::auth::{self, Auth, Caller, Permissions};
@@ -27,7 +27,7 @@ const SWEEP: Duration = Duration::from_secs(30);
 
 /// One gateway.
 pub struct Gateway {
-    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, the routes each site's.
+    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, routes and permissions each site's.
     pub config: Config,
     /// Users and sessions; `None`: the API is open.
     pub auth: Option<Auth>,
@@ -106,12 +106,17 @@ impl Gateway {
             }
         };
         let recorders = (audit.clone(), Arc::clone(&metrics));
-        let runtime = site::runtime(&config, &metrics)?;
+        let runtimes = site::runtimes(&config, &metrics)?;
         // Before the flows start, so that nothing of what they say is missed.
-        let topics = Topics::new(runtime.listen(config.comms.backlog));
+        let backlog = config.comms.backlog;
+        let listener = runtimes
+            .iter()
+            .find_map(|(_, runtime)| runtime.listen(backlog));
+        let topics = Topics::new(listener);
         control.spawn(Arc::clone(&topics).tell());
-        let sites = Sites::open((&mut config, runtime), &store, recorders, now).await?;
+        let sites = Sites::open((&mut config, runtimes), &store, recorders, now).await?;
         let leaving = watch::Sender::new(false);
+        let reloads = watch::Sender::new(());
         let comms = Arc::new(Comms {
             config: config.comms.clone(),
             auth: auth.clone(),
@@ -119,6 +124,7 @@ impl Gateway {
             metrics: Arc::clone(&metrics),
             control: control.clone(),
             leaving: leaving.subscribe(),
+            reloads: reloads.subscribe(),
             started: now * 1000,
             topics,
         });
@@ -137,18 +143,21 @@ impl Gateway {
             metrics,
             control,
             leaving,
-            reloads: watch::Sender::new(()),
+            reloads,
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
-        if let Some(upstream) = gateway.sites.first().runtime.upstream() {
-            gateway.control.spawn(upstream.clone().watch());
+        for site in gateway.sites.all() {
+            if let Some(upstream) = site.runtime.upstream() {
+                gateway.control.spawn(upstream.clone().watch());
+            }
         }
         gateway.control.spawn(sweep(Arc::downgrade(&gateway), now));
         Ok((gateway, Notices { admin_password }))
     }
 
-    /// Takes over users, lifetimes, throttle and routes of a config read again; everything else needs a restart.
+    /// Takes over users, lifetimes, throttle, routes and permissions of a config read again; everything else needs a
+    /// restart.
     pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
         match (&self.auth, &config.auth) {
             (Some(auth), Some(users)) => auth.reload(users).await?,
@@ -159,7 +168,7 @@ impl Gateway {
                 );
             }
         }
-        self.sites.first().routes.store(Arc::new(config.routes));
+        self.sites.reload(&config);
         self.reloads.send_replace(());
         Ok(())
     }
@@ -185,7 +194,9 @@ impl Gateway {
 
     /// Closes the flows, after the deployments under way. Nothing may be asked of the gateway afterwards.
     pub async fn close(&self) {
-        self.sites.first().deployments.close().await;
+        for site in self.sites.all() {
+            site.deployments.close().await;
+        }
     }
 
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.

@@ -43,7 +43,9 @@ pub(super) async fn open(
     let front = front(call, &target);
     let (headers, tunnel) = match upstream.tunnel(&front, opening.accept_key()).await? {
         Opened::Tunnel(headers, tunnel) => (headers, tunnel),
-        Opened::Refused(response) => return Ok(passed_back(response, false).map(Body::Upstream)),
+        Opened::Refused(response) => {
+            return Ok(passed_back(call, upstream, response).map(Body::Upstream));
+        }
     };
     let holder = Holder {
         gateway: Arc::clone(call.gateway),
@@ -59,7 +61,7 @@ pub(super) async fn open(
     });
     let mut answer = Response::new(());
     *answer.headers_mut() = headers;
-    let mut headers = passed_back(answer, false).into_parts().0.headers;
+    let mut headers = passed_back(call, upstream, answer).into_parts().0.headers;
     // Of an answer that ends with its head it would say nothing.
     headers.remove(CONTENT_LENGTH);
     headers.extend(std::mem::take(response.headers_mut()));
@@ -92,11 +94,12 @@ impl Holder {
 
     /// Whether the caller would be let in again.
     fn may(&self) -> bool {
-        let Ok(path) = Path::parse(&self.path) else {
+        let Ok(mut path) = Path::parse(&self.path) else {
             return false;
         };
-        let routes = self.site.routes.load();
-        let needed = match route::route(&Method::GET, &path, &routes).needs {
+        path.enter(&self.site.place);
+        let rules = self.site.rules.load();
+        let needed = match route::route(&Method::GET, &path, &rules.routes).needs {
             Needs::Nothing => return true,
             Needs::Anyone => "",
             Needs::Permission(needed) => needed,
@@ -106,7 +109,7 @@ impl Holder {
             None => Some(caller.clone()),
         };
         let now = self.caller.as_ref().and_then(again);
-        now.is_some_and(|caller| caller.permissions.cover(needed))
+        now.is_some_and(|caller| rules.here(caller).permissions.cover(needed))
     }
 
     fn log(&self, ended: Ended, duration: Duration) {

@@ -31,24 +31,26 @@ struct Tunnels {
 }
 
 impl Upstream {
-    pub(super) fn register(r: &PrometheusRecorder) -> Self {
+    pub(super) fn register(r: &PrometheusRecorder, name: &str) -> Self {
+        let own = ("upstream", name);
         let answered = |status| {
             let help = "Answers of the upstream.";
-            let labels = [("status", status)];
+            let labels = [own, ("status", status)];
             counter(r, "flowgate_upstream_requests_total", help, &labels)
         };
         let fault = |kind| {
             let help = "Requests that the upstream did not answer well.";
-            counter(r, "flowgate_upstream_errors_total", help, &[("kind", kind)])
+            let labels = [own, ("kind", kind)];
+            counter(r, "flowgate_upstream_errors_total", help, &labels)
         };
-        let plain = |name, help| gauge(r, name, help, &[]);
+        let plain = |name, help| gauge(r, name, help, &[own]);
         Self {
             answered: STATUSES.map(answered),
             duration: histogram(
                 r,
                 UPSTREAM_DURATION,
                 "From a request's forwarding to the head of the upstream's answer.",
-                &[],
+                &[own],
             ),
             in_flight: plain(
                 "flowgate_upstream_requests_in_flight",
@@ -58,7 +60,7 @@ impl Upstream {
                 r,
                 "flowgate_upstream_connects_total",
                 "Connections made to the upstream.",
-                &[],
+                &[own],
             ),
             open: plain(
                 "flowgate_upstream_connections_open",
@@ -72,7 +74,7 @@ impl Upstream {
                 r,
                 "flowgate_upstream_retries_total",
                 "Requests sent again because a kept connection was no longer good.",
-                &[],
+                &[own],
             ),
             faults: UpstreamFault::NAMES.map(fault),
             healthy: plain(

@@ -128,9 +128,9 @@ fn show(password: &Secret) {
 /// warns where the hard limit is lower.
 fn allow_descriptors(config: &Config) {
     let connections = config.limits.connections;
-    let upstream = config.upstream.as_ref();
-    let upstream = upstream.map_or(0, |upstream| upstream.max_in_flight + upstream.max_tunnels);
-    let needed = (connections + upstream + OTHER_DESCRIPTORS) as u64;
+    let upstreams = config.upstreams.iter();
+    let upstreams: usize = upstreams.map(|u| u.max_in_flight + u.max_tunnels).sum();
+    let needed = (connections + upstreams + OTHER_DESCRIPTORS) as u64;
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return;

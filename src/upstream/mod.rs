@@ -1,9 +1,9 @@
 //! The runtime behind us: how a request gets there and its answer back.
 //!
 //! The way: [`headers`] says what of a request may pass, [`pool`] has a connection for it or [`connect`] makes one,
-//! [`outgoing`] is its body on the way there, [`answer`] what comes back, [`deploy`] what changes the flows,
-//! [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of our own, [`health`] whether it is well. Speaks
-//! HTTP/1.1. Knows no callers and no permissions: whoever forwards has asked.
+//! [`outgoing`] is its body on the way there, [`answer`] what comes back, [`place`] what that says of where it is,
+//! [`deploy`] what changes the flows, [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of our own, [`health`]
+//! whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has asked.
 
 mod answer;
 mod connect;
@@ -12,6 +12,7 @@ mod headers;
 mod health;
 mod link;
 mod outgoing;
+mod place;
 mod pool;
 mod tunnel;
 
@@ -92,7 +93,7 @@ pub enum Error {
 impl Upstream {
     /// Prepares connections; the upstream need not be there yet.
     pub fn open(config: config::Upstream, metrics: &Metrics) -> Result<Self, OpenError> {
-        let metrics = Arc::new(metrics.upstream());
+        let metrics = Arc::new(metrics.upstream(&config.site.name));
         Ok(Self(Arc::new(Behind {
             connect: Connect::new(&config, Arc::clone(&metrics))?,
             pool: Pool::new(config.pool, config.keep_alive, Arc::clone(&metrics)),
@@ -102,6 +103,11 @@ impl Upstream {
             healthy: AtomicBool::new(false),
             config,
         })))
+    }
+
+    /// How logs, metrics and audit call it.
+    pub fn name(&self) -> &str {
+        &self.0.config.site.name
     }
 
     /// Whether the last health check succeeded.
@@ -236,8 +242,7 @@ impl Upstream {
 
 impl std::fmt::Debug for Upstream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let config = &self.0.config;
-        write!(f, "Upstream({}:{})", config.host, config.port)
+        write!(f, "Upstream({})", self.name())
     }
 }
 

@@ -30,6 +30,7 @@ mod operations;
 mod permissions;
 mod restarts;
 mod server;
+mod several_upstreams;
 mod sign_in;
 mod single_flows;
 mod stale_deploy;

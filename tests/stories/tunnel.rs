@@ -1,7 +1,7 @@
 //! A WebSocket of a flow passes through the gateway, for who may have it and for as long.
 
 use crate::client::{Door, Raw};
-use crate::harness::{Gateway, public, until};
+use crate::harness::{Gateway, Process, public, until};
 use futures_util::{SinkExt, StreamExt};
 use hyper::header::{HeaderName, HeaderValue};
 use std::net::SocketAddr;
@@ -240,8 +240,16 @@ async fn closed(door: &Door, cause: &str) {
         door.metric(open).await == Some(0.0)
     })
     .await;
-    let open = "flowgate_upstream_requests_in_flight";
-    assert_eq!(door.metric(open).await, Some(0.0));
+    none_in_flight(door).await;
+}
+
+/// Waits until the upstream has no request, health checks included.
+async fn none_in_flight(door: &Door) {
+    let in_flight = "flowgate_upstream_requests_in_flight";
+    until("none is in flight", async || {
+        door.metric(in_flight).await == Some(0.0)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -252,6 +260,7 @@ async fn messages_of_all_kinds_and_sizes_pass_both_ways_and_so_does_the_close() 
     let mut socket = open_as(&gateway, &token).await.unwrap();
     let open = "flowgate_upstream_tunnels_open";
     assert_eq!(gateway.metric(open).await, Some(1.0));
+    none_in_flight(&gateway).await;
 
     let large: Vec<u8> = (0..1 << 20).map(|n: u32| n.to_le_bytes()[1]).collect();
     for message in [
@@ -535,11 +544,7 @@ async fn an_upstream_that_does_not_agree_is_told_as_any_other_fault() {
     let tunnels = "flowgate_upstream_tunnels_total";
     assert_eq!(gateway.metric(tunnels).await, Some(0.0));
     assert_eq!(far.heads().len(), paths.len(), "each was asked for once");
-    let in_flight = "flowgate_upstream_requests_in_flight";
-    until("nothing is left", async || {
-        gateway.metric(in_flight).await == Some(0.0)
-    })
-    .await;
+    none_in_flight(&gateway).await;
 }
 
 #[tokio::test]
@@ -596,7 +601,7 @@ async fn only_a_handshake_opens_a_tunnel() {
 #[tokio::test]
 async fn there_are_as_many_tunnels_as_may_be() {
     let far = Far::echo().await;
-    let gateway = Gateway::with(&far.config("max_tunnels = 1\nmax_in_flight = 1"));
+    let gateway = Gateway::with(&far.config("max_tunnels = 1"));
     let mut socket = open(&gateway, "/open", &[]).await.unwrap();
     match open(&gateway, "/open", &[]).await {
         Err(Error::Http(response)) => {
@@ -611,6 +616,29 @@ async fn there_are_as_many_tunnels_as_may_be() {
     closed(&gateway, "client").await;
     let mut socket = open(&gateway, "/open", &[]).await.unwrap();
     try_out(&mut socket).await;
+}
+
+#[tokio::test]
+async fn the_log_has_a_line_when_it_opens_and_one_when_it_closes() {
+    let far = Far::echo().await;
+    let directory = TempDir::new().unwrap();
+    let lines = far.config("[log]\naccess = true");
+    let gateway = Process::start(&lines, directory.path());
+    let token = gateway.sign_in("reader").await;
+    let mut socket = open_as(&gateway, &token).await.unwrap();
+    try_out(&mut socket).await;
+    socket.close(None).await.unwrap();
+    assert_eq!(closing(socket).await, 1005);
+    closed(&gateway, "client").await;
+    let opened = gateway.hear("status=101");
+    let ended = gateway.hear("closed=\"client\"");
+    let id = |line: &str| line.split("id=").nth(1).unwrap()[..18].to_owned();
+    assert_eq!(id(&opened), id(&ended));
+    // Five letters and an empty Close, with their heads; the client's have keys of four bytes.
+    for part in ["path=\"/ws\"", "received=17", "bytes=9", "user=\"reader\""] {
+        assert!(ended.contains(part), "{part} in {ended}");
+    }
+    assert!(!opened.contains(&token) && !ended.contains(&token));
 }
 
 #[tokio::test]

@@ -259,7 +259,7 @@ mod tests {
         let (client, near) = duplex(room);
         let (upstream, far) = duplex(room);
         let task = tokio::spawn(async move {
-            let metrics = crate::metrics::Metrics::new().upstream();
+            let metrics = crate::metrics::Metrics::new().upstream("test");
             Joint::new(near, far, &metrics).run().await
         });
         (client, upstream, task)
