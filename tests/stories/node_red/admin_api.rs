@@ -20,6 +20,7 @@
 use super::{NodeRed, PROTECTED, Release, TOKEN};
 use crate::client::{Answer, Request};
 use crate::harness::{Gateway, until};
+use crate::several_upstreams::sign_in;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use std::collections::BTreeMap;
@@ -62,6 +63,8 @@ struct Twins {
     behind: NodeRed,
     gateway: Gateway,
     protected: bool,
+    /// Where the admin API is, without a slash at the end.
+    root: &'static str,
     admin: String,
     reader: String,
     kept: (Kept, Kept),
@@ -69,28 +72,28 @@ struct Twins {
 
 #[tokio::test]
 async fn node_red_4_answers_as_it_does_directly() {
-    every_endpoint(Release::Four, false).await;
+    every_endpoint(Release::Four, false, "").await;
 }
 
 #[tokio::test]
 async fn node_red_4_with_admin_auth_answers_as_it_does_directly() {
-    every_endpoint(Release::Four, true).await;
+    every_endpoint(Release::Four, true, "").await;
 }
 
 #[tokio::test]
 async fn node_red_5_answers_as_it_does_directly() {
-    every_endpoint(Release::Five, false).await;
+    every_endpoint(Release::Five, false, "").await;
 }
 
 #[tokio::test]
-async fn node_red_5_with_admin_auth_answers_as_it_does_directly() {
-    every_endpoint(Release::Five, true).await;
+async fn node_red_5_with_admin_auth_below_an_admin_root_answers_as_it_does_directly() {
+    every_endpoint(Release::Five, true, "/Admin").await;
 }
 
-async fn every_endpoint(release: Release, protected: bool) {
+async fn every_endpoint(release: Release, protected: bool, root: &'static str) {
     let table = include_str!("../../data/node-red-admin-api.json");
     let table: Vec<Section> = serde_json::from_str(table).unwrap();
-    let mut twins = Twins::start(release, protected).await;
+    let mut twins = Twins::start(release, protected, root).await;
     let mut differences = Vec::new();
     for section in &table {
         for case in &section.cases {
@@ -106,9 +109,10 @@ async fn every_endpoint(release: Release, protected: bool) {
 }
 
 impl Twins {
-    async fn start(release: Release, protected: bool) -> Self {
-        let settings = if protected { PROTECTED } else { "" };
-        let [direct, behind] = [(); 2].map(|()| NodeRed::start(release, settings));
+    async fn start(release: Release, protected: bool, root: &'static str) -> Self {
+        let mut settings = format!("httpAdminRoot: '{root}/',");
+        settings.push_str(if protected { PROTECTED } else { "" });
+        let [direct, behind] = [(); 2].map(|()| NodeRed::start(release, &settings));
         for red in [&direct, &behind] {
             started(red, 1).await;
         }
@@ -119,10 +123,16 @@ impl Twins {
         } else {
             ""
         };
-        let gateway = Gateway::open(&behind.config_with(token), directory);
+        let lines = format!("{token}\nadmin_root = \"{root}/\"");
+        let gateway = Gateway::open(&behind.config_with(&lines), directory);
+        let token = async |user| {
+            let answer = sign_in(&gateway, root, (user, "")).await;
+            answer.json()["access_token"].as_str().unwrap().to_owned()
+        };
         Self {
-            admin: gateway.sign_in("admin").await,
-            reader: gateway.sign_in("reader").await,
+            admin: token("admin").await,
+            reader: token("reader").await,
+            root,
             direct,
             behind,
             gateway,
@@ -197,14 +207,14 @@ impl Twins {
     }
 
     fn directly(&self, case: &Case, token: &str) -> Request {
-        let path = replaced(case.path(), &self.kept.0);
+        let path = replaced(&case.path(self.root), &self.kept.0);
         let request = self.direct.request(case.method(), &path);
         case.fill(request, &self.kept.0)
             .token(if self.protected { token } else { "" })
     }
 
     fn through(&self, case: &Case, token: &str) -> Request {
-        let path = replaced(case.path(), &self.kept.1);
+        let path = replaced(&case.path(self.root), &self.kept.1);
         let request = self.gateway.request(case.method(), &path);
         case.fill(request, &self.kept.1).token(token)
     }
@@ -255,8 +265,13 @@ impl Case {
         self.send.split_once(' ').unwrap().0
     }
 
-    fn path(&self) -> &str {
-        self.send.split_once(' ').unwrap().1
+    /// Endpoints of flows are not below the root of the admin API.
+    fn path(&self, root: &str) -> String {
+        let path = self.send.split_once(' ').unwrap().1;
+        if self.needs.starts_with("http.") && self.ours.is_none() {
+            return path.to_owned();
+        }
+        format!("{root}{path}")
     }
 
     fn shown(&self) -> String {
