@@ -28,7 +28,7 @@ impl Upstream {
     }
 
     async fn check(&self, before: &mut Option<bool>) {
-        let asked = self.send(|| self.own(PATH), Outgoing::empty()).await;
+        let asked = self.send_bare(|| self.own(PATH), Outgoing::empty()).await;
         let elsewhere = matches!(&asked, Ok(answer) if answer.status() == StatusCode::NOT_FOUND);
         let result = match asked {
             Ok(response) if response.status().is_server_error() => {
@@ -58,5 +58,8 @@ impl Upstream {
         let behind: &Behind = &self.0;
         behind.healthy.store(well, Ordering::Relaxed);
         behind.metrics.health(well);
+        if well {
+            self.check_account().await;
+        }
     }
 }
