@@ -3,6 +3,7 @@
 //! Here is how one is started: in a directory of its own, on a port of its own, with settings of its own. It ends with
 //! its test, however that ends.
 
+mod account;
 mod admin_api;
 mod cli;
 mod comms;
