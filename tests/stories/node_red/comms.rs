@@ -137,7 +137,7 @@ async fn node_red_lives_on_whatever_editors_say() {
         "",
     ];
     let mut frames = vec![
-        "".to_owned(),
+        String::new(),
         "{".to_owned(),
         "\"auth\"".to_owned(),
         "[[]]".to_owned(),

@@ -133,7 +133,7 @@ fn sign_in(chance: &mut Chance) -> String {
         "constructor",
     ] {
         match chance.below(5) {
-            0 => continue,
+            0 => {}
             1 => write!(body, "\"{field}\":{},", chance.of(&VALUES)).unwrap(),
             _ => write!(body, "\"{field}\":\"node-red-admin\",").unwrap(),
         }

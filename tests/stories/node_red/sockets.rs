@@ -1,4 +1,4 @@
-//! WebSockets made by flows of a real Node-RED.
+//! A `WebSocket` made by a flow of a real Node-RED.
 
 use super::NodeRed;
 use crate::harness::{Gateway, public, until};
