@@ -275,7 +275,7 @@ pub(super) fn front<'c>(
 
 /// The admin API's headers must be unambiguous before the upstream reads them.
 fn check_version(call: &Call<'_>) -> Result<()> {
-    if matches!(call.class, RouteClass::Flows | RouteClass::Admin) {
+    if call.class != RouteClass::Endpoint {
         dialect::version(&call.head.headers)?;
     }
     Ok(())

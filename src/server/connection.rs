@@ -31,6 +31,11 @@ use tokio_rustls::server::TlsStream;
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long the peer may take to let us say goodbye (TLS `close_notify`).
 const GOODBYE: Duration = Duration::from_secs(1);
+/// A peer that still sends when its answer is there already, to a refused body for example, would lose the answer if
+/// the connection went at once (RFC 9112 §9.6): it is heard out for so long, as nginx,
+const LINGER: Duration = Duration::from_secs(30);
+/// unless it is silent for so long. Our choice; nginx waits 5 s.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// Who is at the other end, and how it behaves.
 pub(super) struct Client {
@@ -152,13 +157,30 @@ async fn exchange(client: &Arc<Client>, wire: Wire) -> Option<Wire> {
         verdict,
         leave: UpgradeableConnection::graceful_shutdown,
     };
-    if !attend(worker, Pin::new(&mut connection), care).await {
-        return None;
-    }
+    let end = attend(worker, Pin::new(&mut connection), care).await;
     let parts = connection.into_parts()?;
     let mut wire = parts.io.into_inner();
-    wire.unread(parts.read_buf);
-    Some(wire)
+    match end {
+        End::Cut => None,
+        End::Over => {
+            linger(worker, &wire).await;
+            None
+        }
+        End::Quiet => {
+            wire.unread(parts.read_buf);
+            Some(wire)
+        }
+    }
+}
+
+/// Our side is closed: what still comes is thrown away, until the peer closes its side too.
+async fn linger(worker: &Worker, wire: &Wire) {
+    let hear = async { while let Ok(Ok(1..)) = timeout(SILENCE, wire.throw_away()).await {} };
+    tokio::select! {
+        biased;
+        _ = timeout(LINGER, hear) => {}
+        _ = worker.drain.begun() => {}
+    }
 }
 
 async fn over_http2(client: Arc<Client>, mut wire: Wire) {
@@ -189,12 +211,22 @@ struct Care<C, V> {
     leave: fn(Pin<&mut C>),
 }
 
-/// Drives a connection of hyper's. True: it can be parked; false: it is over.
+/// How a connection of hyper's ended.
+enum End {
+    /// It can be parked.
+    Quiet,
+    /// One of the two sides wanted no more of it.
+    Over,
+    /// It was too slow.
+    Cut,
+}
+
+/// Drives a connection of hyper's.
 async fn attend<C: Future, V: Fn(u64) -> Verdict>(
     worker: &Worker,
     mut connection: Pin<&mut C>,
     care: Care<C, V>,
-) -> bool {
+) -> End {
     let mut timer = pin!(sleep(care.tick));
     let mut drain = pin!(worker.drain.begun());
     let mut listening = false;
@@ -210,7 +242,7 @@ async fn attend<C: Future, V: Fn(u64) -> Verdict>(
                 }
             }
             if connection.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(false);
+                return Poll::Ready(End::Over);
             }
             if timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
@@ -218,14 +250,14 @@ async fn attend<C: Future, V: Fn(u64) -> Verdict>(
             let now = worker.clock.now();
             match ((care.verdict)(now), leaving) {
                 (Verdict::Wait, _) | (Verdict::Park, Some(_)) => {}
-                (Verdict::Park, None) => return Poll::Ready(true),
+                (Verdict::Park, None) => return Poll::Ready(End::Quiet),
                 (Verdict::Finish, None) => {
                     leaving = Some(now);
                     (care.leave)(connection.as_mut());
                 }
                 (Verdict::Finish, Some(since))
                     if worker.clock.since(since) < worker.timeouts.keep_alive => {}
-                (Verdict::Finish, Some(_)) | (Verdict::Close, _) => return Poll::Ready(false),
+                (Verdict::Finish, Some(_)) | (Verdict::Close, _) => return Poll::Ready(End::Cut),
             }
             timer.as_mut().reset(Instant::now() + care.tick);
         }

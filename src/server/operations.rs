@@ -178,20 +178,20 @@ impl Operations {
             (true, true) => "well",
         };
         let upstreams = self.upstreams.get().map_or(&[][..], Vec::as_slice);
-        let states: Vec<&str> = upstreams.iter().map(state).collect();
-        let well = states.iter().filter(|state| **state == "well").count();
+        let found: Vec<&str> = upstreams.iter().map(state).collect();
+        let well = found.iter().filter(|state| **state == "well").count();
         let (status, word) = match self.stage() {
             Stage::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Stage::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
-            Stage::Ready if well == states.len() => (StatusCode::OK, "ready"),
+            Stage::Ready if well == found.len() => (StatusCode::OK, "ready"),
             Stage::Ready if well > 0 => (StatusCode::OK, "degraded"),
-            Stage::Ready if states.contains(&"unreachable") => {
+            Stage::Ready if found.contains(&"unreachable") => {
                 (StatusCode::SERVICE_UNAVAILABLE, "upstream unreachable")
             }
             Stage::Ready => (StatusCode::SERVICE_UNAVAILABLE, "upstream unauthorized"),
         };
         let mut body = json!({ "status": word });
-        for (upstream, state) in upstreams.iter().zip(states) {
+        for (upstream, state) in upstreams.iter().zip(found) {
             body["upstreams"][upstream.name()] = state.into();
         }
         (status, body)

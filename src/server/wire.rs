@@ -73,9 +73,24 @@ impl Wire {
         if !self.ahead.is_empty() {
             return Ok(());
         }
+        self.tcp().readable().await
+    }
+
+    /// Reads some of what still comes, and throws it away undeciphered; 0: nothing comes any more.
+    pub(super) async fn throw_away(&self) -> io::Result<usize> {
+        loop {
+            self.tcp().readable().await?;
+            match self.tcp().try_read(&mut [0; 4096]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
+        }
+    }
+
+    fn tcp(&self) -> &TcpStream {
         match &self.stream {
-            Stream::Plain(tcp) => tcp.readable().await,
-            Stream::Tls(tls) => tls.get_ref().0.readable().await,
+            Stream::Plain(tcp) => tcp,
+            Stream::Tls(tls) => tls.get_ref().0,
         }
     }
 
