@@ -128,22 +128,13 @@ export class Editor {
         return this.page.locator(`[id="${id}"].red-ui-flow-node-group`);
     }
 
-    // Opens a node's dialog; it has the focus when it is there.
-    async openNode(id) {
-        await this.node(id).dblclick();
-        await this.page.waitForFunction(() => document.activeElement?.closest('.red-ui-tray'));
-    }
-
-    async closeNode() {
-        await this.page.click('#node-dialog-ok');
-        await this.page.locator('.red-ui-tray').waitFor({ state: 'detached' });
-    }
 
     // Gives a node another name, in its dialog.
     async rename(id, name) {
-        await this.openNode(id);
+        await this.node(id).dblclick();
+        await this.dialogOpens();
         await this.page.fill('#node-input-name', name);
-        await this.closeNode();
+        await this.closeDialog('Done');
         await this.node(id).getByText(name).waitFor();
     }
 
@@ -207,6 +198,16 @@ export class Editor {
     async menu(item) {
         await this.page.click('#red-ui-header-button-sidemenu');
         await this.page.click(`#${item}`);
+    }
+
+    // A dialog that slides in from the right has the focus when it is there.
+    async dialogOpens() {
+        await this.page.waitForFunction(() => document.activeElement?.closest('.red-ui-tray'));
+    }
+
+    async closeDialog(button) {
+        await this.page.locator('.red-ui-tray-toolbar').getByText(button, { exact: true }).click();
+        await this.page.locator('.red-ui-tray').waitFor({ state: 'detached' });
     }
 
     // Runs one of the editor's actions, as the action list does.

@@ -35,8 +35,7 @@ scenario(async (stage) => {
     await ann.press('Review changes');
     await ann.page.getByText('1 unresolved conflict').waitFor();
     await ann.see('reviews the changes');
-    await ann.page.locator('.red-ui-tray').getByText('Cancel').click();
-    await ann.page.locator('.red-ui-tray').waitFor({ state: 'detached' });
+    await ann.closeDialog('Cancel');
     assert.equal((await ann.deploy()).status, 409);
     assert.equal((await ann.pressAndDeploy('Ignore & deploy')).status, 200);
     await ann.notice('Successfully deployed');
