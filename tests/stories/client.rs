@@ -48,6 +48,7 @@ impl Door {
             door: self.clone(),
             from: Ipv4Addr::LOCALHOST.into(),
             http2: false,
+            plain: false,
             method: method.to_owned(),
             path: path.to_owned(),
             headers: Vec::new(),
@@ -158,6 +159,15 @@ impl Door {
         }
     }
 
+    /// The same without TLS, in HTTP/1.1.
+    pub async fn connect_plain(&self) -> io::Result<Connection> {
+        let stream = TokioIo::new(TcpStream::connect(self.address).await?);
+        let shaken = http1::handshake(stream).await;
+        let (sender, connection) = shaken.map_err(io::Error::other)?;
+        tokio::spawn(connection);
+        Ok(Connection::Http1(sender))
+    }
+
     /// How a client that trusts the gateway speaks TLS, offering these protocols.
     pub fn tls(&self, protocols: &[&str]) -> ClientConfig {
         self.tls_of(rustls::ALL_VERSIONS, protocols)
@@ -245,6 +255,7 @@ pub struct Request {
     door: Door,
     from: IpAddr,
     http2: bool,
+    plain: bool,
     method: String,
     path: String,
     headers: Vec<(String, String)>,
@@ -293,6 +304,12 @@ impl Request {
         self
     }
 
+    /// Sent without TLS.
+    pub fn plain(mut self) -> Self {
+        self.plain = true;
+        self
+    }
+
     /// Sends it on a connection of its own.
     pub async fn send(self) -> Answer {
         self.try_send().await.unwrap()
@@ -300,7 +317,11 @@ impl Request {
 
     /// The same where the gateway may be gone.
     pub async fn try_send(self) -> io::Result<Answer> {
-        let mut connection = self.door.connect_from(self.from, self.http2).await?;
+        let mut connection = if self.plain {
+            self.door.connect_plain().await?
+        } else {
+            self.door.connect_from(self.from, self.http2).await?
+        };
         connection.send(self).await.map_err(io::Error::other)
     }
 
