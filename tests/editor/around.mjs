@@ -5,7 +5,7 @@ import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
     const admin = await stage.somebody('admin');
-    await admin.openAndSignIn('admin', 'open sesame');
+    await admin.openAndSignIn('admin');
     const { page } = admin;
 
     // Context is what the flow has stored in it.

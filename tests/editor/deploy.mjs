@@ -6,7 +6,7 @@ import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
     const admin = await stage.somebody('admin');
-    await admin.openAndSignIn('admin', 'open sesame');
+    await admin.openAndSignIn('admin');
     await admin.importFlows(readFileSync('greeting.json', 'utf8'));
     await admin.showFlow('Greeting');
     await admin.see('has imported a flow');
@@ -26,24 +26,23 @@ scenario(async (stage) => {
     await admin.debugMessage('Hello Ada, 2');
     await admin.status('greet', 'greeted 2');
 
-    // The flows that were modified.
-    await admin.rename('greet', 'greet kindly');
+    // The flows that were modified: here the code of the function, in Monaco.
+    await admin.program('greet', "msg.payload = 'Good day ' + msg.payload;\nreturn msg;");
     assert.equal(await admin.deployAs('flow'), 'flows');
     await admin.inject('ask');
-    await admin.debugMessage('Hello Ada, 1', 2);
+    await admin.debugMessage('Good day Ada');
     await admin.see('has deployed in each way');
 
-    // Everything anew, as it is stored: the function forgets.
-    await admin.inject('ask');
-    await admin.debugMessage('Hello Ada, 2', 2);
+    // Everything anew, as it is stored.
     assert.deepEqual(await admin.restartFlows(), { type: 'reload', status: 200 });
     await admin.notice('Successfully restarted flows');
     await admin.inject('ask');
-    await admin.debugMessage('Hello Ada, 1', 3);
+    await admin.debugMessage('Good day Ada', 2);
     await admin.see('has restarted the flows');
 
-    // It is still there after a reload of the page.
+    // All is still there after a reload of the page.
     await admin.reload();
-    await admin.node('greet').getByText('greet kindly').waitFor();
+    await admin.showFlow('Greeting');
+    await admin.node('note').getByText('another note').waitFor();
     assert.equal(await admin.canDeploy(), false);
 });

@@ -5,9 +5,15 @@
 
 import assert from 'node:assert/strict';
 
-// What a browser complains about in front of a bare Node-RED as well, when there is no network: the catalogue of
-// nodes to install is on another host. And Monaco, when its dialog is closed soon.
-const USUAL = [/catalogue\.nodered\.org/, /TextModelPart is disposed/];
+// What a browser complains about in front of a bare Node-RED as well.
+const USUAL = [
+    // The catalogue of nodes to install is on another host, and there is no network.
+    /catalogue\.nodered\.org/,
+    // Monaco, when its dialog is closed soon.
+    /TextModelPart is disposed/,
+    // A request that the page itself has given up, as for the icon that another replaces.
+    /ERR_ABORTED/,
+];
 
 export class Editor {
     #allowed = [...USUAL];
@@ -69,20 +75,20 @@ export class Editor {
         return this.page.locator('#node-dialog-login-fields');
     }
 
-    async enter(user, password) {
+    async enter(user, password = process.env.PASSWORD) {
         await this.page.fill('#node-dialog-login-username', user);
         await this.page.fill('#node-dialog-login-password', password);
         await this.page.click('#node-dialog-login-submit');
     }
 
-    async signIn(user, password) {
-        await this.enter(user, password);
+    async signIn(user) {
+        await this.enter(user);
         await this.ready();
     }
 
-    async openAndSignIn(user, password) {
+    async openAndSignIn(user) {
         await this.open();
-        await this.signIn(user, password);
+        await this.signIn(user);
     }
 
     async reload() {
@@ -136,6 +142,16 @@ export class Editor {
         await this.page.fill('#node-input-name', name);
         await this.closeDialog('Done');
         await this.node(id).getByText(name).waitFor();
+    }
+
+    // Writes other code into a function node, in the code editor of its dialog.
+    async program(id, code) {
+        await this.node(id).dblclick();
+        await this.dialogOpens();
+        await this.page.locator('.red-ui-tray .monaco-editor .view-lines').filter({ visible: true }).click();
+        await this.page.keyboard.press('Control+A');
+        await this.page.keyboard.insertText(code);
+        await this.closeDialog('Done');
     }
 
     deployButton() {

@@ -5,7 +5,7 @@ import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
     const reader = await stage.somebody('reader');
-    await reader.openAndSignIn('reader', 'open sesame');
+    await reader.openAndSignIn('reader');
     await reader.node('greet').waitFor();
     assert.equal(await reader.canDeploy(), false);
     await reader.see('sees the flows');

@@ -4,7 +4,7 @@ import { cue, scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
     const admin = await stage.somebody('admin');
-    await admin.openAndSignIn('admin', 'open sesame');
+    await admin.openAndSignIn('admin');
     await admin.act('core:show-debug-tab');
     await admin.inject('ask');
     await admin.debugMessage('Hello Ada, 1');

@@ -1,27 +1,31 @@
-// An administrator revokes a token: the editor that holds it is told at once, and asks for the password again.
+// A token is revoked: the editor that holds it is told at once, and asks for the password again.
 
 import assert from 'node:assert/strict';
 import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
-    const reader = await stage.somebody('reader');
-    await reader.openAndSignIn('reader', 'open sesame');
-    const admin = reader.page.request;
-    const form = {
-        client_id: 'node-red-admin', grant_type: 'password', scope: '*', username: 'admin', password: 'open sesame',
-    };
-    const { access_token } = await (await admin.post(`${stage.url}auth/token`, { form })).json();
-    const revoked = await admin.post(`${stage.url}auth/revoke`, {
-        headers: { Authorization: `Bearer ${access_token}` }, form: { token: await reader.token() },
+    const admin = await stage.somebody('admin');
+    await admin.openAndSignIn('admin');
+
+    // Somebody else with all permissions revokes it, without an editor.
+    const { request } = admin.page;
+    const signIn = { client_id: 'node-red-admin', grant_type: 'password', scope: '*', username: 'admin' };
+    const signedIn = await request.post(`${stage.url}auth/token`, {
+        form: { ...signIn, password: process.env.PASSWORD },
+    });
+    const { access_token } = await signedIn.json();
+    const revoked = await request.post(`${stage.url}auth/revoke`, {
+        headers: { Authorization: `Bearer ${access_token}` }, form: { token: await admin.token() },
     });
     assert.equal(revoked.status(), 200);
-
-    await reader.loginDialog().waitFor();
-    await reader.see('is asked again who they are');
+    await admin.loginDialog().waitFor();
+    await admin.see('is asked again who they are');
 
     // With the password all goes on where it was.
-    await reader.enter('reader', 'open sesame');
-    await reader.loginDialog().waitFor({ state: 'detached' });
-    await reader.receives();
-    await reader.see('goes on');
+    await admin.enter('admin');
+    await admin.loginDialog().waitFor({ state: 'detached' });
+    await admin.act('core:show-debug-tab');
+    await admin.inject('ask');
+    await admin.debugMessage('Hello Ada, 1');
+    await admin.see('goes on');
 });

@@ -2,8 +2,8 @@
 // people open the editor, each with a browser context of their own. What it throws, and everything that went wrong
 // in a browser and was not allowed, ends the script with exit code 1.
 //
-// From the environment: GATEWAY, its URL; BROWSER, where the browser of `browser.mjs` listens; SCREENSHOTS, a
-// directory; SCENARIO, the name in front of the screenshots' names.
+// From the environment: GATEWAY, its URL; PASSWORD, everybody's; BROWSER, where the browser of `browser.mjs` listens;
+// SCREENSHOTS, a directory; SCENARIO, the name in front of the screenshots' names.
 
 import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -15,7 +15,7 @@ scenario(async (stage) => {
     await admin.see('has typed a wrong password');
 
     // With the right one everything loads: node types with their icons, over HTTP/2.
-    await admin.signIn('admin', 'open sesame');
+    await admin.signIn('admin');
     const types = await admin.page.locator('.red-ui-palette-node').count();
     assert.ok(types > 40, `${types} node types in the palette`);
     const protocols = await admin.page.evaluate(() =>

@@ -6,8 +6,8 @@ import { scenario } from './scenario.mjs';
 scenario(async (stage) => {
     const ann = await stage.somebody('Ann');
     const bob = await stage.somebody('Bob');
-    await ann.openAndSignIn('admin', 'open sesame');
-    await bob.openAndSignIn('admin', 'open sesame');
+    await ann.openAndSignIn('admin');
+    await bob.openAndSignIn('admin');
 
     // Bob is told what Ann has deployed.
     await ann.rename('note', 'of Ann');

@@ -19,6 +19,7 @@ mod node_red;
 mod upstream;
 
 mod deploy;
+mod editor;
 mod endpoint;
 mod http_rules;
 mod kill;
