@@ -4,8 +4,10 @@ pub use crate::deployment::Runtime;
 
 use crate::audit::Audit;
 use crate::auth::{self, Auth, Caller, Permissions};
+use crate::comms::{Comms, Topics};
 use crate::config::{self, Config};
 use crate::deployment::{self, Deployments};
+use crate::events::Listener;
 use crate::ids;
 use crate::metrics::Metrics;
 use crate::secret::{self, Secret};
@@ -36,6 +38,8 @@ pub struct Gateway {
     pub deployments: Deployments,
     /// What runs flows.
     pub runtime: Runtime,
+    /// The channel over which editors hear what happens.
+    pub comms: Arc<Comms>,
     /// What must survive.
     pub store: Store,
     /// Who did what.
@@ -106,8 +110,22 @@ impl Gateway {
             Some(behind) => Runtime::Upstream(Upstream::open(behind.clone(), &metrics)?),
             None => start(&config, &metrics)?,
         };
+        // Before the flows start, so that nothing of what they say is missed.
+        let topics = Topics::new(listener(&runtime, config.comms.backlog));
+        control.spawn(Arc::clone(&topics).tell());
         let recorders = (audit.clone(), Arc::clone(&metrics));
         let deployments = Deployments::open(runtime.clone(), store.clone(), recorders, now).await?;
+        let leaving = watch::Sender::new(false);
+        let comms = Arc::new(Comms {
+            config: config.comms.clone(),
+            auth: auth.clone(),
+            audit: audit.clone(),
+            metrics: Arc::clone(&metrics),
+            control: control.clone(),
+            leaving: leaving.subscribe(),
+            started: now * 1000,
+            topics,
+        });
         let gateway = Arc::new(Self {
             routes: ArcSwap::from_pointee(std::mem::take(&mut config.routes)),
             config,
@@ -119,11 +137,12 @@ impl Gateway {
             },
             deployments,
             runtime,
+            comms,
             store,
             audit,
             metrics,
             control,
-            leaving: watch::Sender::new(false),
+            leaving,
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
@@ -180,6 +199,15 @@ fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Runtime, Error> {
     crate::engine::Engine::start(config.engine.clone(), Arc::clone(metrics))
         .map(Runtime::Own)
         .map_err(Error::Engine)
+}
+
+/// Hears what our own engine says, if that is what runs flows.
+fn listener(runtime: &Runtime, room: usize) -> Option<Listener> {
+    match runtime {
+        #[cfg(feature = "engine")]
+        Runtime::Own(engine) => Some(engine.events().listen(room)),
+        Runtime::Upstream(_) => None,
+    }
 }
 
 #[cfg(not(feature = "engine"))]

@@ -4,12 +4,15 @@
 //! series exists at 0 from the start, except those of node types, which appear with the first node of a type.
 //! Knows nothing of what it counts.
 
+mod comms;
 mod labels;
 mod register;
 mod upstream;
 
+pub use comms::{Comms, OpenChannel};
 pub use labels::{
-    Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck, UpstreamFault,
+    CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck,
+    UpstreamFault,
 };
 pub use upstream::Upstream;
 
@@ -28,6 +31,7 @@ pub struct Metrics {
     access: Access,
     deployments: Deployments,
     flows: Flows,
+    comms: Comms,
 }
 
 /// What is counted of a request that has been answered.
@@ -75,6 +79,7 @@ impl Metrics {
             access: Access::register(&recorder),
             deployments: Deployments::register(&recorder),
             flows: Flows::register(&recorder),
+            comms: Comms::register(&recorder),
             recorder,
         })
     }
@@ -195,6 +200,11 @@ impl Metrics {
     pub fn running(&self, nodes: usize, flows: usize) {
         self.flows.nodes.set(nodes as f64);
         self.flows.flows.set(flows as f64);
+    }
+
+    /// What is counted of editors' channels.
+    pub fn comms(&self) -> &Comms {
+        &self.comms
     }
 
     /// What is counted of the upstream, registered when first asked for.

@@ -6,6 +6,7 @@
 //! The way: text → `raw` (serde: every key, as written) → `tables` (one conversion per table, with the help of
 //! `entry` for single values and `route` for `[[route]]`) → [`Config`]. What goes wrong on it is an [`Error`].
 
+mod comms;
 mod entry;
 mod error;
 mod password_hash;
@@ -14,6 +15,7 @@ mod route;
 mod tables;
 mod upstream;
 
+pub use comms::Origin;
 pub use error::{Error, Problem, Wrong};
 pub use route::RESERVED;
 
@@ -45,6 +47,8 @@ pub struct Config {
     pub auth: Option<Auth>,
     /// The runtime behind us; `None`: our own engine runs the flows.
     pub upstream: Option<Upstream>,
+    /// The channel over which editors hear what happens.
+    pub comms: Comms,
     /// Our own flow engine.
     pub engine: Engine,
     /// Where things survive.
@@ -271,6 +275,29 @@ pub enum Dialect {
     NodeRed,
     /// `Service-API-Version`, `Service-Deployment-Type`.
     Service,
+}
+
+/// `[comms]`.
+#[derive(Debug, Clone)]
+pub struct Comms {
+    /// Web pages that may speak to us beside our own.
+    pub origins: Vec<Origin>,
+    /// From the handshake to the end of the sign-in.
+    pub sign_in: Duration,
+    /// How often an editor hears that we are alive.
+    pub heartbeat: Duration,
+    /// Bytes of one frame from an editor.
+    pub frame: usize,
+    /// Frames from one editor within a second; more wait.
+    pub frames: u32,
+    /// Bytes that may wait for one editor; a slower one is closed.
+    pub queue: usize,
+    /// Bytes of the engine's messages that may wait to be sent to editors.
+    pub backlog: usize,
+    /// Bytes of one frame from the upstream.
+    pub upstream_frame: usize,
+    /// How long editors stay open while the upstream is away.
+    pub upstream_away: Duration,
 }
 
 /// `[engine]`.

@@ -55,6 +55,8 @@ pub(super) struct Root {
     pub(super) limits: Limits,
     pub(super) upstream: Option<Spanned<Upstream>>,
     #[serde(default)]
+    pub(super) comms: Comms,
+    #[serde(default)]
     pub(super) engine: Engine,
     #[serde(default)]
     pub(super) storage: Storage,
@@ -201,6 +203,21 @@ pub(super) struct Upstream {
     pub(super) pool: Entry,
     pub(super) max_in_flight: Entry,
     pub(super) health: Entry,
+}
+
+/// `[comms]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [comms]")]
+pub(super) struct Comms {
+    pub(super) origins: List,
+    pub(super) sign_in: Entry,
+    pub(super) heartbeat: Entry,
+    pub(super) frame: Entry,
+    pub(super) frames: Entry,
+    pub(super) queue: Entry,
+    pub(super) backlog: Entry,
+    pub(super) upstream_frame: Entry,
+    pub(super) upstream_away: Entry,
 }
 
 /// `[engine]`.

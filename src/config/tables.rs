@@ -8,7 +8,7 @@ use super::raw::{self, AuthChoice};
 use super::{
     Auth, Certificate, Config, Engine, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
 };
-use super::{password_hash, route, upstream};
+use super::{comms, password_hash, route, upstream};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -73,6 +73,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
             .upstream
             .map(|table| upstream::upstream(table, source))
             .transpose()?,
+        comms: comms::comms(raw.comms, source)?,
         engine: engine(raw.engine, source)?,
         storage: storage(raw.storage, source)?,
         operations,

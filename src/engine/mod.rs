@@ -25,7 +25,7 @@ pub mod value;
 mod world;
 
 use crate::config;
-use crate::events::Event;
+use crate::events::{Event, Events};
 use crate::flows::{Credentials, FlowSet, Plan};
 use crate::metrics::Metrics;
 use context::{Contexts, Scope};
@@ -36,12 +36,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use thread::{Change, Command, Inbox, Thread};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use value::Value;
 use world::World;
-
-/// Events kept for a listener that is slower than the engine; it loses the oldest.
-const EVENTS: usize = 1024;
 
 /// The engine cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -77,7 +74,7 @@ pub struct Engine(Arc<Shared>);
 struct Shared {
     commands: mpsc::UnboundedSender<Command>,
     endpoints: http::Endpoints,
-    events: broadcast::Sender<Event>,
+    events: Events,
     state: AtomicU8,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -102,7 +99,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             commands,
             endpoints: http::Endpoints::default(),
-            events: broadcast::channel(EVENTS).0,
+            events: Events::default(),
             state: AtomicU8::new(RunState::Start as u8),
             thread: Mutex::new(None),
         });
@@ -199,15 +196,14 @@ impl Engine {
         answer.await.map_err(|_| Error::Stopped)
     }
 
-    /// What the engine says: state, status, debug messages. Slow listeners lose the oldest.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.0.events.subscribe()
+    /// Where the engine says what happens: state, status, debug messages.
+    pub fn events(&self) -> &Events {
+        &self.0.events
     }
 
     /// Tells editors that a deployment is live.
     pub fn announce(&self, revision: &str) {
-        // Nobody listening is fine.
-        let _ = self.0.events.send(Event::RuntimeDeploy {
+        self.0.events.say(Event::RuntimeDeploy {
             revision: revision.to_owned(),
         });
     }

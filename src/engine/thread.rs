@@ -322,7 +322,6 @@ mod tests {
     use crate::engine::node::Closing;
     use std::cell::Cell;
     use std::time::Duration;
-    use tokio::sync::broadcast;
 
     struct Panics;
 
@@ -359,7 +358,7 @@ mod tests {
         let shared = Arc::new(Shared {
             commands: mpsc::unbounded_channel().0,
             endpoints: crate::engine::http::Endpoints::default(),
-            events: broadcast::channel(8).0,
+            events: crate::events::Events::default(),
             state: std::sync::atomic::AtomicU8::new(RunState::Start as u8),
             thread: std::sync::Mutex::default(),
         });

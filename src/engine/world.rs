@@ -8,7 +8,7 @@ use super::message::Message;
 use super::node::{Info, TimerId, Wake};
 use super::script::Scripts;
 use crate::config;
-use crate::events::Event;
+use crate::events::Events;
 use crate::ids;
 use crate::metrics::Metrics;
 use rustc_hash::FxHashMap;
@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 /// When a timer is due whose time the clock cannot count: in a hundred years.
@@ -68,7 +68,7 @@ pub(super) struct World {
     pub(super) endpoints: Endpoints,
     pub(super) contexts: Rc<RefCell<Contexts>>,
     pub(super) config: config::Engine,
-    pub(super) events: broadcast::Sender<Event>,
+    pub(super) events: Events,
     pub(super) metrics: Arc<Metrics>,
     tasks: FxHashMap<u32, Vec<AbortHandle>>,
     finished: mpsc::UnboundedSender<Finished>,

@@ -9,7 +9,7 @@ use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
 use super::route::{self, Admin, Target};
-use super::{auth, identify, reply};
+use super::{auth, comms, identify, reply};
 use crate::deployment::{self, Forward, name};
 use crate::flows::{DeploymentType, Submission};
 use crate::metrics::{self, Phase, RouteClass};
@@ -39,7 +39,7 @@ pub(super) async fn act(
             change(call, path, target, upstream).await
         }
         Target::Admin(Admin::Settings) => settings(call, path, upstream).await,
-        Target::Comms => Err(Error::UpgradeRequired),
+        Target::Comms => comms::open(call, Some(upstream)),
         // Signing in is ours; what the upstream has of it would let callers past us.
         Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
         Target::Flows

@@ -91,6 +91,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
+        Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
         Error::WebSocketVersion => {
             let mut response = upgrade(refuse(S::UPGRADE_REQUIRED, "invalid_websocket_version"));
             set(&mut response, SEC_WEBSOCKET_VERSION, "13");

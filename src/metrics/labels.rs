@@ -125,6 +125,32 @@ label! {
 }
 
 label! {
+    /// Why an editor's channel ended.
+    CommsEnd {
+        /// The client closed it, or is gone.
+        Client = "client",
+        /// It did not sign in in time.
+        Silent = "silent",
+        /// It was not let in: a bad token, none, or no permission.
+        Refused = "refused",
+        /// Its session was revoked or is over.
+        Session = "session",
+        /// Its user has lost the permission.
+        Permission = "permission",
+        /// It sent what is no frame of ours.
+        Malformed = "malformed",
+        /// It sent too large a frame.
+        TooLarge = "too_large",
+        /// It reads too slowly.
+        Slow = "slow",
+        /// The upstream is away.
+        Upstream = "upstream",
+        /// The gateway drains.
+        Drain = "drain",
+    }
+}
+
+label! {
     /// Why a connection was closed at once.
     Refused {
         /// Too many connections in all.
@@ -145,6 +171,13 @@ label! {
         Failed = "failed",
         /// The peer took too long.
         Timeout = "timeout",
+    }
+}
+
+impl CommsEnd {
+    /// As the label spells it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
     }
 }
 

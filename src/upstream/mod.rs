@@ -2,13 +2,14 @@
 //!
 //! The way: [`headers`] says what of a request may pass, [`pool`] has a connection for it or [`connect`] makes one,
 //! [`outgoing`] is its body on the way there, [`answer`] what comes back, [`deploy`] what changes the flows,
-//! [`health`] whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has asked.
+//! [`health`] whether it is well, [`link`] a WebSocket of our own. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has asked.
 
 mod answer;
 mod connect;
 mod deploy;
 mod headers;
 mod health;
+mod link;
 mod outgoing;
 mod pool;
 

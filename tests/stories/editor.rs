@@ -69,11 +69,7 @@ async fn play(scenario: &str, gateway: &Gateway) {
 }
 
 /// Plays a scenario to its end, and does what its cues ask for.
-async fn play_with(
-    scenario: &str,
-    gateway: &Gateway,
-    mut cue: impl FnMut(&str) + Send + 'static,
-) {
+async fn play_with(scenario: &str, gateway: &Gateway, mut cue: impl FnMut(&str) + Send + 'static) {
     let mut command = node(&format!("{scenario}.mjs"));
     let (said, saying) = io::pipe().unwrap();
     command
@@ -107,13 +103,13 @@ async fn play_with(
 #[tokio::test]
 async fn one_signs_in_and_the_palette_loads_and_signs_out() {
     let red = NodeRed::start(Release::Four, NO_TOURS);
-    play("sign_in", &in_front_of(&red.await).await;
+    play("sign_in", &in_front_of(&red).await).await;
 }
 
 #[tokio::test]
 async fn flows_are_imported_deployed_in_each_way_and_run() {
     let red = NodeRed::start(Release::Four, NO_TOURS);
-    play("deploy", &in_front_of(&red.await).await;
+    play("deploy", &Gateway::with(&red.config())).await;
 }
 
 #[tokio::test]
@@ -129,25 +125,25 @@ async fn the_same_works_with_a_node_red_that_wants_a_token() {
 #[tokio::test]
 async fn two_people_do_not_overwrite_each_others_work() {
     let red = NodeRed::start(Release::Four, NO_TOURS);
-    play("two_editors", &in_front_of(&red.await).await;
+    play("two_editors", &in_front_of(&red).await).await;
 }
 
 #[tokio::test]
 async fn a_reader_sees_the_flows_and_cannot_deploy() {
     let red = NodeRed::start(Release::Four, NO_TOURS);
-    play("read_only", &in_front_of(&red.await).await;
+    play("read_only", &in_front_of(&red).await).await;
 }
 
 #[tokio::test]
 async fn an_editor_whose_token_is_revoked_asks_for_the_password() {
     let red = NodeRed::start(Release::Four, NO_TOURS);
-    play("revoked", &in_front_of(&red.await).await;
+    play("revoked", &in_front_of(&red).await).await;
 }
 
 #[tokio::test]
 async fn an_editor_waits_for_a_node_red_that_is_restarted() {
     let red = NodeRed::start(Release::Four, NO_TOURS);
-    let gateway = in_front_of(&red.await;
+    let gateway = in_front_of(&red).await;
     let (mut running, mut stopped) = (Some(red), None);
     let cues = move |cue: &str| match cue {
         "stop the runtime" => stopped = running.take().map(NodeRed::stop),
@@ -160,5 +156,5 @@ async fn an_editor_waits_for_a_node_red_that_is_restarted() {
 #[tokio::test]
 async fn settings_context_palette_help_and_search_work() {
     let red = NodeRed::start(Release::Four, NO_TOURS);
-    play("around", &in_front_of(&red.await).await;
+    play("around", &in_front_of(&red).await).await;
 }

@@ -1,7 +1,7 @@
 //! What users do with a gateway, one file a story: over real TLS sockets, against the whole program.
 //!
-//! `harness` starts gateways (in this process, or as a process of their own), `client` talks to them, `upstream` is a
-//! runtime behind them that writes down what it hears, and `node_red` is a real one.
+//! `harness` starts gateways (in this process, or as a process of their own), `client` talks to them, `channel` hears
+//! what editors hear, `upstream` is a runtime behind them that writes down what it hears, and `node_red` is a real one.
 
 #![cfg(feature = "engine")]
 #![allow(
@@ -13,11 +13,14 @@
 )]
 
 mod admin_cli;
+mod channel;
 mod client;
 mod harness;
 mod node_red;
 mod upstream;
 
+mod comms;
+mod comms_upstream;
 mod deploy;
 mod editor;
 mod endpoint;
