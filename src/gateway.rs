@@ -1,19 +1,20 @@
 //! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
 
+mod site;
+
 pub use crate::deployment::Runtime;
+pub use site::{Nowhere, Rules, Site, Sites};
 
 use crate::audit::Audit;
 use crate::auth::{self, Auth, Caller, Permissions};
 use crate::comms::{Comms, Topics};
-use crate::config::{self, Config};
-use crate::deployment::{self, Deployments};
-use crate::events::Listener;
+use crate::config::Config;
+use crate::deployment;
 use crate::ids;
 use crate::metrics::Metrics;
 use crate::secret::{self, Secret};
 use crate::store::{self, Store};
-use crate::upstream::{self, Upstream};
-use arc_swap::ArcSwap;
+use crate::upstream;
 use smol_str::SmolStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -26,18 +27,14 @@ const SWEEP: Duration = Duration::from_secs(30);
 
 /// One gateway.
 pub struct Gateway {
-    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, the routes stand below.
+    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, routes and permissions each site's.
     pub config: Config,
-    /// What endpoints made by flows need.
-    pub routes: ArcSwap<Vec<config::Route>>,
     /// Users and sessions; `None`: the API is open.
     pub auth: Option<Auth>,
     /// Whoever calls where the API is open: may do everything.
     pub everybody: Caller,
-    /// The active flow set, and the way to replace it.
-    pub deployments: Deployments,
-    /// What runs flows.
-    pub runtime: Runtime,
+    /// The runtimes.
+    pub sites: Sites,
     /// The channel over which editors hear what happens.
     pub comms: Arc<Comms>,
     /// What must survive.
@@ -50,6 +47,8 @@ pub struct Gateway {
     pub control: Handle,
     /// Becomes true when the gateway drains: what is open for long closes.
     leaving: watch::Sender<bool>,
+    /// Changes with users and routes: whoever has something open asks again whether he may.
+    reloads: watch::Sender<()>,
     seed: u64,
     requests: AtomicU64,
 }
@@ -106,16 +105,18 @@ impl Gateway {
                 (Some(auth), password)
             }
         };
-        let runtime = match &config.upstream {
-            Some(behind) => Runtime::Upstream(Upstream::open(behind.clone(), &metrics)?),
-            None => start(&config, &metrics)?,
-        };
-        // Before the flows start, so that nothing of what they say is missed.
-        let topics = Topics::new(listener(&runtime, config.comms.backlog));
-        control.spawn(Arc::clone(&topics).tell());
         let recorders = (audit.clone(), Arc::clone(&metrics));
-        let deployments = Deployments::open(runtime.clone(), store.clone(), recorders, now).await?;
+        let runtimes = site::runtimes(&config, &metrics)?;
+        // Before the flows start, so that nothing of what they say is missed.
+        let backlog = config.comms.backlog;
+        let listener = runtimes
+            .iter()
+            .find_map(|(_, runtime)| runtime.listen(backlog));
+        let topics = Topics::new(listener);
+        control.spawn(Arc::clone(&topics).tell());
+        let sites = Sites::open((&mut config, runtimes), &store, recorders, now).await?;
         let leaving = watch::Sender::new(false);
+        let reloads = watch::Sender::new(());
         let comms = Arc::new(Comms {
             config: config.comms.clone(),
             auth: auth.clone(),
@@ -123,11 +124,11 @@ impl Gateway {
             metrics: Arc::clone(&metrics),
             control: control.clone(),
             leaving: leaving.subscribe(),
+            reloads: reloads.subscribe(),
             started: now * 1000,
             topics,
         });
         let gateway = Arc::new(Self {
-            routes: ArcSwap::from_pointee(std::mem::take(&mut config.routes)),
             config,
             auth,
             everybody: Caller {
@@ -135,25 +136,28 @@ impl Gateway {
                 permissions: Permissions::all(),
                 session: None,
             },
-            deployments,
-            runtime,
+            sites,
             comms,
             store,
             audit,
             metrics,
             control,
             leaving,
+            reloads,
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
-        if let Some(upstream) = gateway.runtime.upstream() {
-            gateway.control.spawn(upstream.clone().watch());
+        for site in gateway.sites.all() {
+            if let Some(upstream) = site.runtime.upstream() {
+                gateway.control.spawn(upstream.clone().watch());
+            }
         }
         gateway.control.spawn(sweep(Arc::downgrade(&gateway), now));
         Ok((gateway, Notices { admin_password }))
     }
 
-    /// Takes over users, lifetimes, throttle and routes of a config read again; everything else needs a restart.
+    /// Takes over users, lifetimes, throttle, routes and permissions of a config read again; everything else needs a
+    /// restart.
     pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
         match (&self.auth, &config.auth) {
             (Some(auth), Some(users)) => auth.reload(users).await?,
@@ -164,8 +168,14 @@ impl Gateway {
                 );
             }
         }
-        self.routes.store(Arc::new(config.routes));
+        self.sites.reload(&config);
+        self.reloads.send_replace(());
         Ok(())
+    }
+
+    /// Changes whenever users and routes have been replaced.
+    pub fn reloads(&self) -> watch::Receiver<()> {
+        self.reloads.subscribe()
     }
 
     /// Tells what is open for long, tunnels and editors, to close.
@@ -184,7 +194,9 @@ impl Gateway {
 
     /// Closes the flows, after the deployments under way. Nothing may be asked of the gateway afterwards.
     pub async fn close(&self) {
-        self.deployments.close().await;
+        for site in self.sites.all() {
+            site.deployments.close().await;
+        }
     }
 
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.
@@ -192,27 +204,6 @@ impl Gateway {
         let count = self.requests.fetch_add(1, Ordering::Relaxed);
         ids::id(self.seed.wrapping_add(count.wrapping_mul(ids::STEP)))
     }
-}
-
-#[cfg(feature = "engine")]
-fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Runtime, Error> {
-    crate::engine::Engine::start(config.engine.clone(), Arc::clone(metrics))
-        .map(Runtime::Own)
-        .map_err(Error::Engine)
-}
-
-/// Hears what our own engine says, if that is what runs flows.
-fn listener(runtime: &Runtime, room: usize) -> Option<Listener> {
-    match runtime {
-        #[cfg(feature = "engine")]
-        Runtime::Own(engine) => Some(engine.events().listen(room)),
-        Runtime::Upstream(_) => None,
-    }
-}
-
-#[cfg(not(feature = "engine"))]
-fn start(_: &Config, _: &Arc<Metrics>) -> Result<Runtime, Error> {
-    Err(Error::NoRuntime)
 }
 
 /// Ends sessions that are over, for as long as the gateway lives.

@@ -12,7 +12,7 @@ mod upstream;
 pub use comms::{Comms, OpenChannel};
 pub use labels::{
     CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck,
-    UpstreamFault,
+    TunnelEnd, UpstreamFault,
 };
 pub use upstream::Upstream;
 
@@ -207,9 +207,9 @@ impl Metrics {
         &self.comms
     }
 
-    /// What is counted of the upstream, registered when first asked for.
-    pub fn upstream(&self) -> Upstream {
-        Upstream::register(&self.recorder)
+    /// What is counted of the upstream of this name, registered when first asked for.
+    pub fn upstream(&self, name: &str) -> Upstream {
+        Upstream::register(&self.recorder, name)
     }
 
     /// The counters of one node type, registered when first asked for. Ask only for types that the engine

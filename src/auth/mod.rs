@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use throttle::Throttle;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use users::Users;
 
 /// Who calls, after *identify*. Cheap to clone.
@@ -52,6 +52,8 @@ pub struct SignIn {
     pub password: Secret,
     /// `scope`, split at spaces; empty: all that the user has.
     pub scope: Vec<SmolStr>,
+    /// What the user has at the site where he signs in, if that is not what he has elsewhere.
+    pub here: Option<Arc<[SmolStr]>>,
     /// `client_id`.
     pub client: String,
     /// Where from.
@@ -102,8 +104,6 @@ struct Parts {
     lockouts: AtomicU64,
     /// Told whenever a sign-in is decided.
     decided: Notify,
-    /// Counts the times that users were replaced.
-    changes: watch::Sender<u64>,
     hashing: Hashing,
     store: Store,
     /// Keys of sessions that have ended but that the store may still hold.
@@ -145,7 +145,6 @@ impl Auth {
             throttle: Mutex::new(throttle),
             lockouts: AtomicU64::new(0),
             decided: Notify::new(),
-            changes: watch::Sender::new(0),
             hashing: Hashing::new(hashing),
             store,
             owed: Mutex::default(),
@@ -168,13 +167,7 @@ impl Auth {
         self.0.users.store(Arc::new(users));
         self.throttle().limit(config.throttle.clone());
         self.0.decided.notify_waiters();
-        self.0.changes.send_modify(|count| *count += 1);
         self.revoke_homeless().await
-    }
-
-    /// Sees a change whenever users were replaced: whoever holds something open for a caller looks again.
-    pub fn changes(&self) -> watch::Receiver<u64> {
-        self.0.changes.subscribe()
     }
 
     /// The caller behind a bearer token; `None`: unknown, expired or revoked. Takes one map shard.
@@ -183,20 +176,12 @@ impl Auth {
             return None;
         }
         let session = self.0.sessions.find(&sha256(token.as_bytes()))?;
-        let caller = self.caller(session, now)?;
-        if let Some(session) = &caller.session {
-            session.touch(now);
-        }
-        Some(caller)
-    }
-
-    /// The caller behind a session, with what he may do now; `None`: the session is over. That is no use of it.
-    pub fn caller(&self, session: Arc<Session>, now: u64) -> Option<Caller> {
         let users = self.0.users.load();
         let user = users.find(&session.user)?;
         if session.is_over(now, users.idle) {
             return None;
         }
+        session.touch(now);
         Some(Caller {
             user: session.user.clone(),
             permissions: Permissions {
@@ -205,6 +190,19 @@ impl Auth {
             },
             session: Some(session),
         })
+    }
+
+    /// A caller as he is now: permissions change with a reload. `None`: nobody may call so any more. Whether his session
+    /// is over, that tells itself.
+    pub fn again(&self, caller: &Caller) -> Option<Caller> {
+        let users = self.0.users.load();
+        let Some(session) = &caller.session else {
+            return users.anonymous.clone();
+        };
+        let user = users.find(&session.user)?;
+        let mut caller = caller.clone();
+        caller.permissions.user = Arc::clone(&user.permissions);
+        Some(caller)
     }
 
     /// The caller without a token, if the operator allows one.

@@ -102,7 +102,7 @@ where
             Ok((standing, None))
         }
         other => {
-            let standing = Standing::of_nobody(comms);
+            let standing = Standing::of_nobody(comms, guest);
             let standing = standing.ok_or(End(CommsEnd::Refused, None))?;
             Ok((standing, Some(other)))
         }
@@ -127,7 +127,7 @@ where
         let token = tokio::select! {
             biased;
             () = left(comms) => return End(CommsEnd::Drain, Some(CloseCode::Away)),
-            end = standing.lost(comms, guest.clock) => return End(end, None),
+            end = standing.lost(comms, guest) => return End(end, None),
             () = level.exceeded() => return End(CommsEnd::Slow, Some(CloseCode::Policy)),
             () = &mut away => return End(CommsEnd::Upstream, Some(CloseCode::Restart)),
             token = talk.until_token(first.take(), || standing.is_used(guest)) => match token {

@@ -17,7 +17,7 @@ mod topics;
 pub use topics::Topics;
 
 use crate::audit::{Actor, Audit};
-use crate::auth::Auth;
+use crate::auth::{Auth, Caller};
 use crate::config;
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
@@ -43,6 +43,8 @@ pub struct Comms {
     pub control: Handle,
     /// Becomes true when the gateway drains.
     pub leaving: watch::Receiver<bool>,
+    /// Changes with users and routes.
+    pub reloads: watch::Receiver<()>,
     /// When the gateway started, in milliseconds since 1970: what a heartbeat tells.
     pub started: u64,
     /// What our own engine says.
@@ -55,6 +57,8 @@ pub struct Guest {
     pub actor: Actor,
     /// The time since 1970.
     pub clock: fn() -> Duration,
+    /// A caller with what he has at the place where the editor came in.
+    pub here: Box<dyn Fn(Caller) -> Caller + Send + Sync>,
     /// What it wants to hear.
     pub source: Source,
 }

@@ -3,10 +3,10 @@
 //! The token is looked at once and forgotten; what is kept is its session.
 
 use super::{Comms, Guest};
-use crate::auth::{Auth, Caller};
+use crate::auth::Caller;
 use crate::metrics::{CommsEnd, TokenCheck};
 use crate::secret::Secret;
-use std::sync::Arc;
+use std::future::pending;
 use std::time::Duration;
 use tokio::time::sleep;
 
@@ -32,16 +32,16 @@ impl Standing {
             Some(_) => TokenCheck::Valid,
             None => TokenCheck::Invalid,
         });
-        Self::permitted(comms, caller?)
+        Self::permitted(comms, (guest.here)(caller?))
     }
 
     /// Whoever shows none.
-    pub(super) fn of_nobody(comms: &Comms) -> Option<Self> {
+    pub(super) fn of_nobody(comms: &Comms, guest: &Guest) -> Option<Self> {
         let Some(auth) = &comms.auth else {
             return Some(Self::Open);
         };
         comms.metrics.token_check(TokenCheck::Absent);
-        Self::permitted(comms, auth.anonymous()?)
+        Self::permitted(comms, (guest.here)(auth.anonymous()?))
     }
 
     fn permitted(comms: &Comms, caller: Caller) -> Option<Self> {
@@ -71,16 +71,14 @@ impl Standing {
     }
 
     /// Waits until it is lost.
-    pub(super) async fn lost(&self, comms: &Comms, clock: fn() -> Duration) -> CommsEnd {
-        match (self, &comms.auth) {
-            (Self::Known(caller), Some(auth)) => {
-                tokio::select! {
-                    biased;
-                    () = over(caller, clock) => CommsEnd::Session,
-                    end = changed(auth, caller, clock) => end,
-                }
-            }
-            (Self::Open, _) | (Self::Known(_), None) => std::future::pending().await,
+    pub(super) async fn lost(&self, comms: &Comms, guest: &Guest) -> CommsEnd {
+        let Self::Known(caller) = self else {
+            return pending().await;
+        };
+        tokio::select! {
+            biased;
+            () = over(caller, guest.clock) => CommsEnd::Session,
+            () = forbidden(comms, caller, guest) => CommsEnd::Permission,
         }
     }
 }
@@ -88,7 +86,7 @@ impl Standing {
 /// Waits until the caller's session is revoked, unused for too long, or at its end.
 async fn over(caller: &Caller, clock: fn() -> Duration) {
     match &caller.session {
-        None => std::future::pending().await,
+        None => pending().await,
         Some(session) => {
             let left = Duration::from_secs(session.expires).saturating_sub(clock());
             tokio::select! {
@@ -100,22 +98,16 @@ async fn over(caller: &Caller, clock: fn() -> Duration) {
 }
 
 /// Waits until a reload takes the user, or what hearing needs.
-async fn changed(auth: &Auth, caller: &Caller, clock: fn() -> Duration) -> CommsEnd {
-    let mut changes = auth.changes();
-    loop {
-        // Looked at before the wait too: it may have changed since the sign-in.
-        let now = match &caller.session {
-            Some(session) => match auth.caller(Arc::clone(session), clock().as_secs()) {
-                Some(caller) => Some(caller),
-                None => return CommsEnd::Session,
-            },
-            None => auth.anonymous(),
-        };
-        if !now.is_some_and(|caller| caller.permissions.cover(NEEDS)) {
-            return CommsEnd::Permission;
-        }
-        if changes.changed().await.is_err() {
-            return CommsEnd::Session;
+async fn forbidden(comms: &Comms, caller: &Caller, guest: &Guest) {
+    let mut reloads = comms.reloads.clone();
+    let again = |caller| match &comms.auth {
+        Some(auth) => auth.again(caller),
+        None => Some(caller.clone()),
+    };
+    // Looked at before the wait too: it may have changed since the sign-in.
+    while again(caller).is_some_and(|now| (guest.here)(now).permissions.cover(NEEDS)) {
+        if reloads.changed().await.is_err() {
+            return;
         }
     }
 }

@@ -12,6 +12,7 @@ mod error;
 mod password_hash;
 mod raw;
 mod route;
+mod site;
 mod tables;
 mod upstream;
 
@@ -45,8 +46,8 @@ pub struct Config {
     pub limits: Limits,
     /// Who may come in; `None` when `auth = "off"` is written out or no `[auth]` table exists.
     pub auth: Option<Auth>,
-    /// The runtime behind us; `None`: our own engine runs the flows.
-    pub upstream: Option<Upstream>,
+    /// The runtimes behind us; none: our own engine runs the flows.
+    pub upstreams: Vec<Upstream>,
     /// The channel over which editors hear what happens.
     pub comms: Comms,
     /// Our own flow engine.
@@ -231,9 +232,30 @@ pub struct Throttle {
     pub window: Duration,
 }
 
-/// `[upstream]`.
+/// Where clients find a runtime, and what they may do there.
+#[derive(Debug, Clone, Default)]
+pub struct Site {
+    /// How logs, metrics and audit call it; no other has the same name.
+    pub name: String,
+    /// The host names that lead to it, lower-case, without port; empty: all.
+    pub hosts: Vec<String>,
+    /// The path that leads to it: as a request's path is matched, or empty for the root.
+    pub path: String,
+    /// That path as the operator spells it, if it stays here when requests are forwarded; else empty.
+    pub prefix: String,
+    /// Where, below that path, editor and admin API are; empty: everywhere.
+    pub admin_root: String,
+    /// What these users may do there, instead of what they may do elsewhere.
+    pub permissions: Vec<(String, Vec<String>)>,
+}
+
+/// `[upstream]`, or one of several `[[upstream]]`.
 #[derive(Debug, Clone)]
 pub struct Upstream {
+    /// Where clients find it.
+    pub site: Site,
+    /// Where it has its own admin API, spelled as it does; empty for the root.
+    pub root: String,
     /// Whether it is spoken to over TLS.
     pub secure: bool,
     /// Its host: a name, or an address without brackets.
@@ -264,6 +286,8 @@ pub struct Upstream {
     pub pool: usize,
     /// Requests under way at a time.
     pub max_in_flight: usize,
+    /// Tunnels open at a time.
+    pub max_tunnels: usize,
     /// How often to ask whether it is well.
     pub health: Duration,
 }
@@ -342,8 +366,10 @@ pub struct Log {
 /// One `[[route]]`: what an endpoint made by a flow needs.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// Canonical, lower-case, without a trailing slash.
+    /// Canonical, lower-case, without a trailing slash; below the path that leads to the runtime.
     pub path: String,
+    /// The name of the upstream that it is for; `None`: all runtimes.
+    pub upstream: Option<String>,
     /// Whether everything below `path` is meant too.
     pub prefix: bool,
     /// Methods, upper-case; empty: all.

@@ -62,6 +62,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
             .chain(others)
             .collect(),
     )?;
+    let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
     Ok(Config {
         file: None,
         server,
@@ -69,16 +70,13 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         timeouts: timeouts(raw.timeouts, source)?,
         limits: limits(raw.limits, source)?,
         auth,
-        upstream: raw
-            .upstream
-            .map(|table| upstream::upstream(table, source))
-            .transpose()?,
         comms: comms::comms(raw.comms, source)?,
         engine: engine(raw.engine, source)?,
         storage: storage(raw.storage, source)?,
         operations,
         log: log(raw.log, source)?,
-        routes: route::routes(raw.route, source)?,
+        routes: route::routes(raw.route, &upstreams, source)?,
+        upstreams,
     })
 }
 

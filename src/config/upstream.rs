@@ -1,11 +1,11 @@
-//! `[upstream]`: the runtime behind us.
+//! `[upstream]`, `[[upstream]]`: the runtimes behind us.
 //!
 //! Knows how its address is written and the bounds of its numbers; opens nothing but the file of its token.
 
 use super::entry::{Source, flag, number};
 use super::error::Fault;
 use super::raw;
-use super::{Certificate, Dialect, Upstream};
+use super::{Auth, Certificate, Dialect, Upstream, site};
 use crate::secret::Secret;
 use std::time::Duration;
 use toml::Spanned;
@@ -17,15 +17,40 @@ const HOUR: Duration = Duration::from_hours(1);
 const URL: &str =
     "a URL without path, such as \"http://127.0.0.1:1880\" or \"https://flows.example.org\"";
 
-/// The whole table.
-pub(super) fn upstream(
+/// All of them; each answers for requests of its own.
+pub(super) fn upstreams(
+    tables: Option<Spanned<raw::Upstreams>>,
+    auth: Option<&Auth>,
+    source: &Source<'_>,
+) -> Result<Vec<Upstream>, Fault> {
+    let Some(tables) = tables else {
+        return Ok(Vec::new());
+    };
+    let span = tables.span();
+    let tables = match tables.into_inner() {
+        raw::Upstreams::One(table) => vec![Spanned::new(span, *table)],
+        raw::Upstreams::Several(tables) => tables,
+    };
+    let mut upstreams: Vec<Upstream> = Vec::new();
+    for table in tables {
+        let span = table.span();
+        let upstream = upstream(table, auth, source)?;
+        let before = upstreams.iter().map(|other| &other.site);
+        site::alone(&upstream.site, before).map_err(|sentence| Fault::rule(span, sentence))?;
+        upstreams.push(upstream);
+    }
+    Ok(upstreams)
+}
+
+fn upstream(
     table: Spanned<raw::Upstream>,
+    auth: Option<&Auth>,
     source: &Source<'_>,
 ) -> Result<Upstream, Fault> {
     let span = table.span();
     let raw = table.into_inner();
     let Some(url) = &raw.url else {
-        return Err(Fault::rule(span, format!("[upstream] needs a url, {URL}")));
+        return Err(Fault::rule(span, format!("an upstream needs a url, {URL}")));
     };
     let (secure, host, port) = source.parsed(url, URL, address)?;
     let for_tls = [&raw.server_name, &raw.ca_file, &raw.cert, &raw.key];
@@ -34,12 +59,15 @@ pub(super) fn upstream(
         return Err(Fault::rule(entry.span(), sentence));
     }
     let certificate = certificate(&raw, source)?;
+    let (site, root) = site::site(&raw, site::usual_name(&host, port), auth, source)?;
     let name = |entry| {
         source.parsed(entry, "a host name", |text| {
             host_name(text).then(|| text.to_owned())
         })
     };
     Ok(Upstream {
+        site,
+        root,
         secure,
         host,
         port,
@@ -62,6 +90,7 @@ pub(super) fn upstream(
         keep_alive: source.duration(raw.keep_alive, 4 * SECOND, MS..=HOUR)?,
         pool: number(raw.pool, 64, 0..=10_000)?,
         max_in_flight: number(raw.max_in_flight, 1024, 1..=1_000_000)?,
+        max_tunnels: number(raw.max_tunnels, 4096, 0..=1_000_000)?,
         health: source.duration(raw.health, 5 * SECOND, 10 * MS..=HOUR)?,
     })
 }

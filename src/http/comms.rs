@@ -5,19 +5,17 @@
 use super::call::Call;
 use super::content::Body;
 use super::error::Error;
+use super::forward::front;
 use super::upgrade::Opening;
 use crate::comms::{Guest, Source};
 use crate::config::Origin;
-use crate::upstream::{Front, Upstream};
+use crate::upstream::Upstream;
 use hyper::Response;
 use hyper::header::{HOST, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL};
 use hyper::http::uri::{Authority, PathAndQuery};
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// The upstream's own spelling; it knows no other (facts admin API §4).
-const PATH: &str = "/comms";
 
 /// Shakes hands; the editor is then served on this thread, until it is gone.
 pub(super) fn open(
@@ -31,21 +29,18 @@ pub(super) fn open(
     let source = match upstream {
         None => Source::Own,
         Some(upstream) => {
-            let target = PathAndQuery::from_static(PATH);
-            let front = Front {
-                head: call.head,
-                target: &target,
-                address: call.peer.address.ip(),
-                secure: call.peer.secure,
-                id: &call.id,
-            };
-            let head = upstream.link_head(&front, PATH);
+            let target = PathAndQuery::from_static("/");
+            let head = upstream.link_head(&front(call, &target));
             Source::Upstream(upstream.clone(), Box::new(head))
         }
     };
     let guest = Guest {
         actor: call.actor(),
         clock: since_1970,
+        here: {
+            let site = Arc::clone(call.site);
+            Box::new(move |caller| site.rules.load().here(caller))
+        },
         source,
     };
     let comms = Arc::clone(&call.gateway.comms);

@@ -1,6 +1,7 @@
 //! Everything that can keep a request from being acted on, as facts; [`super::reply`] knows what each becomes.
 
 use super::path;
+use crate::gateway::Nowhere;
 use crate::{auth, deployment, upstream};
 
 /// Why a request is refused or failed.
@@ -27,6 +28,9 @@ pub(super) enum Error {
         /// Which, for `Allow`.
         allow: String,
     },
+    /// The request is for a host that is not ours.
+    #[error("this host is not served here")]
+    Misdirected,
     /// Nothing is there.
     #[error("there is nothing here")]
     NotFound,
@@ -129,4 +133,13 @@ pub(super) enum Error {
     /// A task of ours broke.
     #[error("something broke")]
     Broken,
+}
+
+impl From<Nowhere> for Error {
+    fn from(nowhere: Nowhere) -> Self {
+        match nowhere {
+            Nowhere::Host => Self::Misdirected,
+            Nowhere::Path => Self::NotFound,
+        }
+    }
 }

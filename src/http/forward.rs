@@ -9,7 +9,7 @@ use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
 use super::route::{self, Admin, Target};
-use super::{auth, comms, identify, reply};
+use super::{auth, comms, identify, reply, tunnel, upgrade};
 use crate::deployment::{self, Forward, name};
 use crate::flows::{DeploymentType, Submission};
 use crate::metrics::{self, Phase, RouteClass};
@@ -19,6 +19,7 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
 use serde_json::Value as Json;
+use std::sync::Arc;
 use std::time::Instant;
 
 type Result<T = Response<Body>> = std::result::Result<T, Error>;
@@ -30,6 +31,11 @@ pub(super) async fn act(
     target: Target,
     upstream: &Upstream,
 ) -> Result {
+    if (call.class, target) == (RouteClass::Editor, Target::Absent)
+        && let Some(location) = path.editor(&call.head.uri)
+    {
+        return Ok(reply::moved(&location));
+    }
     match target {
         Target::Login => Ok(auth::login(call)),
         Target::Token => auth::token(call).await,
@@ -42,6 +48,9 @@ pub(super) async fn act(
         Target::Comms => comms::open(call, Some(upstream)),
         // Signing in is ours; what the upstream has of it would let callers past us.
         Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
+        Target::Endpoint if upgrade::is_wanted(call.head) => {
+            tunnel::open(call, path, upstream).await
+        }
         Target::Flows
         | Target::State
         | Target::Flow
@@ -72,7 +81,7 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Resu
             return Ok(told);
         }
     }
-    Ok(passed_back(response, admin).map(Body::Upstream))
+    Ok(passed_back(call, upstream, response).map(Body::Upstream))
 }
 
 /// `POST /flows`: checked here, then sent in its turn.
@@ -102,7 +111,7 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
     };
     let change = upstream.deployment(&front(call, &target), (spelled, name(kind)), body);
     let forward = Forward { change, rev, kind };
-    answer(upstream, run(call, version, forward).await?)
+    answer(call, upstream, run(call, version, forward).await?)
 }
 
 /// Parses the body elsewhere than on this thread; gives it back with the revision that it names.
@@ -153,15 +162,15 @@ async fn change(
         rev: None,
         kind,
     };
-    answer(upstream, run(call, Version::V1, forward).await?)
+    answer(call, upstream, run(call, Version::V1, forward).await?)
 }
 
 /// Sends a change as one task of the control runtime, and counts what came of it.
 async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Changed> {
-    let gateway = call.gateway.clone();
+    let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
     let (actor, now, kind) = (call.actor(), call.now, forward.kind);
     let task = async move {
-        let result = gateway
+        let result = site
             .deployments
             .forward(forward, &actor, now, Instant::now)
             .await;
@@ -170,9 +179,7 @@ async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Chan
             Version::V2 => 2,
         };
         let target = metrics::Target::Upstream;
-        gateway
-            .metrics
-            .deployment(name(kind), api, outcome(&result), target);
+        metrics.deployment(name(kind), api, outcome(&result), target);
         result
     };
     call.control(task).await?.map_err(Error::Deployment)
@@ -210,7 +217,7 @@ async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> 
         return Ok(told);
     }
     if response.status() != StatusCode::OK {
-        return Ok(passed_back(response, true).map(Body::Upstream));
+        return Ok(passed_back(call, upstream, response).map(Body::Upstream));
     }
     let response = upstream.whole(response).await?;
     let Ok(Json::Object(mut settings)) = serde_json::from_slice(response.body()) else {
@@ -221,24 +228,30 @@ async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> 
         Some(caller) => drop(settings.insert("user".to_owned(), identify::shown(caller))),
         None => drop(settings.remove("user")),
     }
+    // The editor shows it before the paths of endpoints.
+    let prefix = &call.site.place.prefix;
+    if let Some(Json::String(root)) = settings.get_mut("httpNodeRoot") {
+        root.insert_str(0, prefix);
+    }
     let settings = Json::Object(settings).to_string();
     Ok(reply::uncached(reply::json(StatusCode::OK, settings)))
 }
 
 /// The answer to a change.
-fn answer(upstream: &Upstream, changed: Changed) -> Result {
+fn answer(call: &Call<'_>, upstream: &Upstream, changed: Changed) -> Result {
     let response = changed.response;
     no_refusal(upstream, response.status())?;
     if let Some(told) = told_in_json(response.status(), response.headers()) {
         return Ok(told);
     }
-    Ok(passed_back(response, true).map(Body::new))
+    Ok(passed_back(call, upstream, response).map(Body::new))
 }
 
-fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
+pub(super) fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
     Front {
         head: call.head,
         target,
+        prefix: &call.site.place.prefix,
         address: call.peer.address.ip(),
         secure: call.peer.secure,
         id: &call.id,
@@ -270,8 +283,14 @@ fn told_in_json(status: StatusCode, headers: &HeaderMap) -> Option<Response<Body
     (error && html).then(|| reply::upstream_page(status))
 }
 
-fn passed_back<B>(mut response: Response<B>, admin: bool) -> Response<B> {
+pub(super) fn passed_back<B>(
+    call: &Call<'_>,
+    upstream: &Upstream,
+    mut response: Response<B>,
+) -> Response<B> {
+    let admin = call.class != RouteClass::Endpoint;
     returned(response.headers_mut(), admin);
+    upstream.place(response.headers_mut(), &call.site.place.prefix);
     if admin {
         let nosniff = HeaderValue::from_static("nosniff");
         let name = HeaderName::from_static("x-content-type-options");

@@ -17,10 +17,12 @@ mod error;
 mod flows;
 mod form;
 mod forward;
+mod host;
 mod identify;
 mod path;
 mod reply;
 mod route;
+mod tunnel;
 mod upgrade;
 
 pub use content::Body;
@@ -30,8 +32,7 @@ use crate::metrics::{RouteClass, Traffic};
 use call::Call;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{HOST, HeaderName, HeaderValue};
-use hyper::http::uri::Authority;
+use hyper::header::{HeaderName, HeaderValue};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, Version};
 use path::{Path, Refused};
@@ -61,9 +62,10 @@ pub async fn answer(
     let started = Instant::now();
     let (mut head, body) = request.into_parts();
     let upgrade = head.extensions.remove::<OnUpgrade>();
-    let path = Path::parse(head.uri.path());
+    let mut path = Path::parse(head.uri.path());
     let mut call = Call {
         gateway,
+        site: gateway.sites.first(),
         peer,
         id: gateway.request_id(),
         now: unix_time(),
@@ -75,7 +77,7 @@ pub async fn answer(
         in_flight: None,
         caller: None,
     };
-    let response = match proceed(&mut call, path.as_ref()).await {
+    let response = match proceed(&mut call, path.as_mut().map_err(|refused| *refused)).await {
         Ok(response) => response,
         Err(error) => {
             report(&call, &error);
@@ -89,7 +91,7 @@ pub async fn answer(
 /// The steps in order; each may refuse.
 async fn proceed(
     call: &mut Call<'_>,
-    path: Result<&Path<'_>, &Refused>,
+    path: Result<&mut Path<'_>, Refused>,
 ) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
 
@@ -97,9 +99,14 @@ async fn proceed(
     limit(call, &gateway.config.limits)?;
 
     // 2. route: before authorize, because the permission depends on the endpoint
-    let path = path.map_err(|refused| *refused)?;
-    let routes = gateway.routes.load();
-    let route = route::route(&call.head.method, path, &routes);
+    let path = path?;
+    call.site = gateway
+        .sites
+        .find(|| host::named(call.head), path.lower())?;
+    path.enter(&call.site.place);
+    let path = &*path;
+    let rules = call.site.rules.load();
+    let route = route::route(&call.head.method, path, &rules.routes);
     call.class = route.class;
     call.in_flight = Some(gateway.metrics.in_flight(route.class));
 
@@ -109,7 +116,12 @@ async fn proceed(
         if admin && identify::token_in_query(call.head.uri.query()) {
             return Err(Error::TokenInQuery);
         }
-        call.caller = Some(identify::caller(gateway, &call.head.headers, call.now)?);
+        let caller = identify::caller(gateway, &call.head.headers, call.now)?;
+        // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
+        call.caller = Some(match route.class {
+            RouteClass::Auth => caller,
+            _ => rules.here(caller),
+        });
     }
 
     // 4. authorize: scope and user must both cover what the route needs
@@ -125,10 +137,10 @@ async fn proceed(
         }
     }
     let target = route.target;
-    drop(routes);
+    drop(rules);
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
-    match &gateway.runtime {
+    match &call.site.runtime {
         #[cfg(feature = "engine")]
         Runtime::Own(_) => Box::pin(act(call, path, target)).await,
         Runtime::Upstream(upstream) => Box::pin(forward::act(call, path, target, upstream)).await,
@@ -138,21 +150,13 @@ async fn proceed(
 /// Refuses what is too much, or names no host (RFC 9112 §3.2).
 fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
     let headers = &call.head.headers;
-    let mut hosts = headers.get_all(HOST).iter();
-    let one = matches!((hosts.next(), hosts.next()), (Some(host), None) if is_host(host));
-    if call.head.version == Version::HTTP_11 && !one {
+    if call.head.version == Version::HTTP_11 && !host::is_one(headers) {
         return Err(Error::Host);
     }
     if headers.len() > limits.headers {
         return Err(Error::TooManyHeaders);
     }
     body::announced(headers, limits.body)
-}
-
-/// Whether this is a host and perhaps a port (RFC 9110 §7.2); an empty one is a host (RFC 9112 §3.2).
-fn is_host(value: &HeaderValue) -> bool {
-    value.is_empty()
-        || Authority::try_from(value.as_bytes()).is_ok_and(|host| !host.as_str().contains('@'))
 }
 
 /// Does what the route says, with our own engine.
@@ -217,6 +221,7 @@ fn finish(
             // In milliseconds down to the microsecond: a float of seconds is written as 9.8e-5, which nobody reads.
             duration_ms = duration.as_micros() as f64 / 1000.0,
             user = call.user(),
+            upstream = call.upstream(),
             address = %call.peer.address.ip(),
         );
     }
@@ -233,7 +238,11 @@ fn report(call: &Call<'_>, error: &Error) {
             causes.push_str(&inner.to_string());
             cause = inner.source();
         }
-        tracing::error!(id = call.id.as_str(), "{error}{causes}");
+        tracing::error!(
+            id = call.id.as_str(),
+            upstream = call.upstream(),
+            "{error}{causes}"
+        );
     }
 }
 

@@ -114,8 +114,8 @@ pub(super) struct Route<'a> {
 
 /// Finds the route of a request.
 pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -> Route<'a> {
-    let segments = path.segments();
-    let Some((class, offers)) = listed(segments.as_slice()) else {
+    let admin = path.segments();
+    let Some((class, offers)) = admin.and_then(|segments| listed(segments.as_slice())) else {
         return Route {
             target: Target::Endpoint,
             needs: rule(method, path, rules),
@@ -338,12 +338,12 @@ fn is_scope(segment: &str) -> bool {
 }
 
 /// What a path needs that is not listed: what the operator says, else a permission of its own. The longest rule
-/// wins, the exact one before the prefix.
+/// wins, the exact one before the prefix, that of one runtime before that of all.
 fn rule<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -> Needs<'a> {
     let rule = rules
         .iter()
-        .filter(|rule| matches(rule, method, path.lower()))
-        .max_by_key(|rule| (rule.path.len(), !rule.prefix));
+        .filter(|rule| matches(rule, method, path.below()))
+        .max_by_key(|rule| (rule.path.len(), !rule.prefix, rule.upstream.is_some()));
     match rule {
         Some(rule) => rule.permission.as_deref().map_or(Nothing, Permission),
         None if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) => {
@@ -359,7 +359,12 @@ fn matches(rule: &config::Route, method: &Method, path: &str) -> bool {
         || named(method.as_str())
         || (*method == Method::HEAD && named("GET"));
     let below = |rest: &str| rest.is_empty() || (rule.prefix && rest.starts_with('/'));
-    method && path.strip_prefix(rule.path.as_str()).is_some_and(below)
+    let above = if rule.path == "/" && rule.prefix {
+        ""
+    } else {
+        &rule.path
+    };
+    method && path.strip_prefix(above).is_some_and(below)
 }
 
 #[cfg(test)]

@@ -125,6 +125,22 @@ label! {
 }
 
 label! {
+    /// What ended a tunnel.
+    TunnelEnd {
+        /// The client closed it, or has gone.
+        Client = "client",
+        /// The upstream closed it, or has gone.
+        Upstream = "upstream",
+        /// The caller's session is revoked or over.
+        Session = "session",
+        /// The caller may not have it any more.
+        Permission = "permission",
+        /// The gateway drains.
+        Drain = "drain",
+    }
+}
+
+label! {
     /// Why an editor's channel ended.
     CommsEnd {
         /// The client closed it, or is gone.
@@ -147,6 +163,13 @@ label! {
         Upstream = "upstream",
         /// The gateway drains.
         Drain = "drain",
+    }
+}
+
+impl TunnelEnd {
+    /// As the label spells it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
     }
 }
 

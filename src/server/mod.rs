@@ -119,9 +119,12 @@ pub fn start(config: Config) -> Result<Running, Error> {
     }
 
     let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
-    if let Some(upstream) = gateway.runtime.upstream() {
-        operations.look_at(upstream.clone());
-    }
+    let sites = gateway.sites.all().iter();
+    operations.look_at(
+        sites
+            .filter_map(|site| site.runtime.upstream().cloned())
+            .collect(),
+    );
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
     let doors = sockets.secure.into_iter().zip(sockets.plain);

@@ -18,6 +18,7 @@ use std::net::IpAddr;
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -39,6 +40,8 @@ pub struct Front<'a> {
     pub head: &'a Parts,
     /// Canonical path, and query.
     pub target: &'a PathAndQuery,
+    /// What of the path stays here; empty: nothing.
+    pub prefix: &'a str,
     /// Where the client is.
     pub address: IpAddr,
     /// Whether it came over TLS.
@@ -64,10 +67,11 @@ impl Upstream {
     }
 
     /// The head of a request that nobody has asked for.
-    pub(super) fn own(&self, target: &'static str) -> Request<()> {
+    pub(super) fn own(&self, path: &'static str) -> Request<()> {
         let mut request = Request::new(());
-        *request.uri_mut() = Uri::from_static(target);
         let config = &self.0.config;
+        // The config has let through nothing that could not stand in a path.
+        *request.uri_mut() = format!("{}{path}", config.root).parse().unwrap_or_default();
         request.headers_mut().insert(HOST, host_of(config));
         authorize(request.headers_mut(), config.token.as_ref());
         request
@@ -93,6 +97,11 @@ impl Upstream {
         let host = host.unwrap_or_else(|| host_of(&self.0.config));
         headers.insert(HOST, host.clone());
         headers.insert(FORWARDED_HOST, host);
+        if !front.prefix.is_empty()
+            && let Ok(prefix) = HeaderValue::from_str(front.prefix)
+        {
+            headers.insert(FORWARDED_PREFIX, prefix);
+        }
         let proto = if front.secure { "https" } else { "http" };
         headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
         if let Ok(address) = HeaderValue::try_from(front.address.to_canonical().to_string()) {
@@ -181,8 +190,8 @@ fn deployment_type(dialect: Dialect) -> HeaderName {
 /// A client's headers without those that stay behind.
 fn passed_on(headers: &HeaderMap, dialect: Dialect) -> HeaderMap {
     let named = named_by_connection(headers);
-    // Five more are added.
-    let mut passed = HeaderMap::with_capacity(headers.len() + 5);
+    // Six more are added.
+    let mut passed = HeaderMap::with_capacity(headers.len() + 6);
     for (name, value) in headers {
         match name.as_str() {
             "service-api-version" | "node-red-api-version" => {

@@ -2,6 +2,7 @@
 //! that they succeed as soon as it is back.
 
 use super::{Behind, Error, Outgoing, Upstream};
+use hyper::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::time::sleep;
@@ -28,6 +29,7 @@ impl Upstream {
 
     async fn check(&self, before: &mut Option<bool>) {
         let asked = self.send(|| self.own(PATH), Outgoing::empty()).await;
+        let elsewhere = matches!(&asked, Ok(answer) if answer.status() == StatusCode::NOT_FOUND);
         let result = match asked {
             Ok(response) if response.status().is_server_error() => {
                 Err(Error::Unexpected("it answers with an error of its own"))
@@ -39,10 +41,16 @@ impl Upstream {
         let well = result.is_ok();
         if *before != Some(well) {
             match result {
-                Ok(()) => tracing::info!(upstream = ?self, "the upstream is well"),
+                // It would be open to whoever may call endpoints, if it is outside.
+                Ok(()) if elsewhere => tracing::warn!(
+                    upstream = self.name(),
+                    "the upstream is well, but {}{PATH} is not there: admin_root must be its httpAdminRoot",
+                    self.0.config.root,
+                ),
+                Ok(()) => tracing::info!(upstream = self.name(), "the upstream is well"),
                 Err(error) => {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::error!(upstream = ?self, cause, "{error}");
+                    tracing::error!(upstream = self.name(), cause, "{error}");
                 }
             }
         }

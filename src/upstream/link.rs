@@ -12,18 +12,24 @@ use hyper::header::{
 };
 use hyper::http::request::Parts;
 use hyper::upgrade::Upgraded;
-use hyper::{Method, Request, StatusCode, Uri};
+use hyper::{Method, Request, StatusCode};
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+/// The stock runtime's spelling; it knows no other (facts admin API §4).
+const PATH: &str = "/comms";
 
 impl Upstream {
     /// The head of a handshake for a client's: it says where the client is, and carries nothing of its own. Our token
     /// is not in it: the stock runtime drops a handshake with an `Authorization` that it does not know (facts admin
     /// API §4).
-    pub fn link_head(&self, front: &Front<'_>, path: &'static str) -> Parts {
+    pub fn link_head(&self, front: &Front<'_>) -> Parts {
         let (mut head, ()) = self.own_head(front).into_parts();
         head.method = Method::GET;
-        head.uri = Uri::from_static(path);
+        // The config has let through nothing that could not stand in a path.
+        head.uri = format!("{}{PATH}", self.0.config.root)
+            .parse()
+            .unwrap_or_default();
         head.headers.remove(AUTHORIZATION);
         head
     }

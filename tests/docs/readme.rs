@@ -320,7 +320,7 @@ fn the_table_of_metrics_has_all_with_their_labels() {
         .collect();
 
     let metrics = Metrics::new();
-    let _ = metrics.node_type("change");
+    let _ = (metrics.node_type("change"), metrics.upstream("runtime"));
     let page = metrics.render();
     let series = page
         .lines()

@@ -49,6 +49,7 @@ impl Door {
             from: Ipv4Addr::LOCALHOST.into(),
             http2: false,
             plain: false,
+            host: None,
             method: method.to_owned(),
             path: path.to_owned(),
             headers: Vec::new(),
@@ -235,7 +236,7 @@ impl Connection {
     }
 
     /// Sends a request and waits for the head of its answer.
-    async fn begin(&mut self, request: Request) -> hyper::Result<Response<Incoming>> {
+    pub async fn begin(&mut self, request: Request) -> hyper::Result<Response<Incoming>> {
         match self {
             Self::Http1(sender) => {
                 sender.ready().await?;
@@ -256,6 +257,7 @@ pub struct Request {
     from: IpAddr,
     http2: bool,
     plain: bool,
+    host: Option<String>,
     method: String,
     path: String,
     headers: Vec<(String, String)>,
@@ -299,6 +301,12 @@ impl Request {
         self
     }
 
+    /// As if the gateway had this name.
+    pub fn host(mut self, name: &str) -> Self {
+        self.host = Some(name.to_owned());
+        self
+    }
+
     pub fn http2(mut self) -> Self {
         self.http2 = true;
         self
@@ -326,7 +334,8 @@ impl Request {
     }
 
     fn build(self, http2: bool) -> hyper::Request<Full<Bytes>> {
-        let host = self.door.address;
+        let address = self.door.address.to_string();
+        let host = self.host.unwrap_or(address);
         let uri = if http2 {
             format!("https://{host}{}", self.path)
         } else {
@@ -336,7 +345,7 @@ impl Request {
             .method(self.method.as_str())
             .uri(uri);
         if !http2 {
-            request = request.header(HOST, host.to_string());
+            request = request.header(HOST, host);
         }
         for (name, value) in self.headers {
             request = request.header(name, value);

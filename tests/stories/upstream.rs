@@ -77,6 +77,15 @@ impl Behind {
         format!("[upstream]\nurl = \"http://{}\"\n{lines}\n", self.address)
     }
 
+    /// A series of this upstream's metrics, with another label or none.
+    pub fn series(&self, name: &str, label: &str) -> String {
+        let comma = if label.is_empty() { "" } else { "," };
+        format!(
+            "flowgate_upstream_{name}{{upstream=\"{}\"{comma}{label}}}",
+            self.address
+        )
+    }
+
     /// What it has heard, health checks aside.
     pub fn heard(&self) -> Vec<Heard> {
         let heard = self.heard.lock().unwrap();

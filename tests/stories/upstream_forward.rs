@@ -118,7 +118,7 @@ async fn bodies_of_both_kinds_arrive_as_they_were_sent() {
     );
     assert!(!heard[1].bytes.contains("xpect"));
     let metric = gateway
-        .metric("flowgate_upstream_requests_total{status=\"2xx\"}")
+        .metric(&behind.series("requests_total", "status=\"2xx\""))
         .await;
     assert!(metric >= Some(2.0));
 }

@@ -73,6 +73,7 @@ fn user(name: &str, permissions: &str) -> config::User {
 
 fn attempt(user: &str, password: &str, scope: &str, address: &str) -> SignIn {
     SignIn {
+        here: None,
         user: user.into(),
         password: Secret::new(password.into()),
         scope: scope

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod secrets;
+mod upstreams;
 
 use super::*;
 

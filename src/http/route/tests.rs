@@ -177,6 +177,7 @@ fn unlisted_paths_are_closed() {
 fn the_longest_rule_wins_and_the_exact_one_before_the_prefix() {
     let rule = |path: &str, prefix, methods: &[&str], permission: Option<&str>| config::Route {
         path: path.into(),
+        upstream: None,
         prefix,
         methods: methods.iter().map(|&m| m.into()).collect(),
         permission: permission.map(Into::into),
@@ -204,7 +205,8 @@ fn the_longest_rule_wins_and_the_exact_one_before_the_prefix() {
 #[test]
 fn a_rule_never_opens_a_listed_path() {
     let open = config::Route {
-        path: String::new(),
+        path: "/".to_owned(),
+        upstream: None,
         prefix: true,
         methods: Vec::new(),
         permission: None,
@@ -215,4 +217,51 @@ fn a_rule_never_opens_a_listed_path() {
         route(&Method::POST, &path, &rules).needs,
         Permission("flows.write")
     );
+}
+
+/// The need of `GET path` at a site with its admin API below `/admin`.
+fn beside<'a>(path: &str, rules: &'a [config::Route]) -> (RouteClass, Needs<'a>) {
+    let site = config::Site {
+        admin_root: "/admin".to_owned(),
+        ..config::Site::default()
+    };
+    let mut path = Path::parse(path).unwrap();
+    path.enter(&site);
+    let route = route(&Method::GET, &path, rules);
+    (route.class, route.needs)
+}
+
+#[test]
+fn the_table_is_that_of_paths_below_the_admin_root() {
+    use RouteClass::{Admin, Auth, Editor, Endpoint, Flows};
+    for (path, class, needs) in [
+        ("/flows", Endpoint, Permission("http.read")),
+        ("/auth/login", Endpoint, Permission("http.read")),
+        ("/red/main.js", Endpoint, Permission("http.read")),
+        ("/administrator", Endpoint, Permission("http.read")),
+        ("/admin/x", Endpoint, Permission("http.read")),
+        ("/Admin/Flows/", Flows, Permission("flows.read")),
+        ("/admin/settings", Admin, Permission("settings.read")),
+        ("/admin/auth/login", Auth, Nothing),
+        ("/admin", Editor, Nothing),
+        ("/admin/comms", Editor, Nothing),
+    ] {
+        assert_eq!(beside(path, &[]), (class, needs), "{path}");
+    }
+}
+
+#[test]
+fn a_rule_may_be_for_all_that_is_outside_and_one_runtime_s_own_comes_first() {
+    let rule = |upstream: Option<&str>, permission: &str| config::Route {
+        path: "/".to_owned(),
+        upstream: upstream.map(Into::into),
+        prefix: true,
+        methods: Vec::new(),
+        permission: Some(permission.to_owned()),
+    };
+    let rules = [rule(Some("a"), "own"), rule(None, "all")];
+    let needs = |path| beside(path, &rules).1;
+    assert_eq!(needs("/flows/x"), Permission("own"));
+    assert_eq!(needs("/"), Permission("own"));
+    assert_eq!(needs("/admin/flows"), Permission("flows.read"));
 }
