@@ -56,7 +56,12 @@ fn screenshots() -> PathBuf {
 
 /// A gateway in front of a Node-RED in which the greeting flow runs.
 async fn in_front_of(red: &NodeRed) -> Gateway {
-    let gateway = Gateway::with(&red.config());
+    in_front_of_with(red, "").await
+}
+
+/// The same with other lines about the upstream.
+async fn in_front_of_with(red: &NodeRed, lines: &str) -> Gateway {
+    let gateway = Gateway::with(&red.config_with(lines));
     let token = gateway.sign_in("admin").await;
     let flows = serde_json::from_str(GREETING).unwrap();
     gateway.deploy(&token, &flows).await;
@@ -143,7 +148,9 @@ async fn an_editor_whose_token_is_revoked_asks_for_the_password() {
 #[tokio::test]
 async fn an_editor_waits_for_a_node_red_that_is_restarted() {
     let red = NodeRed::start(Release::Four, NO_TOURS);
-    let gateway = in_front_of(&red).await;
+    // An editor tells of a lost connection after six attempts; they begin when we give up to keep its channel open.
+    let impatient = "health = \"250ms\"\n[comms]\nupstream_away = \"500ms\"";
+    let gateway = in_front_of_with(&red, impatient).await;
     let (mut running, mut stopped) = (Some(red), None);
     let cues = move |cue: &str| match cue {
         "stop the runtime" => stopped = running.take().map(NodeRed::stop),
