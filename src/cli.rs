@@ -43,7 +43,8 @@ enum Command {
     /// Start the gateway (the default)
     ///
     /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish what is under way, take nothing
-    /// new; a second one ends at once. SIGHUP: read users, routes and certificates again.
+    /// new; a second one ends at once. SIGHUP: read users, routes, certificates and the
+    /// upstream's account again.
     #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml run")]
     Run,
     /// Say whether the configuration is right

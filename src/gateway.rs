@@ -156,8 +156,8 @@ impl Gateway {
         Ok((gateway, Notices { admin_password }))
     }
 
-    /// Takes over users, lifetimes, throttle, routes and permissions of a config read again; everything else needs a
-    /// restart.
+    /// Takes over users, lifetimes, throttle, routes, permissions and the accounts at the upstreams of a config read
+    /// again; everything else needs a restart.
     pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
         match (&self.auth, &config.auth) {
             (Some(auth), Some(users)) => auth.reload(users).await?,
@@ -168,7 +168,7 @@ impl Gateway {
                 );
             }
         }
-        self.sites.reload(&config);
+        self.sites.reload(&config).await;
         self.reloads.send_replace(());
         Ok(())
     }

@@ -12,7 +12,7 @@ mod upstream;
 pub use comms::{Comms, OpenChannel};
 pub use labels::{
     CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck,
-    TunnelEnd, UpstreamFault,
+    TunnelEnd, UpstreamFault, UpstreamSignIn,
 };
 pub use upstream::Upstream;
 

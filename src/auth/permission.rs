@@ -86,6 +86,17 @@ pub enum Shown {
     Only(Vec<SmolStr>),
 }
 
+impl Shown {
+    /// The names; all is one of them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let (all, names): (_, &[SmolStr]) = match self {
+            Self::All => (Some("*"), &[]),
+            Self::Only(names) => (None, names),
+        };
+        all.into_iter().chain(names.iter().map(SmolStr::as_str))
+    }
+}
+
 impl Serialize for Shown {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {

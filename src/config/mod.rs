@@ -19,6 +19,7 @@ mod upstream;
 pub use comms::Origin;
 pub use error::{Error, Problem, Wrong};
 pub use route::RESERVED;
+pub use upstream::{is_token, token_in};
 
 use crate::secret::Secret;
 use std::net::SocketAddr;
@@ -270,8 +271,10 @@ pub struct Upstream {
     pub certificate: Option<Certificate>,
     /// How it spells the headers of the admin API.
     pub dialect: Dialect,
-    /// The bearer token to show to it; `None`: it is open.
-    pub token: Option<Secret>,
+    /// How it accepts us; `None`: it is open.
+    pub account: Option<Account>,
+    /// Whether it is told who calls, and what he may do.
+    pub identity_headers: bool,
     /// Whether it knows the deployment type `reload`.
     pub reload: bool,
     /// Until a connection is there, TLS included.
@@ -290,6 +293,33 @@ pub struct Upstream {
     pub max_tunnels: usize,
     /// How often to ask whether it is well.
     pub health: Duration,
+}
+
+/// How an upstream that is protected accepts us.
+#[derive(Debug, Clone)]
+pub enum Account {
+    /// By a token that somebody puts into a file.
+    Token {
+        /// The file, read again when the token is refused.
+        file: PathBuf,
+        /// What it held.
+        token: Secret,
+    },
+    /// By signing in with a password.
+    User(ServiceAccount),
+}
+
+/// A user of the upstream's own that is ours.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceAccount {
+    /// Its name.
+    pub user: String,
+    /// Its password.
+    pub password: Secret,
+    /// As which client we sign in.
+    pub client_id: String,
+    /// What to ask for.
+    pub scope: String,
 }
 
 /// How a family of runtimes spells the two headers of the admin API.
@@ -376,6 +406,8 @@ pub struct Route {
     pub methods: Vec<String>,
     /// The permission needed; `None`: public.
     pub permission: Option<String>,
+    /// Whether the client's `Authorization` is passed on to the upstream; only if public.
+    pub pass_authorization: bool,
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ pub(super) async fn open(
         None => Source::Own,
         Some(upstream) => {
             let target = PathAndQuery::from_static("/");
-            let head = upstream.link_head(&front(call, &target));
+            let head = upstream.link_head(&front(call, &target, upstream));
             Source::Upstream(upstream.clone(), Box::new(head))
         }
     };

@@ -13,7 +13,9 @@ use super::{auth, comms, identify, reply, tunnel, upgrade};
 use crate::deployment::{self, Forward, name};
 use crate::flows::{DeploymentType, Submission};
 use crate::metrics::{self, Phase, RouteClass};
-use crate::upstream::{self, Change, Changed, Front, Outcome, Outgoing, Upstream, returned};
+use crate::upstream::{
+    self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Upstream, returned,
+};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
@@ -70,8 +72,12 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Resu
         Outgoing::stream(incoming, config.limits.body, config.timeouts.body_idle)
     });
     let progress = body.progress();
-    let front = front(call, &target);
-    let sent = upstream.send(|| upstream.head(&front), body).await;
+    let front = front(call, &target, upstream);
+    let head = || upstream.head(&front);
+    let sent = match call.authorization {
+        Authorization::Ours => upstream.send(head, body).await,
+        Authorization::Nobody | Authorization::Client => upstream.send_bare(head, body).await,
+    };
     call.received = progress.map_or(0, |progress| progress.bytes());
     let response = sent?;
     let admin = call.class != RouteClass::Endpoint;
@@ -109,7 +115,7 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
         let body = call.read_json().await?;
         checked(call, version, kind, body).await?
     };
-    let change = upstream.deployment(&front(call, &target), (spelled, name(kind)), body);
+    let change = upstream.deployment(&front(call, &target, upstream), (spelled, name(kind)), body);
     let forward = Forward { change, rev, kind };
     answer(call, upstream, run(call, version, forward).await?)
 }
@@ -155,7 +161,7 @@ async fn change(
         body
     };
     let url = path.target(&call.head.uri)?;
-    let change: Change = upstream.change(&front(call, &url), body);
+    let change: Change = upstream.change(&front(call, &url, upstream), body);
     let kind = DeploymentType::Flows;
     let forward = Forward {
         change,
@@ -202,7 +208,7 @@ fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics:
 async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
-    let front = front(call, &target);
+    let front = front(call, &target, upstream);
     // None of the client's own headers: a condition or a range would be about another body than the one it gets.
     let head = || {
         let mut request = upstream.own_head(&front);
@@ -247,7 +253,12 @@ fn answer(call: &Call<'_>, upstream: &Upstream, changed: Changed) -> Result {
     Ok(passed_back(call, upstream, response).map(Body::new))
 }
 
-pub(super) fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
+pub(super) fn front<'c>(
+    call: &'c Call<'_>,
+    target: &'c PathAndQuery,
+    upstream: &Upstream,
+) -> Front<'c> {
+    let known = call.caller.as_ref().filter(|c| c.session.is_some());
     Front {
         head: call.head,
         target,
@@ -255,6 +266,10 @@ pub(super) fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'
         address: call.peer.address.ip(),
         secure: call.peer.secure,
         id: &call.id,
+        authorization: call.authorization,
+        identity: known
+            .filter(|_| upstream.is_told_callers())
+            .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
     }
 }
 

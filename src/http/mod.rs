@@ -29,6 +29,7 @@ pub use content::Body;
 
 use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
+use crate::upstream::Authorization;
 use call::Call;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
@@ -74,6 +75,7 @@ pub async fn answer(
         upgrade,
         received: 0,
         class: RouteClass::None,
+        authorization: Authorization::Nobody,
         in_flight: None,
         caller: None,
     };
@@ -108,6 +110,7 @@ async fn proceed(
     let rules = call.site.rules.load();
     let route = route::route(&call.head.method, path, &rules.routes);
     call.class = route.class;
+    call.authorization = route.authorization;
     call.in_flight = Some(gateway.metrics.in_flight(route.class));
 
     // 3. identify: an open path does not look at `Authorization`

@@ -76,9 +76,14 @@ pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Respo
     response
 }
 
-/// Whether the cause is on our side, and belongs into the log.
+/// Whether the cause is on our side, and belongs into the log, where one of them is told once for all.
 pub(super) fn is_ours(error: &Error) -> bool {
-    refusal(error).status().is_server_error()
+    use upstream::Error::SignedOut;
+    let told = matches!(
+        error,
+        Error::Deployment(deployment::Error::Upstream(SignedOut)) | Error::Upstream(SignedOut)
+    );
+    !told && refusal(error).status().is_server_error()
 }
 
 /// What an error becomes.
@@ -213,7 +218,7 @@ fn upstream(error: &upstream::Error) -> Response<Body> {
         E::Closed(_) => refuse(S::BAD_GATEWAY, "upstream_closed"),
         E::Garbage(_) | E::Unexpected(_) => refuse(S::BAD_GATEWAY, "upstream_invalid_answer"),
         E::Incomplete(_) => refuse(S::BAD_GATEWAY, "upstream_incomplete_answer"),
-        E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
+        E::SignedOut | E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
         E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "upstream_busy"), BREATHER),
         E::TooManyTunnels => {
             retry_after(refuse(S::SERVICE_UNAVAILABLE, "too_many_tunnels"), BREATHER)

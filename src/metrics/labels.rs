@@ -125,6 +125,20 @@ label! {
 }
 
 label! {
+    /// How a sign-in of ours at the upstream ended.
+    UpstreamSignIn {
+        /// With a token.
+        Success = "success",
+        /// User, password, client or scope are wrong.
+        Refused = "refused",
+        /// It wants fewer of them.
+        Throttled = "throttled",
+        /// Without an answer, or with one that makes no sense.
+        Failed = "failed",
+    }
+}
+
+label! {
     /// What ended a tunnel.
     TunnelEnd {
         /// The client closed it, or has gone.

@@ -11,8 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Descriptors that are not connections: sockets, files, the database, pipes.
 const OTHER_DESCRIPTORS: usize = 64;
 
-/// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes and
-/// certificates again.
+/// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes,
+/// certificates and the account at the upstream again.
 pub fn run(config: Config) -> ExitCode {
     match run_until_signalled(config) {
         Ok(()) => ExitCode::SUCCESS,
@@ -93,7 +93,9 @@ async fn reload(running: &Running) {
         Err(error) => return tracing::error!(%error, "not reloaded: everything stays as it was"),
     };
     if running.reload(config).await {
-        tracing::info!("reloaded users, routes and certificates; other settings need a restart");
+        tracing::info!(
+            "reloaded users, routes, certificates and the account at the upstream; other settings need a restart"
+        );
     }
 }
 

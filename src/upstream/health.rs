@@ -29,7 +29,7 @@ impl Upstream {
 
     /// Asks now; with the status of its answer, unless we are too busy to ask.
     pub async fn answers(&self) -> Result<Option<StatusCode>, Error> {
-        match self.send(|| self.own(PATH), Outgoing::empty()).await {
+        match self.send_bare(|| self.own(PATH), Outgoing::empty()).await {
             Ok(response) if response.status().is_server_error() => {
                 Err(Error::Unexpected("it answers with an error of its own"))
             }
@@ -62,5 +62,8 @@ impl Upstream {
         let behind: &Behind = &self.0;
         behind.healthy.store(well, Ordering::Relaxed);
         behind.metrics.health(well);
+        if well {
+            self.check_account().await;
+        }
     }
 }

@@ -39,6 +39,7 @@ mod storage;
 mod throttle;
 mod tokens;
 mod tunnel;
+mod upstream_account;
 mod upstream_deploy;
 mod upstream_forward;
 mod upstream_is_gone;
