@@ -22,6 +22,7 @@ mod upstream;
 mod comms;
 mod comms_upstream;
 mod deploy;
+mod editor;
 mod endpoint;
 mod http_rules;
 mod kill;
