@@ -103,6 +103,8 @@ pub(super) struct Server {
     pub(super) plain: Entry,
     pub(super) workers: Entry,
     pub(super) drain: Entry,
+    pub(super) trusted_proxies: List,
+    pub(super) proxy_protocol: Entry,
 }
 
 /// `[tls]`.

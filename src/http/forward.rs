@@ -8,6 +8,7 @@ use super::content::Body;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
+use super::proxied;
 use super::route::{self, Admin, Target};
 use super::{auth, identify, reply};
 use crate::deployment::{self, Forward, name};
@@ -241,6 +242,7 @@ fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
         target,
         address: call.peer.address.ip(),
         secure: call.peer.secure,
+        asked: proxied::host(call),
         id: &call.id,
     }
 }

@@ -18,6 +18,7 @@ mod form;
 mod forward;
 mod identify;
 mod path;
+mod proxied;
 mod reply;
 mod route;
 mod upgrade;
@@ -42,13 +43,15 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The other end of a connection.
+/// The other end of a connection; behind a trusted proxy, its client.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
     /// Whether it came over TLS.
     pub secure: bool,
+    /// Whether a trusted proxy speaks for it: `X-Forwarded-For`, `-Proto` and `-Host` are believed.
+    pub trusted: bool,
 }
 
 /// Answers one request; whatever happens, there is an answer, a count and a line in the access log.
@@ -60,10 +63,14 @@ pub async fn answer(
     let started = Instant::now();
     let (mut head, body) = request.into_parts();
     let upgrade = head.extensions.remove::<OnUpgrade>();
+    // One connection of a proxy may bring requests of many clients.
+    let client = peer
+        .trusted
+        .then(|| proxied::client(gateway, peer, &head.headers));
     let path = Path::parse(head.uri.path());
     let mut call = Call {
         gateway,
-        peer,
+        peer: client.as_ref().unwrap_or(peer),
         id: gateway.request_id(),
         now: unix_time(),
         head: &head,
@@ -216,7 +223,7 @@ fn finish(
             // In milliseconds down to the microsecond: a float of seconds is written as 9.8e-5, which nobody reads.
             duration_ms = duration.as_micros() as f64 / 1000.0,
             user = call.user(),
-            address = %call.peer.address.ip(),
+            address = %call.peer.address.ip().to_canonical(),
         );
     }
     response

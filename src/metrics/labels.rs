@@ -131,6 +131,10 @@ label! {
         Total = "total",
         /// Too many connections of one address.
         Address = "address",
+        /// Only trusted proxies may connect, and this is none.
+        Untrusted = "untrusted",
+        /// A trusted proxy sent no PROXY header in time, or a malformed one.
+        ProxyHeader = "proxy_header",
     }
 }
 

@@ -90,7 +90,8 @@ impl Connections {
             )
         };
         let refused = Refused::NAMES.map(|reason| {
-            let help = "Connections closed at once because a limit was reached.";
+            let help =
+                "Connections closed at once: a limit was reached, or the PROXY protocol broken.";
             counter(
                 r,
                 "flowgate_connections_refused_total",

@@ -1,7 +1,7 @@
 //! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
 //!
-//! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] shakes hands by
-//! [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`frames`] when it is
+//! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] learns from
+//! [`proxy_protocol`] who is behind a proxy, shakes hands by [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`frames`] when it is
 //! a flood. [`operations`] tells monitoring.
 
 mod answer;
@@ -13,6 +13,7 @@ mod frames;
 mod limits;
 mod listen;
 mod operations;
+mod proxy_protocol;
 mod pulse;
 mod run;
 mod tls;

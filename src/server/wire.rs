@@ -25,7 +25,7 @@ pub(super) enum Stream {
 
 /// What counts a connection while it is open.
 pub(super) struct Counted {
-    pub(super) _permit: Permit,
+    pub(super) permit: Permit,
     pub(super) _open: OpenConnection,
     /// The worker does not end before.
     pub(super) _alive: Sender<Infallible>,

@@ -43,6 +43,8 @@ pub struct Front<'a> {
     pub address: IpAddr,
     /// Whether it came over TLS.
     pub secure: bool,
+    /// The host that it asked a trusted proxy for.
+    pub asked: Option<&'a HeaderValue>,
     /// The request's id.
     pub id: &'a str,
 }
@@ -91,8 +93,9 @@ impl Upstream {
             None => front.head.headers.get(HOST).cloned(),
         };
         let host = host.unwrap_or_else(|| host_of(&self.0.config));
-        headers.insert(HOST, host.clone());
-        headers.insert(FORWARDED_HOST, host);
+        let asked = front.asked.unwrap_or(&host).clone();
+        headers.insert(FORWARDED_HOST, asked);
+        headers.insert(HOST, host);
         let proto = if front.secure { "https" } else { "http" };
         headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
         if let Ok(address) = HeaderValue::try_from(front.address.to_canonical().to_string()) {

@@ -17,6 +17,7 @@ mod client;
 mod harness;
 mod upstream;
 
+mod behind_a_proxy;
 mod deploy;
 mod endpoint;
 mod http_rules;
