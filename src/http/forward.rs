@@ -55,6 +55,11 @@ pub(super) async fn act(
 
 /// Passes a request on as it comes, and the answer back.
 async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+    if matches!(call.head.method, Method::TRACE | Method::CONNECT) {
+        // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
+        let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();
+        return Err(Error::Method { allow });
+    }
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
     let config = &call.gateway.config;

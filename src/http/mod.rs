@@ -24,6 +24,7 @@ mod route;
 mod upgrade;
 
 pub use content::Body;
+pub use error::Flaw;
 
 use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
@@ -31,7 +32,8 @@ use call::Call;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HOST, HeaderName, HeaderValue};
-use hyper::http::uri::Authority;
+use hyper::http::request::Parts;
+use hyper::http::uri::{Authority, Scheme};
 use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Response, Version};
 use path::{Path, Refused};
@@ -55,10 +57,13 @@ pub struct Peer {
 }
 
 /// Answers one request; whatever happens, there is an answer, a count and a line in the access log.
+///
+/// `flaw`: why it has more than one reading, if it has.
 pub async fn answer(
     gateway: &Arc<Gateway>,
     peer: &Peer,
     request: Request<Incoming>,
+    flaw: Option<Flaw>,
 ) -> Response<Body> {
     let started = Instant::now();
     let (mut head, body) = request.into_parts();
@@ -81,7 +86,11 @@ pub async fn answer(
         in_flight: None,
         caller: None,
     };
-    let response = match proceed(&mut call, path.as_ref()).await {
+    let proceeded = match flaw {
+        Some(flaw) => Err(flaw.into()),
+        None => proceed(&mut call, path.as_ref()).await,
+    };
+    let response = match proceeded {
         Ok(response) => response,
         Err(error) => {
             report(&call, &error);
@@ -141,12 +150,20 @@ async fn proceed(
     }
 }
 
-/// Refuses what is too much, or names no host (RFC 9112 §3.2).
+/// Refuses what is too much, and what names its method, scheme or host as nobody does.
 fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
     let headers = &call.head.headers;
-    let mut hosts = headers.get_all(HOST).iter();
-    let one = matches!((hosts.next(), hosts.next()), (Some(host), None) if is_host(host));
-    if call.head.version == Version::HTTP_11 && !one {
+    let method = call.head.method.as_str();
+    if !method.bytes().all(|b| b.is_ascii_uppercase() || b == b'-') {
+        return Err(Error::MethodName);
+    }
+    if let Some(scheme) = call.head.uri.scheme()
+        && *scheme != Scheme::HTTP
+        && *scheme != Scheme::HTTPS
+    {
+        return Err(Refused("the scheme must be http or https").into());
+    }
+    if !names_one_host(call.head) {
         return Err(Error::Host);
     }
     if headers.len() > limits.headers {
@@ -155,10 +172,24 @@ fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
     body::announced(headers, limits.body)
 }
 
-/// Whether this is a host and perhaps a port (RFC 9110 §7.2); an empty one is a host (RFC 9112 §3.2).
+/// Whether the request is for one host: in `Host` (RFC 9112 §3.2), in the target, or the same in both (RFC 9113 §8.3.1).
+fn names_one_host(head: &Parts) -> bool {
+    let mut hosts = head.headers.get_all(HOST).iter();
+    let authority = head.uri.authority().map(Authority::as_str);
+    match (hosts.next(), hosts.next(), authority) {
+        (Some(host), None, None) => is_host(host),
+        (Some(host), None, Some(authority)) => {
+            is_host(host) && host.as_bytes().eq_ignore_ascii_case(authority.as_bytes())
+        }
+        (None, _, Some(authority)) => head.version == Version::HTTP_2 && !authority.contains('@'),
+        (None, _, None) => head.version == Version::HTTP_10,
+        (Some(_), Some(_), _) => false,
+    }
+}
+
+/// Whether this is a host and perhaps a port (RFC 9110 §7.2). No host is empty (RFC 9110 §4.2.1).
 fn is_host(value: &HeaderValue) -> bool {
-    value.is_empty()
-        || Authority::try_from(value.as_bytes()).is_ok_and(|host| !host.as_str().contains('@'))
+    Authority::try_from(value.as_bytes()).is_ok_and(|host| !host.as_str().contains('@'))
 }
 
 /// Does what the route says, with our own engine.

@@ -30,7 +30,7 @@ pub(super) fn host<'c>(call: &Call<'c>) -> Option<&'c HeaderValue> {
     let headers = call.peer.trusted.then_some(&call.head.headers)?;
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
-        (Some(host), None) => Some(host).filter(|host| !host.is_empty() && is_host(host)),
+        (Some(host), None) => Some(host).filter(|host| is_host(host)),
         _ => None,
     }
 }

@@ -81,21 +81,17 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
-        Error::Host => refuse(S::BAD_REQUEST, "invalid_host"),
+        Error::Framing(_) => closing(refuse(S::BAD_REQUEST, "malformed_request")),
+        Error::MethodName => closing(refuse(S::BAD_REQUEST, "invalid_method")),
+        Error::Host => closing(refuse(S::BAD_REQUEST, "invalid_host")),
         Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
         Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
-        Error::Method { allow } => {
-            with_allow(refuse(S::METHOD_NOT_ALLOWED, "method_not_allowed"), allow)
-        }
+        Error::Method { allow } => not_allowed(error, allow),
         Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
-        Error::WebSocketVersion => {
-            let mut response = upgrade(refuse(S::UPGRADE_REQUIRED, "invalid_websocket_version"));
-            set(&mut response, SEC_WEBSOCKET_VERSION, "13");
-            response
-        }
+        Error::WebSocketVersion => version_13(error),
         Error::Authorization | Error::TokenInQuery => challenge(
             refuse(S::BAD_REQUEST, "invalid_request"),
             "Bearer realm=\"flowgate\", error=\"invalid_request\"",
@@ -275,6 +271,24 @@ fn upgrade(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
+/// RFC 6455 §4.4.
+fn version_13(error: &Error) -> Response<Body> {
+    let code = "invalid_websocket_version";
+    let mut response = upgrade(coded(
+        StatusCode::UPGRADE_REQUIRED,
+        code,
+        &error.to_string(),
+    ));
+    set(&mut response, SEC_WEBSOCKET_VERSION, "13");
+    response
+}
+
+/// The last answer of its connection.
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, CONNECTION, "close");
+    response
+}
+
 /// Whole seconds, rounded up (RFC 9110 §10.2.3).
 fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -282,6 +296,11 @@ fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
         .headers_mut()
         .insert(RETRY_AFTER, seconds.max(1).into());
     response
+}
+
+fn not_allowed(error: &Error, allow: &str) -> Response<Body> {
+    let (status, code) = (StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed");
+    with_allow(coded(status, code, &error.to_string()), allow)
 }
 
 fn with_allow(mut response: Response<Body>, allow: &str) -> Response<Body> {

@@ -227,7 +227,7 @@ struct Care<C, V> {
 }
 
 /// Drives a connection of hyper's. True: it can be parked; false: it is over.
-async fn attend<C: Future, V: Fn(u64) -> Verdict>(
+async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> Verdict>(
     worker: &Worker,
     mut connection: Pin<&mut C>,
     care: Care<C, V>,
@@ -246,7 +246,10 @@ async fn attend<C: Future, V: Fn(u64) -> Verdict>(
                     (care.leave)(connection.as_mut());
                 }
             }
-            if connection.as_mut().poll(cx).is_ready() {
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                if let Err(error) = ended {
+                    told(worker, &error);
+                }
                 return Poll::Ready(false);
             }
             if timer.as_mut().poll(cx).is_pending() {
@@ -268,4 +271,15 @@ async fn attend<C: Future, V: Fn(u64) -> Verdict>(
         }
     })
     .await
+}
+
+/// hyper has ended a connection; what it could not read it has answered itself, if at all.
+fn told(worker: &Worker, error: &hyper::Error) {
+    if error.is_parse() {
+        worker.metrics.malformed();
+    }
+    tracing::debug!(
+        error = error as &dyn std::error::Error,
+        "a connection has failed"
+    );
 }

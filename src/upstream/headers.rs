@@ -225,6 +225,8 @@ fn is_ours(name: &str) -> bool {
         | "x-cluster-client-ip" | "x-original-forwarded-for" | "remote-user" | "remote-addr"
         // httpoxy (CVE-2016-5385), and other paths than the one that was authorized
         | "proxy" | "x-original-url" | "x-rewrite-url"
+        // other methods than the one that was
+        | "x-http-method-override" | "x-http-method" | "x-method-override"
         // twins of those that are renamed are no dialect's
         | "service-api-version" | "node-red-api-version" | "service-deployment-type"
         | "node-red-deployment-type" => true,
@@ -303,6 +305,9 @@ mod tests {
             ("x-flowgate-user", "root"),
             ("transfer_encoding", "chunked"),
             ("x-original-url", "/flows"),
+            ("x-http-method-override", "DELETE"),
+            ("x-http-method", "DELETE"),
+            ("x_method_override", "DELETE"),
             ("accept", "*/*"),
             ("x_custom", "kept"),
             ("if-none-match", "\"1\""),

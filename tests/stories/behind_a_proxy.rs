@@ -2,16 +2,13 @@
 
 use crate::client::{Door, PASSWORD};
 use crate::harness::{Gateway, public, until};
+use crate::peers::{Peer, free};
 use crate::upstream::{Act, Behind, ok};
 use rustls::pki_types::ServerName;
-use std::fmt::Write as _;
-use std::io::{self, Write as _};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
-use std::process::{Child, Command, Stdio};
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 /// Whose headers are believed here; strangers call from other loopback addresses.
@@ -21,60 +18,28 @@ const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
 const TRUSTED: &str = "[server]\ntrusted_proxies = [\"127.0.0.1\"]\n";
 const INTRODUCED: &str = "[server]\ntrusted_proxies = [\"127.0.0.1\"]\nproxy_protocol = true\n";
 
-/// A HAProxy in front of a gateway, ended when dropped.
+/// A HAProxy in front of a gateway.
 struct Haproxy {
-    child: Child,
     door: Door,
-    _config: NamedTempFile,
+    _process: Peer,
 }
 
 impl Haproxy {
     /// With these words behind `bind` and `server`, and other lines.
     async fn before(gateway: &Gateway, bind: &str, server: &str, lines: &str) -> Self {
         let address = free();
-        let mut text =
-            "defaults\n timeout connect 9s\n timeout client 90s\n timeout server 90s\n".to_owned();
         let behind = gateway.address;
-        write!(
-            text,
-            "listen front\n {lines}\n bind {address} {bind}\n server gateway {behind} {server}\n"
-        )
-        .unwrap();
-        let mut config = NamedTempFile::new().unwrap();
-        config.write_all(text.as_bytes()).unwrap();
-        let path = std::env::var("PATH").unwrap_or_default() + ":/usr/sbin";
-        let mut haproxy = Command::new("haproxy");
-        haproxy
-            .env("PATH", path)
-            .arg("-db")
-            .arg("-f")
-            .arg(config.path());
-        let child = haproxy.stderr(Stdio::null()).spawn().unwrap();
+        let config = format!(
+            "defaults\n timeout connect 9s\n timeout client 90s\n timeout server 90s\n\
+             listen front\n {lines}\n bind {address} {bind}\n server gateway {behind} {server}\n"
+        );
         let mut door = (**gateway).clone();
         door.address = address;
-        let haproxy = Self {
-            child,
+        Self {
             door,
-            _config: config,
-        };
-        until("HAProxy listens", async || {
-            TcpStream::connect(address).await.is_ok()
-        })
-        .await;
-        haproxy
+            _process: Peer::haproxy(&config, address).await,
+        }
     }
-}
-
-impl Drop for Haproxy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn free() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
 }
 
 /// Whether the throttle and the audit log know the clients behind this door apart.

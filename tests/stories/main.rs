@@ -1,7 +1,8 @@
 //! What users do with a gateway, one file a story: over real TLS sockets, against the whole program.
 //!
 //! `harness` starts gateways (in this process, or as a process of their own) `client` talks to them, and
-//! `upstream` is a runtime behind them that writes down what it hears.
+//! `upstream` is a runtime behind them that writes down what it hears. `peers` are other programs of their kind, and
+//! `http2_bytes` are frames that no client would send.
 
 #![cfg(feature = "engine")]
 #![allow(
@@ -15,6 +16,8 @@
 mod admin_cli;
 mod client;
 mod harness;
+mod http2_bytes;
+mod peers;
 mod upstream;
 
 mod behind_a_proxy;
@@ -31,6 +34,7 @@ mod sign_in;
 mod single_flows;
 mod stale_deploy;
 mod storage;
+mod strictness;
 mod throttle;
 mod tokens;
 mod upstream_deploy;
