@@ -243,6 +243,8 @@ pub struct Throttle {
     pub per_user_and_address: u32,
     /// Failures that one address may have within the window.
     pub per_address: u32,
+    /// Bad tokens that one address may show within the window.
+    pub bad_tokens_per_address: u32,
     /// The window.
     pub window: Duration,
 }

@@ -2,6 +2,7 @@
 
 use super::path;
 use crate::{auth, deployment, upstream};
+use std::time::Duration;
 
 /// Why the framing of an HTTP/1.1 request has more than one reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -74,6 +75,12 @@ pub(super) enum Error {
     /// The token is unknown, over or revoked.
     #[error("the token is unknown, over or revoked")]
     BadToken,
+    /// The same, and the address has shown too many of these.
+    #[error("too many bad tokens, try again later")]
+    BadTokens {
+        /// How long not to.
+        wait: Duration,
+    },
     /// The caller lacks the permission.
     #[error("the caller lacks a permission")]
     Scope,

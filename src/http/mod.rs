@@ -124,7 +124,7 @@ async fn proceed(
         if admin && identify::token_in_query(call.head.uri.query()) {
             return Err(Error::TokenInQuery);
         }
-        call.caller = Some(identify::caller(gateway, &call.head.headers, call.now)?);
+        call.caller = Some(identify::caller(call)?);
     }
 
     // 4. authorize: scope and user must both cover what the route needs

@@ -98,6 +98,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         ),
         Error::NoToken => unauthorized("Bearer realm=\"flowgate\""),
         Error::BadToken => unauthorized("Bearer realm=\"flowgate\", error=\"invalid_token\""),
+        Error::BadTokens { wait } => {
+            retry_after(refuse(S::TOO_MANY_REQUESTS, "too_many_bad_tokens"), *wait)
+        }
         Error::Scope => unauthorized(INSUFFICIENT_SCOPE),
         Error::DoubledHeader(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),

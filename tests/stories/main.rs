@@ -20,6 +20,7 @@ mod http2_bytes;
 mod peers;
 mod upstream;
 
+mod abuse;
 mod behind_a_proxy;
 mod deploy;
 mod endpoint;
