@@ -117,7 +117,7 @@ impl Heads {
                 };
             }
             Expects::ChunkEnd if line.is_empty() && line.is_crlf() => {
-                self.expects = Expects::ChunkSize
+                self.expects = Expects::ChunkSize;
             }
             // hyper takes a bare LF for a part of the trailer, others for its end.
             Expects::Trailer if !line.is_crlf() => return Err(Stop::Body),
@@ -271,6 +271,8 @@ fn number(text: &[u8]) -> Option<u64> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use std::cell::Cell;
+    use std::convert::Infallible;
 
     const GOOD: &str = "\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n\
         POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\n\r\nGET /\n\n#body\
@@ -384,5 +386,107 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Requests that hyper makes of these bytes, and whether it reads all of them without complaint.
+    async fn hypers(bytes: &[u8]) -> (u32, bool) {
+        use http_body_util::{BodyExt, Empty};
+        use hyper::body::Incoming;
+        use hyper::{Request, Response};
+        use tokio::io::AsyncWriteExt;
+
+        let (mut near, far) = tokio::io::duplex(1 << 16);
+        near.write_all(bytes).await.unwrap();
+        near.shutdown().await.unwrap();
+        let (count, broken) = (Cell::new(0), Cell::new(false));
+        let service = hyper::service::service_fn(|request: Request<Incoming>| {
+            count.set(count.get() + 1);
+            let broken = &broken;
+            async move {
+                if request.into_body().collect().await.is_err() {
+                    broken.set(true);
+                }
+                Ok::<_, Infallible>(Response::new(Empty::<&[u8]>::new()))
+            }
+        });
+        let mut speaking = hyper::server::conn::http1::Builder::new();
+        let connection = speaking
+            .half_close(true)
+            .serve_connection(hyper_util::rt::TokioIo::new(far), service);
+        let ended = connection.await;
+        (count.get(), ended.is_ok() && !broken.get())
+    }
+
+    #[tokio::test]
+    async fn hyper_sees_a_head_wherever_we_see_one() {
+        const LINES: [&str; 4] = [
+            "GET /a HTTP/1.1\r\n",
+            "POST /b HTTP/1.1\r\n",
+            "\r\nPUT / HTTP/1.1\r\n",
+            "GET / HTTP/1.1\n",
+        ];
+        const FIELDS: [&str; 14] = [
+            "",
+            "Host: x\r\n",
+            "Content-Length: 5\r\n",
+            "content-length:\t0\r\n",
+            "CONTENT-LENGTH: 12 \r\n",
+            "Transfer-Encoding: chunked\r\n",
+            "transfer-encoding:chunked\r\n",
+            "Transfer-Encoding: gzip, chunked\r\n",
+            "Content-Length: 05\r\n",
+            "Content_Length: 5\r\n",
+            "Content-Length: 1\n",
+            "X: a\r\n",
+            "Connection: keep-alive\r\n",
+            "Expect: 100-continue\r\n",
+        ];
+        const BODIES: [&str; 14] = [
+            "",
+            "hello",
+            "GET / HTTP/1\r\n",
+            "0\r\n\r\n",
+            "5\r\nhello\r\n0\r\n\r\n",
+            "05 ;a=b\r\nhello\r\n00\r\nX: y\r\n\r\n",
+            "2\r\n\r\n\r\n0\r\n\r\n",
+            "0\r\nX: 1\n\r\n\r\n",
+            "0\r\nX: 1\n\n\r\n",
+            "0\n\n",
+            "5\nhello\r\n0\r\n\r\n",
+            "1;\n\r\na\r\n0\r\n\r\n",
+            "FFFFFFFFFFFFFFFF\r\n",
+            "\r\n",
+        ];
+        // Knuth's numbers, MMIX: any will do, if the same come each time.
+        let mut state = 1_u64;
+        let mut one_of = |many: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(state >> 33).unwrap() % many
+        };
+        let mut agreed = 0;
+        for _ in 0..100_000 {
+            let mut text = String::new();
+            for _ in 0..=one_of(2) {
+                text += LINES[one_of(LINES.len() + 8).saturating_sub(8)];
+                for _ in 0..=one_of(3) {
+                    text += FIELDS[one_of(FIELDS.len())];
+                }
+                text += "\r\n";
+                text += BODIES[one_of(BODIES.len())];
+            }
+            let mut heads = Heads::default();
+            let stop = heads.received(text.as_bytes()).err();
+            let passed = stop.map_or(text.len(), |(passed, _)| passed);
+            let (count, good) = hypers(&text.as_bytes()[..passed]).await;
+            assert!(count <= heads.count, "{text:?}");
+            if good && stop.is_none() {
+                assert!(matches!(heads.expects, Expects::Request), "{text:?}");
+                assert_eq!(count, heads.count, "{text:?}");
+                agreed += 1;
+            }
+        }
+        assert!(agreed > 2000, "only {agreed} were good");
     }
 }

@@ -287,7 +287,7 @@ async fn whoever_is_not_introduced_is_shut_out_before_tls() {
             "a line too long",
             format!("PROXY UNKNOWN {}\r\n", "x".repeat(200)).into_bytes(),
         ),
-        ("a block too long", version_2(0x21, 0, &[0; 60_000])),
+        ("a block too long", version_2(0x21, 0, &vec![0; 60_000])),
         (
             "a block too short for its family",
             version_2(0x21, 0x11, &[192, 0, 2, 1]),

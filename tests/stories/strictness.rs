@@ -14,6 +14,7 @@ use crate::http2_bytes;
 use crate::peers::{Peer, free};
 use crate::upstream::{Act, Behind, ok};
 use serde_json::{Value as Json, json};
+use std::fmt::Write;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -110,7 +111,7 @@ async fn outcomes(front: &Front<'_>, behind: Option<&Behind>) -> Vec<String> {
         if let Some(behind) = behind {
             let heard = behind.heard().split_off(before);
             let reached = heard.iter().filter(|r| !r.bytes.starts_with("GET /probe "));
-            outcome += &format!(", {} reached", reached.count());
+            write!(outcome, ", {} reached", reached.count()).unwrap();
             if heard.iter().any(|r| r.bytes.starts_with("GET /smuggled ")) {
                 outcome += ", smuggled";
             }
