@@ -86,7 +86,7 @@ fn run(file: Option<&Path>) -> ExitCode {
         version = env!("CARGO_PKG_VERSION"),
         "starting"
     );
-    if let Some(warning) = config.open_warning() {
+    for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
     server::run(config)
@@ -100,7 +100,7 @@ fn check(file: Option<&Path>) -> ExitCode {
     if let Err(error) = server::check(&config) {
         return refuse(&error);
     }
-    if let Some(warning) = config.open_warning() {
+    for warning in config.warnings() {
         eprintln!("warning: {warning}");
     }
     println!("{}: ok", name(&config));

@@ -137,6 +137,11 @@ impl Metrics {
         self.connections.refused[reason as usize].increment(1);
     }
 
+    /// What came on a connection could not be read as HTTP.
+    pub fn malformed(&self) {
+        self.connections.malformed.increment(1);
+    }
+
     /// A TLS handshake has ended; `tls13` and `alpn` are what was agreed and do not matter when it failed.
     pub fn handshake(&self, result: Handshake, tls13: bool, alpn: Option<&[u8]>) {
         match (result as usize).checked_sub(Handshake::DONE) {

@@ -9,6 +9,7 @@
 mod comms;
 mod entry;
 mod error;
+mod networks;
 mod password_hash;
 mod raw;
 mod route;
@@ -18,6 +19,7 @@ mod upstream;
 
 pub use comms::Origin;
 pub use error::{Error, Problem, Wrong};
+pub use networks::Networks;
 pub use route::RESERVED;
 pub use upstream::{is_token, token_in};
 
@@ -105,8 +107,22 @@ impl Config {
             .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
     }
 
-    /// What the operator must be told at start when nobody has to sign in.
-    pub fn open_warning(&self) -> Option<String> {
+    /// What the operator must be told at start.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.open_warning().into_iter().chain(self.trust_warning())
+    }
+
+    /// Everybody is a trusted proxy.
+    fn trust_warning(&self) -> Option<String> {
+        let network = self.server.trusted_proxies.everything()?;
+        Some(format!(
+            "server.trusted_proxies has {network}: every client is believed what it says of its own address, so the \
+             throttle, the limits for one address, the audit log and the access log can all be deceived"
+        ))
+    }
+
+    /// Nobody has to sign in.
+    fn open_warning(&self) -> Option<String> {
         if self.auth.is_some() {
             return None;
         }
@@ -134,6 +150,10 @@ pub struct Server {
     pub workers: usize,
     /// How long a drain waits for what is under way.
     pub drain: Duration,
+    /// Proxies in front of us: what they say of their clients is believed.
+    pub trusted_proxies: Networks,
+    /// Whether connections begin with a PROXY header; only trusted proxies may connect then.
+    pub proxy_protocol: bool,
 }
 
 /// `[tls]`.
@@ -229,6 +249,8 @@ pub struct Throttle {
     pub per_user_and_address: u32,
     /// Failures that one address may have within the window.
     pub per_address: u32,
+    /// Bad tokens that one address may show within the window.
+    pub bad_tokens_per_address: u32,
     /// The window.
     pub window: Duration,
 }

@@ -109,6 +109,8 @@ pub(super) struct Server {
     pub(super) plain: Entry,
     pub(super) workers: Entry,
     pub(super) drain: Entry,
+    pub(super) trusted_proxies: List,
+    pub(super) proxy_protocol: Entry,
 }
 
 /// `[tls]`.
@@ -175,6 +177,7 @@ pub(super) struct Auth {
 pub(super) struct Throttle {
     pub(super) per_user_and_address: Entry,
     pub(super) per_address: Entry,
+    pub(super) bad_tokens_per_address: Entry,
     pub(super) window: Entry,
 }
 

@@ -94,7 +94,7 @@ impl Call<'_> {
     pub(super) fn actor(&self) -> Actor {
         Actor {
             user: self.user().to_owned(),
-            address: Some(self.peer.address.ip()),
+            address: Some(self.peer.address.ip().to_canonical()),
             request: self.id.to_string(),
         }
     }

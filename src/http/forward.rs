@@ -8,6 +8,7 @@ use super::content::Body;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
+use super::proxied;
 use super::route::{self, Admin, Target};
 use super::{auth, comms, identify, reply, tunnel, upgrade};
 use crate::deployment::{self, Forward, name};
@@ -65,6 +66,11 @@ pub(super) async fn act(
 
 /// Passes a request on as it comes, and the answer back.
 async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+    if matches!(call.head.method, Method::TRACE | Method::CONNECT) {
+        // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
+        let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();
+        return Err(Error::Method { allow });
+    }
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
     let config = &call.gateway.config;
@@ -265,6 +271,7 @@ pub(super) fn front<'c>(
         prefix: &call.site.place.prefix,
         address: call.peer.address.ip(),
         secure: call.peer.secure,
+        asked: proxied::host(call),
         id: &call.id,
         authorization: call.authorization,
         identity: known

@@ -92,7 +92,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
-        Error::Host => refuse(S::BAD_REQUEST, "invalid_host"),
+        Error::Framing(_) => closing(refuse(S::BAD_REQUEST, "malformed_request")),
+        Error::MethodName => closing(refuse(S::BAD_REQUEST, "invalid_method")),
+        Error::Host => closing(refuse(S::BAD_REQUEST, "invalid_host")),
         Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
         Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
@@ -115,6 +117,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         }
         Error::NoToken => unauthorized(BEARER),
         Error::BadToken => unauthorized("Bearer realm=\"flowgate\", error=\"invalid_token\""),
+        Error::BadTokens { wait } => {
+            retry_after(refuse(S::TOO_MANY_REQUESTS, "too_many_bad_tokens"), *wait)
+        }
         Error::Scope => unauthorized(INSUFFICIENT_SCOPE),
         Error::DoubledHeader(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
@@ -287,6 +292,12 @@ fn challenge(mut response: Response<Body>, authenticate: &'static str) -> Respon
 fn upgrade(mut response: Response<Body>) -> Response<Body> {
     set(&mut response, UPGRADE, "websocket");
     set(&mut response, CONNECTION, "upgrade");
+    response
+}
+
+/// The last answer of its connection.
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, CONNECTION, "close");
     response
 }
 

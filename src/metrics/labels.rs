@@ -55,6 +55,8 @@ label! {
         Valid = "valid",
         /// Unknown, expired or revoked.
         Invalid = "invalid",
+        /// The same, of an address that has shown too many of these.
+        Throttled = "throttled",
         /// None was sent.
         Absent = "absent",
         /// Not a bearer token, or doubled.
@@ -194,6 +196,10 @@ label! {
         Total = "total",
         /// Too many connections of one address.
         Address = "address",
+        /// Only trusted proxies may connect, and this is none.
+        Untrusted = "untrusted",
+        /// A trusted proxy sent no PROXY header in time, or a malformed one.
+        ProxyHeader = "proxy_header",
     }
 }
 

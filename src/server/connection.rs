@@ -1,21 +1,21 @@
-//! The life of one connection: handshake, requests, and between them a rest that costs little.
+//! The life of one connection: introduction by a proxy, handshake, requests, and between them a rest that costs little.
 //!
 //! hyper speaks HTTP. It keeps its buffers as long as its connection lives, so a quiet HTTP/1.1 connection is taken
 //! out of hyper's hands (parked) until the peer sends again: that saves two thirds of its memory.
 
 use super::answer::answer;
+use super::proxy_protocol;
 use super::pulse::{Pulse, Verdict};
 use super::wire::{Counted, Stream, Wire};
 use super::worker::Worker;
 use crate::http::Peer;
-use crate::metrics::Handshake;
+use crate::metrics::{Handshake, Refused};
 use hyper::server::conn::http1::UpgradeableConnection;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rustls::{HandshakeKind, ProtocolVersion};
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -47,7 +47,7 @@ pub(super) struct Client {
 /// A connection just accepted.
 pub(super) struct Accepted {
     pub(super) tcp: TcpStream,
-    pub(super) address: SocketAddr,
+    pub(super) peer: Peer,
     /// `None`: plain HTTP.
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) counted: Counted,
@@ -55,9 +55,17 @@ pub(super) struct Accepted {
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
+    let accepted = if worker.gateway.config.server.proxy_protocol {
+        match Box::pin(introduced(&worker, accepted)).await {
+            Ok(accepted) => accepted,
+            Err(reason) => return worker.metrics.refused(reason),
+        }
+    } else {
+        accepted
+    };
     let Accepted {
         tcp,
-        address,
+        peer,
         tls,
         counted,
     } = accepted;
@@ -74,10 +82,6 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
         },
     };
     let pulse = Arc::new(Pulse::new(worker.clock.now()));
-    let peer = Peer {
-        address,
-        secure: matches!(stream, Stream::Tls(_)),
-    };
     let wire = Wire::new(stream, Arc::clone(&pulse), worker.clock, counted);
     let client = Arc::new(Client {
         worker,
@@ -89,6 +93,39 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
     } else {
         over_http1(client, wire).await;
     }
+}
+
+/// Learns from a proxy whose connection this is, and counts it for him.
+async fn introduced(worker: &Worker, accepted: Accepted) -> Result<Accepted, Refused> {
+    let Accepted {
+        mut tcp,
+        mut peer,
+        tls,
+        mut counted,
+    } = accepted;
+    let header = timeout(worker.timeouts.handshake, proxy_protocol::read(&mut tcp));
+    match header.await {
+        Ok(Ok(Some(client))) => {
+            peer.address = client;
+            peer.trusted = worker.trusts(client.ip());
+            if !peer.trusted {
+                counted.permit = counted.permit.of(client.ip())?;
+            }
+        }
+        // Whoever it speaks for, headers of theirs are not believed.
+        Ok(Ok(None)) => peer.trusted = false,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, proxy = %peer.address, "not introduced");
+            return Err(Refused::ProxyHeader);
+        }
+        Err(_) => return Err(Refused::ProxyHeader),
+    }
+    Ok(Accepted {
+        tcp,
+        peer,
+        tls,
+        counted,
+    })
 }
 
 async fn handshake(
@@ -222,7 +259,7 @@ enum End {
 }
 
 /// Drives a connection of hyper's.
-async fn attend<C: Future, V: Fn(u64) -> Verdict>(
+async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> Verdict>(
     worker: &Worker,
     mut connection: Pin<&mut C>,
     care: Care<C, V>,
@@ -241,7 +278,10 @@ async fn attend<C: Future, V: Fn(u64) -> Verdict>(
                     (care.leave)(connection.as_mut());
                 }
             }
-            if connection.as_mut().poll(cx).is_ready() {
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                if let Err(error) = ended {
+                    told(worker, &error);
+                }
                 return Poll::Ready(End::Over);
             }
             if timer.as_mut().poll(cx).is_pending() {
@@ -263,4 +303,15 @@ async fn attend<C: Future, V: Fn(u64) -> Verdict>(
         }
     })
     .await
+}
+
+/// hyper has ended a connection; what it could not read it has answered itself, if at all.
+fn told(worker: &Worker, error: &hyper::Error) {
+    if error.is_parse() {
+        worker.metrics.malformed();
+    }
+    tracing::debug!(
+        error = error as &dyn std::error::Error,
+        "a connection has failed"
+    );
 }

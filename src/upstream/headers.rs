@@ -48,6 +48,8 @@ pub struct Front<'a> {
     pub address: IpAddr,
     /// Whether it came over TLS.
     pub secure: bool,
+    /// The host that it asked a trusted proxy for.
+    pub asked: Option<&'a HeaderValue>,
     /// The request's id.
     pub id: &'a str,
     /// Whose `Authorization` goes along.
@@ -143,8 +145,9 @@ impl Upstream {
             None => front.head.headers.get(HOST).cloned(),
         };
         let host = host.unwrap_or_else(|| host_of(&self.0.config));
-        headers.insert(HOST, host.clone());
-        headers.insert(FORWARDED_HOST, host);
+        let asked = front.asked.unwrap_or(&host).clone();
+        headers.insert(FORWARDED_HOST, asked);
+        headers.insert(HOST, host);
         if !front.prefix.is_empty()
             && let Ok(prefix) = HeaderValue::from_str(front.prefix)
         {
@@ -287,6 +290,8 @@ fn is_ours(name: &str) -> bool {
         | "x-cluster-client-ip" | "x-original-forwarded-for" | "remote-user" | "remote-addr"
         // httpoxy (CVE-2016-5385), and other paths than the one that was authorized
         | "proxy" | "x-original-url" | "x-rewrite-url"
+        // other methods than the one that was
+        | "x-http-method-override" | "x-http-method" | "x-method-override"
         // twins of those that are renamed are no dialect's
         | "service-api-version" | "node-red-api-version" | "service-deployment-type"
         | "node-red-deployment-type" => true,
@@ -365,6 +370,9 @@ mod tests {
             ("x-flowgate-user", "root"),
             ("transfer_encoding", "chunked"),
             ("x-original-url", "/flows"),
+            ("x-http-method-override", "DELETE"),
+            ("x-http-method", "DELETE"),
+            ("x_method_override", "DELETE"),
             ("accept", "*/*"),
             ("x_custom", "kept"),
             ("if-none-match", "\"1\""),

@@ -115,20 +115,26 @@ impl Channel {
         }
     }
 
-    /// The data of the next message of a topic; other messages before it are dropped.
-    pub async fn topic(&mut self, topic: &str) -> Json {
+    /// What is picked of the next message that has it; other messages before it are dropped.
+    pub async fn find<T>(&mut self, pick: impl Fn(&Json) -> Option<T>) -> T {
         let found = async {
             loop {
-                while let Some(mut message) = self.ahead.pop_front() {
-                    if message["topic"] == topic {
-                        return message["data"].take();
+                while let Some(message) = self.ahead.pop_front() {
+                    if let Some(picked) = pick(&message) {
+                        return picked;
                     }
                 }
                 self.ahead = self.batch().await.into();
             }
         };
         let found = timeout(PATIENCE, found).await;
-        found.unwrap_or_else(|_| panic!("nothing of {topic} comes"))
+        found.expect("nothing of that comes")
+    }
+
+    /// The data of the next message of a topic; other messages before it are dropped.
+    pub async fn topic(&mut self, topic: &str) -> Json {
+        self.find(|message| (message["topic"] == topic).then(|| message["data"].clone()))
+            .await
     }
 
     /// Hears that it must go: `{"auth":"fail"}`, then a close without a code.

@@ -191,6 +191,15 @@ impl Door {
         tls
     }
 
+    /// A connection from an address on which nothing has been said yet.
+    pub async fn tcp(&self, from: IpAddr) -> io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(from, 0))?;
+        let tcp = socket.connect(self.address).await?;
+        tcp.set_nodelay(true)?;
+        Ok(tcp)
+    }
+
     /// A TLS stream from an address, to the certificate of a name.
     pub async fn shake_hands(
         &self,
@@ -198,10 +207,7 @@ impl Door {
         from: IpAddr,
         name: &str,
     ) -> io::Result<TlsStream<TcpStream>> {
-        let socket = TcpSocket::new_v4()?;
-        socket.bind(SocketAddr::new(from, 0))?;
-        let tcp = socket.connect(self.address).await?;
-        tcp.set_nodelay(true)?;
+        let tcp = self.tcp(from).await?;
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         TlsConnector::from(tls).connect(name, tcp).await
     }

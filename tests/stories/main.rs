@@ -2,6 +2,7 @@
 //!
 //! `harness` starts gateways (in this process, or as a process of their own), `client` talks to them, `channel` hears
 //! what editors hear, `upstream` is a runtime behind them that writes down what it hears, and `node_red` is a real one.
+//! `peers` are other programs of their kind, and `http2_bytes` are frames that no client would send.
 
 #![cfg(feature = "engine")]
 #![allow(
@@ -16,9 +17,13 @@ mod admin_cli;
 mod channel;
 mod client;
 mod harness;
+mod http2_bytes;
 mod node_red;
+mod peers;
 mod upstream;
 
+mod abuse;
+mod behind_a_proxy;
 mod comms;
 mod comms_upstream;
 mod deploy;
@@ -36,6 +41,7 @@ mod sign_in;
 mod single_flows;
 mod stale_deploy;
 mod storage;
+mod strictness;
 mod throttle;
 mod tokens;
 mod tunnel;
