@@ -296,13 +296,21 @@ async fn a_heartbeat_tells_since_when_the_gateway_runs() {
     let gateway = Gateway::with("[comms]\nheartbeat = \"20ms\"");
     let token = gateway.sign_in("reader").await;
     let mut editor = gateway.editor(&token).await;
-    let first = editor.hear_all().await;
-    let Told::Batch(batch) = &first else {
-        panic!("{first:?}");
-    };
-    assert_eq!(batch[0]["topic"], "hb");
-    assert!(batch[0]["data"].as_u64().unwrap() > 1_700_000_000_000);
-    assert_eq!(editor.hear_all().await, first);
+    let mut heartbeats = Vec::new();
+    while heartbeats.len() < 3 {
+        match editor.hear_all().await {
+            Told::Batch(batch) => {
+                heartbeats.extend(batch.into_iter().filter(|m| m["topic"] == "hb"))
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(heartbeats[0]["data"].as_u64().unwrap() > 1_700_000_000_000);
+    assert!(
+        heartbeats
+            .iter()
+            .all(|heartbeat| *heartbeat == heartbeats[0])
+    );
 }
 
 #[tokio::test]
