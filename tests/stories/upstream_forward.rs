@@ -2,7 +2,6 @@
 
 use crate::harness::{Gateway, public};
 use crate::upstream::{Act, Behind, ok, status};
-use serde_json::json;
 
 /// Answers everything with its request line.
 async fn echo() -> Behind {
