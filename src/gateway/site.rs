@@ -127,14 +127,17 @@ impl Sites {
             let place = match &site.runtime {
                 #[cfg(feature = "engine")]
                 Runtime::Own(_) => &site.place,
-                Runtime::Upstream(upstream) => {
-                    let Some(read) = config.upstreams.iter().find(named) else {
+                Runtime::Upstream(upstream) => match config.upstreams.iter().find(named) {
+                    Some(read) => {
+                        upstream.change_account(read.account.clone()).await;
+                        &read.site
+                    }
+                    // It stays until the restart, and what was opened for all is closed already.
+                    None => {
                         as_before = false;
-                        continue;
-                    };
-                    upstream.change_account(read.account.clone()).await;
-                    &read.site
-                }
+                        &site.place
+                    }
+                },
             };
             as_before &= place.is_where(&site.place);
             site.rules.store(Arc::new(Rules::of(place, &config.routes)));
