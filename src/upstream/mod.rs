@@ -151,7 +151,7 @@ impl Upstream {
             }
             self.0.metrics.retried();
         }
-        let mut sender = self.0.connect.connect().await?;
+        let mut sender = Box::pin(self.0.connect.connect()).await?;
         match self.ask(&mut sender, request, progress.as_deref()).await {
             Ok(response) => self.answer(response, sender, progress, place),
             Err(Lost::Sent(error)) => Err(error),
