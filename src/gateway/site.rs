@@ -127,17 +127,16 @@ impl Sites {
             let place = match &site.runtime {
                 #[cfg(feature = "engine")]
                 Runtime::Own(_) => &site.place,
-                Runtime::Upstream(upstream) => match config.upstreams.iter().find(named) {
-                    Some(read) => {
+                Runtime::Upstream(upstream) => {
+                    if let Some(read) = config.upstreams.iter().find(named) {
                         upstream.change_account(read.account.clone()).await;
                         &read.site
-                    }
-                    // It stays until the restart, and what was opened for all is closed already.
-                    None => {
+                    } else {
+                        // It stays until the restart, and what was opened for all is closed already.
                         as_before = false;
                         &site.place
                     }
-                },
+                }
             };
             as_before &= place.is_where(&site.place);
             site.rules.store(Arc::new(Rules::of(place, &config.routes)));
