@@ -3,6 +3,7 @@
 //! A message's way: [`node::Host::send`] → the queue of [`world`] → [`mod@thread`] → [`node::Node::receive`].
 //! A deployment's way: [`Engine::apply`] → [`change`]: stop and wait → [`start`]: [`graph`], wires, nodes.
 
+pub mod between;
 mod change;
 pub mod context;
 pub mod env;

@@ -48,7 +48,8 @@ pub type Closing = Pin<Box<dyn Future<Output = ()>>>;
 pub enum Wake {
     /// A timer set with [`Host::after`] is due.
     Timer(TimerId),
-    /// A future given to [`Host::spawn`] is finished; this is its output.
+    /// A future given to [`Host::spawn`] is finished, and this is its output; or a task told this to the node's
+    /// [post](super::between::Post).
     Finished(Box<dyn Any>),
     /// A link out node in return mode answers a link call.
     Return(Message),

@@ -1,6 +1,7 @@
 //! What all nodes of the engine's thread share: the queue, the timers, contexts, who listens to errors and status.
 
 use super::Shared;
+use super::between::{Between, Post};
 use super::context::Contexts;
 use super::http::Endpoints;
 use super::listeners::Listeners;
@@ -70,6 +71,7 @@ pub(super) struct World {
     pub(super) config: config::Engine,
     pub(super) events: broadcast::Sender<Event>,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) between: Between,
     tasks: FxHashMap<u32, Vec<AbortHandle>>,
     finished: mpsc::UnboundedSender<Finished>,
     scripts: Option<Rc<Scripts>>,
@@ -97,6 +99,7 @@ impl World {
             config,
             events: shared.events.clone(),
             metrics,
+            between: Between::default(),
             tasks: FxHashMap::default(),
             finished,
             scripts: None,
@@ -193,6 +196,11 @@ impl World {
         let tasks = self.tasks.entry(instance.slot).or_default();
         tasks.retain(|t| !t.is_finished());
         tasks.push(task.abort_handle());
+    }
+
+    /// Where tasks of a node tell it something.
+    pub(super) fn post(&self, instance: Instance) -> Post {
+        Post::new(instance, self.finished.clone())
     }
 
     /// Forgets what a node still waited for.

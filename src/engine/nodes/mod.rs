@@ -13,7 +13,7 @@ mod sequence;
 mod storage;
 
 /// Every type that the engine has.
-pub const TYPES: [&str; 36] = [
+pub const TYPES: [&str; 39] = [
     "batch",
     "catch",
     "change",
@@ -29,6 +29,8 @@ pub const TYPES: [&str; 36] = [
     "global-config",
     "html",
     "http in",
+    "http proxy",
+    "http request",
     "http response",
     "inject",
     "join",
@@ -44,6 +46,7 @@ pub const TYPES: [&str; 36] = [
     "status",
     "switch",
     "template",
+    "tls-config",
     "trigger",
     "udp out",
     "unknown",
@@ -74,7 +77,10 @@ pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Fa
         "switch" => function::switch::build(build),
         "template" => function::template::build(build),
         "http in" => network::http_in::build(build),
+        "http proxy" => network::http_proxy::build(build),
+        "http request" => network::http_request::build(build),
         "http response" => network::http_response::build(build),
+        "tls-config" => network::tls_config::build(build, host),
         "udp out" => network::udp_out::build(build),
         "csv" => parser::csv::build(build),
         "json" => parser::json::build(build),
