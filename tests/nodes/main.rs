@@ -15,6 +15,7 @@ mod http_request;
 mod inject;
 mod join;
 mod link;
+mod mqtt;
 mod parser;
 mod peer;
 mod rbe;

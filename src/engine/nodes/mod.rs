@@ -13,7 +13,7 @@ mod sequence;
 mod storage;
 
 /// Every type that the engine has.
-pub const TYPES: [&str; 39] = [
+pub const TYPES: [&str; 42] = [
     "batch",
     "catch",
     "change",
@@ -39,6 +39,9 @@ pub const TYPES: [&str; 39] = [
     "link call",
     "link in",
     "link out",
+    "mqtt in",
+    "mqtt out",
+    "mqtt-broker",
     "range",
     "rbe",
     "sort",
@@ -80,6 +83,9 @@ pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Fa
         "http proxy" => network::http_proxy::build(build),
         "http request" => network::http_request::build(build),
         "http response" => network::http_response::build(build),
+        "mqtt in" => network::mqtt_in::build(build),
+        "mqtt out" => network::mqtt_out::build(build),
+        "mqtt-broker" => network::mqtt_broker::build(build, host),
         "tls-config" => network::tls_config::build(build, host),
         "udp out" => network::udp_out::build(build),
         "csv" => parser::csv::build(build),

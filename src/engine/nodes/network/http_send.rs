@@ -59,7 +59,7 @@ pub(super) enum Trust {
 }
 
 impl Trust {
-    fn tls(&self) -> &Tls {
+    pub(super) fn tls(&self) -> &Tls {
         match self {
             Self::Own(tls) => tls,
             Self::Default(defaults, verify) => defaults.verifying(*verify),
