@@ -24,5 +24,7 @@ mod split;
 mod steps;
 mod storage;
 mod switch;
+mod tcp;
 mod template;
 mod trigger;
+mod udp;

@@ -13,7 +13,7 @@ mod sequence;
 mod storage;
 
 /// Every type that the engine has.
-pub const TYPES: [&str; 42] = [
+pub const TYPES: [&str; 46] = [
     "batch",
     "catch",
     "change",
@@ -48,9 +48,13 @@ pub const TYPES: [&str; 42] = [
     "split",
     "status",
     "switch",
+    "tcp in",
+    "tcp out",
+    "tcp request",
     "template",
     "tls-config",
     "trigger",
+    "udp in",
     "udp out",
     "unknown",
     "watch",
@@ -86,7 +90,11 @@ pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Fa
         "mqtt in" => network::mqtt_in::build(build),
         "mqtt out" => network::mqtt_out::build(build),
         "mqtt-broker" => network::mqtt_broker::build(build, host),
+        "tcp in" => network::tcp_in::build(build),
+        "tcp out" => network::tcp_out::build(build),
+        "tcp request" => network::tcp_request::build(build),
         "tls-config" => network::tls_config::build(build, host),
+        "udp in" => network::udp_in::build(build),
         "udp out" => network::udp_out::build(build),
         "csv" => parser::csv::build(build),
         "json" => parser::json::build(build),
