@@ -225,6 +225,8 @@ impl Thread {
             self.world.reports.retain(runs);
             let endpoints = self.world.endpoints.clone();
             endpoints.retain(|instance| self.runs(instance));
+            let sockets = self.world.sockets.clone();
+            sockets.retain(|instance| self.runs(instance));
         }
     }
 }

@@ -8,6 +8,7 @@ use super::listeners::Listeners;
 use super::message::Message;
 use super::node::{Info, TimerId, Wake};
 use super::script::Scripts;
+use super::socket::Paths;
 use crate::config;
 use crate::events::Event;
 use crate::ids;
@@ -67,6 +68,7 @@ pub(super) struct World {
     pub(super) infos: Vec<Option<Rc<Info>>>,
     pub(super) listeners: Listeners,
     pub(super) endpoints: Endpoints,
+    pub(super) sockets: Paths,
     pub(super) contexts: Rc<RefCell<Contexts>>,
     pub(super) config: config::Engine,
     pub(super) events: broadcast::Sender<Event>,
@@ -95,6 +97,7 @@ impl World {
             infos: Vec::new(),
             listeners: Listeners::default(),
             endpoints: shared.endpoints.clone(),
+            sockets: shared.sockets.clone(),
             contexts: Rc::default(),
             config,
             events: shared.events.clone(),

@@ -13,7 +13,7 @@ mod sequence;
 mod storage;
 
 /// Every type that the engine has.
-pub const TYPES: [&str; 46] = [
+pub const TYPES: [&str; 50] = [
     "batch",
     "catch",
     "change",
@@ -58,6 +58,10 @@ pub const TYPES: [&str; 46] = [
     "udp out",
     "unknown",
     "watch",
+    "websocket in",
+    "websocket out",
+    "websocket-client",
+    "websocket-listener",
     "xml",
     "yaml",
 ];
@@ -96,6 +100,9 @@ pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Fa
         "tls-config" => network::tls_config::build(build, host),
         "udp in" => network::udp_in::build(build),
         "udp out" => network::udp_out::build(build),
+        "websocket in" => network::websocket_in::build(build),
+        "websocket out" => network::websocket_out::build(build),
+        "websocket-client" | "websocket-listener" => network::websocket_listener::build(build),
         "csv" => parser::csv::build(build),
         "json" => parser::json::build(build),
         "html" => parser::html::build(build),
