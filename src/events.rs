@@ -1,7 +1,15 @@
-//! What the engine says and comms hears: the vocabulary of everything an editor is told while flows run.
+//! What the engine says and comms hears: the vocabulary of everything an editor is told while flows run, and the way
+//! it takes from the engine's thread to whoever listens.
+//!
+//! Saying never waits. When a listener is slow, debug messages are lost and counted; of each node's status the newest
+//! is kept, so that what a listener knows in the end is right.
 
 use serde_json::Value as Json;
 use smol_str::SmolStr;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::Notify;
 
 /// One thing that happened in the runtime, in the words of the editor's topics (facts §4 of the admin API).
 #[derive(Debug, Clone)]
@@ -22,4 +30,276 @@ pub enum Event {
     },
     /// Topic `debug`: a debug node's message, or a warning or error of any node.
     Debug(Json),
+}
+
+/// Where the engine speaks; clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct Events(Arc<Voice>);
+
+#[derive(Debug, Default)]
+struct Voice {
+    queues: Mutex<Vec<Arc<Queue>>>,
+    listeners: AtomicUsize,
+    /// How many of them want debug messages.
+    curious: AtomicUsize,
+}
+
+/// One who listens, until dropped.
+#[derive(Debug)]
+pub struct Listener {
+    queue: Arc<Queue>,
+    voice: Arc<Voice>,
+}
+
+/// What a listener has heard.
+#[derive(Debug, Default)]
+pub struct Heard {
+    /// In the order in which it was said.
+    pub events: Vec<Event>,
+    /// Debug messages that were lost before these, because too much was waiting.
+    pub lost: u64,
+}
+
+#[derive(Debug)]
+struct Queue {
+    waiting: Mutex<Waiting>,
+    news: Notify,
+    /// Bytes that may wait, about.
+    room: usize,
+    curious: AtomicBool,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    events: VecDeque<Event>,
+    bytes: usize,
+    /// Of each node the newest status since there was no room: newer than all that waits in `events`.
+    late: HashMap<SmolStr, Option<Json>>,
+    lost: u64,
+}
+
+impl Events {
+    /// Tells all listeners.
+    pub fn say(&self, event: Event) {
+        let queues = self.0.queues();
+        if let Some((last, others)) = queues.split_last() {
+            for queue in others {
+                queue.put(event.clone());
+            }
+            last.put(event);
+        }
+    }
+
+    /// Whether anybody listens.
+    pub fn are_heard(&self) -> bool {
+        self.0.listeners.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether anybody wants debug messages: making them costs more than saying them.
+    pub fn debug_is_heard(&self) -> bool {
+        self.0.curious.load(Ordering::Relaxed) > 0
+    }
+
+    /// Hears everything from now on, debug messages too. About `room` bytes may wait to be heard.
+    pub fn listen(&self, room: usize) -> Listener {
+        let queue = Arc::new(Queue {
+            waiting: Mutex::default(),
+            news: Notify::new(),
+            room,
+            curious: AtomicBool::new(true),
+        });
+        self.0.queues().push(Arc::clone(&queue));
+        self.0.listeners.fetch_add(1, Ordering::Relaxed);
+        self.0.curious.fetch_add(1, Ordering::Relaxed);
+        Listener {
+            queue,
+            voice: Arc::clone(&self.0),
+        }
+    }
+}
+
+impl Voice {
+    fn queues(&self) -> MutexGuard<'_, Vec<Arc<Queue>>> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listener {
+    /// Waits until there is something to hear.
+    pub async fn news(&self) {
+        loop {
+            {
+                let waiting = self.queue.waiting();
+                if !waiting.events.is_empty() || !waiting.late.is_empty() || waiting.lost > 0 {
+                    return;
+                }
+            }
+            self.queue.news.notified().await;
+        }
+    }
+
+    /// The next events, as many as there are but at most `most`.
+    pub fn hear(&self, most: usize) -> Heard {
+        self.queue.waiting().take(most)
+    }
+
+    /// Wants debug messages, or (false) no longer.
+    pub fn want_debug(&self, wanted: bool) {
+        if self.queue.curious.swap(wanted, Ordering::Relaxed) != wanted {
+            if wanted {
+                self.voice.curious.fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.voice.curious.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.want_debug(false);
+        self.voice.listeners.fetch_sub(1, Ordering::Relaxed);
+        self.voice
+            .queues()
+            .retain(|queue| !Arc::ptr_eq(queue, &self.queue));
+    }
+}
+
+impl Queue {
+    fn put(&self, event: Event) {
+        if matches!(event, Event::Debug(_)) && !self.curious.load(Ordering::Relaxed) {
+            return;
+        }
+        self.waiting().put(event, self.room);
+        self.news.notify_one();
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Waiting {
+    fn put(&mut self, event: Event, room: usize) {
+        let full = self.bytes >= room;
+        match event {
+            Event::Debug(_) if full => self.lost += 1,
+            Event::Status { id, status } if full || !self.late.is_empty() => {
+                self.late.insert(id, status);
+            }
+            // What concerns the whole runtime is rare.
+            event => {
+                self.bytes += size(&event);
+                self.events.push_back(event);
+            }
+        }
+    }
+
+    fn take(&mut self, most: usize) -> Heard {
+        if self.events.is_empty() {
+            let late = std::mem::take(&mut self.late).into_iter();
+            let late = late.map(|(id, status)| Event::Status { id, status });
+            self.events.extend(late);
+        }
+        let most = most.min(self.events.len());
+        let events: Vec<Event> = self.events.drain(..most).collect();
+        let freed: usize = events.iter().map(size).sum();
+        self.bytes = self.bytes.saturating_sub(freed);
+        Heard {
+            events,
+            lost: std::mem::take(&mut self.lost),
+        }
+    }
+}
+
+/// About how many bytes an event takes; the message of a debug node is a text in it.
+fn size(event: &Event) -> usize {
+    const REST: usize = 256;
+    match event {
+        Event::Debug(data) => data.get("msg").and_then(Json::as_str).map_or(0, str::len) + REST,
+        Event::Status { .. } | Event::RuntimeState(_) | Event::RuntimeDeploy { .. } => REST,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn debug(n: usize) -> Event {
+        Event::Debug(json!({ "msg": n.to_string() }))
+    }
+
+    fn status(id: &str, text: &str) -> Event {
+        Event::Status {
+            id: id.into(),
+            status: Some(json!({ "text": text })),
+        }
+    }
+
+    /// `debug 1`, `a=x` and so on.
+    fn told(heard: &Heard) -> Vec<String> {
+        let told = heard.events.iter().map(|event| match event {
+            Event::Debug(data) => format!("debug {}", data["msg"].as_str().unwrap_or_default()),
+            Event::Status { id, status } => {
+                let text = status.as_ref().and_then(|s| s["text"].as_str());
+                format!("{id}={}", text.unwrap_or_default())
+            }
+            Event::RuntimeState(_) => "state".to_owned(),
+            Event::RuntimeDeploy { revision } => revision.clone(),
+        });
+        told.collect()
+    }
+
+    #[test]
+    fn what_is_said_is_heard_in_its_order_by_everyone() {
+        let events = Events::default();
+        let (one, other) = (events.listen(10_000), events.listen(10_000));
+        events.say(debug(1));
+        events.say(status("a", "x"));
+        events.say(debug(2));
+        assert_eq!(told(&one.hear(2)), ["debug 1", "a=x"]);
+        assert_eq!(told(&one.hear(2)), ["debug 2"]);
+        assert_eq!(told(&other.hear(9)), ["debug 1", "a=x", "debug 2"]);
+        assert!(other.hear(9).events.is_empty());
+    }
+
+    #[test]
+    fn a_flood_of_debug_messages_loses_some_but_no_last_status() {
+        let events = Events::default();
+        let listener = events.listen(2_000);
+        for n in 0..1_000 {
+            events.say(debug(n));
+            events.say(status("a", &n.to_string()));
+        }
+        events.say(Event::RuntimeDeploy {
+            revision: "r2".to_owned(),
+        });
+        let first = listener.hear(usize::MAX);
+        assert!(first.events.len() < 20 && first.lost > 900);
+        assert_eq!(told(&first).last().map(String::as_str), Some("r2"));
+        // What is said meanwhile does not overtake.
+        events.say(status("a", "newest"));
+        assert_eq!(told(&listener.hear(usize::MAX)), ["a=newest"]);
+        events.say(debug(7));
+        let calm = listener.hear(usize::MAX);
+        assert_eq!((told(&calm), calm.lost), (vec!["debug 7".to_owned()], 0));
+    }
+
+    #[test]
+    fn debug_messages_are_for_those_who_want_them() {
+        let events = Events::default();
+        assert!(!events.are_heard() && !events.debug_is_heard());
+        let listener = events.listen(10_000);
+        assert!(events.are_heard() && events.debug_is_heard());
+        listener.want_debug(false);
+        assert!(events.are_heard() && !events.debug_is_heard());
+        events.say(debug(1));
+        assert!(listener.hear(9).events.is_empty());
+        listener.want_debug(true);
+        events.say(debug(2));
+        assert_eq!(told(&listener.hear(9)), ["debug 2"]);
+        drop(listener);
+        assert!(!events.are_heard() && !events.debug_is_heard());
+    }
 }

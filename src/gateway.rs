@@ -1,17 +1,20 @@
 //! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
 
+mod site;
+
 pub use crate::deployment::Runtime;
+pub use site::{Nowhere, Rules, Site, Sites};
 
 use crate::audit::Audit;
 use crate::auth::{self, Auth, Caller, Permissions};
-use crate::config::{self, Config};
-use crate::deployment::{self, Deployments};
+use crate::comms::{Comms, Topics};
+use crate::config::Config;
+use crate::deployment;
 use crate::ids;
 use crate::metrics::Metrics;
 use crate::secret::{self, Secret};
 use crate::store::{self, Store};
-use crate::upstream::{self, Upstream};
-use arc_swap::ArcSwap;
+use crate::upstream;
 use smol_str::SmolStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -24,18 +27,16 @@ const SWEEP: Duration = Duration::from_secs(30);
 
 /// One gateway.
 pub struct Gateway {
-    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, the routes stand below.
+    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, routes and permissions each site's.
     pub config: Config,
-    /// What endpoints made by flows need.
-    pub routes: ArcSwap<Vec<config::Route>>,
     /// Users and sessions; `None`: the API is open.
     pub auth: Option<Auth>,
     /// Whoever calls where the API is open: may do everything.
     pub everybody: Caller,
-    /// The active flow set, and the way to replace it.
-    pub deployments: Deployments,
-    /// What runs flows.
-    pub runtime: Runtime,
+    /// The runtimes.
+    pub sites: Sites,
+    /// The channel over which editors hear what happens.
+    pub comms: Arc<Comms>,
     /// What must survive.
     pub store: Store,
     /// Who did what.
@@ -46,6 +47,8 @@ pub struct Gateway {
     pub control: Handle,
     /// Becomes true when the gateway drains: what is open for long closes.
     leaving: watch::Sender<bool>,
+    /// Changes with users and routes: whoever has something open asks again whether he may.
+    reloads: watch::Sender<()>,
     seed: u64,
     requests: AtomicU64,
 }
@@ -93,23 +96,31 @@ impl Gateway {
     ) -> Result<(Arc<Self>, Notices), Error> {
         let store = Store::open(&config.storage)?;
         let audit = Audit::open(&config.storage.directory).map_err(Error::Audit)?;
-        let (auth, admin_password) = match &config.auth {
-            None => (None, None),
-            Some(auth) => {
-                let hashing = config.limits.hashing;
-                let (auth, password) = Auth::open(auth, hashing, store.clone(), now).await?;
-                metrics.sessions(auth.active());
-                (Some(auth), password)
-            }
-        };
-        let runtime = match &config.upstream {
-            Some(behind) => Runtime::Upstream(Upstream::open(behind.clone(), &metrics)?),
-            None => start(&config, &metrics)?,
-        };
+        let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
         let recorders = (audit.clone(), Arc::clone(&metrics));
-        let deployments = Deployments::open(runtime.clone(), store.clone(), recorders, now).await?;
+        let runtimes = site::runtimes(&config, &metrics)?;
+        // Before the flows start, so that nothing of what they say is missed.
+        let backlog = config.comms.backlog;
+        let listener = runtimes
+            .iter()
+            .find_map(|(_, runtime)| runtime.listen(backlog));
+        let topics = Topics::new(listener);
+        control.spawn(Arc::clone(&topics).tell());
+        let sites = Sites::open((&mut config, runtimes), &store, recorders, now).await?;
+        let leaving = watch::Sender::new(false);
+        let reloads = watch::Sender::new(());
+        let comms = Arc::new(Comms {
+            config: config.comms.clone(),
+            auth: auth.clone(),
+            audit: audit.clone(),
+            metrics: Arc::clone(&metrics),
+            control: control.clone(),
+            leaving: leaving.subscribe(),
+            reloads: reloads.subscribe(),
+            started: now * 1000,
+            topics,
+        });
         let gateway = Arc::new(Self {
-            routes: ArcSwap::from_pointee(std::mem::take(&mut config.routes)),
             config,
             auth,
             everybody: Caller {
@@ -117,24 +128,28 @@ impl Gateway {
                 permissions: Permissions::all(),
                 session: None,
             },
-            deployments,
-            runtime,
+            sites,
+            comms,
             store,
             audit,
             metrics,
             control,
-            leaving: watch::Sender::new(false),
+            leaving,
+            reloads,
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
-        if let Some(upstream) = gateway.runtime.upstream() {
-            gateway.control.spawn(upstream.clone().watch());
+        for site in gateway.sites.all() {
+            if let Some(upstream) = site.runtime.upstream() {
+                gateway.control.spawn(upstream.clone().watch());
+            }
         }
         gateway.control.spawn(sweep(Arc::downgrade(&gateway), now));
         Ok((gateway, Notices { admin_password }))
     }
 
-    /// Takes over users, lifetimes, throttle and routes of a config read again; everything else needs a restart.
+    /// Takes over users, lifetimes, throttle, routes, permissions and the accounts at the upstreams of a config read
+    /// again; everything else needs a restart.
     pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
         match (&self.auth, &config.auth) {
             (Some(auth), Some(users)) => auth.reload(users).await?,
@@ -145,8 +160,14 @@ impl Gateway {
                 );
             }
         }
-        self.routes.store(Arc::new(config.routes));
+        self.sites.reload(&config).await;
+        self.reloads.send_replace(());
         Ok(())
+    }
+
+    /// Changes whenever users and routes have been replaced.
+    pub fn reloads(&self) -> watch::Receiver<()> {
+        self.reloads.subscribe()
     }
 
     /// Tells what is open for long, tunnels and editors, to close.
@@ -165,7 +186,9 @@ impl Gateway {
 
     /// Closes the flows, after the deployments under way. Nothing may be asked of the gateway afterwards.
     pub async fn close(&self) {
-        self.deployments.close().await;
+        for site in self.sites.all() {
+            site.deployments.close().await;
+        }
     }
 
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.
@@ -175,16 +198,20 @@ impl Gateway {
     }
 }
 
-#[cfg(feature = "engine")]
-fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Runtime, Error> {
-    crate::engine::Engine::start(config.engine.clone(), Arc::clone(metrics))
-        .map(Runtime::Own)
-        .map_err(Error::Engine)
-}
-
-#[cfg(not(feature = "engine"))]
-fn start(_: &Config, _: &Arc<Metrics>) -> Result<Runtime, Error> {
-    Err(Error::NoRuntime)
+/// Users and sessions, and the password of the admin that was made; none if the API is open.
+async fn users(
+    config: &Config,
+    store: &Store,
+    metrics: &Metrics,
+    now: u64,
+) -> Result<(Option<Auth>, Option<Secret>), Error> {
+    let Some(auth) = &config.auth else {
+        return Ok((None, None));
+    };
+    let hashing = config.limits.hashing;
+    let (auth, password) = Auth::open(auth, hashing, store.clone(), now).await?;
+    metrics.sessions(auth.active());
+    Ok((Some(auth), password))
 }
 
 /// Ends sessions that are over, for as long as the gateway lives.

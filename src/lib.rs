@@ -7,7 +7,7 @@
 //! 3. [`flows`]: the flow set, what changed in it, what to stop and start. Pure.
 //! 4. [`store`]: what must survive: sessions, history, flow files.
 //! 5. [`audit`], [`auth`], [`upstream`]: who did what; who may do what; a runtime behind us.
-//! 6. [`engine`]: our own runtime.
+//! 6. [`engine`]: our own runtime. [`comms`]: what editors hear of a runtime.
 //! 7. [`deployment`]: the transaction that replaces the active flow set.
 //! 8. [`gateway`]: everything that a request may need.
 //! 9. [`http`]: the way of a request, from limit to answer.
@@ -17,6 +17,7 @@
 pub mod audit;
 pub mod auth;
 pub mod cli;
+pub mod comms;
 pub mod config;
 pub mod deployment;
 #[cfg(feature = "engine")]

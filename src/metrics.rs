@@ -4,12 +4,15 @@
 //! series exists at 0 from the start, except those of node types, which appear with the first node of a type.
 //! Knows nothing of what it counts.
 
+mod comms;
 mod labels;
 mod register;
 mod upstream;
 
+pub use comms::{Comms, OpenChannel};
 pub use labels::{
-    Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck, UpstreamFault,
+    CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck,
+    TunnelEnd, UpstreamFault, UpstreamSignIn,
 };
 pub use upstream::Upstream;
 
@@ -28,6 +31,7 @@ pub struct Metrics {
     access: Access,
     deployments: Deployments,
     flows: Flows,
+    comms: Comms,
 }
 
 /// What is counted of a request that has been answered.
@@ -75,6 +79,7 @@ impl Metrics {
             access: Access::register(&recorder),
             deployments: Deployments::register(&recorder),
             flows: Flows::register(&recorder),
+            comms: Comms::register(&recorder),
             recorder,
         })
     }
@@ -130,6 +135,11 @@ impl Metrics {
     /// A connection has been closed at once.
     pub fn refused(&self, reason: Refused) {
         self.connections.refused[reason as usize].increment(1);
+    }
+
+    /// What came on a connection could not be read as HTTP.
+    pub fn malformed(&self) {
+        self.connections.malformed.increment(1);
     }
 
     /// A TLS handshake has ended; `tls13` and `alpn` are what was agreed and do not matter when it failed.
@@ -197,9 +207,14 @@ impl Metrics {
         self.flows.flows.set(flows as f64);
     }
 
-    /// What is counted of the upstream, registered when first asked for.
-    pub fn upstream(&self) -> Upstream {
-        Upstream::register(&self.recorder)
+    /// What is counted of editors' channels.
+    pub fn comms(&self) -> &Comms {
+        &self.comms
+    }
+
+    /// What is counted of the upstream of this name, registered when first asked for.
+    pub fn upstream(&self, name: &str) -> Upstream {
+        Upstream::register(&self.recorder, name)
     }
 
     /// The counters of one node type, registered when first asked for. Ask only for types that the engine

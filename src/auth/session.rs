@@ -69,7 +69,7 @@ impl Session {
     }
 
     /// Remembers a use; writes at most once a second, so that cores do not fight for the number.
-    pub(super) fn touch(&self, now: u64) {
+    pub fn touch(&self, now: u64) {
         if self.last_used.load(Ordering::Relaxed) < now {
             self.last_used.store(now, Ordering::Relaxed);
         }

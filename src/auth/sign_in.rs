@@ -47,11 +47,8 @@ impl Auth {
         if attempt.passed() {
             self.clear_failures(pair).await;
         }
-        if !sign_in
-            .scope
-            .iter()
-            .all(|name| covers(&user.permissions, name))
-        {
+        let had = sign_in.here.as_ref().unwrap_or(&user.permissions);
+        if !sign_in.scope.iter().all(|name| covers(had, name)) {
             return Err(Error::InvalidScope);
         }
         let token = new_token();

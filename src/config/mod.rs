@@ -6,16 +6,22 @@
 //! The way: text → `raw` (serde: every key, as written) → `tables` (one conversion per table, with the help of
 //! `entry` for single values and `route` for `[[route]]`) → [`Config`]. What goes wrong on it is an [`Error`].
 
+mod comms;
 mod entry;
 mod error;
+mod networks;
 mod password_hash;
 mod raw;
 mod route;
+mod site;
 mod tables;
 mod upstream;
 
+pub use comms::Origin;
 pub use error::{Error, Problem, Wrong};
+pub use networks::Networks;
 pub use route::RESERVED;
+pub use upstream::{is_token, token_in};
 
 use crate::secret::Secret;
 use std::net::SocketAddr;
@@ -43,8 +49,10 @@ pub struct Config {
     pub limits: Limits,
     /// Who may come in; `None` when `auth = "off"` is written out or no `[auth]` table exists.
     pub auth: Option<Auth>,
-    /// The runtime behind us; `None`: our own engine runs the flows.
-    pub upstream: Option<Upstream>,
+    /// The runtimes behind us; none: our own engine runs the flows.
+    pub upstreams: Vec<Upstream>,
+    /// The channel over which editors hear what happens.
+    pub comms: Comms,
     /// Our own flow engine.
     pub engine: Engine,
     /// Where things survive.
@@ -99,8 +107,22 @@ impl Config {
             .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
     }
 
-    /// What the operator must be told at start when nobody has to sign in.
-    pub fn open_warning(&self) -> Option<String> {
+    /// What the operator must be told at start.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.open_warning().into_iter().chain(self.trust_warning())
+    }
+
+    /// Everybody is a trusted proxy.
+    fn trust_warning(&self) -> Option<String> {
+        let network = self.server.trusted_proxies.everything()?;
+        Some(format!(
+            "server.trusted_proxies has {network}: every client is believed what it says of its own address, so the \
+             throttle, the limits for one address, the audit log and the access log can all be deceived"
+        ))
+    }
+
+    /// Nobody has to sign in.
+    fn open_warning(&self) -> Option<String> {
         if self.auth.is_some() {
             return None;
         }
@@ -128,6 +150,10 @@ pub struct Server {
     pub workers: usize,
     /// How long a drain waits for what is under way.
     pub drain: Duration,
+    /// Proxies in front of us: what they say of their clients is believed.
+    pub trusted_proxies: Networks,
+    /// Whether connections begin with a PROXY header; only trusted proxies may connect then.
+    pub proxy_protocol: bool,
 }
 
 /// `[tls]`.
@@ -223,13 +249,36 @@ pub struct Throttle {
     pub per_user_and_address: u32,
     /// Failures that one address may have within the window.
     pub per_address: u32,
+    /// Bad tokens that one address may show within the window.
+    pub bad_tokens_per_address: u32,
     /// The window.
     pub window: Duration,
 }
 
-/// `[upstream]`.
+/// Where clients find a runtime, and what they may do there.
+#[derive(Debug, Clone, Default)]
+pub struct Site {
+    /// How logs, metrics and audit call it; no other has the same name.
+    pub name: String,
+    /// The host names that lead to it, lower-case, without port; empty: all.
+    pub hosts: Vec<String>,
+    /// The path that leads to it: as a request's path is matched, or empty for the root.
+    pub path: String,
+    /// That path as the operator spells it, if it stays here when requests are forwarded; else empty.
+    pub prefix: String,
+    /// Where, below that path, editor and admin API are; empty: everywhere.
+    pub admin_root: String,
+    /// What these users may do there, instead of what they may do elsewhere.
+    pub permissions: Vec<(String, Vec<String>)>,
+}
+
+/// `[upstream]`, or one of several `[[upstream]]`.
 #[derive(Debug, Clone)]
 pub struct Upstream {
+    /// Where clients find it.
+    pub site: Site,
+    /// Where it has its own admin API, spelled as it does; empty for the root.
+    pub root: String,
     /// Whether it is spoken to over TLS.
     pub secure: bool,
     /// Its host: a name, or an address without brackets.
@@ -244,8 +293,10 @@ pub struct Upstream {
     pub certificate: Option<Certificate>,
     /// How it spells the headers of the admin API.
     pub dialect: Dialect,
-    /// The bearer token to show to it; `None`: it is open.
-    pub token: Option<Secret>,
+    /// How it accepts us; `None`: it is open.
+    pub account: Option<Account>,
+    /// Whether it is told who calls, and what he may do.
+    pub identity_headers: bool,
     /// Whether it knows the deployment type `reload`.
     pub reload: bool,
     /// Until a connection is there, TLS included.
@@ -260,8 +311,37 @@ pub struct Upstream {
     pub pool: usize,
     /// Requests under way at a time.
     pub max_in_flight: usize,
+    /// Tunnels open at a time.
+    pub max_tunnels: usize,
     /// How often to ask whether it is well.
     pub health: Duration,
+}
+
+/// How an upstream that is protected accepts us.
+#[derive(Debug, Clone)]
+pub enum Account {
+    /// By a token that somebody puts into a file.
+    Token {
+        /// The file, read again when the token is refused.
+        file: PathBuf,
+        /// What it held.
+        token: Secret,
+    },
+    /// By signing in with a password.
+    User(ServiceAccount),
+}
+
+/// A user of the upstream's own that is ours.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceAccount {
+    /// Its name.
+    pub user: String,
+    /// Its password.
+    pub password: Secret,
+    /// As which client we sign in.
+    pub client_id: String,
+    /// What to ask for.
+    pub scope: String,
 }
 
 /// How a family of runtimes spells the two headers of the admin API.
@@ -271,6 +351,29 @@ pub enum Dialect {
     NodeRed,
     /// `Service-API-Version`, `Service-Deployment-Type`.
     Service,
+}
+
+/// `[comms]`.
+#[derive(Debug, Clone)]
+pub struct Comms {
+    /// Web pages that may speak to us beside our own.
+    pub origins: Vec<Origin>,
+    /// From the handshake to the end of the sign-in.
+    pub sign_in: Duration,
+    /// How often an editor hears that we are alive.
+    pub heartbeat: Duration,
+    /// Bytes of one frame from an editor.
+    pub frame: usize,
+    /// Frames from one editor within a second; more wait.
+    pub frames: u32,
+    /// Bytes that may wait for one editor; a slower one is closed.
+    pub queue: usize,
+    /// Bytes of the engine's messages that may wait to be sent to editors.
+    pub backlog: usize,
+    /// Bytes of one frame from the upstream.
+    pub upstream_frame: usize,
+    /// How long editors stay open while the upstream is away.
+    pub upstream_away: Duration,
 }
 
 /// `[engine]`.
@@ -323,14 +426,18 @@ pub struct Log {
 /// One `[[route]]`: what an endpoint made by a flow needs.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// Canonical, lower-case, without a trailing slash.
+    /// Canonical, lower-case, without a trailing slash; below the path that leads to the runtime.
     pub path: String,
+    /// The name of the upstream that it is for; `None`: all runtimes.
+    pub upstream: Option<String>,
     /// Whether everything below `path` is meant too.
     pub prefix: bool,
     /// Methods, upper-case; empty: all.
     pub methods: Vec<String>,
     /// The permission needed; `None`: public.
     pub permission: Option<String>,
+    /// Whether the client's `Authorization` is passed on to the upstream; only if public.
+    pub pass_authorization: bool,
 }
 
 #[cfg(test)]

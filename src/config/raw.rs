@@ -3,9 +3,10 @@
 //! Knows names and nesting; nothing of values, bounds or defaults.
 
 use super::error::{Fault, Problem};
-use serde::de::value::MapAccessDeserializer;
-use serde::de::{MapAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::collections::BTreeMap;
 use std::fmt;
 use toml::{Spanned, Value};
 
@@ -13,6 +14,9 @@ use toml::{Spanned, Value};
 pub(super) type Entry = Option<Spanned<Value>>;
 /// A list of values, if the key is there.
 pub(super) type List = Option<Spanned<Vec<Spanned<Value>>>>;
+
+/// Names with a list of values each, if the key is there.
+pub(super) type Lists = Option<Spanned<BTreeMap<Spanned<String>, Spanned<Vec<Spanned<Value>>>>>>;
 
 /// Reads the text; every key is known afterwards.
 pub(super) fn parse(text: &str) -> Result<Root, Fault> {
@@ -53,7 +57,9 @@ pub(super) struct Root {
     pub(super) timeouts: Timeouts,
     #[serde(default)]
     pub(super) limits: Limits,
-    pub(super) upstream: Option<Spanned<Upstream>>,
+    pub(super) upstream: Option<Spanned<Upstreams>>,
+    #[serde(default)]
+    pub(super) comms: Comms,
     #[serde(default)]
     pub(super) engine: Engine,
     #[serde(default)]
@@ -103,6 +109,8 @@ pub(super) struct Server {
     pub(super) plain: Entry,
     pub(super) workers: Entry,
     pub(super) drain: Entry,
+    pub(super) trusted_proxies: List,
+    pub(super) proxy_protocol: Entry,
 }
 
 /// `[tls]`.
@@ -169,6 +177,7 @@ pub(super) struct Auth {
 pub(super) struct Throttle {
     pub(super) per_user_and_address: Entry,
     pub(super) per_address: Entry,
+    pub(super) bad_tokens_per_address: Entry,
     pub(super) window: Entry,
 }
 
@@ -182,10 +191,47 @@ pub(super) struct User {
     pub(super) permissions: List,
 }
 
-/// `[upstream]`.
+/// `[upstream]`, or several `[[upstream]]`.
+pub(super) enum Upstreams {
+    One(Box<Upstream>),
+    Several(Vec<Spanned<Upstream>>),
+}
+
+impl<'de> Deserialize<'de> for Upstreams {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(UpstreamsVisitor)
+    }
+}
+
+struct UpstreamsVisitor;
+
+impl<'de> Visitor<'de> for UpstreamsVisitor {
+    type Value = Upstreams;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a table [upstream], or several [[upstream]]")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Upstreams, A::Error> {
+        Upstream::deserialize(MapAccessDeserializer::new(map))
+            .map(|upstream| Upstreams::One(Box::new(upstream)))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Upstreams, A::Error> {
+        Vec::deserialize(SeqAccessDeserializer::new(seq)).map(Upstreams::Several)
+    }
+}
+
+/// One upstream.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table [upstream]")]
 pub(super) struct Upstream {
+    pub(super) name: Entry,
+    pub(super) host: List,
+    pub(super) path: Entry,
+    pub(super) strip: Entry,
+    pub(super) admin_root: Entry,
+    pub(super) permissions: Lists,
     pub(super) url: Entry,
     pub(super) server_name: Entry,
     pub(super) ca_file: Entry,
@@ -193,6 +239,12 @@ pub(super) struct Upstream {
     pub(super) key: Entry,
     pub(super) dialect: Entry,
     pub(super) token_file: Entry,
+    pub(super) user: Entry,
+    pub(super) password: Entry,
+    pub(super) password_file: Entry,
+    pub(super) client_id: Entry,
+    pub(super) scope: Entry,
+    pub(super) identity_headers: Entry,
     pub(super) reload: Entry,
     pub(super) connect: Entry,
     pub(super) first_byte: Entry,
@@ -200,7 +252,23 @@ pub(super) struct Upstream {
     pub(super) keep_alive: Entry,
     pub(super) pool: Entry,
     pub(super) max_in_flight: Entry,
+    pub(super) max_tunnels: Entry,
     pub(super) health: Entry,
+}
+
+/// `[comms]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [comms]")]
+pub(super) struct Comms {
+    pub(super) origins: List,
+    pub(super) sign_in: Entry,
+    pub(super) heartbeat: Entry,
+    pub(super) frame: Entry,
+    pub(super) frames: Entry,
+    pub(super) queue: Entry,
+    pub(super) backlog: Entry,
+    pub(super) upstream_frame: Entry,
+    pub(super) upstream_away: Entry,
 }
 
 /// `[engine]`.
@@ -243,8 +311,10 @@ pub(super) struct Log {
 #[serde(deny_unknown_fields, expecting = "a table [[route]]")]
 pub(super) struct Route {
     pub(super) path: Entry,
+    pub(super) upstream: Entry,
     pub(super) prefix: Entry,
     pub(super) methods: List,
     pub(super) public: Entry,
+    pub(super) pass_authorization: Entry,
     pub(super) permission: Entry,
 }

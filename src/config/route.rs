@@ -1,9 +1,9 @@
 //! `[[route]]`: what endpoints made by flows need. Paths become canonical; none may cover an admin path.
 
-use super::Route;
 use super::entry::{Source, flag};
 use super::error::Fault;
 use super::raw;
+use super::{Route, Upstream};
 use toml::Spanned;
 
 /// First path segments of the runtime's admin API and editor (facts admin API §2): no `[[route]]` and no endpoint may
@@ -41,12 +41,13 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 /// Converts all `[[route]]` tables; two that answer for the same request are an error.
 pub(super) fn routes(
     raw: Vec<Spanned<raw::Route>>,
+    upstreams: &[Upstream],
     source: &Source<'_>,
 ) -> Result<Vec<Route>, Fault> {
     let mut routes: Vec<Route> = Vec::new();
     for table in raw {
         let span = table.span();
-        let route = route(table, source)?;
+        let route = route(table, upstreams, source)?;
         if routes.iter().any(|other| same(other, &route)) {
             return Err(Fault::rule(
                 span,
@@ -61,7 +62,11 @@ pub(super) fn routes(
     Ok(routes)
 }
 
-fn route(table: Spanned<raw::Route>, source: &Source<'_>) -> Result<Route, Fault> {
+fn route(
+    table: Spanned<raw::Route>,
+    upstreams: &[Upstream],
+    source: &Source<'_>,
+) -> Result<Route, Fault> {
     let span = table.span();
     let raw = table.into_inner();
     let Some(path) = raw.path else {
@@ -73,7 +78,14 @@ fn route(table: Spanned<raw::Route>, source: &Source<'_>) -> Result<Route, Fault
         "a path such as \"/hello\", without query, \"//\", \".\" or \"..\"",
         canonical,
     )?;
-    if path == "/" || is_reserved(&path) {
+    let name = |entry| {
+        source.parsed(entry, "the name of an upstream", |text| {
+            let names = upstreams.iter().map(|upstream| &upstream.site.name);
+            names.into_iter().find(|name| *name == text).cloned()
+        })
+    };
+    let upstream = raw.upstream.as_ref().map(name).transpose()?;
+    if is_fenced(&path, upstream.as_deref(), upstreams) {
         let sentence = "this path belongs to the admin API and the editor, whose permissions are fixed; a [[route]] is for endpoints made by flows";
         return Err(Fault::rule(place, sentence));
     }
@@ -87,15 +99,24 @@ fn route(table: Spanned<raw::Route>, source: &Source<'_>) -> Result<Route, Fault
             ));
         }
     };
+    let pass_authorization = match raw.pass_authorization {
+        Some(entry) if permission.is_some() => {
+            let sentence = "pass_authorization is for public = true: elsewhere Authorization holds a token of ours";
+            return Err(Fault::rule(entry.span(), sentence));
+        }
+        entry => flag(entry, false)?,
+    };
     let expected = format!("one of {}", METHODS.join(", "));
     let methods = source
         .list(raw.methods, &expected, method)?
         .unwrap_or_default();
     Ok(Route {
         path,
+        upstream,
         prefix: flag(raw.prefix, false)?,
         methods,
         permission,
+        pass_authorization,
     })
 }
 
@@ -112,6 +133,25 @@ pub(super) fn permission(text: &str) -> Option<String> {
     fine.then(|| text.to_owned())
 }
 
+/// Whether the path is one of the admin API or the editor, in one of the runtimes that the route is for.
+fn is_fenced(path: &str, upstream: Option<&str>, upstreams: &[Upstream]) -> bool {
+    let own = |path: &str| path == "/" || is_reserved(path);
+    let meant = upstreams
+        .iter()
+        .map(|upstream| &upstream.site)
+        .filter(|site| upstream.is_none_or(|name| name == site.name));
+    let mut fences = meant.map(|site| match path.strip_prefix(site.admin_root.as_str()) {
+        Some("") => true,
+        Some(rest) => rest.starts_with('/') && own(rest),
+        None => false,
+    });
+    if upstreams.is_empty() {
+        own(path)
+    } else {
+        fences.any(|fenced| fenced)
+    }
+}
+
 /// Whether the first segment is one of [`RESERVED`].
 pub(super) fn is_reserved(path: &str) -> bool {
     path.split('/')
@@ -119,9 +159,13 @@ pub(super) fn is_reserved(path: &str) -> bool {
         .is_some_and(|first| RESERVED.contains(&first))
 }
 
-/// A path as requests are matched (RFC 3986 §6.2.2): encoded unreserved characters decoded, what must be encoded
-/// encoded, lower-case, no trailing slash. `None`: no request can have it.
+/// A path as requests are matched: [spelled](spelled) in one way, lower-case. `None`: no request can have it.
 pub(super) fn canonical(text: &str) -> Option<String> {
+    spelled(text).map(|path| path.to_ascii_lowercase())
+}
+
+/// A path (RFC 3986 §6.2.2): encoded unreserved characters decoded, what must be encoded encoded, no trailing slash.
+pub(super) fn spelled(text: &str) -> Option<String> {
     if text.contains("//") {
         return None;
     }
@@ -136,7 +180,7 @@ pub(super) fn canonical(text: &str) -> Option<String> {
         };
         match byte {
             b'-' | b'.' | b'_' | b'~' => path.push(char::from(byte)),
-            _ if byte.is_ascii_alphanumeric() => path.push(char::from(byte.to_ascii_lowercase())),
+            _ if byte.is_ascii_alphanumeric() => path.push(char::from(byte)),
             b'/' | b'\\' | 0..=0x1f | 0x7f if encoded => return None,
             b'\\' | b'?' | b'#' | 0..=0x1f | 0x7f => return None,
             b'/' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'='
@@ -173,7 +217,7 @@ fn same(a: &Route, b: &Route) -> bool {
     let methods = a.methods.is_empty()
         || b.methods.is_empty()
         || a.methods.iter().any(|m| b.methods.contains(m));
-    a.path == b.path && a.prefix == b.prefix && methods
+    a.path == b.path && a.upstream == b.upstream && a.prefix == b.prefix && methods
 }
 
 #[cfg(test)]

@@ -82,7 +82,9 @@ impl Deployments {
         match &changed.outcome {
             Outcome::Done(rev) => {
                 known.clone_from(rev);
-                let facts = json!({ "type": kind, "rev": rev, "before": forward.rev });
+                let facts = json!({
+                    "type": kind, "rev": rev, "before": forward.rev, "upstream": upstream.name(),
+                });
                 self.audit.record("flows.deploy", actor, now, facts);
             }
             Outcome::Stale => self.metrics.revision_conflict(),
@@ -101,10 +103,11 @@ impl Deployments {
         let active = upstream.revision().await?;
         if known.as_ref().is_some_and(|known| *known != active) {
             tracing::warn!(
+                upstream = upstream.name(),
                 rev = active,
                 "the upstream's flows were changed by someone else"
             );
-            let facts = json!({ "rev": active });
+            let facts = json!({ "rev": active, "upstream": upstream.name() });
             self.audit.record("flows.outside_edit", actor, now, facts);
         }
         *known = Some(active.clone());

@@ -3,6 +3,7 @@
 use crate::deployment::Error;
 #[cfg(feature = "engine")]
 use crate::engine::{Engine, RunState};
+use crate::events::Listener;
 use crate::flows::{Credentials, FlowSet, Plan};
 use crate::upstream::Upstream;
 use std::sync::Arc;
@@ -32,6 +33,15 @@ impl Runtime {
             #[cfg(feature = "engine")]
             Self::Own(_) => None,
             Self::Upstream(upstream) => Some(upstream),
+        }
+    }
+
+    /// Hears what our own engine says, of which so much may wait; the upstream says it to each editor itself.
+    pub fn listen(&self, room: usize) -> Option<Listener> {
+        match self {
+            #[cfg(feature = "engine")]
+            Self::Own(engine) => Some(engine.events().listen(room)),
+            Self::Upstream(_) => None,
         }
     }
 
@@ -83,12 +93,12 @@ impl Runtime {
         }
     }
 
-    /// Closes all nodes.
+    /// Closes all nodes, or takes leave of the upstream.
     pub(super) async fn close(&self) {
         match *self {
             #[cfg(feature = "engine")]
             Self::Own(ref engine) => engine.close().await,
-            Self::Upstream(_) => {}
+            Self::Upstream(ref upstream) => upstream.sign_out().await,
         }
     }
 }

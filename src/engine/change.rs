@@ -179,8 +179,8 @@ impl Thread {
             stopped.node = None;
             let info = Rc::clone(&stopped.info);
             if removed {
-                // Clears the editor's badge; nobody listening is fine.
-                let _ = self.world.events.send(Event::Status {
+                // Clears the editor's badge.
+                self.world.events.say(Event::Status {
                     id: info.id.clone(),
                     status: None,
                 });

@@ -27,7 +27,7 @@ pub mod value;
 mod world;
 
 use crate::config;
-use crate::events::Event;
+use crate::events::{Event, Events};
 use crate::flows::{Credentials, FlowSet, Plan};
 use crate::metrics::Metrics;
 use context::{Contexts, Scope};
@@ -38,12 +38,9 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use thread::{Change, Command, Inbox, Thread};
-use tokio::sync::{broadcast, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use value::Value;
 use world::World;
-
-/// Events kept for a listener that is slower than the engine; it loses the oldest.
-const EVENTS: usize = 1024;
 
 /// The engine cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -81,7 +78,7 @@ struct Shared {
     endpoints: http::Endpoints,
     sockets: socket::Paths,
     connections: AtomicU64,
-    events: broadcast::Sender<Event>,
+    events: Events,
     state: AtomicU8,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -108,7 +105,7 @@ impl Engine {
             endpoints: http::Endpoints::default(),
             sockets: socket::Paths::default(),
             connections: AtomicU64::new(0),
-            events: broadcast::channel(EVENTS).0,
+            events: Events::default(),
             state: AtomicU8::new(RunState::Start as u8),
             thread: Mutex::new(None),
         });
@@ -226,15 +223,14 @@ impl Engine {
         }
     }
 
-    /// What the engine says: state, status, debug messages. Slow listeners lose the oldest.
-    pub fn events(&self) -> broadcast::Receiver<Event> {
-        self.0.events.subscribe()
+    /// Where the engine says what happens: state, status, debug messages.
+    pub fn events(&self) -> &Events {
+        &self.0.events
     }
 
     /// Tells editors that a deployment is live.
     pub fn announce(&self, revision: &str) {
-        // Nobody listening is fine.
-        let _ = self.0.events.send(Event::RuntimeDeploy {
+        self.0.events.say(Event::RuntimeDeploy {
             revision: revision.to_owned(),
         });
     }

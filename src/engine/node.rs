@@ -233,13 +233,12 @@ impl Host<'_> {
 
     /// Whether an editor listens to the debug sidebar.
     pub fn debug_heard(&self) -> bool {
-        self.world.events.receiver_count() > 0
+        self.world.events.debug_is_heard()
     }
 
     /// Sends a debug node's message to the debug sidebar (topic `debug`).
     pub fn debug(&mut self, data: Json) {
-        // Nobody listening is fine.
-        let _ = self.world.events.send(Event::Debug(data));
+        self.world.events.say(Event::Debug(data));
     }
 
     /// Wakes the node with [`Wake::Timer`] after so long.

@@ -74,11 +74,10 @@ impl World {
     /// The status of a node: to editors, to status nodes, and out of a subflow that has no status output.
     pub(super) fn status(&mut self, info: &Rc<Info>, status: &Value) {
         let status = normalised(status);
-        if self.events.receiver_count() > 0 {
+        if self.events.are_heard() {
             let cleared = status.as_object().is_some_and(Object::is_empty);
             let data = (!cleared).then(|| json::to_tree(&status));
-            // Nobody listening is fine.
-            let _ = self.events.send(Event::Status {
+            self.events.say(Event::Status {
                 id: info.id.clone(),
                 status: data,
             });
@@ -133,12 +132,12 @@ impl World {
             Level::Debug => tracing::debug!(target: "flow", node = %id, %kind, %name, "{text}"),
             Level::Trace => tracing::trace!(target: "flow", node = %id, %kind, %name, "{text}"),
         }
-        if matches!(level, Level::Error | Level::Warn) && self.events.receiver_count() > 0 {
+        if matches!(level, Level::Error | Level::Warn) && self.events.debug_is_heard() {
             let data = json!({
                 "level": level as u8, "id": id, "type": kind, "msg": text, "z": info.z, "name": name,
                 "path": info.path, "timestamp": self.now, "format": format!("string[{}]", text.chars().count()),
             });
-            let _ = self.events.send(Event::Debug(data));
+            self.events.say(Event::Debug(data));
         }
     }
 

@@ -165,8 +165,7 @@ impl Thread {
     }
 
     fn announce(&self, event: Event) {
-        // Nobody listening is fine.
-        let _ = self.world.events.send(event);
+        self.world.events.say(event);
     }
 
     fn count_running(&self, graph: &Graph) {

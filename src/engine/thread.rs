@@ -332,7 +332,6 @@ mod tests {
     use crate::engine::node::Closing;
     use std::cell::Cell;
     use std::time::Duration;
-    use tokio::sync::broadcast;
 
     struct Panics;
 
@@ -371,7 +370,7 @@ mod tests {
             endpoints: crate::engine::http::Endpoints::default(),
             sockets: socket::Paths::default(),
             connections: std::sync::atomic::AtomicU64::new(0),
-            events: broadcast::channel(8).0,
+            events: crate::events::Events::default(),
             state: std::sync::atomic::AtomicU8::new(RunState::Start as u8),
             thread: std::sync::Mutex::default(),
         });

@@ -10,7 +10,7 @@ use super::node::{Info, TimerId, Wake};
 use super::script::Scripts;
 use super::socket::Paths;
 use crate::config;
-use crate::events::Event;
+use crate::events::Events;
 use crate::ids;
 use crate::metrics::Metrics;
 use rustc_hash::FxHashMap;
@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 /// When a timer is due whose time the clock cannot count: in a hundred years.
@@ -71,7 +71,7 @@ pub(super) struct World {
     pub(super) sockets: Paths,
     pub(super) contexts: Rc<RefCell<Contexts>>,
     pub(super) config: config::Engine,
-    pub(super) events: broadcast::Sender<Event>,
+    pub(super) events: Events,
     pub(super) metrics: Arc<Metrics>,
     pub(super) between: Between,
     tasks: FxHashMap<u32, Vec<AbortHandle>>,

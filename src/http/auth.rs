@@ -51,6 +51,8 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
     let asked = form::fields(&call.head.headers, &content, FIELDS)
         .and_then(|fields| sign_in(fields, call.peer.address.ip()))
         .inspect_err(|_| gateway.metrics.login(Login::Invalid))?;
+    let here = call.site.rules.load().permissions(&asked.user).cloned();
+    let asked = SignIn { here, ..asked };
     let actor = Actor {
         user: asked.user.clone(),
         ..call.actor()
@@ -126,6 +128,7 @@ fn sign_in(fields: [Option<String>; 5], address: IpAddr) -> Result<SignIn, Error
             .filter(|s| !s.is_empty())
             .map(SmolStr::new)
             .collect(),
+        here: None,
         client,
         address,
     })

@@ -4,8 +4,9 @@ use super::error::Error;
 use super::{Peer, body};
 use crate::audit::Actor;
 use crate::auth::Caller;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, Site};
 use crate::metrics::{InFlight, RouteClass};
+use crate::upstream::{Authorization, Upstream};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
@@ -18,6 +19,8 @@ use std::sync::Arc;
 /// A request on its way.
 pub(super) struct Call<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
+    /// Since *route*, the runtime that it is for, with what belongs to that; before, any.
+    pub(super) site: &'a Arc<Site>,
     pub(super) peer: &'a Peer,
     pub(super) id: SmolStr,
     /// Seconds since 1970.
@@ -31,6 +34,8 @@ pub(super) struct Call<'a> {
     pub(super) received: u64,
     /// Since *route*.
     pub(super) class: RouteClass,
+    /// Since *route*.
+    pub(super) authorization: Authorization,
     /// Since *route*: counts the request as under way.
     pub(super) in_flight: Option<InFlight>,
     /// Since *identify*, unless the path is open.
@@ -71,6 +76,13 @@ impl Call<'_> {
             .map_err(|e| Error::Body(format!("the body is not JSON: {e}")))
     }
 
+    /// The name of the upstream that it is for; `None`: that is not known yet, or it is for our own engine.
+    pub(super) fn upstream(&self) -> Option<&str> {
+        let upstream = self.site.runtime.upstream();
+        let upstream = upstream.filter(|_| self.class != RouteClass::None);
+        upstream.map(Upstream::name)
+    }
+
     /// The user's name; empty: nobody who is known.
     pub(super) fn user(&self) -> &str {
         self.caller
@@ -82,7 +94,7 @@ impl Call<'_> {
     pub(super) fn actor(&self) -> Actor {
         Actor {
             user: self.user().to_owned(),
-            address: Some(self.peer.address.ip()),
+            address: Some(self.peer.address.ip().to_canonical()),
             request: self.id.to_string(),
         }
     }
@@ -100,7 +112,10 @@ impl Call<'_> {
     }
 
     /// Writes an audit line, not on this thread.
-    pub(super) fn audit(&self, event: &'static str, actor: Actor, facts: Json) {
+    pub(super) fn audit(&self, event: &'static str, actor: Actor, mut facts: Json) {
+        if let Some(upstream) = self.upstream() {
+            facts["upstream"] = upstream.into();
+        }
         let (audit, now) = (self.gateway.audit.clone(), self.now);
         self.gateway
             .control

@@ -43,7 +43,7 @@ const NOT_PASSED_ON: [HeaderName; 9] = [
 /// Sends a request through the flow whose endpoint it names, and waits for the flow's answer.
 pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
-    let Runtime::Own(engine) = &gateway.runtime else {
+    let Runtime::Own(engine) = &call.site.runtime else {
         return Err(Error::NotFound);
     };
     let method = &call.head.method;

@@ -15,6 +15,7 @@ use crate::metrics::{self, Phase, Target};
 use bytes::Bytes;
 use hyper::{Response, StatusCode};
 use serde_json::json;
+use std::sync::Arc;
 use std::time::Instant;
 
 type Answer = Result<Response<Body>, Error>;
@@ -22,7 +23,7 @@ type Answer = Result<Response<Body>, Error>;
 /// `GET /flows`
 pub(super) fn read(call: &Call<'_>) -> Answer {
     let version = dialect::version(&call.head.headers)?;
-    let active = call.gateway.deployments.active();
+    let active = call.site.deployments.active();
     Ok(match version {
         Version::V1 => reply::json(StatusCode::OK, active.json.clone()),
         Version::V2 => {
@@ -70,7 +71,7 @@ pub(super) async fn deploy(call: &mut Call<'_>) -> Answer {
 
 /// `GET /flow/:id`
 pub(super) fn read_one(call: &Call<'_>, path: &Path<'_>) -> Answer {
-    let active = call.gateway.deployments.active();
+    let active = call.site.deployments.active();
     let json = flow_json(&active.flows, &path.parameter(1)).map_err(|error| match error {
         FlowError::NoSuchFlow => Error::NotFound,
         FlowError::Malformed(malformed) => Error::Deployment(malformed.into()),
@@ -111,18 +112,15 @@ async fn run(
     kind: DeploymentType,
     parse: impl FnOnce() -> Result<Request, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
-    let gateway = call.gateway.clone();
+    let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
     let (actor, now) = (call.actor(), call.now);
     let task = async move {
         let started = Instant::now();
         let parsed = parse();
-        gateway
-            .metrics
-            .phase(name(kind), Phase::Parse, started.elapsed());
+        metrics.phase(name(kind), Phase::Parse, started.elapsed());
         let result = match parsed {
             Ok(request) => {
-                gateway
-                    .deployments
+                site.deployments
                     .deploy(request, &actor, now, Instant::now)
                     .await
             }
@@ -132,9 +130,7 @@ async fn run(
             Version::V1 => 1,
             Version::V2 => 2,
         };
-        gateway
-            .metrics
-            .deployment(name(kind), api, outcome(&result), Target::Engine);
+        metrics.deployment(name(kind), api, outcome(&result), Target::Engine);
         result
     };
     call.control(task).await?.map_err(Error::Deployment)
@@ -159,7 +155,7 @@ fn outcome(result: &Result<Deployed, deployment::Error>) -> metrics::Deployed {
 
 /// `GET /flows/state`
 pub(super) fn state(call: &Call<'_>) -> Response<Body> {
-    let word: &'static [u8] = if call.gateway.deployments.running() {
+    let word: &'static [u8] = if call.site.deployments.running() {
         b"{\"state\":\"start\"}"
     } else {
         b"{\"state\":\"stop\"}"
@@ -175,9 +171,9 @@ pub(super) async fn set_state(call: &mut Call<'_>) -> Answer {
         Some("stop") => false,
         Some(_) | None => return Err(Error::RunState),
     };
-    let gateway = call.gateway.clone();
+    let site = Arc::clone(call.site);
     let (actor, now) = (call.actor(), call.now);
-    call.control(async move { gateway.deployments.set_running(running, &actor, now).await })
+    call.control(async move { site.deployments.set_running(running, &actor, now).await })
         .await??;
     Ok(state(call))
 }

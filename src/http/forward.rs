@@ -8,17 +8,21 @@ use super::content::Body;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
+use super::proxied;
 use super::route::{self, Admin, Target};
-use super::{auth, identify, reply};
+use super::{auth, comms, identify, reply, tunnel, upgrade};
 use crate::deployment::{self, Forward, name};
 use crate::flows::{DeploymentType, Submission};
 use crate::metrics::{self, Phase, RouteClass};
-use crate::upstream::{self, Change, Changed, Front, Outcome, Outgoing, Upstream, returned};
+use crate::upstream::{
+    self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Upstream, returned,
+};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
 use serde_json::Value as Json;
+use std::sync::Arc;
 use std::time::Instant;
 
 type Result<T = Response<Body>> = std::result::Result<T, Error>;
@@ -30,6 +34,11 @@ pub(super) async fn act(
     target: Target,
     upstream: &Upstream,
 ) -> Result {
+    if (call.class, target) == (RouteClass::Editor, Target::Absent)
+        && let Some(location) = path.editor(&call.head.uri)
+    {
+        return Ok(reply::moved(&location));
+    }
     match target {
         Target::Login => Ok(auth::login(call)),
         Target::Token => auth::token(call).await,
@@ -39,9 +48,12 @@ pub(super) async fn act(
             change(call, path, target, upstream).await
         }
         Target::Admin(Admin::Settings) => settings(call, path, upstream).await,
-        Target::Comms => Err(Error::UpgradeRequired),
+        Target::Comms => comms::open(call, Some(upstream)).await,
         // Signing in is ours; what the upstream has of it would let callers past us.
         Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
+        Target::Endpoint if upgrade::is_wanted(call.head) => {
+            tunnel::open(call, path, upstream).await
+        }
         Target::Flows
         | Target::State
         | Target::Flow
@@ -54,6 +66,11 @@ pub(super) async fn act(
 
 /// Passes a request on as it comes, and the answer back.
 async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+    if matches!(call.head.method, Method::TRACE | Method::CONNECT) {
+        // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
+        let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();
+        return Err(Error::Method { allow });
+    }
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
     let config = &call.gateway.config;
@@ -61,8 +78,12 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Resu
         Outgoing::stream(incoming, config.limits.body, config.timeouts.body_idle)
     });
     let progress = body.progress();
-    let front = front(call, &target);
-    let sent = upstream.send(|| upstream.head(&front), body).await;
+    let front = front(call, &target, upstream);
+    let head = || upstream.head(&front);
+    let sent = match call.authorization {
+        Authorization::Ours => upstream.send(head, body).await,
+        Authorization::Nobody | Authorization::Client => upstream.send_bare(head, body).await,
+    };
     call.received = progress.map_or(0, |progress| progress.bytes());
     let response = sent?;
     let admin = call.class != RouteClass::Endpoint;
@@ -72,7 +93,7 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Resu
             return Ok(told);
         }
     }
-    Ok(passed_back(response, admin).map(Body::Upstream))
+    Ok(passed_back(call, upstream, response).map(Body::Upstream))
 }
 
 /// `POST /flows`: checked here, then sent in its turn.
@@ -100,9 +121,9 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
         let body = call.read_json().await?;
         checked(call, version, kind, body).await?
     };
-    let change = upstream.deployment(&front(call, &target), (spelled, name(kind)), body);
+    let change = upstream.deployment(&front(call, &target, upstream), (spelled, name(kind)), body);
     let forward = Forward { change, rev, kind };
-    answer(upstream, run(call, version, forward).await?)
+    answer(call, upstream, run(call, version, forward).await?)
 }
 
 /// Parses the body elsewhere than on this thread; gives it back with the revision that it names.
@@ -146,22 +167,22 @@ async fn change(
         body
     };
     let url = path.target(&call.head.uri)?;
-    let change: Change = upstream.change(&front(call, &url), body);
+    let change: Change = upstream.change(&front(call, &url, upstream), body);
     let kind = DeploymentType::Flows;
     let forward = Forward {
         change,
         rev: None,
         kind,
     };
-    answer(upstream, run(call, Version::V1, forward).await?)
+    answer(call, upstream, run(call, Version::V1, forward).await?)
 }
 
 /// Sends a change as one task of the control runtime, and counts what came of it.
 async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Changed> {
-    let gateway = call.gateway.clone();
+    let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
     let (actor, now, kind) = (call.actor(), call.now, forward.kind);
     let task = async move {
-        let result = gateway
+        let result = site
             .deployments
             .forward(forward, &actor, now, Instant::now)
             .await;
@@ -170,9 +191,7 @@ async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Chan
             Version::V2 => 2,
         };
         let target = metrics::Target::Upstream;
-        gateway
-            .metrics
-            .deployment(name(kind), api, outcome(&result), target);
+        metrics.deployment(name(kind), api, outcome(&result), target);
         result
     };
     call.control(task).await?.map_err(Error::Deployment)
@@ -195,7 +214,7 @@ fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics:
 async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
-    let front = front(call, &target);
+    let front = front(call, &target, upstream);
     // None of the client's own headers: a condition or a range would be about another body than the one it gets.
     let head = || {
         let mut request = upstream.own_head(&front);
@@ -210,7 +229,7 @@ async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> 
         return Ok(told);
     }
     if response.status() != StatusCode::OK {
-        return Ok(passed_back(response, true).map(Body::Upstream));
+        return Ok(passed_back(call, upstream, response).map(Body::Upstream));
     }
     let response = upstream.whole(response).await?;
     let Ok(Json::Object(mut settings)) = serde_json::from_slice(response.body()) else {
@@ -221,33 +240,49 @@ async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> 
         Some(caller) => drop(settings.insert("user".to_owned(), identify::shown(caller))),
         None => drop(settings.remove("user")),
     }
+    // The editor shows it before the paths of endpoints.
+    let prefix = &call.site.place.prefix;
+    if let Some(Json::String(root)) = settings.get_mut("httpNodeRoot") {
+        root.insert_str(0, prefix);
+    }
     let settings = Json::Object(settings).to_string();
     Ok(reply::uncached(reply::json(StatusCode::OK, settings)))
 }
 
 /// The answer to a change.
-fn answer(upstream: &Upstream, changed: Changed) -> Result {
+fn answer(call: &Call<'_>, upstream: &Upstream, changed: Changed) -> Result {
     let response = changed.response;
     no_refusal(upstream, response.status())?;
     if let Some(told) = told_in_json(response.status(), response.headers()) {
         return Ok(told);
     }
-    Ok(passed_back(response, true).map(Body::new))
+    Ok(passed_back(call, upstream, response).map(Body::new))
 }
 
-fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
+pub(super) fn front<'c>(
+    call: &'c Call<'_>,
+    target: &'c PathAndQuery,
+    upstream: &Upstream,
+) -> Front<'c> {
+    let known = call.caller.as_ref().filter(|c| c.session.is_some());
     Front {
         head: call.head,
         target,
+        prefix: &call.site.place.prefix,
         address: call.peer.address.ip(),
         secure: call.peer.secure,
+        asked: proxied::host(call),
         id: &call.id,
+        authorization: call.authorization,
+        identity: known
+            .filter(|_| upstream.is_told_callers())
+            .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
     }
 }
 
 /// The admin API's headers must be unambiguous before the upstream reads them.
 fn check_version(call: &Call<'_>) -> Result<()> {
-    if matches!(call.class, RouteClass::Flows | RouteClass::Admin) {
+    if call.class != RouteClass::Endpoint {
         dialect::version(&call.head.headers)?;
     }
     Ok(())
@@ -270,8 +305,14 @@ fn told_in_json(status: StatusCode, headers: &HeaderMap) -> Option<Response<Body
     (error && html).then(|| reply::upstream_page(status))
 }
 
-fn passed_back<B>(mut response: Response<B>, admin: bool) -> Response<B> {
+pub(super) fn passed_back<B>(
+    call: &Call<'_>,
+    upstream: &Upstream,
+    mut response: Response<B>,
+) -> Response<B> {
+    let admin = call.class != RouteClass::Endpoint;
     returned(response.headers_mut(), admin);
+    upstream.place(response.headers_mut(), &call.site.place.prefix);
     if admin {
         let nosniff = HeaderValue::from_static("nosniff");
         let name = HeaderName::from_static("x-content-type-options");

@@ -7,6 +7,7 @@ mod admin;
 mod auth;
 mod body;
 mod call;
+mod comms;
 mod content;
 mod dialect;
 #[cfg(feature = "engine")]
@@ -16,23 +17,28 @@ mod error;
 mod flows;
 mod form;
 mod forward;
+mod host;
 mod identify;
 mod path;
+mod proxied;
 mod reply;
 mod route;
+mod tunnel;
 mod upgrade;
 
 pub use content::Body;
+pub use error::Flaw;
 
 use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
+use crate::upstream::Authorization;
 use call::Call;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{HOST, HeaderName, HeaderValue};
-use hyper::http::uri::Authority;
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
-use hyper::{Request, Response, Version};
+use hyper::{Request, Response};
 use path::{Path, Refused};
 use route::Needs;
 #[cfg(feature = "engine")]
@@ -42,28 +48,38 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The other end of a connection.
+/// The other end of a connection; behind a trusted proxy, its client.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
     /// Whether it came over TLS.
     pub secure: bool,
+    /// Whether a trusted proxy speaks for it: `X-Forwarded-For`, `-Proto` and `-Host` are believed.
+    pub trusted: bool,
 }
 
 /// Answers one request; whatever happens, there is an answer, a count and a line in the access log.
+///
+/// `flaw`: why it has more than one reading, if it has.
 pub async fn answer(
     gateway: &Arc<Gateway>,
     peer: &Peer,
     request: Request<Incoming>,
+    flaw: Option<Flaw>,
 ) -> Response<Body> {
     let started = Instant::now();
     let (mut head, body) = request.into_parts();
     let upgrade = head.extensions.remove::<OnUpgrade>();
-    let path = Path::parse(head.uri.path());
+    // One connection of a proxy may bring requests of many clients.
+    let client = peer
+        .trusted
+        .then(|| proxied::client(gateway, peer, &head.headers));
+    let mut path = Path::parse(head.uri.path());
     let mut call = Call {
         gateway,
-        peer,
+        site: gateway.sites.first(),
+        peer: client.as_ref().unwrap_or(peer),
         id: gateway.request_id(),
         now: unix_time(),
         head: &head,
@@ -71,10 +87,15 @@ pub async fn answer(
         upgrade,
         received: 0,
         class: RouteClass::None,
+        authorization: Authorization::Nobody,
         in_flight: None,
         caller: None,
     };
-    let response = match proceed(&mut call, path.as_ref()).await {
+    let proceeded = match flaw {
+        Some(flaw) => Err(flaw.into()),
+        None => proceed(&mut call, path.as_mut().map_err(|refused| *refused)).await,
+    };
+    let response = match proceeded {
         Ok(response) => response,
         Err(error) => {
             report(&call, &error);
@@ -88,7 +109,7 @@ pub async fn answer(
 /// The steps in order; each may refuse.
 async fn proceed(
     call: &mut Call<'_>,
-    path: Result<&Path<'_>, &Refused>,
+    path: Result<&mut Path<'_>, Refused>,
 ) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
 
@@ -96,10 +117,16 @@ async fn proceed(
     limit(call, &gateway.config.limits)?;
 
     // 2. route: before authorize, because the permission depends on the endpoint
-    let path = path.map_err(|refused| *refused)?;
-    let routes = gateway.routes.load();
-    let route = route::route(&call.head.method, path, &routes);
+    let path = path?;
+    call.site = gateway
+        .sites
+        .find(|| host::named(call.head), path.lower())?;
+    path.enter(&call.site.place);
+    let path = &*path;
+    let rules = call.site.rules.load();
+    let route = route::route(&call.head.method, path, &rules.routes);
     call.class = route.class;
+    call.authorization = route.authorization;
     call.in_flight = Some(gateway.metrics.in_flight(route.class));
 
     // 3. identify: an open path does not look at `Authorization`
@@ -108,7 +135,12 @@ async fn proceed(
         if admin && identify::token_in_query(call.head.uri.query()) {
             return Err(Error::TokenInQuery);
         }
-        call.caller = Some(identify::caller(gateway, &call.head.headers, call.now)?);
+        let caller = identify::caller(call)?;
+        // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
+        call.caller = Some(match route.class {
+            RouteClass::Auth => caller,
+            _ => rules.here(caller),
+        });
     }
 
     // 4. authorize: scope and user must both cover what the route needs
@@ -124,34 +156,36 @@ async fn proceed(
         }
     }
     let target = route.target;
-    drop(routes);
+    drop(rules);
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
-    match &gateway.runtime {
+    match &call.site.runtime {
         #[cfg(feature = "engine")]
         Runtime::Own(_) => Box::pin(act(call, path, target)).await,
         Runtime::Upstream(upstream) => Box::pin(forward::act(call, path, target, upstream)).await,
     }
 }
 
-/// Refuses what is too much, or names no host (RFC 9112 §3.2).
+/// Refuses what is too much, and what names its method, scheme or host as nobody does.
 fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
     let headers = &call.head.headers;
-    let mut hosts = headers.get_all(HOST).iter();
-    let one = matches!((hosts.next(), hosts.next()), (Some(host), None) if is_host(host));
-    if call.head.version == Version::HTTP_11 && !one {
+    let method = call.head.method.as_str();
+    if !method.bytes().all(|b| b.is_ascii_uppercase() || b == b'-') {
+        return Err(Error::MethodName);
+    }
+    if let Some(scheme) = call.head.uri.scheme()
+        && *scheme != Scheme::HTTP
+        && *scheme != Scheme::HTTPS
+    {
+        return Err(Refused("the scheme must be http or https").into());
+    }
+    if !host::is_one(call.head) {
         return Err(Error::Host);
     }
     if headers.len() > limits.headers {
         return Err(Error::TooManyHeaders);
     }
     body::announced(headers, limits.body)
-}
-
-/// Whether this is a host and perhaps a port (RFC 9110 §7.2); an empty one is a host (RFC 9112 §3.2).
-fn is_host(value: &HeaderValue) -> bool {
-    value.is_empty()
-        || Authority::try_from(value.as_bytes()).is_ok_and(|host| !host.as_str().contains('@'))
 }
 
 /// Does what the route says, with our own engine.
@@ -174,7 +208,7 @@ async fn act(
         Target::ReplaceFlow => flows::replace(call, path).await,
         Target::RemoveFlow => flows::remove(call, path).await,
         Target::Admin(admin) => admin::act(call, path, admin).await,
-        Target::Comms => Err(Error::UpgradeRequired),
+        Target::Comms => comms::open(call, None).await,
         Target::Endpoint => endpoint::call(call, path).await,
         Target::Absent => Err(Error::NotFound),
         Target::OtherMethod(offers) => reply::other_method(&call.head.method, route::allow(offers)),
@@ -216,7 +250,8 @@ fn finish(
             // In milliseconds down to the microsecond: a float of seconds is written as 9.8e-5, which nobody reads.
             duration_ms = duration.as_micros() as f64 / 1000.0,
             user = call.user(),
-            address = %call.peer.address.ip(),
+            upstream = call.upstream(),
+            address = %call.peer.address.ip().to_canonical(),
         );
     }
     response
@@ -232,7 +267,11 @@ fn report(call: &Call<'_>, error: &Error) {
             causes.push_str(&inner.to_string());
             cause = inner.source();
         }
-        tracing::error!(id = call.id.as_str(), "{error}{causes}");
+        tracing::error!(
+            id = call.id.as_str(),
+            upstream = call.upstream(),
+            "{error}{causes}"
+        );
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! A path that two programs could read differently is refused, never repaired. Knows no endpoint.
 
+use crate::config;
 use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
 use std::borrow::Cow;
@@ -23,6 +24,12 @@ pub(super) struct Path<'a> {
     lower: Option<String>,
     /// Whether it was sent with a slash at the end: that counts for nothing here, but it may elsewhere.
     slash: bool,
+    /// How much of it leads to the site.
+    site: usize,
+    /// How much of it stays here when it is passed on.
+    cut: usize,
+    /// How much of it leads to the site's admin API; `None`: it is elsewhere.
+    admin: Option<usize>,
 }
 
 /// The first segments of a path.
@@ -58,7 +65,25 @@ impl<'a> Path<'a> {
             .bytes()
             .any(|b| b.is_ascii_uppercase())
             .then(|| text.to_ascii_lowercase());
-        Ok(Self { text, lower, slash })
+        Ok(Self {
+            text,
+            lower,
+            slash,
+            site: 0,
+            cut: 0,
+            admin: Some(0),
+        })
+    }
+
+    /// From here on it is a path of this site, which it leads to.
+    pub(super) fn enter(&mut self, site: &config::Site) {
+        self.site = site.path.len();
+        self.cut = site.prefix.len();
+        self.admin = self
+            .below()
+            .strip_prefix(site.admin_root.as_str())
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            .then(|| self.site + site.admin_root.len());
     }
 
     /// The path, letters as sent.
@@ -69,16 +94,29 @@ impl<'a> Path<'a> {
     /// The path as it is passed on, with the query of `uri`, where it came from. Copies nothing if it was canonical.
     pub(super) fn target(&self, uri: &Uri) -> Result<PathAndQuery, Refused> {
         if matches!(self.text, Cow::Borrowed(_))
+            && self.cut == 0
             && let Some(target) = uri.path_and_query()
         {
             return Ok(target.clone());
         }
-        let slash = if self.slash { "/" } else { "" };
+        let rest = self.text.get(self.cut..).unwrap_or_default();
+        let slash = if self.slash || rest.is_empty() {
+            "/"
+        } else {
+            ""
+        };
         let target = match uri.query() {
-            Some(query) => format!("{}{slash}?{query}", self.text),
-            None => format!("{}{slash}", self.text),
+            Some(query) => format!("{rest}{slash}?{query}"),
+            None => format!("{rest}{slash}"),
         };
         PathAndQuery::try_from(target).map_err(|_| Refused("the path cannot be passed on"))
+    }
+
+    /// Where the editor is, if this is that place without the slash that the editor's relative paths need.
+    pub(super) fn editor(&self, uri: &Uri) -> Option<String> {
+        let bare = self.admin == Some(self.text.len()) && !self.slash;
+        let query = uri.query().map(|query| format!("?{query}"));
+        bare.then(|| format!("{}/{}", self.text, query.unwrap_or_default()))
     }
 
     /// The path in lower case: paths match whatever their case (facts admin API §0).
@@ -86,24 +124,39 @@ impl<'a> Path<'a> {
         self.lower.as_deref().unwrap_or(&self.text)
     }
 
-    /// The lower-case segments; none for the root.
-    pub(super) fn segments(&self) -> Segments<'_> {
+    /// The path below the one that leads to the site, in lower case.
+    pub(super) fn below(&self) -> &str {
+        match self.lower().get(self.site..) {
+            Some("") | None => "/",
+            Some(rest) => rest,
+        }
+    }
+
+    /// The lower-case segments of a path of the admin API, none for its root; `None`: it is elsewhere.
+    pub(super) fn segments(&self) -> Option<Segments<'_>> {
+        let path = self.lower().get(self.admin?..)?;
         let mut segments = Segments {
             all: [""; DEPTH],
             count: 0,
         };
-        let parts = self.lower().split('/').skip(1).filter(|s| !s.is_empty());
+        let parts = path.split('/').skip(1).filter(|s| !s.is_empty());
         for (slot, part) in segments.all.iter_mut().zip(parts) {
             *slot = part;
             segments.count += 1;
         }
-        segments
+        Some(segments)
     }
 
-    /// The `n`th segment decoded, letters as sent; empty if there is none.
+    /// The `n`th segment of a path of the admin API decoded, letters as sent; empty if there is none.
     #[cfg(feature = "engine")]
     pub(super) fn parameter(&self, n: usize) -> String {
-        decode(self.text.split('/').nth(n + 1).unwrap_or_default())
+        let path = self.admin.and_then(|admin| self.text.get(admin..));
+        decode(
+            path.unwrap_or_default()
+                .split('/')
+                .nth(n + 1)
+                .unwrap_or_default(),
+        )
     }
 
     /// The whole path decoded, as flows see it.
@@ -290,7 +343,10 @@ mod tests {
     #[test]
     fn segments_are_lower_case_and_parameters_as_sent() {
         let path = Path::parse("/Nodes/%40Scope/a%20B/").unwrap();
-        assert_eq!(path.segments().as_slice(), ["nodes", "%40scope", "a%20b"]);
+        assert_eq!(
+            path.segments().unwrap().as_slice(),
+            ["nodes", "%40scope", "a%20b"]
+        );
         #[cfg(feature = "engine")]
         {
             assert_eq!(path.parameter(1), "@Scope");
@@ -302,11 +358,88 @@ mod tests {
 
     #[test]
     fn the_root_has_no_segments_and_deep_paths_are_cut() {
-        assert!(Path::parse("/").unwrap().segments().as_slice().is_empty());
+        assert!(
+            Path::parse("/")
+                .unwrap()
+                .segments()
+                .unwrap()
+                .as_slice()
+                .is_empty()
+        );
         let deep = "/a".repeat(20);
         assert_eq!(
-            Path::parse(&deep).unwrap().segments().as_slice().len(),
+            Path::parse(&deep)
+                .unwrap()
+                .segments()
+                .unwrap()
+                .as_slice()
+                .len(),
             DEPTH
         );
+    }
+    /// A path of a site at `/p` whose admin API is at `/a` below it.
+    fn entered(raw: &str, strip: bool) -> Path<'_> {
+        let site = config::Site {
+            path: "/p".to_owned(),
+            admin_root: "/a".to_owned(),
+            prefix: if strip {
+                "/p".to_owned()
+            } else {
+                String::new()
+            },
+            ..config::Site::default()
+        };
+        let mut path = Path::parse(raw).unwrap();
+        path.enter(&site);
+        path
+    }
+
+    #[test]
+    fn a_path_of_a_site_is_looked_at_below_what_leads_there() {
+        for (raw, below, admin) in [
+            ("/P", "/", None),
+            ("/p/x", "/x", None),
+            ("/p/flows", "/flows", None),
+            ("/p/ab/flows", "/ab/flows", None),
+            ("/p/A", "/a", Some(vec![])),
+            ("/%70/a/Flows/X/", "/a/flows/x", Some(vec!["flows", "x"])),
+        ] {
+            let path = entered(raw, true);
+            assert_eq!(path.below(), below, "{raw}");
+            let segments = path.segments();
+            assert_eq!(segments.as_ref().map(Segments::as_slice), admin.as_deref());
+        }
+    }
+
+    #[test]
+    fn a_path_is_passed_on_without_what_leads_there_if_it_shall() {
+        for (raw, stripped) in [
+            ("/P?q", "/?q"),
+            ("/p/", "/"),
+            ("/p/A/Flows/?a=%66", "/A/Flows/?a=%66"),
+            ("/%70/%61", "/a"),
+        ] {
+            let uri: Uri = raw.parse().unwrap();
+            let cut = entered(uri.path(), true).target(&uri).unwrap();
+            assert_eq!(cut.as_str(), stripped, "{raw}");
+        }
+        let uri: Uri = "/P/A/flows?q".parse().unwrap();
+        let whole = entered(uri.path(), false).target(&uri).unwrap();
+        assert_eq!(whole.as_str(), "/P/A/flows?q");
+    }
+
+    #[test]
+    fn the_editor_is_behind_a_slash() {
+        let editor = |raw: &str| {
+            let uri: Uri = raw.parse().unwrap();
+            entered(uri.path(), true).editor(&uri)
+        };
+        assert_eq!(editor("/P/a").as_deref(), Some("/P/a/"));
+        assert_eq!(editor("/p/a?x=1").as_deref(), Some("/p/a/?x=1"));
+        for raw in ["/p/a/", "/p", "/p/", "/p/a/flows"] {
+            assert_eq!(editor(raw), None, "{raw}");
+        }
+        let root = Path::parse("/").unwrap();
+        assert_eq!(root.editor(&Uri::from_static("/")), None);
     }
 }

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use hyper::body::Body as _;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
-    PRAGMA, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    LOCATION, PRAGMA, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
@@ -39,6 +40,11 @@ pub(super) fn empty(status: StatusCode) -> Response<Body> {
     response
 }
 
+/// What was asked for is there, and always will be (RFC 9110 §15.4.2).
+pub(super) fn moved(location: &str) -> Response<Body> {
+    with(empty(StatusCode::MOVED_PERMANENTLY), LOCATION, location)
+}
+
 /// The answer of `/auth/token` and `/auth/revoke`: never kept by a cache (RFC 6749 §5.1).
 pub(super) fn uncached(mut response: Response<Body>) -> Response<Body> {
     set(&mut response, CACHE_CONTROL, "no-store");
@@ -51,7 +57,7 @@ pub(super) fn other_method(method: &Method, allow: String) -> Result<Response<Bo
     if *method != Method::OPTIONS {
         return Err(Error::Method { allow });
     }
-    Ok(with_allow(empty(StatusCode::NO_CONTENT), &allow))
+    Ok(with(empty(StatusCode::NO_CONTENT), ALLOW, &allow))
 }
 
 /// The same answer without its body where the method wants none, but with its length (RFC 9110 §9.3.2).
@@ -70,9 +76,14 @@ pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Respo
     response
 }
 
-/// Whether the cause is on our side, and belongs into the log.
+/// Whether the cause is on our side, and belongs into the log, where one of them is told once for all.
 pub(super) fn is_ours(error: &Error) -> bool {
-    refusal(error).status().is_server_error()
+    use upstream::Error::SignedOut;
+    let told = matches!(
+        error,
+        Error::Deployment(deployment::Error::Upstream(SignedOut)) | Error::Upstream(SignedOut)
+    );
+    !told && refusal(error).status().is_server_error()
 }
 
 /// What an error becomes.
@@ -81,27 +92,34 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
-        Error::Host => refuse(S::BAD_REQUEST, "invalid_host"),
+        Error::Framing(_) => closing(refuse(S::BAD_REQUEST, "malformed_request")),
+        Error::MethodName => closing(refuse(S::BAD_REQUEST, "invalid_method")),
+        Error::Host => closing(refuse(S::BAD_REQUEST, "invalid_host")),
         Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
         Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
         Error::Method { allow } => {
-            with_allow(refuse(S::METHOD_NOT_ALLOWED, "method_not_allowed"), allow)
+            let response = refuse(S::METHOD_NOT_ALLOWED, "method_not_allowed");
+            with(response, ALLOW, allow)
         }
+        // RFC 9110 §15.5.20: the client may have taken this connection for one to another host
+        Error::Misdirected => refuse(S::MISDIRECTED_REQUEST, "misdirected_request"),
         Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
+        Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
         Error::WebSocketVersion => {
-            let mut response = upgrade(refuse(S::UPGRADE_REQUIRED, "invalid_websocket_version"));
-            set(&mut response, SEC_WEBSOCKET_VERSION, "13");
-            response
+            let response = upgrade(refuse(S::UPGRADE_REQUIRED, "invalid_websocket_version"));
+            with(response, SEC_WEBSOCKET_VERSION, "13")
         }
-        Error::Authorization | Error::TokenInQuery => challenge(
-            refuse(S::BAD_REQUEST, "invalid_request"),
-            "Bearer realm=\"flowgate\", error=\"invalid_request\"",
-        ),
-        Error::NoToken => unauthorized("Bearer realm=\"flowgate\""),
+        Error::Authorization | Error::TokenInQuery => {
+            challenge(refuse(S::BAD_REQUEST, "invalid_request"), INVALID_REQUEST)
+        }
+        Error::NoToken => unauthorized(BEARER),
         Error::BadToken => unauthorized("Bearer realm=\"flowgate\", error=\"invalid_token\""),
+        Error::BadTokens { wait } => {
+            retry_after(refuse(S::TOO_MANY_REQUESTS, "too_many_bad_tokens"), *wait)
+        }
         Error::Scope => unauthorized(INSUFFICIENT_SCOPE),
         Error::DoubledHeader(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
@@ -113,10 +131,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::BodyBroken => refuse(S::BAD_REQUEST, "incomplete_body"),
         Error::Body(_) => refuse(S::BAD_REQUEST, "invalid_request"),
         Error::Form(reason) => oauth(S::BAD_REQUEST, "invalid_request", reason),
-        Error::Client => challenge(
-            refuse_sign_in(S::UNAUTHORIZED, "invalid_client"),
-            "Bearer realm=\"flowgate\"",
-        ),
+        Error::Client => challenge(refuse_sign_in(S::UNAUTHORIZED, "invalid_client"), BEARER),
         Error::GrantType => refuse_sign_in(S::BAD_REQUEST, "unsupported_grant_type"),
         Error::SignIn(error) => sign_in(error),
         Error::Revoke(error) => revocation(error),
@@ -139,6 +154,8 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     }
 }
 
+const BEARER: &str = "Bearer realm=\"flowgate\"";
+const INVALID_REQUEST: &str = "Bearer realm=\"flowgate\", error=\"invalid_request\"";
 const INSUFFICIENT_SCOPE: &str = "Bearer realm=\"flowgate\", error=\"insufficient_scope\"";
 
 fn sign_in(error: &auth::Error) -> Response<Body> {
@@ -206,8 +223,11 @@ fn upstream(error: &upstream::Error) -> Response<Body> {
         E::Closed(_) => refuse(S::BAD_GATEWAY, "upstream_closed"),
         E::Garbage(_) | E::Unexpected(_) => refuse(S::BAD_GATEWAY, "upstream_invalid_answer"),
         E::Incomplete(_) => refuse(S::BAD_GATEWAY, "upstream_incomplete_answer"),
-        E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
+        E::SignedOut | E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
         E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "upstream_busy"), BREATHER),
+        E::TooManyTunnels => {
+            retry_after(refuse(S::SERVICE_UNAVAILABLE, "too_many_tunnels"), BREATHER)
+        }
         E::Request(Refusal::TooLarge) => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         E::Request(Refusal::Timeout) => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
         E::Request(Refusal::Broken) => refuse(S::BAD_REQUEST, "incomplete_body"),
@@ -275,6 +295,12 @@ fn upgrade(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
+/// The last answer of its connection.
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, CONNECTION, "close");
+    response
+}
+
 /// Whole seconds, rounded up (RFC 9110 §10.2.3).
 fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -284,9 +310,9 @@ fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
     response
 }
 
-fn with_allow(mut response: Response<Body>, allow: &str) -> Response<Body> {
-    if let Ok(value) = HeaderValue::from_str(allow) {
-        response.headers_mut().insert(ALLOW, value);
+fn with(mut response: Response<Body>, name: HeaderName, value: &str) -> Response<Body> {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
     }
     response
 }

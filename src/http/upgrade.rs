@@ -1,6 +1,6 @@
 //! The opening handshake of a WebSocket (RFC 6455 §4.2): checked strictly, then the connection changes hands.
 //!
-//! Knows HTTP/1.1 only; WebSockets over HTTP/2 (RFC 8441) are not offered, so browsers open a connection of their own.
+//! Knows HTTP/1.1 only; a WebSocket over HTTP/2 (RFC 8441) is not offered, so browsers open a connection of their own.
 
 use super::call::Call;
 use super::content::Body;
@@ -54,6 +54,11 @@ impl Opening {
         Ok(Self { accept, upgrade })
     }
 
+    /// The answer to the client's key.
+    pub(super) fn accept_key(&self) -> &str {
+        &self.accept
+    }
+
     /// Answers `101`; once the client has it, `then` owns the connection, on this thread.
     pub(super) fn accept<F>(
         self,
@@ -73,7 +78,8 @@ impl Opening {
         tokio::spawn(async move {
             // An error: the client has gone before it had the answer.
             if let Ok(upgraded) = upgrade.await {
-                then(upgraded).await;
+                // Boxed, so that what lives long takes its room once: a task has room for each step it goes through.
+                Box::pin(then(upgraded)).await;
             }
         });
         response

@@ -55,6 +55,8 @@ label! {
         Valid = "valid",
         /// Unknown, expired or revoked.
         Invalid = "invalid",
+        /// The same, of an address that has shown too many of these.
+        Throttled = "throttled",
         /// None was sent.
         Absent = "absent",
         /// Not a bearer token, or doubled.
@@ -125,12 +127,79 @@ label! {
 }
 
 label! {
+    /// How a sign-in of ours at the upstream ended.
+    UpstreamSignIn {
+        /// With a token.
+        Success = "success",
+        /// User, password, client or scope are wrong.
+        Refused = "refused",
+        /// It wants fewer of them.
+        Throttled = "throttled",
+        /// Without an answer, or with one that makes no sense.
+        Failed = "failed",
+    }
+}
+
+label! {
+    /// What ended a tunnel.
+    TunnelEnd {
+        /// The client closed it, or has gone.
+        Client = "client",
+        /// The upstream closed it, or has gone.
+        Upstream = "upstream",
+        /// The caller's session is revoked or over.
+        Session = "session",
+        /// The caller may not have it any more.
+        Permission = "permission",
+        /// The gateway drains.
+        Drain = "drain",
+    }
+}
+
+label! {
+    /// Why an editor's channel ended.
+    CommsEnd {
+        /// The client closed it, or is gone.
+        Client = "client",
+        /// It did not sign in in time.
+        Silent = "silent",
+        /// It was not let in: a bad token, none, or no permission.
+        Refused = "refused",
+        /// Its session was revoked or is over.
+        Session = "session",
+        /// Its user has lost the permission.
+        Permission = "permission",
+        /// It sent what is no frame of ours.
+        Malformed = "malformed",
+        /// It sent too large a frame.
+        TooLarge = "too_large",
+        /// It reads too slowly.
+        Slow = "slow",
+        /// The upstream is away.
+        Upstream = "upstream",
+        /// The gateway drains.
+        Drain = "drain",
+    }
+}
+
+impl TunnelEnd {
+    /// As the label spells it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+}
+
+label! {
     /// Why a connection was closed at once.
     Refused {
         /// Too many connections in all.
         Total = "total",
         /// Too many connections of one address.
         Address = "address",
+        /// Only trusted proxies may connect, and this is none.
+        Untrusted = "untrusted",
+        /// A trusted proxy sent no PROXY header in time, or a malformed one.
+        ProxyHeader = "proxy_header",
     }
 }
 
@@ -145,6 +214,13 @@ label! {
         Failed = "failed",
         /// The peer took too long.
         Timeout = "timeout",
+    }
+}
+
+impl CommsEnd {
+    /// As the label spells it.
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
     }
 }
 

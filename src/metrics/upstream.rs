@@ -1,7 +1,7 @@
 //! What is counted of the runtime behind us. Registered only where there is one: a gauge of its health would mean
 //! nothing elsewhere.
 
-use super::labels::{STATUSES, UpstreamFault, status};
+use super::labels::{STATUSES, TunnelEnd, UpstreamFault, UpstreamSignIn, status};
 use super::register::{UPSTREAM_DURATION, counter, gauge, histogram};
 use metrics::{Counter, Gauge, Histogram};
 use metrics_exporter_prometheus::PrometheusRecorder;
@@ -18,27 +18,46 @@ pub struct Upstream {
     retries: Counter,
     faults: [Counter; UpstreamFault::NAMES.len()],
     healthy: Gauge,
+    authorized: Gauge,
+    sign_ins: [Counter; UpstreamSignIn::NAMES.len()],
+    tunnels: Tunnels,
+}
+
+/// Of tunnels: each is a WebSocket that passes through.
+struct Tunnels {
+    opened: Counter,
+    open: Gauge,
+    closed: [Counter; TunnelEnd::NAMES.len()],
+    up: Counter,
+    down: Counter,
 }
 
 impl Upstream {
-    pub(super) fn register(r: &PrometheusRecorder) -> Self {
+    pub(super) fn register(r: &PrometheusRecorder, name: &str) -> Self {
+        let own = ("upstream", name);
         let answered = |status| {
             let help = "Answers of the upstream.";
-            let labels = [("status", status)];
+            let labels = [own, ("status", status)];
             counter(r, "flowgate_upstream_requests_total", help, &labels)
         };
         let fault = |kind| {
             let help = "Requests that the upstream did not answer well.";
-            counter(r, "flowgate_upstream_errors_total", help, &[("kind", kind)])
+            let labels = [own, ("kind", kind)];
+            counter(r, "flowgate_upstream_errors_total", help, &labels)
         };
-        let plain = |name, help| gauge(r, name, help, &[]);
+        let sign_in = |result| {
+            let help = "Sign-ins of the gateway at the upstream.";
+            let labels = [own, ("result", result)];
+            counter(r, "flowgate_upstream_sign_ins_total", help, &labels)
+        };
+        let plain = |name, help| gauge(r, name, help, &[own]);
         Self {
             answered: STATUSES.map(answered),
             duration: histogram(
                 r,
                 UPSTREAM_DURATION,
                 "From a request's forwarding to the head of the upstream's answer.",
-                &[],
+                &[own],
             ),
             in_flight: plain(
                 "flowgate_upstream_requests_in_flight",
@@ -48,7 +67,7 @@ impl Upstream {
                 r,
                 "flowgate_upstream_connects_total",
                 "Connections made to the upstream.",
-                &[],
+                &[own],
             ),
             open: plain(
                 "flowgate_upstream_connections_open",
@@ -62,13 +81,43 @@ impl Upstream {
                 r,
                 "flowgate_upstream_retries_total",
                 "Requests sent again because a kept connection was no longer good.",
-                &[],
+                &[own],
             ),
             faults: UpstreamFault::NAMES.map(fault),
             healthy: plain(
                 "flowgate_upstream_healthy",
                 "Whether the last health check of the upstream succeeded.",
             ),
+            authorized: plain(
+                "flowgate_upstream_authorized",
+                "Whether the upstream accepts the gateway's account, or needs none.",
+            ),
+            sign_ins: UpstreamSignIn::NAMES.map(sign_in),
+            tunnels: Tunnels::register(r, own),
+        }
+    }
+
+    /// A tunnel is open; so is its connection.
+    pub fn tunnel_opened(&self) {
+        self.tunnels.opened.increment(1);
+        self.tunnels.open.increment(1.0);
+        self.open.increment(1.0);
+    }
+
+    /// A tunnel has ended.
+    pub fn tunnel_closed(&self, cause: TunnelEnd) {
+        self.tunnels.closed[cause as usize].increment(1);
+        self.tunnels.open.decrement(1.0);
+        self.open.decrement(1.0);
+    }
+
+    /// Bytes have passed through a tunnel: from the client, and to it.
+    pub fn tunnelled(&self, up: u64, down: u64) {
+        if up > 0 {
+            self.tunnels.up.increment(up);
+        }
+        if down > 0 {
+            self.tunnels.down.increment(down);
         }
     }
 
@@ -112,6 +161,42 @@ impl Upstream {
     /// How the last health check ended.
     pub fn health(&self, well: bool) {
         self.healthy.set(f64::from(u8::from(well)));
+    }
+
+    /// Whether the upstream takes us for who we are.
+    pub fn authorized(&self, yes: bool) {
+        self.authorized.set(f64::from(u8::from(yes)));
+    }
+
+    /// A sign-in has ended.
+    pub fn signed_in(&self, result: UpstreamSignIn) {
+        self.sign_ins[result as usize].increment(1);
+    }
+}
+
+impl Tunnels {
+    fn register(r: &PrometheusRecorder, own: (&'static str, &str)) -> Self {
+        let closed = |cause| {
+            let help = "Tunnels to the upstream that have ended.";
+            let labels = [own, ("cause", cause)];
+            counter(r, "flowgate_upstream_tunnels_closed_total", help, &labels)
+        };
+        let bytes = |direction| {
+            let help = "Bytes through tunnels, to the upstream (up) and from it (down).";
+            let labels = [own, ("direction", direction)];
+            counter(r, "flowgate_upstream_tunnel_bytes_total", help, &labels)
+        };
+        let (opened, open) = (
+            "Tunnels to the upstream opened.",
+            "Tunnels open to the upstream.",
+        );
+        Self {
+            opened: counter(r, "flowgate_upstream_tunnels_total", opened, &[own]),
+            open: gauge(r, "flowgate_upstream_tunnels_open", open, &[own]),
+            closed: TunnelEnd::NAMES.map(closed),
+            up: bytes("up"),
+            down: bytes("down"),
+        }
     }
 }
 

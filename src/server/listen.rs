@@ -2,12 +2,19 @@
 
 use super::{Addresses, Error};
 use crate::config::Config;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::time::Duration;
 
 /// Connections that may wait to be accepted; the system caps it at `net.core.somaxconn` (4096 since Linux 5.4).
 const BACKLOG: i32 = 4096;
+
+/// How long a peer may be silent before the system asks whether it is there: what is open for long has no other limit.
+/// Our choice, as towards the upstream.
+const KEEPALIVE: Duration = Duration::from_mins(1);
+/// Between two such questions; after nine the peer is dead (tcp(7)). Our choice.
+const PROBE: Duration = Duration::from_secs(15);
 
 /// All sockets of a gateway.
 pub(super) struct Sockets {
@@ -111,6 +118,12 @@ fn listening(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;
+    // Every connection accepted here inherits it (tcp(7)), so it costs none of them a call.
+    socket.set_tcp_keepalive(
+        &TcpKeepalive::new()
+            .with_time(KEEPALIVE)
+            .with_interval(PROBE),
+    )?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())

@@ -11,6 +11,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde_json::{Value as Json, json};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -45,8 +46,8 @@ pub(super) enum Stage {
 pub(super) struct Operations {
     metrics: Arc<Metrics>,
     stage: AtomicU8,
-    /// The runtime behind us, if there is one.
-    upstream: OnceLock<Upstream>,
+    /// The runtimes behind us.
+    upstreams: OnceLock<Vec<Upstream>>,
 }
 
 impl Operations {
@@ -54,14 +55,14 @@ impl Operations {
         Arc::new(Self {
             metrics,
             stage: AtomicU8::new(Stage::Starting as u8),
-            upstream: OnceLock::new(),
+            upstreams: OnceLock::new(),
         })
     }
 
-    /// From now on readiness is this upstream's health too.
-    pub(super) fn look_at(&self, upstream: Upstream) {
-        // There is one in a gateway's life.
-        let _ = self.upstream.set(upstream);
+    /// From now on readiness is these upstreams' health too.
+    pub(super) fn look_at(&self, upstreams: Vec<Upstream>) {
+        // They are the same for the gateway's life.
+        let _ = self.upstreams.set(upstreams);
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
@@ -132,33 +133,19 @@ impl Operations {
                 "text/plain; version=0.0.4; charset=utf-8",
                 None,
             ),
-            "/healthz" => (StatusCode::OK, "text/plain; charset=utf-8", Some("ok")),
-            "/readyz" => match self.stage() {
-                Stage::Starting => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "application/json",
-                    Some(r#"{"status":"starting"}"#),
-                ),
-                Stage::Ready if self.upstream.get().is_some_and(|u| !u.healthy()) => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "application/json",
-                    Some(r#"{"status":"upstream unreachable"}"#),
-                ),
-                Stage::Ready => (
-                    StatusCode::OK,
-                    "application/json",
-                    Some(r#"{"status":"ready"}"#),
-                ),
-                Stage::Draining => (
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "application/json",
-                    Some(r#"{"status":"draining"}"#),
-                ),
-            },
+            "/healthz" => (
+                StatusCode::OK,
+                "text/plain; charset=utf-8",
+                Some(Bytes::from_static(b"ok")),
+            ),
+            "/readyz" => {
+                let (status, body) = self.readiness();
+                (status, "application/json", Some(body.to_string().into()))
+            }
             _ => (
                 StatusCode::NOT_FOUND,
                 "text/plain; charset=utf-8",
-                Some("not found"),
+                Some(Bytes::from_static(b"not found")),
             ),
         };
         let readable = method == Method::GET || method == Method::HEAD;
@@ -171,10 +158,7 @@ impl Operations {
             return response;
         }
         // hyper leaves a HEAD's body out and keeps its length.
-        let body = body.map_or_else(
-            || Bytes::from(self.metrics.render()),
-            |text| Bytes::from_static(text.as_bytes()),
-        );
+        let body = body.unwrap_or_else(|| Bytes::from(self.metrics.render()));
         let mut response = Response::new(Full::new(body));
         *response.status_mut() = status;
         response
@@ -184,6 +168,33 @@ impl Operations {
             .headers_mut()
             .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
         response
+    }
+
+    /// Ready is who can serve something: with several upstreams, those that are well must not suffer from the others.
+    fn readiness(&self) -> (StatusCode, Json) {
+        let state = |upstream: &Upstream| match (upstream.healthy(), upstream.authorized()) {
+            (false, _) => "unreachable",
+            (true, false) => "unauthorized",
+            (true, true) => "well",
+        };
+        let upstreams = self.upstreams.get().map_or(&[][..], Vec::as_slice);
+        let found: Vec<&str> = upstreams.iter().map(state).collect();
+        let well = found.iter().filter(|state| **state == "well").count();
+        let (status, word) = match self.stage() {
+            Stage::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
+            Stage::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+            Stage::Ready if well == found.len() => (StatusCode::OK, "ready"),
+            Stage::Ready if well > 0 => (StatusCode::OK, "degraded"),
+            Stage::Ready if found.contains(&"unreachable") => {
+                (StatusCode::SERVICE_UNAVAILABLE, "upstream unreachable")
+            }
+            Stage::Ready => (StatusCode::SERVICE_UNAVAILABLE, "upstream unauthorized"),
+        };
+        let mut body = json!({ "status": word });
+        for (upstream, state) in upstreams.iter().zip(found) {
+            body["upstreams"][upstream.name()] = state.into();
+        }
+        (status, body)
     }
 }
 

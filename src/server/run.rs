@@ -11,8 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Descriptors that are not connections: sockets, files, the database, pipes.
 const OTHER_DESCRIPTORS: usize = 64;
 
-/// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes and
-/// certificates again.
+/// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes,
+/// certificates and the account at the upstream again.
 pub fn run(config: Config) -> ExitCode {
     match run_until_signalled(config) {
         Ok(()) => ExitCode::SUCCESS,
@@ -24,7 +24,7 @@ pub fn run(config: Config) -> ExitCode {
 }
 
 fn run_until_signalled(config: Config) -> Result<(), Error> {
-    allow_descriptors(config.limits.connections);
+    allow_descriptors(&config);
     let running = start(config)?;
     announce(&running);
     let runtime = Builder::new_current_thread()
@@ -93,7 +93,9 @@ async fn reload(running: &Running) {
         Err(error) => return tracing::error!(%error, "not reloaded: everything stays as it was"),
     };
     if running.reload(config).await {
-        tracing::info!("reloaded users, routes and certificates; other settings need a restart");
+        tracing::info!(
+            "reloaded users, routes, certificates and the account at the upstream; other settings need a restart"
+        );
     }
 }
 
@@ -126,8 +128,11 @@ fn show(password: &Secret) {
 
 /// Lets the process open as many files as its connections need, which a shell's soft limit (often 1024) seldom does;
 /// warns where the hard limit is lower.
-fn allow_descriptors(connections: usize) {
-    let needed = connections.saturating_add(OTHER_DESCRIPTORS) as u64;
+fn allow_descriptors(config: &Config) {
+    let connections = config.limits.connections;
+    let upstreams = config.upstreams.iter();
+    let upstreams: usize = upstreams.map(|u| u.max_in_flight + u.max_tunnels).sum();
+    let needed = (connections + upstreams + OTHER_DESCRIPTORS) as u64;
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current.is_none_or(|current| current >= needed) {
         return;
@@ -137,8 +142,8 @@ fn allow_descriptors(connections: usize) {
     let raised = setrlimit(Resource::Nofile, limit).is_ok();
     if !raised || allowed < needed {
         tracing::warn!(
-            "this process may not open {needed} files, which [limits] connections = {connections} needs: raise its \
-             limit (`ulimit -Hn`, LimitNOFILE= in systemd) or lower the setting"
+            "this process may not open {needed} files, which [limits] connections = {connections} and the upstream \
+             need: raise its limit (`ulimit -Hn`, LimitNOFILE= in systemd) or lower the settings"
         );
     }
 }

@@ -125,7 +125,7 @@ impl Connect {
         let open = Open::new(&self.metrics);
         tokio::spawn(async move {
             // Whoever waits for an answer is told of the error.
-            let _ = connection.await;
+            let _ = connection.with_upgrades().await;
             drop(open);
         });
         Ok(sender)

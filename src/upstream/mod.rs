@@ -1,28 +1,39 @@
 //! The runtime behind us: how a request gets there and its answer back.
 //!
-//! The way: [`headers`] says what of a request may pass, [`pool`] has a connection for it or [`connect`] makes one,
-//! [`outgoing`] is its body on the way there, [`answer`] what comes back, [`deploy`] what changes the flows,
-//! [`health`] whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has asked.
+//! The way: [`headers`] says what of a request may pass, [`account`] who we are to it, [`pool`] has a connection for it
+//! or [`connect`] makes one, [`outgoing`] is its body on the way there, [`answer`] what comes back, [`place`] what that
+//! says of where it is, [`deploy`] what changes the flows, [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of
+//! our own, [`health`] whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has
+//! asked.
 
+mod account;
 mod answer;
+mod bearer;
 mod connect;
 mod deploy;
 mod headers;
 mod health;
+mod link;
 mod outgoing;
+mod place;
 mod pool;
+mod sign_in;
+mod tunnel;
 
 pub use answer::{Answer, Cut};
+pub use bearer::Bearer;
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
-pub use headers::{Front, returned};
+pub use headers::{Authorization, Front, Identity, returned};
 pub use outgoing::{Outgoing, Refusal};
+pub use tunnel::{Ended, Opened, Tunnel};
 
 use crate::config;
 use crate::metrics::{self, Metrics, UpstreamFault};
+use account::Account;
 use answer::Place;
 use connect::Connect;
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, Response, StatusCode};
 use outgoing::Progress;
 use pool::{Pool, Sender};
 use std::io;
@@ -41,8 +52,11 @@ struct Behind {
     config: config::Upstream,
     connect: Connect,
     pool: Pool,
+    /// `None`: it is open.
+    account: Option<Account>,
     metrics: Arc<metrics::Upstream>,
     in_flight: AtomicUsize,
+    tunnels: AtomicUsize,
     healthy: AtomicBool,
 }
 
@@ -70,12 +84,18 @@ pub enum Error {
     /// It stopped in the middle of its answer.
     #[error("the upstream's answer is incomplete")]
     Incomplete(#[source] Cut),
+    /// There is no token to show to it; why has been told when it was found out.
+    #[error("the gateway is not signed in to the upstream")]
+    SignedOut,
     /// It does not accept us.
-    #[error("the upstream does not accept the gateway's own token")]
+    #[error("the upstream does not accept the gateway's own account")]
     Unauthorized,
     /// Too many requests are there already.
     #[error("too many requests are under way at the upstream")]
     Busy,
+    /// Too many tunnels are open already.
+    #[error("too many tunnels to the upstream are open")]
+    TooManyTunnels,
     /// The client's body broke off or was refused on the way.
     #[error("the request's body did not arrive whole")]
     Request(Refusal),
@@ -84,15 +104,24 @@ pub enum Error {
 impl Upstream {
     /// Prepares connections; the upstream need not be there yet.
     pub fn open(config: config::Upstream, metrics: &Metrics) -> Result<Self, OpenError> {
-        let metrics = Arc::new(metrics.upstream());
+        let metrics = Arc::new(metrics.upstream(&config.site.name));
+        let account = config.account.clone().map(Account::new);
+        metrics.authorized(account.is_none());
         Ok(Self(Arc::new(Behind {
             connect: Connect::new(&config, Arc::clone(&metrics))?,
             pool: Pool::new(config.pool, config.keep_alive, Arc::clone(&metrics)),
+            account,
             metrics,
             in_flight: AtomicUsize::new(0),
+            tunnels: AtomicUsize::new(0),
             healthy: AtomicBool::new(false),
             config,
         })))
+    }
+
+    /// How logs, metrics and audit call it.
+    pub fn name(&self) -> &str {
+        &self.0.config.site.name
     }
 
     /// Whether the last health check succeeded.
@@ -111,24 +140,28 @@ impl Upstream {
         self.0.config.reload
     }
 
-    /// Sends a request and waits for the head of its answer. `head` makes the request again if a kept connection
-    /// turns out to be closed: only then, and only once, and only if nothing was sent or the method is safe.
-    pub async fn send(
+    /// Sends a request as it is and waits for the head of its answer. `head` makes the request again if a kept
+    /// connection turns out to be closed: only then, and only once, and only if nothing was sent or the method is safe.
+    pub async fn send_bare(
         &self,
         head: impl Fn() -> Request<()>,
         body: Outgoing,
     ) -> Result<Response<Answer>, Error> {
         let started = Instant::now();
         let result = self.admitted(head, body).await;
+        self.count(result.as_ref().map(Response::status), started);
+        result
+    }
+
+    fn count(&self, answered: Result<StatusCode, &Error>, started: Instant) {
         let metrics = &self.0.metrics;
-        match &result {
-            Ok(response) => metrics.answered(response.status().as_u16(), started.elapsed()),
+        match answered {
+            Ok(status) => metrics.answered(status.as_u16(), started.elapsed()),
             Err(error) => error
                 .fault()
                 .into_iter()
                 .for_each(|kind| metrics.fault(kind)),
         }
-        result
     }
 
     async fn admitted(
@@ -151,9 +184,19 @@ impl Upstream {
             }
             self.0.metrics.retried();
         }
+        let (response, sender) = self.ask_anew(request, progress.as_deref()).await?;
+        self.answer(response, sender, progress, place)
+    }
+
+    /// Sends over a connection just made.
+    async fn ask_anew(
+        &self,
+        request: Request<Outgoing>,
+        progress: Option<&Progress>,
+    ) -> Result<(Response<hyper::body::Incoming>, Sender), Error> {
         let mut sender = self.0.connect.connect().await?;
-        match self.ask(&mut sender, request, progress.as_deref()).await {
-            Ok(response) => self.answer(response, sender, progress, place),
+        match self.ask(&mut sender, request, progress).await {
+            Ok(response) => Ok((response, sender)),
             Err(Lost::Sent(error)) => Err(error),
             Err(Lost::Unsent(_)) => {
                 let reset = io::Error::from(io::ErrorKind::ConnectionReset);
@@ -213,8 +256,7 @@ impl Upstream {
 
 impl std::fmt::Debug for Upstream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let config = &self.0.config;
-        write!(f, "Upstream({}:{})", config.host, config.port)
+        write!(f, "Upstream({})", self.name())
     }
 }
 
@@ -244,8 +286,8 @@ impl Error {
             Self::Closed(_) => UpstreamFault::Closed,
             Self::Garbage(_) | Self::Unexpected(_) => UpstreamFault::Invalid,
             Self::Incomplete(_) => UpstreamFault::Incomplete,
-            Self::Unauthorized => UpstreamFault::Unauthorized,
-            Self::Busy => UpstreamFault::Busy,
+            Self::SignedOut | Self::Unauthorized => UpstreamFault::Unauthorized,
+            Self::Busy | Self::TooManyTunnels => UpstreamFault::Busy,
             Self::Request(_) => return None,
         })
     }

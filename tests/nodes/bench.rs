@@ -2,14 +2,13 @@
 
 use flowgate::config::Config;
 use flowgate::engine::Engine;
-use flowgate::events::Event;
+use flowgate::events::{Event, Listener};
 use flowgate::flows::{DeploymentType, FlowSet, Submission, diff, plan};
 use flowgate::metrics::Metrics;
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::broadcast::Receiver;
 
 /// How long an expected message may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
     flows: Arc<FlowSet>,
-    events: Receiver<Event>,
+    events: Listener,
 }
 
 impl Bench {
@@ -41,7 +40,7 @@ impl Bench {
         .engine;
         change(&mut config);
         let engine = Engine::start(config, Metrics::new()).unwrap();
-        let events = engine.events();
+        let events = engine.events().listen(usize::MAX);
         let mut bench = Self {
             engine,
             flows: Arc::default(),
@@ -74,7 +73,8 @@ impl Bench {
     pub(crate) async fn next<T>(&mut self, mut pick: impl FnMut(&Event) -> Option<T>) -> T {
         let found = async {
             loop {
-                if let Some(found) = pick(&self.events.recv().await.unwrap()) {
+                self.events.news().await;
+                if let Some(found) = self.events.hear(1).events.iter().find_map(&mut pick) {
                     return found;
                 }
             }

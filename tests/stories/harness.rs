@@ -211,6 +211,18 @@ impl Process {
         self.said.iter().collect()
     }
 
+    /// The most memory that it has had, in KiB.
+    pub fn peak_memory(&self) -> u64 {
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+        line.unwrap()
+            .trim()
+            .trim_end_matches(" kB")
+            .parse()
+            .unwrap()
+    }
+
     /// Sends it a signal: `TERM`, `INT`, `HUP`, `KILL`.
     pub fn signal(&self, name: &str) {
         let mut kill = Command::new("kill");
@@ -232,7 +244,7 @@ impl Process {
 }
 
 /// A process that does not outlive its test, however that ends.
-struct Ended(Child);
+pub struct Ended(pub Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {

@@ -1,7 +1,8 @@
 //! What users do with a gateway, one file a story: over real TLS sockets, against the whole program.
 //!
-//! `harness` starts gateways (in this process, or as a process of their own) `client` talks to them, and
-//! `upstream` is a runtime behind them that writes down what it hears.
+//! `harness` starts gateways (in this process, or as a process of their own), `client` talks to them, `channel` hears
+//! what editors hear, `upstream` is a runtime behind them that writes down what it hears, and `node_red` is a real one.
+//! `peers` are other programs of their kind, and `http2_bytes` are frames that no client would send.
 
 #![cfg(feature = "engine")]
 #![allow(
@@ -13,11 +14,20 @@
 )]
 
 mod admin_cli;
+mod channel;
 mod client;
 mod harness;
+mod http2_bytes;
+mod node_red;
+mod peers;
 mod upstream;
 
+mod abuse;
+mod behind_a_proxy;
+mod comms;
+mod comms_upstream;
 mod deploy;
+mod editor;
 mod endpoint;
 mod http_rules;
 mod kill;
@@ -26,13 +36,18 @@ mod operations;
 mod permissions;
 mod restarts;
 mod server;
+mod several_upstreams;
 mod sign_in;
 mod single_flows;
 mod stale_deploy;
 mod storage;
+mod strictness;
 mod throttle;
 mod tokens;
+mod tunnel;
+mod upstream_account;
 mod upstream_deploy;
 mod upstream_forward;
 mod upstream_is_gone;
 mod upstream_over_tls;
+mod upstream_streams;

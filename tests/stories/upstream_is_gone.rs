@@ -21,6 +21,7 @@ async fn an_upstream_that_is_not_there_is_told_at_once_and_found_again_at_once()
     })
     .await;
     assert_eq!(gateway.get("/x").send().await.status, 200);
+    let healthy = behind.series("healthy", "");
     let address = behind.stop().await;
     let answer = gateway.get("/x").send().await;
     assert_eq!(
@@ -31,7 +32,7 @@ async fn an_upstream_that_is_not_there_is_told_at_once_and_found_again_at_once()
         gateway.operations("/readyz").await.status == 503
     })
     .await;
-    assert_eq!(gateway.metric("flowgate_upstream_healthy").await, Some(0.0));
+    assert_eq!(gateway.metric(&healthy).await, Some(0.0));
     let _behind = Behind::at(address, |_| Act::Say(ok("text/plain", "b"))).await;
     assert_eq!(gateway.get("/x").send().await.text(), "b");
     until("it is ready", async || {
@@ -42,7 +43,7 @@ async fn an_upstream_that_is_not_there_is_told_at_once_and_found_again_at_once()
 
 #[tokio::test]
 async fn an_upstream_that_says_nothing_is_given_up_in_time() {
-    let (_behind, gateway) = in_front_of(|_| Act::Hang(String::new())).await;
+    let (behind, gateway) = in_front_of(|_| Act::Hang(String::new())).await;
     for request in [
         gateway.get("/x"),
         gateway.post("/x").body("y"),
@@ -54,9 +55,9 @@ async fn an_upstream_that_says_nothing_is_given_up_in_time() {
             (504, "upstream_timeout")
         );
     }
-    let under_way = "flowgate_upstream_requests_in_flight";
+    let under_way = behind.series("requests_in_flight", "");
     until("nothing is left", async || {
-        gateway.metric(under_way).await == Some(0.0)
+        gateway.metric(&under_way).await == Some(0.0)
     })
     .await;
 }
@@ -67,7 +68,7 @@ async fn half_an_answer_is_never_passed_as_a_whole_one() {
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n";
     for half in [known, chunked] {
         for hang in [true, false] {
-            let (_behind, gateway) = in_front_of(move |_| {
+            let (behind, gateway) = in_front_of(move |_| {
                 let half = half.to_owned();
                 if hang {
                     Act::Hang(half)
@@ -81,8 +82,8 @@ async fn half_an_answer_is_never_passed_as_a_whole_one() {
                 gateway.get("/x").http2().try_send().await.is_err(),
                 "{half} {hang}"
             );
-            let kind = "flowgate_upstream_errors_total{kind=\"incomplete\"}";
-            assert!(gateway.metric(kind).await >= Some(2.0));
+            let kind = behind.series("errors_total", "kind=\"incomplete\"");
+            assert!(gateway.metric(&kind).await >= Some(2.0));
         }
     }
 }

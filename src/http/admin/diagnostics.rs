@@ -7,7 +7,7 @@ use hyper::{Response, StatusCode};
 use serde_json::json;
 
 pub(super) fn read(call: &Call<'_>) -> Response<Body> {
-    let deployments = &call.gateway.deployments;
+    let deployments = &call.site.deployments;
     let active = deployments.active();
     let report = json!({
         "report": "diagnostics",

@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 /// `POST /inject/:id`
 pub(super) async fn inject(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
-    let Runtime::Own(engine) = &call.gateway.runtime else {
+    let Runtime::Own(engine) = &call.site.runtime else {
         return Err(Error::NotFound);
     };
     engine.inject(&path.parameter(1), body).await?;
@@ -25,7 +25,7 @@ pub(super) async fn debug_node(
     path: &Path<'_>,
     active: bool,
 ) -> Result<Response<Body>, Error> {
-    let Runtime::Own(engine) = &call.gateway.runtime else {
+    let Runtime::Own(engine) = &call.site.runtime else {
         return Err(Error::NotFound);
     };
     engine.set_debug(vec![path.parameter(1)], active).await?;
@@ -39,7 +39,7 @@ pub(super) async fn debug_nodes(
 ) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
     let ids = ids(body.as_ref())?;
-    let Runtime::Own(engine) = &call.gateway.runtime else {
+    let Runtime::Own(engine) = &call.site.runtime else {
         return Err(Error::NotFound);
     };
     match engine.set_debug(ids, active).await {

@@ -1,0 +1,347 @@
+//! One editor, from its handshake to its end: it signs in, hears, subscribes, publishes, and is told when it must go.
+
+use super::frame::{Fault, Frame};
+use super::outbox::{Waiting, outbox};
+use super::pattern::Pattern;
+use super::relay::{Relay, Said};
+use super::socket::{Heard, Lost, Socket};
+use super::standing::Standing;
+use super::topics::Topics;
+use super::{Comms, Guest, Source};
+use crate::audit::Actor;
+use crate::metrics::CommsEnd;
+use crate::secret::Secret;
+use bytes::Bytes;
+use serde_json::json;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::mpsc;
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+use tokio_tungstenite::tungstenite::protocol::Role;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
+
+const OK: &str = r#"{"auth":"ok"}"#;
+const FAIL: &str = r#"{"auth":"fail"}"#;
+
+/// Frames of one editor that may wait for the upstream; then the editor waits. Our choice.
+const AHEAD: usize = 32;
+
+/// Why it ends, and what the editor is told.
+struct End(CommsEnd, Option<CloseCode>);
+
+/// Serves one editor to its end.
+pub(super) async fn serve<S>(comms: &Arc<Comms>, stream: S, guest: Guest)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send,
+{
+    let mut open = comms.metrics.comms().opened();
+    let socket = Socket::new(stream, Role::Server, comms.config.frame).await;
+    let (outbox, waiting) = outbox(comms.config.queue);
+    let level = waiting.level();
+    let mut talk = Talk::new(comms, socket, waiting);
+    let mut actor = guest.actor.clone();
+    let end = match signed_in(comms, &guest, &mut talk).await {
+        Err(end) => end,
+        Ok((standing, first)) => {
+            open.is_active();
+            standing.user().clone_into(&mut actor.user);
+            record(comms, &guest, "comms.open", (&actor, None));
+            let end = match &guest.source {
+                Source::Own => {
+                    comms.topics.join(outbox);
+                    talk.source = Talking::Topics(Arc::clone(&comms.topics));
+                    let never = std::future::pending();
+                    active(comms, &guest, &mut talk, (standing, first), never).await
+                }
+                Source::Upstream(upstream, head) => {
+                    let (said, hears) = mpsc::channel(AHEAD);
+                    talk.source = Talking::Relay(said);
+                    let relay = Relay::new(upstream, head, outbox, &comms.config);
+                    let away = Box::pin(relay.run(hears));
+                    active(comms, &guest, &mut talk, (standing, first), away).await
+                }
+            };
+            comms.topics.leave(&level);
+            record(comms, &guest, "comms.close", (&actor, Some(end.0)));
+            end
+        }
+    };
+    if matches!(end.0, CommsEnd::Refused) {
+        record(comms, &guest, "comms.auth.fail", (&actor, Some(end.0)));
+    }
+    comms.metrics.comms().ended(end.0);
+    drop(open);
+    let Talk { socket, .. } = talk;
+    socket.close(end.last(), end.1).await;
+}
+
+/// The sign-in: by a token, or without one where that is allowed. A first frame that is no token comes along.
+async fn signed_in<S>(
+    comms: &Comms,
+    guest: &Guest,
+    talk: &mut Talk<'_, S>,
+) -> Result<(Standing, Option<Frame>), End>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    if comms.auth.is_none() {
+        return Ok((Standing::Open, None));
+    }
+    let first = tokio::select! {
+        biased;
+        () = left(comms) => return Err(End(CommsEnd::Drain, Some(CloseCode::Away))),
+        first = timeout(comms.config.sign_in, talk.frame()) => first,
+    };
+    match first.map_err(|_| End(CommsEnd::Silent, None))?? {
+        Frame::Auth(token) => {
+            let standing = Standing::of_token(comms, guest, &token);
+            let standing = standing.ok_or(End(CommsEnd::Refused, None))?;
+            talk.greeting = Some(OK);
+            Ok((standing, None))
+        }
+        other => {
+            let standing = Standing::of_nobody(comms, guest);
+            let standing = standing.ok_or(End(CommsEnd::Refused, None))?;
+            Ok((standing, Some(other)))
+        }
+    }
+}
+
+/// Signed in: talks until something ends it. `away` ends when there is nothing to hear any more.
+async fn active<S>(
+    comms: &Comms,
+    guest: &Guest,
+    talk: &mut Talk<'_, S>,
+    (mut standing, mut first): (Standing, Option<Frame>),
+    away: impl Future<Output = ()> + Unpin,
+) -> End
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let level = talk.waiting.level();
+    let mut away = away;
+    talk.heartbeat.reset();
+    loop {
+        let token = tokio::select! {
+            biased;
+            () = left(comms) => return End(CommsEnd::Drain, Some(CloseCode::Away)),
+            end = standing.lost(comms, guest) => return End(end, None),
+            () = level.exceeded() => return End(CommsEnd::Slow, Some(CloseCode::Policy)),
+            () = &mut away => return End(CommsEnd::Upstream, Some(CloseCode::Restart)),
+            token = talk.until_token(first.take(), || standing.is_used(guest)) => match token {
+                Ok(token) => token,
+                Err(end) => return end,
+            },
+        };
+        match Standing::of_token(comms, guest, &token) {
+            Some(new) => standing = new,
+            None => return End(CommsEnd::Refused, None),
+        }
+        talk.greeting = Some(OK);
+    }
+}
+
+/// The conversation with one editor.
+struct Talk<'c, S> {
+    comms: &'c Comms,
+    socket: Socket<S>,
+    waiting: Waiting,
+    /// Said before all else.
+    greeting: Option<&'static str>,
+    source: Talking,
+    heartbeat: Interval,
+    pace: Pace,
+}
+
+/// How many frames may come: those of a second, then the next second must begin.
+struct Pace {
+    most: u32,
+    left: u32,
+    second: Interval,
+}
+
+/// Whom the editor talks with.
+enum Talking {
+    /// Nobody yet.
+    Nobody,
+    Topics(Arc<Topics>),
+    Relay(mpsc::Sender<Said>),
+}
+
+impl<'c, S: AsyncRead + AsyncWrite + Unpin> Talk<'c, S> {
+    fn new(comms: &'c Comms, socket: Socket<S>, waiting: Waiting) -> Self {
+        let every = |period| {
+            let mut ticks = interval(period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            ticks
+        };
+        Self {
+            comms,
+            socket,
+            waiting,
+            greeting: None,
+            source: Talking::Nobody,
+            heartbeat: every(comms.config.heartbeat),
+            pace: Pace {
+                most: comms.config.frames,
+                left: comms.config.frames,
+                second: every(Duration::from_secs(1)),
+            },
+        }
+    }
+
+    /// Talks until the editor shows a token.
+    async fn until_token(&mut self, first: Option<Frame>, used: impl Fn()) -> Result<Secret, End> {
+        let mut next = first;
+        if let Some(greeting) = self.greeting.take() {
+            self.say(greeting.into()).await?;
+        }
+        loop {
+            if let Some(frame) = next.take() {
+                used();
+                match frame {
+                    Frame::Auth(token) => return Ok(token),
+                    Frame::Subscribe(topic) => self.subscribe(topic).await?,
+                    Frame::Publish { topic, text } => self.publish(topic, text).await,
+                }
+            }
+            let sent = tokio::select! {
+                text = heard(&mut self.socket, &mut self.pace) => {
+                    next = self.understood(&text?)?;
+                    continue;
+                }
+                frame = self.waiting.next() => {
+                    // Whatever the upstream says is a sign of life.
+                    if matches!(self.source, Talking::Relay(_)) {
+                        self.heartbeat.reset();
+                    }
+                    self.waiting.left(frame.len());
+                    frame
+                }
+                _ = self.heartbeat.tick() => self.comms.heartbeat(),
+            };
+            self.say(sent).await?;
+        }
+    }
+
+    /// The next frame; what is not JSON is ignored, as Node-RED does.
+    async fn frame(&mut self) -> Result<Frame, End> {
+        loop {
+            let text = heard(&mut self.socket, &mut self.pace).await?;
+            if let Some(frame) = self.understood(&text)? {
+                return Ok(frame);
+            }
+        }
+    }
+
+    fn understood(&self, text: &str) -> Result<Option<Frame>, End> {
+        self.comms.metrics.comms().received();
+        match Frame::parse(text) {
+            Ok(frame) => Ok(Some(frame)),
+            Err(Fault::Malformed) => Ok(None),
+            Err(Fault::Foreign) => Err(End(CommsEnd::Malformed, Some(CloseCode::Policy))),
+        }
+    }
+
+    async fn say(&mut self, text: Bytes) -> Result<(), End> {
+        self.socket.say(text).await?;
+        self.comms.metrics.comms().sent();
+        Ok(())
+    }
+
+    /// Tells what is retained of these topics; all else an editor hears anyway.
+    async fn subscribe(&mut self, topic: String) -> Result<(), End> {
+        let Some(pattern) = Pattern::parse(topic) else {
+            tracing::debug!("a subscription means no topic");
+            return Ok(());
+        };
+        match &self.source {
+            Talking::Nobody => {}
+            Talking::Topics(topics) => {
+                for frame in topics.retained(&pattern) {
+                    self.say(frame).await?;
+                }
+            }
+            // An error: the relay has ended, and so will this.
+            Talking::Relay(said) => drop(said.send(Said::Subscribe(pattern)).await),
+        }
+        Ok(())
+    }
+
+    /// Passes on what is for the upstream; our own engine has nobody who would hear it.
+    async fn publish(&mut self, topic: String, text: String) {
+        if let Talking::Relay(said) = &self.source {
+            let _ = said.send(Said::Publish { topic, text }).await;
+        }
+    }
+}
+
+/// The next text, at the pace that is allowed. Nothing is lost when the wait is given up.
+async fn heard<S>(socket: &mut Socket<S>, pace: &mut Pace) -> Result<Utf8Bytes, End>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    loop {
+        if pace.left == 0 {
+            pace.second.tick().await;
+            pace.left = pace.most;
+        }
+        let heard = socket.hear().await?;
+        pace.left -= 1;
+        if let Heard::Text(text) = heard {
+            return Ok(text);
+        }
+    }
+}
+
+impl End {
+    /// What the editor is told before the channel closes: `fail` makes the stock editor show its login.
+    fn last(&self) -> Option<&'static str> {
+        match self.0 {
+            CommsEnd::Silent | CommsEnd::Refused | CommsEnd::Session | CommsEnd::Permission => {
+                Some(FAIL)
+            }
+            CommsEnd::Client
+            | CommsEnd::Malformed
+            | CommsEnd::TooLarge
+            | CommsEnd::Slow
+            | CommsEnd::Upstream
+            | CommsEnd::Drain => None,
+        }
+    }
+}
+
+impl From<Lost> for End {
+    fn from(lost: Lost) -> Self {
+        match lost {
+            Lost::Gone => Self(CommsEnd::Client, None),
+            Lost::Broken(CloseCode::Size) => Self(CommsEnd::TooLarge, Some(CloseCode::Size)),
+            Lost::Broken(code) => Self(CommsEnd::Malformed, Some(code)),
+        }
+    }
+}
+
+/// Waits until the gateway drains.
+async fn left(comms: &Comms) {
+    // An error: the gateway is gone.
+    let _ = comms.leaving.clone().wait_for(|leaving| *leaving).await;
+}
+
+fn record(
+    comms: &Comms,
+    guest: &Guest,
+    event: &'static str,
+    (actor, end): (&Actor, Option<CommsEnd>),
+) {
+    let (audit, actor, now) = (
+        comms.audit.clone(),
+        actor.clone(),
+        (guest.clock)().as_secs(),
+    );
+    let facts = end.map_or(json!({}), |end| json!({ "cause": end.name() }));
+    comms
+        .control
+        .spawn(async move { audit.record(event, &actor, now, facts) });
+}

@@ -1,0 +1,86 @@
+//! The channel over which editors hear what happens: each editor signs in, its frames are checked, and what it hears
+//! comes from the engine's events or from the upstream.
+//!
+//! A frame's way in: [`socket`] → [`frame`] understands it → [`editor`] decides → [`topics`] replays what is
+//! retained, or [`relay`] passes it on to the upstream. The way out: [`topics`] or [`relay`] → [`outbox`] → [`editor`] →
+//! [`socket`]. Knows no HTTP: whoever comes here has shaken hands, and asks from a place that may.
+
+mod editor;
+mod frame;
+mod outbox;
+mod pattern;
+mod relay;
+mod socket;
+mod standing;
+mod topics;
+
+pub use topics::Topics;
+
+use crate::audit::{Actor, Audit};
+use crate::auth::{Auth, Caller};
+use crate::config;
+use crate::metrics::Metrics;
+use crate::upstream::Upstream;
+use bytes::Bytes;
+use hyper::http::request::Parts;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+
+/// What all channels share.
+pub struct Comms {
+    /// Limits.
+    pub config: config::Comms,
+    /// Users and sessions; `None`: the API is open.
+    pub auth: Option<Auth>,
+    /// Who was here.
+    pub audit: Audit,
+    /// Numbers.
+    pub metrics: Arc<Metrics>,
+    /// Where the audit log is written.
+    pub control: Handle,
+    /// Becomes true when the gateway drains.
+    pub leaving: watch::Receiver<bool>,
+    /// Changes with users and routes.
+    pub reloads: watch::Receiver<()>,
+    /// When the gateway started, in milliseconds since 1970: what a heartbeat tells.
+    pub started: u64,
+    /// What our own engine says.
+    pub topics: Arc<Topics>,
+}
+
+/// One who has shaken hands.
+pub struct Guest {
+    /// From where; nobody yet.
+    pub actor: Actor,
+    /// The time since 1970.
+    pub clock: fn() -> Duration,
+    /// A caller with what he has at the place where the editor came in.
+    pub here: Box<dyn Fn(Caller) -> Caller + Send + Sync>,
+    /// What it wants to hear.
+    pub source: Source,
+}
+
+/// Where what editors hear comes from.
+pub enum Source {
+    /// Our own engine.
+    Own,
+    /// The runtime behind us, and the head of the handshake with it.
+    Upstream(Upstream, Box<Parts>),
+}
+
+impl Comms {
+    /// Serves one editor over its connection until that ends.
+    pub async fn serve<S>(self: Arc<Self>, stream: S, guest: Guest)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send,
+    {
+        editor::serve(&self, stream, guest).await;
+    }
+
+    fn heartbeat(&self) -> Bytes {
+        format!("[{{\"topic\":\"hb\",\"data\":{}}}]", self.started).into()
+    }
+}

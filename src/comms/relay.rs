@@ -1,0 +1,296 @@
+//! One editor's link to the upstream: what it says goes there, what the upstream says comes back as it is.
+//!
+//! It is opened when the editor has signed in, with the gateway's own token, never the editor's. When the upstream
+//! restarts the link is made again and what the editor had subscribed to is asked for again, so that the editor need
+//! not notice. What upstreams say about signing in is for us and never reaches the editor.
+
+use super::outbox::Outbox;
+use super::pattern::Pattern;
+use super::socket::{Heard, Lost, Socket};
+use crate::config;
+use crate::upstream::{Bearer, Error, Upstream};
+use hyper::http::request::Parts;
+use hyper::upgrade::Upgraded;
+use hyper_util::rt::TokioIo;
+use serde_json::{Map, Value as Json, json};
+use std::pin::pin;
+use std::time::Duration;
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_tungstenite::tungstenite::protocol::Role;
+
+/// The pause before the link is made again, and the longest to which it grows. Our choice: Node-RED restarts within
+/// seconds.
+const PAUSE: Duration = Duration::from_millis(200);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+/// How long the upstream may take to answer a token, or to take a frame. Our choice.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often to ask whether a silent upstream is there, and how many times before it counts as gone. Our choice; it
+/// says something of its own every 15 s (facts admin API §4).
+const PULSE: Duration = Duration::from_secs(15);
+const SILENCES: u32 = 3;
+/// Subscriptions of an editor that are asked for again. Our choice: the stock editor has about ten.
+const SUBSCRIPTIONS: usize = 256;
+/// Links in a row that end without a word, as when the upstream wants a token that we do not have. Our choice.
+const BARREN: u32 = 5;
+
+type Link = Socket<TokioIo<Upgraded>>;
+
+/// What an editor says.
+pub(super) enum Said {
+    /// It subscribes.
+    Subscribe(Pattern),
+    /// It publishes.
+    Publish {
+        topic: String,
+        /// The whole frame.
+        text: String,
+    },
+}
+
+/// The link of one editor.
+pub(super) struct Relay<'e> {
+    upstream: &'e Upstream,
+    head: &'e Parts,
+    config: &'e config::Comms,
+    outbox: Outbox,
+}
+
+impl<'e> Relay<'e> {
+    /// To this upstream, with this handshake; what comes is put into the outbox.
+    pub(super) fn new(
+        upstream: &'e Upstream,
+        head: &'e Parts,
+        outbox: Outbox,
+        config: &'e config::Comms,
+    ) -> Self {
+        Self {
+            upstream,
+            head,
+            config,
+            outbox,
+        }
+    }
+
+    /// Relays until the upstream is away for too long. Who comes while it is away is told so at once.
+    pub(super) async fn run(self, mut said: Receiver<Said>) {
+        let mut known = Known::default();
+        let mut barren = 0;
+        let Ok(mut link) = self.open().await else {
+            return;
+        };
+        while barren < BARREN {
+            match self.relay(&mut link, &mut known, &mut said).await {
+                0 => barren += 1,
+                _ => barren = 0,
+            }
+            drop(link);
+            let again = self.open_again(&mut known, &mut said, barren);
+            match timeout(self.config.upstream_away, again).await {
+                Ok(new) => link = new,
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Relays until the link is lost; gives how many frames the editor was sent.
+    async fn relay(&self, link: &mut Link, known: &mut Known, said: &mut Receiver<Said>) -> u64 {
+        let mut relayed = 0;
+        for text in known.again() {
+            if send(link, text).await.is_err() {
+                return relayed;
+            }
+        }
+        let mut silences = 0;
+        let mut pulse = interval(PULSE);
+        pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let going = tokio::select! {
+                heard = link.hear() => {
+                    silences = 0;
+                    self.pass_on(heard, &mut relayed)
+                }
+                Some(said) = said.recv() => send(link, known.remember(said)).await,
+                _ = pulse.tick() => {
+                    silences += 1;
+                    if silences > SILENCES {
+                        return relayed;
+                    }
+                    timeout(PATIENCE, link.ping()).await.unwrap_or(Err(Lost::Gone))
+                }
+            };
+            if going.is_err() {
+                return relayed;
+            }
+        }
+    }
+
+    fn pass_on(&self, heard: Result<Heard, Lost>, relayed: &mut u64) -> Result<(), Lost> {
+        let Heard::Text(text) = heard? else {
+            return Ok(());
+        };
+        match meant_for_us(&text) {
+            None => {
+                *relayed += 1;
+                // An editor that is too slow is closed where it is served.
+                self.outbox.put(text.into());
+                Ok(())
+            }
+            Some(true) => Ok(()),
+            Some(false) => {
+                let error = self.upstream.refused();
+                tracing::warn!(upstream = ?self.upstream, "comms: {error}");
+                Err(Lost::Gone)
+            }
+        }
+    }
+
+    /// Opens the link again, for as long as it takes.
+    async fn open_again(
+        &self,
+        known: &mut Known,
+        said: &mut Receiver<Said>,
+        failures: u32,
+    ) -> Link {
+        let mut pause = (PAUSE * 2_u32.pow(failures)).min(LONGEST_PAUSE);
+        loop {
+            let nap = sleep(pause);
+            let mut attempt = pin!(async {
+                nap.await;
+                self.open().await
+            });
+            let attempt = loop {
+                tokio::select! {
+                    attempt = &mut attempt => break attempt,
+                    Some(said) = said.recv() => drop(known.remember(said)),
+                }
+            };
+            match attempt {
+                Ok(link) => return link,
+                Err(error) => tracing::debug!(upstream = ?self.upstream, "comms: {error}"),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+
+    /// Opens the link and signs in; a token that is refused is renewed, once.
+    async fn open(&self) -> Result<Link, Error> {
+        let Some(bearer) = self.upstream.token().await? else {
+            return self.link().await;
+        };
+        match self.signed_in(&bearer).await {
+            Err(Error::Unauthorized) => match self.upstream.renew(&bearer).await? {
+                Some(fresh) => self.signed_in(&fresh).await,
+                None => self.link().await,
+            },
+            link => link,
+        }
+    }
+
+    async fn signed_in(&self, bearer: &Bearer) -> Result<Link, Error> {
+        let mut link = self.link().await?;
+        let frame = json!({ "auth": bearer.token().reveal() }).to_string();
+        let signed_in = async {
+            link.say(frame).await?;
+            loop {
+                if let Heard::Text(text) = link.hear().await?
+                    && let Some(accepted) = meant_for_us(&text)
+                {
+                    return Ok::<bool, Lost>(accepted);
+                }
+            }
+        };
+        match timeout(PATIENCE, signed_in).await {
+            Ok(Ok(true)) => Ok(link),
+            Ok(Ok(false)) => Err(self.upstream.refused()),
+            Ok(Err(_)) => Err(Error::Unexpected("it closed its comms channel")),
+            Err(_) => Err(Error::Timeout),
+        }
+    }
+
+    async fn link(&self) -> Result<Link, Error> {
+        let upgraded = self.upstream.websocket(self.head).await?;
+        let longest = self.config.upstream_frame;
+        Ok(Socket::new(TokioIo::new(upgraded), Role::Client, longest).await)
+    }
+}
+
+/// What is said again on a new link.
+#[derive(Default)]
+struct Known {
+    subscriptions: Vec<Pattern>,
+    /// Who the editor is to other editors.
+    presence: Option<String>,
+}
+
+impl Known {
+    /// Remembers what is to be said again; gives the frame.
+    fn remember(&mut self, said: Said) -> String {
+        match said {
+            Said::Subscribe(pattern) => {
+                let text = subscription(&pattern);
+                if self.subscriptions.len() < SUBSCRIPTIONS
+                    && !self.subscriptions.contains(&pattern)
+                {
+                    self.subscriptions.push(pattern);
+                }
+                text
+            }
+            Said::Publish { topic, text } => {
+                match topic.as_str() {
+                    "multiplayer/connect" => self.presence = Some(text.clone()),
+                    "multiplayer/disconnect" => self.presence = None,
+                    _ => {}
+                }
+                text
+            }
+        }
+    }
+
+    fn again(&self) -> Vec<String> {
+        let presence = self.presence.iter().cloned();
+        let subscriptions = self.subscriptions.iter().map(subscription);
+        subscriptions.chain(presence).collect()
+    }
+}
+
+fn subscription(pattern: &Pattern) -> String {
+    json!({ "subscribe": pattern.as_str() }).to_string()
+}
+
+async fn send(link: &mut Link, text: String) -> Result<(), Lost> {
+    timeout(PATIENCE, link.say(text))
+        .await
+        .unwrap_or(Err(Lost::Gone))
+}
+
+/// Whether what the upstream says is an answer to our token, and then whether it accepts it; `None`: it is for the
+/// editor. What is neither an array nor an object is for nobody.
+fn meant_for_us(text: &str) -> Option<bool> {
+    match text.trim_start().as_bytes().first() {
+        Some(b'[') => None,
+        _ => match serde_json::from_str::<Map<String, Json>>(text) {
+            Ok(object) => object.get("auth").map(|auth| auth == "ok"),
+            Err(_) => Some(true),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_upstream_says_about_signing_in_is_not_for_editors() {
+        for text in [r#"[{"topic":"hb","data":1}]"#, " []", r#"{"x":1}"#] {
+            assert_eq!(meant_for_us(text), None, "{text}");
+        }
+        assert_eq!(meant_for_us(r#"{"auth":"ok"}"#), Some(true));
+        for text in [r#"{"auth":"fail"}"#, r#"{"x":1,"\u0061uth":"fail"}"#] {
+            assert_eq!(meant_for_us(text), Some(false), "{text}");
+        }
+        for text in ["", "null", "\"auth\"", "{", "x"] {
+            assert_eq!(meant_for_us(text), Some(true), "{text}");
+        }
+    }
+}

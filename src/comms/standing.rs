@@ -1,0 +1,113 @@
+//! As whom an editor is here, and until when.
+//!
+//! The token is looked at once and forgotten; what is kept is its session.
+
+use super::{Comms, Guest};
+use crate::auth::Caller;
+use crate::metrics::{CommsEnd, TokenCheck};
+use crate::secret::Secret;
+use std::future::pending;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// What hearing needs (facts admin API §4).
+const NEEDS: &str = "status.read";
+
+/// As whom an editor is here.
+pub(super) enum Standing {
+    /// Nobody signs in.
+    Open,
+    /// Signed in, or the anonymous user.
+    Known(Caller),
+}
+
+impl Standing {
+    /// Whoever shows this token; `None`: nobody, or somebody who may not hear.
+    pub(super) fn of_token(comms: &Comms, guest: &Guest, token: &Secret) -> Option<Self> {
+        let Some(auth) = &comms.auth else {
+            return Some(Self::Open);
+        };
+        let caller = auth.identify(token.reveal(), (guest.clock)().as_secs());
+        comms.metrics.token_check(match caller {
+            Some(_) => TokenCheck::Valid,
+            None => TokenCheck::Invalid,
+        });
+        Self::permitted(comms, (guest.here)(caller?))
+    }
+
+    /// Whoever shows none.
+    pub(super) fn of_nobody(comms: &Comms, guest: &Guest) -> Option<Self> {
+        let Some(auth) = &comms.auth else {
+            return Some(Self::Open);
+        };
+        comms.metrics.token_check(TokenCheck::Absent);
+        Self::permitted(comms, (guest.here)(auth.anonymous()?))
+    }
+
+    fn permitted(comms: &Comms, caller: Caller) -> Option<Self> {
+        let granted = caller.permissions.cover(NEEDS);
+        comms.metrics.permission_check(granted);
+        granted.then_some(Self::Known(caller))
+    }
+
+    /// The user's name; empty: nobody who is known.
+    pub(super) fn user(&self) -> &str {
+        match self {
+            Self::Open => "",
+            Self::Known(caller) => &caller.user,
+        }
+    }
+
+    /// What an editor sends of its own accord is a use of its session; that it is open is none, else a forgotten tab
+    /// would keep its token for ever.
+    pub(super) fn is_used(&self, guest: &Guest) {
+        if let Self::Known(Caller {
+            session: Some(session),
+            ..
+        }) = self
+        {
+            session.touch((guest.clock)().as_secs());
+        }
+    }
+
+    /// Waits until it is lost.
+    pub(super) async fn lost(&self, comms: &Comms, guest: &Guest) -> CommsEnd {
+        let Self::Known(caller) = self else {
+            return pending().await;
+        };
+        tokio::select! {
+            biased;
+            () = over(caller, guest.clock) => CommsEnd::Session,
+            () = forbidden(comms, caller, guest) => CommsEnd::Permission,
+        }
+    }
+}
+
+/// Waits until the caller's session is revoked, unused for too long, or at its end.
+async fn over(caller: &Caller, clock: fn() -> Duration) {
+    match &caller.session {
+        None => pending().await,
+        Some(session) => {
+            let left = Duration::from_secs(session.expires).saturating_sub(clock());
+            tokio::select! {
+                () = session.over() => {}
+                () = sleep(left) => {}
+            }
+        }
+    }
+}
+
+/// Waits until a reload takes the user, or what hearing needs.
+async fn forbidden(comms: &Comms, caller: &Caller, guest: &Guest) {
+    let mut reloads = comms.reloads.clone();
+    let again = |caller| match &comms.auth {
+        Some(auth) => auth.again(caller),
+        None => Some(caller.clone()),
+    };
+    // Looked at before the wait too: it may have changed since the sign-in.
+    while again(caller).is_some_and(|now| (guest.here)(now).permissions.cover(NEEDS)) {
+        if reloads.changed().await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! What our own engine says, as editors hear it: in batches, with what is retained (facts admin API §4).
+//!
+//! One task of the control runtime writes each batch once, whatever the number of editors. All of them hear all
+//! topics; a subscription only repeats what is retained.
+
+use super::outbox::{Level, Outbox};
+use super::pattern::Pattern;
+use crate::events::{Event, Listener};
+use bytes::Bytes;
+use serde_json::{Map, Value as Json, json};
+use smol_str::SmolStr;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// From a batch's first message to its sending, and between batches (facts admin API §4).
+const PAUSE: Duration = Duration::from_millis(50);
+/// Messages of a frame (facts admin API §4).
+const BATCH: usize = 50;
+
+const STATE: &str = "notification/runtime-state";
+const DEPLOY: &str = "notification/runtime-deploy";
+
+/// What is retained, and who hears.
+pub struct Topics {
+    board: Mutex<Board>,
+    listener: Option<Listener>,
+}
+
+#[derive(Default)]
+struct Board {
+    /// Messages as they are sent.
+    state: Option<Arc<str>>,
+    deploy: Option<Arc<str>>,
+    status: BTreeMap<SmolStr, Arc<str>>,
+    editors: Vec<Outbox>,
+}
+
+impl Topics {
+    /// Of an engine, or none.
+    pub fn new(listener: Option<Listener>) -> Arc<Self> {
+        if let Some(listener) = &listener {
+            listener.want_debug(false);
+        }
+        Arc::new(Self {
+            board: Mutex::default(),
+            listener,
+        })
+    }
+
+    /// Tells editors what the engine says, for ever.
+    pub async fn tell(self: Arc<Self>) {
+        let Some(listener) = &self.listener else {
+            return;
+        };
+        let mut lost = 0;
+        loop {
+            listener.news().await;
+            sleep(PAUSE).await;
+            let alone = self.board().editors.is_empty();
+            let most = if alone { usize::MAX } else { BATCH };
+            let heard = listener.hear(most);
+            lost += heard.lost;
+            let all = heard.events.len() < most;
+            self.publish(heard.events);
+            if all && lost > 0 {
+                self.board().send(&[lost_note(lost)]);
+                lost = 0;
+            }
+        }
+    }
+
+    /// An editor hears from now on.
+    pub(super) fn join(&self, editor: Outbox) {
+        self.board().editors.push(editor);
+        if let Some(listener) = &self.listener {
+            listener.want_debug(true);
+        }
+    }
+
+    /// An editor hears no longer.
+    pub(super) fn leave(&self, editor: &Arc<Level>) {
+        let mut board = self.board();
+        board.editors.retain(|other| !other.belongs_to(editor));
+        if board.editors.is_empty()
+            && let Some(listener) = &self.listener
+        {
+            listener.want_debug(false);
+        }
+    }
+
+    /// Frames with what is retained of these topics.
+    pub(super) fn retained(&self, pattern: &Pattern) -> Vec<Bytes> {
+        let messages: Vec<Arc<str>> = {
+            let board = self.board();
+            let runtime = [(STATE, &board.state), (DEPLOY, &board.deploy)].into_iter();
+            let runtime = runtime.filter(|(topic, _)| pattern.covers(topic));
+            let runtime = runtime.filter_map(|(_, message)| message.clone());
+            let covered = |(id, _): &(&SmolStr, _)| pattern.covers(&format!("status/{id}"));
+            let status = board.status.iter().filter(covered);
+            runtime
+                .chain(status.map(|(_, message)| Arc::clone(message)))
+                .collect()
+        };
+        messages.chunks(BATCH).map(frame).collect()
+    }
+
+    fn publish(&self, events: Vec<Event>) {
+        // Written without the lock.
+        let told: Vec<Told> = events.into_iter().map(Told::of).collect();
+        let mut board = self.board();
+        let messages: Vec<Arc<str>> = told.into_iter().filter_map(|t| board.keep(t)).collect();
+        for batch in messages.chunks(BATCH) {
+            board.send(batch);
+        }
+    }
+
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An event as it is sent, and what of it is retained.
+enum Told {
+    State(Arc<str>),
+    Deploy(Arc<str>),
+    Status(SmolStr, Arc<str>),
+    /// A status that says nothing: as in Node-RED, sent only if there was another one.
+    NoStatus(SmolStr),
+    Debug(Arc<str>),
+}
+
+impl Told {
+    fn of(event: Event) -> Self {
+        match event {
+            Event::RuntimeState(data) => Self::State(message(STATE, &data)),
+            Event::RuntimeDeploy { revision } => {
+                Self::Deploy(message(DEPLOY, &json!({ "revision": revision })))
+            }
+            Event::Status { id, status } => match status.as_ref().and_then(badge) {
+                Some(badge) => {
+                    let message = message(&format!("status/{id}"), &badge);
+                    Self::Status(id, message)
+                }
+                None => Self::NoStatus(id),
+            },
+            Event::Debug(data) => Self::Debug(message("debug", &data)),
+        }
+    }
+}
+
+impl Board {
+    /// Retains what is to be retained; gives what is to be sent.
+    fn keep(&mut self, told: Told) -> Option<Arc<str>> {
+        match told {
+            Told::Debug(message) => Some(message),
+            Told::State(message) => Some(self.state.insert(message).clone()),
+            Told::Deploy(message) => Some(self.deploy.insert(message).clone()),
+            Told::Status(id, message) => {
+                self.status.insert(id, Arc::clone(&message));
+                Some(message)
+            }
+            Told::NoStatus(id) => {
+                self.status.remove(&id)?;
+                Some(message(&format!("status/{id}"), &Json::Object(Map::new())))
+            }
+        }
+    }
+
+    /// Sends one frame to all; who is too slow hears nothing more.
+    fn send(&mut self, messages: &[Arc<str>]) {
+        if self.editors.is_empty() {
+            return;
+        }
+        let frame = frame(messages);
+        self.editors.retain(|editor| editor.put(frame.clone()));
+    }
+}
+
+/// A node's status as editors know it; `None`: it says nothing (observed on 4.1.15).
+fn badge(status: &Json) -> Option<Json> {
+    let says = |value: &Json| match value {
+        Json::Null | Json::Bool(false) => false,
+        Json::String(text) => !text.is_empty(),
+        Json::Number(number) => number.as_f64() != Some(0.0),
+        Json::Bool(true) | Json::Array(_) | Json::Object(_) => true,
+    };
+    let part = |key: &'static str| Some((key.to_owned(), status.get(key)?.clone()));
+    let badge: Map<String, Json> = ["text", "fill", "shape"]
+        .into_iter()
+        .filter_map(part)
+        .collect();
+    badge.values().any(says).then_some(Json::Object(badge))
+}
+
+fn message(topic: &str, data: &Json) -> Arc<str> {
+    format!("{{\"topic\":{},\"data\":{data}}}", Json::from(topic)).into()
+}
+
+fn lost_note(count: u64) -> Arc<str> {
+    let text = format!("{count} debug messages were lost: there were too many at a time");
+    let format = format!("string[{}]", text.len());
+    // As a warning of no node: level 30 (facts admin API §4).
+    let data = json!({ "level": 30, "id": "", "type": "flowgate", "msg": text, "format": format });
+    message("debug", &data)
+}
+
+fn frame(messages: &[Arc<str>]) -> Bytes {
+    format!("[{}]", messages.join(",")).into()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::super::outbox::{Waiting, outbox};
+    use super::*;
+    use crate::events::Events;
+
+    fn status(id: &str, status: Option<Json>) -> Event {
+        let id = id.into();
+        Event::Status { id, status }
+    }
+
+    /// What an engine says, and topics that hear it.
+    fn engine() -> (Events, Arc<Topics>) {
+        let events = Events::default();
+        let topics = Topics::new(Some(events.listen(1 << 20)));
+        (events, topics)
+    }
+
+    fn editor(topics: &Topics) -> Waiting {
+        let (editor, waiting) = outbox(1 << 20);
+        topics.join(editor);
+        waiting
+    }
+
+    async fn heard(editor: &mut Waiting) -> Vec<Json> {
+        serde_json::from_slice(&editor.next().await).unwrap()
+    }
+
+    /// What is retained, by its topic.
+    fn retained(topics: &Topics, pattern: &str) -> Vec<(String, Json)> {
+        let pattern = Pattern::parse(pattern.to_owned()).unwrap();
+        let frames = topics.retained(&pattern).into_iter();
+        let messages =
+            frames.flat_map(|frame| serde_json::from_slice::<Vec<Json>>(&frame).unwrap());
+        messages
+            .map(|mut m| (m["topic"].as_str().unwrap().to_owned(), m["data"].take()))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn a_burst_comes_in_batches_of_fifty() {
+        let (events, topics) = engine();
+        let (mut one, mut other) = (editor(&topics), editor(&topics));
+        for n in 0..123 {
+            events.say(Event::Debug(json!({ "msg": n })));
+        }
+        let told = tokio::spawn(Arc::clone(&topics).tell());
+        for editor in [&mut one, &mut other] {
+            let mut next = 0;
+            for length in [50, 50, 23] {
+                let batch = heard(editor).await;
+                assert_eq!(batch.len(), length);
+                for message in batch {
+                    assert_eq!(
+                        (&message["topic"], &message["data"]["msg"]),
+                        (&json!("debug"), &json!(next))
+                    );
+                    next += 1;
+                }
+            }
+        }
+        told.abort();
+    }
+
+    #[tokio::test]
+    async fn what_is_retained_is_the_newest_and_a_status_that_says_nothing_is_not() {
+        let (events, topics) = engine();
+        let told = tokio::spawn(Arc::clone(&topics).tell());
+        let mut editor = editor(&topics);
+        let badge =
+            |text: &str| Some(json!({ "fill": "red", "text": text, "source": { "id": "a" } }));
+        events.say(Event::RuntimeState(json!({ "state": "stop" })));
+        events.say(Event::RuntimeState(json!({ "state": "start" })));
+        events.say(Event::RuntimeDeploy {
+            revision: "r1".to_owned(),
+        });
+        events.say(status("a", badge("old")));
+        events.say(status("b", badge("gone")));
+        events.say(status("a", badge("new")));
+        events.say(status("b", None));
+        events.say(status("c", Some(json!({ "text": "" }))));
+        let sent = heard(&mut editor).await;
+        let topic = |message: &Json| message["topic"].as_str().unwrap().to_owned();
+        let sent: Vec<String> = sent.iter().map(topic).collect();
+        let runtime = [STATE, STATE, DEPLOY];
+        assert_eq!(sent[..3], runtime);
+        assert_eq!(sent[3..], ["status/a", "status/b", "status/a", "status/b"]);
+        let of_a = (
+            "status/a".to_owned(),
+            json!({ "text": "new", "fill": "red" }),
+        );
+        for pattern in ["status/#", "+/a"] {
+            assert_eq!(retained(&topics, pattern), std::slice::from_ref(&of_a));
+        }
+        assert_eq!(
+            retained(&topics, "notification/#"),
+            [
+                (STATE.to_owned(), json!({ "state": "start" })),
+                (DEPLOY.to_owned(), json!({ "revision": "r1" })),
+            ]
+        );
+        assert!(retained(&topics, "#").is_empty());
+        told.abort();
+    }
+
+    #[tokio::test]
+    async fn lost_debug_messages_are_told_and_only_made_for_somebody() {
+        let events = Events::default();
+        let topics = Topics::new(Some(events.listen(1_000)));
+        assert!(!events.debug_is_heard());
+        let mut editor = editor(&topics);
+        assert!(events.debug_is_heard());
+        for n in 0..100 {
+            events.say(Event::Debug(json!({ "msg": n })));
+        }
+        let told = tokio::spawn(Arc::clone(&topics).tell());
+        assert_eq!(heard(&mut editor).await.len(), 4);
+        let note = heard(&mut editor).await;
+        assert!(
+            note[0]["data"]["msg"]
+                .as_str()
+                .unwrap()
+                .starts_with("96 debug messages were lost")
+        );
+        told.abort();
+        topics.leave(&editor.level());
+        assert!(!events.debug_is_heard());
+    }
+}

@@ -1,0 +1,163 @@
+//! Upstreams, one or several, and where clients find them.
+
+use super::{bad, good};
+
+const TWO: &str = "[[upstream]]\nurl = \"http://127.0.0.1:1880\"\n[[upstream]]\nurl = \"http://127.0.0.1:1881\"\n";
+const ANN: &str = "[[auth.user]]\nname = \"ann\"\npermissions = [\"read\"]\n\
+    password_hash = \"$2b$08$W99V1mAwhUg5M9.hX6kjY.qtLHyvMOmTvm/hfRdpVY8u2XJsIHwFC\"\n";
+
+#[test]
+fn one_upstream_is_everywhere() {
+    for table in ["[upstream]", "[[upstream]]"] {
+        let config = good(&format!("{table}\nurl = \"https://[::1]\""));
+        let [only] = &config.upstreams[..] else {
+            panic!("one upstream")
+        };
+        assert_eq!(only.site.name, "[::1]:443");
+        assert!(only.site.hosts.is_empty() && only.site.prefix.is_empty());
+        assert_eq!(
+            (only.site.path.as_str(), only.site.admin_root.as_str()),
+            ("", "")
+        );
+        assert_eq!(only.root, "");
+    }
+    assert!(good("").upstreams.is_empty());
+}
+
+#[test]
+fn several_upstreams_have_places_of_their_own() {
+    let config = good(&format!(
+        "{TWO}name = \"plant\"\nhost = [\"Flows.example.org\"]\npath = \"/Plant1/\"\nstrip = false\n\
+         admin_root = \"/Admin\"\npermissions = {{ ann = [\"*\"] }}\n[auth]\n{ANN}"
+    ));
+    let plant = &config.upstreams[1];
+    assert_eq!(plant.site.hosts, ["flows.example.org"]);
+    assert_eq!(
+        (plant.site.path.as_str(), plant.site.admin_root.as_str()),
+        ("/plant1", "/admin")
+    );
+    assert_eq!(plant.root, "/Plant1/Admin");
+    assert_eq!(
+        plant.site.permissions,
+        [("ann".to_owned(), vec!["*".to_owned()])]
+    );
+    assert_eq!(plant.site.prefix, "");
+}
+
+#[test]
+fn what_stays_here_is_spelled_as_the_operator_does() {
+    let config =
+        good("[upstream]\nurl = \"http://x\"\npath = \"/Plant1/\"\nadmin_root = \"/Admin\"");
+    let only = &config.upstreams[0];
+    assert_eq!(
+        (only.site.path.as_str(), only.site.prefix.as_str()),
+        ("/plant1", "/Plant1")
+    );
+    assert_eq!(only.root, "/Admin");
+}
+
+#[test]
+fn upstreams_that_answer_for_the_same_request_are_an_error_at_the_second() {
+    let message = bad(TWO);
+    assert!(
+        message.starts_with("test.toml:3:1: upstream: the upstream \"127.0.0.1:1880\" answers"),
+        "{message}"
+    );
+    for (lines, sentence) in [
+        ("path = \"/\"", "answers for the same host and path"),
+        ("url = 1", "not valid TOML"),
+        (
+            "name = \"127.0.0.1:1880\"\npath = \"/p\"",
+            "another upstream has the name",
+        ),
+        (
+            "name = \"a b\"",
+            "upstream.name: expected a name of letters",
+        ),
+        (
+            "host = [\"*.example.org\"]",
+            "upstream.host: expected a host name",
+        ),
+        ("path = \"/a//b\"", "upstream.path: expected a path such as"),
+        ("path = \"/Flows/x\"", "none of the admin API"),
+        (
+            "admin_root = \"admin\"",
+            "upstream.admin_root: expected a path",
+        ),
+        ("strip = 1", "upstream.strip: expected true or false"),
+        ("permissions = [\"read\"]", "upstream.permissions: expected"),
+        ("permissions = { ann = \"read\" }", "expected"),
+        (
+            "permissions = { ann = [\"read\"] }",
+            "nobody signs in without an [auth] table",
+        ),
+        (
+            "permissions = { bob = [\"read\"] }\n[auth]\n",
+            "no [[auth.user]] named \"bob\"",
+        ),
+        (
+            "pathh = \"/p\"",
+            "upstream.pathh: there is no such key; did you mean `path`?",
+        ),
+    ] {
+        let message = bad(&format!("{TWO}{lines}"));
+        assert!(message.contains(sentence), "{lines}: {message}");
+    }
+    assert!(bad("[[upstream]]\npath = \"/p\"").contains("1:1: upstream: an upstream needs a url"));
+    assert!(bad("upstream = 1").contains("expected a table [upstream], or several [[upstream]]"));
+}
+
+#[test]
+fn permissions_may_name_the_admin_who_is_made_at_the_first_start() {
+    let upstream = "[upstream]\nurl = \"http://x\"\npermissions";
+    assert!(
+        !good(&format!("{upstream} = {{ admin = [] }}\n[auth]")).upstreams[0]
+            .site
+            .permissions
+            .is_empty()
+    );
+    assert!(
+        bad(&format!("{upstream} = {{ admin = [] }}\n[auth]\n{ANN}")).contains("named \"admin\"")
+    );
+}
+
+#[test]
+fn a_route_is_for_all_upstreams_or_one_and_never_for_an_admin_path_of_either() {
+    let places = format!("{TWO}name = \"b\"\npath = \"/b\"\nadmin_root = \"/admin\"\n");
+    let route = |path: &str, upstream: &str| {
+        format!("{places}[[route]]\npath = \"{path}\"\npublic = true\n{upstream}")
+    };
+    let b = "upstream = \"b\"";
+    assert_eq!(
+        good(&route("/x", b)).routes[0].upstream.as_deref(),
+        Some("b")
+    );
+    for path in ["/", "/flows", "/red/x", "/administrator", "/admin/x"] {
+        assert!(good(&route(path, b)).routes.len() == 1, "{path}");
+    }
+    for (path, upstream) in [
+        ("/admin", b),
+        ("/Admin/Flows", b),
+        ("/admin/red/x", b),
+        ("/admin/flows", ""),
+        ("/flows", ""),
+        ("/flows", "upstream = \"127.0.0.1:1880\""),
+        ("/", ""),
+    ] {
+        let message = bad(&route(path, upstream));
+        assert!(
+            message.contains("belongs to the admin API"),
+            "{path}: {message}"
+        );
+    }
+    let message = bad(&route("/x", "upstream = \"c\""));
+    assert!(
+        message.contains("route.upstream: expected the name of an upstream, found \"c\""),
+        "{message}"
+    );
+    let twice = format!(
+        "{}\n[[route]]\npath = \"/x\"\npublic = true",
+        route("/x", b)
+    );
+    assert_eq!(good(&twice).routes.len(), 2);
+}

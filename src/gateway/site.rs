@@ -1,0 +1,214 @@
+//! A site: a runtime, the paths that lead to it, and what belongs to it: deployments, routes, its users' permissions.
+//!
+//! Knows how a runtime is opened and which site a request is for; nothing else of requests.
+
+use super::{Error, Runtime};
+use crate::audit::Audit;
+use crate::auth::Caller;
+use crate::config::{self, Config};
+use crate::deployment::Deployments;
+use crate::metrics::Metrics;
+use crate::store::Store;
+use crate::upstream::Upstream;
+use arc_swap::ArcSwap;
+use smol_str::SmolStr;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A runtime with what belongs to it.
+pub struct Site {
+    /// Where clients find it.
+    pub place: config::Site,
+    /// What runs flows.
+    pub runtime: Runtime,
+    /// The active flow set, and the way to replace it.
+    pub deployments: Deployments,
+    /// What callers may do there; a reload replaces it.
+    pub rules: ArcSwap<Rules>,
+}
+
+/// What callers may do at a site.
+pub struct Rules {
+    /// What endpoints made by flows need.
+    pub routes: Vec<config::Route>,
+    /// What these users have here, instead of what they have elsewhere.
+    permissions: HashMap<SmolStr, Arc<[SmolStr]>>,
+}
+
+/// The sites of a gateway: at least one.
+pub struct Sites {
+    first: Arc<Site>,
+    /// All, in the order in which they are asked: those of a host before those of all, long paths before short ones.
+    all: Vec<Arc<Site>>,
+}
+
+/// Why no site answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Nowhere {
+    /// No site has this host.
+    Host,
+    /// Sites have the host, none has the path.
+    Path,
+}
+
+impl Sites {
+    pub(super) async fn open(
+        (config, runtimes): (&mut Config, Vec<(config::Site, Runtime)>),
+        store: &Store,
+        recorders: (Audit, Arc<Metrics>),
+        now: u64,
+    ) -> Result<Self, Error> {
+        let routes = std::mem::take(&mut config.routes);
+        let mut all = Vec::new();
+        for (place, runtime) in runtimes {
+            let opened =
+                Deployments::open(runtime.clone(), store.clone(), recorders.clone(), now).await?;
+            all.push(Arc::new(Site {
+                rules: ArcSwap::from_pointee(Rules::of(&place, &routes)),
+                place,
+                runtime,
+                deployments: opened,
+            }));
+        }
+        Self::of(all).ok_or(Error::NoRuntime)
+    }
+
+    fn of(mut all: Vec<Arc<Site>>) -> Option<Self> {
+        let first = Arc::clone(all.first()?);
+        all.sort_by_key(|site| order(&site.place));
+        Some(Self { first, all })
+    }
+
+    /// The first of the config; often there is no other.
+    pub fn first(&self) -> &Arc<Site> {
+        &self.first
+    }
+
+    /// All.
+    pub fn all(&self) -> &[Arc<Site>] {
+        &self.all
+    }
+
+    /// The site that answers for a host, which is looked for only if any site has one, and a path in lower case.
+    pub fn find<'h>(
+        &self,
+        host: impl FnOnce() -> Option<&'h str>,
+        path: &str,
+    ) -> Result<&Arc<Site>, Nowhere> {
+        // Those of hosts come first.
+        let named = self
+            .all
+            .first()
+            .is_some_and(|site| !site.place.hosts.is_empty());
+        let host = if named { host() } else { None };
+        let mut of_host = self
+            .all
+            .iter()
+            .filter(|site| site.place.is_of(host))
+            .peekable();
+        if of_host.peek().is_none() {
+            return Err(Nowhere::Host);
+        }
+        of_host
+            .find(|site| site.place.leads(path))
+            .ok_or(Nowhere::Path)
+    }
+
+    /// Takes over routes and permissions of a config read again. Everything else of a site needs a restart.
+    pub(super) async fn reload(&self, config: &Config) {
+        let upstreams = || {
+            self.all
+                .iter()
+                .filter(|site| site.runtime.upstream().is_some())
+        };
+        let mut as_before = config.upstreams.len() == upstreams().count();
+        for site in &self.all {
+            let named = |read: &&config::Upstream| read.site.name == site.place.name;
+            let place = match &site.runtime {
+                #[cfg(feature = "engine")]
+                Runtime::Own(_) => &site.place,
+                Runtime::Upstream(upstream) => {
+                    let Some(read) = config.upstreams.iter().find(named) else {
+                        as_before = false;
+                        continue;
+                    };
+                    upstream.change_account(read.account.clone()).await;
+                    &read.site
+                }
+            };
+            as_before &= place.is_where(&site.place);
+            site.rules.store(Arc::new(Rules::of(place, &config.routes)));
+        }
+        if !as_before {
+            tracing::warn!("which upstreams there are, and where, changes with a restart only");
+        }
+    }
+}
+
+impl Rules {
+    fn of(place: &config::Site, routes: &[config::Route]) -> Self {
+        let here = |route: &&config::Route| {
+            let name = route.upstream.as_ref();
+            name.is_none_or(|name| *name == place.name)
+        };
+        let names = |list: &[String]| list.iter().map(SmolStr::new).collect();
+        let permissions = place.permissions.iter();
+        Self {
+            routes: routes.iter().filter(here).cloned().collect(),
+            permissions: permissions
+                .map(|(user, list)| (SmolStr::new(user), names(list)))
+                .collect(),
+        }
+    }
+
+    /// What a user has here, if that is not what he has elsewhere.
+    pub fn permissions(&self, user: &str) -> Option<&Arc<[SmolStr]>> {
+        self.permissions.get(user)
+    }
+
+    /// A caller with what he has here.
+    pub fn here(&self, mut caller: Caller) -> Caller {
+        // Whoever is anonymous has no name, and no user has an empty one.
+        if let Some(permissions) = self.permissions(&caller.user) {
+            caller.permissions.user = Arc::clone(permissions);
+        }
+        caller
+    }
+}
+
+/// Those of a host first, then by the length of their paths, the longest first.
+fn order(place: &config::Site) -> (bool, std::cmp::Reverse<usize>) {
+    (place.hosts.is_empty(), std::cmp::Reverse(place.path.len()))
+}
+
+/// What runs the flows, and where it is found; nothing runs yet.
+pub(super) fn runtimes(
+    config: &Config,
+    metrics: &Arc<Metrics>,
+) -> Result<Vec<(config::Site, Runtime)>, Error> {
+    let mut runtimes = Vec::new();
+    for behind in &config.upstreams {
+        let upstream = Upstream::open(behind.clone(), metrics)?;
+        runtimes.push((behind.site.clone(), Runtime::Upstream(upstream)));
+    }
+    if runtimes.is_empty() {
+        let place = config::Site {
+            name: "engine".to_owned(),
+            ..config::Site::default()
+        };
+        runtimes.push((place, start(config, metrics)?));
+    }
+    Ok(runtimes)
+}
+
+#[cfg(feature = "engine")]
+fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Runtime, Error> {
+    crate::engine::Engine::start(config.engine.clone(), Arc::clone(metrics))
+        .map(Runtime::Own)
+        .map_err(Error::Engine)
+}
+
+#[cfg(not(feature = "engine"))]
+fn start(_: &Config, _: &Arc<Metrics>) -> Result<Runtime, Error> {
+    Err(Error::NoRuntime)
+}

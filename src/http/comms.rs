@@ -1,0 +1,95 @@
+//! `GET /comms`: the handshake of the channel over which editors hear what happens. What follows it is `comms`'.
+//!
+//! The path is open, because a browser cannot send a token with the handshake: the first frame brings it.
+
+use super::call::Call;
+use super::content::Body;
+use super::error::Error;
+use super::forward::front;
+use super::upgrade::Opening;
+use crate::comms::{Guest, Source};
+use crate::config::Origin;
+use crate::upstream::Upstream;
+use hyper::Response;
+use hyper::header::{HOST, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL};
+use hyper::http::uri::{Authority, PathAndQuery};
+use hyper_util::rt::TokioIo;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Shakes hands; the editor is then served on this thread, until it is gone.
+pub(super) async fn open(
+    call: &mut Call<'_>,
+    upstream: Option<&Upstream>,
+) -> Result<Response<Body>, Error> {
+    let opening = Opening::check(call)?;
+    if !may_come_from(call) {
+        return Err(Error::Origin);
+    }
+    // An editor tells its user of a lost connection after several refused handshakes (facts admin API §5): a channel
+    // that opens and closes again would keep it silent for as long as the upstream is away.
+    if let Some(upstream) = upstream.filter(|upstream| !upstream.healthy()) {
+        upstream.answers().await?;
+    }
+    let source = match upstream {
+        None => Source::Own,
+        Some(upstream) => {
+            let target = PathAndQuery::from_static("/");
+            let head = upstream.link_head(&front(call, &target, upstream));
+            Source::Upstream(upstream.clone(), Box::new(head))
+        }
+    };
+    let guest = Guest {
+        actor: call.actor(),
+        clock: since_1970,
+        here: {
+            let site = Arc::clone(call.site);
+            Box::new(move |caller| site.rules.load().here(caller))
+        },
+        source,
+    };
+    let comms = Arc::clone(&call.gateway.comms);
+    let mut response = opening.accept(|upgraded| comms.serve(TokioIo::new(upgraded), guest));
+    if let Some(protocol) = first_protocol(&call.head.headers) {
+        response
+            .headers_mut()
+            .insert(SEC_WEBSOCKET_PROTOCOL, protocol);
+    }
+    Ok(response)
+}
+
+/// Whether the page that asks is ours, or one that the operator trusts. Programs that are no browser send no `Origin`.
+fn may_come_from(call: &Call<'_>) -> bool {
+    let headers = &call.head.headers;
+    let mut origins = headers.get_all(ORIGIN).iter();
+    let origin = match (origins.next(), origins.next()) {
+        (None, _) => return true,
+        (Some(only), None) => only.to_str().ok().and_then(Origin::parse),
+        (Some(_), Some(_)) => None,
+    };
+    let host = || {
+        let host = headers.get(HOST)?;
+        Authority::try_from(host.as_bytes()).ok()
+    };
+    let own = call.head.uri.authority().cloned().or_else(host);
+    origin.is_some_and(|origin| {
+        own.is_some_and(|own| origin.is_of(&own))
+            || call.gateway.comms.config.origins.contains(&origin)
+    })
+}
+
+/// The subprotocol that the client wants most, as the stock runtime answers it.
+fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
+    let offered = headers.get(SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
+    let first = offered.split(',').next()?.trim();
+    // `token` of RFC 9110 §5.6.2
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    let token = !first.is_empty() && first.bytes().all(plain);
+    HeaderValue::from_str(first).ok().filter(|_| token)
+}
+
+fn since_1970() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}

@@ -1,0 +1,72 @@
+//! A WebSocket of the gateway's own to the upstream: the client's side of the handshake (RFC 6455 §4.1) on a connection
+//! of its own.
+
+use super::{Error, Front, Outgoing, Upstream};
+use crate::secret::random;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hyper::header::{
+    AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT,
+    SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
+    UPGRADE,
+};
+use hyper::http::request::Parts;
+use hyper::upgrade::Upgraded;
+use hyper::{Method, Request, StatusCode};
+use tokio::time::timeout;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+
+/// The stock runtime's spelling; it knows no other (facts admin API §4).
+const PATH: &str = "/comms";
+
+impl Upstream {
+    /// The head of a handshake for a client's: it says where the client is, and carries nothing of its own. Our token
+    /// is not in it: the stock runtime drops a handshake with an `Authorization` that it does not know (facts admin
+    /// API §4).
+    pub fn link_head(&self, front: &Front<'_>) -> Parts {
+        let (mut head, ()) = self.own_head(front).into_parts();
+        head.method = Method::GET;
+        // The config has let through nothing that could not stand in a path.
+        head.uri = format!("{}{PATH}", self.0.config.root)
+            .parse()
+            .unwrap_or_default();
+        head.headers.remove(AUTHORIZATION);
+        head
+    }
+
+    /// Shakes hands on a new connection. Neither extensions nor subprotocols are offered.
+    pub async fn websocket(&self, head: &Parts) -> Result<Upgraded, Error> {
+        let key = STANDARD.encode(random::<16>());
+        let mut request = Request::from_parts(head.clone(), Outgoing::empty());
+        let headers = request.headers_mut();
+        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
+        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+        if let Ok(key) = HeaderValue::from_str(&key) {
+            headers.insert(SEC_WEBSOCKET_KEY, key);
+        }
+        let mut sender = self.0.connect.connect().await?;
+        let answer = timeout(self.0.config.first_byte, sender.send_request(request));
+        let answer = answer.await.map_err(|_| Error::Timeout)?;
+        let answer = answer.map_err(Error::of)?;
+        let switched = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
+        if !switched || !accepts(answer.headers(), &key) {
+            return Err(Error::Unexpected("it does not take a WebSocket there"));
+        }
+        hyper::upgrade::on(answer).await.map_err(Error::of)
+    }
+}
+
+/// Whether these headers accept the handshake with this key (RFC 6455 §4.1).
+fn accepts(headers: &HeaderMap, key: &str) -> bool {
+    let says = |name: HeaderName, wanted: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        value.is_some_and(|value| value.eq_ignore_ascii_case(wanted))
+    };
+    let accept = headers.get(SEC_WEBSOCKET_ACCEPT);
+    says(UPGRADE, "websocket")
+        && says(CONNECTION, "upgrade")
+        && accept.is_some_and(|accept| accept == derive_accept_key(key.as_bytes()).as_str())
+        && !headers.contains_key(SEC_WEBSOCKET_EXTENSIONS)
+        && !headers.contains_key(SEC_WEBSOCKET_PROTOCOL)
+}

@@ -1,0 +1,81 @@
+//! Waits for something rare beside something busy: it is asked only when it has rung.
+//!
+//! What may end a tunnel waits on locks that all tunnels share; asked again with every frame, it would take them with
+//! every frame.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+/// The same future, polled once and then whenever it wakes. To be awaited in one task only.
+pub(super) async fn on_ring<F: Future>(mut rare: Pin<&mut F>) -> F::Output {
+    let mut bell: Option<(Arc<Bell>, Waker)> = None;
+    poll_fn(|cx| {
+        let (bell, waker) = bell.get_or_insert_with(|| Bell::of(cx.waker()));
+        if bell.rung.swap(false, Ordering::AcqRel) {
+            return rare.as_mut().poll(&mut Context::from_waker(waker));
+        }
+        Poll::Pending
+    })
+    .await
+}
+
+struct Bell {
+    rung: AtomicBool,
+    task: Waker,
+}
+
+impl Bell {
+    fn of(task: &Waker) -> (Arc<Self>, Waker) {
+        let bell = Arc::new(Self {
+            rung: AtomicBool::new(true),
+            task: task.clone(),
+        });
+        (Arc::clone(&bell), Waker::from(bell))
+    }
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.store(true, Ordering::Release);
+        self.task.wake_by_ref();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::sync::atomic::AtomicUsize;
+    use tokio::sync::Notify;
+    use tokio::task::yield_now;
+
+    #[tokio::test]
+    async fn it_is_asked_only_when_it_wakes_however_busy_the_task_is() {
+        let (notify, asked) = (Notify::new(), AtomicUsize::new(0));
+        let mut notified = pin!(notify.notified());
+        let rare = pin!(poll_fn(|cx| {
+            asked.fetch_add(1, Ordering::Relaxed);
+            notified.as_mut().poll(cx)
+        }));
+        let busy = async {
+            for _ in 0..100 {
+                yield_now().await;
+            }
+            assert_eq!(asked.load(Ordering::Relaxed), 1);
+            notify.notify_waiters();
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = on_ring(rare) => {}
+            () = busy => {}
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 2);
+    }
+}

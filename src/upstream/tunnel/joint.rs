@@ -1,0 +1,349 @@
+//! Two joined streams: what one end says goes to the other, as fast as that takes it.
+//!
+//! Bytes pass through one piece of memory that all tunnels of a thread share; a tunnel holds only what the slower end
+//! has not taken yet, and then reads no more. Knows of a WebSocket where a frame ends, and how to say goodbye.
+
+use super::frames::{Frames, GOING_AWAY, POLICY};
+use crate::metrics::{TunnelEnd, Upstream as Metrics};
+use bytes::{Buf, Bytes};
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
+use tokio::time::timeout;
+
+/// How much is read at once, and the most that a tunnel holds in each direction. Our choice: four TLS records.
+const PIECE: usize = 64 * 1024;
+/// Pieces passed on before others of the thread have their turn. Our choice.
+const TURN: usize = 16;
+/// How long an end that is told that it is over may take to hear it and to close too: nobody speaks to one who has
+/// left. As for any other connection.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+thread_local! {
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into());
+}
+
+/// Client and upstream, joined.
+pub(super) struct Joint<'m, S> {
+    client: S,
+    upstream: S,
+    up: Way,
+    down: Way,
+    metrics: &'m Metrics,
+}
+
+/// One direction.
+#[derive(Default)]
+struct Way {
+    /// What the writer has not taken yet.
+    kept: Bytes,
+    /// Bytes passed on.
+    bytes: u64,
+    frames: Frames,
+    stage: Stage,
+    /// What the writer is told if the reader leaves without a Close.
+    goodbye: Option<u16>,
+    /// Whether the writer takes nothing any more.
+    refused: bool,
+}
+
+/// How far a direction has come.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    /// Nothing is under way.
+    #[default]
+    Quiet,
+    /// Something may still be in the writer's own buffers.
+    Unflushed,
+    /// The end has been read.
+    Ended,
+    /// It has been passed on.
+    Shut,
+}
+
+impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
+    pub(super) fn new(client: S, upstream: S, metrics: &'m Metrics) -> Self {
+        Self {
+            client,
+            upstream,
+            up: Way::default(),
+            down: Way {
+                goodbye: Some(GOING_AWAY),
+                ..Way::default()
+            },
+            metrics,
+        }
+    }
+
+    /// Passes on until both ends have closed, or the second took too long for it. Tells who began.
+    pub(super) async fn run(&mut self) -> TunnelEnd {
+        let mut first = None;
+        let one = poll_fn(|cx| match self.poll(cx, &mut first) {
+            // The last words of the first who leaves are passed on before the time runs.
+            Poll::Pending if self.up.stage.max(self.down.stage) == Stage::Shut => {
+                Poll::Ready(false)
+            }
+            both => both.map(|()| true),
+        });
+        if !one.await {
+            let _ = timeout(GOODBYE, poll_fn(|cx| self.poll(cx, &mut first))).await;
+        }
+        first.unwrap_or(TunnelEnd::Client)
+    }
+
+    /// Tells the client why it is over, if a word fits between the frames, and both ends that nothing more comes.
+    pub(super) async fn part(&mut self, cause: TunnelEnd) {
+        let code = match cause {
+            TunnelEnd::Session | TunnelEnd::Permission => POLICY,
+            TunnelEnd::Drain | TunnelEnd::Client | TunnelEnd::Upstream => GOING_AWAY,
+        };
+        let goodbye = async {
+            self.client.write_all(&self.down.kept).await?;
+            if let Some(close) = self.down.frames.close(code) {
+                self.client.write_all(&close).await?;
+            }
+            self.client.shutdown().await?;
+            // A socket closed with something unread in it would take back what was just said (RFC 1122 §4.2.2.13).
+            let mut unheard = [0; 512];
+            while self.client.read(&mut unheard).await? > 0 {}
+            io::Result::Ok(())
+        };
+        let both = async { tokio::join!(goodbye, self.upstream.shutdown()) };
+        // Whoever does not listen is closed all the same.
+        let _ = timeout(GOODBYE, both).await;
+    }
+
+    /// Bytes from the client, and to it.
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        (self.up.bytes, self.down.bytes)
+    }
+
+    /// Both directions; `first` becomes who left, said that he would, or failed first.
+    fn poll(&mut self, cx: &mut Context<'_>, first: &mut Option<TunnelEnd>) -> Poll<()> {
+        let (client, upstream) = (&mut self.client, &mut self.upstream);
+        let (up, down) = (self.up.bytes, self.down.bytes);
+        let upward = self.up.poll(cx, client, upstream);
+        let downward = self.down.poll(cx, upstream, client);
+        self.metrics
+            .tunnelled(self.up.bytes - up, self.down.bytes - down);
+        if self.up.is_over() || self.down.refused {
+            first.get_or_insert(TunnelEnd::Client);
+        }
+        if self.down.is_over() || self.up.refused {
+            first.get_or_insert(TunnelEnd::Upstream);
+        }
+        if upward.is_ready() && downward.is_ready() {
+            return Poll::Ready(());
+        }
+        Poll::Pending
+    }
+}
+
+impl Way {
+    /// Passes on what there is; ready when there will be nothing more.
+    fn poll<S: AsyncRead + AsyncWrite + Unpin>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: &mut S,
+        to: &mut S,
+    ) -> Poll<()> {
+        if ready!(self.pass(cx, Pin::new(from), Pin::new(to))).is_err() {
+            (self.refused, self.stage, self.kept) = (true, Stage::Shut, Bytes::new());
+        }
+        Poll::Ready(())
+    }
+
+    /// An error is the writer's; a reader that fails has left.
+    fn pass<S: AsyncRead + AsyncWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        mut from: Pin<&mut S>,
+        mut to: Pin<&mut S>,
+    ) -> Poll<io::Result<()>> {
+        for _ in 0..TURN {
+            ready!(write(cx, to.as_mut(), &mut self.kept))?;
+            // Its memory goes too.
+            self.kept = Bytes::new();
+            match self.stage {
+                Stage::Quiet | Stage::Unflushed => {
+                    if self.piece(cx, from.as_mut(), to.as_mut())?.is_ready() {
+                        continue;
+                    }
+                    if self.stage == Stage::Unflushed {
+                        ready!(to.as_mut().poll_flush(cx))?;
+                        self.stage = Stage::Quiet;
+                    }
+                    return Poll::Pending;
+                }
+                Stage::Ended => {
+                    ready!(to.as_mut().poll_shutdown(cx))?;
+                    self.stage = Stage::Shut;
+                }
+                Stage::Shut => return Poll::Ready(Ok(())),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// Reads one piece and writes as much of it as is taken.
+    fn piece<S: AsyncRead + AsyncWrite>(
+        &mut self,
+        cx: &mut Context<'_>,
+        from: Pin<&mut S>,
+        to: Pin<&mut S>,
+    ) -> Poll<io::Result<()>> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            let mut buffer = ReadBuf::new(scratch);
+            let read = ready!(from.poll_read(cx, &mut buffer));
+            let mut piece = buffer.filled();
+            if read.is_err() || piece.is_empty() {
+                self.stage = Stage::Ended;
+                self.kept = self.goodbye().unwrap_or_default();
+                return Poll::Ready(Ok(()));
+            }
+            self.stage = Stage::Unflushed;
+            self.bytes += piece.len() as u64;
+            self.frames.pass(piece);
+            if let Poll::Ready(written) = write(cx, to, &mut piece) {
+                return Poll::Ready(written);
+            }
+            self.kept = Bytes::copy_from_slice(piece);
+            Poll::Ready(Ok(()))
+        })
+    }
+
+    fn goodbye(&self) -> Option<Bytes> {
+        self.goodbye.and_then(|code| self.frames.close(code))
+    }
+
+    /// Whether its reader has left, or said that it would.
+    fn is_over(&self) -> bool {
+        self.frames.closing() || (self.stage >= Stage::Ended && !self.refused)
+    }
+}
+
+/// Writes until nothing is left.
+fn write<S: AsyncWrite>(
+    cx: &mut Context<'_>,
+    mut to: Pin<&mut S>,
+    bytes: &mut impl Buf,
+) -> Poll<io::Result<()>> {
+    while bytes.has_remaining() {
+        match ready!(to.as_mut().poll_write(cx, bytes.chunk()))? {
+            0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+            count => bytes.advance(count),
+        }
+    }
+    Poll::Ready(Ok(()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use tokio::io::{DuplexStream, duplex};
+
+    /// Joins two pipes that hold `room` bytes; gives their far ends, and how it ends.
+    fn joined(
+        room: usize,
+    ) -> (
+        DuplexStream,
+        DuplexStream,
+        tokio::task::JoinHandle<TunnelEnd>,
+    ) {
+        let (client, near) = duplex(room);
+        let (upstream, far) = duplex(room);
+        let task = tokio::spawn(async move {
+            let metrics = crate::metrics::Metrics::new().upstream("test");
+            Joint::new(near, far, &metrics).run().await
+        });
+        (client, upstream, task)
+    }
+
+    /// A binary frame of a server.
+    fn frame(length: u16) -> Vec<u8> {
+        let mut frame = vec![0x82, 126];
+        frame.extend(length.to_be_bytes());
+        frame.extend((0..length).map(|n| n.to_le_bytes()[0]));
+        frame
+    }
+
+    #[tokio::test]
+    async fn both_directions_pass_however_little_room_there_is() {
+        let (client, upstream, task) = joined(8);
+        let (mut client_in, mut client_out) = tokio::io::split(client);
+        let (mut upstream_in, mut upstream_out) = tokio::io::split(upstream);
+        let frame = frame(50_000);
+        let (mut down, mut up) = (Vec::new(), Vec::new());
+        let send = async |out: &mut tokio::io::WriteHalf<DuplexStream>, bytes: &[u8]| {
+            out.write_all(bytes).await.unwrap();
+            out.shutdown().await.unwrap();
+        };
+        tokio::join!(
+            send(&mut client_out, &frame),
+            send(&mut upstream_out, &frame),
+            async { client_in.read_to_end(&mut down).await.unwrap() },
+            async { upstream_in.read_to_end(&mut up).await.unwrap() },
+        );
+        assert_eq!(up, frame);
+        assert_eq!(down[..frame.len()], frame);
+        assert_eq!(down[frame.len()..], [0x88, 2, 0x03, 0xe9]);
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn an_upstream_that_leaves_within_a_frame_leaves_no_word_for_the_client() {
+        let (mut client, mut upstream, task) = joined(1 << 20);
+        let half = frame(1000).split_off(500);
+        upstream.write_all(&frame(1000)).await.unwrap();
+        upstream.write_all(&[0x82, 10, 1]).await.unwrap();
+        drop(upstream);
+        let mut heard = Vec::new();
+        client.read_to_end(&mut heard).await.unwrap();
+        assert!(heard.ends_with(&[&half[..], &[0x82, 10, 1]].concat()));
+        drop(client);
+        assert_eq!(task.await.unwrap(), TunnelEnd::Upstream);
+    }
+
+    #[tokio::test]
+    async fn who_says_close_first_is_who_began() {
+        let (mut client, mut upstream, task) = joined(1 << 10);
+        client.write_all(&[0x88, 0x80, 0, 0, 0, 0]).await.unwrap();
+        let mut heard = [0; 6];
+        upstream.read_exact(&mut heard).await.unwrap();
+        upstream.write_all(&[0x88, 0]).await.unwrap();
+        drop(upstream);
+        let mut heard = Vec::new();
+        client.read_to_end(&mut heard).await.unwrap();
+        assert_eq!(heard, [0x88, 0], "nothing is said after a Close");
+        drop(client);
+        assert_eq!(task.await.unwrap(), TunnelEnd::Client);
+    }
+
+    #[tokio::test]
+    async fn the_second_end_does_not_keep_a_tunnel_open_for_long() {
+        let (_client, upstream, task) = joined(1 << 10);
+        drop(upstream);
+        assert_eq!(task.await.unwrap(), TunnelEnd::Upstream);
+    }
+
+    #[tokio::test]
+    async fn who_reads_nothing_is_not_read_from_for_more_than_a_piece() {
+        let (_client, mut upstream, task) = joined(8);
+        let endless = async {
+            let mut sent = 0;
+            while upstream.write_all(&[0; 1024]).await.is_ok() {
+                sent += 1024;
+                assert!(sent <= PIECE);
+            }
+        };
+        let still = timeout(Duration::from_millis(50), endless).await;
+        assert!(still.is_err(), "it waits");
+        task.abort();
+    }
+}

@@ -1,0 +1,490 @@
+//! Several runtimes behind one gateway: each with its hosts and paths, its users' permissions, its turn, its health.
+
+use crate::client::{Answer, Door, PASSWORD};
+use crate::harness::{Gateway, Process, public, until};
+use crate::upstream::{Act, Behind, ok, status};
+use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Answers everything with its name and the request line.
+async fn named(name: &'static str) -> Behind {
+    let answer = move |request: &str| format!("{name} {}", request.lines().next().unwrap());
+    Behind::start(move |request| Act::Say(ok("text/plain", &answer(request)))).await
+}
+
+/// The config of a gateway in front of these, each with lines of its own.
+fn in_front_of(upstreams: &[(&Behind, &str)]) -> String {
+    let table = |(behind, lines): &(&Behind, &str)| {
+        let url = format!("url = \"http://{}\"", behind.address);
+        format!("[[upstream]]\n{url}\nhealth = \"1h\"\n{lines}\n")
+    };
+    upstreams.iter().map(table).collect()
+}
+
+/// A token of a user who signs in at a site.
+pub async fn sign_in(door: &Door, site: &str, (user, scope): (&str, &str)) -> Answer {
+    let form = [
+        ("client_id", "service-editor"),
+        ("grant_type", "password"),
+        ("scope", scope),
+        ("username", user),
+        ("password", PASSWORD),
+    ];
+    let request = door.post(&format!("{site}/auth/token"));
+    request.form(&form).send().await
+}
+
+#[tokio::test]
+async fn a_request_goes_where_its_host_and_its_path_lead() {
+    let (root, plant, other) = (
+        named("root").await,
+        named("plant").await,
+        named("other").await,
+    );
+    let gateway = Gateway::with(&in_front_of(&[
+        (&root, "host = [\"flows.example.org\"]"),
+        (&plant, "host = [\"flows.example.org\"]\npath = \"/plant1\""),
+        (
+            &other,
+            "host = [\"a.example.org\", \"127.0.0.1\"]\npath = \"/plant1\"",
+        ),
+    ]));
+    let token = gateway
+        .signing_in("reader", PASSWORD, "")
+        .host("flows.example.org");
+    let token = token.send().await.json()["access_token"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    for (host, path, answer) in [
+        ("flows.example.org", "/x?q", "root GET /x?q HTTP/1.1"),
+        (
+            "flows.example.org",
+            "/plant10/x",
+            "root GET /plant10/x HTTP/1.1",
+        ),
+        (
+            "Flows.Example.ORG:8443",
+            "/plant1/x/?q=1",
+            "plant GET /x/?q=1 HTTP/1.1",
+        ),
+        ("flows.example.org.", "/%50lant1/X", "plant GET /X HTTP/1.1"),
+        (
+            "flows.example.org",
+            "/plant1/plant1/",
+            "plant GET /plant1/ HTTP/1.1",
+        ),
+        ("a.example.org", "/plant1/x", "other GET /x HTTP/1.1"),
+        ("127.0.0.1:1", "/plant1/x", "other GET /x HTTP/1.1"),
+    ] {
+        let request = gateway.get(path).token(&token).host(host);
+        assert_eq!(request.clone().send().await.text(), answer, "{host} {path}");
+        assert_eq!(request.http2().send().await.text(), answer, "{host} {path}");
+    }
+    let nowhere = gateway
+        .get("/x")
+        .token(&token)
+        .host("a.example.org")
+        .send()
+        .await;
+    assert_eq!(
+        (nowhere.status, nowhere.code().as_str()),
+        (404, "not_found")
+    );
+    for http2 in [false, true] {
+        let request = gateway.get("/plant1/x").token(&token).host("b.example.org");
+        let request = if http2 { request.http2() } else { request };
+        let refused = request.send().await;
+        assert_eq!(refused.status, 421);
+        assert_eq!(refused.code(), "misdirected_request");
+    }
+}
+
+#[tokio::test]
+async fn an_upstream_learns_the_path_that_leads_to_it_and_may_have_it_itself() {
+    let (short, whole) = (named("short").await, named("whole").await);
+    let lines = in_front_of(&[
+        (&short, "path = \"/a\""),
+        (
+            &whole,
+            "path = \"/B\"\nstrip = false\nadmin_root = \"/Admin\"",
+        ),
+    ]);
+    let gateway = Gateway::with(&(lines + &public(&["/x"])));
+    let request = gateway.get("/a/x").header("X-Forwarded-Prefix", "/evil");
+    assert_eq!(request.send().await.text(), "short GET /x HTTP/1.1");
+    assert!(
+        short.only().contains("\r\nx-forwarded-prefix: /a\r\n"),
+        "{}",
+        short.only()
+    );
+    let request = gateway.get("/B/x").header("X-Forwarded-Prefix", "/evil");
+    assert_eq!(request.send().await.text(), "whole GET /B/x HTTP/1.1");
+    assert!(!whole.only().contains("prefix"), "{}", whole.only());
+    let deployed = sign_in(&gateway, "/b/admin", ("admin", "")).await;
+    let token = deployed.json()["access_token"].as_str().unwrap().to_owned();
+    let deployment = gateway.post("/b/admin/flows").token(&token);
+    let deployment = deployment.header("Node-RED-API-Version", "v2");
+    let deployment = deployment
+        .json(&json!({ "flows": [], "rev": "1" }))
+        .send()
+        .await;
+    // what it answers is no flow set
+    assert_eq!(deployment.status, 502);
+    let asked = &whole.heard()[1].bytes;
+    assert!(asked.starts_with("GET /B/Admin/flows HTTP/1.1"), "{asked}");
+}
+
+#[tokio::test]
+async fn the_admin_api_is_below_its_root_and_everything_else_is_an_endpoint() {
+    let behind = named("it").await;
+    let gateway = Gateway::with(
+        &(in_front_of(&[(&behind, "name = \"it\"\nadmin_root = \"/admin\"")])
+            + &public(&["/hooks"])),
+    );
+    let admin = sign_in(&gateway, "/admin", ("admin", "")).await.json();
+    let admin = admin["access_token"].as_str().unwrap().to_owned();
+    for path in [
+        "/admin/flows",
+        "/admin/flows/state",
+        "/admin/flow/1",
+        "/admin/nodes",
+        "/admin/plugins",
+        "/admin/library/local/flows/",
+        "/admin/context/global",
+        "/admin/credentials/a/b",
+        "/admin/diagnostics",
+        "/ADMIN/FLOWS",
+    ] {
+        assert_eq!(gateway.get(path).send().await.status, 401, "{path}");
+        let answer = gateway.get(path).token(&admin).send().await;
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, format!("it GET {path} HTTP/1.1"))
+        );
+    }
+    let deployment = gateway.post("/admin/flows").json(&json!([])).send().await;
+    assert_eq!(deployment.status, 401);
+    assert_eq!(
+        gateway.get("/admin/auth/login").send().await.json()["type"],
+        "credentials"
+    );
+    assert_eq!(gateway.get("/admin/red/main.js").send().await.status, 200);
+    assert_eq!(
+        gateway.get("/hooks").send().await.text(),
+        "it GET /hooks HTTP/1.1"
+    );
+
+    // Whoever may do nothing but deploy may call no endpoint, whatever it is called.
+    let deployer = sign_in(&gateway, "/admin", ("deployer", "")).await.json();
+    let deployer = deployer["access_token"].as_str().unwrap().to_owned();
+    for path in [
+        "/flows",
+        "/auth/login",
+        "/red/main.js",
+        "/comms",
+        "/administrator",
+        "/",
+    ] {
+        assert_eq!(gateway.get(path).send().await.status, 401, "{path}");
+        assert_eq!(
+            gateway.get(path).token(&deployer).send().await.status,
+            401,
+            "{path}"
+        );
+        let answer = gateway.get(path).token(&admin).send().await;
+        assert_eq!(
+            (answer.status, answer.text()),
+            (200, format!("it GET {path} HTTP/1.1"))
+        );
+    }
+    let posted = gateway
+        .post("/auth/token")
+        .token(&admin)
+        .body("x")
+        .send()
+        .await;
+    assert_eq!(posted.text(), "it POST /auth/token HTTP/1.1");
+}
+
+#[tokio::test]
+async fn an_admin_root_that_is_not_the_upstreams_is_told() {
+    let up = Arc::new(AtomicBool::new(false));
+    let is_up = Arc::clone(&up);
+    let behind = Behind::start(move |request| {
+        let line = match request.split(' ').nth(1) {
+            _ if !is_up.load(Ordering::Relaxed) => "503 Service Unavailable",
+            Some("/auth/login") => "200 OK",
+            _ => "404 Not Found",
+        };
+        Act::Say(status(line, "application/json", "{}"))
+    })
+    .await;
+    let directory = tempfile::tempdir().unwrap();
+    let wrong = in_front_of(&[(&behind, "admin_root = \"/Admin\"")]).replace("1h", "10ms");
+    let process = Process::start(&wrong, directory.path());
+    up.store(true, Ordering::Relaxed);
+    // On another thread: the upstream runs on this one.
+    let heard = tokio::task::spawn_blocking(move || process.hear("must be its httpAdminRoot"));
+    let line = heard.await.unwrap();
+    assert!(line.contains("/Admin/auth/login is not there"), "{line}");
+}
+
+#[tokio::test]
+async fn a_user_has_at_each_runtime_what_is_given_to_him_there() {
+    let answer = |request: &str| match request.split(' ').nth(1) {
+        Some("/settings") => Act::Say(ok("application/json", r#"{"httpNodeRoot":"/"}"#)),
+        _ => Act::Say(ok("application/json", r#"{"rev":"2"}"#)),
+    };
+    let (one, two) = (Behind::start(answer).await, Behind::start(answer).await);
+    let place = "path = \"/one\"\npermissions = { reader = [\"*\"], admin = [] }";
+    let lines = in_front_of(&[(&one, place), (&two, "path = \"/two\"")]);
+    let gateway = Gateway::with(&lines);
+    let token = async |site: &str, user: &str| {
+        let answer = sign_in(&gateway, site, (user, "")).await;
+        answer.json()["access_token"].as_str().unwrap().to_owned()
+    };
+    let deploy = async |site: &str, token: &str| {
+        let request = gateway.post(&format!("{site}/flows")).token(token);
+        request.json(&json!([])).send().await.status
+    };
+    let settings = async |site: &str, token: &str| {
+        let request = gateway.get(&format!("{site}/settings")).token(token);
+        request.send().await.json()
+    };
+
+    // One sign-in is good everywhere.
+    let (reader, admin) = (token("/two", "reader").await, token("/one", "admin").await);
+    assert_eq!(deploy("/one", &reader).await, 200);
+    assert_eq!(deploy("/two", &reader).await, 401);
+    assert_eq!(deploy("/one", &admin).await, 401);
+    assert_eq!(deploy("/two", &admin).await, 200);
+    assert_eq!(settings("/one", &reader).await["user"]["permissions"], "*");
+    assert_eq!(
+        settings("/two", &reader).await["user"]["permissions"],
+        json!(["read"])
+    );
+    assert_eq!(settings("/two", &reader).await["httpNodeRoot"], "/two/");
+    assert_eq!(
+        gateway
+            .get("/one/settings")
+            .token(&admin)
+            .send()
+            .await
+            .status,
+        401
+    );
+
+    // A scope is compared with what the user has where he signs in.
+    let asked = async |site: &str| {
+        let answer = sign_in(&gateway, site, ("reader", "flows.write")).await;
+        (answer.status, answer.code())
+    };
+    assert_eq!(asked("/one").await.0, 200);
+    assert_eq!(asked("/two").await, (400, "invalid_scope".to_owned()));
+
+    // Who may do everything at one runtime only does not end the sessions of others.
+    let revoke = async |site: &str, by: &str, token: &str| {
+        let request = gateway.post(&format!("{site}/auth/revoke")).token(by);
+        request.form(&[("token", token)]).send().await.status
+    };
+    let deployer = token("/two", "deployer").await;
+    assert_eq!(revoke("/one", &reader, &deployer).await, 401);
+    assert_eq!(revoke("/one", &admin, &deployer).await, 200);
+
+    // What was done is written down with where.
+    let name = one.address.to_string();
+    until("it is in the audit log", async || {
+        let audit = gateway.audit();
+        let line = |event: &str, user: &str, name: &str| {
+            let found = |line: &&serde_json::Value| {
+                let text = line.to_string();
+                line["event"] == event && text.contains(name) && text.contains(user)
+            };
+            audit.iter().any(|line| found(&line))
+        };
+        line("flows.deploy", "reader", &name) && line("permission.denied", "admin", &name)
+    })
+    .await;
+
+    // A reload changes it.
+    let lines = lines.replace("reader = [\"*\"]", "reader = [\"read\"]");
+    assert!(gateway.reload(&lines).await);
+    assert_eq!(deploy("/one", &reader).await, 401);
+    assert_eq!(
+        settings("/one", &reader).await["user"]["permissions"],
+        json!(["read"])
+    );
+}
+
+#[tokio::test]
+async fn a_route_may_be_for_one_runtime() {
+    let (one, two) = (named("one").await, named("two").await);
+    let upstreams = in_front_of(&[
+        (&one, "name = \"one\"\npath = \"/one\""),
+        (&two, "name = \"two\"\npath = \"/two\""),
+    ]);
+    let route = "[[route]]\npath = \"/hook\"\npublic = true\n";
+    let lines = format!(
+        "{upstreams}{route}upstream = \"one\"\n{}",
+        public(&["/all"])
+    );
+    let gateway = Gateway::with(&lines);
+    let open = async |path| gateway.get(path).send().await.status;
+    assert_eq!(
+        (open("/one/hook").await, open("/two/hook").await),
+        (200, 401)
+    );
+    assert_eq!((open("/one/all").await, open("/two/all").await), (200, 200));
+    assert!(
+        gateway
+            .reload(&lines.replace("= \"one\"\n[[route]]", "= \"two\"\n[[route]]"))
+            .await
+    );
+    assert_eq!(
+        (open("/one/hook").await, open("/two/hook").await),
+        (401, 200)
+    );
+}
+
+#[tokio::test]
+async fn the_editor_is_found_without_its_slash() {
+    let (one, two) = (named("one").await, named("two").await);
+    let gateway = Gateway::with(&in_front_of(&[
+        (&one, "path = \"/one\""),
+        (&two, "path = \"/two\"\nadmin_root = \"/admin\""),
+    ]));
+    for (method, path, location) in [
+        ("GET", "/one", "/one/"),
+        ("HEAD", "/One?a=b", "/One/?a=b"),
+        ("GET", "/two/admin", "/two/admin/"),
+    ] {
+        let answer = gateway.request(method, path).send().await;
+        assert_eq!((answer.status, answer.header("location")), (301, location));
+    }
+    assert!(one.heard().is_empty() && two.heard().is_empty());
+    assert_eq!(
+        gateway.get("/one/").send().await.text(),
+        "one GET / HTTP/1.1"
+    );
+    assert_eq!(
+        gateway.get("/two/admin/").send().await.text(),
+        "two GET /admin/ HTTP/1.1"
+    );
+    // What is no editor is no business of ours.
+    assert_eq!(gateway.get("/two").send().await.status, 401);
+    assert_eq!(gateway.post("/one").send().await.status, 405);
+}
+
+#[tokio::test]
+async fn places_and_cookies_of_an_upstream_come_back_below_its_path() {
+    let behind = Behind::start(|request| {
+        let own = request.contains("GET /own").then(|| request.split("own=").nth(1).unwrap());
+        let own = own.map(|text| text.split(' ').next().unwrap());
+        let location = own.map_or("/x?y".to_owned(), |own| format!("http://{own}/x?y"));
+        Act::Say(format!(
+            "HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Location: /x\r\nSet-Cookie: a=b; Path=/\r\n\
+             Set-Cookie: c=d; HttpOnly; path=/sub\r\nSet-Cookie: e=f\r\nContent-Length: 0\r\n\r\n"
+        ))
+    })
+    .await;
+    let gateway =
+        Gateway::with(&(in_front_of(&[(&behind, "path = \"/p\"")]) + &public(&["/a", "/own"])));
+    let answer = gateway.get("/p/a").send().await;
+    assert_eq!((answer.status, answer.header("location")), (302, "/p/x?y"));
+    assert_eq!(answer.header("content-location"), "/p/x");
+    let cookies: Vec<_> = answer.headers.get_all("set-cookie").iter().collect();
+    assert_eq!(
+        cookies,
+        ["a=b; Path=/p", "c=d; HttpOnly; path=/p/sub", "e=f"]
+    );
+    let own = gateway
+        .get(&format!("/p/own?own={}", behind.address))
+        .send()
+        .await;
+    assert_eq!(own.header("location"), "/p/x?y");
+    let foreign = gateway.get("/p/own?own=example.org").send().await;
+    assert_eq!(foreign.header("location"), "http://example.org/x?y");
+
+    let gateway = Gateway::with(&(behind.config() + &public(&["/a", "/own"])));
+    let own = gateway
+        .get(&format!("/own?own={}", behind.address))
+        .send()
+        .await;
+    assert_eq!(own.header("location"), "/x?y");
+    assert_eq!(
+        gateway.get("/a").send().await.header("set-cookie"),
+        "a=b; Path=/"
+    );
+}
+
+#[tokio::test]
+async fn a_slow_deployment_at_one_runtime_holds_no_other_up() {
+    let slow = Behind::start(|request| {
+        if request.starts_with("POST /flows") {
+            Act::Hang(String::new())
+        } else {
+            Act::Say(ok("application/json", "{\"rev\":\"1\"}"))
+        }
+    })
+    .await;
+    let quick = Behind::start(|_| Act::Say(ok("application/json", "{\"rev\":\"2\"}"))).await;
+    let gateway = Gateway::with(&in_front_of(&[
+        (&slow, "path = \"/slow\""),
+        (&quick, "path = \"/quick\""),
+    ]));
+    let token = sign_in(&gateway, "/slow", ("admin", "")).await.json();
+    let token = token["access_token"].as_str().unwrap().to_owned();
+    let deploy = |site: &str| {
+        let request = gateway.post(&format!("{site}/flows")).token(&token);
+        request.json(&json!([]))
+    };
+    let waiting = tokio::spawn(deploy("/slow").try_send());
+    until("the slow one has it", async || !slow.heard().is_empty()).await;
+    assert_eq!(deploy("/quick").send().await.status, 200);
+    assert!(!waiting.is_finished());
+    waiting.abort();
+}
+
+#[tokio::test]
+async fn each_upstream_is_watched_and_one_that_is_gone_leaves_the_others_ready() {
+    let well = named("well").await;
+    let sick = Behind::start(|_| Act::Say(status("500 Oh", "text/plain", "no"))).await;
+    let lines = in_front_of(&[
+        (&well, "name = \"well\"\npath = \"/well\""),
+        (&sick, "name = \"sick\"\npath = \"/sick\""),
+    ]);
+    let lines = lines.replace("\"1h\"", "\"10ms\"");
+    let gateway = Gateway::with(&lines);
+    let ready = async || {
+        let answer = gateway.operations("/readyz").await;
+        (answer.status, answer.json())
+    };
+    let degraded =
+        json!({ "status": "degraded", "upstreams": { "well": "well", "sick": "unreachable" } });
+    until("one is well", async || {
+        ready().await == (200, degraded.clone())
+    })
+    .await;
+    let healthy = async |name| {
+        let series = format!("flowgate_upstream_healthy{{upstream=\"{name}\"}}");
+        gateway.metric(&series).await
+    };
+    assert_eq!(
+        (healthy("well").await, healthy("sick").await),
+        (Some(1.0), Some(0.0))
+    );
+    let address = sick.stop().await;
+    let sick_again = Behind::at(address, |_| Act::Say(ok("text/plain", "again"))).await;
+    until("both are well", async || {
+        ready().await.1["status"] == "ready"
+    })
+    .await;
+    well.stop().await;
+    sick_again.stop().await;
+    until("none is well", async || ready().await.0 == 503).await;
+    assert_eq!(ready().await.1["upstreams"]["well"], "unreachable");
+    let answer = gateway.get("/well/").send().await;
+    assert_eq!(answer.code(), "upstream_unreachable");
+}
