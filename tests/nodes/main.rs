@@ -28,3 +28,4 @@ mod tcp;
 mod template;
 mod trigger;
 mod udp;
+mod websocket;

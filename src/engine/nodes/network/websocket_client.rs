@@ -83,16 +83,18 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
 impl Node for WebSocketClient {
     fn start(&mut self, host: &mut Host<'_>) {
         host.offer(Rc::clone(&self.hub));
-        match self.plan(host) {
-            Ok(plan) => self.task = Some(Task::run(plan.run(host.post()))),
-            Err(failure) => host.log(Level::Error, failure.to_string()),
-        }
+        // When all config nodes have started: the `tls-config` may be one of those that follow.
+        host.after(Duration::ZERO);
     }
 
     fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        let Wake::Finished(output) = wake else { return };
+        let output = match wake {
+            Wake::Timer(_) => return self.begin(host),
+            Wake::Finished(output) => output,
+            _ => return,
+        };
         let Ok(heard) = output.downcast::<Heard>() else {
             return;
         };
@@ -129,6 +131,13 @@ impl Node for WebSocketClient {
 }
 
 impl WebSocketClient {
+    fn begin(&mut self, host: &mut Host<'_>) {
+        match self.plan(host) {
+            Ok(plan) => self.task = Some(Task::run(plan.run(host.post()))),
+            Err(failure) => host.log(Level::Error, failure.to_string()),
+        }
+    }
+
     fn plan(&self, host: &mut Host<'_>) -> Result<Plan, Failure> {
         let own = &self.properties;
         let url = Url::parse(&own.path).map_err(|e| Failure::error(e.to_string()))?;
