@@ -48,7 +48,7 @@ pub(super) async fn act(
             change(call, path, target, upstream).await
         }
         Target::Admin(Admin::Settings) => settings(call, path, upstream).await,
-        Target::Comms => comms::open(call, Some(upstream)).await,
+        Target::Comms => comms::open(call, Some(upstream)),
         // Signing in is ours; what the upstream has of it would let callers past us.
         Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
         Target::Endpoint if upgrade::is_wanted(call.head) => {
