@@ -1,4 +1,4 @@
-//! WebSockets to `websocket-listener` nodes: which path leads to which node, and the way in and out of each connection.
+//! A WebSocket to a `websocket-listener` node: which path leads to which node, and the way in and out of each connection.
 //!
 //! The connection itself stays with the thread that accepted it; only frames come here.
 

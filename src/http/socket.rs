@@ -1,4 +1,4 @@
-//! WebSockets to `websocket-listener` nodes: opened for who may, closed as soon as he may not any more.
+//! A WebSocket to a `websocket-listener` node: opened for who may, closed as soon as he may not any more.
 //!
 //! The frames pass here, on the thread that accepted the connection; the engine hears of each and says what it answers.
 
@@ -31,7 +31,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 /// How much is read at once. Our choice: an idle socket keeps it, and most frames are smaller.
 const READ: usize = 4 * 1024;
 /// How long a client may take no byte of a frame. Our choice.
-const STALLED: Duration = Duration::from_secs(60);
+const STALLED: Duration = Duration::from_mins(1);
 /// How long the client may take to hear a goodbye and to close. Our choice.
 const GOODBYE: Duration = Duration::from_secs(2);
 

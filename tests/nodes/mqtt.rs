@@ -399,7 +399,7 @@ async fn a_lost_connection_comes_back_with_its_subscriptions() {
         mqtt_out(&json!({})),
     ];
     let mut bench = Bench::set(&flow(&nodes), |engine| {
-        engine.mqtt_reconnect = Duration::from_millis(20)
+        engine.mqtt_reconnect = Duration::from_millis(20);
     })
     .await;
     badge(&mut bench, "send", "connected").await;
@@ -469,12 +469,12 @@ async fn what_cannot_be_published_or_subscribed_to_is_told() {
         bench.complaint().await,
         ("send".into(), "Error: Invalid topic specified".into())
     );
-    let broken = flow(&[
+    let wrong = flow(&[
         broker.node(&json!({})),
         mqtt_in("listen", &json!({ "topic": "a#" })),
     ]);
     bench
-        .deploy(&broken, flowgate::flows::DeploymentType::Full)
+        .deploy(&wrong, flowgate::flows::DeploymentType::Full)
         .await;
     assert_eq!(
         bench.complaint().await,

@@ -220,7 +220,7 @@ async fn a_lost_server_is_looked_for_again() {
     let port = free_port();
     let client = tcp_in(port, &json!({ "server": "client" }));
     let mut bench = Bench::set(&flow(&[client]), |engine| {
-        engine.socket_reconnect = Duration::from_millis(20)
+        engine.socket_reconnect = Duration::from_millis(20);
     })
     .await;
     badge(&mut bench, "common.status.disconnected").await;

@@ -252,6 +252,7 @@ async fn a_client_speaks_with_a_server_and_comes_back() {
             &["one", "two"]
         } {
             let (stream, _) = server.accept().await.unwrap();
+            #[allow(clippy::result_large_err, reason = "the library's signature")]
             let check = |request: &Request, mut response: Response| {
                 let header = |name: &str| request.headers().get(name).and_then(|v| v.to_str().ok());
                 assert_eq!(

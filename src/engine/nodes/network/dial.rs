@@ -15,7 +15,7 @@ use tokio_rustls::TlsConnector;
 const MOST_OF_A_HEAD: usize = 16 * 1024;
 
 /// How long an idle connection is before the system asks whether the other end is there. 120 s, as in Node-RED.
-const KEEPALIVE: Duration = Duration::from_secs(120);
+const KEEPALIVE: Duration = Duration::from_mins(2);
 
 /// What bytes go in and out of.
 pub(super) trait Io: AsyncRead + AsyncWrite + Unpin {}

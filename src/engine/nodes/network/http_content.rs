@@ -1,6 +1,7 @@
 //! Bodies and queries of an http request node, made from the payload and the content type.
 
 use super::cookie;
+use super::digest::hex;
 use super::http_request_headers::Headers;
 use crate::engine::expression::{coerce, json};
 use crate::engine::value::{Object, Value};
@@ -74,8 +75,7 @@ pub(super) fn query(value: &Value) -> String {
 /// and `options`, anything else as JSON.
 fn form(fields: &Object, headers: &mut Headers) -> Bytes {
     let random: [u8; 12] = crate::secret::random();
-    let hex: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
-    let boundary = format!("--------------------------{hex}");
+    let boundary = format!("--------------------------{}", hex(&random));
     let mut out = Vec::new();
     for (name, value) in fields {
         let (value, options) = match value {

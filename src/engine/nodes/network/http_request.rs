@@ -71,7 +71,7 @@ enum Form {
 #[derive(Clone, Copy, PartialEq)]
 enum Query {
     Ignored,
-    Query,
+    Url,
     Body,
 }
 
@@ -113,7 +113,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
             _ => Form::Text,
         },
         query: match text_of(&properties.paytoqs).as_str() {
-            "true" | "query" => Query::Query,
+            "true" | "query" => Query::Url,
             "body" => Query::Body,
             _ => Query::Ignored,
         },
@@ -233,7 +233,7 @@ impl HttpRequest {
         });
         let trust = match tls {
             Some(tls) => Trust::Own(tls),
-            None => Trust::Default(host.common::<Defaults>(), self.verify(message, host)),
+            None => Trust::Default(host.common::<Defaults>(), verify(message, host)),
         };
         let text = parsed.to_string();
         let plan = Plan {
@@ -330,7 +330,7 @@ impl HttpRequest {
         }
         match self.query {
             Query::Ignored => Ok((url, None)),
-            Query::Query => {
+            Query::Url => {
                 if !matches!(payload, Value::Object(_) | Value::Array(_) | Value::Null) {
                     return Err(Refusal::Error(Failure::text("Invalid payload")));
                 }
@@ -343,20 +343,6 @@ impl HttpRequest {
                 Ok((url, None))
             }
             Query::Body => Ok((url, http_content::plain(payload))),
-        }
-    }
-
-    /// Whether the server's certificate is checked, when the node has no `tls-config`.
-    fn verify(&self, message: &Message, host: &mut Host<'_>) -> bool {
-        match message.get("rejectUnauthorized") {
-            Value::Undefined => true,
-            Value::Bool(check) => *check,
-            Value::String(text) if text.eq_ignore_ascii_case("true") => true,
-            Value::String(text) if text.eq_ignore_ascii_case("false") => false,
-            _ => {
-                host.log(Level::Warn, "msg.rejectUnauthorized should be a boolean");
-                true
-            }
         }
     }
 
@@ -408,6 +394,20 @@ impl HttpRequest {
             host.done(message);
         } else {
             host.pass(message);
+        }
+    }
+}
+
+/// Whether the server's certificate is checked, when the node has no `tls-config`.
+fn verify(message: &Message, host: &mut Host<'_>) -> bool {
+    match message.get("rejectUnauthorized") {
+        Value::Undefined => true,
+        Value::Bool(check) => *check,
+        Value::String(text) if text.eq_ignore_ascii_case("true") => true,
+        Value::String(text) if text.eq_ignore_ascii_case("false") => false,
+        _ => {
+            host.log(Level::Warn, "msg.rejectUnauthorized should be a boolean");
+            true
         }
     }
 }

@@ -215,7 +215,7 @@ mod tests {
             wire.shutdown().await.unwrap();
         };
         let mut seen = String::new();
-        let (_, read) = tokio::join!(write, there.read_to_string(&mut seen));
+        let ((), read) = tokio::join!(write, there.read_to_string(&mut seen));
         read.unwrap();
         assert_eq!(
             seen,

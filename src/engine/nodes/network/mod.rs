@@ -22,6 +22,7 @@ mod mqtt_link;
 pub(super) mod mqtt_out;
 mod mqtt_packet;
 mod mqtt_payload;
+mod mqtt_session;
 mod mqtt_settings;
 mod mqtt_topic;
 mod mqtt_user;

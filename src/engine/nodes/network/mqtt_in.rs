@@ -3,7 +3,7 @@
 use super::mqtt_broker::{Phase, Told, badge};
 use super::mqtt_packet::Wish;
 use super::mqtt_payload;
-use super::mqtt_settings::integer;
+use super::mqtt_settings::level;
 use super::mqtt_topic;
 use super::mqtt_user::User;
 use crate::engine::expression::json;
@@ -46,14 +46,10 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     Ok(Box::new(MqttIn {
         topic: (!dynamic).then(|| text_of(&properties.topic).to_string()),
         wish: Wish {
-            qos: integer(Some(&properties.qos))
-                .filter(|qos| *qos <= 2)
-                .map_or(2, |qos| qos as u8),
+            qos: level(Some(&properties.qos)).unwrap_or(2),
             no_local: text_of(&properties.nl) == "true",
             as_published: text_of(&properties.rap) == "true",
-            retained: integer(Some(&properties.rh))
-                .filter(|rh| *rh <= 2)
-                .map_or(0, |rh| rh as u8),
+            retained: level(Some(&properties.rh)).unwrap_or(0),
         },
         datatype: if properties.datatype.is_empty() {
             "utf8".into()
@@ -68,10 +64,9 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
 
 impl Node for MqttIn {
     fn start(&mut self, host: &mut Host<'_>) {
-        if let Some(topic) = &self.topic {
-            if !mqtt_topic::may_subscribe(topic) {
-                return host.log(Level::Warn, "Invalid topic specified");
-            }
+        let topic = self.topic.as_deref().unwrap_or_default();
+        if !mqtt_topic::may_subscribe(topic) {
+            return host.log(Level::Warn, "Invalid topic specified");
         }
         let Some(user) = User::of(&self.broker, host) else {
             return;
@@ -203,9 +198,7 @@ impl MqttIn {
 fn wish(mut told: Object, v5: bool) -> (Wish, Object) {
     let number = |told: &Object, name: &str, standard: u8| match told.get(name) {
         None => Some(standard),
-        Some(value) => integer(Some(&json::to_tree(value)))
-            .filter(|n| *n <= 2)
-            .map(|n| n as u8),
+        Some(value) => level(Some(&json::to_tree(value))),
     };
     let flag = |told: &Object, name: &str| match told.get(name) {
         Some(Value::Bool(flag)) => Some(*flag),
@@ -223,10 +216,10 @@ fn wish(mut told: Object, v5: bool) -> (Wish, Object) {
         Some(value) => _ = told.insert(SmolStr::new_static(name), value),
         None => _ = told.shift_remove(name),
     };
-    let level = |n: Option<u8>| n.map(|n| Value::Number(f64::from(n)));
-    put("qos", level(qos));
+    let number = |n: Option<u8>| n.map(|n| Value::Number(f64::from(n)));
+    put("qos", number(qos));
     if v5 {
-        put("rh", level(retained));
+        put("rh", number(retained));
         put("rap", as_published.map(Value::Bool));
         put("nl", no_local.map(Value::Bool));
     }

@@ -6,6 +6,7 @@ use super::dial::{self, Stream};
 use super::http_send::Trust;
 use super::mqtt_broker::{Broker, Phase, Ticket};
 use super::mqtt_packet::{self as packet, Publish, Wish};
+use super::mqtt_session::{Session, due};
 use super::mqtt_settings::Settings;
 use super::ws_stream;
 use crate::engine::value::Failure;
@@ -15,7 +16,7 @@ use mqtt_protocol_core::mqtt::packet::{Packet, Property};
 use mqtt_protocol_core::mqtt::prelude::PropertyValueAccess;
 use mqtt_protocol_core::mqtt::result_code::{ConnectReasonCode, ConnectReturnCode, MqttError};
 use mqtt_protocol_core::mqtt::{Connection, Version, role};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -66,20 +67,6 @@ pub(super) struct Link {
     backlog: VecDeque<(Publish, Option<Ticket>)>,
     closing: Option<oneshot::Sender<()>>,
     session: Session,
-}
-
-/// The state of one connection.
-#[derive(Default)]
-struct Session {
-    signed_in: bool,
-    over: bool,
-    /// To be written.
-    out: Vec<u8>,
-    ping: Option<Pin<Box<Sleep>>>,
-    pong: Option<Pin<Box<Sleep>>>,
-    aliases: HashMap<u16, String>,
-    most_aliases: u16,
-    numbers: bool,
 }
 
 impl Link {
@@ -227,7 +214,7 @@ impl Link {
 
     fn hear(&mut self, bytes: &[u8]) {
         let mut cursor = Cursor::new(bytes);
-        while (cursor.position() as usize) < bytes.len() && !self.session.over {
+        while cursor.position() < bytes.len() as u64 && !self.session.over {
             let events = self.connection.recv(&mut cursor);
             self.take(events);
         }
@@ -407,15 +394,15 @@ impl Link {
             Some(id)
         };
         let mut wire = publish.clone();
-        self.shorten(&mut wire);
+        self.session.shorten(&mut wire);
         let events = packet::publish(&wire, self.settings.version, id, false)
             .map(|packet| self.connection.send(packet));
         let wrong = match &events {
             Ok(events) => events.iter().find_map(|event| match event {
-                Event::NotifyError(error) => Some(words(error)),
+                Event::NotifyError(error) => Some(words(*error)),
                 _ => None,
             }),
-            Err(error) => Some(words(error)),
+            Err(error) => Some(words(*error)),
         };
         match (id, wrong) {
             (Some(id), None) => {
@@ -435,28 +422,8 @@ impl Link {
         }
         self.take(events.unwrap_or_default());
     }
-
-    /// A topic that the broker knows by its alias is left out; an alias that it does not allow too.
-    fn shorten(&mut self, publish: &mut Publish) {
-        let most = self.session.most_aliases;
-        let alias = publish.extras.alias.filter(|a| (1..=most).contains(a));
-        publish.extras.alias = alias;
-        let Some(alias) = alias else { return };
-        if self.session.aliases.get(&alias) == Some(&publish.topic) {
-            publish.topic.clear();
-        } else {
-            self.session.aliases.insert(alias, publish.topic.clone());
-        }
-    }
 }
 
-fn words(error: &MqttError) -> String {
+fn words(error: MqttError) -> String {
     format!("Publish error: {error:?}")
-}
-
-async fn due(timer: &mut Option<Pin<Box<Sleep>>>) {
-    match timer {
-        Some(sleep) => sleep.await,
-        None => std::future::pending().await,
-    }
 }

@@ -85,7 +85,6 @@ fn payload(received: &Received, datatype: &str) -> Result<Value, &'static str> {
     let kind = received.extras.content_type.as_deref().map(known);
     match kind {
         Some(Kind::Text) => Ok(Value::from(text())),
-        Some(Kind::Buffer) => Ok(buffer()),
         Some(Kind::Json) => {
             let parsed = json::parse(&text()).map_err(|_| BROKEN_JSON)?;
             Ok(if detect { parsed } else { Value::from(text()) })
@@ -94,7 +93,7 @@ fn payload(received: &Received, datatype: &str) -> Result<Value, &'static str> {
             let parsed = detect.then(|| json::parse(&text()).ok()).flatten();
             Ok(parsed.unwrap_or_else(|| Value::from(text())))
         }
-        Some(Kind::Unknown) | None => Ok(buffer()),
+        Some(Kind::Buffer | Kind::Unknown) | None => Ok(buffer()),
     }
 }
 

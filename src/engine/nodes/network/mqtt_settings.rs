@@ -8,6 +8,10 @@ use url::Url;
 
 /// A broker and how we are known to it.
 #[derive(Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a property of the node"
+)]
 pub(super) struct Settings {
     pub(super) address: Address,
     /// As it is shown in the log.
@@ -41,7 +45,7 @@ pub(super) struct Address {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) secure: bool,
-    /// The whole URL, if MQTT is spoken over WebSockets.
+    /// The whole URL, if MQTT is spoken over a WebSocket.
     pub(super) websocket: Option<Url>,
 }
 
@@ -154,7 +158,8 @@ impl Options {
             } else {
                 own_id.clone()
             },
-            keep_alive: integer(self.map.get("keepalive")).map_or(60, |s| s.min(0xffff) as u16),
+            keep_alive: integer(self.map.get("keepalive"))
+                .map_or(60, |s| u16::try_from(s).unwrap_or(u16::MAX)),
             clean: self.map.get("cleansession") != Some(&Json::Bool(false)) || own_id.is_empty(),
             own_id,
             user: secret("username"),
@@ -226,7 +231,7 @@ impl Options {
         Some(Publish {
             topic: topic.to_string(),
             payload: payload.into(),
-            qos: integer(part("Qos")).map_or(0, |q| q.min(2) as u8),
+            qos: level(part("Qos")).unwrap_or(0),
             retain: part("Retain").is_some_and(|r| text_of(r) == "true"),
             extras: part("Msg").map(extras).unwrap_or_default(),
         })
@@ -270,6 +275,12 @@ pub(super) fn user_properties(value: Option<&Json>) -> Vec<(String, String)> {
             other => (key.clone(), other.to_string()),
         })
         .collect()
+}
+
+/// A whole number from 0 to 2: a quality of service, or how retained messages are handled.
+pub(super) fn level(value: Option<&Json>) -> Option<u8> {
+    let level = integer(value).and_then(|level| u8::try_from(level).ok())?;
+    (level <= 2).then_some(level)
 }
 
 /// `parseInt` of a property, if that is not negative.

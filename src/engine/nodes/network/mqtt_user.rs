@@ -112,7 +112,7 @@ impl User {
                 }
                 None
             }
-            other => Some(other),
+            other @ Told::Received { .. } => Some(other),
         }
     }
 

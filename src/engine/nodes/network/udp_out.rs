@@ -151,14 +151,12 @@ impl Node for UdpOut {
             }
         };
         let bytes = bytes_of(message.get("payload"), self.properties.base64);
-        match name.parse::<IpAddr>() {
-            Ok(ip) => self.send(&bytes, SocketAddr::new(ip, port), message, host),
-            // A name is looked up without holding up the engine.
-            Err(_) => {
-                let six = self.properties.ipv == "udp6";
-                host.spawn(resolve(message, bytes, (name, port), six));
-            }
+        if let Ok(ip) = name.parse::<IpAddr>() {
+            return self.send(&bytes, SocketAddr::new(ip, port), message, host);
         }
+        // A name is looked up without holding up the engine.
+        let six = self.properties.ipv == "udp6";
+        host.spawn(resolve(message, bytes, (name, port), six));
     }
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {

@@ -63,8 +63,8 @@ impl Port {
         self.hearers.borrow_mut().insert(node.clone(), post);
         let mut reader = self.reader.borrow_mut();
         if reader.is_none() {
-            let port = Rc::downgrade(self);
-            *reader = Some(Task::run(read(Rc::clone(&self.socket), port)));
+            let socket = Rc::clone(&self.socket);
+            *reader = Some(Task::run(read(socket, Rc::downgrade(self))));
         }
     }
 

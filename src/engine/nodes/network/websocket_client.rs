@@ -256,7 +256,7 @@ impl Plan {
         mut frames: mpsc::Receiver<Frame>,
         post: &Post,
     ) -> End {
-        let period = self.heartbeat.unwrap_or(Duration::from_secs(3600));
+        let period = self.heartbeat.unwrap_or(Duration::from_hours(1));
         let mut beat = tokio::time::interval(period);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         // The first tick is at once.

@@ -1,4 +1,4 @@
-//! `websocket-listener`: WebSockets that clients open to a path of the gateway.
+//! `websocket-listener`: each client opens a WebSocket to a path of the gateway.
 //!
 //! As in Node-RED, the path decides: a configuration whose path is a URL of a WebSocket is a client, whatever its type.
 

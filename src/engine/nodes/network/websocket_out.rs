@@ -1,4 +1,4 @@
-//! `websocket out`: says payloads, or whole messages, over WebSockets: to whom a message came from, or to all.
+//! `websocket out`: says payloads, or whole messages, over a WebSocket: to whom a message came from, or to all.
 
 use super::websocket_client::text_frame;
 use super::websocket_hub::{Hub, Told};
