@@ -79,7 +79,7 @@ fn may_come_from(call: &Call<'_>) -> bool {
 }
 
 /// The subprotocol that the client wants most, as the stock runtime answers it.
-fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(super) fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     let offered = headers.get(SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
     let first = offered.split(',').next()?.trim();
     // `token` of RFC 9110 §5.6.2

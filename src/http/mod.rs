@@ -17,12 +17,15 @@ mod error;
 mod flows;
 mod form;
 mod forward;
+mod holder;
 mod host;
 mod identify;
 mod path;
 mod proxied;
 mod reply;
 mod route;
+#[cfg(feature = "engine")]
+mod socket;
 mod tunnel;
 mod upgrade;
 

@@ -32,6 +32,7 @@ mod endpoint;
 mod http_rules;
 mod kill;
 mod life_cycle;
+mod listener;
 mod operations;
 mod permissions;
 mod restarts;
