@@ -1,4 +1,4 @@
-//! A proxy stands in front of the gateway and says who its clients are: a real HAProxy, and bytes that none would send.
+//! A proxy stands in front of the gateway and says who its clients are: a real `HAProxy`, and bytes that none would send.
 
 use crate::client::{Door, PASSWORD};
 use crate::harness::{Gateway, public, until};
@@ -18,7 +18,7 @@ const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
 const TRUSTED: &str = "[server]\ntrusted_proxies = [\"127.0.0.1\"]\n";
 const INTRODUCED: &str = "[server]\ntrusted_proxies = [\"127.0.0.1\"]\nproxy_protocol = true\n";
 
-/// A HAProxy in front of a gateway.
+/// A `HAProxy` in front of a gateway.
 struct Haproxy {
     door: Door,
     _process: Peer,

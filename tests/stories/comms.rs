@@ -300,7 +300,7 @@ async fn a_heartbeat_tells_since_when_the_gateway_runs() {
     while heartbeats.len() < 3 {
         match editor.hear_all().await {
             Told::Batch(batch) => {
-                heartbeats.extend(batch.into_iter().filter(|m| m["topic"] == "hb"))
+                heartbeats.extend(batch.into_iter().filter(|m| m["topic"] == "hb"));
             }
             other => panic!("{other:?}"),
         }

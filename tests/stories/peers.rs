@@ -1,4 +1,4 @@
-//! Other programs of the gateway's kind, as processes: HAProxy and nginx, each with a config of a few lines.
+//! Other programs of the gateway's kind, as processes: `HAProxy` and nginx, each with a config of a few lines.
 
 use crate::harness::until;
 use std::io::Write;
@@ -14,7 +14,7 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// HAProxy, listening at this address.
+    /// `HAProxy`, listening at this address.
     pub async fn haproxy(config: &str, address: SocketAddr) -> Self {
         let arguments = |file: &str| vec!["-db".to_owned(), "-f".to_owned(), file.to_owned()];
         Self::start("haproxy", arguments, config, address).await

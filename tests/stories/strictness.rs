@@ -1,11 +1,11 @@
 //! Requests that programs read differently, and what becomes of each: `tests/data/strictness.json`.
 //!
 //! Every row says what is sent (`sent`, each character a byte; over HTTP/2 `fields`, `data`, `trailers`), what the
-//! gateway does with its own engine and with an upstream, and what nginx and HAProxy do. An outcome is the status, or
+//! gateway does with its own engine and with an upstream, and what nginx and `HAProxy` do. An outcome is the status, or
 //! `none` without an answer, or `reset`; then whether the connection is `kept` or `closed`; then how many requests have
 //! reached the upstream. Where ours is not theirs, `why` says why.
 //!
-//! Ours are checked here. Theirs differ from version to version, so they were observed, with nginx 1.22.1 and HAProxy
+//! Ours are checked here. Theirs differ from version to version, so they were observed, with nginx 1.22.1 and `HAProxy`
 //! 2.6.12 (Debian 12), by `cargo test --test stories strictness::observe -- --ignored`, which writes all columns anew.
 
 use crate::client::Door;
@@ -239,7 +239,7 @@ async fn it_makes_no_difference_how_the_bytes_arrive() {
     }
 }
 
-/// Runs everything, nginx and HAProxy too, and writes what comes of it into the table.
+/// Runs everything, nginx and `HAProxy` too, and writes what comes of it into the table.
 #[tokio::test]
 #[ignore = "it writes the table, and needs nginx and HAProxy"]
 async fn observe() {

@@ -42,12 +42,12 @@ async fn inject(gateway: &Gateway, token: &str) {
 
 #[tokio::test]
 async fn editors_hear_node_red_4_for_as_long_as_they_may() {
-    editors_hear(Release::Four).await;
+    Box::pin(editors_hear(Release::Four)).await;
 }
 
 #[tokio::test]
 async fn editors_hear_node_red_5_for_as_long_as_they_may() {
-    editors_hear(Release::Five).await;
+    Box::pin(editors_hear(Release::Five)).await;
 }
 
 /// Deployments, statuses, debug messages; until the token is revoked.
