@@ -182,7 +182,7 @@ impl Upstream {
             }
             self.0.metrics.retried();
         }
-        let (response, sender) = self.ask_anew(request, progress.as_deref()).await?;
+        let (response, sender) = Box::pin(self.ask_anew(request, progress.as_deref())).await?;
         self.answer(response, sender, progress, place)
     }
 

@@ -147,12 +147,9 @@ impl Door {
     /// upstream its label may be left out.
     pub async fn metric(&self, series: &str) -> Option<f64> {
         let page = self.operations("/metrics").await.text();
-        let value = page.lines().find_map(|line| {
-            let short = without_upstream(line);
-            let rest = line.strip_prefix(series).or(short.strip_prefix(series));
-            rest?.strip_prefix(' ')?.parse().ok()
-        });
-        value
+        let value = |line: &str| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok();
+        let mut lines = page.lines();
+        lines.find_map(|line| value(line).or_else(|| value(&without_upstream(line))))
     }
 
     /// A connection for several requests, one at a time (HTTP/1.1) or many at a time (HTTP/2).
