@@ -1,7 +1,8 @@
-//! The command line: run, check, hash-password.
+//! The command line: run, check, hash-password, audit.
 //!
 //! Parses the arguments, runs the command, gives the exit code; what the commands do is in other rooms.
 
+mod audit;
 mod log;
 mod password;
 
@@ -22,7 +23,8 @@ Examples:
   flowgate                                   start with ./gateway.toml, or the built-in defaults
   flowgate --config /etc/flowgate.toml run   start with another file
   flowgate --config new.toml check           see whether a file is right before using it
-  flowgate hash-password                     make a password_hash for [[auth.user]]";
+  flowgate hash-password                     make a password_hash for [[auth.user]]
+  flowgate audit verify                      find out whether the audit log was changed";
 
 /// A hardened gateway in front of a flow runtime, and a flow runtime of its own.
 ///
@@ -38,7 +40,7 @@ struct Arguments {
     command: Option<Command>,
 }
 
-#[derive(Subcommand, Clone, Copy)]
+#[derive(Subcommand)]
 enum Command {
     /// Start the gateway (the default)
     ///
@@ -61,6 +63,26 @@ enum Command {
         after_help = "Examples:\n  flowgate hash-password\n  flowgate hash-password < password.txt > secrets/admin.hash"
     )]
     HashPassword,
+    /// Look after the audit log
+    #[command(subcommand)]
+    Audit(AuditCommand),
+}
+
+#[derive(Subcommand)]
+enum AuditCommand {
+    /// Say whether every line of the audit log is there, in its place and unchanged
+    ///
+    /// Prints `N lines, chain intact`, or the first line that was changed, moved, truncated or is missing, with its file,
+    /// and ends with 1. Without FILE it reads the whole log in [storage] directory, and also notices what is missing at
+    /// its beginning and end. It only reads, so the gateway may run or not.
+    #[command(
+        after_help = "Examples:\n  flowgate audit verify\n  flowgate audit verify archive/audit.log.0000000001 archive/audit.log.0000051234"
+    )]
+    Verify {
+        /// Files of one log, oldest first; otherwise all that the configuration names
+        #[arg(value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
 }
 
 /// The whole program.
@@ -71,6 +93,10 @@ pub fn main() -> ExitCode {
         Command::Run => run(config),
         Command::Check => check(config),
         Command::HashPassword => hash_password(),
+        Command::Audit(AuditCommand::Verify { files }) => match Config::load(config) {
+            Ok(config) => audit::check(&config, &files),
+            Err(error) => refuse(&error),
+        },
     }
 }
 

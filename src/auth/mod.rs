@@ -80,7 +80,10 @@ pub enum Error {
     },
     /// Unknown user or wrong password.
     #[error("unknown user or wrong password")]
-    BadCredentials,
+    BadCredentials {
+        /// This failure makes the throttle refuse what comes next.
+        locked: bool,
+    },
     /// The user's permissions do not cover the scope.
     #[error("the user's permissions do not cover the scope")]
     InvalidScope,
@@ -213,15 +216,23 @@ impl Auth {
     /// Revokes a token; what it has open is told through its session. An unknown token is no error.
     ///
     /// One's own tokens by anyone signed in, another user's with `*`. Once this has returned `Ok` the token does not
-    /// come back, not after a crash either; after an error it is dead, but must be revoked again to stay so.
-    pub async fn revoke(&self, caller: &Caller, token: &str) -> Result<(), Error> {
-        let key = sha256(token.as_bytes());
-        if let Some(session) = self.0.sessions.find(&key) {
+    /// come back, not after a crash either; after an error it is dead, but must be revoked again to stay so. Gives the
+    /// name of the user whose it was, if it was known.
+    pub async fn revoke(&self, caller: &Caller, token: &str) -> Result<Option<SmolStr>, Error> {
+        let session = self.0.sessions.find(&sha256(token.as_bytes()));
+        if let Some(session) = &session {
             let own = caller.session.is_some() && caller.user == session.user;
             if !own && !caller.permissions.cover("*") {
                 return Err(Error::NotYours);
             }
         }
+        self.end(token).await?;
+        Ok(session.map(|session| session.user.clone()))
+    }
+
+    /// Ends the session of a token, whoever asks.
+    pub async fn end(&self, token: &str) -> Result<(), Error> {
+        let key = sha256(token.as_bytes());
         let ended = self.0.sessions.end_one(&key);
         self.forget(ended.then_some(key)).await
     }

@@ -39,9 +39,9 @@ impl Auth {
             .verify(place, password, sign_in.password)
             .await;
         let Some(user) = user.filter(|_| right) else {
-            drop(attempt);
+            let locked = attempt.failed();
             self.keep_failure(pair, now).await;
-            return Err(Error::BadCredentials);
+            return Err(Error::BadCredentials { locked });
         };
 
         if attempt.passed() {
@@ -75,7 +75,7 @@ impl Auth {
         if self.0.users.load().find(&row.user).is_none() {
             self.0.sessions.end_one(&row.token);
             self.forget(vec![row.token]).await?;
-            return Err(Error::BadCredentials);
+            return Err(Error::BadCredentials { locked: false });
         }
         Ok(())
     }
@@ -133,15 +133,27 @@ impl<'a> Attempt<'a> {
         self.auth.0.decided.notify_waiters();
         forgotten
     }
+
+    /// It was a failure; returns whether the throttle refuses what comes next because of it.
+    fn failed(mut self) -> bool {
+        self.fail()
+    }
+
+    fn fail(&mut self) -> bool {
+        let Some(slot) = self.slot.take() else {
+            return false;
+        };
+        let locked = self.auth.throttle().failed(slot, self.now);
+        if locked {
+            self.auth.0.lockouts.fetch_add(1, Ordering::Relaxed);
+        }
+        self.auth.0.decided.notify_waiters();
+        locked
+    }
 }
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            if self.auth.throttle().failed(slot, self.now) {
-                self.auth.0.lockouts.fetch_add(1, Ordering::Relaxed);
-            }
-            self.auth.0.decided.notify_waiters();
-        }
+        self.fail();
     }
 }

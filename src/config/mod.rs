@@ -20,7 +20,7 @@ pub use comms::Origin;
 pub use error::{Error, Problem, Wrong};
 pub use route::RESERVED;
 
-use crate::secret::Secret;
+use crate::secret::{Secret, hex, sha256};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +36,8 @@ const FILE: &str = "gateway.toml";
 pub struct Config {
     /// The file that this was read from; `None`: the embedded default.
     pub file: Option<PathBuf>,
+    /// SHA-256 of its text, hexadecimal.
+    pub sha256: String,
     /// Where clients connect.
     pub server: Server,
     /// Certificates and versions.
@@ -58,6 +60,8 @@ pub struct Config {
     pub operations: Option<SocketAddr>,
     /// What is written to the log.
     pub log: Log,
+    /// Where it is written who did what.
+    pub audit: Audit,
     /// `[[route]]`: permissions of endpoints made by flows.
     pub routes: Vec<Route>,
 }
@@ -99,6 +103,7 @@ impl Config {
         config
             .map(|config| Self {
                 file: Some(file.into()),
+                sha256: hex(&sha256(text.as_bytes())),
                 ..config
             })
             .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
@@ -361,6 +366,21 @@ pub struct Log {
     pub json: bool,
     /// Whether every request is written.
     pub access: bool,
+}
+
+/// `[audit]`.
+#[derive(Debug, Clone)]
+pub struct Audit {
+    /// To standard output instead of files in the data directory.
+    pub stdout: bool,
+    /// A file of so many bytes is followed by another.
+    pub rotate_size: u64,
+    /// A file whose first line is so old is followed by another.
+    pub rotate_age: Duration,
+    /// Files kept beside the one that is written.
+    pub keep: usize,
+    /// What cannot be written down is refused.
+    pub refuse: bool,
 }
 
 /// One `[[route]]`: what an endpoint made by a flow needs.

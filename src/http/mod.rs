@@ -27,6 +27,7 @@ mod upgrade;
 
 pub use content::Body;
 
+use crate::audit::Event;
 use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
 use call::Call;
@@ -132,7 +133,7 @@ async fn proceed(
             .is_some_and(|c| c.permissions.cover(need));
         gateway.metrics.permission_check(granted);
         if !granted {
-            call.audit("permission.denied", call.actor(), json!({ "needs": need }));
+            call.audit(Event::Denied, call.actor(), json!({ "needs": need }));
             return Err(Error::Scope);
         }
     }

@@ -124,6 +124,8 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Client => challenge(refuse_sign_in(S::UNAUTHORIZED, "invalid_client"), BEARER),
         Error::GrantType => refuse_sign_in(S::BAD_REQUEST, "unsupported_grant_type"),
         Error::SignIn(error) => sign_in(error),
+        // RFC 6749 has this word for a server that cannot for now
+        Error::Audit(_) => refuse_sign_in(S::SERVICE_UNAVAILABLE, "temporarily_unavailable"),
         Error::Revoke(error) => revocation(error),
         Error::Deployment(error) => deployment(error),
         Error::Upstream(error) => upstream(error),
@@ -156,7 +158,7 @@ fn sign_in(error: &auth::Error) -> Response<Body> {
             let response = oauth(S::TOO_MANY_REQUESTS, "temporarily_unavailable", refused);
             retry_after(response, *wait)
         }
-        auth::Error::BadCredentials => oauth(
+        auth::Error::BadCredentials { .. } => oauth(
             S::BAD_REQUEST,
             "invalid_grant",
             "unknown user or wrong password",
@@ -179,7 +181,7 @@ fn revocation(error: &auth::Error) -> Response<Body> {
     match error {
         auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
         auth::Error::Throttled { .. }
-        | auth::Error::BadCredentials
+        | auth::Error::BadCredentials { .. }
         | auth::Error::InvalidScope
         | auth::Error::Store(_) => oauth(
             StatusCode::INTERNAL_SERVER_ERROR,
@@ -199,6 +201,7 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
         deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
         deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
         deployment::Error::Runtime => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
+        deployment::Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
         deployment::Error::Upstream(error) => upstream(error),
     }
 }
@@ -408,7 +411,7 @@ mod tests {
             (Error::Client, 401, "invalid_client"),
             (Error::GrantType, 400, "unsupported_grant_type"),
             (
-                Error::SignIn(auth::Error::BadCredentials),
+                Error::SignIn(auth::Error::BadCredentials { locked: false }),
                 400,
                 "invalid_grant",
             ),

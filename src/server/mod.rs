@@ -14,6 +14,7 @@ mod limits;
 mod listen;
 mod operations;
 mod pulse;
+mod reload;
 mod run;
 mod tls;
 mod wire;
@@ -29,6 +30,8 @@ use control::Control;
 use limits::Limits;
 use listen::Sockets;
 use operations::{Operations, Stage};
+use reload::Reload;
+use serde_json::json;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -74,7 +77,7 @@ pub enum Error {
 pub struct Running {
     addresses: Addresses,
     admin_password: Option<Secret>,
-    tls: Option<Tls>,
+    reload: Arc<Reload>,
     gateway: Arc<Gateway>,
     workers: Vec<Arc<Worker>>,
     operations: Arc<Operations>,
@@ -137,7 +140,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
     Ok(Running {
         addresses,
         admin_password: notices.admin_password,
-        tls,
+        reload: Arc::new(Reload::new(Arc::clone(&gateway), tls)),
         patience: gateway.config.server.drain,
         gateway,
         workers,
@@ -177,21 +180,13 @@ impl Running {
     /// Takes over users, routes and certificates of another config. What cannot be used stays as it was, and the log
     /// says so; false if there was anything.
     pub async fn reload(&self, config: Config) -> bool {
-        let mut complete = true;
-        if let Some(tls) = &self.tls {
-            match tls.reload(&config.tls, since_1970()) {
-                Ok(found) => tell(&found, self.operations.metrics()),
-                Err(error) => {
-                    complete = false;
-                    tracing::error!(%error, "certificates not reloaded: the old ones stay");
-                }
-            }
-        }
-        if let Err(error) = self.gateway.reload(config).await {
-            complete = false;
-            tracing::error!(%error, "users and routes not reloaded: the old ones stay");
-        }
-        complete
+        self.reload.take_over(config, json!({})).await.is_ok()
+    }
+
+    /// Reads its own config again, as after a SIGHUP; false as with [`Self::reload`].
+    async fn read_again(&self) -> bool {
+        let asked = json!({ "by": "signal" });
+        self.reload.read_again(asked).await.is_ok()
     }
 
     async fn end(mut self, patience: Duration) {
@@ -211,6 +206,9 @@ impl Running {
         if !matches!(closed.await, Ok(Ok(()))) {
             tracing::warn!("the flows did not close in time");
         }
+        let gateway = Arc::clone(&self.gateway);
+        let told = async move { gateway.end(since_1970().as_secs()).await };
+        let _ = self.control.runtime.spawn(told).await;
     }
 }
 

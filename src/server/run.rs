@@ -34,7 +34,11 @@ fn run_until_signalled(config: Config) -> Result<(), Error> {
     runtime.block_on(async {
         let mut signals = Signals::new().map_err(Error::Threads)?;
         while signals.next().await == Order::Reload {
-            reload(&running).await;
+            if running.read_again().await {
+                tracing::info!(
+                    "reloaded users, routes and certificates; other settings need a restart"
+                );
+            }
         }
         tracing::info!("draining: finishing what is under way, taking nothing new; a second signal ends at once");
         tokio::select! {
@@ -83,17 +87,6 @@ impl Signals {
             _ = self.interrupt.recv() => SignalKind::interrupt(),
         };
         128 + kind.as_raw_value()
-    }
-}
-
-async fn reload(running: &Running) {
-    let file = running.gateway().config.file.as_deref();
-    let config = match Config::load(file) {
-        Ok(config) => config,
-        Err(error) => return tracing::error!(%error, "not reloaded: everything stays as it was"),
-    };
-    if running.reload(config).await {
-        tracing::info!("reloaded users, routes and certificates; other settings need a restart");
     }
 }
 

@@ -13,7 +13,7 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, LazyLock};
 use std::thread;
@@ -144,6 +144,12 @@ impl Gateway {
         Self::open(lines, self.directory)
     }
 
+    /// Ends it and gives its directory.
+    pub async fn stop(self) -> TempDir {
+        self.running.stop().await;
+        self.directory
+    }
+
     /// Reads users, routes and certificates of other lines of TOML, as after a SIGHUP.
     pub async fn reload(&self, lines: &str) -> bool {
         self.running
@@ -183,22 +189,31 @@ impl Deref for Process {
 impl Process {
     /// Starts it in a directory, with some lines of TOML over the defaults, and waits until it listens.
     pub fn start(lines: &str, directory: &Path) -> Self {
+        Self::launch(lines, directory, Stdio::null()).0
+    }
+
+    /// The same with what it writes to standard output.
+    pub fn start_heard(lines: &str, directory: &Path) -> (Self, BufReader<ChildStdout>) {
+        let (process, stdout) = Self::launch(lines, directory, Stdio::piped());
+        (process, BufReader::new(stdout.unwrap()))
+    }
+
+    fn launch(lines: &str, directory: &Path, stdout: Stdio) -> (Self, Option<ChildStdout>) {
         std::fs::write(directory.join("gateway.toml"), config_text(lines)).unwrap();
-        let child = program(directory, &["run"]).stderr(Stdio::piped()).spawn();
+        let mut command = program(directory, &["run"]);
+        let child = command.stdout(stdout).stderr(Stdio::piped()).spawn();
         let mut child = Ended(child.unwrap());
+        let stdout = child.0.stdout.take();
         let said = hear(&mut child.0);
         let secure = address(&said, "listening on https://");
         let operations = address(&said, "operations on http://");
         let roots = trust(&directory.join("certs/self-signed.crt"));
-        Self {
-            child,
-            door: Door {
-                address: secure,
-                operations,
-                roots,
-            },
-            said,
-        }
+        let door = Door {
+            address: secure,
+            operations,
+            roots,
+        };
+        (Self { child, door, said }, stdout)
     }
 
     /// Waits until it says something on standard error; gives the whole line.

@@ -19,6 +19,7 @@ mod client;
 mod harness;
 mod upstream;
 
+mod audit;
 mod comms;
 mod comms_upstream;
 mod deploy;
