@@ -45,7 +45,8 @@ enum Command {
     /// Start the gateway (the default)
     ///
     /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish what is under way, take nothing
-    /// new; a second one ends at once. SIGHUP: read users, routes and certificates again.
+    /// new; a second one ends at once. SIGHUP: read users, routes, certificates and the
+    /// upstream's account again.
     #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml run")]
     Run,
     /// Say whether the configuration is right
@@ -111,7 +112,7 @@ fn run(file: Option<&Path>) -> ExitCode {
         version = env!("CARGO_PKG_VERSION"),
         "starting"
     );
-    if let Some(warning) = config.open_warning() {
+    for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
     server::run(config)
@@ -125,7 +126,7 @@ fn check(file: Option<&Path>) -> ExitCode {
     if let Err(error) = server::check(&config) {
         return refuse(&error);
     }
-    if let Some(warning) = config.open_warning() {
+    for warning in config.warnings() {
         eprintln!("warning: {warning}");
     }
     println!("{}: ok", name(&config));

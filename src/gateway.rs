@@ -98,15 +98,7 @@ impl Gateway {
     ) -> Result<(Arc<Self>, Notices), Error> {
         let store = Store::open(&config.storage)?;
         let audit = open_audit(&config, &metrics, now).await?;
-        let (auth, admin_password) = match &config.auth {
-            None => (None, None),
-            Some(auth) => {
-                let hashing = config.limits.hashing;
-                let (auth, password) = Auth::open(auth, hashing, store.clone(), now).await?;
-                metrics.sessions(auth.active());
-                (Some(auth), password)
-            }
-        };
+        let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
         let recorders = (audit.clone(), Arc::clone(&metrics));
         let runtimes = site::runtimes(&config, &metrics)?;
         // Before the flows start, so that nothing of what they say is missed.
@@ -157,8 +149,8 @@ impl Gateway {
         Ok((gateway, Notices { admin_password }))
     }
 
-    /// Takes over users, lifetimes, throttle, routes and permissions of a config read again; everything else needs a
-    /// restart.
+    /// Takes over users, lifetimes, throttle, routes, permissions and the accounts at the upstreams of a config read
+    /// again; everything else needs a restart.
     pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
         match (&self.auth, &config.auth) {
             (Some(auth), Some(users)) => auth.reload(users).await?,
@@ -169,7 +161,7 @@ impl Gateway {
                 );
             }
         }
-        self.sites.reload(&config);
+        self.sites.reload(&config).await;
         self.reloads.send_replace(());
         Ok(())
     }
@@ -229,6 +221,22 @@ async fn open_audit(config: &Config, metrics: &Arc<Metrics>, now: u64) -> Result
     let told = audit.durable(Event::Start, &program, now, facts).await;
     told.map_err(|unavailable| Error::Audit(io::Error::other(unavailable)))?;
     Ok(audit)
+}
+
+/// Users and sessions, and the password of the admin that was made; none if the API is open.
+async fn users(
+    config: &Config,
+    store: &Store,
+    metrics: &Metrics,
+    now: u64,
+) -> Result<(Option<Auth>, Option<Secret>), Error> {
+    let Some(auth) = &config.auth else {
+        return Ok((None, None));
+    };
+    let hashing = config.limits.hashing;
+    let (auth, password) = Auth::open(auth, hashing, store.clone(), now).await?;
+    metrics.sessions(auth.active());
+    Ok((Some(auth), password))
 }
 
 /// Ends sessions that are over, for as long as the gateway lives.

@@ -12,7 +12,7 @@ mod upstream;
 pub use comms::{Comms, OpenChannel};
 pub use labels::{
     CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck,
-    TunnelEnd, UpstreamFault,
+    TunnelEnd, UpstreamFault, UpstreamSignIn,
 };
 pub use upstream::Upstream;
 
@@ -135,6 +135,11 @@ impl Metrics {
     /// A connection has been closed at once.
     pub fn refused(&self, reason: Refused) {
         self.connections.refused[reason as usize].increment(1);
+    }
+
+    /// What came on a connection could not be read as HTTP.
+    pub fn malformed(&self) {
+        self.connections.malformed.increment(1);
     }
 
     /// A TLS handshake has ended; `tls13` and `alpn` are what was agreed and do not matter when it failed.

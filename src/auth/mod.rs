@@ -3,6 +3,7 @@
 //! `identify` is on the way of every request: one SHA-256, one map shard. All that writes runs on the control runtime.
 //! Knows no HTTP, counts no metric and writes no audit line.
 
+mod budget;
 mod hashing;
 mod password;
 mod permission;
@@ -20,6 +21,7 @@ use crate::config;
 use crate::secret::{Secret, sha256};
 use crate::store::{self, Store};
 use arc_swap::ArcSwap;
+use budget::Budget;
 use hashing::Hashing;
 use session::Sessions;
 use smol_str::SmolStr;
@@ -103,6 +105,7 @@ struct Parts {
     users: ArcSwap<Users>,
     sessions: Sessions,
     throttle: Mutex<Throttle>,
+    bad_tokens: Mutex<Budget>,
     /// Failures that made the throttle refuse what came next.
     lockouts: AtomicU64,
     /// Told whenever a sign-in is decided.
@@ -146,6 +149,7 @@ impl Auth {
             users: ArcSwap::from_pointee(Users::new(config, generated.as_ref())),
             sessions,
             throttle: Mutex::new(throttle),
+            bad_tokens: Mutex::new(Budget::new(&config.throttle)),
             lockouts: AtomicU64::new(0),
             decided: Notify::new(),
             hashing: Hashing::new(hashing),
@@ -169,6 +173,7 @@ impl Auth {
         }
         self.0.users.store(Arc::new(users));
         self.throttle().limit(config.throttle.clone());
+        self.bad_tokens().limit(&config.throttle);
         self.0.decided.notify_waiters();
         self.revoke_homeless().await
     }
@@ -208,6 +213,12 @@ impl Auth {
         Some(caller)
     }
 
+    /// An address has shown a token that [`identify`](Self::identify) does not know. Says how long it has to wait if it
+    /// has shown too many.
+    pub fn bad_token(&self, address: IpAddr, now: u64) -> Option<Duration> {
+        self.bad_tokens().spend(address, now)
+    }
+
     /// The caller without a token, if the operator allows one.
     pub fn anonymous(&self) -> Option<Caller> {
         self.0.users.load().anonymous.clone()
@@ -243,6 +254,7 @@ impl Auth {
         let ended = self.0.sessions.end(|session| session.is_over(now, idle));
         let count = ended.len();
         self.throttle().sweep(now);
+        self.bad_tokens().sweep(now);
         self.forget(ended).await?;
         Ok(count)
     }
@@ -285,6 +297,11 @@ impl Auth {
 
     fn owed(&self) -> MutexGuard<'_, HashSet<[u8; 32]>> {
         self.0.owed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bad_tokens(&self) -> MutexGuard<'_, Budget> {
+        let budget = self.0.bad_tokens.lock();
+        budget.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn throttle(&self) -> MutexGuard<'_, Throttle> {

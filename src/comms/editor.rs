@@ -68,7 +68,7 @@ where
             end
         }
     };
-    if matches!(end.0, CommsEnd::Refused | CommsEnd::Silent) {
+    if matches!(end.0, CommsEnd::Refused) {
         record(comms, &guest, Event::CommsRefused, (&actor, Some(end.0)));
     }
     comms.metrics.comms().ended(end.0);
@@ -98,7 +98,7 @@ where
         Frame::Auth(token) => {
             let standing = Standing::of_token(comms, guest, &token);
             let standing = standing.ok_or(End(CommsEnd::Refused, None))?;
-            talk.say(OK.into()).await?;
+            talk.greeting = Some(OK);
             Ok((standing, None))
         }
         other => {
@@ -139,9 +139,7 @@ where
             Some(new) => standing = new,
             None => return End(CommsEnd::Refused, None),
         }
-        if let Err(end) = talk.say(OK.into()).await {
-            return end;
-        }
+        talk.greeting = Some(OK);
     }
 }
 
@@ -150,6 +148,8 @@ struct Talk<'c, S> {
     comms: &'c Comms,
     socket: Socket<S>,
     waiting: Waiting,
+    /// Said before all else.
+    greeting: Option<&'static str>,
     source: Talking,
     heartbeat: Interval,
     pace: Pace,
@@ -181,6 +181,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Talk<'c, S> {
             comms,
             socket,
             waiting,
+            greeting: None,
             source: Talking::Nobody,
             heartbeat: every(comms.config.heartbeat),
             pace: Pace {
@@ -194,6 +195,9 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Talk<'c, S> {
     /// Talks until the editor shows a token.
     async fn until_token(&mut self, first: Option<Frame>, used: impl Fn()) -> Result<Secret, End> {
         let mut next = first;
+        if let Some(greeting) = self.greeting.take() {
+            self.say(greeting.into()).await?;
+        }
         loop {
             if let Some(frame) = next.take() {
                 used();

@@ -9,6 +9,7 @@
 mod comms;
 mod entry;
 mod error;
+mod networks;
 mod password_hash;
 mod raw;
 mod route;
@@ -18,7 +19,9 @@ mod upstream;
 
 pub use comms::Origin;
 pub use error::{Error, Problem, Wrong};
+pub use networks::Networks;
 pub use route::RESERVED;
+pub use upstream::{is_token, token_in};
 
 use crate::secret::{Secret, hex, sha256};
 use std::net::SocketAddr;
@@ -109,8 +112,22 @@ impl Config {
             .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
     }
 
-    /// What the operator must be told at start when nobody has to sign in.
-    pub fn open_warning(&self) -> Option<String> {
+    /// What the operator must be told at start.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.open_warning().into_iter().chain(self.trust_warning())
+    }
+
+    /// Everybody is a trusted proxy.
+    fn trust_warning(&self) -> Option<String> {
+        let network = self.server.trusted_proxies.everything()?;
+        Some(format!(
+            "server.trusted_proxies has {network}: every client is believed what it says of its own address, so the \
+             throttle, the limits for one address, the audit log and the access log can all be deceived"
+        ))
+    }
+
+    /// Nobody has to sign in.
+    fn open_warning(&self) -> Option<String> {
         if self.auth.is_some() {
             return None;
         }
@@ -138,6 +155,10 @@ pub struct Server {
     pub workers: usize,
     /// How long a drain waits for what is under way.
     pub drain: Duration,
+    /// Proxies in front of us: what they say of their clients is believed.
+    pub trusted_proxies: Networks,
+    /// Whether connections begin with a PROXY header; only trusted proxies may connect then.
+    pub proxy_protocol: bool,
 }
 
 /// `[tls]`.
@@ -233,6 +254,8 @@ pub struct Throttle {
     pub per_user_and_address: u32,
     /// Failures that one address may have within the window.
     pub per_address: u32,
+    /// Bad tokens that one address may show within the window.
+    pub bad_tokens_per_address: u32,
     /// The window.
     pub window: Duration,
 }
@@ -275,8 +298,10 @@ pub struct Upstream {
     pub certificate: Option<Certificate>,
     /// How it spells the headers of the admin API.
     pub dialect: Dialect,
-    /// The bearer token to show to it; `None`: it is open.
-    pub token: Option<Secret>,
+    /// How it accepts us; `None`: it is open.
+    pub account: Option<Account>,
+    /// Whether it is told who calls, and what he may do.
+    pub identity_headers: bool,
     /// Whether it knows the deployment type `reload`.
     pub reload: bool,
     /// Until a connection is there, TLS included.
@@ -295,6 +320,33 @@ pub struct Upstream {
     pub max_tunnels: usize,
     /// How often to ask whether it is well.
     pub health: Duration,
+}
+
+/// How an upstream that is protected accepts us.
+#[derive(Debug, Clone)]
+pub enum Account {
+    /// By a token that somebody puts into a file.
+    Token {
+        /// The file, read again when the token is refused.
+        file: PathBuf,
+        /// What it held.
+        token: Secret,
+    },
+    /// By signing in with a password.
+    User(ServiceAccount),
+}
+
+/// A user of the upstream's own that is ours.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceAccount {
+    /// Its name.
+    pub user: String,
+    /// Its password.
+    pub password: Secret,
+    /// As which client we sign in.
+    pub client_id: String,
+    /// What to ask for.
+    pub scope: String,
 }
 
 /// How a family of runtimes spells the two headers of the admin API.
@@ -396,6 +448,8 @@ pub struct Route {
     pub methods: Vec<String>,
     /// The permission needed; `None`: public.
     pub permission: Option<String>,
+    /// Whether the client's `Authorization` is passed on to the upstream; only if public.
+    pub pass_authorization: bool,
 }
 
 #[cfg(test)]

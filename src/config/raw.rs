@@ -111,6 +111,8 @@ pub(super) struct Server {
     pub(super) plain: Entry,
     pub(super) workers: Entry,
     pub(super) drain: Entry,
+    pub(super) trusted_proxies: List,
+    pub(super) proxy_protocol: Entry,
 }
 
 /// `[tls]`.
@@ -177,6 +179,7 @@ pub(super) struct Auth {
 pub(super) struct Throttle {
     pub(super) per_user_and_address: Entry,
     pub(super) per_address: Entry,
+    pub(super) bad_tokens_per_address: Entry,
     pub(super) window: Entry,
 }
 
@@ -238,6 +241,12 @@ pub(super) struct Upstream {
     pub(super) key: Entry,
     pub(super) dialect: Entry,
     pub(super) token_file: Entry,
+    pub(super) user: Entry,
+    pub(super) password: Entry,
+    pub(super) password_file: Entry,
+    pub(super) client_id: Entry,
+    pub(super) scope: Entry,
+    pub(super) identity_headers: Entry,
     pub(super) reload: Entry,
     pub(super) connect: Entry,
     pub(super) first_byte: Entry,
@@ -315,5 +324,6 @@ pub(super) struct Route {
     pub(super) prefix: Entry,
     pub(super) methods: List,
     pub(super) public: Entry,
+    pub(super) pass_authorization: Entry,
     pub(super) permission: Entry,
 }

@@ -9,7 +9,7 @@ use super::{
     Audit, Auth, Certificate, Config, Engine, Limits, Log, Server, Storage, Throttle, Timeouts,
     Tls, User,
 };
-use super::{comms, password_hash, route, upstream};
+use super::{comms, networks, password_hash, route, upstream};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -137,12 +137,23 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
         Some(entry) => Some(workers(entry)?),
         None => None,
     };
+    let trusted_proxies = networks::networks(raw.trusted_proxies, source)?;
+    let proxy_protocol_span = raw.proxy_protocol.as_ref().map(Spanned::span);
+    let proxy_protocol = flag(raw.proxy_protocol, false)?;
+    if proxy_protocol && trusted_proxies.is_empty() {
+        return Err(Fault::rule(
+            proxy_protocol_span.unwrap_or_default(),
+            "nobody could connect: only server.trusted_proxies may send PROXY headers, and there are none",
+        ));
+    }
     Ok(Server {
         listen,
         plain,
         workers: workers
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
         drain: source.duration(raw.drain, 25 * SECOND, SECOND..=HOUR)?,
+        trusted_proxies,
+        proxy_protocol,
     })
 }
 
@@ -268,6 +279,7 @@ fn throttle(raw: raw::Throttle, source: &Source<'_>) -> Result<Throttle, Fault> 
     Ok(Throttle {
         per_user_and_address: number(raw.per_user_and_address, 5, 1..=100_000)?,
         per_address: number(raw.per_address, 50, 1..=100_000)?,
+        bad_tokens_per_address: number(raw.bad_tokens_per_address, 100, 1..=1_000_000)?,
         window: source.duration(raw.window, 600 * SECOND, SECOND..=DAY)?,
     })
 }

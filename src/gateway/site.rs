@@ -115,7 +115,7 @@ impl Sites {
     }
 
     /// Takes over routes and permissions of a config read again. Everything else of a site needs a restart.
-    pub(super) fn reload(&self, config: &Config) {
+    pub(super) async fn reload(&self, config: &Config) {
         let upstreams = || {
             self.all
                 .iter()
@@ -123,16 +123,18 @@ impl Sites {
         };
         let mut as_before = config.upstreams.len() == upstreams().count();
         for site in &self.all {
-            let named = |place: &&config::Site| place.name == site.place.name;
-            let read = config.upstreams.iter().map(|upstream| &upstream.site);
+            let named = |read: &&config::Upstream| read.site.name == site.place.name;
             let place = match &site.runtime {
                 #[cfg(feature = "engine")]
-                Runtime::Own(_) => Some(&site.place),
-                Runtime::Upstream(_) => read.into_iter().find(named),
-            };
-            let Some(place) = place else {
-                as_before = false;
-                continue;
+                Runtime::Own(_) => &site.place,
+                Runtime::Upstream(upstream) => {
+                    let Some(read) = config.upstreams.iter().find(named) else {
+                        as_before = false;
+                        continue;
+                    };
+                    upstream.change_account(read.account.clone()).await;
+                    &read.site
+                }
             };
             as_before &= place.is_where(&site.place);
             site.rules.store(Arc::new(Rules::of(place, &config.routes)));

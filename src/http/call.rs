@@ -6,7 +6,7 @@ use crate::audit::{Actor, Event};
 use crate::auth::Caller;
 use crate::gateway::{Gateway, Site};
 use crate::metrics::{InFlight, RouteClass};
-use crate::upstream::Upstream;
+use crate::upstream::{Authorization, Upstream};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
@@ -34,6 +34,8 @@ pub(super) struct Call<'a> {
     pub(super) received: u64,
     /// Since *route*.
     pub(super) class: RouteClass,
+    /// Since *route*.
+    pub(super) authorization: Authorization,
     /// Since *route*: counts the request as under way.
     pub(super) in_flight: Option<InFlight>,
     /// Since *identify*, unless the path is open.
@@ -92,7 +94,7 @@ impl Call<'_> {
     pub(super) fn actor(&self) -> Actor {
         Actor {
             user: self.user().to_owned(),
-            address: Some(self.peer.address.ip()),
+            address: Some(self.peer.address.ip().to_canonical()),
             request: self.id.to_string(),
         }
     }

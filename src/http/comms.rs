@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Shakes hands; the editor is then served on this thread, until it is gone.
-pub(super) fn open(
+pub(super) async fn open(
     call: &mut Call<'_>,
     upstream: Option<&Upstream>,
 ) -> Result<Response<Body>, Error> {
@@ -26,11 +26,16 @@ pub(super) fn open(
     if !may_come_from(call) {
         return Err(Error::Origin);
     }
+    // An editor tells its user of a lost connection after several refused handshakes (facts admin API §5): a channel
+    // that opens and closes again would keep it silent for as long as the upstream is away.
+    if let Some(upstream) = upstream.filter(|upstream| !upstream.healthy()) {
+        upstream.answers().await?;
+    }
     let source = match upstream {
         None => Source::Own,
         Some(upstream) => {
             let target = PathAndQuery::from_static("/");
-            let head = upstream.link_head(&front(call, &target));
+            let head = upstream.link_head(&front(call, &target, upstream));
             Source::Upstream(upstream.clone(), Box::new(head))
         }
     };

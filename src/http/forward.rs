@@ -8,13 +8,16 @@ use super::content::Body;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
+use super::proxied;
 use super::route::{self, Admin, Target};
 use super::{auth, comms, identify, reply, tunnel, upgrade};
 use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
 use crate::flows::{DeploymentType, FlowSet, Submission};
 use crate::metrics::{self, Phase, RouteClass};
-use crate::upstream::{self, Change, Changed, Front, Outcome, Outgoing, Upstream, returned};
+use crate::upstream::{
+    self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Upstream, returned,
+};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
@@ -46,7 +49,7 @@ pub(super) async fn act(
             change(call, path, target, upstream).await
         }
         Target::Admin(Admin::Settings) => settings(call, path, upstream).await,
-        Target::Comms => comms::open(call, Some(upstream)),
+        Target::Comms => comms::open(call, Some(upstream)).await,
         // Signing in is ours; what the upstream has of it would let callers past us.
         Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
         Target::Endpoint if upgrade::is_wanted(call.head) => {
@@ -64,6 +67,11 @@ pub(super) async fn act(
 
 /// Passes a request on as it comes, and the answer back.
 async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+    if matches!(call.head.method, Method::TRACE | Method::CONNECT) {
+        // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
+        let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();
+        return Err(Error::Method { allow });
+    }
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
     let config = &call.gateway.config;
@@ -71,8 +79,12 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Resu
         Outgoing::stream(incoming, config.limits.body, config.timeouts.body_idle)
     });
     let progress = body.progress();
-    let front = front(call, &target);
-    let sent = upstream.send(|| upstream.head(&front), body).await;
+    let front = front(call, &target, upstream);
+    let head = || upstream.head(&front);
+    let sent = match call.authorization {
+        Authorization::Ours => upstream.send(head, body).await,
+        Authorization::Nobody | Authorization::Client => upstream.send_bare(head, body).await,
+    };
     call.received = progress.map_or(0, |progress| progress.bytes());
     let response = sent?;
     let admin = call.class != RouteClass::Endpoint;
@@ -110,7 +122,7 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
         let body = call.read_json().await?;
         checked(call, version, kind, body).await?
     };
-    let change = upstream.deployment(&front(call, &target), (spelled, name(kind)), body);
+    let change = upstream.deployment(&front(call, &target, upstream), (spelled, name(kind)), body);
     let forward = Forward {
         change,
         rev,
@@ -170,7 +182,7 @@ async fn change(
         body
     };
     let url = path.target(&call.head.uri)?;
-    let change: Change = upstream.change(&front(call, &url), body);
+    let change: Change = upstream.change(&front(call, &url, upstream), body);
     let kind = DeploymentType::Flows;
     let forward = Forward {
         change,
@@ -242,7 +254,7 @@ fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>)
 async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
-    let front = front(call, &target);
+    let front = front(call, &target, upstream);
     // None of the client's own headers: a condition or a range would be about another body than the one it gets.
     let head = || {
         let mut request = upstream.own_head(&front);
@@ -287,20 +299,30 @@ fn answer(call: &Call<'_>, upstream: &Upstream, changed: Changed) -> Result {
     Ok(passed_back(call, upstream, response).map(Body::new))
 }
 
-pub(super) fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
+pub(super) fn front<'c>(
+    call: &'c Call<'_>,
+    target: &'c PathAndQuery,
+    upstream: &Upstream,
+) -> Front<'c> {
+    let known = call.caller.as_ref().filter(|c| c.session.is_some());
     Front {
         head: call.head,
         target,
         prefix: &call.site.place.prefix,
         address: call.peer.address.ip(),
         secure: call.peer.secure,
+        asked: proxied::host(call),
         id: &call.id,
+        authorization: call.authorization,
+        identity: known
+            .filter(|_| upstream.is_told_callers())
+            .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
     }
 }
 
 /// The admin API's headers must be unambiguous before the upstream reads them.
 fn check_version(call: &Call<'_>) -> Result<()> {
-    if matches!(call.class, RouteClass::Flows | RouteClass::Admin) {
+    if call.class != RouteClass::Endpoint {
         dialect::version(&call.head.headers)?;
     }
     Ok(())

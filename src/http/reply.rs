@@ -76,9 +76,14 @@ pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Respo
     response
 }
 
-/// Whether the cause is on our side, and belongs into the log.
+/// Whether the cause is on our side, and belongs into the log, where one of them is told once for all.
 pub(super) fn is_ours(error: &Error) -> bool {
-    refusal(error).status().is_server_error()
+    use upstream::Error::SignedOut;
+    let told = matches!(
+        error,
+        Error::Deployment(deployment::Error::Upstream(SignedOut)) | Error::Upstream(SignedOut)
+    );
+    !told && refusal(error).status().is_server_error()
 }
 
 /// What an error becomes.
@@ -87,7 +92,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
-        Error::Host => refuse(S::BAD_REQUEST, "invalid_host"),
+        Error::Framing(_) => closing(refuse(S::BAD_REQUEST, "malformed_request")),
+        Error::MethodName => closing(refuse(S::BAD_REQUEST, "invalid_method")),
+        Error::Host => closing(refuse(S::BAD_REQUEST, "invalid_host")),
         Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
         Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
@@ -110,6 +117,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         }
         Error::NoToken => unauthorized(BEARER),
         Error::BadToken => unauthorized("Bearer realm=\"flowgate\", error=\"invalid_token\""),
+        Error::BadTokens { wait } => {
+            retry_after(refuse(S::TOO_MANY_REQUESTS, "too_many_bad_tokens"), *wait)
+        }
         Error::Scope => unauthorized(INSUFFICIENT_SCOPE),
         Error::DoubledHeader(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
@@ -216,7 +226,7 @@ fn upstream(error: &upstream::Error) -> Response<Body> {
         E::Closed(_) => refuse(S::BAD_GATEWAY, "upstream_closed"),
         E::Garbage(_) | E::Unexpected(_) => refuse(S::BAD_GATEWAY, "upstream_invalid_answer"),
         E::Incomplete(_) => refuse(S::BAD_GATEWAY, "upstream_incomplete_answer"),
-        E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
+        E::SignedOut | E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
         E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "upstream_busy"), BREATHER),
         E::TooManyTunnels => {
             retry_after(refuse(S::SERVICE_UNAVAILABLE, "too_many_tunnels"), BREATHER)
@@ -285,6 +295,12 @@ fn challenge(mut response: Response<Body>, authenticate: &'static str) -> Respon
 fn upgrade(mut response: Response<Body>) -> Response<Body> {
     set(&mut response, UPGRADE, "websocket");
     set(&mut response, CONNECTION, "upgrade");
+    response
+}
+
+/// The last answer of its connection.
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, CONNECTION, "close");
     response
 }
 

@@ -40,7 +40,7 @@ pub(super) async fn open(
 ) -> Result<Response<Body>, Error> {
     let opening = Opening::check(call)?;
     let target = path.target(&call.head.uri)?;
-    let front = front(call, &target);
+    let front = front(call, &target, upstream);
     let (headers, tunnel) = match upstream.tunnel(&front, opening.accept_key()).await? {
         Opened::Tunnel(headers, tunnel) => (headers, tunnel),
         Opened::Refused(response) => {

@@ -1,8 +1,8 @@
 //! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
 //!
-//! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] shakes hands by
-//! [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`frames`] when it is
-//! a flood. [`operations`] tells monitoring.
+//! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] learns from
+//! [`proxy_protocol`] who is behind a proxy, shakes hands by [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`heads`] when its requests
+//! have two readings, [`frames`] when it is a flood. [`operations`] tells monitoring.
 
 mod answer;
 mod certificate;
@@ -10,9 +10,11 @@ mod connection;
 mod control;
 mod drain;
 mod frames;
+mod heads;
 mod limits;
 mod listen;
 mod operations;
+mod proxy_protocol;
 mod pulse;
 mod reload;
 mod run;

@@ -168,26 +168,27 @@ impl Operations {
 
     /// Ready is who can serve something: with several upstreams, those that are well must not suffer from the others.
     fn readiness(&self) -> (StatusCode, Json) {
+        let state = |upstream: &Upstream| match (upstream.healthy(), upstream.authorized()) {
+            (false, _) => "unreachable",
+            (true, false) => "unauthorized",
+            (true, true) => "well",
+        };
         let upstreams = self.upstreams.get().map_or(&[][..], Vec::as_slice);
-        let well = upstreams
-            .iter()
-            .filter(|upstream| upstream.healthy())
-            .count();
+        let found: Vec<&str> = upstreams.iter().map(state).collect();
+        let well = found.iter().filter(|state| **state == "well").count();
         let (status, word) = match self.stage() {
             Stage::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Stage::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
-            Stage::Ready if well == upstreams.len() => (StatusCode::OK, "ready"),
+            Stage::Ready if well == found.len() => (StatusCode::OK, "ready"),
             Stage::Ready if well > 0 => (StatusCode::OK, "degraded"),
-            Stage::Ready => (StatusCode::SERVICE_UNAVAILABLE, "upstream unreachable"),
+            Stage::Ready if found.contains(&"unreachable") => {
+                (StatusCode::SERVICE_UNAVAILABLE, "upstream unreachable")
+            }
+            Stage::Ready => (StatusCode::SERVICE_UNAVAILABLE, "upstream unauthorized"),
         };
         let mut body = json!({ "status": word });
-        for upstream in upstreams {
-            let word = if upstream.healthy() {
-                "well"
-            } else {
-                "unreachable"
-            };
-            body["upstreams"][upstream.name()] = word.into();
+        for (upstream, state) in upstreams.iter().zip(found) {
+            body["upstreams"][upstream.name()] = state.into();
         }
         (status, body)
     }

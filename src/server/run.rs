@@ -11,8 +11,8 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 /// Descriptors that are not connections: sockets, files, the database, pipes.
 const OTHER_DESCRIPTORS: usize = 64;
 
-/// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes and
-/// certificates again.
+/// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes,
+/// certificates and the account at the upstream again.
 pub fn run(config: Config) -> ExitCode {
     match run_until_signalled(config) {
         Ok(()) => ExitCode::SUCCESS,
@@ -36,7 +36,7 @@ fn run_until_signalled(config: Config) -> Result<(), Error> {
         while signals.next().await == Order::Reload {
             if running.read_again().await {
                 tracing::info!(
-                    "reloaded users, routes and certificates; other settings need a restart"
+                    "reloaded users, routes, certificates and the account at the upstream; other settings need a restart"
                 );
             }
         }

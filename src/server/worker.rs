@@ -2,16 +2,17 @@
 
 use super::connection::{self, Accepted};
 use super::drain::Drain;
-use super::limits::Limits;
+use super::limits::{Limits, Permit};
 use super::wire::Counted;
 use crate::config::{self, Timeouts};
 use crate::gateway::Gateway;
-use crate::metrics::Metrics;
+use crate::http::Peer;
+use crate::metrics::{Metrics, Refused};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::convert::Infallible;
 use std::io;
-use std::net::{self, SocketAddr};
+use std::net::{self, IpAddr, SocketAddr};
 use std::pin::pin;
 use std::process;
 use std::sync::Arc;
@@ -201,22 +202,43 @@ impl Worker {
         tls: Option<TlsAcceptor>,
         alive: &Sender<Infallible>,
     ) {
-        let permit = match self.limits.admit(address.ip()) {
+        let trusted = self.trusts(address.ip());
+        let permit = match self.admit(address.ip(), trusted) {
             Ok(permit) => permit,
             Err(reason) => return self.metrics.refused(reason),
         };
         let counted = Counted {
-            _permit: permit,
+            permit,
             _open: self.metrics.connection(),
             _alive: alive.clone(),
         };
+        let peer = Peer {
+            address,
+            secure: tls.is_some(),
+            trusted,
+        };
         let accepted = Accepted {
             tcp,
-            address,
+            peer,
             tls,
             counted,
         };
         tokio::spawn(connection::serve(Arc::clone(self), accepted));
+    }
+
+    /// Whether this is a proxy that is believed what it says of its clients.
+    pub(super) fn trusts(&self, address: IpAddr) -> bool {
+        self.gateway.config.server.trusted_proxies.contains(address)
+    }
+
+    /// Admits a connection. A proxy's counts for no address: it brings many clients.
+    fn admit(&self, address: IpAddr, trusted: bool) -> Result<Permit, Refused> {
+        match (trusted, self.gateway.config.server.proxy_protocol) {
+            (true, _) => self.limits.admit(),
+            (false, false) => self.limits.admit()?.of(address),
+            // What it says of itself could be anything.
+            (false, true) => Err(Refused::Untrusted),
+        }
     }
 }
 

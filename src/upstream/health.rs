@@ -27,27 +27,31 @@ impl Upstream {
         }
     }
 
-    async fn check(&self, before: &mut Option<bool>) {
-        let asked = self.send(|| self.own(PATH), Outgoing::empty()).await;
-        let elsewhere = matches!(&asked, Ok(answer) if answer.status() == StatusCode::NOT_FOUND);
-        let result = match asked {
+    /// Asks now; with the status of its answer, unless we are too busy to ask.
+    pub async fn answers(&self) -> Result<Option<StatusCode>, Error> {
+        match self.send_bare(|| self.own(PATH), Outgoing::empty()).await {
             Ok(response) if response.status().is_server_error() => {
                 Err(Error::Unexpected("it answers with an error of its own"))
             }
+            Ok(response) => Ok(Some(response.status())),
             // A gateway that is busy has an upstream that answers.
-            Ok(_) | Err(Error::Busy) => Ok(()),
+            Err(Error::Busy) => Ok(None),
             Err(error) => Err(error),
-        };
+        }
+    }
+
+    async fn check(&self, before: &mut Option<bool>) {
+        let result = self.answers().await;
         let well = result.is_ok();
         if *before != Some(well) {
             match result {
                 // It would be open to whoever may call endpoints, if it is outside.
-                Ok(()) if elsewhere => tracing::warn!(
+                Ok(Some(StatusCode::NOT_FOUND)) => tracing::warn!(
                     upstream = self.name(),
                     "the upstream is well, but {}{PATH} is not there: admin_root must be its httpAdminRoot",
                     self.0.config.root,
                 ),
-                Ok(()) => tracing::info!(upstream = self.name(), "the upstream is well"),
+                Ok(_) => tracing::info!(upstream = self.name(), "the upstream is well"),
                 Err(error) => {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
                     tracing::error!(upstream = self.name(), cause, "{error}");
@@ -58,5 +62,8 @@ impl Upstream {
         let behind: &Behind = &self.0;
         behind.healthy.store(well, Ordering::Relaxed);
         behind.metrics.health(well);
+        if well {
+            self.check_account().await;
+        }
     }
 }

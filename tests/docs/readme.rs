@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Lines};
 use std::net::TcpListener;
-use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Stdio};
 
 /// How the README starts the program.
@@ -267,7 +266,12 @@ fn every_shell_block_is_bash() {
 #[test]
 fn every_toml_block_is_a_configuration_or_an_addition_to_the_default() {
     for block in blocks().iter().filter(|block| block.language == "toml") {
-        let parses = |text: &str| Config::parse(text, "README.md", Path::new(""));
+        let directory = tempfile::tempdir().unwrap();
+        for line in block.text.lines().filter(|line| line.contains("_file = ")) {
+            let file = line.split('"').nth(1).unwrap();
+            fs::write(directory.path().join(file), "a secret\n").unwrap();
+        }
+        let parses = |text: &str| Config::parse(text, "README.md", directory.path());
         let alone = parses(&block.text);
         let added = parses(&format!("{DEFAULT}\n{}", block.text));
         assert!(

@@ -259,7 +259,7 @@ impl Process {
 }
 
 /// A process that does not outlive its test, however that ends.
-struct Ended(Child);
+pub struct Ended(pub Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {

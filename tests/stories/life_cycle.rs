@@ -165,7 +165,7 @@ async fn a_hangup_takes_new_users_and_routes_and_keeps_the_old_ones_when_the_fil
     let fewer = config_text(&public(&["/new"])).replace("name = \"reader\"", "name = \"ann\"");
     fs::write(&file, fewer).unwrap();
     process.signal("HUP");
-    process.hear("reloaded users, routes and certificates");
+    process.hear("reloaded users, routes, certificates");
     assert!(!process.knows(&reader).await);
     process.sign_in("ann").await;
     assert_eq!(process.get("/old").send().await.status, 401);

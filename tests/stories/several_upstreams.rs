@@ -23,7 +23,7 @@ fn in_front_of(upstreams: &[(&Behind, &str)]) -> String {
 }
 
 /// A token of a user who signs in at a site.
-async fn sign_in(door: &Door, site: &str, (user, scope): (&str, &str)) -> Answer {
+pub async fn sign_in(door: &Door, site: &str, (user, scope): (&str, &str)) -> Answer {
     let form = [
         ("client_id", "service-editor"),
         ("grant_type", "password"),

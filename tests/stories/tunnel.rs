@@ -163,7 +163,7 @@ async fn echo(mut socket: WebSocketStream<TcpStream>) -> String {
     "broke off".to_owned()
 }
 
-type Socket = WebSocketStream<TlsStream<TcpStream>>;
+pub type Socket = WebSocketStream<TlsStream<TcpStream>>;
 
 /// Opens a WebSocket with some headers.
 async fn open(door: &Door, path: &str, headers: &[(&str, &str)]) -> Result<Socket, Error> {
@@ -178,7 +178,7 @@ async fn open(door: &Door, path: &str, headers: &[(&str, &str)]) -> Result<Socke
     Ok(socket)
 }
 
-async fn open_as(door: &Door, token: &str) -> Result<Socket, Error> {
+pub async fn open_as(door: &Door, token: &str) -> Result<Socket, Error> {
     open(
         door,
         "/ws",
