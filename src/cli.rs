@@ -1,14 +1,16 @@
-//! The command line: run, check, hash-password, audit.
+//! The command line: run, check, hash-password, audit, token, session, reload.
 //!
 //! Parses the arguments, runs the command, gives the exit code; what the commands do is in other rooms.
 
 mod audit;
+mod control;
 mod log;
 mod password;
 
 use crate::config::Config;
 use crate::server;
 use clap::{Parser, Subcommand};
+use control::{SessionCommand, TokenCommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -24,6 +26,8 @@ Examples:
   flowgate --config /etc/flowgate.toml run   start with another file
   flowgate --config new.toml check           see whether a file is right before using it
   flowgate hash-password                     make a password_hash for [[auth.user]]
+  flowgate token create --name ci --permission flows.write --expires 90d
+                                             make a token for a machine
   flowgate audit verify                      find out whether the audit log was changed";
 
 /// A hardened gateway in front of a flow runtime, and a flow runtime of its own.
@@ -67,6 +71,17 @@ enum Command {
     /// Look after the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Make, show and end tokens for machines, in the running gateway
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Show and end sessions of users, in the running gateway
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// Let the running gateway read users, routes and certificates again
+    ///
+    /// As SIGHUP does, but says whether it worked. If the file has a mistake, everything stays as it was.
+    #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml reload")]
+    Reload,
 }
 
 #[derive(Subcommand)]
@@ -94,10 +109,20 @@ pub fn main() -> ExitCode {
         Command::Run => run(config),
         Command::Check => check(config),
         Command::HashPassword => hash_password(),
-        Command::Audit(AuditCommand::Verify { files }) => match Config::load(config) {
-            Ok(config) => audit::check(&config, &files),
-            Err(error) => refuse(&error),
-        },
+        Command::Audit(AuditCommand::Verify { files }) => {
+            with(config, |config| audit::check(config, &files))
+        }
+        Command::Token(command) => with(config, |config| control::token(config, command)),
+        Command::Session(command) => with(config, |config| control::session(config, command)),
+        Command::Reload => with(config, control::reload),
+    }
+}
+
+/// Runs a command that needs to know where the data directory is.
+fn with(file: Option<&Path>, command: impl FnOnce(&Config) -> ExitCode) -> ExitCode {
+    match Config::load(file) {
+        Ok(config) => command(&config),
+        Err(error) => refuse(&error),
     }
 }
 

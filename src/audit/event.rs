@@ -47,6 +47,12 @@ events! {
     Revoke = "auth.revoke",
     /// A token has not been revoked.
     RevokeFail = "auth.revoke.fail",
+    /// A service token has been made.
+    TokenCreate = "token.create",
+    /// A service token has been ended by an operator.
+    TokenRevoke = "token.revoke",
+    /// Sessions have been ended by an operator.
+    SessionRevoke = "session.revoke",
     /// Somebody known lacks a permission.
     Denied = "permission.denied",
     /// Flows are about to be sent to the upstream.

@@ -5,6 +5,7 @@
 
 mod budget;
 mod hashing;
+mod inventory;
 mod password;
 mod permission;
 mod session;
@@ -13,6 +14,7 @@ mod tally;
 mod throttle;
 mod users;
 
+pub use inventory::{Listed, NEVER, Which};
 pub use password::hash_password;
 pub use permission::{Permissions, Shown, covers};
 pub use session::Session;
@@ -92,6 +94,12 @@ pub enum Error {
     /// The token belongs to another user and the caller lacks `*`.
     #[error("the token is another user's")]
     NotYours,
+    /// Another service token has this name.
+    #[error("another token has this name; revoke it first or choose another name")]
+    NameTaken,
+    /// It could not be written down who signs in, so nobody does.
+    #[error("the audit log cannot be written")]
+    Unrecorded,
     /// It could not be made durable.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -112,6 +120,8 @@ struct Parts {
     decided: Notify,
     hashing: Hashing,
     store: Store,
+    /// Whoever holds it makes a service token.
+    creating: tokio::sync::Mutex<()>,
     /// Keys of sessions that have ended but that the store may still hold.
     owed: Mutex<HashSet<[u8; 32]>>,
 }
@@ -154,6 +164,7 @@ impl Auth {
             decided: Notify::new(),
             hashing: Hashing::new(hashing),
             store,
+            creating: tokio::sync::Mutex::default(),
             owed: Mutex::default(),
         }));
         auth.revoke_homeless().await?;
@@ -185,17 +196,14 @@ impl Auth {
         }
         let session = self.0.sessions.find(&sha256(token.as_bytes()))?;
         let users = self.0.users.load();
-        let user = users.find(&session.user)?;
+        let permissions = permissions(&users, &session)?;
         if session.is_over(now, users.idle) {
             return None;
         }
         session.touch(now);
         Some(Caller {
             user: session.user.clone(),
-            permissions: Permissions {
-                scope: Arc::clone(&session.scope),
-                user: Arc::clone(&user.permissions),
-            },
+            permissions,
             session: Some(session),
         })
     }
@@ -207,10 +215,10 @@ impl Auth {
         let Some(session) = &caller.session else {
             return users.anonymous.clone();
         };
-        let user = users.find(&session.user)?;
-        let mut caller = caller.clone();
-        caller.permissions.user = Arc::clone(&user.permissions);
-        Some(caller)
+        Some(Caller {
+            permissions: permissions(&users, session)?,
+            ..caller.clone()
+        })
     }
 
     /// An address has shown a token that [`identify`](Self::identify) does not know. Says how long it has to wait if it
@@ -270,7 +278,7 @@ impl Auth {
         let ended = self
             .0
             .sessions
-            .end(|session| users.find(&session.user).is_none());
+            .end(|session| permissions(&users, session).is_none());
         self.forget(ended).await
     }
 
@@ -310,6 +318,18 @@ impl Auth {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a session may do now; `None`: its user is gone.
+fn permissions(users: &Users, session: &Session) -> Option<Permissions> {
+    if session.is_service_token() {
+        return Some(Permissions::of(Arc::clone(&session.scope)));
+    }
+    let user = users.find(&session.user)?;
+    Some(Permissions {
+        scope: Arc::clone(&session.scope),
+        user: Arc::clone(&user.permissions),
+    })
 }
 
 #[cfg(test)]

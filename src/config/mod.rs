@@ -18,6 +18,7 @@ mod tables;
 mod upstream;
 
 pub use comms::Origin;
+pub use entry::parse_duration;
 pub use error::{Error, Problem, Wrong};
 pub use networks::Networks;
 pub use route::RESERVED;
@@ -142,6 +143,11 @@ impl Config {
             listen.join(", ")
         ))
     }
+}
+
+/// Whether this is spelled as a permission.
+pub fn is_permission(text: &str) -> bool {
+    route::permission(text).is_some()
 }
 
 /// `[server]`.

@@ -308,8 +308,11 @@ fn user(table: Spanned<raw::User>, source: &Source<'_>) -> Result<User, Fault> {
     };
     let name = source.parsed(
         &name,
-        "a name, not empty and without control characters",
-        |text| (!text.is_empty() && !text.contains(char::is_control)).then(|| text.to_owned()),
+        "a name, not empty, without control characters, and not beginning with \"token:\" as those of service tokens do",
+        |text| {
+            let plain = !text.is_empty() && !text.contains(char::is_control);
+            (plain && !text.starts_with("token:")).then(|| text.to_owned())
+        },
     )?;
     let Some((password_hash, place)) = source.secret(raw.password_hash, raw.password_hash_file)?
     else {

@@ -84,7 +84,7 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
         gateway.metrics.lockouts(auth.lockouts());
     }
     let issued = result.map_err(Error::SignIn)?;
-    kept?;
+    kept.map_err(|Unavailable| Error::SignIn(auth::Error::Unrecorded))?;
     Ok(granted(&issued))
 }
 
@@ -203,7 +203,9 @@ fn outcome(result: &Result<Issued, auth::Error>) -> (Option<Login>, Event) {
         }
         Err(auth::Error::InvalidScope) => (Some(Login::InvalidScope), Event::LoginScope),
         Err(auth::Error::Throttled { .. }) => (Some(Login::Throttled), Event::LoginThrottled),
-        Err(auth::Error::Store(_)) => (None, Event::LoginStore),
+        Err(auth::Error::NameTaken | auth::Error::Unrecorded | auth::Error::Store(_)) => {
+            (None, Event::LoginStore)
+        }
     }
 }
 

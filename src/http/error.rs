@@ -1,7 +1,6 @@
 //! Everything that can keep a request from being acted on, as facts; [`super::reply`] knows what each becomes.
 
 use super::path;
-use crate::audit::Unavailable;
 use crate::gateway::Nowhere;
 use crate::{auth, deployment, upstream};
 use std::time::Duration;
@@ -128,9 +127,6 @@ pub(super) enum Error {
     /// The sign-in failed.
     #[error("sign-in: {0}")]
     SignIn(#[source] auth::Error),
-    /// It cannot be written down who signs in.
-    #[error(transparent)]
-    Audit(#[from] Unavailable),
     /// The revocation failed.
     #[error("revocation: {0}")]
     Revoke(#[source] auth::Error),

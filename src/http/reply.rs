@@ -134,8 +134,6 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Client => challenge(refuse_sign_in(S::UNAUTHORIZED, "invalid_client"), BEARER),
         Error::GrantType => refuse_sign_in(S::BAD_REQUEST, "unsupported_grant_type"),
         Error::SignIn(error) => sign_in(error),
-        // RFC 6749 has this word for a server that cannot for now
-        Error::Audit(_) => refuse_sign_in(S::SERVICE_UNAVAILABLE, "temporarily_unavailable"),
         Error::Revoke(error) => revocation(error),
         Error::Deployment(error) => deployment(error),
         Error::Upstream(error) => upstream(error),
@@ -179,7 +177,13 @@ fn sign_in(error: &auth::Error) -> Response<Body> {
             "the user's permissions do not cover the scope",
         ),
         auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
-        auth::Error::Store(_) => oauth(
+        // RFC 6749 §4.1.2.1 has this word for a server that cannot for now
+        auth::Error::Unrecorded => oauth(
+            S::SERVICE_UNAVAILABLE,
+            "temporarily_unavailable",
+            "the audit log cannot be written, so nobody can sign in",
+        ),
+        auth::Error::NameTaken | auth::Error::Store(_) => oauth(
             S::INTERNAL_SERVER_ERROR,
             "server_error",
             "the session could not be kept",
@@ -193,6 +197,8 @@ fn revocation(error: &auth::Error) -> Response<Body> {
         auth::Error::Throttled { .. }
         | auth::Error::BadCredentials { .. }
         | auth::Error::InvalidScope
+        | auth::Error::NameTaken
+        | auth::Error::Unrecorded
         | auth::Error::Store(_) => oauth(
             StatusCode::INTERNAL_SERVER_ERROR,
             "server_error",

@@ -8,6 +8,7 @@ mod answer;
 mod certificate;
 mod connection;
 mod control;
+mod control_socket;
 mod drain;
 mod frames;
 mod heads;
@@ -22,6 +23,7 @@ mod tls;
 mod wire;
 mod worker;
 
+pub use control_socket::{Answer, Ask, path as control_socket};
 pub use run::run;
 
 use crate::config::Config;
@@ -80,6 +82,7 @@ pub struct Running {
     addresses: Addresses,
     admin_password: Option<Secret>,
     reload: Arc<Reload>,
+    _control_socket: Option<control_socket::Open>,
     gateway: Arc<Gateway>,
     workers: Vec<Arc<Worker>>,
     operations: Arc<Operations>,
@@ -138,11 +141,14 @@ pub fn start(config: Config) -> Result<Running, Error> {
             .start(secure, plain, alive.clone())
             .map_err(Error::Threads)?;
     }
+    let reload = Arc::new(Reload::new(Arc::clone(&gateway), tls));
+    let socket = open_control_socket(&reload);
     operations.enter(Stage::Ready);
     Ok(Running {
         addresses,
         admin_password: notices.admin_password,
-        reload: Arc::new(Reload::new(Arc::clone(&gateway), tls)),
+        reload,
+        _control_socket: socket,
         patience: gateway.config.server.drain,
         gateway,
         workers,
@@ -269,6 +275,19 @@ fn workers(gateway: &Arc<Gateway>, metrics: &Arc<Metrics>, tls: Option<&Tls>) ->
     workers
         .map(|_| Worker::new(gateway, metrics, &limits, tls.clone()))
         .collect()
+}
+
+/// A gateway without it serves as well; its operator's commands say that they cannot reach it.
+fn open_control_socket(reload: &Arc<Reload>) -> Option<control_socket::Open> {
+    let _inside = reload.gateway.control.enter();
+    let opened = control_socket::open(reload);
+    opened
+        .inspect_err(|error| {
+            let path = control_socket::path(&reload.gateway.config.storage.directory);
+            let path = path.display();
+            tracing::warn!(%error, %path, "no control socket: `flowgate token`, `session` and `reload` do not work");
+        })
+        .ok()
 }
 
 fn since_1970() -> Duration {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The way to reload one gateway.
 pub(super) struct Reload {
-    gateway: Arc<Gateway>,
+    pub(super) gateway: Arc<Gateway>,
     tls: Option<Tls>,
     /// SHA-256 of the config that was taken over last.
     sha256: Mutex<String>,

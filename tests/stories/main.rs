@@ -30,6 +30,7 @@ mod comms_upstream;
 mod deploy;
 mod editor;
 mod endpoint;
+mod from_the_shell;
 mod http_rules;
 mod kill;
 mod life_cycle;
