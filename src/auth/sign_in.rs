@@ -5,8 +5,9 @@
 use super::session::{Session, new_token};
 use super::tally::Refused;
 use super::throttle::{Pair, Slot};
+use super::users::User;
 use super::{Auth, Error, Issued, SignIn, covers};
-use crate::secret::sha256;
+use crate::secret::{Secret, sha256};
 use crate::store::SessionRow;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -33,10 +34,11 @@ impl Auth {
             || users.stand_in(&sign_in.user),
             |user| user.password.clone(),
         );
-        let right = self
+        let renew = user.is_some_and(User::is_to_renew);
+        let (right, renewed) = self
             .0
             .hashing
-            .verify(place, password, sign_in.password)
+            .verify(place, (password, renew), sign_in.password)
             .await;
         let Some(user) = user.filter(|_| right) else {
             let locked = attempt.failed();
@@ -46,6 +48,10 @@ impl Auth {
 
         if attempt.passed() {
             self.clear_failures(pair).await;
+        }
+        user.hint(&sign_in.user);
+        if let Some(hash) = renewed {
+            self.renew_generated(hash).await;
         }
         let had = sign_in.here.as_ref().unwrap_or(&user.permissions);
         if !sign_in.scope.iter().all(|name| covers(had, name)) {
@@ -78,6 +84,16 @@ impl Auth {
             return Err(Error::BadCredentials { locked: false });
         }
         Ok(())
+    }
+
+    /// Replaces the hash of the generated admin, which is the only one that is ours; without that all goes on.
+    async fn renew_generated(&self, hash: Secret) {
+        match self.0.store.save_generated_admin(hash.clone()).await {
+            Ok(()) => {
+                self.0.users.rcu(|users| users.renewed(&hash));
+            }
+            Err(error) => tracing::warn!(%error, "a stronger password hash could not be kept"),
+        }
     }
 
     /// A failure that cannot be kept still counts until a restart: the answer stays the same.

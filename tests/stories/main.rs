@@ -37,6 +37,7 @@ mod life_cycle;
 mod operations;
 mod permissions;
 mod restarts;
+mod secrets;
 mod server;
 mod several_upstreams;
 mod sign_in;
