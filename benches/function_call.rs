@@ -23,6 +23,10 @@ fn main() -> Result<(), flowgate::engine::value::Failure> {
         script_timeout: Duration::from_secs(10),
         debug_length: 1000,
         message_buffer: 0,
+        request_timeout: Duration::from_mins(2),
+        socket_reconnect: Duration::from_secs(10),
+        socket_queue: 1000,
+        mqtt_reconnect: Duration::from_secs(5),
         http_node_root: String::new(),
     };
     for (what, source) in [

@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(shown(&["*"], &["*"]), r#""*""#);
         assert_eq!(shown(&[], &["*"]), r#""*""#);
         assert_eq!(shown(&["*"], &["a", "b"]), r#"["a","b"]"#);
-        assert_eq!(shown(&["read"], &["*"]), r#"["read"]"#);
+        assert_eq!(shown(&["read"], &["*"]), r#""read""#);
         assert_eq!(
             shown(&["read"], &["flows.read", "flows.write"]),
             r#"["flows.read"]"#
@@ -210,7 +210,7 @@ mod tests {
             shown(&["flows.read", "flows.write"], &["read"]),
             r#"["flows.read"]"#
         );
-        assert_eq!(shown(&["", "read"], &["read"]), r#"["read"]"#);
+        assert_eq!(shown(&["", "read"], &["read"]), r#""read""#);
         assert_eq!(shown(&["write"], &["read"]), "[]");
     }
 }

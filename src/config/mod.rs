@@ -402,6 +402,14 @@ pub struct Engine {
     pub message_buffer: usize,
     /// Path prefix of endpoints made by http-in nodes.
     pub http_node_root: String,
+    /// How long an http request node waits for its answer (120 s, as in Node-RED).
+    pub request_timeout: Duration,
+    /// How long tcp nodes wait before they connect again (10 s, as in Node-RED).
+    pub socket_reconnect: Duration,
+    /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in Node-RED).
+    pub socket_queue: usize,
+    /// How long mqtt nodes wait before they connect again (5 s, as in Node-RED).
+    pub mqtt_reconnect: Duration,
 }
 
 /// `[storage]`.

@@ -283,6 +283,10 @@ pub(super) struct Engine {
     pub(super) debug_length: Entry,
     pub(super) message_buffer: Entry,
     pub(super) http_node_root: Entry,
+    pub(super) request_timeout: Entry,
+    pub(super) socket_reconnect: Entry,
+    pub(super) socket_queue: Entry,
+    pub(super) mqtt_reconnect: Entry,
 }
 
 /// `[storage]`.

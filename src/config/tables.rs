@@ -357,6 +357,10 @@ fn engine(raw: raw::Engine, source: &Source<'_>) -> Result<Engine, Fault> {
             )?,
             None => "/".to_owned(),
         },
+        request_timeout: source.duration(raw.request_timeout, 120 * SECOND, MS..=HOUR)?,
+        socket_reconnect: source.duration(raw.socket_reconnect, 10 * SECOND, MS..=HOUR)?,
+        socket_queue: number(raw.socket_queue, 1000, 1..=1_000_000)?,
+        mqtt_reconnect: source.duration(raw.mqtt_reconnect, 5 * SECOND, MS..=HOUR)?,
     })
 }
 

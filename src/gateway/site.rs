@@ -128,12 +128,14 @@ impl Sites {
                 #[cfg(feature = "engine")]
                 Runtime::Own(_) => &site.place,
                 Runtime::Upstream(upstream) => {
-                    let Some(read) = config.upstreams.iter().find(named) else {
+                    if let Some(read) = config.upstreams.iter().find(named) {
+                        upstream.change_account(read.account.clone()).await;
+                        &read.site
+                    } else {
+                        // It stays until the restart, and what was opened for all is closed already.
                         as_before = false;
-                        continue;
-                    };
-                    upstream.change_account(read.account.clone()).await;
-                    &read.site
+                        &site.place
+                    }
                 }
             };
             as_before &= place.is_where(&site.place);

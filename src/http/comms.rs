@@ -9,7 +9,7 @@ use super::forward::front;
 use super::upgrade::Opening;
 use crate::comms::{Guest, Source};
 use crate::config::Origin;
-use crate::upstream::Upstream;
+use crate::upstream::{self, Upstream};
 use hyper::Response;
 use hyper::header::{HOST, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL};
 use hyper::http::uri::{Authority, PathAndQuery};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Shakes hands; the editor is then served on this thread, until it is gone.
-pub(super) async fn open(
+pub(super) fn open(
     call: &mut Call<'_>,
     upstream: Option<&Upstream>,
 ) -> Result<Response<Body>, Error> {
@@ -28,8 +28,8 @@ pub(super) async fn open(
     }
     // An editor tells its user of a lost connection after several refused handshakes (facts admin API §5): a channel
     // that opens and closes again would keep it silent for as long as the upstream is away.
-    if let Some(upstream) = upstream.filter(|upstream| !upstream.healthy()) {
-        upstream.answers().await?;
+    if upstream.is_some_and(Upstream::is_away) {
+        return Err(Error::Upstream(upstream::Error::Away));
     }
     let source = match upstream {
         None => Source::Own,
@@ -79,7 +79,7 @@ fn may_come_from(call: &Call<'_>) -> bool {
 }
 
 /// The subprotocol that the client wants most, as the stock runtime answers it.
-fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(super) fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     let offered = headers.get(SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
     let first = offered.split(',').next()?.trim();
     // `token` of RFC 9110 §5.6.2

@@ -40,20 +40,21 @@ pub(super) async fn act(
     {
         return Ok(reply::moved(&location));
     }
+    // What is seldom is boxed, so that what is frequent keeps no room for it.
     match target {
         Target::Login => Ok(auth::login(call)),
-        Target::Token => auth::token(call).await,
-        Target::Revoke => auth::revoke(call).await,
-        Target::Deploy => deploy(call, path, upstream).await,
+        Target::Token => Box::pin(auth::token(call)).await,
+        Target::Revoke => Box::pin(auth::revoke(call)).await,
+        Target::Deploy => Box::pin(deploy(call, path, upstream)).await,
         Target::AddFlow | Target::ReplaceFlow | Target::RemoveFlow | Target::SetState => {
-            change(call, path, target, upstream).await
+            Box::pin(change(call, path, target, upstream)).await
         }
-        Target::Admin(Admin::Settings) => settings(call, path, upstream).await,
-        Target::Comms => comms::open(call, Some(upstream)).await,
+        Target::Admin(Admin::Settings) => Box::pin(settings(call, path, upstream)).await,
+        Target::Comms => comms::open(call, Some(upstream)),
         // Signing in is ours; what the upstream has of it would let callers past us.
         Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
         Target::Endpoint if upgrade::is_wanted(call.head) => {
-            tunnel::open(call, path, upstream).await
+            Box::pin(tunnel::open(call, path, upstream)).await
         }
         Target::Flows
         | Target::State

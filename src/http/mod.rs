@@ -17,12 +17,15 @@ mod error;
 mod flows;
 mod form;
 mod forward;
+mod holder;
 mod host;
 mod identify;
 mod path;
 mod proxied;
 mod reply;
 mod route;
+#[cfg(feature = "engine")]
+mod socket;
 mod tunnel;
 mod upgrade;
 
@@ -209,7 +212,7 @@ async fn act(
         Target::ReplaceFlow => flows::replace(call, path).await,
         Target::RemoveFlow => flows::remove(call, path).await,
         Target::Admin(admin) => admin::act(call, path, admin).await,
-        Target::Comms => comms::open(call, None).await,
+        Target::Comms => comms::open(call, None),
         Target::Endpoint => endpoint::call(call, path).await,
         Target::Absent => Err(Error::NotFound),
         Target::OtherMethod(offers) => reply::other_method(&call.head.method, route::allow(offers)),

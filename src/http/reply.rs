@@ -78,10 +78,11 @@ pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Respo
 
 /// Whether the cause is on our side, and belongs into the log, where one of them is told once for all.
 pub(super) fn is_ours(error: &Error) -> bool {
-    use upstream::Error::SignedOut;
+    use upstream::Error::{Away, SignedOut};
     let told = matches!(
         error,
-        Error::Deployment(deployment::Error::Upstream(SignedOut)) | Error::Upstream(SignedOut)
+        Error::Deployment(deployment::Error::Upstream(SignedOut))
+            | Error::Upstream(SignedOut | Away)
     );
     !told && refusal(error).status().is_server_error()
 }
@@ -98,20 +99,14 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
         Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
-        Error::Method { allow } => {
-            let response = refuse(S::METHOD_NOT_ALLOWED, "method_not_allowed");
-            with(response, ALLOW, allow)
-        }
+        Error::Method { allow } => with(refuse(S::METHOD_NOT_ALLOWED, OTHER_METHOD), ALLOW, allow),
         // RFC 9110 §15.5.20: the client may have taken this connection for one to another host
         Error::Misdirected => refuse(S::MISDIRECTED_REQUEST, "misdirected_request"),
         Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
         Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
-        Error::WebSocketVersion => {
-            let response = upgrade(refuse(S::UPGRADE_REQUIRED, "invalid_websocket_version"));
-            with(response, SEC_WEBSOCKET_VERSION, "13")
-        }
+        Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
         Error::Authorization | Error::TokenInQuery => {
             challenge(refuse(S::BAD_REQUEST, "invalid_request"), INVALID_REQUEST)
         }
@@ -154,6 +149,8 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     }
 }
 
+const OTHER_METHOD: &str = "method_not_allowed";
+const OTHER_VERSION: &str = "invalid_websocket_version";
 const BEARER: &str = "Bearer realm=\"flowgate\"";
 const INVALID_REQUEST: &str = "Bearer realm=\"flowgate\", error=\"invalid_request\"";
 const INSUFFICIENT_SCOPE: &str = "Bearer realm=\"flowgate\", error=\"insufficient_scope\"";
@@ -227,7 +224,7 @@ fn upstream(error: &upstream::Error) -> Response<Body> {
     use upstream::Error as E;
     let refuse = |status, code| coded(status, code, &error.to_string());
     match error {
-        E::Unreachable(_) => refuse(S::BAD_GATEWAY, "upstream_unreachable"),
+        E::Unreachable(_) | E::Away => refuse(S::BAD_GATEWAY, "upstream_unreachable"),
         E::ConnectTimeout | E::Timeout => refuse(S::GATEWAY_TIMEOUT, "upstream_timeout"),
         E::Closed(_) => refuse(S::BAD_GATEWAY, "upstream_closed"),
         E::Garbage(_) | E::Unexpected(_) => refuse(S::BAD_GATEWAY, "upstream_invalid_answer"),
@@ -317,6 +314,10 @@ fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
         .headers_mut()
         .insert(RETRY_AFTER, seconds.max(1).into());
     response
+}
+
+fn version_13(response: Response<Body>) -> Response<Body> {
+    with(upgrade(response), SEC_WEBSOCKET_VERSION, "13")
 }
 
 fn with(mut response: Response<Body>, name: HeaderName, value: &str) -> Response<Body> {

@@ -32,6 +32,8 @@ struct Tunnels {
     down: Counter,
 }
 
+const DURATION_HELP: &str = "From a request's forwarding to the head of the upstream's answer.";
+
 impl Upstream {
     pub(super) fn register(r: &PrometheusRecorder, name: &str) -> Self {
         let own = ("upstream", name);
@@ -53,12 +55,7 @@ impl Upstream {
         let plain = |name, help| gauge(r, name, help, &[own]);
         Self {
             answered: STATUSES.map(answered),
-            duration: histogram(
-                r,
-                UPSTREAM_DURATION,
-                "From a request's forwarding to the head of the upstream's answer.",
-                &[own],
-            ),
+            duration: histogram(r, UPSTREAM_DURATION, DURATION_HELP, &[own]),
             in_flight: plain(
                 "flowgate_upstream_requests_in_flight",
                 "Requests at the upstream, answers under way included.",

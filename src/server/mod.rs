@@ -6,6 +6,7 @@
 
 mod answer;
 mod certificate;
+mod clock;
 mod connection;
 mod control;
 mod control_socket;

@@ -1,11 +1,11 @@
 //! The bytes of one connection, TLS or not, with its pulse taken. It owns the connection's permit, so that a
 //! tunnel made of it still counts.
 
+use super::clock::Clock;
 use super::frames::Frames;
 use super::heads::{Heads, Stop};
 use super::limits::Permit;
 use super::pulse::Pulse;
-use super::worker::Clock;
 use crate::metrics::OpenConnection;
 use bytes::{Buf, Bytes};
 use std::convert::Infallible;

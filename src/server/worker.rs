@@ -1,5 +1,6 @@
 //! A worker: one thread, its own runtime, its own sockets, its own connections.
 
+use super::clock::Clock;
 use super::connection::{self, Accepted};
 use super::drain::Drain;
 use super::limits::{Limits, Permit};
@@ -17,7 +18,7 @@ use std::pin::pin;
 use std::process;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::JoinSet;
@@ -36,20 +37,6 @@ const WINDOWS: u32 = 4;
 const SEND_BUFFER: usize = 64 * 1024;
 /// Before the next try when the system has no descriptors or memory for a connection.
 const BREATHER: Duration = Duration::from_millis(100);
-
-/// Milliseconds since the worker was made: short enough for an atomic.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Clock(Instant);
-
-impl Clock {
-    pub(super) fn now(self) -> u64 {
-        u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    pub(super) fn since(self, then: u64) -> Duration {
-        Duration::from_millis(self.now().saturating_sub(then))
-    }
-}
 
 /// How often connections' pulses are looked at.
 #[derive(Debug, Clone, Copy)]
@@ -101,7 +88,7 @@ impl Worker {
             metrics: Arc::clone(metrics),
             timeouts: config.timeouts.clone(),
             ticks: Ticks::new(&config.timeouts),
-            clock: Clock(Instant::now()),
+            clock: Clock::start(),
             drain: Drain::default(),
             http1: speak_http1(&config.limits),
             http2: speak_http2(&config.limits, &config.timeouts),

@@ -98,7 +98,7 @@ impl Upstream {
         }
         drop(response);
         match again {
-            Some(body) => self.send_bare(|| sign(head(), &fresh), body).await,
+            Some(body) => Box::pin(self.send_bare(|| sign(head(), &fresh), body)).await,
             None => Err(self.refused()),
         }
     }

@@ -5,7 +5,16 @@ use super::{Behind, Error, Outgoing, Upstream};
 use hyper::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::time::sleep;
+
+/// How often to ask, at the least, while it is not well. Our choice: it is to be noticed at once that it is back.
+const AWAY: Duration = Duration::from_secs(1);
+
+/// How the last check ended; at first nobody knows.
+pub(super) const UNKNOWN: u8 = 0;
+const WELL: u8 = 1;
+const GONE: u8 = 2;
 
 /// What every runtime of either dialect answers without a token (specification §3.1).
 const PATH: &str = "/auth/login";
@@ -19,7 +28,8 @@ impl Upstream {
         self.check(&mut before).await;
         drop(self);
         loop {
-            sleep(every).await;
+            let well = before == Some(true);
+            sleep(if well { every } else { every.min(AWAY) }).await;
             let Some(behind) = behind.upgrade() else {
                 return;
             };
@@ -27,8 +37,18 @@ impl Upstream {
         }
     }
 
+    /// Whether the last health check succeeded.
+    pub fn healthy(&self) -> bool {
+        self.0.health.load(Ordering::Relaxed) == WELL
+    }
+
+    /// Whether the last health check failed.
+    pub fn is_away(&self) -> bool {
+        self.0.health.load(Ordering::Relaxed) == GONE
+    }
+
     /// Asks now; with the status of its answer, unless we are too busy to ask.
-    pub async fn answers(&self) -> Result<Option<StatusCode>, Error> {
+    async fn answers(&self) -> Result<Option<StatusCode>, Error> {
         match self.send_bare(|| self.own(PATH), Outgoing::empty()).await {
             Ok(response) if response.status().is_server_error() => {
                 Err(Error::Unexpected("it answers with an error of its own"))
@@ -60,7 +80,8 @@ impl Upstream {
         }
         *before = Some(well);
         let behind: &Behind = &self.0;
-        behind.healthy.store(well, Ordering::Relaxed);
+        let health = if well { WELL } else { GONE };
+        behind.health.store(health, Ordering::Relaxed);
         behind.metrics.health(well);
         if well {
             self.check_account().await;

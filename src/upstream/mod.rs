@@ -39,7 +39,7 @@ use pool::{Pool, Sender};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -57,7 +57,7 @@ struct Behind {
     metrics: Arc<metrics::Upstream>,
     in_flight: AtomicUsize,
     tunnels: AtomicUsize,
-    healthy: AtomicBool,
+    health: AtomicU8,
 }
 
 /// Why there is no answer.
@@ -66,6 +66,9 @@ pub enum Error {
     /// No connection.
     #[error("the upstream cannot be reached")]
     Unreachable(#[source] io::Error),
+    /// The last health check failed, which has been told.
+    #[error("the upstream is away")]
+    Away,
     /// No connection within the time for it.
     #[error("the upstream did not accept a connection in time")]
     ConnectTimeout,
@@ -114,7 +117,7 @@ impl Upstream {
             metrics,
             in_flight: AtomicUsize::new(0),
             tunnels: AtomicUsize::new(0),
-            healthy: AtomicBool::new(false),
+            health: AtomicU8::new(health::UNKNOWN),
             config,
         })))
     }
@@ -122,11 +125,6 @@ impl Upstream {
     /// How logs, metrics and audit call it.
     pub fn name(&self) -> &str {
         &self.0.config.site.name
-    }
-
-    /// Whether the last health check succeeded.
-    pub fn healthy(&self) -> bool {
-        self.0.healthy.load(Ordering::Relaxed)
     }
 
     /// It does not accept us: counted as an error.
@@ -184,7 +182,7 @@ impl Upstream {
             }
             self.0.metrics.retried();
         }
-        let (response, sender) = self.ask_anew(request, progress.as_deref()).await?;
+        let (response, sender) = Box::pin(self.ask_anew(request, progress.as_deref())).await?;
         self.answer(response, sender, progress, place)
     }
 
@@ -288,7 +286,7 @@ impl Error {
             Self::Incomplete(_) => UpstreamFault::Incomplete,
             Self::SignedOut | Self::Unauthorized => UpstreamFault::Unauthorized,
             Self::Busy | Self::TooManyTunnels => UpstreamFault::Busy,
-            Self::Request(_) => return None,
+            Self::Away | Self::Request(_) => return None,
         })
     }
 }

@@ -21,6 +21,20 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+/// A line of `/metrics` without the label that names the upstream, which comes first.
+fn without_upstream(line: &str) -> String {
+    let Some((name, labels)) = line.split_once("{upstream=\"") else {
+        return line.to_owned();
+    };
+    match labels.split_once('"') {
+        Some((_, rest)) => match rest.strip_prefix(',') {
+            Some(others) => format!("{name}{{{others}"),
+            None => format!("{name}{}", rest.trim_start_matches('}')),
+        },
+        None => line.to_owned(),
+    }
+}
+
 /// The password of every user of the harness.
 pub const PASSWORD: &str = "open sesame";
 
@@ -129,13 +143,13 @@ impl Door {
             .unwrap()
     }
 
-    /// The value of one series of `/metrics`, named with its labels; `None` if there is none.
+    /// The value of one series of `/metrics`, named with its labels; `None` if there is none. Where there is only one
+    /// upstream its label may be left out.
     pub async fn metric(&self, series: &str) -> Option<f64> {
         let page = self.operations("/metrics").await.text();
-        let line = page
-            .lines()
-            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        line.map(|value| value.parse().unwrap())
+        let value = |line: &str| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok();
+        let mut lines = page.lines();
+        lines.find_map(|line| value(line).or_else(|| value(&without_upstream(line))))
     }
 
     /// A connection for several requests, one at a time (HTTP/1.1) or many at a time (HTTP/2).

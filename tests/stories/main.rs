@@ -34,6 +34,7 @@ mod from_the_shell;
 mod http_rules;
 mod kill;
 mod life_cycle;
+mod listener;
 mod operations;
 mod permissions;
 mod restarts;

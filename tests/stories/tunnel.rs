@@ -166,7 +166,7 @@ async fn echo(mut socket: WebSocketStream<TcpStream>) -> String {
 pub type Socket = WebSocketStream<TlsStream<TcpStream>>;
 
 /// Opens a WebSocket with some headers.
-async fn open(door: &Door, path: &str, headers: &[(&str, &str)]) -> Result<Socket, Error> {
+pub async fn open(door: &Door, path: &str, headers: &[(&str, &str)]) -> Result<Socket, Error> {
     let url = format!("wss://{}{path}", door.address);
     let mut request = url.into_client_request().unwrap();
     for &(name, value) in headers {

@@ -13,7 +13,9 @@ async fn the_gateway_signs_in_with_its_account_and_again_when_its_session_is_los
     );
     let red = NodeRed::start(Release::Four, &users);
     let account = "user = \"flowgate\"\npassword = \"pass & word\"";
-    let gateway = Gateway::with(&(red.config_with(account) + &public(&["/hello"])));
+    let gateway = Gateway::with(
+        &(red.config_with(account) + &public(&["/hello"]) + "[comms]\nupstream_away = \"1m\"\n"),
+    );
     let token = gateway.sign_in("admin").await;
     let direct = red.request("GET", "/flows").token(&token).send().await;
     assert_eq!(

@@ -21,7 +21,9 @@ async fn protected(release: Release) -> (NodeRed, Gateway) {
     let red = NodeRed::start(release, PROTECTED);
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("token"), TOKEN).unwrap();
-    let gateway = Gateway::open(&red.config_with("token_file = \"token\""), directory);
+    // A busy machine takes longer than Node-RED's usual seconds to start it again.
+    let lines = red.config_with("token_file = \"token\"") + "[comms]\nupstream_away = \"1m\"\n";
+    let gateway = Gateway::open(&lines, directory);
     until("its flows run", async || red.starts() == 1).await;
     (red, gateway)
 }
@@ -93,6 +95,8 @@ async fn an_editor_stays_while_node_red_restarts_and_hears_what_comes_after() {
     let (red, gateway) = protected(Release::Four).await;
     let token = gateway.sign_in("admin").await;
     gateway.deploy(&token, &chatty()).await;
+    // Else it is told twice, as news and as what is retained.
+    until("it has told of it", async || red.starts() == 2).await;
     let mut editor = gateway.editor(&token).await;
     editor.subscribe("notification/#").await;
     deployed(&mut editor).await;

@@ -22,6 +22,10 @@ fn scripts() -> Rc<Scripts> {
         script_timeout: Duration::from_millis(200),
         debug_length: 1000,
         message_buffer: 0,
+        request_timeout: Duration::from_secs(1),
+        socket_reconnect: Duration::from_secs(1),
+        socket_queue: 1,
+        mqtt_reconnect: Duration::from_secs(1),
         http_node_root: String::new(),
     })
     .unwrap()
