@@ -1,13 +1,16 @@
-//! The command line: run, check, hash-password.
+//! The command line: run, check, hash-password, audit, token, session, reload.
 //!
 //! Parses the arguments, runs the command, gives the exit code; what the commands do is in other rooms.
 
+mod audit;
+mod control;
 mod log;
 mod password;
 
 use crate::config::Config;
 use crate::server;
 use clap::{Parser, Subcommand};
+use control::{SessionCommand, TokenCommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,7 +25,10 @@ Examples:
   flowgate                                   start with ./gateway.toml, or the built-in defaults
   flowgate --config /etc/flowgate.toml run   start with another file
   flowgate --config new.toml check           see whether a file is right before using it
-  flowgate hash-password                     make a password_hash for [[auth.user]]";
+  flowgate hash-password                     make a password_hash for [[auth.user]]
+  flowgate token create --name ci --permission flows.write --expires 90d
+                                             make a token for a machine
+  flowgate audit verify                      find out whether the audit log was changed";
 
 /// A hardened gateway in front of a flow runtime, and a flow runtime of its own.
 ///
@@ -38,7 +44,7 @@ struct Arguments {
     command: Option<Command>,
 }
 
-#[derive(Subcommand, Clone, Copy)]
+#[derive(Subcommand)]
 enum Command {
     /// Start the gateway (the default)
     ///
@@ -62,6 +68,37 @@ enum Command {
         after_help = "Examples:\n  flowgate hash-password\n  flowgate hash-password < password.txt > secrets/admin.hash"
     )]
     HashPassword,
+    /// Look after the audit log
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Make, show and end tokens for machines, in the running gateway
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Show and end sessions of users, in the running gateway
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// Let the running gateway read users, routes and certificates again
+    ///
+    /// As SIGHUP does, but says whether it worked. If the file has a mistake, everything stays as it was.
+    #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml reload")]
+    Reload,
+}
+
+#[derive(Subcommand)]
+enum AuditCommand {
+    /// Say whether every line of the audit log is there, in its place and unchanged
+    ///
+    /// Prints `N lines, chain intact`, or the first line that was changed, moved, truncated or is missing, with its file,
+    /// and ends with 1. Without FILE it reads the whole log in [storage] directory, and also notices what is missing at
+    /// its beginning and end. It only reads, so the gateway may run or not.
+    #[command(
+        after_help = "Examples:\n  flowgate audit verify\n  flowgate audit verify archive/audit.log.0000000001 archive/audit.log.0000051234"
+    )]
+    Verify {
+        /// Files of one log, oldest first; otherwise all that the configuration names
+        #[arg(value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
 }
 
 /// The whole program.
@@ -72,6 +109,20 @@ pub fn main() -> ExitCode {
         Command::Run => run(config),
         Command::Check => check(config),
         Command::HashPassword => hash_password(),
+        Command::Audit(AuditCommand::Verify { files }) => {
+            with(config, |config| audit::check(config, &files))
+        }
+        Command::Token(command) => with(config, |config| control::token(config, command)),
+        Command::Session(command) => with(config, |config| control::session(config, command)),
+        Command::Reload => with(config, control::reload),
+    }
+}
+
+/// Runs a command that needs to know where the data directory is.
+fn with(file: Option<&Path>, command: impl FnOnce(&Config) -> ExitCode) -> ExitCode {
+    match Config::load(file) {
+        Ok(config) => command(&config),
+        Err(error) => refuse(&error),
     }
 }
 

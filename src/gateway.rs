@@ -5,7 +5,7 @@ mod site;
 pub use crate::deployment::Runtime;
 pub use site::{Nowhere, Rules, Site, Sites};
 
-use crate::audit::Audit;
+use crate::audit::{Actor, Audit, Event};
 use crate::auth::{self, Auth, Caller, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::Config;
@@ -15,7 +15,9 @@ use crate::metrics::Metrics;
 use crate::secret::{self, Secret};
 use crate::store::{self, Store};
 use crate::upstream;
+use serde_json::json;
 use smol_str::SmolStr;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -67,7 +69,7 @@ pub enum Error {
     #[error("storage.directory: {0}")]
     Store(#[from] store::Error),
     /// The audit log cannot be written.
-    #[error("audit.log in storage.directory: {0}")]
+    #[error("the audit log cannot be written: {0}; see [audit] in gateway.toml")]
     Audit(#[source] std::io::Error),
     /// Users or sessions cannot be read.
     #[error("users and sessions: {0}")]
@@ -95,7 +97,7 @@ impl Gateway {
         now: u64,
     ) -> Result<(Arc<Self>, Notices), Error> {
         let store = Store::open(&config.storage)?;
-        let audit = Audit::open(&config.storage.directory).map_err(Error::Audit)?;
+        let audit = open_audit(&config, &metrics, now).await?;
         let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
         let recorders = (audit.clone(), Arc::clone(&metrics));
         let runtimes = site::runtimes(&config, &metrics)?;
@@ -114,7 +116,6 @@ impl Gateway {
             auth: auth.clone(),
             audit: audit.clone(),
             metrics: Arc::clone(&metrics),
-            control: control.clone(),
             leaving: leaving.subscribe(),
             reloads: reloads.subscribe(),
             started: now * 1000,
@@ -191,11 +192,35 @@ impl Gateway {
         }
     }
 
+    /// Writes down that the gateway has ended, and with that all that was done before.
+    pub async fn end(&self, now: u64) {
+        let program = Actor::program();
+        // A failure has been told, and there is nothing left to refuse.
+        let _ = self
+            .audit
+            .durable(Event::End, &program, now, json!({}))
+            .await;
+    }
+
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.
     pub fn request_id(&self) -> SmolStr {
         let count = self.requests.fetch_add(1, Ordering::Relaxed);
         ids::id(self.seed.wrapping_add(count.wrapping_mul(ids::STEP)))
     }
+}
+
+/// Opens the audit log and writes down that the gateway starts.
+async fn open_audit(config: &Config, metrics: &Arc<Metrics>, now: u64) -> Result<Audit, Error> {
+    let directory = &config.storage.directory;
+    let audit = Audit::open(&config.audit, directory, Arc::clone(metrics), now);
+    let audit = audit.map_err(Error::Audit)?;
+    let facts = json!({
+        "version": env!("CARGO_PKG_VERSION"), "config": config.file, "sha256": config.sha256,
+    });
+    let program = Actor::program();
+    let told = audit.durable(Event::Start, &program, now, facts).await;
+    told.map_err(|unavailable| Error::Audit(io::Error::other(unavailable)))?;
+    Ok(audit)
 }
 
 /// Users and sessions, and the password of the admin that was made; none if the API is open.

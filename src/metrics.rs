@@ -182,6 +182,11 @@ impl Metrics {
         self.access.sessions.set(alive as f64);
     }
 
+    /// The audit log could not be written.
+    pub fn audit_failure(&self) {
+        self.access.audit_failures.increment(1);
+    }
+
     /// A deployment has ended. `kind` is the type's name as clients spell it, `api` the API version 1 or 2.
     pub fn deployment(&self, kind: &str, api: u8, result: Deployed, target: Target) {
         let api = usize::from(api != 1);

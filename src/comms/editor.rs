@@ -8,7 +8,7 @@ use super::socket::{Heard, Lost, Socket};
 use super::standing::Standing;
 use super::topics::Topics;
 use super::{Comms, Guest, Source};
-use crate::audit::Actor;
+use crate::audit::{Actor, Event};
 use crate::metrics::CommsEnd;
 use crate::secret::Secret;
 use bytes::Bytes;
@@ -47,7 +47,7 @@ where
         Ok((standing, first)) => {
             open.is_active();
             standing.user().clone_into(&mut actor.user);
-            record(comms, &guest, "comms.open", (&actor, None));
+            record(comms, &guest, Event::CommsOpen, (&actor, None));
             let end = match &guest.source {
                 Source::Own => {
                     comms.topics.join(outbox);
@@ -64,12 +64,12 @@ where
                 }
             };
             comms.topics.leave(&level);
-            record(comms, &guest, "comms.close", (&actor, Some(end.0)));
+            record(comms, &guest, Event::CommsClose, (&actor, Some(end.0)));
             end
         }
     };
     if matches!(end.0, CommsEnd::Refused) {
-        record(comms, &guest, "comms.auth.fail", (&actor, Some(end.0)));
+        record(comms, &guest, Event::CommsRefused, (&actor, Some(end.0)));
     }
     comms.metrics.comms().ended(end.0);
     drop(open);
@@ -329,19 +329,8 @@ async fn left(comms: &Comms) {
     let _ = comms.leaving.clone().wait_for(|leaving| *leaving).await;
 }
 
-fn record(
-    comms: &Comms,
-    guest: &Guest,
-    event: &'static str,
-    (actor, end): (&Actor, Option<CommsEnd>),
-) {
-    let (audit, actor, now) = (
-        comms.audit.clone(),
-        actor.clone(),
-        (guest.clock)().as_secs(),
-    );
+fn record(comms: &Comms, guest: &Guest, event: Event, (actor, end): (&Actor, Option<CommsEnd>)) {
     let facts = end.map_or(json!({}), |end| json!({ "cause": end.name() }));
-    comms
-        .control
-        .spawn(async move { audit.record(event, &actor, now, facts) });
+    let now = (guest.clock)().as_secs();
+    comms.audit.record(event, actor, now, facts);
 }

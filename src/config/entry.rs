@@ -251,7 +251,8 @@ fn is_variable(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+/// A duration such as `30s` or `7d`.
+pub fn parse_duration(text: &str) -> Option<Duration> {
     scaled(text, &TIMES).map(Duration::from_millis)
 }
 

@@ -18,12 +18,13 @@ mod tables;
 mod upstream;
 
 pub use comms::Origin;
+pub use entry::parse_duration;
 pub use error::{Error, Problem, Wrong};
 pub use networks::Networks;
 pub use route::RESERVED;
 pub use upstream::{is_token, token_in};
 
-use crate::secret::Secret;
+use crate::secret::{Secret, hex, sha256};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,6 +40,8 @@ const FILE: &str = "gateway.toml";
 pub struct Config {
     /// The file that this was read from; `None`: the embedded default.
     pub file: Option<PathBuf>,
+    /// SHA-256 of its text, hexadecimal.
+    pub sha256: String,
     /// Where clients connect.
     pub server: Server,
     /// Certificates and versions.
@@ -61,6 +64,8 @@ pub struct Config {
     pub operations: Option<SocketAddr>,
     /// What is written to the log.
     pub log: Log,
+    /// Where it is written who did what.
+    pub audit: Audit,
     /// `[[route]]`: permissions of endpoints made by flows.
     pub routes: Vec<Route>,
 }
@@ -102,6 +107,7 @@ impl Config {
         config
             .map(|config| Self {
                 file: Some(file.into()),
+                sha256: hex(&sha256(text.as_bytes())),
                 ..config
             })
             .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
@@ -137,6 +143,11 @@ impl Config {
             listen.join(", ")
         ))
     }
+}
+
+/// Whether this is spelled as a permission.
+pub fn is_permission(text: &str) -> bool {
+    route::permission(text).is_some()
 }
 
 /// `[server]`.
@@ -421,6 +432,21 @@ pub struct Log {
     pub json: bool,
     /// Whether every request is written.
     pub access: bool,
+}
+
+/// `[audit]`.
+#[derive(Debug, Clone)]
+pub struct Audit {
+    /// To standard output instead of files in the data directory.
+    pub stdout: bool,
+    /// A file of so many bytes is followed by another.
+    pub rotate_size: u64,
+    /// A file whose first line is so old is followed by another.
+    pub rotate_age: Duration,
+    /// Files kept beside the one that is written.
+    pub keep: usize,
+    /// What cannot be written down is refused.
+    pub refuse: bool,
 }
 
 /// One `[[route]]`: what an endpoint made by a flow needs.

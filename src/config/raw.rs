@@ -67,6 +67,8 @@ pub(super) struct Root {
     #[serde(default)]
     pub(super) log: Log,
     #[serde(default)]
+    pub(super) audit: Audit,
+    #[serde(default)]
     pub(super) route: Vec<Spanned<Route>>,
 }
 
@@ -304,6 +306,17 @@ pub(super) struct Log {
     pub(super) level: Entry,
     pub(super) format: Entry,
     pub(super) access: Entry,
+}
+
+/// `[audit]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [audit]")]
+pub(super) struct Audit {
+    pub(super) to: Entry,
+    pub(super) rotate_size: Entry,
+    pub(super) rotate_age: Entry,
+    pub(super) keep: Entry,
+    pub(super) on_failure: Entry,
 }
 
 /// `[[route]]`.

@@ -6,7 +6,8 @@ use super::entry::{Source, Span, flag, number};
 use super::error::Fault;
 use super::raw::{self, AuthChoice};
 use super::{
-    Auth, Certificate, Config, Engine, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
+    Audit, Auth, Certificate, Config, Engine, Limits, Log, Server, Storage, Throttle, Timeouts,
+    Tls, User,
 };
 use super::{comms, networks, password_hash, route, upstream};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -65,6 +66,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
     Ok(Config {
         file: None,
+        sha256: String::new(),
         server,
         tls: tls(raw.tls, source)?,
         timeouts: timeouts(raw.timeouts, source)?,
@@ -75,6 +77,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         storage: storage(raw.storage, source)?,
         operations,
         log: log(raw.log, source)?,
+        audit: audit(raw.audit, source)?,
         routes: route::routes(raw.route, &upstreams, source)?,
         upstreams,
     })
@@ -305,8 +308,11 @@ fn user(table: Spanned<raw::User>, source: &Source<'_>) -> Result<User, Fault> {
     };
     let name = source.parsed(
         &name,
-        "a name, not empty and without control characters",
-        |text| (!text.is_empty() && !text.contains(char::is_control)).then(|| text.to_owned()),
+        "a name, not empty, without control characters, and not beginning with \"token:\" as those of service tokens do",
+        |text| {
+            let plain = !text.is_empty() && !text.contains(char::is_control);
+            (plain && !text.starts_with("token:")).then(|| text.to_owned())
+        },
     )?;
     let Some((password_hash, place)) = source.secret(raw.password_hash, raw.password_hash_file)?
     else {
@@ -386,6 +392,30 @@ fn log(raw: raw::Log, source: &Source<'_>) -> Result<Log, Fault> {
         level: level.transpose()?.unwrap_or(tracing::Level::INFO),
         json: json.transpose()?.unwrap_or(false),
         access: flag(raw.access, true)?,
+    })
+}
+
+fn audit(raw: raw::Audit, source: &Source<'_>) -> Result<Audit, Fault> {
+    let stdout = raw.to.map(|entry| {
+        source.parsed(&entry, "\"file\" or \"stdout\"", |text| match text {
+            "file" => Some(false),
+            "stdout" => Some(true),
+            _ => None,
+        })
+    });
+    let refuse = raw.on_failure.map(|entry| {
+        source.parsed(&entry, "\"refuse\" or \"continue\"", |text| match text {
+            "refuse" => Some(true),
+            "continue" => Some(false),
+            _ => None,
+        })
+    });
+    Ok(Audit {
+        stdout: stdout.transpose()?.unwrap_or(false),
+        rotate_size: source.size(raw.rotate_size, 16 * MIB, KIB..=GIB)?,
+        rotate_age: source.duration(raw.rotate_age, 7 * DAY, SECOND..=365 * DAY)?,
+        keep: number(raw.keep, 10, 1..=10_000)?,
+        refuse: refuse.transpose()?.unwrap_or(true),
     })
 }
 

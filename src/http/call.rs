@@ -2,7 +2,7 @@
 
 use super::error::Error;
 use super::{Peer, body};
-use crate::audit::Actor;
+use crate::audit::{Actor, Event};
 use crate::auth::Caller;
 use crate::gateway::{Gateway, Site};
 use crate::metrics::{InFlight, RouteClass};
@@ -111,14 +111,12 @@ impl Call<'_> {
             .map_err(|_| Error::Broken)
     }
 
-    /// Writes an audit line, not on this thread.
-    pub(super) fn audit(&self, event: &'static str, actor: Actor, mut facts: Json) {
+    /// Gives an audit line to who writes it.
+    #[allow(clippy::needless_pass_by_value, reason = "made for the call")]
+    pub(super) fn audit(&self, event: Event, actor: Actor, mut facts: Json) {
         if let Some(upstream) = self.upstream() {
             facts["upstream"] = upstream.into();
         }
-        let (audit, now) = (self.gateway.audit.clone(), self.now);
-        self.gateway
-            .control
-            .spawn(async move { audit.record(event, &actor, now, facts) });
+        self.gateway.audit.record(event, &actor, self.now, facts);
     }
 }

@@ -11,8 +11,9 @@ use super::path::Path;
 use super::proxied;
 use super::route::{self, Admin, Target};
 use super::{auth, comms, identify, reply, tunnel, upgrade};
-use crate::deployment::{self, Forward, name};
-use crate::flows::{DeploymentType, Submission};
+use crate::audit::Event;
+use crate::deployment::{self, Forward, Purpose, name};
+use crate::flows::{DeploymentType, FlowSet, Submission};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
     self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Upstream, returned,
@@ -21,7 +22,7 @@ use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -106,7 +107,7 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
         Version::V1 => "v1",
         Version::V2 => "v2",
     };
-    let (body, rev) = if kind == DeploymentType::Reload {
+    let (body, rev, flows) = if kind == DeploymentType::Reload {
         if !upstream.reloads() {
             return Err(Error::DeploymentType);
         }
@@ -117,23 +118,28 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
             Version::V1 => b"[]",
             Version::V2 => b"{\"flows\":[]}",
         };
-        (Bytes::from_static(nothing), None)
+        (Bytes::from_static(nothing), None, None)
     } else {
         let body = call.read_json().await?;
         checked(call, version, kind, body).await?
     };
     let change = upstream.deployment(&front(call, &target, upstream), (spelled, name(kind)), body);
-    let forward = Forward { change, rev, kind };
+    let forward = Forward {
+        change,
+        rev,
+        kind,
+        purpose: Purpose::Flows(flows),
+    };
     answer(call, upstream, run(call, version, forward).await?)
 }
 
-/// Parses the body elsewhere than on this thread; gives it back with the revision that it names.
+/// Parses the body elsewhere than on this thread; gives it back with the revision and the flows in it.
 async fn checked(
     call: &Call<'_>,
     version: Version,
     kind: DeploymentType,
     body: Bytes,
-) -> Result<(Bytes, Option<String>)> {
+) -> Result<(Bytes, Option<String>, Option<FlowSet>)> {
     let gateway = call.gateway.clone();
     let parse = async move {
         let started = Instant::now();
@@ -144,10 +150,15 @@ async fn checked(
         gateway
             .metrics
             .phase(name(kind), Phase::Parse, started.elapsed());
-        submission.map(|submission| (body, submission.rev))
+        submission.map(|submission| (body, submission.rev, Some(submission.flows)))
     };
     let parsed = call.control(parse).await?;
-    parsed.map_err(|malformed| Error::Deployment(malformed.into()))
+    parsed.map_err(|malformed| {
+        let error = malformed.into();
+        let facts = deployment::refusal(name(kind), &error);
+        call.audit(Event::DeployFail, call.actor(), facts);
+        Error::Deployment(error)
+    })
 }
 
 /// What else changes flows: sent in its turn, without a revision (facts admin API §3).
@@ -158,12 +169,16 @@ async fn change(
     upstream: &Upstream,
 ) -> Result {
     check_version(call)?;
+    let mut purpose = Purpose::Flows(None);
     let body = if target == Target::RemoveFlow {
         Bytes::new()
     } else {
         let body = call.read_json().await?;
-        if !matches!(serde_json::from_slice(&body), Ok(Json::Object(_))) {
+        let Ok(Json::Object(mut object)) = serde_json::from_slice(&body) else {
             return Err(Error::Body("the body must be a JSON object".into()));
+        };
+        if target == Target::SetState {
+            purpose = Purpose::State(object.remove("state").unwrap_or_default());
         }
         body
     };
@@ -174,6 +189,7 @@ async fn change(
         change,
         rev: None,
         kind,
+        purpose,
     };
     answer(call, upstream, run(call, Version::V1, forward).await?)
 }
@@ -182,6 +198,13 @@ async fn change(
 async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Changed> {
     let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
     let (actor, now, kind) = (call.actor(), call.now, forward.kind);
+    let audit = call.gateway.audit.clone();
+    let upstream = site
+        .runtime
+        .upstream()
+        .map(Upstream::name)
+        .unwrap_or_default()
+        .to_owned();
     let task = async move {
         let result = site
             .deployments
@@ -193,6 +216,10 @@ async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Chan
         };
         let target = metrics::Target::Upstream;
         metrics.deployment(name(kind), api, outcome(&result), target);
+        if let Some(mut facts) = refusal(name(kind), &result) {
+            facts["upstream"] = upstream.into();
+            audit.record(Event::DeployFail, &actor, now, facts);
+        }
         result
     };
     call.control(task).await?.map_err(Error::Deployment)
@@ -209,6 +236,19 @@ fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics:
         Err(deployment::Error::Stale { .. }) => metrics::Deployed::Stale,
         Err(_) => metrics::Deployed::Failed,
     }
+}
+
+/// What the audit log tells of a change that did not happen, or of which nobody knows whether it did.
+fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>) -> Option<Json> {
+    let reason = match result {
+        Ok(changed) => match changed.outcome {
+            Outcome::Done(_) => return None,
+            Outcome::Stale => "stale",
+            Outcome::Refused => "refused",
+        },
+        Err(error) => return Some(deployment::refusal(kind, error)),
+    };
+    Some(json!({ "type": kind, "reason": reason }))
 }
 
 /// `GET /settings`: the upstream's, with the caller as the user, whatever the upstream says.

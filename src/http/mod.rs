@@ -32,6 +32,7 @@ mod upgrade;
 pub use content::Body;
 pub use error::Flaw;
 
+use crate::audit::Event;
 use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
 use crate::upstream::Authorization;
@@ -154,7 +155,7 @@ async fn proceed(
             .is_some_and(|c| c.permissions.cover(need));
         gateway.metrics.permission_check(granted);
         if !granted {
-            call.audit("permission.denied", call.actor(), json!({ "needs": need }));
+            call.audit(Event::Denied, call.actor(), json!({ "needs": need }));
             return Err(Error::Scope);
         }
     }

@@ -163,7 +163,7 @@ fn sign_in(error: &auth::Error) -> Response<Body> {
             let response = oauth(S::TOO_MANY_REQUESTS, "temporarily_unavailable", refused);
             retry_after(response, *wait)
         }
-        auth::Error::BadCredentials => oauth(
+        auth::Error::BadCredentials { .. } => oauth(
             S::BAD_REQUEST,
             "invalid_grant",
             "unknown user or wrong password",
@@ -174,7 +174,13 @@ fn sign_in(error: &auth::Error) -> Response<Body> {
             "the user's permissions do not cover the scope",
         ),
         auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
-        auth::Error::Store(_) => oauth(
+        // RFC 6749 §4.1.2.1 has this word for a server that cannot for now
+        auth::Error::Unrecorded => oauth(
+            S::SERVICE_UNAVAILABLE,
+            "temporarily_unavailable",
+            "the audit log cannot be written, so nobody can sign in",
+        ),
+        auth::Error::NameTaken | auth::Error::Store(_) => oauth(
             S::INTERNAL_SERVER_ERROR,
             "server_error",
             "the session could not be kept",
@@ -186,8 +192,10 @@ fn revocation(error: &auth::Error) -> Response<Body> {
     match error {
         auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
         auth::Error::Throttled { .. }
-        | auth::Error::BadCredentials
+        | auth::Error::BadCredentials { .. }
         | auth::Error::InvalidScope
+        | auth::Error::NameTaken
+        | auth::Error::Unrecorded
         | auth::Error::Store(_) => oauth(
             StatusCode::INTERNAL_SERVER_ERROR,
             "server_error",
@@ -206,6 +214,7 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
         deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
         deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
         deployment::Error::Runtime => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
+        deployment::Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
         deployment::Error::Upstream(error) => upstream(error),
     }
 }
@@ -425,7 +434,7 @@ mod tests {
             (Error::Client, 401, "invalid_client"),
             (Error::GrantType, 400, "unsupported_grant_type"),
             (
-                Error::SignIn(auth::Error::BadCredentials),
+                Error::SignIn(auth::Error::BadCredentials { locked: false }),
                 400,
                 "invalid_grant",
             ),

@@ -128,6 +128,7 @@ pub(super) struct Access {
     pub(super) permissions: [Counter; 2],
     pub(super) lockouts: Counter,
     pub(super) sessions: Gauge,
+    pub(super) audit_failures: Counter,
 }
 
 impl Access {
@@ -155,6 +156,12 @@ impl Access {
             permissions: ["denied", "granted"].map(permissions),
             lockouts: counter(r, "flowgate_login_lockouts_total", lockouts, &[]),
             sessions: gauge(r, "flowgate_sessions_active", "Sessions alive.", &[]),
+            audit_failures: counter(
+                r,
+                "flowgate_audit_failures_total",
+                "Times that the audit log could not be written.",
+                &[],
+            ),
         }
     }
 }

@@ -9,6 +9,7 @@ mod certificate;
 mod clock;
 mod connection;
 mod control;
+mod control_socket;
 mod drain;
 mod frames;
 mod heads;
@@ -17,11 +18,13 @@ mod listen;
 mod operations;
 mod proxy_protocol;
 mod pulse;
+mod reload;
 mod run;
 mod tls;
 mod wire;
 mod worker;
 
+pub use control_socket::{Answer, Ask, path as control_socket};
 pub use run::run;
 
 use crate::config::Config;
@@ -32,6 +35,8 @@ use control::Control;
 use limits::Limits;
 use listen::Sockets;
 use operations::{Operations, Stage};
+use reload::Reload;
+use serde_json::json;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -77,7 +82,8 @@ pub enum Error {
 pub struct Running {
     addresses: Addresses,
     admin_password: Option<Secret>,
-    tls: Option<Tls>,
+    reload: Arc<Reload>,
+    _control_socket: Option<control_socket::Open>,
     gateway: Arc<Gateway>,
     workers: Vec<Arc<Worker>>,
     operations: Arc<Operations>,
@@ -136,11 +142,14 @@ pub fn start(config: Config) -> Result<Running, Error> {
             .start(secure, plain, alive.clone())
             .map_err(Error::Threads)?;
     }
+    let reload = Arc::new(Reload::new(Arc::clone(&gateway), tls));
+    let socket = open_control_socket(&reload);
     operations.enter(Stage::Ready);
     Ok(Running {
         addresses,
         admin_password: notices.admin_password,
-        tls,
+        reload,
+        _control_socket: socket,
         patience: gateway.config.server.drain,
         gateway,
         workers,
@@ -180,21 +189,13 @@ impl Running {
     /// Takes over users, routes and certificates of another config. What cannot be used stays as it was, and the log
     /// says so; false if there was anything.
     pub async fn reload(&self, config: Config) -> bool {
-        let mut complete = true;
-        if let Some(tls) = &self.tls {
-            match tls.reload(&config.tls, since_1970()) {
-                Ok(found) => tell(&found, self.operations.metrics()),
-                Err(error) => {
-                    complete = false;
-                    tracing::error!(%error, "certificates not reloaded: the old ones stay");
-                }
-            }
-        }
-        if let Err(error) = self.gateway.reload(config).await {
-            complete = false;
-            tracing::error!(%error, "users and routes not reloaded: the old ones stay");
-        }
-        complete
+        self.reload.take_over(config, json!({})).await.is_ok()
+    }
+
+    /// Reads its own config again, as after a SIGHUP; false as with [`Self::reload`].
+    async fn read_again(&self) -> bool {
+        let asked = json!({ "by": "signal" });
+        self.reload.read_again(asked).await.is_ok()
     }
 
     async fn end(mut self, patience: Duration) {
@@ -214,6 +215,9 @@ impl Running {
         if !matches!(closed.await, Ok(Ok(()))) {
             tracing::warn!("the flows did not close in time");
         }
+        let gateway = Arc::clone(&self.gateway);
+        let told = async move { gateway.end(since_1970().as_secs()).await };
+        let _ = self.control.runtime.spawn(told).await;
     }
 }
 
@@ -272,6 +276,19 @@ fn workers(gateway: &Arc<Gateway>, metrics: &Arc<Metrics>, tls: Option<&Tls>) ->
     workers
         .map(|_| Worker::new(gateway, metrics, &limits, tls.clone()))
         .collect()
+}
+
+/// A gateway without it serves as well; its operator's commands say that they cannot reach it.
+fn open_control_socket(reload: &Arc<Reload>) -> Option<control_socket::Open> {
+    let _inside = reload.gateway.control.enter();
+    let opened = control_socket::open(reload);
+    opened
+        .inspect_err(|error| {
+            let path = control_socket::path(&reload.gateway.config.storage.directory);
+            let path = path.display();
+            tracing::warn!(%error, %path, "no control socket: `flowgate token`, `session` and `reload` do not work");
+        })
+        .ok()
 }
 
 fn since_1970() -> Duration {

@@ -65,10 +65,6 @@ impl Operations {
         let _ = self.upstreams.set(upstreams);
     }
 
-    pub(super) fn metrics(&self) -> &Metrics {
-        &self.metrics
-    }
-
     /// The gateway has come to this stage.
     pub(super) fn enter(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Relaxed);

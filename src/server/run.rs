@@ -3,7 +3,10 @@
 use super::{Error, Running, start};
 use crate::config::Config;
 use crate::secret::Secret;
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::fs::Mode;
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit, umask,
+};
 use std::process::{self, ExitCode};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -14,6 +17,7 @@ const OTHER_DESCRIPTORS: usize = 64;
 /// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes,
 /// certificates and the account at the upstream again.
 pub fn run(config: Config) -> ExitCode {
+    keep_to_ourselves();
     match run_until_signalled(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -34,7 +38,11 @@ fn run_until_signalled(config: Config) -> Result<(), Error> {
     runtime.block_on(async {
         let mut signals = Signals::new().map_err(Error::Threads)?;
         while signals.next().await == Order::Reload {
-            reload(&running).await;
+            if running.read_again().await {
+                tracing::info!(
+                    "reloaded users, routes, certificates and the account at the upstream; other settings need a restart"
+                );
+            }
         }
         tracing::info!("draining: finishing what is under way, taking nothing new; a second signal ends at once");
         tokio::select! {
@@ -86,19 +94,6 @@ impl Signals {
     }
 }
 
-async fn reload(running: &Running) {
-    let file = running.gateway().config.file.as_deref();
-    let config = match Config::load(file) {
-        Ok(config) => config,
-        Err(error) => return tracing::error!(%error, "not reloaded: everything stays as it was"),
-    };
-    if running.reload(config).await {
-        tracing::info!(
-            "reloaded users, routes, certificates and the account at the upstream; other settings need a restart"
-        );
-    }
-}
-
 fn announce(running: &Running) {
     let addresses = running.addresses();
     for address in &addresses.tls {
@@ -124,6 +119,20 @@ fn show(password: &Secret) {
     );
     eprintln!("      {}\n", password.reveal());
     eprintln!("  Users of your own: see [auth] in gateway.toml.\n{line}\n");
+}
+
+/// What this process writes is for its owner, and its memory, with keys and tokens in it, for nobody: no core dump,
+/// no debugger but root's. Programs that exec nodes start inherit the umask and the limit.
+fn keep_to_ourselves() {
+    umask(Mode::RWXG | Mode::RWXO);
+    let nothing = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    let limited = setrlimit(Resource::Core, nothing);
+    if let Err(error) = limited.and(set_dumpable_behavior(DumpableBehavior::NotDumpable)) {
+        tracing::warn!(%error, "a crash of this process may leave its memory, with secrets in it, on disk");
+    }
 }
 
 /// Lets the process open as many files as its connections need, which a shell's soft limit (often 1024) seldom does;

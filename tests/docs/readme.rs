@@ -2,6 +2,7 @@
 //! are complete.
 
 use super::repository;
+use flowgate::audit::Event;
 use flowgate::config::{Config, DEFAULT};
 use flowgate::engine::nodes::TYPES;
 use flowgate::flows::Submission;
@@ -328,6 +329,19 @@ fn the_table_of_metrics_has_all_with_their_labels() {
         .lines()
         .filter(|line| !line.starts_with('#') && !line.is_empty());
     assert_eq!(documented, series.filter_map(name_and_labels).collect());
+}
+
+#[test]
+fn the_table_of_audit_events_has_all() {
+    let text = readme();
+    let (_, section) = text.split_once("\n## Audit log\n").unwrap();
+    let rows = section.split("\n## ").next().unwrap().lines();
+    let documented: BTreeSet<&str> = rows
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .flat_map(|names| names.split('`').skip(1).step_by(2))
+        .collect();
+    let all = Event::ALL.iter().map(|event| event.name());
+    assert_eq!(documented, all.collect());
 }
 
 /// The metric's name and its labels' names, in their order; `None`: a part of a histogram that another line stands for.

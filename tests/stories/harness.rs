@@ -13,9 +13,9 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -87,6 +87,16 @@ fn trust(certificate: &Path) -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
+/// Where a gateway of this process is reached.
+pub fn door(running: &Running, directory: &Path) -> Door {
+    let addresses = running.addresses();
+    Door {
+        address: addresses.tls[0],
+        operations: addresses.operations.unwrap(),
+        roots: trust(&directory.join("certs/self-signed.crt")),
+    }
+}
+
 /// A gateway in this process.
 pub struct Gateway {
     pub running: Running,
@@ -118,12 +128,7 @@ impl Gateway {
     pub fn open(lines: &str, directory: TempDir) -> Self {
         let running = server::start(config(lines, directory.path()))
             .unwrap_or_else(|error| panic!("{error}"));
-        let addresses = running.addresses().clone();
-        let door = Door {
-            address: addresses.tls[0],
-            operations: addresses.operations.unwrap(),
-            roots: trust(&directory.path().join("certs/self-signed.crt")),
-        };
+        let door = door(&running, directory.path());
         Self {
             running,
             directory,
@@ -142,6 +147,12 @@ impl Gateway {
     pub async fn restart_with(self, lines: &str) -> Self {
         self.running.stop().await;
         Self::open(lines, self.directory)
+    }
+
+    /// Ends it and gives its directory.
+    pub async fn stop(self) -> TempDir {
+        self.running.stop().await;
+        self.directory
     }
 
     /// Reads users, routes and certificates of other lines of TOML, as after a SIGHUP.
@@ -170,6 +181,7 @@ pub struct Process {
     child: Ended,
     door: Door,
     said: Receiver<String>,
+    all: Arc<Mutex<Vec<String>>>,
 }
 
 impl Deref for Process {
@@ -183,27 +195,54 @@ impl Deref for Process {
 impl Process {
     /// Starts it in a directory, with some lines of TOML over the defaults, and waits until it listens.
     pub fn start(lines: &str, directory: &Path) -> Self {
+        Self::launch(lines, directory, Stdio::null()).0
+    }
+
+    /// The same with what it writes to standard output.
+    pub fn start_heard(lines: &str, directory: &Path) -> (Self, BufReader<ChildStdout>) {
+        let (process, stdout) = Self::launch(lines, directory, Stdio::piped());
+        (process, BufReader::new(stdout.unwrap()))
+    }
+
+    fn launch(lines: &str, directory: &Path, stdout: Stdio) -> (Self, Option<ChildStdout>) {
         std::fs::write(directory.join("gateway.toml"), config_text(lines)).unwrap();
-        let child = program(directory, &["run"]).stderr(Stdio::piped()).spawn();
+        let mut command = program(directory, &["run"]);
+        let child = command.stdout(stdout).stderr(Stdio::piped()).spawn();
         let mut child = Ended(child.unwrap());
-        let said = hear(&mut child.0);
+        let stdout = child.0.stdout.take();
+        let all = Arc::default();
+        let said = hear(&mut child.0, &all);
         let secure = address(&said, "listening on https://");
         let operations = address(&said, "operations on http://");
         let roots = trust(&directory.join("certs/self-signed.crt"));
-        Self {
+        let door = Door {
+            address: secure,
+            operations,
+            roots,
+        };
+        let process = Self {
             child,
-            door: Door {
-                address: secure,
-                operations,
-                roots,
-            },
+            door,
             said,
-        }
+            all,
+        };
+        (process, stdout)
     }
 
     /// Waits until it says something on standard error; gives the whole line.
     pub fn hear(&self, words: &str) -> String {
         hear_line(&self.said, words)
+    }
+
+    /// All that it says from its beginning to its end, which this waits for.
+    pub fn whole_log(&self) -> Vec<String> {
+        self.rest();
+        self.all.lock().unwrap().clone()
+    }
+
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.0.id()
     }
 
     /// All else that it says until its end.
@@ -265,11 +304,13 @@ pub fn program(directory: &Path, arguments: &[&str]) -> Command {
 }
 
 /// What a child says on standard error, line by line; read on a thread, so that it never has to wait for us.
-fn hear(child: &mut Child) -> Receiver<String> {
+fn hear(child: &mut Child, all: &Arc<Mutex<Vec<String>>>) -> Receiver<String> {
     let (said, heard) = mpsc::channel();
+    let all = Arc::clone(all);
     let stderr = child.stderr.take().unwrap();
     thread::spawn(move || {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            all.lock().unwrap().push(line.clone());
             let _ = said.send(line);
         }
     });
