@@ -10,12 +10,15 @@ use std::net::IpAddr;
 /// each time, and one address cannot fill the room of the log within a day.
 const EACH: u32 = 5;
 
+type Kind = (Event, Option<IpAddr>);
+type Held = (Entry, u64);
+
 /// The repetitions within one second.
 #[derive(Default)]
 pub(super) struct Fold {
     second: u64,
     /// Of each kind, how many were written; the newest of those that were not, and how many these are.
-    repeated: HashMap<(Event, Option<IpAddr>), (u32, Option<(Entry, u64)>)>,
+    repeated: HashMap<Kind, (u32, Option<Held>)>,
 }
 
 impl Fold {
