@@ -30,13 +30,14 @@ pub fn run(config: Config) -> ExitCode {
 fn run_until_signalled(config: Config) -> Result<(), Error> {
     allow_descriptors(&config);
     let running = start(config)?;
-    announce(&running);
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(Error::Threads)?;
     runtime.block_on(async {
         let mut signals = Signals::new().map_err(Error::Threads)?;
+        // Only now: whoever reads that we listen may send a signal at once.
+        announce(&running);
         while signals.next().await == Order::Reload {
             if running.read_again().await {
                 tracing::info!(
