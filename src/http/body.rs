@@ -4,9 +4,10 @@ use super::error::{Error, Flaw};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
-use hyper::body::Body;
+use hyper::body::{Body, Incoming};
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use std::time::Duration;
+use tokio::time::timeout;
 
 /// Refuses a body that announces more bytes than the limit, or its length in a way that not everybody reads alike.
 /// With HTTP/1.1 that was looked at before; the HTTP/2 library takes two equal lengths for one.
@@ -30,6 +31,28 @@ fn number(text: &[u8]) -> Option<u64> {
     text.parse().ok()
 }
 
+/// How long a client may be silent, and may send at all, what nobody wants. As after the end of an HTTP/1.1 connection.
+const SILENCE: Duration = Duration::from_secs(2);
+const LINGER: Duration = Duration::from_secs(30);
+
+/// Reads at most `limit` bytes of what nobody wants: a client whose stream is reset while it sends may never read the
+/// answer that it was given (curl 7.88 with HTTP/2).
+pub(super) fn throw_away(mut body: Incoming, mut limit: usize) {
+    if body.is_end_stream() {
+        return;
+    }
+    let rest = async move {
+        while let Ok(Some(Ok(frame))) = timeout(SILENCE, body.frame()).await {
+            let length = frame.data_ref().map_or(0, Bytes::len);
+            let Some(left) = limit.checked_sub(length) else {
+                return;
+            };
+            limit = left;
+        }
+    };
+    tokio::spawn(timeout(LINGER, rest));
+}
+
 /// Reads the whole body, of at most `limit` bytes; between two pieces may pass `idle`.
 pub(super) async fn read<B>(mut body: B, limit: usize, idle: Duration) -> Result<Bytes, Error>
 where
@@ -38,7 +61,7 @@ where
     let mut first = Bytes::new();
     let mut rest = BytesMut::new();
     loop {
-        let frame = tokio::time::timeout(idle, body.frame())
+        let frame = timeout(idle, body.frame())
             .await
             .map_err(|_| Error::BodyTimeout)?;
         let Some(frame) = frame else { break };

@@ -42,7 +42,7 @@ use hyper::body::{Body as _, Incoming};
 use hyper::header::{HeaderName, HeaderValue};
 use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
-use hyper::{Request, Response};
+use hyper::{Request, Response, Version};
 use path::{Path, Refused};
 use route::Needs;
 #[cfg(feature = "engine")]
@@ -103,6 +103,9 @@ pub async fn answer(
         Ok(response) => response,
         Err(error) => {
             report(&call, &error);
+            if let Some(rest) = call.body.take().filter(|_| head.version == Version::HTTP_2) {
+                body::throw_away(rest, gateway.config.limits.body);
+            }
             reply::refusal(&error)
         }
     };

@@ -313,6 +313,24 @@ async fn many_requests_go_over_one_connection() {
 }
 
 #[tokio::test]
+async fn curl_that_still_sends_over_http2_hears_why_it_is_refused() {
+    let gateway = Gateway::start();
+    let body = gateway.directory.path().join("body.json");
+    std::fs::write(&body, "x".repeat(1 << 20)).unwrap();
+    for _ in 0..5 {
+        let mut curl = std::process::Command::new("curl");
+        curl.args(["--insecure", "--silent", "--show-error", "--http2"]);
+        curl.args(["--header", "Content-Type: application/json"]);
+        curl.args(["--write-out", "%{http_version} %{http_code}"]);
+        curl.arg("--data-binary")
+            .arg(format!("@{}", body.display()));
+        curl.arg(format!("https://{}/flows", gateway.address));
+        let said = curl.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&said.stdout), "2 401", "{said:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_still_sends_hears_why_it_is_refused() {
     let gateway = Gateway::with("[limits]\nbody = \"4MiB\"");
     for (size, status) in [(4 << 20, "401"), (8 << 20, "413")] {
