@@ -5,6 +5,7 @@
 mod forward;
 mod next;
 mod runtime;
+mod start;
 
 pub use forward::Forward;
 pub use runtime::Runtime;
@@ -15,7 +16,7 @@ use crate::flows::{
 };
 use crate::metrics::{Metrics, Phase};
 use crate::secret;
-use crate::store::{self, Loaded, Record, Store};
+use crate::store::{self, Record, Store};
 use crate::upstream;
 use bytes::Bytes;
 use next::next;
@@ -118,67 +119,6 @@ pub fn name(kind: DeploymentType) -> &'static str {
 }
 
 impl Deployments {
-    /// Loads the stored flow set and makes it live. Broken flow files stop nothing but the flows: they stay as they
-    /// are, and nothing runs until they are repaired (and reloaded) or replaced.
-    pub async fn open(
-        runtime: Runtime,
-        store: Store,
-        (audit, metrics): (Audit, Arc<Metrics>),
-        now: u64,
-    ) -> Result<Self, Error> {
-        if runtime.upstream().is_some() {
-            return Ok(Self::in_front_of(runtime, store, (audit, metrics)));
-        }
-        let running = store.running().await.map_err(Error::Store)?;
-        let loaded = match store.load().await {
-            Ok(loaded) => loaded,
-            Err(error @ store::Error::Invalid { .. }) => {
-                tracing::error!(
-                    "{error}: nothing runs. Repair the file and deploy with type reload, or deploy other flows"
-                );
-                Loaded {
-                    flows: FlowSet::default(),
-                    credentials: Credentials::default(),
-                    rev: Some(fresh_rev(b"")),
-                }
-            }
-            Err(error) => return Err(Error::Store(error)),
-        };
-        let edited = loaded.rev.is_none() && !loaded.flows.nodes().is_empty();
-        let active = Arc::new(Active::new(loaded));
-        if edited {
-            let record = active.record("", "outside-edit", now);
-            store.commit(record).await.map_err(Error::Store)?;
-        }
-        if !running {
-            tracing::warn!("flows are stopped, as an administrator left them");
-            runtime.set_running(false).await?;
-        }
-        let nothing = FlowSet::default();
-        let start = plan_of(
-            &nothing,
-            &active.flows,
-            &HashSet::new(),
-            DeploymentType::Full,
-        );
-        runtime
-            .apply(
-                start,
-                Arc::clone(&active.flows),
-                Arc::clone(&active.credentials),
-            )
-            .await?;
-        runtime.announce(&active.rev);
-        Ok(Self {
-            turn: Mutex::new(None),
-            active: watch::Sender::new(active),
-            runtime,
-            store,
-            audit,
-            metrics,
-        })
-    }
-
     /// The active flow set; never waits for a deployment.
     pub fn active(&self) -> Arc<Active> {
         Arc::clone(&self.active.borrow())
@@ -220,11 +160,7 @@ impl Deployments {
         let next = next(request, &before, &self.store).await?;
         let plan = plan_of(&before.flows, &next.flows, &next.sent, kind);
         let flow = next.flow;
-        let active = Arc::new(Active::new(Loaded {
-            flows: next.flows,
-            credentials: next.credentials,
-            rev: None,
-        }));
+        let active = Arc::new(Active::new(next.flows, next.credentials, None));
         phases.end(Phase::Plan);
 
         // store: from here on the new flow set is the one that every start finds
@@ -294,7 +230,7 @@ impl Deployments {
         let Some(edit) = self.store.edited_outside().await.map_err(Error::Store)? else {
             return Ok(());
         };
-        let edit = Active::new(Loaded { rev: None, ..edit });
+        let edit = Active::new(edit.flows, edit.credentials, None);
         let record = edit.record("", "outside-edit", now);
         self.store.keep(record).await.map_err(Error::Store)?;
         tracing::warn!(
@@ -320,12 +256,12 @@ impl Request {
 
 impl Active {
     /// Under the revision it has, or a fresh one.
-    fn new(loaded: Loaded) -> Self {
-        let json = Bytes::from(loaded.flows.to_json());
+    fn new(flows: FlowSet, credentials: Credentials, rev: Option<String>) -> Self {
+        let json = Bytes::from(flows.to_json());
         Self {
-            rev: loaded.rev.unwrap_or_else(|| fresh_rev(&json)),
-            flows: Arc::new(loaded.flows),
-            credentials: Arc::new(loaded.credentials),
+            rev: rev.unwrap_or_else(|| fresh_rev(&json)),
+            flows: Arc::new(flows),
+            credentials: Arc::new(credentials),
             json,
         }
     }
@@ -385,6 +321,7 @@ impl<'a> Phases<'a> {
     }
 
     fn end(&mut self, phase: Phase) {
+        store::step();
         let now = (self.clock)();
         let took = now.saturating_duration_since(self.since);
         self.metrics.phase(self.kind, phase, took);

@@ -4,7 +4,7 @@ use super::{Active, Deployments, Error, Phases, Runtime, name};
 use crate::audit::{Actor, Audit};
 use crate::flows::{Credentials, DeploymentType, FlowSet};
 use crate::metrics::{Metrics, Phase};
-use crate::store::{Loaded, Store};
+use crate::store::Store;
 use crate::upstream::{Change, Changed, Outcome, Upstream};
 use serde_json::json;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ impl Deployments {
         store: Store,
         (audit, metrics): (Audit, Arc<Metrics>),
     ) -> Self {
-        let nothing = Active::new(Loaded {
-            flows: FlowSet::default(),
-            credentials: Credentials::default(),
-            rev: Some(String::new()),
-        });
+        let nothing = Active::new(
+            FlowSet::default(),
+            Credentials::default(),
+            Some(String::new()),
+        );
         Self {
             turn: Mutex::new(None),
             active: watch::Sender::new(Arc::new(nothing)),

@@ -6,10 +6,10 @@ mod credentials;
 mod database;
 mod directory;
 mod disk;
-mod fault;
 mod flow_files;
 mod load;
 mod owner;
+mod steps;
 #[cfg(test)]
 mod tests;
 
@@ -17,13 +17,15 @@ use crate::config;
 use crate::flows::{Credentials, FlowSet};
 use crate::secret::Secret;
 use owner::Owner;
+use std::io::{self, ErrorKind};
+use std::path::Path;
 use std::sync::Arc;
 
 /// Storage failed. The text for the client names no path.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Reading or writing failed.
-    #[error("{what}: {source}")]
+    #[error("{what}: {source}{}", way_out(source))]
     Io {
         /// Which file, for the log.
         what: String,
@@ -31,8 +33,31 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The database failed.
-    #[error("database: {0}")]
+    #[error("flowgate.db: {0}")]
     Database(String),
+    /// The database is not what it should be.
+    #[error(
+        "{what} is damaged ({reason}). It was left as it is. Put back a backup of the data directory; or move \
+         flowgate.db, flowgate.db-wal and flowgate.db-shm elsewhere: the flows stay, everybody signs in again, and the \
+         history begins anew"
+    )]
+    Damaged {
+        /// Which file, for the log.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Another process has the data directory.
+    #[error(
+        "{what}: another process uses this data directory{}; stop it or set another storage.directory",
+        process.map(|number| format!(" (process {number})")).unwrap_or_default()
+    )]
+    InUse {
+        /// Which file, for the log.
+        what: String,
+        /// Its number, if it is known.
+        process: Option<i32>,
+    },
     /// A flow file is not what it should be.
     #[error("{what}: {reason}")]
     Invalid {
@@ -41,6 +66,35 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+/// What the operator can do about a failure of the system.
+fn way_out(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "; flowgate's user must own the data directory and what is in it (chown, chmod 700)"
+        }
+        ErrorKind::ReadOnlyFilesystem => {
+            "; make it writable for flowgate's user (mount, chown, ReadWritePaths= of a systemd unit), or set another \
+             storage.directory"
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "; make room on its disk: nothing was changed, and it can be tried again"
+        }
+        ErrorKind::FileTooLarge => "; raise the largest file size of this process (ulimit -f)",
+        _ => "",
+    }
+}
+
+/// The number of the process that uses a data directory; `None`: none does, or nobody can tell.
+pub fn user_of(directory: &Path) -> Option<i32> {
+    directory::user(directory)
+}
+
+/// A step of a deployment that changes nothing on disk comes now: a crash at it is tested like one at the others.
+pub fn step() {
+    // What cannot fail has nobody to tell.
+    let _ = steps::next();
 }
 
 /// What is kept of a session; the token itself is not.
@@ -95,6 +149,8 @@ pub struct Loaded {
     pub flows: FlowSet,
     /// Its credentials; empty when they could not be decrypted (the log says so).
     pub credentials: Credentials,
+    /// Whether there are credentials that could not be decrypted: nothing may replace them unasked.
+    pub locked: bool,
     /// The revision of the last deployment, when the files are what it wrote; `None`: edited from outside, or never deployed.
     pub rev: Option<String>,
 }

@@ -19,8 +19,10 @@ mod client;
 mod harness;
 mod upstream;
 
+mod broken_storage;
 mod comms;
 mod comms_upstream;
+mod crash_steps;
 mod deploy;
 mod endpoint;
 mod http_rules;
