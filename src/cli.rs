@@ -21,6 +21,7 @@ Exit codes:
 Examples:
   flowgate                                   start with ./gateway.toml, or the built-in defaults
   flowgate --config /etc/flowgate.toml run   start with another file
+  flowgate run --safe                        load the flows without starting them
   flowgate --config new.toml check           see whether a file is right before using it
   flowgate hash-password                     make a password_hash for [[auth.user]]";
 
@@ -44,8 +45,14 @@ enum Command {
     ///
     /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish what is under way, take nothing
     /// new; a second one ends at once. SIGHUP: read users, routes and certificates again.
-    #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml run")]
-    Run,
+    #[command(
+        after_help = "Examples:\n  flowgate --config /etc/flowgate.toml run\n  flowgate run --safe"
+    )]
+    Run {
+        /// Load the flows and do not start them: the next deployment does, or POST /flows/state
+        #[arg(long)]
+        safe: bool,
+    },
     /// Say whether the configuration is right
     ///
     /// Prints `gateway.toml: ok`, or the first mistake with file, line and what is allowed there. Starts nothing.
@@ -67,18 +74,19 @@ enum Command {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let config = arguments.config.as_deref();
-    match arguments.command.unwrap_or(Command::Run) {
-        Command::Run => run(config),
+    match arguments.command.unwrap_or(Command::Run { safe: false }) {
+        Command::Run { safe } => run(config, safe),
         Command::Check => check(config),
         Command::HashPassword => hash_password(),
     }
 }
 
-fn run(file: Option<&Path>) -> ExitCode {
-    let config = match Config::load(file) {
+fn run(file: Option<&Path>, safe: bool) -> ExitCode {
+    let mut config = match Config::load(file) {
         Ok(config) => config,
         Err(error) => return refuse(&error),
     };
+    config.engine.safe = safe;
     log::start(&config.log);
     tracing::info!(
         config = name(&config),

@@ -22,7 +22,7 @@ use bytes::Bytes;
 use next::next;
 use serde_json::json;
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Mutex, watch};
 
@@ -102,6 +102,8 @@ pub struct Deployments {
     /// Whoever holds it has the turn. In it: the revision that the upstream had after the last change of ours.
     turn: Mutex<Option<String>>,
     active: watch::Sender<Arc<Active>>,
+    /// The revision that did not start, while the flow set before it is active.
+    set_aside: Lock<Option<String>>,
     runtime: Runtime,
     store: Store,
     audit: Audit,
@@ -132,6 +134,17 @@ impl Deployments {
     /// Whether flows run.
     pub fn running(&self) -> bool {
         self.runtime.running()
+    }
+
+    /// `start`, `stop` or `safe`.
+    pub fn state(&self) -> &'static str {
+        self.runtime.state()
+    }
+
+    /// The revision that was set aside because it did not start, while the flow set before it is active.
+    pub fn set_aside(&self) -> Option<String> {
+        let set_aside = self.set_aside.lock();
+        set_aside.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Runs one deployment to its end, whatever becomes of the caller. Must run as a task of the control runtime.
@@ -173,7 +186,7 @@ impl Deployments {
 
         // apply: what is stored is active, even if the engine is gone
         let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
-        if self.runtime.apply(plan, flows, credentials).await.is_err() {
+        if self.make_live(plan, flows, credentials).await.is_err() {
             tracing::error!(
                 rev = active.rev,
                 "the flows are stored but could not be made live"
@@ -199,6 +212,8 @@ impl Deployments {
             .save_running(running)
             .await
             .map_err(Error::Store)?;
+        // Whoever starts them wants to see whether they do.
+        self.store.forget_starts().await.map_err(Error::Store)?;
         self.runtime.set_running(running).await?;
         let state = if running { "start" } else { "stop" };
         self.audit
@@ -206,10 +221,44 @@ impl Deployments {
         Ok(())
     }
 
-    /// Closes the flows, once every deployment that was asked for has ended.
+    /// The flows have run for as long as shows that they can: their starts do not count any more. Waits for ever if
+    /// the engine does not answer.
+    pub async fn settle(&self) -> Result<(), Error> {
+        self.runtime.answer().await?;
+        self.store.forget_starts().await.map_err(Error::Store)
+    }
+
+    /// Closes the flows, once every deployment that was asked for has ended. A start that comes to this end was a good
+    /// one.
     pub async fn close(&self) {
         let _turn = self.turn.lock().await;
         self.runtime.close().await;
+        if self.runtime.upstream().is_none()
+            && let Err(error) = self.store.end_start().await
+        {
+            tracing::warn!(%error, "this start will count as one that came to no good end");
+        }
+    }
+
+    /// A deployment leaves safe mode, and is what was deployed last.
+    async fn make_live(
+        &self,
+        plan: Plan,
+        flows: Arc<FlowSet>,
+        credentials: Arc<Credentials>,
+    ) -> Result<(), Error> {
+        *self
+            .set_aside
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
+        self.metrics.fallen_back(false);
+        let safe = self.runtime.state() == "safe";
+        self.runtime.apply(plan, flows, credentials).await?;
+        if safe {
+            let running = self.store.running().await.map_err(Error::Store)?;
+            self.runtime.set_running(running).await?;
+        }
+        Ok(())
     }
 
     /// A `rev` that is sent must be the active one (specification §4.4, revision rules).

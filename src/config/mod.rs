@@ -339,6 +339,12 @@ pub struct Engine {
     pub message_buffer: usize,
     /// Path prefix of endpoints made by http-in nodes.
     pub http_node_root: String,
+    /// Starts in a row that may come to no good end before the flow set before is started instead; 0: any number.
+    pub start_attempts: u32,
+    /// How long flows run until their start was a good one.
+    pub settle: Duration,
+    /// Load the flows and do not start them (`run --safe`); no setting of the file.
+    pub safe: bool,
 }
 
 /// `[storage]`.

@@ -272,6 +272,8 @@ pub(super) struct Engine {
     pub(super) debug_length: Entry,
     pub(super) message_buffer: Entry,
     pub(super) http_node_root: Entry,
+    pub(super) start_attempts: Entry,
+    pub(super) settle: Entry,
 }
 
 /// `[storage]`.

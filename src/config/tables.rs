@@ -339,6 +339,9 @@ fn engine(raw: raw::Engine, source: &Source<'_>) -> Result<Engine, Fault> {
             )?,
             None => "/".to_owned(),
         },
+        start_attempts: number(raw.start_attempts, 3, 0..=1000)?,
+        settle: source.duration(raw.settle, 60 * SECOND, MS..=HOUR)?,
+        safe: false,
     })
 }
 

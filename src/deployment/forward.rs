@@ -7,7 +7,7 @@ use crate::metrics::{Metrics, Phase};
 use crate::store::Store;
 use crate::upstream::{Change, Changed, Outcome, Upstream};
 use serde_json::json;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as Lock};
 use std::time::Instant;
 use tokio::sync::{Mutex, watch};
 
@@ -36,6 +36,7 @@ impl Deployments {
         Self {
             turn: Mutex::new(None),
             active: watch::Sender::new(Arc::new(nothing)),
+            set_aside: Lock::new(None),
             runtime,
             store,
             audit,

@@ -195,6 +195,8 @@ impl Deployments {
 pub(super) struct Flows {
     pub(super) nodes: Gauge,
     pub(super) flows: Gauge,
+    pub(super) fallbacks: Counter,
+    pub(super) fallen_back: Gauge,
 }
 
 impl Flows {
@@ -202,6 +204,18 @@ impl Flows {
         Self {
             nodes: gauge(r, "flowgate_nodes_running", "Nodes running.", &[]),
             flows: gauge(r, "flowgate_flows_running", "Flows running.", &[]),
+            fallbacks: counter(
+                r,
+                "flowgate_fallbacks_total",
+                "Flow sets set aside because they did not start.",
+                &[],
+            ),
+            fallen_back: gauge(
+                r,
+                "flowgate_fallen_back",
+                "1 while the active flow set is there because a later one did not start.",
+                &[],
+            ),
         }
     }
 }

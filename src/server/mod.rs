@@ -119,12 +119,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
     }
 
     let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
-    let sites = gateway.sites.all().iter();
-    operations.look_at(
-        sites
-            .filter_map(|site| site.runtime.upstream().cloned())
-            .collect(),
-    );
+    operations.look_at(gateway.sites.all().to_vec());
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
     let doors = sockets.secure.into_iter().zip(sockets.plain);

@@ -1,8 +1,8 @@
 //! The operations listener: `/metrics`, `/healthz`, `/readyz`, for monitoring. Plain HTTP, on the control runtime,
 //! with small limits. Knows nothing of the gateway's requests.
 
+use crate::gateway::Site;
 use crate::metrics::Metrics;
-use crate::upstream::Upstream;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -46,8 +46,8 @@ pub(super) enum Stage {
 pub(super) struct Operations {
     metrics: Arc<Metrics>,
     stage: AtomicU8,
-    /// The runtimes behind us.
-    upstreams: OnceLock<Vec<Upstream>>,
+    /// The runtimes.
+    sites: OnceLock<Vec<Arc<Site>>>,
 }
 
 impl Operations {
@@ -55,14 +55,14 @@ impl Operations {
         Arc::new(Self {
             metrics,
             stage: AtomicU8::new(Stage::Starting as u8),
-            upstreams: OnceLock::new(),
+            sites: OnceLock::new(),
         })
     }
 
-    /// From now on readiness is these upstreams' health too.
-    pub(super) fn look_at(&self, upstreams: Vec<Upstream>) {
+    /// From now on readiness tells of these runtimes too.
+    pub(super) fn look_at(&self, sites: Vec<Arc<Site>>) {
         // They are the same for the gateway's life.
-        let _ = self.upstreams.set(upstreams);
+        let _ = self.sites.set(sites);
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
@@ -172,19 +172,32 @@ impl Operations {
 
     /// Ready is who can serve something: with several upstreams, those that are well must not suffer from the others.
     fn readiness(&self) -> (StatusCode, Json) {
-        let upstreams = self.upstreams.get().map_or(&[][..], Vec::as_slice);
+        let sites = self.sites.get().map_or(&[][..], Vec::as_slice);
+        let upstreams: Vec<_> = sites
+            .iter()
+            .filter_map(|site| site.runtime.upstream())
+            .collect();
         let well = upstreams
             .iter()
             .filter(|upstream| upstream.healthy())
             .count();
+        let set_aside = sites.iter().find_map(|site| site.deployments.set_aside());
+        let safe = sites.iter().any(|site| site.deployments.state() == "safe");
         let (status, word) = match self.stage() {
             Stage::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Stage::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+            Stage::Ready if set_aside.is_some() || safe => (StatusCode::OK, "degraded"),
             Stage::Ready if well == upstreams.len() => (StatusCode::OK, "ready"),
             Stage::Ready if well > 0 => (StatusCode::OK, "degraded"),
             Stage::Ready => (StatusCode::SERVICE_UNAVAILABLE, "upstream unreachable"),
         };
         let mut body = json!({ "status": word });
+        if safe {
+            body["flows"] = "safe: loaded and not started".into();
+        } else if let Some(rev) = set_aside {
+            body["flows"] = "fallen back: the flows deployed last did not start".into();
+            body["set_aside"] = rev.into();
+        }
         for upstream in upstreams {
             let word = if upstream.healthy() {
                 "well"

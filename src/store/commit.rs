@@ -113,14 +113,14 @@ impl Disk {
             && load::parse(flows).is_err()
         {
             self.directory
-                .set_aside(FLOWS, &format!("broken-{now}"), flows)?;
+                .set_aside(&format!("{FLOWS}.broken-{now}"), flows)?;
         }
         if let Some(file) = &old.credentials
             && old.credentials != new.credentials
             && credentials::open(file, &self.secrets()?).is_none()
         {
             self.directory
-                .set_aside(CREDENTIALS, "undecryptable", file)?;
+                .set_aside(&format!("{CREDENTIALS}.undecryptable"), file)?;
         }
         Ok(())
     }

@@ -52,6 +52,8 @@ pub(super) struct Deployment {
     pub(super) number: i64,
     /// Its revision.
     pub(super) rev: String,
+    /// `full`, `nodes` …
+    pub(super) kind: String,
     /// Its files may not be in place yet.
     pub(super) pending: bool,
     /// The files that it replaces.
@@ -170,7 +172,7 @@ impl Database {
     pub(super) fn newest_deployment(&self) -> Result<Option<Deployment>, Error> {
         let mut query = self.connection.prepare_cached(
             "SELECT number, rev, flows_before, credentials_before, flows_after, credentials_after,
-                    number > coalesce((SELECT CAST(value AS INTEGER) FROM fact WHERE name = 'written'), 0)
+                    number > coalesce((SELECT CAST(value AS INTEGER) FROM fact WHERE name = 'written'), 0), kind
              FROM history WHERE deployed ORDER BY number DESC LIMIT 1",
         )?;
         let row = query.query_row([], |row| {
@@ -186,9 +188,28 @@ impl Database {
                     credentials: row.get(5)?,
                 },
                 pending: row.get(6)?,
+                kind: row.get(7)?,
             })
         });
         Ok(row.optional()?)
+    }
+
+    /// The newest deployment before the active one that had other files and was not set aside.
+    pub(super) fn earlier_deployment(&self) -> Result<Option<i64>, Error> {
+        let mut query = self.connection.prepare_cached(
+            "WITH active AS (SELECT * FROM history WHERE deployed ORDER BY number DESC LIMIT 1)
+             SELECT history.number FROM history, active
+             WHERE history.deployed AND history.kind <> 'set-aside' AND history.number < active.number
+               AND NOT (history.flows_after IS active.flows_after
+                        AND history.credentials_after IS active.credentials_after)
+             ORDER BY history.number DESC LIMIT 1",
+        )?;
+        Ok(query.query_row([], |row| row.get(0)).optional()?)
+    }
+
+    /// Says that a deployment did not start.
+    pub(super) fn mark_set_aside(&self, rev: &str) -> Result<(), Error> {
+        self.change("UPDATE history SET kind = 'set-aside' WHERE rev = ?", [rev])
     }
 
     /// The files of one flow set in the history.

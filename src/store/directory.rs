@@ -111,9 +111,9 @@ impl Directory {
             })
     }
 
-    /// Keeps content that nobody could read under `NAME.SUFFIX`, for its owner; nothing of that name is ever replaced.
-    pub(super) fn set_aside(&self, name: &str, suffix: &str, content: &[u8]) -> Result<(), Error> {
-        let mut kept = format!("{name}.{suffix}");
+    /// Keeps content under a name, for its owner, or under one like it: nothing that has the name is ever replaced.
+    pub(super) fn set_aside(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+        let mut kept = name.to_owned();
         for number in 2_u32.. {
             let path = self.path(&kept);
             if self.read(&kept)?.as_deref() == Some(content) {
@@ -122,7 +122,7 @@ impl Directory {
             match steps::create(&path).and_then(|mut file| steps::write(&mut file, content)) {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    kept = format!("{name}.{suffix}-{number}");
+                    kept = format!("{name}-{number}");
                 }
                 Err(source) => {
                     let _ = steps::remove(&path);
@@ -131,11 +131,7 @@ impl Directory {
             }
         }
         self.sync()?;
-        tracing::warn!(
-            file = name,
-            kept,
-            "unreadable content is kept before it is replaced"
-        );
+        tracing::warn!(kept, "content is kept before it is replaced");
         Ok(())
     }
 

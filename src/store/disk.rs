@@ -12,6 +12,8 @@ use crate::secret::Secret;
 pub(super) struct Disk {
     pub(super) database: Database,
     pub(super) directory: Directory,
+    /// Whether the start of this process is counted.
+    pub(super) counted: bool,
     /// Earlier flow sets kept.
     pub(super) history: usize,
     credential_secret: Option<Secret>,
@@ -27,6 +29,7 @@ impl Disk {
             database: Database::open(&directory.path(DATABASE))
                 .map_err(|error| located(error, &directory))?,
             directory,
+            counted: false,
             history: config.history,
             credential_secret: config.credential_secret.clone(),
         };

@@ -51,7 +51,7 @@ impl Disk {
         Ok((!same).then_some(loaded))
     }
 
-    fn parse_files(&self, files: &FlowFiles) -> Result<Loaded, Error> {
+    pub(super) fn parse_files(&self, files: &FlowFiles) -> Result<Loaded, Error> {
         let flows = files
             .flows
             .as_deref()

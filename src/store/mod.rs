@@ -9,6 +9,7 @@ mod disk;
 mod flow_files;
 mod load;
 mod owner;
+mod starts;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -16,6 +17,7 @@ mod tests;
 use crate::config;
 use crate::flows::{Credentials, FlowSet};
 use crate::secret::Secret;
+use disk::Disk;
 use owner::Owner;
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -170,6 +172,8 @@ pub struct Revision {
 
 /// The name of the fact that holds the hash of the `admin` made at the first start.
 const GENERATED_ADMIN: &str = "generated_admin";
+/// What the history calls a deployment that the program made because the one after it did not start.
+pub const FALLBACK: &str = "fallback";
 /// The name of the fact that says whether flows run.
 const RUNNING: &str = "running";
 
@@ -268,6 +272,41 @@ impl Store {
     /// The history, newest first: the active flow set and as many earlier ones as `storage.history` says.
     pub async fn history(&self) -> Result<Vec<Revision>, Error> {
         self.owner.ask(|disk| disk.database.history()).await
+    }
+
+    /// Counts a start of a revision; answers how many there were in a row before it that neither settled nor ended well.
+    pub async fn begin_start(&self, rev: &str) -> Result<u32, Error> {
+        let rev = rev.to_owned();
+        self.owner.ask(move |disk| disk.begin_start(&rev)).await
+    }
+
+    /// The flows have run for long enough, or are to be tried anew: earlier starts do not count any more.
+    pub async fn forget_starts(&self) -> Result<(), Error> {
+        self.owner.ask(Disk::forget_starts).await
+    }
+
+    /// The process ends well: its start does not count.
+    pub async fn end_start(&self) -> Result<(), Error> {
+        self.owner.ask(Disk::end_start).await
+    }
+
+    /// What was deployed before the active flow set, and is to be started if that does not start.
+    pub async fn earlier(&self) -> Result<Option<Loaded>, Error> {
+        self.owner.ask(|disk| disk.earlier()).await
+    }
+
+    /// Keeps the active flow set, which has this revision, beside as `flows.set-aside-REV.json`; the history calls it
+    /// `set-aside`.
+    pub async fn set_aside(&self, rev: &str) -> Result<(), Error> {
+        let rev = rev.to_owned();
+        self.owner
+            .ask(move |disk| disk.set_aside_active(&rev))
+            .await
+    }
+
+    /// The revision set aside, as long as the one started instead is active.
+    pub async fn fallen_back(&self) -> Result<Option<String>, Error> {
+        self.owner.ask(|disk| disk.fallen_back()).await
     }
 
     /// Whether flows were running when last told (`POST /flows/state`); true unless stopped.

@@ -25,6 +25,7 @@ mod comms_upstream;
 mod crash_steps;
 mod deploy;
 mod endpoint;
+mod fallback;
 mod http_rules;
 mod kill;
 mod life_cycle;
