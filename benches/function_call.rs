@@ -24,6 +24,9 @@ fn main() -> Result<(), flowgate::engine::value::Failure> {
         debug_length: 1000,
         message_buffer: 0,
         http_node_root: String::new(),
+        start_attempts: 0,
+        settle: Duration::from_secs(60),
+        safe: false,
     };
     for (what, source) in [
         (

@@ -44,7 +44,7 @@ enum Command {
     /// Start the gateway (the default)
     ///
     /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish what is under way, take nothing
-    /// new; a second one ends at once. SIGHUP: read users, routes and certificates again.
+    /// new; a second one ends at once. SIGHUP, or a change of their files: read users, routes and certificates again.
     #[command(
         after_help = "Examples:\n  flowgate --config /etc/flowgate.toml run\n  flowgate run --safe"
     )]
@@ -60,6 +60,12 @@ enum Command {
         after_help = "Example:\n  flowgate --config new.toml check && systemctl reload flowgate"
     )]
     Check,
+    /// Tell the running gateway to read its configuration again
+    ///
+    /// Checks the file first, and says where a mistake is. Then it sends SIGHUP to the process that uses the
+    /// `[storage] directory`: users, routes and certificates are read again, no connection is dropped.
+    #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml reload")]
+    Reload,
     /// Turn a password into a hash for `password_hash` in [[auth.user]]
     ///
     /// Asks twice, without showing what is typed, when standard input is a terminal; reads one line from it otherwise.
@@ -77,6 +83,7 @@ pub fn main() -> ExitCode {
     match arguments.command.unwrap_or(Command::Run { safe: false }) {
         Command::Run { safe } => run(config, safe),
         Command::Check => check(config),
+        Command::Reload => reload(config),
         Command::HashPassword => hash_password(),
     }
 }
@@ -112,6 +119,28 @@ fn check(file: Option<&Path>) -> ExitCode {
     }
     println!("{}: ok", name(&config));
     ExitCode::SUCCESS
+}
+
+fn reload(file: Option<&Path>) -> ExitCode {
+    let config = match Config::load(file) {
+        Ok(config) => config,
+        Err(error) => return refuse(&error),
+    };
+    if let Err(error) = server::check(&config) {
+        return refuse(&error);
+    }
+    if let Some(process) = server::reload(&config) {
+        println!(
+            "process {process} reads {} again; its log says how it went",
+            name(&config)
+        );
+        return ExitCode::SUCCESS;
+    }
+    let directory = config.storage.directory.display();
+    eprintln!(
+        "flowgate: no running gateway uses {directory} ([storage] directory), or it is another user's"
+    );
+    ExitCode::FAILURE
 }
 
 fn hash_password() -> ExitCode {

@@ -21,6 +21,7 @@ pub use error::{Error, Problem, Wrong};
 pub use route::RESERVED;
 
 use crate::secret::Secret;
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -36,6 +37,8 @@ const FILE: &str = "gateway.toml";
 pub struct Config {
     /// The file that this was read from; `None`: the embedded default.
     pub file: Option<PathBuf>,
+    /// The files that it names and that were read too.
+    pub secrets: Vec<PathBuf>,
     /// Where clients connect.
     pub server: Server,
     /// Certificates and versions.
@@ -91,17 +94,28 @@ impl Config {
     /// Parses `text`; `file` is its name in errors, and paths in it are relative to the directory `base`.
     /// Reads the environment for `${NAME}` and the files that hold secrets.
     pub fn parse(text: &str, file: &str, base: &Path) -> Result<Self, Error> {
+        let read = RefCell::default();
         let source = entry::Source {
             base,
+            read: &read,
             variable: &|name| std::env::var(name).ok(),
         };
         let config = raw::parse(text).and_then(|root| tables::config(root, &source));
         config
             .map(|config| Self {
                 file: Some(file.into()),
+                secrets: read.take(),
                 ..config
             })
             .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
+    }
+
+    /// Every file whose change a reload takes up.
+    pub fn sources(&self) -> Vec<PathBuf> {
+        let certificates = self.tls.certificates.iter();
+        let certificates = certificates.flat_map(|given| [&given.cert, &given.key]);
+        let files = self.file.iter().chain(&self.secrets).chain(certificates);
+        files.cloned().collect()
     }
 
     /// What the operator must be told at start when nobody has to sign in.
@@ -133,6 +147,8 @@ pub struct Server {
     pub workers: usize,
     /// How long a drain waits for what is under way.
     pub drain: Duration,
+    /// How often the files of the configuration are looked at; `None`: they are read when a signal says so.
+    pub watch: Option<Duration>,
 }
 
 /// `[tls]`.

@@ -109,6 +109,7 @@ pub(super) struct Server {
     pub(super) plain: Entry,
     pub(super) workers: Entry,
     pub(super) drain: Entry,
+    pub(super) watch: Entry,
 }
 
 /// `[tls]`.

@@ -65,6 +65,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
     Ok(Config {
         file: None,
+        secrets: Vec::new(),
         server,
         tls: tls(raw.tls, source)?,
         timeouts: timeouts(raw.timeouts, source)?,
@@ -140,6 +141,10 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
         workers: workers
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
         drain: source.duration(raw.drain, 25 * SECOND, SECOND..=HOUR)?,
+        watch: match raw.watch {
+            Some(entry) if entry.get_ref().as_str() == Some("off") => None,
+            entry => Some(source.duration(entry, 2 * SECOND, 10 * MS..=HOUR)?),
+        },
     })
 }
 

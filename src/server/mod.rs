@@ -10,16 +10,20 @@ mod connection;
 mod control;
 mod drain;
 mod frames;
+mod inherited;
 mod limits;
 mod listen;
 mod operations;
 mod pulse;
 mod run;
+mod supervisor;
 mod tls;
+mod watch;
 mod wire;
 mod worker;
 
-pub use run::run;
+pub use inherited::Inherited;
+pub use run::{reload, run};
 
 use crate::config::Config;
 use crate::gateway::{self, Gateway};
@@ -56,6 +60,9 @@ pub enum Error {
         /// What to do.
         advice: String,
     },
+    /// Sockets that others have opened for us.
+    #[error(transparent)]
+    Inherited(#[from] inherited::Error),
     /// Certificates.
     #[error("{0}; see [tls] in gateway.toml")]
     Tls(#[from] tls::Error),
@@ -103,9 +110,14 @@ pub fn check(config: &Config) -> Result<(), Error> {
 /// Starts a gateway; returns when its flows are live and it serves. May be called from a task of any runtime, whose
 /// thread it then blocks for that time.
 pub fn start(config: Config) -> Result<Running, Error> {
+    start_with(config, &Inherited::default())
+}
+
+/// The same with sockets that were opened before.
+fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     let metrics = Metrics::new();
     let tls = open_tls(&config, &metrics)?;
-    let (sockets, addresses) = Sockets::bind(&config)?;
+    let (sockets, addresses) = Sockets::bind(&config, inherited)?;
     let control = Control::start(config.limits.hashing).map_err(Error::Threads)?;
 
     let operations = Operations::new(Arc::clone(&metrics));
@@ -187,6 +199,16 @@ impl Running {
             tracing::error!(%error, "users and routes not reloaded: the old ones stay");
         }
         complete
+    }
+
+    /// Waits until the control runtime and every worker do something: one that hangs never does.
+    pub async fn answer(&self) {
+        let control = self.control.runtime.clone();
+        let workers = self.workers.iter().filter_map(|worker| worker.runtime());
+        for runtime in workers.chain([control]) {
+            // An error: it has ended, and that is seen elsewhere.
+            let _ = runtime.spawn(async {}).await;
+        }
     }
 
     async fn end(mut self, patience: Duration) {

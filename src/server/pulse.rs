@@ -98,6 +98,11 @@ impl Pulse {
         self.asked.store(now, Relaxed);
     }
 
+    /// Whether no request has come yet.
+    pub(super) fn is_fresh(&self) -> bool {
+        !self.used.load(Relaxed)
+    }
+
     /// When bytes last went in or out.
     pub(super) fn moved(&self) -> u64 {
         self.moved.load(Relaxed)

@@ -38,6 +38,7 @@ mod sign_in;
 mod single_flows;
 mod stale_deploy;
 mod storage;
+mod supervised;
 mod throttle;
 mod tokens;
 mod tunnel;

@@ -23,6 +23,9 @@ fn scripts() -> Rc<Scripts> {
         debug_length: 1000,
         message_buffer: 0,
         http_node_root: String::new(),
+        start_attempts: 3,
+        settle: Duration::from_secs(60),
+        safe: false,
     })
     .unwrap()
 }
