@@ -25,7 +25,7 @@ fn main() -> Result<(), flowgate::engine::value::Failure> {
         message_buffer: 0,
         http_node_root: String::new(),
         start_attempts: 0,
-        settle: Duration::from_secs(60),
+        settle: Duration::from_mins(1),
         safe: false,
     };
     for (what, source) in [

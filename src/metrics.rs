@@ -198,12 +198,12 @@ impl Metrics {
 
     /// Whether the active flow set is there because the one deployed last did not start.
     pub fn fallen_back(&self, is: bool) {
-        self.flows.fallen_back.set(f64::from(u8::from(is)));
+        self.deployments.fallen_back.set(f64::from(u8::from(is)));
     }
 
     /// The program has started the flow set before the one deployed last.
     pub fn fallback(&self) {
-        self.flows.fallbacks.increment(1);
+        self.deployments.fallbacks.increment(1);
     }
 
     /// How many nodes and flows run now.

@@ -160,6 +160,8 @@ pub(super) struct Deployments {
     pub(super) ended: ByType<[ByTarget; API_VERSIONS.len()]>,
     pub(super) phases: ByType<[Histogram; Phase::NAMES.len()]>,
     pub(super) conflicts: Counter,
+    pub(super) fallbacks: Counter,
+    pub(super) fallen_back: Gauge,
 }
 
 impl Deployments {
@@ -187,23 +189,6 @@ impl Deployments {
             }),
             phases: DEPLOYMENT_TYPES.map(|kind| Phase::NAMES.map(|name| phase(kind, name))),
             conflicts: counter(r, "flowgate_revision_conflicts_total", conflicts, &[]),
-        }
-    }
-}
-
-/// Of what runs.
-pub(super) struct Flows {
-    pub(super) nodes: Gauge,
-    pub(super) flows: Gauge,
-    pub(super) fallbacks: Counter,
-    pub(super) fallen_back: Gauge,
-}
-
-impl Flows {
-    pub(super) fn register(r: &PrometheusRecorder) -> Self {
-        Self {
-            nodes: gauge(r, "flowgate_nodes_running", "Nodes running.", &[]),
-            flows: gauge(r, "flowgate_flows_running", "Flows running.", &[]),
             fallbacks: counter(
                 r,
                 "flowgate_fallbacks_total",
@@ -216,6 +201,21 @@ impl Flows {
                 "1 while the active flow set is there because a later one did not start.",
                 &[],
             ),
+        }
+    }
+}
+
+/// Of what runs.
+pub(super) struct Flows {
+    pub(super) nodes: Gauge,
+    pub(super) flows: Gauge,
+}
+
+impl Flows {
+    pub(super) fn register(r: &PrometheusRecorder) -> Self {
+        Self {
+            nodes: gauge(r, "flowgate_nodes_running", "Nodes running.", &[]),
+            flows: gauge(r, "flowgate_flows_running", "Flows running.", &[]),
         }
     }
 }

@@ -56,9 +56,13 @@ impl Inherited {
             let socket = given.take_tcp_listener(number).map_err(kind)?;
             let Some(socket) = socket else { continue };
             let address = socket.local_addr().map_err(kind)?;
-            let refuse = |refused: bool, why| match refused && !address.ip().is_loopback() {
-                true => Err(Error::Open { address, why }),
-                false => Ok(()),
+            let refuse = |refused: bool, why| {
+                let open = refused && !address.ip().is_loopback();
+                if open {
+                    Err(Error::Open { address, why })
+                } else {
+                    Ok(())
+                }
             };
             let name = names.next().unwrap_or_default();
             refuse(open_to_all, "everybody may replace the flows")?;

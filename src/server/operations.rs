@@ -14,7 +14,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value as Json, json};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -46,8 +46,8 @@ pub(super) enum Stage {
 pub(super) struct Operations {
     metrics: Arc<Metrics>,
     stage: AtomicU8,
-    /// The runtimes.
-    sites: OnceLock<Vec<Arc<Site>>>,
+    /// The runtimes; weak, because we live on when the gateway closes its store.
+    sites: OnceLock<Vec<Weak<Site>>>,
 }
 
 impl Operations {
@@ -60,9 +60,9 @@ impl Operations {
     }
 
     /// From now on readiness tells of these runtimes too.
-    pub(super) fn look_at(&self, sites: Vec<Arc<Site>>) {
+    pub(super) fn look_at(&self, sites: &[Arc<Site>]) {
         // They are the same for the gateway's life.
-        let _ = self.sites.set(sites);
+        let _ = self.sites.set(sites.iter().map(Arc::downgrade).collect());
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
@@ -172,7 +172,8 @@ impl Operations {
 
     /// Ready is who can serve something: with several upstreams, those that are well must not suffer from the others.
     fn readiness(&self) -> (StatusCode, Json) {
-        let sites = self.sites.get().map_or(&[][..], Vec::as_slice);
+        let sites = self.sites.get().into_iter().flatten();
+        let sites: Vec<_> = sites.filter_map(Weak::upgrade).collect();
         let upstreams: Vec<_> = sites
             .iter()
             .filter_map(|site| site.runtime.upstream())

@@ -35,7 +35,7 @@ fn data(directory: &TempDir, file: &str) -> PathBuf {
     directory.path().join("data").join(file)
 }
 
-/// All files of the data directory with their content, but for what SQLite makes while a database is looked at, and
+/// All files of the data directory with their content, but for what `SQLite` makes while a database is looked at, and
 /// the lock with the number of its last process.
 fn content(directory: &TempDir) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(data(directory, "")).unwrap();

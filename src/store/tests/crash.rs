@@ -147,7 +147,7 @@ fn a_disk_that_fails_at_any_step_leaves_the_old_state_and_nothing_beside_it() {
     }
 }
 
-/// What changes something on disk, by the names of the standard library and of SQLite's.
+/// What changes something on disk, by the names of the standard library and of `SQLite`'s.
 const CHANGES: &[&str] = &[
     "fs::write",
     "fs::rename",

@@ -24,7 +24,7 @@ fn scripts() -> Rc<Scripts> {
         message_buffer: 0,
         http_node_root: String::new(),
         start_attempts: 3,
-        settle: Duration::from_secs(60),
+        settle: Duration::from_mins(1),
         safe: false,
     })
     .unwrap()
