@@ -1,13 +1,16 @@
-//! The command line: run, check, hash-password.
+//! The command line: run, check, hash-password, audit, token, session, reload.
 //!
 //! Parses the arguments, runs the command, gives the exit code; what the commands do is in other rooms.
 
+mod audit;
+mod control;
 mod log;
 mod password;
 
 use crate::config::Config;
 use crate::server;
 use clap::{Parser, Subcommand};
+use control::{SessionCommand, TokenCommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -23,7 +26,10 @@ Examples:
   flowgate --config /etc/flowgate.toml run   start with another file
   flowgate run --safe                        load the flows without starting them
   flowgate --config new.toml check           see whether a file is right before using it
-  flowgate hash-password                     make a password_hash for [[auth.user]]";
+  flowgate hash-password                     make a password_hash for [[auth.user]]
+  flowgate token create --name ci --permission flows.write --expires 90d
+                                             make a token for a machine
+  flowgate audit verify                      find out whether the audit log was changed";
 
 /// A hardened gateway in front of a flow runtime, and a flow runtime of its own.
 ///
@@ -39,12 +45,13 @@ struct Arguments {
     command: Option<Command>,
 }
 
-#[derive(Subcommand, Clone, Copy)]
+#[derive(Subcommand)]
 enum Command {
     /// Start the gateway (the default)
     ///
     /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish what is under way, take nothing
-    /// new; a second one ends at once. SIGHUP, or a change of their files: read users, routes and certificates again.
+    /// new; a second one ends at once. SIGHUP, or a change of their files: read users, routes, certificates and the
+    /// upstream's account again.
     #[command(
         after_help = "Examples:\n  flowgate --config /etc/flowgate.toml run\n  flowgate run --safe"
     )]
@@ -60,12 +67,6 @@ enum Command {
         after_help = "Example:\n  flowgate --config new.toml check && systemctl reload flowgate"
     )]
     Check,
-    /// Tell the running gateway to read its configuration again
-    ///
-    /// Checks the file first, and says where a mistake is. Then it sends SIGHUP to the process that uses the
-    /// `[storage] directory`: users, routes and certificates are read again, no connection is dropped.
-    #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml reload")]
-    Reload,
     /// Turn a password into a hash for `password_hash` in [[auth.user]]
     ///
     /// Asks twice, without showing what is typed, when standard input is a terminal; reads one line from it otherwise.
@@ -74,6 +75,38 @@ enum Command {
         after_help = "Examples:\n  flowgate hash-password\n  flowgate hash-password < password.txt > secrets/admin.hash"
     )]
     HashPassword,
+    /// Look after the audit log
+    #[command(subcommand)]
+    Audit(AuditCommand),
+    /// Make, show and end tokens for machines, in the running gateway
+    #[command(subcommand)]
+    Token(TokenCommand),
+    /// Show and end sessions of users, in the running gateway
+    #[command(subcommand)]
+    Session(SessionCommand),
+    /// Let the running gateway read users, routes and certificates again
+    ///
+    /// As SIGHUP does, but checks the file first and says whether it worked. If the file has a mistake, everything stays
+    /// as it was. No connection is dropped.
+    #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml reload")]
+    Reload,
+}
+
+#[derive(Subcommand)]
+enum AuditCommand {
+    /// Say whether every line of the audit log is there, in its place and unchanged
+    ///
+    /// Prints `N lines, chain intact`, or the first line that was changed, moved, truncated or is missing, with its file,
+    /// and ends with 1. Without FILE it reads the whole log in [storage] directory, and also notices what is missing at
+    /// its beginning and end. It only reads, so the gateway may run or not.
+    #[command(
+        after_help = "Examples:\n  flowgate audit verify\n  flowgate audit verify archive/audit.log.0000000001 archive/audit.log.0000051234"
+    )]
+    Verify {
+        /// Files of one log, oldest first; otherwise all that the configuration names
+        #[arg(value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
 }
 
 /// The whole program.
@@ -83,8 +116,21 @@ pub fn main() -> ExitCode {
     match arguments.command.unwrap_or(Command::Run { safe: false }) {
         Command::Run { safe } => run(config, safe),
         Command::Check => check(config),
-        Command::Reload => reload(config),
         Command::HashPassword => hash_password(),
+        Command::Audit(AuditCommand::Verify { files }) => {
+            with(config, |config| audit::check(config, &files))
+        }
+        Command::Token(command) => with(config, |config| control::token(config, command)),
+        Command::Session(command) => with(config, |config| control::session(config, command)),
+        Command::Reload => with(config, reload),
+    }
+}
+
+/// Runs a command that needs to know where the data directory is.
+fn with(file: Option<&Path>, command: impl FnOnce(&Config) -> ExitCode) -> ExitCode {
+    match Config::load(file) {
+        Ok(config) => command(&config),
+        Err(error) => refuse(&error),
     }
 }
 
@@ -100,7 +146,7 @@ fn run(file: Option<&Path>, safe: bool) -> ExitCode {
         version = env!("CARGO_PKG_VERSION"),
         "starting"
     );
-    if let Some(warning) = config.open_warning() {
+    for warning in config.warnings() {
         tracing::warn!("{warning}");
     }
     server::run(config)
@@ -114,33 +160,18 @@ fn check(file: Option<&Path>) -> ExitCode {
     if let Err(error) = server::check(&config) {
         return refuse(&error);
     }
-    if let Some(warning) = config.open_warning() {
+    for warning in config.warnings() {
         eprintln!("warning: {warning}");
     }
     println!("{}: ok", name(&config));
     ExitCode::SUCCESS
 }
 
-fn reload(file: Option<&Path>) -> ExitCode {
-    let config = match Config::load(file) {
-        Ok(config) => config,
-        Err(error) => return refuse(&error),
-    };
-    if let Err(error) = server::check(&config) {
-        return refuse(&error);
+fn reload(config: &Config) -> ExitCode {
+    match server::check(config) {
+        Ok(()) => control::reload(config),
+        Err(error) => refuse(&error),
     }
-    if let Some(process) = server::reload(&config) {
-        println!(
-            "process {process} reads {} again; its log says how it went",
-            name(&config)
-        );
-        return ExitCode::SUCCESS;
-    }
-    let directory = config.storage.directory.display();
-    eprintln!(
-        "flowgate: no running gateway uses {directory} ([storage] directory), or it is another user's"
-    );
-    ExitCode::FAILURE
 }
 
 fn hash_password() -> ExitCode {

@@ -2,15 +2,17 @@
 //!
 //! Knows the order of things and that nothing is changed until the new flow set is durable. Never parses HTTP.
 
+mod account;
 mod forward;
 mod next;
 mod runtime;
 mod start;
 
-pub use forward::Forward;
+pub use account::refusal;
+pub use forward::{Forward, Purpose};
 pub use runtime::Runtime;
 
-use crate::audit::{Actor, Audit};
+use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::flows::{
     self, Credentials, DeploymentType, FlowError, FlowSet, Malformed, Plan, Submission, diff, plan,
 };
@@ -63,6 +65,9 @@ pub enum Error {
     /// The runtime is gone.
     #[error("the runtime is gone")]
     Runtime,
+    /// It could not be written down who does it.
+    #[error(transparent)]
+    Audit(#[from] Unavailable),
     /// The upstream did not take it, or did not say whether it has.
     #[error(transparent)]
     Upstream(#[from] upstream::Error),
@@ -148,7 +153,7 @@ impl Deployments {
     }
 
     /// Runs one deployment to its end, whatever becomes of the caller. Must run as a task of the control runtime.
-    /// An error leaves everything as it was.
+    /// An error leaves everything as it was; whoever asked writes that down, see [`refusal`].
     pub async fn deploy(
         &self,
         request: Request,
@@ -176,6 +181,11 @@ impl Deployments {
         let active = Arc::new(Active::new(next.flows, next.credentials, None));
         phases.end(Phase::Plan);
 
+        // account: what nobody can trace does not happen
+        let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
+        account::counts(&mut facts, &before.flows, &active.flows);
+        self.audit.durable(Event::Deploy, actor, now, facts).await?;
+
         // store: from here on the new flow set is the one that every start finds
         if kind != DeploymentType::Reload {
             self.keep_outside_edit(actor, now).await?;
@@ -196,29 +206,34 @@ impl Deployments {
 
         // announce
         let rev = active.rev.clone();
-        let facts = json!({
-            "type": name(kind), "rev": rev, "before": before.rev, "nodes": active.flows.nodes().len(),
-        });
         self.active.send_replace(active);
         self.runtime.announce(&rev);
-        self.audit.record("flows.deploy", actor, now, facts);
         Ok(Deployed { rev, flow })
     }
 
     /// Starts or stops all flows, and remembers it. The flow set and its revision stay.
     pub async fn set_running(&self, running: bool, actor: &Actor, now: u64) -> Result<(), Error> {
         let _turn = self.turn.lock().await;
-        self.store
-            .save_running(running)
-            .await
-            .map_err(Error::Store)?;
+        let state = if running { "start" } else { "stop" };
+        let facts = json!({ "state": state });
+        self.audit
+            .durable(Event::State, actor, now, facts.clone())
+            .await?;
+        let kept = self.store.save_running(running).await;
+        let done = match kept.map_err(Error::Store) {
+            Ok(()) => self.start_or_stop(running).await,
+            Err(error) => Err(error),
+        };
+        if done.is_err() {
+            self.audit.record(Event::StateFail, actor, now, facts);
+        }
+        done
+    }
+
+    async fn start_or_stop(&self, running: bool) -> Result<(), Error> {
         // Whoever starts them wants to see whether they do.
         self.store.forget_starts().await.map_err(Error::Store)?;
-        self.runtime.set_running(running).await?;
-        let state = if running { "start" } else { "stop" };
-        self.audit
-            .record("flows.state", actor, now, json!({ "state": state }));
-        Ok(())
+        self.runtime.set_running(running).await
     }
 
     /// The flows have run for as long as shows that they can: their starts do not count any more. Waits for ever if
@@ -287,7 +302,7 @@ impl Deployments {
             "the flow files were edited outside; this deployment replaces them, the edit is in the history"
         );
         self.audit
-            .record("flows.outside_edit", actor, now, json!({ "rev": edit.rev }));
+            .record(Event::OutsideEdit, actor, now, json!({ "rev": edit.rev }));
         Ok(())
     }
 }

@@ -5,7 +5,7 @@ mod site;
 pub use crate::deployment::Runtime;
 pub use site::{Nowhere, Rules, Site, Sites};
 
-use crate::audit::Audit;
+use crate::audit::{Actor, Audit, Event};
 use crate::auth::{self, Auth, Caller, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::Config;
@@ -15,7 +15,9 @@ use crate::metrics::Metrics;
 use crate::secret::{self, Secret};
 use crate::store::{self, Store};
 use crate::upstream;
+use serde_json::json;
 use smol_str::SmolStr;
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -67,7 +69,7 @@ pub enum Error {
     #[error("storage.directory: {0}")]
     Store(#[from] store::Error),
     /// The audit log cannot be written.
-    #[error("audit.log in storage.directory: {0}")]
+    #[error("the audit log cannot be written: {0}; see [audit] in gateway.toml")]
     Audit(#[source] std::io::Error),
     /// Users or sessions cannot be read.
     #[error("users and sessions: {0}")]
@@ -95,16 +97,8 @@ impl Gateway {
         now: u64,
     ) -> Result<(Arc<Self>, Notices), Error> {
         let store = Store::open(&config.storage)?;
-        let audit = Audit::open(&config.storage.directory).map_err(Error::Audit)?;
-        let (auth, admin_password) = match &config.auth {
-            None => (None, None),
-            Some(auth) => {
-                let hashing = config.limits.hashing;
-                let (auth, password) = Auth::open(auth, hashing, store.clone(), now).await?;
-                metrics.sessions(auth.active());
-                (Some(auth), password)
-            }
-        };
+        let audit = open_audit(&config, &metrics, now).await?;
+        let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
         let recorders = (audit.clone(), Arc::clone(&metrics));
         let runtimes = site::runtimes(&config, &metrics)?;
         // Before the flows start, so that nothing of what they say is missed.
@@ -122,7 +116,6 @@ impl Gateway {
             auth: auth.clone(),
             audit: audit.clone(),
             metrics: Arc::clone(&metrics),
-            control: control.clone(),
             leaving: leaving.subscribe(),
             reloads: reloads.subscribe(),
             started: now * 1000,
@@ -157,8 +150,8 @@ impl Gateway {
         Ok((gateway, Notices { admin_password }))
     }
 
-    /// Takes over users, lifetimes, throttle, routes and permissions of a config read again; everything else needs a
-    /// restart.
+    /// Takes over users, lifetimes, throttle, routes, permissions and the accounts at the upstreams of a config read
+    /// again; everything else needs a restart.
     pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
         match (&self.auth, &config.auth) {
             (Some(auth), Some(users)) => auth.reload(users).await?,
@@ -169,7 +162,7 @@ impl Gateway {
                 );
             }
         }
-        self.sites.reload(&config);
+        self.sites.reload(&config).await;
         self.reloads.send_replace(());
         Ok(())
     }
@@ -200,6 +193,16 @@ impl Gateway {
         }
     }
 
+    /// Writes down that the gateway has ended, and with that all that was done before.
+    pub async fn end(&self, now: u64) {
+        let program = Actor::program();
+        // A failure has been told, and there is nothing left to refuse.
+        let _ = self
+            .audit
+            .durable(Event::End, &program, now, json!({}))
+            .await;
+    }
+
     /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.
     pub fn request_id(&self) -> SmolStr {
         let count = self.requests.fetch_add(1, Ordering::Relaxed);
@@ -226,6 +229,36 @@ async fn settle(gateway: Weak<Gateway>) {
             tracing::warn!(%error, "this start will count as one that came to no good end");
         }
     }
+}
+
+/// Opens the audit log and writes down that the gateway starts.
+async fn open_audit(config: &Config, metrics: &Arc<Metrics>, now: u64) -> Result<Audit, Error> {
+    let directory = &config.storage.directory;
+    let audit = Audit::open(&config.audit, directory, Arc::clone(metrics), now);
+    let audit = audit.map_err(Error::Audit)?;
+    let facts = json!({
+        "version": env!("CARGO_PKG_VERSION"), "config": config.file, "sha256": config.sha256,
+    });
+    let program = Actor::program();
+    let told = audit.durable(Event::Start, &program, now, facts).await;
+    told.map_err(|unavailable| Error::Audit(io::Error::other(unavailable)))?;
+    Ok(audit)
+}
+
+/// Users and sessions, and the password of the admin that was made; none if the API is open.
+async fn users(
+    config: &Config,
+    store: &Store,
+    metrics: &Metrics,
+    now: u64,
+) -> Result<(Option<Auth>, Option<Secret>), Error> {
+    let Some(auth) = &config.auth else {
+        return Ok((None, None));
+    };
+    let hashing = config.limits.hashing;
+    let (auth, password) = Auth::open(auth, hashing, store.clone(), now).await?;
+    metrics.sessions(auth.active());
+    Ok((Some(auth), password))
 }
 
 /// Ends sessions that are over, for as long as the gateway lives.

@@ -12,7 +12,7 @@ mod upstream;
 pub use comms::{Comms, OpenChannel};
 pub use labels::{
     CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck,
-    TunnelEnd, UpstreamFault,
+    TunnelEnd, UpstreamFault, UpstreamSignIn,
 };
 pub use upstream::Upstream;
 
@@ -137,6 +137,11 @@ impl Metrics {
         self.connections.refused[reason as usize].increment(1);
     }
 
+    /// What came on a connection could not be read as HTTP.
+    pub fn malformed(&self) {
+        self.connections.malformed.increment(1);
+    }
+
     /// A TLS handshake has ended; `tls13` and `alpn` are what was agreed and do not matter when it failed.
     pub fn handshake(&self, result: Handshake, tls13: bool, alpn: Option<&[u8]>) {
         match (result as usize).checked_sub(Handshake::DONE) {
@@ -175,6 +180,11 @@ impl Metrics {
     /// How many sessions are alive now.
     pub fn sessions(&self, alive: usize) {
         self.access.sessions.set(alive as f64);
+    }
+
+    /// The audit log could not be written.
+    pub fn audit_failure(&self) {
+        self.access.audit_failures.increment(1);
     }
 
     /// A deployment has ended. `kind` is the type's name as clients spell it, `api` the API version 1 or 2.

@@ -98,6 +98,13 @@ fn wrong_usage_ends_with_2_and_help_with_0() {
         &["run", "--help"],
         &["check", "--help"],
         &["hash-password", "--help"],
+        &["audit", "verify", "--help"],
+        &["token", "create", "--help"],
+        &["token", "list", "--help"],
+        &["token", "revoke", "--help"],
+        &["session", "list", "--help"],
+        &["session", "revoke", "--help"],
+        &["reload", "--help"],
     ] {
         let help = flowgate(directory.path(), arguments);
         assert_eq!(help.status.code(), Some(0));

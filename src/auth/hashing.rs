@@ -2,7 +2,7 @@
 //!
 //! So a storm of sign-ins takes neither the threads that serve requests nor all memory (each hash needs 19 MiB).
 
-use super::password::Password;
+use super::password::{Password, hash_password};
 use crate::secret::Secret;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -40,22 +40,24 @@ impl Hashing {
             .map(|held| Place { _held: held })
     }
 
-    /// Whether `attempt` is the password. A check that breaks off is a no.
+    /// Whether `attempt` is the password. A check that breaks off is a no. If it is, and `renew` is set, a new hash of
+    /// it comes along.
     pub(super) async fn verify(
         &self,
         place: Place,
-        password: Arc<Password>,
+        (password, renew): (Arc<Password>, bool),
         attempt: Secret,
-    ) -> bool {
+    ) -> (bool, Option<Secret>) {
         let Ok(running) = Arc::clone(&self.running).acquire_owned().await else {
-            return false;
+            return (false, None);
         };
         let check = tokio::task::spawn_blocking(move || {
             // both go with the thread: whoever stops waiting does not make room before the work is done
             let _held = (place, running);
-            password.verify(&attempt)
+            let right = password.verify(&attempt);
+            (right, (right && renew).then(|| hash_password(&attempt)))
         });
-        check.await.unwrap_or(false)
+        check.await.unwrap_or((false, None))
     }
 }
 
@@ -79,7 +81,7 @@ mod tests {
         let busy = Arc::clone(&hashing.running).acquire_owned().await.unwrap();
         let check = hashing.verify(
             hashing.enter().unwrap(),
-            Arc::new(Password::Unusable),
+            (Arc::new(Password::Unusable), false),
             Secret::default(),
         );
         let mut check = std::pin::pin!(check);
@@ -87,6 +89,6 @@ mod tests {
             tokio::time::timeout(std::time::Duration::from_millis(20), check.as_mut()).await;
         assert!(waited.is_err(), "it must wait for the one that runs");
         drop(busy);
-        assert!(!check.await);
+        assert!(!check.await.0);
     }
 }

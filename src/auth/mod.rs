@@ -3,7 +3,9 @@
 //! `identify` is on the way of every request: one SHA-256, one map shard. All that writes runs on the control runtime.
 //! Knows no HTTP, counts no metric and writes no audit line.
 
+mod budget;
 mod hashing;
+mod inventory;
 mod password;
 mod permission;
 mod session;
@@ -12,6 +14,7 @@ mod tally;
 mod throttle;
 mod users;
 
+pub use inventory::{Listed, NEVER, Which};
 pub use password::hash_password;
 pub use permission::{Permissions, Shown, covers};
 pub use session::Session;
@@ -20,6 +23,7 @@ use crate::config;
 use crate::secret::{Secret, sha256};
 use crate::store::{self, Store};
 use arc_swap::ArcSwap;
+use budget::Budget;
 use hashing::Hashing;
 use session::Sessions;
 use smol_str::SmolStr;
@@ -80,13 +84,22 @@ pub enum Error {
     },
     /// Unknown user or wrong password.
     #[error("unknown user or wrong password")]
-    BadCredentials,
+    BadCredentials {
+        /// This failure makes the throttle refuse what comes next.
+        locked: bool,
+    },
     /// The user's permissions do not cover the scope.
     #[error("the user's permissions do not cover the scope")]
     InvalidScope,
     /// The token belongs to another user and the caller lacks `*`.
     #[error("the token is another user's")]
     NotYours,
+    /// Another service token has this name.
+    #[error("another token has this name; revoke it first or choose another name")]
+    NameTaken,
+    /// It could not be written down who signs in, so nobody does.
+    #[error("the audit log cannot be written")]
+    Unrecorded,
     /// It could not be made durable.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -100,12 +113,15 @@ struct Parts {
     users: ArcSwap<Users>,
     sessions: Sessions,
     throttle: Mutex<Throttle>,
+    bad_tokens: Mutex<Budget>,
     /// Failures that made the throttle refuse what came next.
     lockouts: AtomicU64,
     /// Told whenever a sign-in is decided.
     decided: Notify,
     hashing: Hashing,
     store: Store,
+    /// Whoever holds it makes a service token.
+    creating: tokio::sync::Mutex<()>,
     /// Keys of sessions that have ended but that the store may still hold.
     owed: Mutex<HashSet<[u8; 32]>>,
 }
@@ -143,10 +159,12 @@ impl Auth {
             users: ArcSwap::from_pointee(Users::new(config, generated.as_ref())),
             sessions,
             throttle: Mutex::new(throttle),
+            bad_tokens: Mutex::new(Budget::new(&config.throttle)),
             lockouts: AtomicU64::new(0),
             decided: Notify::new(),
             hashing: Hashing::new(hashing),
             store,
+            creating: tokio::sync::Mutex::default(),
             owed: Mutex::default(),
         }));
         auth.revoke_homeless().await?;
@@ -166,6 +184,7 @@ impl Auth {
         }
         self.0.users.store(Arc::new(users));
         self.throttle().limit(config.throttle.clone());
+        self.bad_tokens().limit(&config.throttle);
         self.0.decided.notify_waiters();
         self.revoke_homeless().await
     }
@@ -177,17 +196,14 @@ impl Auth {
         }
         let session = self.0.sessions.find(&sha256(token.as_bytes()))?;
         let users = self.0.users.load();
-        let user = users.find(&session.user)?;
+        let permissions = permissions(&users, &session)?;
         if session.is_over(now, users.idle) {
             return None;
         }
         session.touch(now);
         Some(Caller {
             user: session.user.clone(),
-            permissions: Permissions {
-                scope: Arc::clone(&session.scope),
-                user: Arc::clone(&user.permissions),
-            },
+            permissions,
             session: Some(session),
         })
     }
@@ -199,10 +215,16 @@ impl Auth {
         let Some(session) = &caller.session else {
             return users.anonymous.clone();
         };
-        let user = users.find(&session.user)?;
-        let mut caller = caller.clone();
-        caller.permissions.user = Arc::clone(&user.permissions);
-        Some(caller)
+        Some(Caller {
+            permissions: permissions(&users, session)?,
+            ..caller.clone()
+        })
+    }
+
+    /// An address has shown a token that [`identify`](Self::identify) does not know. Says how long it has to wait if it
+    /// has shown too many.
+    pub fn bad_token(&self, address: IpAddr, now: u64) -> Option<Duration> {
+        self.bad_tokens().spend(address, now)
     }
 
     /// The caller without a token, if the operator allows one.
@@ -213,15 +235,23 @@ impl Auth {
     /// Revokes a token; what it has open is told through its session. An unknown token is no error.
     ///
     /// One's own tokens by anyone signed in, another user's with `*`. Once this has returned `Ok` the token does not
-    /// come back, not after a crash either; after an error it is dead, but must be revoked again to stay so.
-    pub async fn revoke(&self, caller: &Caller, token: &str) -> Result<(), Error> {
-        let key = sha256(token.as_bytes());
-        if let Some(session) = self.0.sessions.find(&key) {
+    /// come back, not after a crash either; after an error it is dead, but must be revoked again to stay so. Gives the
+    /// name of the user whose it was, if it was known.
+    pub async fn revoke(&self, caller: &Caller, token: &str) -> Result<Option<SmolStr>, Error> {
+        let session = self.0.sessions.find(&sha256(token.as_bytes()));
+        if let Some(session) = &session {
             let own = caller.session.is_some() && caller.user == session.user;
             if !own && !caller.permissions.cover("*") {
                 return Err(Error::NotYours);
             }
         }
+        self.end(token).await?;
+        Ok(session.map(|session| session.user.clone()))
+    }
+
+    /// Ends the session of a token, whoever asks.
+    pub async fn end(&self, token: &str) -> Result<(), Error> {
+        let key = sha256(token.as_bytes());
         let ended = self.0.sessions.end_one(&key);
         self.forget(ended.then_some(key)).await
     }
@@ -232,6 +262,7 @@ impl Auth {
         let ended = self.0.sessions.end(|session| session.is_over(now, idle));
         let count = ended.len();
         self.throttle().sweep(now);
+        self.bad_tokens().sweep(now);
         self.forget(ended).await?;
         Ok(count)
     }
@@ -247,7 +278,7 @@ impl Auth {
         let ended = self
             .0
             .sessions
-            .end(|session| users.find(&session.user).is_none());
+            .end(|session| permissions(&users, session).is_none());
         self.forget(ended).await
     }
 
@@ -276,12 +307,29 @@ impl Auth {
         self.0.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn bad_tokens(&self) -> MutexGuard<'_, Budget> {
+        let budget = self.0.bad_tokens.lock();
+        budget.unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn throttle(&self) -> MutexGuard<'_, Throttle> {
         self.0
             .throttle
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What a session may do now; `None`: its user is gone.
+fn permissions(users: &Users, session: &Session) -> Option<Permissions> {
+    if session.is_service_token() {
+        return Some(Permissions::of(Arc::clone(&session.scope)));
+    }
+    let user = users.find(&session.user)?;
+    Some(Permissions {
+        scope: Arc::clone(&session.scope),
+        user: Arc::clone(&user.permissions),
+    })
 }
 
 #[cfg(test)]

@@ -19,6 +19,11 @@ const MOST_MEMORY_KIB: u32 = 1024 * 1024;
 const MOST_PASSES: u32 = 16;
 const MOST_BCRYPT_COST: u32 = 18;
 
+/// What memory times passes of an argon2id hash should be, KiB: the least that the OWASP Password Storage Cheat Sheet
+/// recommends (7 MiB, 5 passes); and bcrypt's cost.
+const LEAST_WORK_KIB: u32 = 7 * 1024 * 5;
+const LEAST_BCRYPT_COST: u32 = 10;
+
 /// The characters of a generated password: none looks like another. 32 of them: 5 bits each.
 const READABLE: &[u8; 32] = b"abcdefghijkmnpqrstuvwxyz23456789";
 
@@ -43,6 +48,19 @@ impl Password {
             parse_bcrypt(text)
         }
         .unwrap_or(Self::Unusable)
+    }
+
+    /// Whether it is easier to guess from its hash than it should be today.
+    pub(super) fn is_weak(&self) -> bool {
+        match self {
+            Self::Argon2id(hash) => Params::try_from(&**hash)
+                .is_ok_and(|params| params.m_cost() * params.t_cost() < LEAST_WORK_KIB),
+            Self::Bcrypt(hash) => {
+                let parts = hash.reveal().parse::<bcrypt::HashParts>();
+                parts.is_ok_and(|parts| parts.get_cost() < LEAST_BCRYPT_COST)
+            }
+            Self::Unusable => false,
+        }
     }
 
     /// Whether this is the password. Bcrypt looks at the first 72 bytes only, here as everywhere.
@@ -96,7 +114,7 @@ pub fn hash_password(password: &Secret) -> Secret {
 /// A random password and its hash, for the `admin` of a first start.
 ///
 /// 26 characters of 5 bits: 130 bits. Stretching protects passwords that can be guessed; 130 random bits cannot, so
-/// the hash is argon2id at its cheapest (RFC 9106 §3.1) and does not delay the start.
+/// the hash is argon2id at its cheapest (RFC 9106 §3.1) and does not delay the start. The first sign-in replaces it.
 pub(super) fn generate() -> (Secret, Secret) {
     let password = random::<26>()
         .iter()
@@ -210,6 +228,22 @@ mod tests {
         );
         assert!(accepts(hash.reveal(), password.reveal()));
         assert_ne!(password.reveal(), generate().0.reveal());
+    }
+
+    #[test]
+    fn a_hash_below_what_owasp_recommends_is_weak() {
+        let weak = |hash: &str| Password::parse(&secret(hash)).is_weak();
+        let rest = "c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
+        for (cost, expected) in [
+            ("m=19456,t=2,p=1", false),
+            ("m=7168,t=5,p=1", false),
+            ("m=19456,t=1,p=1", true),
+        ] {
+            assert_eq!(weak(&format!("$argon2id$v=19${cost}${rest}")), expected);
+        }
+        let rest = "CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW";
+        assert!(weak(&format!("$2b$08${rest}")) && !weak(&format!("$2b$10${rest}")));
+        assert!(weak(generate().1.reveal()) && !weak(hash_password(&secret("x")).reveal()));
     }
 
     #[test]

@@ -77,7 +77,7 @@ impl Permissions {
     }
 }
 
-/// Effective permissions as the editor reads them: `"*"` or a list of names.
+/// Effective permissions as the editor reads them: `"*"`, `"read"` or a list of names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Shown {
     /// `"*"`.
@@ -86,10 +86,23 @@ pub enum Shown {
     Only(Vec<SmolStr>),
 }
 
+impl Shown {
+    /// The names; all is one of them.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let (all, names): (_, &[SmolStr]) = match self {
+            Self::All => (Some("*"), &[]),
+            Self::Only(names) => (None, names),
+        };
+        all.into_iter().chain(names.iter().map(SmolStr::as_str))
+    }
+}
+
 impl Serialize for Shown {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::All => serializer.serialize_str("*"),
+            // The stock editor compares with this word, and else offers a reader its Deploy button.
+            Self::Only(names) if names == &["read"] => serializer.serialize_str("read"),
             Self::Only(names) => names.serialize(serializer),
         }
     }
@@ -188,7 +201,7 @@ mod tests {
         assert_eq!(shown(&["*"], &["*"]), r#""*""#);
         assert_eq!(shown(&[], &["*"]), r#""*""#);
         assert_eq!(shown(&["*"], &["a", "b"]), r#"["a","b"]"#);
-        assert_eq!(shown(&["read"], &["*"]), r#"["read"]"#);
+        assert_eq!(shown(&["read"], &["*"]), r#""read""#);
         assert_eq!(
             shown(&["read"], &["flows.read", "flows.write"]),
             r#"["flows.read"]"#
@@ -197,7 +210,7 @@ mod tests {
             shown(&["flows.read", "flows.write"], &["read"]),
             r#"["flows.read"]"#
         );
-        assert_eq!(shown(&["", "read"], &["read"]), r#"["read"]"#);
+        assert_eq!(shown(&["", "read"], &["read"]), r#""read""#);
         assert_eq!(shown(&["write"], &["read"]), "[]");
     }
 }

@@ -30,10 +30,14 @@ pub(super) fn new_token() -> Secret {
 pub struct Session {
     /// SHA-256 of the token.
     pub key: [u8; 32],
-    /// Its user.
+    /// Its user, or the name of a service token.
     pub user: SmolStr,
+    /// The program that signed in.
+    pub client: SmolStr,
     /// The scope asked for; empty: all that the user has at the time of use.
     pub scope: Arc<[SmolStr]>,
+    /// When it was handed out, seconds since 1970.
+    pub created: u64,
     /// When it ends, seconds since 1970.
     pub expires: u64,
     /// Becomes true when the session is revoked or over: whoever holds something open for it closes it.
@@ -48,7 +52,9 @@ impl Session {
         Self {
             key: row.token,
             user: SmolStr::new(&row.user),
+            client: SmolStr::new(&row.client),
             scope: row.scope.iter().map(SmolStr::new).collect(),
+            created: row.created,
             expires: row.expires,
             ended: watch::Sender::new(false),
             last_used: AtomicU64::new(now),
@@ -61,9 +67,16 @@ impl Session {
         let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
+    /// Whether it is a machine's, without a user.
+    pub fn is_service_token(&self) -> bool {
+        self.client == super::inventory::CLIENT
+    }
+
     /// Whether its absolute lifetime has passed, or the idle one since its last use.
     pub(super) fn is_over(&self, now: u64, idle: Option<Duration>) -> bool {
         let last_used = self.last_used.load(Ordering::Relaxed);
+        // A machine may rest for as long as it likes.
+        let idle = idle.filter(|_| !self.is_service_token());
         self.expires <= now
             || idle.is_some_and(|idle| last_used.saturating_add(idle.as_secs()) <= now)
     }
@@ -109,6 +122,17 @@ impl Sessions {
             session.ended.send_replace(true);
             true
         })
+    }
+
+    /// What is to be known of those for which `wanted` holds.
+    pub(super) fn map_alive<T>(
+        &self,
+        wanted: impl Fn(&Session) -> bool,
+        told: impl Fn(&Session) -> T,
+    ) -> Vec<T> {
+        let sessions = self.map.iter();
+        let sessions = sessions.filter(|session| wanted(session));
+        sessions.map(|session| told(&session)).collect()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -5,8 +5,9 @@
 use super::session::{Session, new_token};
 use super::tally::Refused;
 use super::throttle::{Pair, Slot};
+use super::users::User;
 use super::{Auth, Error, Issued, SignIn, covers};
-use crate::secret::sha256;
+use crate::secret::{Secret, sha256};
 use crate::store::SessionRow;
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -33,19 +34,24 @@ impl Auth {
             || users.stand_in(&sign_in.user),
             |user| user.password.clone(),
         );
-        let right = self
+        let renew = user.is_some_and(User::is_to_renew);
+        let (right, renewed) = self
             .0
             .hashing
-            .verify(place, password, sign_in.password)
+            .verify(place, (password, renew), sign_in.password)
             .await;
         let Some(user) = user.filter(|_| right) else {
-            drop(attempt);
+            let locked = attempt.failed();
             self.keep_failure(pair, now).await;
-            return Err(Error::BadCredentials);
+            return Err(Error::BadCredentials { locked });
         };
 
         if attempt.passed() {
             self.clear_failures(pair).await;
+        }
+        user.hint(&sign_in.user);
+        if let Some(hash) = renewed {
+            self.renew_generated(hash).await;
         }
         let had = sign_in.here.as_ref().unwrap_or(&user.permissions);
         if !sign_in.scope.iter().all(|name| covers(had, name)) {
@@ -75,9 +81,19 @@ impl Auth {
         if self.0.users.load().find(&row.user).is_none() {
             self.0.sessions.end_one(&row.token);
             self.forget(vec![row.token]).await?;
-            return Err(Error::BadCredentials);
+            return Err(Error::BadCredentials { locked: false });
         }
         Ok(())
+    }
+
+    /// Replaces the hash of the generated admin, which is the only one that is ours; without that all goes on.
+    async fn renew_generated(&self, hash: Secret) {
+        match self.0.store.save_generated_admin(hash.clone()).await {
+            Ok(()) => {
+                self.0.users.rcu(|users| users.renewed(&hash));
+            }
+            Err(error) => tracing::warn!(%error, "a stronger password hash could not be kept"),
+        }
     }
 
     /// A failure that cannot be kept still counts until a restart: the answer stays the same.
@@ -133,15 +149,27 @@ impl<'a> Attempt<'a> {
         self.auth.0.decided.notify_waiters();
         forgotten
     }
+
+    /// It was a failure; returns whether the throttle refuses what comes next because of it.
+    fn failed(mut self) -> bool {
+        self.fail()
+    }
+
+    fn fail(&mut self) -> bool {
+        let Some(slot) = self.slot.take() else {
+            return false;
+        };
+        let locked = self.auth.throttle().failed(slot, self.now);
+        if locked {
+            self.auth.0.lockouts.fetch_add(1, Ordering::Relaxed);
+        }
+        self.auth.0.decided.notify_waiters();
+        locked
+    }
 }
 
 impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        if let Some(slot) = self.slot.take() {
-            if self.auth.throttle().failed(slot, self.now) {
-                self.auth.0.lockouts.fetch_add(1, Ordering::Relaxed);
-            }
-            self.auth.0.decided.notify_waiters();
-        }
+        self.fail();
     }
 }

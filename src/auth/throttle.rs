@@ -152,10 +152,10 @@ impl Pair {
 
 /// An IPv4 address or an IPv6 /64, which is what one subscriber gets (RFC 6177 §2): whoever has one has all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Network(IpAddr);
+pub(super) struct Network(IpAddr);
 
 impl Network {
-    fn of(address: IpAddr) -> Self {
+    pub(super) fn of(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V6(v6) => Self(IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64))),
             v4 @ IpAddr::V4(_) => Self(v4),
@@ -190,6 +190,7 @@ mod tests {
         config::Throttle {
             per_user_and_address,
             per_address,
+            bad_tokens_per_address: 100,
             window: Duration::from_mins(10),
         }
     }

@@ -9,12 +9,14 @@ use crate::secret::{Secret, random, sha256};
 use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The user made at a first start without users.
 const GENERATED: &str = "admin";
 
 /// Everybody who may come in, and for how long.
+#[derive(Clone)]
 pub(super) struct Users {
     by_name: HashMap<SmolStr, User>,
     /// The passwords again, to choose a stand-in from.
@@ -34,6 +36,10 @@ pub(super) struct Users {
 pub(super) struct User {
     pub(super) password: Arc<Password>,
     pub(super) permissions: Arc<[SmolStr]>,
+    /// The admin made at a first start, whose hash we keep and may renew.
+    generated: bool,
+    /// The operator has been told that the hash is weak.
+    hinted: Arc<AtomicBool>,
 }
 
 impl Users {
@@ -48,6 +54,8 @@ impl Users {
             let admin = User {
                 password: Arc::new(Password::parse(hash)),
                 permissions: names(&["*"]),
+                generated: true,
+                hinted: Arc::default(),
             };
             by_name.insert(SmolStr::new_static(GENERATED), admin);
         }
@@ -72,6 +80,17 @@ impl Users {
     /// The user of exactly that name.
     pub(super) fn find(&self, name: &str) -> Option<&User> {
         self.by_name.get(name)
+    }
+
+    /// The same with another hash for the generated admin, if there is one.
+    pub(super) fn renewed(&self, hash: &Secret) -> Self {
+        let mut users = self.clone();
+        for user in users.by_name.values_mut().filter(|user| user.generated) {
+            user.password = Arc::new(Password::parse(hash));
+        }
+        let passwords = users.by_name.values().map(|user| &user.password);
+        users.passwords = passwords.cloned().collect();
+        users
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -104,6 +123,24 @@ impl User {
         Self {
             password: Arc::new(password),
             permissions: names(&user.permissions),
+            generated: false,
+            hinted: Arc::default(),
+        }
+    }
+
+    /// Whether the next sign-in is to leave a stronger hash.
+    pub(super) fn is_to_renew(&self) -> bool {
+        self.generated && self.password.is_weak()
+    }
+
+    /// Tells the operator once that a hash in his config is weak: only he can change it.
+    pub(super) fn hint(&self, name: &str) {
+        if !self.generated && self.password.is_weak() && !self.hinted.swap(true, Ordering::Relaxed)
+        {
+            tracing::warn!(
+                user = name,
+                "this user's password hash is easier to guess than it should be: make a new one with `flowgate hash-password`"
+            );
         }
     }
 }
@@ -133,6 +170,7 @@ mod tests {
             throttle: config::Throttle {
                 per_user_and_address: 5,
                 per_address: 50,
+                bad_tokens_per_address: 100,
                 window: Duration::from_mins(10),
             },
         }

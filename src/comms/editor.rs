@@ -8,7 +8,7 @@ use super::socket::{Heard, Lost, Socket};
 use super::standing::Standing;
 use super::topics::Topics;
 use super::{Comms, Guest, Source};
-use crate::audit::Actor;
+use crate::audit::{Actor, Event};
 use crate::metrics::CommsEnd;
 use crate::secret::Secret;
 use bytes::Bytes;
@@ -47,7 +47,7 @@ where
         Ok((standing, first)) => {
             open.is_active();
             standing.user().clone_into(&mut actor.user);
-            record(comms, &guest, "comms.open", (&actor, None));
+            record(comms, &guest, Event::CommsOpen, (&actor, None));
             let end = match &guest.source {
                 Source::Own => {
                     comms.topics.join(outbox);
@@ -64,12 +64,12 @@ where
                 }
             };
             comms.topics.leave(&level);
-            record(comms, &guest, "comms.close", (&actor, Some(end.0)));
+            record(comms, &guest, Event::CommsClose, (&actor, Some(end.0)));
             end
         }
     };
-    if matches!(end.0, CommsEnd::Refused | CommsEnd::Silent) {
-        record(comms, &guest, "comms.auth.fail", (&actor, Some(end.0)));
+    if matches!(end.0, CommsEnd::Refused) {
+        record(comms, &guest, Event::CommsRefused, (&actor, Some(end.0)));
     }
     comms.metrics.comms().ended(end.0);
     drop(open);
@@ -98,7 +98,7 @@ where
         Frame::Auth(token) => {
             let standing = Standing::of_token(comms, guest, &token);
             let standing = standing.ok_or(End(CommsEnd::Refused, None))?;
-            talk.say(OK.into()).await?;
+            talk.greeting = Some(OK);
             Ok((standing, None))
         }
         other => {
@@ -139,9 +139,7 @@ where
             Some(new) => standing = new,
             None => return End(CommsEnd::Refused, None),
         }
-        if let Err(end) = talk.say(OK.into()).await {
-            return end;
-        }
+        talk.greeting = Some(OK);
     }
 }
 
@@ -150,6 +148,8 @@ struct Talk<'c, S> {
     comms: &'c Comms,
     socket: Socket<S>,
     waiting: Waiting,
+    /// Said before all else.
+    greeting: Option<&'static str>,
     source: Talking,
     heartbeat: Interval,
     pace: Pace,
@@ -181,6 +181,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Talk<'c, S> {
             comms,
             socket,
             waiting,
+            greeting: None,
             source: Talking::Nobody,
             heartbeat: every(comms.config.heartbeat),
             pace: Pace {
@@ -194,6 +195,9 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Talk<'c, S> {
     /// Talks until the editor shows a token.
     async fn until_token(&mut self, first: Option<Frame>, used: impl Fn()) -> Result<Secret, End> {
         let mut next = first;
+        if let Some(greeting) = self.greeting.take() {
+            self.say(greeting.into()).await?;
+        }
         loop {
             if let Some(frame) = next.take() {
                 used();
@@ -325,19 +329,8 @@ async fn left(comms: &Comms) {
     let _ = comms.leaving.clone().wait_for(|leaving| *leaving).await;
 }
 
-fn record(
-    comms: &Comms,
-    guest: &Guest,
-    event: &'static str,
-    (actor, end): (&Actor, Option<CommsEnd>),
-) {
-    let (audit, actor, now) = (
-        comms.audit.clone(),
-        actor.clone(),
-        (guest.clock)().as_secs(),
-    );
+fn record(comms: &Comms, guest: &Guest, event: Event, (actor, end): (&Actor, Option<CommsEnd>)) {
     let facts = end.map_or(json!({}), |end| json!({ "cause": end.name() }));
-    comms
-        .control
-        .spawn(async move { audit.record(event, &actor, now, facts) });
+    let now = (guest.clock)().as_secs();
+    comms.audit.record(event, actor, now, facts);
 }

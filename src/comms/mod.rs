@@ -26,7 +26,6 @@ use hyper::http::request::Parts;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 /// What all channels share.
@@ -39,8 +38,6 @@ pub struct Comms {
     pub audit: Audit,
     /// Numbers.
     pub metrics: Arc<Metrics>,
-    /// Where the audit log is written.
-    pub control: Handle,
     /// Becomes true when the gateway drains.
     pub leaving: watch::Receiver<bool>,
     /// Changes with users and routes.

@@ -8,7 +8,7 @@ use super::outbox::Outbox;
 use super::pattern::Pattern;
 use super::socket::{Heard, Lost, Socket};
 use crate::config;
-use crate::upstream::{Error, Upstream};
+use crate::upstream::{Bearer, Error, Upstream};
 use hyper::http::request::Parts;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
@@ -173,31 +173,45 @@ impl<'e> Relay<'e> {
         }
     }
 
-    /// Opens the link and signs in.
+    /// Opens the link and signs in; a token that is refused is renewed, once.
     async fn open(&self) -> Result<Link, Error> {
+        let Some(bearer) = self.upstream.token().await? else {
+            return self.link().await;
+        };
+        match self.signed_in(&bearer).await {
+            Err(Error::Unauthorized) => match self.upstream.renew(&bearer).await? {
+                Some(fresh) => self.signed_in(&fresh).await,
+                None => self.link().await,
+            },
+            link => link,
+        }
+    }
+
+    async fn signed_in(&self, bearer: &Bearer) -> Result<Link, Error> {
+        let mut link = self.link().await?;
+        let frame = json!({ "auth": bearer.token().reveal() }).to_string();
+        let signed_in = async {
+            link.say(frame).await?;
+            loop {
+                if let Heard::Text(text) = link.hear().await?
+                    && let Some(accepted) = meant_for_us(&text)
+                {
+                    return Ok::<bool, Lost>(accepted);
+                }
+            }
+        };
+        match timeout(PATIENCE, signed_in).await {
+            Ok(Ok(true)) => Ok(link),
+            Ok(Ok(false)) => Err(self.upstream.refused()),
+            Ok(Err(_)) => Err(Error::Unexpected("it closed its comms channel")),
+            Err(_) => Err(Error::Timeout),
+        }
+    }
+
+    async fn link(&self) -> Result<Link, Error> {
         let upgraded = self.upstream.websocket(self.head).await?;
         let longest = self.config.upstream_frame;
-        let mut link = Socket::new(TokioIo::new(upgraded), Role::Client, longest).await;
-        if let Some(token) = self.upstream.own_token() {
-            let frame = json!({ "auth": token.reveal() }).to_string();
-            let signed_in = async {
-                link.say(frame).await?;
-                loop {
-                    if let Heard::Text(text) = link.hear().await?
-                        && let Some(accepted) = meant_for_us(&text)
-                    {
-                        return Ok::<bool, Lost>(accepted);
-                    }
-                }
-            };
-            match timeout(PATIENCE, signed_in).await {
-                Ok(Ok(true)) => {}
-                Ok(Ok(false)) => return Err(self.upstream.refused()),
-                Ok(Err(_)) => return Err(Error::Unexpected("it closed its comms channel")),
-                Err(_) => return Err(Error::Timeout),
-            }
-        }
-        Ok(link)
+        Ok(Socket::new(TokioIo::new(upgraded), Role::Client, longest).await)
     }
 }
 

@@ -61,7 +61,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
             Some(Ok(Message::Text(text))) => Ok(Heard::Text(text)),
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(Heard::Pulse),
             Some(Ok(Message::Binary(_))) => Err(Lost::Broken(CloseCode::Unsupported)),
-            Some(Ok(Message::Close(_))) | None => Err(Lost::Gone),
             Some(Err(Error::Capacity(_))) => Err(Lost::Broken(CloseCode::Size)),
             Some(Err(Error::Utf8(_))) => Err(Lost::Broken(CloseCode::Invalid)),
             Some(Err(Error::Protocol(error))) => {
@@ -71,7 +70,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                     _ => Lost::Broken(CloseCode::Protocol),
                 })
             }
-            Some(Err(_)) => Err(Lost::Gone),
+            Some(Ok(Message::Close(_)) | Err(_)) | None => Err(Lost::Gone),
         }
     }
 

@@ -209,3 +209,134 @@ fn lost_note(count: u64) -> Arc<str> {
 fn frame(messages: &[Arc<str>]) -> Bytes {
     format!("[{}]", messages.join(",")).into()
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::super::outbox::{Waiting, outbox};
+    use super::*;
+    use crate::events::Events;
+
+    fn status(id: &str, status: Option<Json>) -> Event {
+        let id = id.into();
+        Event::Status { id, status }
+    }
+
+    /// What an engine says, and topics that hear it.
+    fn engine() -> (Events, Arc<Topics>) {
+        let events = Events::default();
+        let topics = Topics::new(Some(events.listen(1 << 20)));
+        (events, topics)
+    }
+
+    fn editor(topics: &Topics) -> Waiting {
+        let (editor, waiting) = outbox(1 << 20);
+        topics.join(editor);
+        waiting
+    }
+
+    async fn heard(editor: &mut Waiting) -> Vec<Json> {
+        serde_json::from_slice(&editor.next().await).unwrap()
+    }
+
+    /// What is retained, by its topic.
+    fn retained(topics: &Topics, pattern: &str) -> Vec<(String, Json)> {
+        let pattern = Pattern::parse(pattern.to_owned()).unwrap();
+        let frames = topics.retained(&pattern).into_iter();
+        let messages =
+            frames.flat_map(|frame| serde_json::from_slice::<Vec<Json>>(&frame).unwrap());
+        messages
+            .map(|mut m| (m["topic"].as_str().unwrap().to_owned(), m["data"].take()))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn a_burst_comes_in_batches_of_fifty() {
+        let (events, topics) = engine();
+        let (mut one, mut other) = (editor(&topics), editor(&topics));
+        for n in 0..123 {
+            events.say(Event::Debug(json!({ "msg": n })));
+        }
+        let told = tokio::spawn(Arc::clone(&topics).tell());
+        for editor in [&mut one, &mut other] {
+            let mut next = 0;
+            for length in [50, 50, 23] {
+                let batch = heard(editor).await;
+                assert_eq!(batch.len(), length);
+                for message in batch {
+                    assert_eq!(
+                        (&message["topic"], &message["data"]["msg"]),
+                        (&json!("debug"), &json!(next))
+                    );
+                    next += 1;
+                }
+            }
+        }
+        told.abort();
+    }
+
+    #[tokio::test]
+    async fn what_is_retained_is_the_newest_and_a_status_that_says_nothing_is_not() {
+        let (events, topics) = engine();
+        let told = tokio::spawn(Arc::clone(&topics).tell());
+        let mut editor = editor(&topics);
+        let badge =
+            |text: &str| Some(json!({ "fill": "red", "text": text, "source": { "id": "a" } }));
+        events.say(Event::RuntimeState(json!({ "state": "stop" })));
+        events.say(Event::RuntimeState(json!({ "state": "start" })));
+        events.say(Event::RuntimeDeploy {
+            revision: "r1".to_owned(),
+        });
+        events.say(status("a", badge("old")));
+        events.say(status("b", badge("gone")));
+        events.say(status("a", badge("new")));
+        events.say(status("b", None));
+        events.say(status("c", Some(json!({ "text": "" }))));
+        let sent = heard(&mut editor).await;
+        let topic = |message: &Json| message["topic"].as_str().unwrap().to_owned();
+        let sent: Vec<String> = sent.iter().map(topic).collect();
+        let runtime = [STATE, STATE, DEPLOY];
+        assert_eq!(sent[..3], runtime);
+        assert_eq!(sent[3..], ["status/a", "status/b", "status/a", "status/b"]);
+        let of_a = (
+            "status/a".to_owned(),
+            json!({ "text": "new", "fill": "red" }),
+        );
+        for pattern in ["status/#", "+/a"] {
+            assert_eq!(retained(&topics, pattern), std::slice::from_ref(&of_a));
+        }
+        assert_eq!(
+            retained(&topics, "notification/#"),
+            [
+                (STATE.to_owned(), json!({ "state": "start" })),
+                (DEPLOY.to_owned(), json!({ "revision": "r1" })),
+            ]
+        );
+        assert!(retained(&topics, "#").is_empty());
+        told.abort();
+    }
+
+    #[tokio::test]
+    async fn lost_debug_messages_are_told_and_only_made_for_somebody() {
+        let events = Events::default();
+        let topics = Topics::new(Some(events.listen(1_000)));
+        assert!(!events.debug_is_heard());
+        let mut editor = editor(&topics);
+        assert!(events.debug_is_heard());
+        for n in 0..100 {
+            events.say(Event::Debug(json!({ "msg": n })));
+        }
+        let told = tokio::spawn(Arc::clone(&topics).tell());
+        assert_eq!(heard(&mut editor).await.len(), 4);
+        let note = heard(&mut editor).await;
+        assert!(
+            note[0]["data"]["msg"]
+                .as_str()
+                .unwrap()
+                .starts_with("96 debug messages were lost")
+        );
+        told.abort();
+        topics.leave(&editor.level());
+        assert!(!events.debug_is_heard());
+    }
+}

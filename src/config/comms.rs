@@ -82,7 +82,7 @@ pub(super) fn comms(raw: raw::Comms, source: &Source<'_>) -> Result<Comms, Fault
         queue: source.size(raw.queue, 4 << 20, 64 * KIB..=GIB)?,
         backlog: source.size(raw.backlog, 16 << 20, 64 * KIB..=GIB)?,
         upstream_frame: source.size(raw.upstream_frame, 16 << 20, 64 * KIB..=GIB)?,
-        upstream_away: source.duration(raw.upstream_away, 30 * SECOND, MS..=HOUR)?,
+        upstream_away: source.duration(raw.upstream_away, 5 * SECOND, MS..=HOUR)?,
     })
 }
 

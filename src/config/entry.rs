@@ -170,16 +170,10 @@ impl Source<'_> {
             (None, Some(entry)) => {
                 let path = self.path(&entry)?;
                 self.read.borrow_mut().push(path.clone());
-                let text = std::fs::read_to_string(&path)
-                    .map(Secret::new)
-                    .map_err(|error| {
-                        Fault::rule(
-                            entry.span(),
-                            format!("cannot read {}: {error}", path.display()),
-                        )
-                    })?;
-                let line = text.reveal().strip_suffix('\n').unwrap_or(text.reveal());
-                let line = Secret::new(line.strip_suffix('\r').unwrap_or(line).to_owned());
+                let line = line_of(&path).map_err(|error| {
+                    let sentence = format!("cannot read {}: {error}", path.display());
+                    Fault::rule(entry.span(), sentence)
+                })?;
                 (entry, line)
             }
         };
@@ -188,6 +182,15 @@ impl Source<'_> {
         }
         Ok(Some((secret, entry.span())))
     }
+}
+
+/// The secret in a file, without the newline at its end.
+pub(super) fn line_of(file: &Path) -> std::io::Result<Secret> {
+    let text = Secret::new(std::fs::read_to_string(file)?);
+    let line = text.reveal().strip_suffix('\n').unwrap_or(text.reveal());
+    Ok(Secret::new(
+        line.strip_suffix('\r').unwrap_or(line).to_owned(),
+    ))
 }
 
 /// A whole number within its bounds.
@@ -252,7 +255,8 @@ fn is_variable(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-fn parse_duration(text: &str) -> Option<Duration> {
+/// A duration such as `30s` or `7d`.
+pub fn parse_duration(text: &str) -> Option<Duration> {
     scaled(text, &TIMES).map(Duration::from_millis)
 }
 

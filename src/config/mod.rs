@@ -9,6 +9,7 @@
 mod comms;
 mod entry;
 mod error;
+mod networks;
 mod password_hash;
 mod raw;
 mod route;
@@ -17,10 +18,13 @@ mod tables;
 mod upstream;
 
 pub use comms::Origin;
+pub use entry::parse_duration;
 pub use error::{Error, Problem, Wrong};
+pub use networks::Networks;
 pub use route::RESERVED;
+pub use upstream::{is_token, token_in};
 
-use crate::secret::Secret;
+use crate::secret::{Secret, hex, sha256};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -37,6 +41,8 @@ const FILE: &str = "gateway.toml";
 pub struct Config {
     /// The file that this was read from; `None`: the embedded default.
     pub file: Option<PathBuf>,
+    /// SHA-256 of its text, hexadecimal.
+    pub sha256: String,
     /// The files that it names and that were read too.
     pub secrets: Vec<PathBuf>,
     /// Where clients connect.
@@ -61,6 +67,8 @@ pub struct Config {
     pub operations: Option<SocketAddr>,
     /// What is written to the log.
     pub log: Log,
+    /// Where it is written who did what.
+    pub audit: Audit,
     /// `[[route]]`: permissions of endpoints made by flows.
     pub routes: Vec<Route>,
 }
@@ -105,6 +113,7 @@ impl Config {
             .map(|config| Self {
                 file: Some(file.into()),
                 secrets: read.take(),
+                sha256: hex(&sha256(text.as_bytes())),
                 ..config
             })
             .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
@@ -118,8 +127,22 @@ impl Config {
         files.cloned().collect()
     }
 
-    /// What the operator must be told at start when nobody has to sign in.
-    pub fn open_warning(&self) -> Option<String> {
+    /// What the operator must be told at start.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.open_warning().into_iter().chain(self.trust_warning())
+    }
+
+    /// Everybody is a trusted proxy.
+    fn trust_warning(&self) -> Option<String> {
+        let network = self.server.trusted_proxies.everything()?;
+        Some(format!(
+            "server.trusted_proxies has {network}: every client is believed what it says of its own address, so the \
+             throttle, the limits for one address, the audit log and the access log can all be deceived"
+        ))
+    }
+
+    /// Nobody has to sign in.
+    fn open_warning(&self) -> Option<String> {
         if self.auth.is_some() {
             return None;
         }
@@ -136,6 +159,11 @@ impl Config {
     }
 }
 
+/// Whether this is spelled as a permission.
+pub fn is_permission(text: &str) -> bool {
+    route::permission(text).is_some()
+}
+
 /// `[server]`.
 #[derive(Debug, Clone)]
 pub struct Server {
@@ -149,6 +177,10 @@ pub struct Server {
     pub drain: Duration,
     /// How often the files of the configuration are looked at; `None`: they are read when a signal says so.
     pub watch: Option<Duration>,
+    /// Proxies in front of us: what they say of their clients is believed.
+    pub trusted_proxies: Networks,
+    /// Whether connections begin with a PROXY header; only trusted proxies may connect then.
+    pub proxy_protocol: bool,
 }
 
 /// `[tls]`.
@@ -244,6 +276,8 @@ pub struct Throttle {
     pub per_user_and_address: u32,
     /// Failures that one address may have within the window.
     pub per_address: u32,
+    /// Bad tokens that one address may show within the window.
+    pub bad_tokens_per_address: u32,
     /// The window.
     pub window: Duration,
 }
@@ -286,8 +320,10 @@ pub struct Upstream {
     pub certificate: Option<Certificate>,
     /// How it spells the headers of the admin API.
     pub dialect: Dialect,
-    /// The bearer token to show to it; `None`: it is open.
-    pub token: Option<Secret>,
+    /// How it accepts us; `None`: it is open.
+    pub account: Option<Account>,
+    /// Whether it is told who calls, and what he may do.
+    pub identity_headers: bool,
     /// Whether it knows the deployment type `reload`.
     pub reload: bool,
     /// Until a connection is there, TLS included.
@@ -306,6 +342,33 @@ pub struct Upstream {
     pub max_tunnels: usize,
     /// How often to ask whether it is well.
     pub health: Duration,
+}
+
+/// How an upstream that is protected accepts us.
+#[derive(Debug, Clone)]
+pub enum Account {
+    /// By a token that somebody puts into a file.
+    Token {
+        /// The file, read again when the token is refused.
+        file: PathBuf,
+        /// What it held.
+        token: Secret,
+    },
+    /// By signing in with a password.
+    User(ServiceAccount),
+}
+
+/// A user of the upstream's own that is ours.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ServiceAccount {
+    /// Its name.
+    pub user: String,
+    /// Its password.
+    pub password: Secret,
+    /// As which client we sign in.
+    pub client_id: String,
+    /// What to ask for.
+    pub scope: String,
 }
 
 /// How a family of runtimes spells the two headers of the admin API.
@@ -361,6 +424,14 @@ pub struct Engine {
     pub settle: Duration,
     /// Load the flows and do not start them (`run --safe`); no setting of the file.
     pub safe: bool,
+    /// How long an http request node waits for its answer (120 s, as in Node-RED).
+    pub request_timeout: Duration,
+    /// How long tcp nodes wait before they connect again (10 s, as in Node-RED).
+    pub socket_reconnect: Duration,
+    /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in Node-RED).
+    pub socket_queue: usize,
+    /// How long mqtt nodes wait before they connect again (5 s, as in Node-RED).
+    pub mqtt_reconnect: Duration,
 }
 
 /// `[storage]`.
@@ -385,6 +456,21 @@ pub struct Log {
     pub access: bool,
 }
 
+/// `[audit]`.
+#[derive(Debug, Clone)]
+pub struct Audit {
+    /// To standard output instead of files in the data directory.
+    pub stdout: bool,
+    /// A file of so many bytes is followed by another.
+    pub rotate_size: u64,
+    /// A file whose first line is so old is followed by another.
+    pub rotate_age: Duration,
+    /// Files kept beside the one that is written.
+    pub keep: usize,
+    /// What cannot be written down is refused.
+    pub refuse: bool,
+}
+
 /// One `[[route]]`: what an endpoint made by a flow needs.
 #[derive(Debug, Clone)]
 pub struct Route {
@@ -398,6 +484,8 @@ pub struct Route {
     pub methods: Vec<String>,
     /// The permission needed; `None`: public.
     pub permission: Option<String>,
+    /// Whether the client's `Authorization` is passed on to the upstream; only if public.
+    pub pass_authorization: bool,
 }
 
 #[cfg(test)]

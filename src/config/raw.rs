@@ -67,6 +67,8 @@ pub(super) struct Root {
     #[serde(default)]
     pub(super) log: Log,
     #[serde(default)]
+    pub(super) audit: Audit,
+    #[serde(default)]
     pub(super) route: Vec<Spanned<Route>>,
 }
 
@@ -110,6 +112,8 @@ pub(super) struct Server {
     pub(super) workers: Entry,
     pub(super) drain: Entry,
     pub(super) watch: Entry,
+    pub(super) trusted_proxies: List,
+    pub(super) proxy_protocol: Entry,
 }
 
 /// `[tls]`.
@@ -176,6 +180,7 @@ pub(super) struct Auth {
 pub(super) struct Throttle {
     pub(super) per_user_and_address: Entry,
     pub(super) per_address: Entry,
+    pub(super) bad_tokens_per_address: Entry,
     pub(super) window: Entry,
 }
 
@@ -237,6 +242,12 @@ pub(super) struct Upstream {
     pub(super) key: Entry,
     pub(super) dialect: Entry,
     pub(super) token_file: Entry,
+    pub(super) user: Entry,
+    pub(super) password: Entry,
+    pub(super) password_file: Entry,
+    pub(super) client_id: Entry,
+    pub(super) scope: Entry,
+    pub(super) identity_headers: Entry,
     pub(super) reload: Entry,
     pub(super) connect: Entry,
     pub(super) first_byte: Entry,
@@ -275,6 +286,10 @@ pub(super) struct Engine {
     pub(super) http_node_root: Entry,
     pub(super) start_attempts: Entry,
     pub(super) settle: Entry,
+    pub(super) request_timeout: Entry,
+    pub(super) socket_reconnect: Entry,
+    pub(super) socket_queue: Entry,
+    pub(super) mqtt_reconnect: Entry,
 }
 
 /// `[storage]`.
@@ -296,6 +311,17 @@ pub(super) struct Log {
     pub(super) access: Entry,
 }
 
+/// `[audit]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [audit]")]
+pub(super) struct Audit {
+    pub(super) to: Entry,
+    pub(super) rotate_size: Entry,
+    pub(super) rotate_age: Entry,
+    pub(super) keep: Entry,
+    pub(super) on_failure: Entry,
+}
+
 /// `[[route]]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table [[route]]")]
@@ -305,5 +331,6 @@ pub(super) struct Route {
     pub(super) prefix: Entry,
     pub(super) methods: List,
     pub(super) public: Entry,
+    pub(super) pass_authorization: Entry,
     pub(super) permission: Entry,
 }

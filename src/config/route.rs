@@ -99,6 +99,13 @@ fn route(
             ));
         }
     };
+    let pass_authorization = match raw.pass_authorization {
+        Some(entry) if permission.is_some() => {
+            let sentence = "pass_authorization is for public = true: elsewhere Authorization holds a token of ours";
+            return Err(Fault::rule(entry.span(), sentence));
+        }
+        entry => flag(entry, false)?,
+    };
     let expected = format!("one of {}", METHODS.join(", "));
     let methods = source
         .list(raw.methods, &expected, method)?
@@ -109,6 +116,7 @@ fn route(
         prefix: flag(raw.prefix, false)?,
         methods,
         permission,
+        pass_authorization,
     })
 }
 

@@ -6,9 +6,10 @@ use super::entry::{Source, Span, flag, number};
 use super::error::Fault;
 use super::raw::{self, AuthChoice};
 use super::{
-    Auth, Certificate, Config, Engine, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
+    Audit, Auth, Certificate, Config, Engine, Limits, Log, Server, Storage, Throttle, Timeouts,
+    Tls, User,
 };
-use super::{comms, password_hash, route, upstream};
+use super::{comms, networks, password_hash, route, upstream};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -66,6 +67,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
     Ok(Config {
         file: None,
         secrets: Vec::new(),
+        sha256: String::new(),
         server,
         tls: tls(raw.tls, source)?,
         timeouts: timeouts(raw.timeouts, source)?,
@@ -76,6 +78,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         storage: storage(raw.storage, source)?,
         operations,
         log: log(raw.log, source)?,
+        audit: audit(raw.audit, source)?,
         routes: route::routes(raw.route, &upstreams, source)?,
         upstreams,
     })
@@ -135,6 +138,15 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
         Some(entry) => Some(workers(entry)?),
         None => None,
     };
+    let trusted_proxies = networks::networks(raw.trusted_proxies, source)?;
+    let proxy_protocol_span = raw.proxy_protocol.as_ref().map(Spanned::span);
+    let proxy_protocol = flag(raw.proxy_protocol, false)?;
+    if proxy_protocol && trusted_proxies.is_empty() {
+        return Err(Fault::rule(
+            proxy_protocol_span.unwrap_or_default(),
+            "nobody could connect: only server.trusted_proxies may send PROXY headers, and there are none",
+        ));
+    }
     Ok(Server {
         listen,
         plain,
@@ -145,6 +157,8 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
             Some(entry) if entry.get_ref().as_str() == Some("off") => None,
             entry => Some(source.duration(entry, 2 * SECOND, 10 * MS..=HOUR)?),
         },
+        trusted_proxies,
+        proxy_protocol,
     })
 }
 
@@ -270,6 +284,7 @@ fn throttle(raw: raw::Throttle, source: &Source<'_>) -> Result<Throttle, Fault> 
     Ok(Throttle {
         per_user_and_address: number(raw.per_user_and_address, 5, 1..=100_000)?,
         per_address: number(raw.per_address, 50, 1..=100_000)?,
+        bad_tokens_per_address: number(raw.bad_tokens_per_address, 100, 1..=1_000_000)?,
         window: source.duration(raw.window, 600 * SECOND, SECOND..=DAY)?,
     })
 }
@@ -298,8 +313,11 @@ fn user(table: Spanned<raw::User>, source: &Source<'_>) -> Result<User, Fault> {
     };
     let name = source.parsed(
         &name,
-        "a name, not empty and without control characters",
-        |text| (!text.is_empty() && !text.contains(char::is_control)).then(|| text.to_owned()),
+        "a name, not empty, without control characters, and not beginning with \"token:\" as those of service tokens do",
+        |text| {
+            let plain = !text.is_empty() && !text.contains(char::is_control);
+            (plain && !text.starts_with("token:")).then(|| text.to_owned())
+        },
     )?;
     let Some((password_hash, place)) = source.secret(raw.password_hash, raw.password_hash_file)?
     else {
@@ -347,6 +365,10 @@ fn engine(raw: raw::Engine, source: &Source<'_>) -> Result<Engine, Fault> {
         start_attempts: number(raw.start_attempts, 3, 0..=1000)?,
         settle: source.duration(raw.settle, 60 * SECOND, MS..=HOUR)?,
         safe: false,
+        request_timeout: source.duration(raw.request_timeout, 120 * SECOND, MS..=HOUR)?,
+        socket_reconnect: source.duration(raw.socket_reconnect, 10 * SECOND, MS..=HOUR)?,
+        socket_queue: number(raw.socket_queue, 1000, 1..=1_000_000)?,
+        mqtt_reconnect: source.duration(raw.mqtt_reconnect, 5 * SECOND, MS..=HOUR)?,
     })
 }
 
@@ -378,6 +400,30 @@ fn log(raw: raw::Log, source: &Source<'_>) -> Result<Log, Fault> {
         level: level.transpose()?.unwrap_or(tracing::Level::INFO),
         json: json.transpose()?.unwrap_or(false),
         access: flag(raw.access, true)?,
+    })
+}
+
+fn audit(raw: raw::Audit, source: &Source<'_>) -> Result<Audit, Fault> {
+    let stdout = raw.to.map(|entry| {
+        source.parsed(&entry, "\"file\" or \"stdout\"", |text| match text {
+            "file" => Some(false),
+            "stdout" => Some(true),
+            _ => None,
+        })
+    });
+    let refuse = raw.on_failure.map(|entry| {
+        source.parsed(&entry, "\"refuse\" or \"continue\"", |text| match text {
+            "refuse" => Some(true),
+            "continue" => Some(false),
+            _ => None,
+        })
+    });
+    Ok(Audit {
+        stdout: stdout.transpose()?.unwrap_or(false),
+        rotate_size: source.size(raw.rotate_size, 16 * MIB, KIB..=GIB)?,
+        rotate_age: source.duration(raw.rotate_age, 7 * DAY, SECOND..=365 * DAY)?,
+        keep: number(raw.keep, 10, 1..=10_000)?,
+        refuse: refuse.transpose()?.unwrap_or(true),
     })
 }
 

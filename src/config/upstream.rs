@@ -1,12 +1,13 @@
 //! `[upstream]`, `[[upstream]]`: the runtimes behind us.
 //!
-//! Knows how its address is written and the bounds of its numbers; opens nothing but the file of its token.
+//! Knows how its address is written and the bounds of its numbers; opens nothing but the files of its secrets.
 
-use super::entry::{Source, flag, number};
+use super::entry::{Source, Span, flag, line_of, number};
 use super::error::Fault;
 use super::raw;
-use super::{Auth, Certificate, Dialect, Upstream, site};
+use super::{Account, Auth, Certificate, Dialect, ServiceAccount, Upstream, site};
 use crate::secret::Secret;
+use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -48,7 +49,7 @@ fn upstream(
     source: &Source<'_>,
 ) -> Result<Upstream, Fault> {
     let span = table.span();
-    let raw = table.into_inner();
+    let mut raw = table.into_inner();
     let Some(url) = &raw.url else {
         return Err(Fault::rule(span, format!("an upstream needs a url, {URL}")));
     };
@@ -65,9 +66,15 @@ fn upstream(
             host_name(text).then(|| text.to_owned())
         })
     };
+    let dialect = match &raw.dialect {
+        Some(entry) => source.parsed(entry, "\"node-red\" or \"service\"", dialect)?,
+        None => Dialect::NodeRed,
+    };
     Ok(Upstream {
         site,
         root,
+        account: account(&mut raw, dialect, source)?,
+        identity_headers: flag(raw.identity_headers, false)?,
         secure,
         host,
         port,
@@ -78,11 +85,7 @@ fn upstream(
             .map(|entry| source.path(entry))
             .transpose()?,
         certificate,
-        dialect: match raw.dialect {
-            Some(entry) => source.parsed(&entry, "\"node-red\" or \"service\"", dialect)?,
-            None => Dialect::NodeRed,
-        },
-        token: token(raw.token_file, source)?,
+        dialect,
         reload: flag(raw.reload, true)?,
         connect: source.duration(raw.connect, 5 * SECOND, MS..=HOUR)?,
         first_byte: source.duration(raw.first_byte, 60 * SECOND, MS..=HOUR)?,
@@ -95,16 +98,91 @@ fn upstream(
     })
 }
 
-/// The upstream's own token, from a file.
-fn token(file: raw::Entry, source: &Source<'_>) -> Result<Option<Secret>, Fault> {
-    match source.secret(None, file)? {
-        Some((token, place)) if !is_token(token.reveal()) => {
-            let sentence = "the file holds no bearer token (RFC 6750: letters, digits and -._~+/=)";
+/// How it accepts us: a token or a user of its own, not both.
+fn account(
+    raw: &mut raw::Upstream,
+    dialect: Dialect,
+    source: &Source<'_>,
+) -> Result<Option<Account>, Fault> {
+    let for_user = [
+        &raw.user,
+        &raw.password,
+        &raw.password_file,
+        &raw.client_id,
+        &raw.scope,
+    ];
+    let place = for_user
+        .into_iter()
+        .flatten()
+        .next()
+        .map(toml::Spanned::span);
+    match (&raw.token_file, place) {
+        (None, None) => Ok(None),
+        (Some(file), None) => {
+            let path = source.path(file)?;
+            let place = file.span();
+            match source.secret(None, raw.token_file.take())? {
+                Some((token, _)) if is_token(token.reveal()) => {
+                    Ok(Some(Account::Token { file: path, token }))
+                }
+                _ => Err(Fault::rule(place, NO_TOKEN)),
+            }
+        }
+        (None, Some(place)) => service_account(raw, dialect, source, place).map(Some),
+        (Some(_), Some(place)) => {
+            let sentence =
+                "the upstream is shown either a token_file or a user with a password, not both";
             Err(Fault::rule(place, sentence))
         }
-        token => Ok(token.map(|(token, _)| token)),
     }
 }
+
+fn service_account(
+    raw: &mut raw::Upstream,
+    dialect: Dialect,
+    source: &Source<'_>,
+    place: Span,
+) -> Result<Account, Fault> {
+    let Some(user) = &raw.user else {
+        return Err(Fault::rule(
+            place,
+            "this is for signing in to the upstream, which needs a user",
+        ));
+    };
+    let user = source.parsed(user, "the name of a user there, not empty", not_empty)?;
+    let password = source.secret(raw.password.take(), raw.password_file.take())?;
+    let Some((password, _)) = password else {
+        let sentence = "the user needs a password or a password_file";
+        return Err(Fault::rule(place, sentence));
+    };
+    let client = match dialect {
+        Dialect::NodeRed => "node-red-admin",
+        Dialect::Service => "service-admin",
+    };
+    Ok(Account::User(ServiceAccount {
+        user,
+        password,
+        client_id: match &raw.client_id {
+            Some(entry) => source.parsed(entry, "the name of a client, not empty", not_empty)?,
+            None => client.to_owned(),
+        },
+        scope: match &raw.scope {
+            Some(entry) => source.text(entry, "permissions, separated by spaces")?,
+            None => "*".to_owned(),
+        },
+    }))
+}
+
+fn not_empty(text: &str) -> Option<String> {
+    (!text.is_empty()).then(|| text.to_owned())
+}
+
+/// Reads a token's file again; `None`: it holds no token now.
+pub fn token_in(file: &Path) -> Option<Secret> {
+    line_of(file).ok().filter(|token| is_token(token.reveal()))
+}
+
+const NO_TOKEN: &str = "the file holds no bearer token (RFC 6750: letters, digits and -._~+/=)";
 
 fn certificate(raw: &raw::Upstream, source: &Source<'_>) -> Result<Option<Certificate>, Fault> {
     match (&raw.cert, &raw.key) {
@@ -157,8 +235,8 @@ fn host_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(plain)
 }
 
-/// RFC 6750 §2.1.
-fn is_token(text: &str) -> bool {
+/// Whether this can be a bearer token (RFC 6750 §2.1).
+pub fn is_token(text: &str) -> bool {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"-._~+/=".contains(&b);
     !text.is_empty() && text.bytes().all(plain)
 }

@@ -1,12 +1,12 @@
 //! Deployments of a runtime behind us: turn, revision, send. Nothing of its flows is kept here.
 
-use super::{Active, Deployments, Error, Phases, Runtime, name};
-use crate::audit::{Actor, Audit};
-use crate::flows::{Credentials, DeploymentType, FlowSet};
+use super::{Active, Deployments, Error, Phases, Runtime, account, name};
+use crate::audit::{Actor, Audit, Event};
+use crate::flows::{Credentials, DeploymentType, FlowSet, Submission};
 use crate::metrics::{Metrics, Phase};
 use crate::store::Store;
 use crate::upstream::{Change, Changed, Outcome, Upstream};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::sync::{Arc, Mutex as Lock};
 use std::time::Instant;
 use tokio::sync::{Mutex, watch};
@@ -20,6 +20,17 @@ pub struct Forward {
     pub rev: Option<String>,
     /// How much it restarts.
     pub kind: DeploymentType,
+    /// What it is for.
+    pub purpose: Purpose,
+}
+
+/// What a change is for, as the audit log tells it.
+#[derive(Debug)]
+pub enum Purpose {
+    /// Other flows; `None`: only the upstream knows which.
+    Flows(Option<FlowSet>),
+    /// Starting or stopping all flows.
+    State(Value),
 }
 
 impl Deployments {
@@ -69,11 +80,20 @@ impl Deployments {
         phases.end(Phase::Wait);
 
         // revision: the upstream's own, asked for anew, because others may have deployed there
-        if let Some(rev) = &forward.rev {
-            self.compare(upstream, rev, &mut known, (actor, now))
-                .await?;
-        }
+        let old = match &forward.rev {
+            Some(rev) => {
+                self.compare(upstream, rev, &mut known, (actor, now))
+                    .await?
+            }
+            None => None,
+        };
         phases.end(Phase::Plan);
+
+        // account: what nobody can trace does not happen
+        let (begin, done, mut facts) = forward.purpose.account(kind, old.as_ref());
+        facts["upstream"] = upstream.name().into();
+        facts["before"] = json!(forward.rev.as_ref().or(known.as_ref()));
+        self.audit.durable(begin, actor, now, facts.clone()).await?;
 
         // send: until it is answered nobody knows which revision is active
         let before = known.take();
@@ -83,10 +103,9 @@ impl Deployments {
         match &changed.outcome {
             Outcome::Done(rev) => {
                 known.clone_from(rev);
-                let facts = json!({
-                    "type": kind, "rev": rev, "before": forward.rev, "upstream": upstream.name(),
-                });
-                self.audit.record("flows.deploy", actor, now, facts);
+                facts["rev"] = json!(rev);
+                // It has happened: what cannot be written now was written before, and is told loudly.
+                let _ = self.audit.durable(done, actor, now, facts).await;
             }
             Outcome::Stale => self.metrics.revision_conflict(),
             Outcome::Refused => *known = before,
@@ -94,14 +113,15 @@ impl Deployments {
         Ok(changed)
     }
 
+    /// Refuses another revision than the active one; gives the flow set that is active, if it can be read.
     async fn compare(
         &self,
         upstream: &Upstream,
         rev: &str,
         known: &mut Option<String>,
         (actor, now): (&Actor, u64),
-    ) -> Result<(), Error> {
-        let active = upstream.revision().await?;
+    ) -> Result<Option<FlowSet>, Error> {
+        let (active, flows) = upstream.revision().await?;
         if known.as_ref().is_some_and(|known| *known != active) {
             tracing::warn!(
                 upstream = upstream.name(),
@@ -109,13 +129,32 @@ impl Deployments {
                 "the upstream's flows were changed by someone else"
             );
             let facts = json!({ "rev": active, "upstream": upstream.name() });
-            self.audit.record("flows.outside_edit", actor, now, facts);
+            self.audit.record(Event::OutsideEdit, actor, now, facts);
         }
         *known = Some(active.clone());
         if rev != active {
             self.metrics.revision_conflict();
             return Err(Error::Stale { active });
         }
-        Ok(())
+        Ok(Submission::v2(&flows).ok().map(|active| active.flows))
+    }
+}
+
+impl Purpose {
+    /// The events of its begin and its end, and their facts.
+    fn account(&self, kind: &str, old: Option<&FlowSet>) -> (Event, Event, Value) {
+        match self {
+            Self::Flows(new) => {
+                let mut facts = json!({ "type": kind });
+                if let (Some(old), Some(new)) = (old, new) {
+                    account::counts(&mut facts, old, new);
+                }
+                (Event::DeployBegin, Event::Deploy, facts)
+            }
+            Self::State(state) => {
+                let facts = json!({ "state": state });
+                (Event::StateBegin, Event::State, facts)
+            }
+        }
     }
 }

@@ -125,12 +125,12 @@ impl Runtime {
         }
     }
 
-    /// Closes all nodes.
+    /// Closes all nodes, or takes leave of the upstream.
     pub(super) async fn close(&self) {
         match *self {
             #[cfg(feature = "engine")]
             Self::Own(ref engine) => engine.close().await,
-            Self::Upstream(_) => {}
+            Self::Upstream(ref upstream) => upstream.sign_out().await,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Knows when to fall back. Nothing that is broken is overwritten by a start.
 
 use super::{Active, Deployments, Error, Runtime, plan_of};
-use crate::audit::{Actor, Audit};
+use crate::audit::{Actor, Audit, Event};
 use crate::config;
 use crate::flows::{Credentials, DeploymentType, FlowSet};
 use crate::metrics::Metrics;
@@ -35,7 +35,7 @@ impl Deployments {
             return Ok(Self::in_front_of(runtime, store, (audit, metrics)));
         }
         let running = store.running().await.map_err(Error::Store)?;
-        let active = stored(&store, now).await?;
+        let active = stored(&store, &audit, now).await?;
         let Start {
             active,
             set_aside,
@@ -106,7 +106,12 @@ impl Start {
                 "these flows did not start {failed} times in a row, and there are no others to fall back to: they are \
                  loaded and not started. Deploy others, or start them with POST /flows/state"
             );
-            audit.record("flows.safe", &program(), now, json!({ "rev": active.rev }));
+            audit.record(
+                Event::Safe,
+                &Actor::program(),
+                now,
+                json!({ "rev": active.rev }),
+            );
             return Self::of(active, store, true).await;
         };
         let bad = active.rev;
@@ -121,7 +126,7 @@ impl Start {
              flows.set-aside-{bad}.json, and those before them are started"
         );
         let facts = json!({ "set_aside": bad, "rev": active.rev, "starts": failed });
-        audit.record("flows.fallback", &program(), now, facts);
+        audit.record(Event::Fallback, &Actor::program(), now, facts);
         metrics.fallback();
         begin(active.rev.clone()).await?;
         Self::of(active, store, false).await
@@ -142,7 +147,7 @@ async fn make_live(runtime: &Runtime, active: &Active) -> Result<(), Error> {
 }
 
 /// What the flow files hold; an edit becomes a revision of its own.
-async fn stored(store: &Store, now: u64) -> Result<Active, Error> {
+async fn stored(store: &Store, audit: &Audit, now: u64) -> Result<Active, Error> {
     let loaded = match store.load().await {
         Ok(loaded) => loaded,
         Err(error @ store::Error::Invalid { .. }) => {
@@ -169,14 +174,8 @@ async fn stored(store: &Store, now: u64) -> Result<Active, Error> {
     if edited {
         let record = active.record("", "outside-edit", now);
         store.commit(record).await.map_err(Error::Store)?;
+        let facts = json!({ "rev": active.rev });
+        audit.record(Event::OutsideEdit, &Actor::program(), now, facts);
     }
     Ok(active)
-}
-
-fn program() -> Actor {
-    Actor {
-        user: String::new(),
-        address: None,
-        request: String::new(),
-    }
 }

@@ -16,7 +16,7 @@ async fn open(place: &TempDir) -> Deployments {
     config.storage.directory = place.path().to_owned();
     let metrics = Metrics::new();
     let store = Store::open(&config.storage).unwrap();
-    let audit = Audit::open(place.path()).unwrap();
+    let audit = Audit::open(&config.audit, place.path(), Arc::clone(&metrics), NOW).unwrap();
     let engine = Engine::start(config.engine.clone(), Arc::clone(&metrics)).unwrap();
     Deployments::open(
         (Runtime::Own(engine), &config.engine),

@@ -208,6 +208,7 @@ impl Thread {
                 .contexts
                 .borrow_mut()
                 .forget_node(&stopped.info.id);
+            self.world.between.withdraw(&stopped.info.id);
             if self.world.directory.get(&stopped.info.id) == Some(&number) {
                 self.world.directory.remove(&stopped.info.id);
             }
@@ -224,6 +225,8 @@ impl Thread {
             self.world.reports.retain(runs);
             let endpoints = self.world.endpoints.clone();
             endpoints.retain(|instance| self.runs(instance));
+            let sockets = self.world.sockets.clone();
+            sockets.retain(|instance| self.runs(instance));
         }
     }
 }

@@ -3,6 +3,7 @@
 //! A message's way: [`node::Host::send`] → the queue of [`world`] → [`mod@thread`] → [`node::Node::receive`].
 //! A deployment's way: [`Engine::apply`] → [`change`]: stop and wait → [`start`]: [`graph`], wires, nodes.
 
+pub mod between;
 mod change;
 pub mod context;
 pub mod env;
@@ -17,6 +18,7 @@ pub mod node;
 pub mod nodes;
 mod report;
 pub mod script;
+pub mod socket;
 mod start;
 mod subflow;
 mod text;
@@ -32,7 +34,7 @@ use context::{Contexts, Scope};
 use message::Message;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use thread::{Change, Command, Inbox, Thread};
@@ -74,6 +76,8 @@ pub struct Engine(Arc<Shared>);
 struct Shared {
     commands: mpsc::UnboundedSender<Command>,
     endpoints: http::Endpoints,
+    sockets: socket::Paths,
+    connections: AtomicU64,
     events: Events,
     state: AtomicU8,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -99,6 +103,8 @@ impl Engine {
         let shared = Arc::new(Shared {
             commands,
             endpoints: http::Endpoints::default(),
+            sockets: socket::Paths::default(),
+            connections: AtomicU64::new(0),
             events: Events::default(),
             state: AtomicU8::new(RunState::Start as u8),
             thread: Mutex::new(None),
@@ -194,6 +200,27 @@ impl Engine {
             exchange,
         })?;
         answer.await.map_err(|_| Error::Stopped)
+    }
+
+    /// The websocket-listener node on this canonical path, if there is one.
+    pub fn listening(&self, path: &str) -> Option<socket::Listening> {
+        self.0.sockets.find(path)
+    }
+
+    /// A connection to a websocket-listener node: where to tell what happens to it. An error: the engine has ended.
+    pub fn join(
+        &self,
+        listening: &socket::Listening,
+    ) -> impl Fn(socket::Event) -> Result<(), Error> + Send + use<> {
+        let (engine, instance) = (self.clone(), listening.instance);
+        let connection = self.0.connections.fetch_add(1, Ordering::Relaxed);
+        move |event| {
+            engine.ask(Command::Socket {
+                instance,
+                connection,
+                event,
+            })
+        }
     }
 
     /// Where the engine says what happens: state, status, debug messages.

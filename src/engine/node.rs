@@ -7,6 +7,7 @@ use super::env::Env;
 use super::http::Exchange;
 use super::message::Message;
 use super::script::Scripts;
+use super::socket;
 use super::value::{Failure, Value};
 use super::world::{Instance, World};
 use crate::config;
@@ -48,12 +49,15 @@ pub type Closing = Pin<Box<dyn Future<Output = ()>>>;
 pub enum Wake {
     /// A timer set with [`Host::after`] is due.
     Timer(TimerId),
-    /// A future given to [`Host::spawn`] is finished; this is its output.
+    /// A future given to [`Host::spawn`] is finished, and this is its output; or a task told this to the node's
+    /// [post](super::between::Post).
     Finished(Box<dyn Any>),
     /// A link out node in return mode answers a link call.
     Return(Message),
     /// A request to an http-in node's endpoint.
     Request(Box<Exchange>),
+    /// Something happened to a connection to a websocket-listener node; the number is the connection's.
+    Socket(u64, socket::Event),
     /// A debug node is switched on or off by an editor.
     Active(bool),
 }
@@ -332,5 +336,11 @@ impl Host<'_> {
     /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`]. It is removed when the node closes.
     pub fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
         self.world.endpoints.add(method, path, self.instance)
+    }
+
+    /// Registers the path of a websocket-listener node; connections arrive as [`Wake::Socket`]. It is removed when
+    /// the node closes.
+    pub fn listen_sockets(&mut self, path: &str) -> Result<(), Failure> {
+        self.world.sockets.add(path, self.instance)
     }
 }

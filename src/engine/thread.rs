@@ -5,7 +5,7 @@ use super::message::Message;
 use super::node::{Host, Info, Level, Node, Wake};
 use super::value::Value;
 use super::world::{Delivery, Finished, Instance, Item, World};
-use super::{Error, RunState, Shared};
+use super::{Error, RunState, Shared, socket};
 use crate::flows::{Credentials, FlowSet, Plan};
 use crate::metrics::{Metrics, NodeType};
 use rustc_hash::FxHashMap;
@@ -36,6 +36,11 @@ pub(super) enum Command {
     Call {
         instance: Instance,
         exchange: Box<Exchange>,
+    },
+    Socket {
+        instance: Instance,
+        connection: u64,
+        event: socket::Event,
     },
     Context {
         ask: super::ContextRequest,
@@ -215,6 +220,11 @@ impl Thread {
                 let _ = answer.send(found);
             }
             Command::Call { instance, exchange } => self.wake(instance, Wake::Request(exchange)),
+            Command::Socket {
+                instance,
+                connection,
+                event,
+            } => self.wake(instance, Wake::Socket(connection, event)),
             Command::Context { ask, answer } => {
                 let _ = answer.send(ask.answer(&mut self.world.contexts.borrow_mut()));
             }
@@ -358,6 +368,8 @@ mod tests {
         let shared = Arc::new(Shared {
             commands: mpsc::unbounded_channel().0,
             endpoints: crate::engine::http::Endpoints::default(),
+            sockets: socket::Paths::default(),
+            connections: std::sync::atomic::AtomicU64::new(0),
             events: crate::events::Events::default(),
             state: std::sync::atomic::AtomicU8::new(RunState::Start as u8),
             thread: std::sync::Mutex::default(),

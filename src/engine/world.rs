@@ -1,12 +1,14 @@
 //! What all nodes of the engine's thread share: the queue, the timers, contexts, who listens to errors and status.
 
 use super::Shared;
+use super::between::{Between, Post};
 use super::context::Contexts;
 use super::http::Endpoints;
 use super::listeners::Listeners;
 use super::message::Message;
 use super::node::{Info, TimerId, Wake};
 use super::script::Scripts;
+use super::socket::Paths;
 use crate::config;
 use crate::events::Events;
 use crate::ids;
@@ -66,10 +68,12 @@ pub(super) struct World {
     pub(super) infos: Vec<Option<Rc<Info>>>,
     pub(super) listeners: Listeners,
     pub(super) endpoints: Endpoints,
+    pub(super) sockets: Paths,
     pub(super) contexts: Rc<RefCell<Contexts>>,
     pub(super) config: config::Engine,
     pub(super) events: Events,
     pub(super) metrics: Arc<Metrics>,
+    pub(super) between: Between,
     tasks: FxHashMap<u32, Vec<AbortHandle>>,
     finished: mpsc::UnboundedSender<Finished>,
     scripts: Option<Rc<Scripts>>,
@@ -93,10 +97,12 @@ impl World {
             infos: Vec::new(),
             listeners: Listeners::default(),
             endpoints: shared.endpoints.clone(),
+            sockets: shared.sockets.clone(),
             contexts: Rc::default(),
             config,
             events: shared.events.clone(),
             metrics,
+            between: Between::default(),
             tasks: FxHashMap::default(),
             finished,
             scripts: None,
@@ -193,6 +199,11 @@ impl World {
         let tasks = self.tasks.entry(instance.slot).or_default();
         tasks.retain(|t| !t.is_finished());
         tasks.push(task.abort_handle());
+    }
+
+    /// Where tasks of a node tell it something.
+    pub(super) fn post(&self, instance: Instance) -> Post {
+        Post::new(instance, self.finished.clone())
     }
 
     /// Forgets what a node still waited for.

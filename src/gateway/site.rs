@@ -120,7 +120,7 @@ impl Sites {
     }
 
     /// Takes over routes and permissions of a config read again. Everything else of a site needs a restart.
-    pub(super) fn reload(&self, config: &Config) {
+    pub(super) async fn reload(&self, config: &Config) {
         let upstreams = || {
             self.all
                 .iter()
@@ -128,16 +128,20 @@ impl Sites {
         };
         let mut as_before = config.upstreams.len() == upstreams().count();
         for site in &self.all {
-            let named = |place: &&config::Site| place.name == site.place.name;
-            let read = config.upstreams.iter().map(|upstream| &upstream.site);
+            let named = |read: &&config::Upstream| read.site.name == site.place.name;
             let place = match &site.runtime {
                 #[cfg(feature = "engine")]
-                Runtime::Own(_) => Some(&site.place),
-                Runtime::Upstream(_) => read.into_iter().find(named),
-            };
-            let Some(place) = place else {
-                as_before = false;
-                continue;
+                Runtime::Own(_) => &site.place,
+                Runtime::Upstream(upstream) => {
+                    if let Some(read) = config.upstreams.iter().find(named) {
+                        upstream.change_account(read.account.clone()).await;
+                        &read.site
+                    } else {
+                        // It stays until the restart, and what was opened for all is closed already.
+                        as_before = false;
+                        &site.place
+                    }
+                }
             };
             as_before &= place.is_where(&site.place);
             site.rules.store(Arc::new(Rules::of(place, &config.routes)));

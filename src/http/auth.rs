@@ -6,12 +6,12 @@ use super::call::Call;
 use super::content::Body;
 use super::error::Error;
 use super::{form, reply};
-use crate::audit::Actor;
+use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::auth::{self, Caller, Issued, SignIn};
 use crate::metrics::Login;
 use crate::secret::Secret;
 use hyper::{Response, StatusCode};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::net::IpAddr;
 
@@ -50,28 +50,58 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
     let content = call.read(limit).await?;
     let asked = form::fields(&call.head.headers, &content, FIELDS)
         .and_then(|fields| sign_in(fields, call.peer.address.ip()))
-        .inspect_err(|_| gateway.metrics.login(Login::Invalid))?;
+        .inspect_err(|_| {
+            gateway.metrics.login(Login::Invalid);
+            call.audit(Event::LoginInvalid, call.actor(), json!({}));
+        })?;
     let here = call.site.rules.load().permissions(&asked.user).cloned();
     let asked = SignIn { here, ..asked };
     let actor = Actor {
         user: asked.user.clone(),
         ..call.actor()
     };
-    let client = asked.client.clone();
-    let now = call.now;
-    let result = call
-        .control(async move { auth.sign_in(asked, now).await })
-        .await?;
-    let (counted, event) = outcome(&result);
-    if let Some(counted) = counted {
+    let mut facts = json!({ "client": asked.client });
+    if let Some(upstream) = call.upstream() {
+        facts["upstream"] = upstream.into();
+    }
+    let (audit, now) = (gateway.audit.clone(), call.now);
+    let task = async move {
+        let result = auth.sign_in(asked, now).await;
+        let kept = tell(&audit, &result, (&actor, now), facts).await;
+        if let (Ok(issued), Err(_)) = (&result, &kept) {
+            // Not handed out, so nobody can ask to end it.
+            let ended = auth.end(issued.token.reveal()).await;
+            ended.unwrap_or_else(|error| tracing::warn!(%error, "a session could not be ended"));
+        }
+        (result, kept)
+    };
+    let (result, kept) = call.control(task).await?;
+    if let Some(counted) = outcome(&result).0 {
         gateway.metrics.login(counted);
     }
-    call.audit(event, actor, json!({ "client": client }));
     if let Some(auth) = &gateway.auth {
         gateway.metrics.sessions(auth.active());
         gateway.metrics.lockouts(auth.lockouts());
     }
-    result.map(|issued| granted(&issued)).map_err(Error::SignIn)
+    let issued = result.map_err(Error::SignIn)?;
+    kept.map_err(|Unavailable| Error::SignIn(auth::Error::Unrecorded))?;
+    Ok(granted(&issued))
+}
+
+/// Writes down how a sign-in ended: before its token is handed out.
+async fn tell(
+    audit: &Audit,
+    result: &Result<Issued, auth::Error>,
+    (actor, now): (&Actor, u64),
+    facts: Json,
+) -> Result<(), Unavailable> {
+    let (_, event) = outcome(result);
+    if let Err(auth::Error::BadCredentials { locked: true }) = result {
+        audit.record(event, actor, now, facts.clone());
+        audit.record(Event::Lockout, actor, now, facts);
+        return Ok(());
+    }
+    audit.written(event, actor, now, facts).await
 }
 
 /// `POST /auth/revoke`: a token ends.
@@ -85,12 +115,17 @@ pub(super) async fn revoke(call: &mut Call<'_>) -> Result<Response<Body>, Error>
     let [token] = form::fields(&call.head.headers, &content, ["token"])?;
     let token = Secret::new(filled(token, "token")?);
     let result = call.control(revocation(auth, caller, token)).await?;
-    let done = if result.is_ok() {
-        "auth.revoke"
-    } else {
-        "auth.revoke.fail"
-    };
-    call.audit(done, call.actor(), json!({}));
+    match &result {
+        Ok(of) => call.audit(Event::Revoke, call.actor(), json!({ "of": of })),
+        Err(error) => {
+            let reason = match error {
+                auth::Error::NotYours => "not_yours",
+                _ => "store",
+            };
+            let facts = json!({ "reason": reason });
+            call.audit(Event::RevokeFail, call.actor(), facts);
+        }
+    }
     if let Some(auth) = &gateway.auth {
         gateway.metrics.sessions(auth.active());
     }
@@ -98,7 +133,11 @@ pub(super) async fn revoke(call: &mut Call<'_>) -> Result<Response<Body>, Error>
     Ok(reply::uncached(reply::empty(StatusCode::OK)))
 }
 
-async fn revocation(auth: auth::Auth, caller: Caller, token: Secret) -> Result<(), auth::Error> {
+async fn revocation(
+    auth: auth::Auth,
+    caller: Caller,
+    token: Secret,
+) -> Result<Option<SmolStr>, auth::Error> {
     auth.revoke(&caller, token.reveal()).await
 }
 
@@ -156,15 +195,17 @@ fn granted(issued: &Issued) -> Response<Body> {
 }
 
 /// How metrics and audit call the end of a sign-in; a broken store is none of the client's doing.
-fn outcome(result: &Result<Issued, auth::Error>) -> (Option<Login>, &'static str) {
+fn outcome(result: &Result<Issued, auth::Error>) -> (Option<Login>, Event) {
     match result {
-        Ok(_) => (Some(Login::Success), "auth.login"),
-        Err(auth::Error::BadCredentials | auth::Error::NotYours) => {
-            (Some(Login::BadCredentials), "auth.login.fail.credentials")
+        Ok(_) => (Some(Login::Success), Event::Login),
+        Err(auth::Error::BadCredentials { .. } | auth::Error::NotYours) => {
+            (Some(Login::BadCredentials), Event::LoginCredentials)
         }
-        Err(auth::Error::InvalidScope) => (Some(Login::InvalidScope), "auth.login.fail.scope"),
-        Err(auth::Error::Throttled { .. }) => (Some(Login::Throttled), "auth.login.fail.throttled"),
-        Err(auth::Error::Store(_)) => (None, "auth.login.fail.store"),
+        Err(auth::Error::InvalidScope) => (Some(Login::InvalidScope), Event::LoginScope),
+        Err(auth::Error::Throttled { .. }) => (Some(Login::Throttled), Event::LoginThrottled),
+        Err(auth::Error::NameTaken | auth::Error::Unrecorded | auth::Error::Store(_)) => {
+            (None, Event::LoginStore)
+        }
     }
 }
 

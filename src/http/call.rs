@@ -2,11 +2,11 @@
 
 use super::error::Error;
 use super::{Peer, body};
-use crate::audit::Actor;
+use crate::audit::{Actor, Event};
 use crate::auth::Caller;
 use crate::gateway::{Gateway, Site};
 use crate::metrics::{InFlight, RouteClass};
-use crate::upstream::Upstream;
+use crate::upstream::{Authorization, Upstream};
 use bytes::Bytes;
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
@@ -34,6 +34,8 @@ pub(super) struct Call<'a> {
     pub(super) received: u64,
     /// Since *route*.
     pub(super) class: RouteClass,
+    /// Since *route*.
+    pub(super) authorization: Authorization,
     /// Since *route*: counts the request as under way.
     pub(super) in_flight: Option<InFlight>,
     /// Since *identify*, unless the path is open.
@@ -92,7 +94,7 @@ impl Call<'_> {
     pub(super) fn actor(&self) -> Actor {
         Actor {
             user: self.user().to_owned(),
-            address: Some(self.peer.address.ip()),
+            address: Some(self.peer.address.ip().to_canonical()),
             request: self.id.to_string(),
         }
     }
@@ -109,14 +111,12 @@ impl Call<'_> {
             .map_err(|_| Error::Broken)
     }
 
-    /// Writes an audit line, not on this thread.
-    pub(super) fn audit(&self, event: &'static str, actor: Actor, mut facts: Json) {
+    /// Gives an audit line to who writes it.
+    #[allow(clippy::needless_pass_by_value, reason = "made for the call")]
+    pub(super) fn audit(&self, event: Event, actor: Actor, mut facts: Json) {
         if let Some(upstream) = self.upstream() {
             facts["upstream"] = upstream.into();
         }
-        let (audit, now) = (self.gateway.audit.clone(), self.now);
-        self.gateway
-            .control
-            .spawn(async move { audit.record(event, &actor, now, facts) });
+        self.gateway.audit.record(event, &actor, self.now, facts);
     }
 }

@@ -9,7 +9,7 @@ use super::forward::front;
 use super::upgrade::Opening;
 use crate::comms::{Guest, Source};
 use crate::config::Origin;
-use crate::upstream::Upstream;
+use crate::upstream::{self, Upstream};
 use hyper::Response;
 use hyper::header::{HOST, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL};
 use hyper::http::uri::{Authority, PathAndQuery};
@@ -26,11 +26,16 @@ pub(super) fn open(
     if !may_come_from(call) {
         return Err(Error::Origin);
     }
+    // An editor tells its user of a lost connection after several refused handshakes (facts admin API §5): a channel
+    // that opens and closes again would keep it silent for as long as the upstream is away.
+    if upstream.is_some_and(Upstream::is_away) {
+        return Err(Error::Upstream(upstream::Error::Away));
+    }
     let source = match upstream {
         None => Source::Own,
         Some(upstream) => {
             let target = PathAndQuery::from_static("/");
-            let head = upstream.link_head(&front(call, &target));
+            let head = upstream.link_head(&front(call, &target, upstream));
             Source::Upstream(upstream.clone(), Box::new(head))
         }
     };
@@ -74,7 +79,7 @@ fn may_come_from(call: &Call<'_>) -> bool {
 }
 
 /// The subprotocol that the client wants most, as the stock runtime answers it.
-fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
+pub(super) fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     let offered = headers.get(SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
     let first = offered.split(',').next()?.trim();
     // `token` of RFC 9110 §5.6.2

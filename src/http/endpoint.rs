@@ -6,7 +6,7 @@ use super::call::Call;
 use super::content::Body;
 use super::error::Error;
 use super::path::{self, Path};
-use super::reply;
+use super::{reply, socket, upgrade};
 use crate::auth::Caller;
 use crate::engine::Engine;
 use crate::engine::http::{Endpoint, Reply, Request};
@@ -46,6 +46,11 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
     let Runtime::Own(engine) = &call.site.runtime else {
         return Err(Error::NotFound);
     };
+    if upgrade::is_wanted(call.head)
+        && let Some(listening) = engine.listening(path.as_str())
+    {
+        return socket::open(call, path, engine, &listening);
+    }
     let method = &call.head.method;
     let Some(endpoint) = engine.endpoint(method, path.as_str()) else {
         return match others(engine, path) {

@@ -3,10 +3,34 @@
 use super::path;
 use crate::gateway::Nowhere;
 use crate::{auth, deployment, upstream};
+use std::time::Duration;
+
+/// Why the framing of an HTTP/1.1 request has more than one reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// A line ends in LF without CR.
+    #[error("every line must end in CRLF")]
+    BareLineFeed,
+    /// `Content-Length` is no plain number, doubled, or beside `Transfer-Encoding`.
+    #[error("the body must have one length")]
+    Length,
+    /// `Transfer-Encoding` is something else than `chunked`, or doubled.
+    #[error("the only transfer encoding is chunked")]
+    Encoding,
+    /// `#` in the request line.
+    #[error("a target has no fragment")]
+    Fragment,
+}
 
 /// Why a request is refused or failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Error {
+    /// Two programs could read the request differently.
+    #[error("the request is malformed: {0}")]
+    Framing(#[from] Flaw),
+    /// The method is no word in capitals.
+    #[error("the method must be in upper-case letters")]
+    MethodName,
     /// The request names no host, or several (RFC 9112 §3.2).
     #[error("the request must name one host")]
     Host,
@@ -58,6 +82,12 @@ pub(super) enum Error {
     /// The token is unknown, over or revoked.
     #[error("the token is unknown, over or revoked")]
     BadToken,
+    /// The same, and the address has shown too many of these.
+    #[error("too many bad tokens, try again later")]
+    BadTokens {
+        /// How long not to.
+        wait: Duration,
+    },
     /// The caller lacks the permission.
     #[error("the caller lacks a permission")]
     Scope,

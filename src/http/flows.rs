@@ -9,6 +9,7 @@ use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
 use super::reply;
+use crate::audit::Event;
 use crate::deployment::{self, Deployed, Request, name};
 use crate::flows::{DeploymentType, FlowError, Submission, flow_json};
 use crate::metrics::{self, Phase, Target};
@@ -112,7 +113,7 @@ async fn run(
     parse: impl FnOnce() -> Result<Request, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
     let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
-    let (actor, now) = (call.actor(), call.now);
+    let (actor, now, audit) = (call.actor(), call.now, call.gateway.audit.clone());
     let task = async move {
         let started = Instant::now();
         let parsed = parse();
@@ -130,6 +131,10 @@ async fn run(
             Version::V2 => 2,
         };
         metrics.deployment(name(kind), api, outcome(&result), Target::Engine);
+        if let Err(error) = &result {
+            let facts = deployment::refusal(name(kind), error);
+            audit.record(Event::DeployFail, &actor, now, facts);
+        }
         result
     };
     call.control(task).await?.map_err(Error::Deployment)
@@ -147,6 +152,7 @@ fn outcome(result: &Result<Deployed, deployment::Error>) -> metrics::Deployed {
             deployment::Error::StorageInvalid(_)
             | deployment::Error::Store(_)
             | deployment::Error::Runtime
+            | deployment::Error::Audit(_)
             | deployment::Error::Upstream(_),
         ) => metrics::Deployed::Failed,
     }

@@ -8,17 +8,21 @@ use super::content::Body;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
+use super::proxied;
 use super::route::{self, Admin, Target};
 use super::{auth, comms, identify, reply, tunnel, upgrade};
-use crate::deployment::{self, Forward, name};
-use crate::flows::{DeploymentType, Submission};
+use crate::audit::Event;
+use crate::deployment::{self, Forward, Purpose, name};
+use crate::flows::{DeploymentType, FlowSet, Submission};
 use crate::metrics::{self, Phase, RouteClass};
-use crate::upstream::{self, Change, Changed, Front, Outcome, Outgoing, Upstream, returned};
+use crate::upstream::{
+    self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Upstream, returned,
+};
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -36,20 +40,21 @@ pub(super) async fn act(
     {
         return Ok(reply::moved(&location));
     }
+    // What is seldom is boxed, so that what is frequent keeps no room for it.
     match target {
         Target::Login => Ok(auth::login(call)),
-        Target::Token => auth::token(call).await,
-        Target::Revoke => auth::revoke(call).await,
-        Target::Deploy => deploy(call, path, upstream).await,
+        Target::Token => Box::pin(auth::token(call)).await,
+        Target::Revoke => Box::pin(auth::revoke(call)).await,
+        Target::Deploy => Box::pin(deploy(call, path, upstream)).await,
         Target::AddFlow | Target::ReplaceFlow | Target::RemoveFlow | Target::SetState => {
-            change(call, path, target, upstream).await
+            Box::pin(change(call, path, target, upstream)).await
         }
-        Target::Admin(Admin::Settings) => settings(call, path, upstream).await,
+        Target::Admin(Admin::Settings) => Box::pin(settings(call, path, upstream)).await,
         Target::Comms => comms::open(call, Some(upstream)),
         // Signing in is ours; what the upstream has of it would let callers past us.
         Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
         Target::Endpoint if upgrade::is_wanted(call.head) => {
-            tunnel::open(call, path, upstream).await
+            Box::pin(tunnel::open(call, path, upstream)).await
         }
         Target::Flows
         | Target::State
@@ -63,6 +68,11 @@ pub(super) async fn act(
 
 /// Passes a request on as it comes, and the answer back.
 async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+    if matches!(call.head.method, Method::TRACE | Method::CONNECT) {
+        // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
+        let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();
+        return Err(Error::Method { allow });
+    }
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
     let config = &call.gateway.config;
@@ -70,8 +80,12 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Resu
         Outgoing::stream(incoming, config.limits.body, config.timeouts.body_idle)
     });
     let progress = body.progress();
-    let front = front(call, &target);
-    let sent = upstream.send(|| upstream.head(&front), body).await;
+    let front = front(call, &target, upstream);
+    let head = || upstream.head(&front);
+    let sent = match call.authorization {
+        Authorization::Ours => upstream.send(head, body).await,
+        Authorization::Nobody | Authorization::Client => upstream.send_bare(head, body).await,
+    };
     call.received = progress.map_or(0, |progress| progress.bytes());
     let response = sent?;
     let admin = call.class != RouteClass::Endpoint;
@@ -93,7 +107,7 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
         Version::V1 => "v1",
         Version::V2 => "v2",
     };
-    let (body, rev) = if kind == DeploymentType::Reload {
+    let (body, rev, flows) = if kind == DeploymentType::Reload {
         if !upstream.reloads() {
             return Err(Error::DeploymentType);
         }
@@ -104,23 +118,28 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
             Version::V1 => b"[]",
             Version::V2 => b"{\"flows\":[]}",
         };
-        (Bytes::from_static(nothing), None)
+        (Bytes::from_static(nothing), None, None)
     } else {
         let body = call.read_json().await?;
         checked(call, version, kind, body).await?
     };
-    let change = upstream.deployment(&front(call, &target), (spelled, name(kind)), body);
-    let forward = Forward { change, rev, kind };
+    let change = upstream.deployment(&front(call, &target, upstream), (spelled, name(kind)), body);
+    let forward = Forward {
+        change,
+        rev,
+        kind,
+        purpose: Purpose::Flows(flows),
+    };
     answer(call, upstream, run(call, version, forward).await?)
 }
 
-/// Parses the body elsewhere than on this thread; gives it back with the revision that it names.
+/// Parses the body elsewhere than on this thread; gives it back with the revision and the flows in it.
 async fn checked(
     call: &Call<'_>,
     version: Version,
     kind: DeploymentType,
     body: Bytes,
-) -> Result<(Bytes, Option<String>)> {
+) -> Result<(Bytes, Option<String>, Option<FlowSet>)> {
     let gateway = call.gateway.clone();
     let parse = async move {
         let started = Instant::now();
@@ -131,10 +150,15 @@ async fn checked(
         gateway
             .metrics
             .phase(name(kind), Phase::Parse, started.elapsed());
-        submission.map(|submission| (body, submission.rev))
+        submission.map(|submission| (body, submission.rev, Some(submission.flows)))
     };
     let parsed = call.control(parse).await?;
-    parsed.map_err(|malformed| Error::Deployment(malformed.into()))
+    parsed.map_err(|malformed| {
+        let error = malformed.into();
+        let facts = deployment::refusal(name(kind), &error);
+        call.audit(Event::DeployFail, call.actor(), facts);
+        Error::Deployment(error)
+    })
 }
 
 /// What else changes flows: sent in its turn, without a revision (facts admin API §3).
@@ -145,22 +169,27 @@ async fn change(
     upstream: &Upstream,
 ) -> Result {
     check_version(call)?;
+    let mut purpose = Purpose::Flows(None);
     let body = if target == Target::RemoveFlow {
         Bytes::new()
     } else {
         let body = call.read_json().await?;
-        if !matches!(serde_json::from_slice(&body), Ok(Json::Object(_))) {
+        let Ok(Json::Object(mut object)) = serde_json::from_slice(&body) else {
             return Err(Error::Body("the body must be a JSON object".into()));
+        };
+        if target == Target::SetState {
+            purpose = Purpose::State(object.remove("state").unwrap_or_default());
         }
         body
     };
     let url = path.target(&call.head.uri)?;
-    let change: Change = upstream.change(&front(call, &url), body);
+    let change: Change = upstream.change(&front(call, &url, upstream), body);
     let kind = DeploymentType::Flows;
     let forward = Forward {
         change,
         rev: None,
         kind,
+        purpose,
     };
     answer(call, upstream, run(call, Version::V1, forward).await?)
 }
@@ -169,6 +198,13 @@ async fn change(
 async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Changed> {
     let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
     let (actor, now, kind) = (call.actor(), call.now, forward.kind);
+    let audit = call.gateway.audit.clone();
+    let upstream = site
+        .runtime
+        .upstream()
+        .map(Upstream::name)
+        .unwrap_or_default()
+        .to_owned();
     let task = async move {
         let result = site
             .deployments
@@ -180,6 +216,10 @@ async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Chan
         };
         let target = metrics::Target::Upstream;
         metrics.deployment(name(kind), api, outcome(&result), target);
+        if let Some(mut facts) = refusal(name(kind), &result) {
+            facts["upstream"] = upstream.into();
+            audit.record(Event::DeployFail, &actor, now, facts);
+        }
         result
     };
     call.control(task).await?.map_err(Error::Deployment)
@@ -198,11 +238,24 @@ fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics:
     }
 }
 
+/// What the audit log tells of a change that did not happen, or of which nobody knows whether it did.
+fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>) -> Option<Json> {
+    let reason = match result {
+        Ok(changed) => match changed.outcome {
+            Outcome::Done(_) => return None,
+            Outcome::Stale => "stale",
+            Outcome::Refused => "refused",
+        },
+        Err(error) => return Some(deployment::refusal(kind, error)),
+    };
+    Some(json!({ "type": kind, "reason": reason }))
+}
+
 /// `GET /settings`: the upstream's, with the caller as the user, whatever the upstream says.
 async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
-    let front = front(call, &target);
+    let front = front(call, &target, upstream);
     // None of the client's own headers: a condition or a range would be about another body than the one it gets.
     let head = || {
         let mut request = upstream.own_head(&front);
@@ -247,20 +300,30 @@ fn answer(call: &Call<'_>, upstream: &Upstream, changed: Changed) -> Result {
     Ok(passed_back(call, upstream, response).map(Body::new))
 }
 
-pub(super) fn front<'c>(call: &'c Call<'_>, target: &'c PathAndQuery) -> Front<'c> {
+pub(super) fn front<'c>(
+    call: &'c Call<'_>,
+    target: &'c PathAndQuery,
+    upstream: &Upstream,
+) -> Front<'c> {
+    let known = call.caller.as_ref().filter(|c| c.session.is_some());
     Front {
         head: call.head,
         target,
         prefix: &call.site.place.prefix,
         address: call.peer.address.ip(),
         secure: call.peer.secure,
+        asked: proxied::host(call),
         id: &call.id,
+        authorization: call.authorization,
+        identity: known
+            .filter(|_| upstream.is_told_callers())
+            .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
     }
 }
 
 /// The admin API's headers must be unambiguous before the upstream reads them.
 fn check_version(call: &Call<'_>) -> Result<()> {
-    if matches!(call.class, RouteClass::Flows | RouteClass::Admin) {
+    if call.class != RouteClass::Endpoint {
         dialect::version(&call.head.headers)?;
     }
     Ok(())

@@ -1,13 +1,23 @@
 //! The host that a request is for: which one is named, and that it is one (RFC 9110 §7.2, RFC 9112 §3.2).
 
-use hyper::header::{HOST, HeaderMap, HeaderValue};
+use hyper::Version;
+use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
-/// Whether the headers name one host.
-pub(super) fn is_one(headers: &HeaderMap) -> bool {
-    let mut hosts = headers.get_all(HOST).iter();
-    matches!((hosts.next(), hosts.next()), (Some(host), None) if is_host(host))
+/// Whether the request is for one host: in `Host` (RFC 9112 §3.2), in the target, or the same in both (RFC 9113 §8.3.1).
+pub(super) fn is_one(head: &Parts) -> bool {
+    let mut hosts = head.headers.get_all(HOST).iter();
+    let authority = head.uri.authority().map(Authority::as_str);
+    match (hosts.next(), hosts.next(), authority) {
+        (Some(host), None, None) => is_host(host),
+        (Some(host), None, Some(authority)) => {
+            is_host(host) && host.as_bytes().eq_ignore_ascii_case(authority.as_bytes())
+        }
+        (None, _, Some(authority)) => head.version == Version::HTTP_2 && !authority.contains('@'),
+        (None, _, None) => head.version == Version::HTTP_10,
+        (Some(_), Some(_), _) => false,
+    }
 }
 
 /// The host of a request, without its port. What stands in the target wins; with HTTP/2 it is all there is.
@@ -24,10 +34,9 @@ pub(super) fn named(head: &Parts) -> Option<&str> {
     Some(name.strip_suffix('.').unwrap_or(name))
 }
 
-/// Whether this is a host and perhaps a port (RFC 9110 §7.2); an empty one is a host (RFC 9112 §3.2).
-fn is_host(value: &HeaderValue) -> bool {
-    value.is_empty()
-        || Authority::try_from(value.as_bytes()).is_ok_and(|host| !host.as_str().contains('@'))
+/// Whether this is a host and perhaps a port (RFC 9110 §7.2). No host is empty (RFC 9110 §4.2.1).
+pub(super) fn is_host(value: &HeaderValue) -> bool {
+    Authority::try_from(value.as_bytes()).is_ok_and(|host| !host.as_str().contains('@'))
 }
 
 #[cfg(test)]

@@ -2,28 +2,37 @@
 //!
 //! Looks at no header but `Authorization`, and at no token anywhere else.
 
+use super::call::Call;
 use super::error::Error;
 use crate::auth::Caller;
-use crate::gateway::Gateway;
 use crate::metrics::TokenCheck;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use serde_json::{Value as Json, json};
 
 /// The caller of a request that needs to be known.
-pub(super) fn caller(gateway: &Gateway, headers: &HeaderMap, now: u64) -> Result<Caller, Error> {
+pub(super) fn caller(call: &Call<'_>) -> Result<Caller, Error> {
+    let (gateway, now) = (call.gateway, call.now);
     let Some(auth) = &gateway.auth else {
         return Ok(gateway.everybody.clone());
     };
     let count = |check| gateway.metrics.token_check(check);
-    match token(headers) {
+    match token(&call.head.headers) {
         Ok(Some(token)) => {
-            let caller = auth.identify(token, now);
-            count(match caller {
-                Some(_) => TokenCheck::Valid,
-                None => TokenCheck::Invalid,
-            });
-            caller.ok_or(Error::BadToken)
+            if let Some(caller) = auth.identify(token, now) {
+                count(TokenCheck::Valid);
+                return Ok(caller);
+            }
+            match auth.bad_token(call.peer.address.ip(), now) {
+                None => {
+                    count(TokenCheck::Invalid);
+                    Err(Error::BadToken)
+                }
+                Some(wait) => {
+                    count(TokenCheck::Throttled);
+                    Err(Error::BadTokens { wait })
+                }
+            }
         }
         Ok(None) => {
             count(TokenCheck::Absent);

@@ -17,24 +17,32 @@ mod error;
 mod flows;
 mod form;
 mod forward;
+mod holder;
 mod host;
 mod identify;
 mod path;
+mod proxied;
 mod reply;
 mod route;
+#[cfg(feature = "engine")]
+mod socket;
 mod tunnel;
 mod upgrade;
 
 pub use content::Body;
+pub use error::Flaw;
 
+use crate::audit::Event;
 use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
+use crate::upstream::Authorization;
 use call::Call;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HeaderName, HeaderValue};
+use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
-use hyper::{Request, Response, Version};
+use hyper::{Request, Response};
 use path::{Path, Refused};
 use route::Needs;
 #[cfg(feature = "engine")]
@@ -44,29 +52,38 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// The other end of a connection.
+/// The other end of a connection; behind a trusted proxy, its client.
 #[derive(Debug, Clone, Copy)]
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
     /// Whether it came over TLS.
     pub secure: bool,
+    /// Whether a trusted proxy speaks for it: `X-Forwarded-For`, `-Proto` and `-Host` are believed.
+    pub trusted: bool,
 }
 
 /// Answers one request; whatever happens, there is an answer, a count and a line in the access log.
+///
+/// `flaw`: why it has more than one reading, if it has.
 pub async fn answer(
     gateway: &Arc<Gateway>,
     peer: &Peer,
     request: Request<Incoming>,
+    flaw: Option<Flaw>,
 ) -> Response<Body> {
     let started = Instant::now();
     let (mut head, body) = request.into_parts();
     let upgrade = head.extensions.remove::<OnUpgrade>();
+    // One connection of a proxy may bring requests of many clients.
+    let client = peer
+        .trusted
+        .then(|| proxied::client(gateway, peer, &head.headers));
     let mut path = Path::parse(head.uri.path());
     let mut call = Call {
         gateway,
         site: gateway.sites.first(),
-        peer,
+        peer: client.as_ref().unwrap_or(peer),
         id: gateway.request_id(),
         now: unix_time(),
         head: &head,
@@ -74,10 +91,15 @@ pub async fn answer(
         upgrade,
         received: 0,
         class: RouteClass::None,
+        authorization: Authorization::Nobody,
         in_flight: None,
         caller: None,
     };
-    let response = match proceed(&mut call, path.as_mut().map_err(|refused| *refused)).await {
+    let proceeded = match flaw {
+        Some(flaw) => Err(flaw.into()),
+        None => proceed(&mut call, path.as_mut().map_err(|refused| *refused)).await,
+    };
+    let response = match proceeded {
         Ok(response) => response,
         Err(error) => {
             report(&call, &error);
@@ -108,6 +130,7 @@ async fn proceed(
     let rules = call.site.rules.load();
     let route = route::route(&call.head.method, path, &rules.routes);
     call.class = route.class;
+    call.authorization = route.authorization;
     call.in_flight = Some(gateway.metrics.in_flight(route.class));
 
     // 3. identify: an open path does not look at `Authorization`
@@ -116,7 +139,7 @@ async fn proceed(
         if admin && identify::token_in_query(call.head.uri.query()) {
             return Err(Error::TokenInQuery);
         }
-        let caller = identify::caller(gateway, &call.head.headers, call.now)?;
+        let caller = identify::caller(call)?;
         // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
         call.caller = Some(match route.class {
             RouteClass::Auth => caller,
@@ -132,7 +155,7 @@ async fn proceed(
             .is_some_and(|c| c.permissions.cover(need));
         gateway.metrics.permission_check(granted);
         if !granted {
-            call.audit("permission.denied", call.actor(), json!({ "needs": need }));
+            call.audit(Event::Denied, call.actor(), json!({ "needs": need }));
             return Err(Error::Scope);
         }
     }
@@ -147,10 +170,20 @@ async fn proceed(
     }
 }
 
-/// Refuses what is too much, or names no host (RFC 9112 §3.2).
+/// Refuses what is too much, and what names its method, scheme or host as nobody does.
 fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
     let headers = &call.head.headers;
-    if call.head.version == Version::HTTP_11 && !host::is_one(headers) {
+    let method = call.head.method.as_str();
+    if !method.bytes().all(|b| b.is_ascii_uppercase() || b == b'-') {
+        return Err(Error::MethodName);
+    }
+    if let Some(scheme) = call.head.uri.scheme()
+        && *scheme != Scheme::HTTP
+        && *scheme != Scheme::HTTPS
+    {
+        return Err(Refused("the scheme must be http or https").into());
+    }
+    if !host::is_one(call.head) {
         return Err(Error::Host);
     }
     if headers.len() > limits.headers {
@@ -222,7 +255,7 @@ fn finish(
             duration_ms = duration.as_micros() as f64 / 1000.0,
             user = call.user(),
             upstream = call.upstream(),
-            address = %call.peer.address.ip(),
+            address = %call.peer.address.ip().to_canonical(),
         );
     }
     response

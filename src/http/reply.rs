@@ -76,9 +76,15 @@ pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Respo
     response
 }
 
-/// Whether the cause is on our side, and belongs into the log.
+/// Whether the cause is on our side, and belongs into the log, where one of them is told once for all.
 pub(super) fn is_ours(error: &Error) -> bool {
-    refusal(error).status().is_server_error()
+    use upstream::Error::{Away, SignedOut};
+    let told = matches!(
+        error,
+        Error::Deployment(deployment::Error::Upstream(SignedOut))
+            | Error::Upstream(SignedOut | Away)
+    );
+    !told && refusal(error).status().is_server_error()
 }
 
 /// What an error becomes.
@@ -87,29 +93,28 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
-        Error::Host => refuse(S::BAD_REQUEST, "invalid_host"),
+        Error::Framing(_) => closing(refuse(S::BAD_REQUEST, "malformed_request")),
+        Error::MethodName => closing(refuse(S::BAD_REQUEST, "invalid_method")),
+        Error::Host => closing(refuse(S::BAD_REQUEST, "invalid_host")),
         Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
         Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
-        Error::Method { allow } => {
-            let response = refuse(S::METHOD_NOT_ALLOWED, "method_not_allowed");
-            with(response, ALLOW, allow)
-        }
+        Error::Method { allow } => with(refuse(S::METHOD_NOT_ALLOWED, OTHER_METHOD), ALLOW, allow),
         // RFC 9110 §15.5.20: the client may have taken this connection for one to another host
         Error::Misdirected => refuse(S::MISDIRECTED_REQUEST, "misdirected_request"),
         Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
         Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
-        Error::WebSocketVersion => {
-            let response = upgrade(refuse(S::UPGRADE_REQUIRED, "invalid_websocket_version"));
-            with(response, SEC_WEBSOCKET_VERSION, "13")
-        }
+        Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
         Error::Authorization | Error::TokenInQuery => {
             challenge(refuse(S::BAD_REQUEST, "invalid_request"), INVALID_REQUEST)
         }
         Error::NoToken => unauthorized(BEARER),
         Error::BadToken => unauthorized("Bearer realm=\"flowgate\", error=\"invalid_token\""),
+        Error::BadTokens { wait } => {
+            retry_after(refuse(S::TOO_MANY_REQUESTS, "too_many_bad_tokens"), *wait)
+        }
         Error::Scope => unauthorized(INSUFFICIENT_SCOPE),
         Error::DoubledHeader(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
@@ -144,6 +149,8 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     }
 }
 
+const OTHER_METHOD: &str = "method_not_allowed";
+const OTHER_VERSION: &str = "invalid_websocket_version";
 const BEARER: &str = "Bearer realm=\"flowgate\"";
 const INVALID_REQUEST: &str = "Bearer realm=\"flowgate\", error=\"invalid_request\"";
 const INSUFFICIENT_SCOPE: &str = "Bearer realm=\"flowgate\", error=\"insufficient_scope\"";
@@ -156,7 +163,7 @@ fn sign_in(error: &auth::Error) -> Response<Body> {
             let response = oauth(S::TOO_MANY_REQUESTS, "temporarily_unavailable", refused);
             retry_after(response, *wait)
         }
-        auth::Error::BadCredentials => oauth(
+        auth::Error::BadCredentials { .. } => oauth(
             S::BAD_REQUEST,
             "invalid_grant",
             "unknown user or wrong password",
@@ -167,7 +174,13 @@ fn sign_in(error: &auth::Error) -> Response<Body> {
             "the user's permissions do not cover the scope",
         ),
         auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
-        auth::Error::Store(_) => oauth(
+        // RFC 6749 §4.1.2.1 has this word for a server that cannot for now
+        auth::Error::Unrecorded => oauth(
+            S::SERVICE_UNAVAILABLE,
+            "temporarily_unavailable",
+            "the audit log cannot be written, so nobody can sign in",
+        ),
+        auth::Error::NameTaken | auth::Error::Store(_) => oauth(
             S::INTERNAL_SERVER_ERROR,
             "server_error",
             "the session could not be kept",
@@ -179,8 +192,10 @@ fn revocation(error: &auth::Error) -> Response<Body> {
     match error {
         auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
         auth::Error::Throttled { .. }
-        | auth::Error::BadCredentials
+        | auth::Error::BadCredentials { .. }
         | auth::Error::InvalidScope
+        | auth::Error::NameTaken
+        | auth::Error::Unrecorded
         | auth::Error::Store(_) => oauth(
             StatusCode::INTERNAL_SERVER_ERROR,
             "server_error",
@@ -199,6 +214,7 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
         deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
         deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
         deployment::Error::Runtime => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
+        deployment::Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
         deployment::Error::Upstream(error) => upstream(error),
     }
 }
@@ -208,12 +224,12 @@ fn upstream(error: &upstream::Error) -> Response<Body> {
     use upstream::Error as E;
     let refuse = |status, code| coded(status, code, &error.to_string());
     match error {
-        E::Unreachable(_) => refuse(S::BAD_GATEWAY, "upstream_unreachable"),
+        E::Unreachable(_) | E::Away => refuse(S::BAD_GATEWAY, "upstream_unreachable"),
         E::ConnectTimeout | E::Timeout => refuse(S::GATEWAY_TIMEOUT, "upstream_timeout"),
         E::Closed(_) => refuse(S::BAD_GATEWAY, "upstream_closed"),
         E::Garbage(_) | E::Unexpected(_) => refuse(S::BAD_GATEWAY, "upstream_invalid_answer"),
         E::Incomplete(_) => refuse(S::BAD_GATEWAY, "upstream_incomplete_answer"),
-        E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
+        E::SignedOut | E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
         E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "upstream_busy"), BREATHER),
         E::TooManyTunnels => {
             retry_after(refuse(S::SERVICE_UNAVAILABLE, "too_many_tunnels"), BREATHER)
@@ -285,6 +301,12 @@ fn upgrade(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
+/// The last answer of its connection.
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, CONNECTION, "close");
+    response
+}
+
 /// Whole seconds, rounded up (RFC 9110 §10.2.3).
 fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
     let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
@@ -292,6 +314,10 @@ fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
         .headers_mut()
         .insert(RETRY_AFTER, seconds.max(1).into());
     response
+}
+
+fn version_13(response: Response<Body>) -> Response<Body> {
+    with(upgrade(response), SEC_WEBSOCKET_VERSION, "13")
 }
 
 fn with(mut response: Response<Body>, name: HeaderName, value: &str) -> Response<Body> {
@@ -408,7 +434,7 @@ mod tests {
             (Error::Client, 401, "invalid_client"),
             (Error::GrantType, 400, "unsupported_grant_type"),
             (
-                Error::SignIn(auth::Error::BadCredentials),
+                Error::SignIn(auth::Error::BadCredentials { locked: false }),
                 400,
                 "invalid_grant",
             ),

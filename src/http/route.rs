@@ -6,6 +6,7 @@
 use super::path::Path;
 use crate::config;
 use crate::metrics::RouteClass;
+use crate::upstream::Authorization;
 use Needs::{Anyone, Nothing, Permission};
 use Verb::{Delete, Get, Post, Put};
 use hyper::Method;
@@ -110,16 +111,25 @@ pub(super) struct Route<'a> {
     pub(super) needs: Needs<'a>,
     /// How metrics count it.
     pub(super) class: RouteClass,
+    /// Whose `Authorization` an upstream sees.
+    pub(super) authorization: Authorization,
 }
 
 /// Finds the route of a request.
 pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -> Route<'a> {
     let admin = path.segments();
     let Some((class, offers)) = admin.and_then(|segments| listed(segments.as_slice())) else {
+        let (needs, pass) = rule(method, path, rules);
+        let authorization = if pass {
+            Authorization::Client
+        } else {
+            needs.authorization()
+        };
         return Route {
             target: Target::Endpoint,
-            needs: rule(method, path, rules),
+            needs,
             class: RouteClass::Endpoint,
+            authorization,
         };
     };
     if let Some(&(_, target, needs)) = offers.iter().find(|(verb, ..)| verb.is(method)) {
@@ -127,6 +137,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Ro
             target,
             needs,
             class,
+            authorization: needs.authorization(),
         };
     }
     let open = offers.iter().any(|(.., needs)| *needs == Needs::Nothing);
@@ -134,6 +145,17 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Ro
         target: Target::OtherMethod(offers),
         needs: if open { Needs::Nothing } else { Needs::Anyone },
         class,
+        authorization: Authorization::Nobody,
+    }
+}
+
+impl Needs<'_> {
+    /// We answer for callers whom we have asked who they are.
+    fn authorization(self) -> Authorization {
+        match self {
+            Nothing => Authorization::Nobody,
+            Anyone | Permission(_) => Authorization::Ours,
+        }
     }
 }
 
@@ -338,18 +360,22 @@ fn is_scope(segment: &str) -> bool {
 }
 
 /// What a path needs that is not listed: what the operator says, else a permission of its own. The longest rule
-/// wins, the exact one before the prefix, that of one runtime before that of all.
-fn rule<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -> Needs<'a> {
+/// wins, the exact one before the prefix, that of one runtime before that of all. Also whether the client's
+/// `Authorization` is passed on.
+fn rule<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -> (Needs<'a>, bool) {
     let rule = rules
         .iter()
         .filter(|rule| matches(rule, method, path.below()))
         .max_by_key(|rule| (rule.path.len(), !rule.prefix, rule.upstream.is_some()));
     match rule {
-        Some(rule) => rule.permission.as_deref().map_or(Nothing, Permission),
-        None if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) => {
-            Permission("http.read")
+        Some(rule) => {
+            let needs = rule.permission.as_deref().map_or(Nothing, Permission);
+            (needs, rule.pass_authorization)
         }
-        None => Permission("http.write"),
+        None if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) => {
+            (Permission("http.read"), false)
+        }
+        None => (Permission("http.write"), false),
     }
 }
 

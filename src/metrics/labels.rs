@@ -55,6 +55,8 @@ label! {
         Valid = "valid",
         /// Unknown, expired or revoked.
         Invalid = "invalid",
+        /// The same, of an address that has shown too many of these.
+        Throttled = "throttled",
         /// None was sent.
         Absent = "absent",
         /// Not a bearer token, or doubled.
@@ -125,6 +127,20 @@ label! {
 }
 
 label! {
+    /// How a sign-in of ours at the upstream ended.
+    UpstreamSignIn {
+        /// With a token.
+        Success = "success",
+        /// User, password, client or scope are wrong.
+        Refused = "refused",
+        /// It wants fewer of them.
+        Throttled = "throttled",
+        /// Without an answer, or with one that makes no sense.
+        Failed = "failed",
+    }
+}
+
+label! {
     /// What ended a tunnel.
     TunnelEnd {
         /// The client closed it, or has gone.
@@ -180,6 +196,10 @@ label! {
         Total = "total",
         /// Too many connections of one address.
         Address = "address",
+        /// Only trusted proxies may connect, and this is none.
+        Untrusted = "untrusted",
+        /// A trusted proxy sent no PROXY header in time, or a malformed one.
+        ProxyHeader = "proxy_header",
     }
 }
 

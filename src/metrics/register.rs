@@ -73,6 +73,7 @@ pub(super) struct Connections {
     pub(super) accepted: Counter,
     pub(super) open: Gauge,
     pub(super) refused: [Counter; Refused::NAMES.len()],
+    pub(super) malformed: Counter,
     pub(super) handshakes: [[[Counter; Handshake::DONE]; ALPNS.len()]; TLS_VERSIONS.len()],
     pub(super) failed: [Counter; Handshake::NAMES.len() - Handshake::DONE],
     pub(super) not_after: Gauge,
@@ -90,7 +91,8 @@ impl Connections {
             )
         };
         let refused = Refused::NAMES.map(|reason| {
-            let help = "Connections closed at once because a limit was reached.";
+            let help =
+                "Connections closed at once: a limit was reached, or the PROXY protocol broken.";
             counter(
                 r,
                 "flowgate_connections_refused_total",
@@ -98,6 +100,7 @@ impl Connections {
                 &[("reason", reason)],
             )
         });
+        let malformed = "Requests that are no HTTP/1.1: answered without a body, or not at all.";
         let expiry = "When the first certificate to expire does, Unix time.";
         Self {
             accepted: counter(
@@ -108,6 +111,7 @@ impl Connections {
             ),
             open: gauge(r, "flowgate_connections_open", "Connections open.", &[]),
             refused,
+            malformed: counter(r, "flowgate_requests_malformed_total", malformed, &[]),
             handshakes: TLS_VERSIONS.map(|version| {
                 ALPNS.map(|alpn| Handshake::done().map(|result| handshake(version, alpn, result)))
             }),
@@ -124,6 +128,7 @@ pub(super) struct Access {
     pub(super) permissions: [Counter; 2],
     pub(super) lockouts: Counter,
     pub(super) sessions: Gauge,
+    pub(super) audit_failures: Counter,
 }
 
 impl Access {
@@ -151,6 +156,12 @@ impl Access {
             permissions: ["denied", "granted"].map(permissions),
             lockouts: counter(r, "flowgate_login_lockouts_total", lockouts, &[]),
             sessions: gauge(r, "flowgate_sessions_active", "Sessions alive.", &[]),
+            audit_failures: counter(
+                r,
+                "flowgate_audit_failures_total",
+                "Times that the audit log could not be written.",
+                &[],
+            ),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What is counted of the runtime behind us. Registered only where there is one: a gauge of its health would mean
 //! nothing elsewhere.
 
-use super::labels::{STATUSES, TunnelEnd, UpstreamFault, status};
+use super::labels::{STATUSES, TunnelEnd, UpstreamFault, UpstreamSignIn, status};
 use super::register::{UPSTREAM_DURATION, counter, gauge, histogram};
 use metrics::{Counter, Gauge, Histogram};
 use metrics_exporter_prometheus::PrometheusRecorder;
@@ -18,6 +18,8 @@ pub struct Upstream {
     retries: Counter,
     faults: [Counter; UpstreamFault::NAMES.len()],
     healthy: Gauge,
+    authorized: Gauge,
+    sign_ins: [Counter; UpstreamSignIn::NAMES.len()],
     tunnels: Tunnels,
 }
 
@@ -29,6 +31,8 @@ struct Tunnels {
     up: Counter,
     down: Counter,
 }
+
+const DURATION_HELP: &str = "From a request's forwarding to the head of the upstream's answer.";
 
 impl Upstream {
     pub(super) fn register(r: &PrometheusRecorder, name: &str) -> Self {
@@ -43,15 +47,15 @@ impl Upstream {
             let labels = [own, ("kind", kind)];
             counter(r, "flowgate_upstream_errors_total", help, &labels)
         };
+        let sign_in = |result| {
+            let help = "Sign-ins of the gateway at the upstream.";
+            let labels = [own, ("result", result)];
+            counter(r, "flowgate_upstream_sign_ins_total", help, &labels)
+        };
         let plain = |name, help| gauge(r, name, help, &[own]);
         Self {
             answered: STATUSES.map(answered),
-            duration: histogram(
-                r,
-                UPSTREAM_DURATION,
-                "From a request's forwarding to the head of the upstream's answer.",
-                &[own],
-            ),
+            duration: histogram(r, UPSTREAM_DURATION, DURATION_HELP, &[own]),
             in_flight: plain(
                 "flowgate_upstream_requests_in_flight",
                 "Requests at the upstream, answers under way included.",
@@ -81,7 +85,12 @@ impl Upstream {
                 "flowgate_upstream_healthy",
                 "Whether the last health check of the upstream succeeded.",
             ),
-            tunnels: Tunnels::register(r),
+            authorized: plain(
+                "flowgate_upstream_authorized",
+                "Whether the upstream accepts the gateway's account, or needs none.",
+            ),
+            sign_ins: UpstreamSignIn::NAMES.map(sign_in),
+            tunnels: Tunnels::register(r, own),
         }
     }
 
@@ -150,18 +159,28 @@ impl Upstream {
     pub fn health(&self, well: bool) {
         self.healthy.set(f64::from(u8::from(well)));
     }
+
+    /// Whether the upstream takes us for who we are.
+    pub fn authorized(&self, yes: bool) {
+        self.authorized.set(f64::from(u8::from(yes)));
+    }
+
+    /// A sign-in has ended.
+    pub fn signed_in(&self, result: UpstreamSignIn) {
+        self.sign_ins[result as usize].increment(1);
+    }
 }
 
 impl Tunnels {
-    fn register(r: &PrometheusRecorder) -> Self {
+    fn register(r: &PrometheusRecorder, own: (&'static str, &str)) -> Self {
         let closed = |cause| {
             let help = "Tunnels to the upstream that have ended.";
-            let labels = [("cause", cause)];
+            let labels = [own, ("cause", cause)];
             counter(r, "flowgate_upstream_tunnels_closed_total", help, &labels)
         };
         let bytes = |direction| {
             let help = "Bytes through tunnels, to the upstream (up) and from it (down).";
-            let labels = [("direction", direction)];
+            let labels = [own, ("direction", direction)];
             counter(r, "flowgate_upstream_tunnel_bytes_total", help, &labels)
         };
         let (opened, open) = (
@@ -169,8 +188,8 @@ impl Tunnels {
             "Tunnels open to the upstream.",
         );
         Self {
-            opened: counter(r, "flowgate_upstream_tunnels_total", opened, &[]),
-            open: gauge(r, "flowgate_upstream_tunnels_open", open, &[]),
+            opened: counter(r, "flowgate_upstream_tunnels_total", opened, &[own]),
+            open: gauge(r, "flowgate_upstream_tunnels_open", open, &[own]),
             closed: TunnelEnd::NAMES.map(closed),
             up: bytes("up"),
             down: bytes("down"),

@@ -1,9 +1,9 @@
 //! An answer on its way to the peer: writes down whether we or the peer are waited for.
 
 use super::connection::Client;
-use crate::http::{self, Body as Content};
+use crate::http::{self, Body as Content, Flaw};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,9 +14,12 @@ pub(super) async fn answer(
     client: Arc<Client>,
     request: Request<Incoming>,
 ) -> Result<Response<Answer>, Infallible> {
-    let under_way = UnderWay::new(client);
+    let (under_way, flaw) = UnderWay::new(client);
     let client = &under_way.0;
-    let response = http::answer(&client.worker.gateway, &client.peer, request).await;
+    let response = http::answer(&client.worker.gateway, &client.peer, request, flaw).await;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        client.pulse.tunnelled();
+    }
     Ok(response.map(|content| Answer::new(content, under_way)))
 }
 
@@ -24,9 +27,9 @@ pub(super) async fn answer(
 struct UnderWay(Arc<Client>);
 
 impl UnderWay {
-    fn new(client: Arc<Client>) -> Self {
-        client.pulse.request();
-        Self(client)
+    fn new(client: Arc<Client>) -> (Self, Option<Flaw>) {
+        let flaw = client.pulse.request();
+        (Self(client), flaw)
     }
 }
 

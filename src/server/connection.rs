@@ -1,21 +1,21 @@
-//! The life of one connection: handshake, requests, and between them a rest that costs little.
+//! The life of one connection: introduction by a proxy, handshake, requests, and between them a rest that costs little.
 //!
 //! hyper speaks HTTP. It keeps its buffers as long as its connection lives, so a quiet HTTP/1.1 connection is taken
 //! out of hyper's hands (parked) until the peer sends again: that saves two thirds of its memory.
 
 use super::answer::answer;
+use super::proxy_protocol;
 use super::pulse::{Pulse, Verdict};
 use super::wire::{Counted, Stream, Wire};
 use super::worker::Worker;
 use crate::http::Peer;
-use crate::metrics::Handshake;
+use crate::metrics::{Handshake, Refused};
 use hyper::server::conn::http1::UpgradeableConnection;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rustls::{HandshakeKind, ProtocolVersion};
 use std::future::poll_fn;
-use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -31,6 +31,11 @@ use tokio_rustls::server::TlsStream;
 const PATIENCE: Duration = Duration::from_millis(100);
 /// How long the peer may take to let us say goodbye (TLS `close_notify`).
 const GOODBYE: Duration = Duration::from_secs(1);
+/// A peer that still sends when its answer is there already, to a refused body for example, would lose the answer if
+/// the connection went at once (RFC 9112 §9.6): it is heard out for so long, as nginx,
+const LINGER: Duration = Duration::from_secs(30);
+/// unless it is silent for so long. Our choice; nginx waits 5 s.
+const SILENCE: Duration = Duration::from_secs(2);
 
 /// How long a drain waits for the first request of a connection: whoever has just connected is about to send it, and
 /// would take the end of the connection for a failure. Our choice.
@@ -46,7 +51,7 @@ pub(super) struct Client {
 /// A connection just accepted.
 pub(super) struct Accepted {
     pub(super) tcp: TcpStream,
-    pub(super) address: SocketAddr,
+    pub(super) peer: Peer,
     /// `None`: plain HTTP.
     pub(super) tls: Option<TlsAcceptor>,
     pub(super) counted: Counted,
@@ -54,9 +59,17 @@ pub(super) struct Accepted {
 
 /// Serves a connection until it ends.
 pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
+    let accepted = if worker.gateway.config.server.proxy_protocol {
+        match Box::pin(introduced(&worker, accepted)).await {
+            Ok(accepted) => accepted,
+            Err(reason) => return worker.metrics.refused(reason),
+        }
+    } else {
+        accepted
+    };
     let Accepted {
         tcp,
-        address,
+        peer,
         tls,
         counted,
     } = accepted;
@@ -73,10 +86,6 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
         },
     };
     let pulse = Arc::new(Pulse::new(worker.clock.now()));
-    let peer = Peer {
-        address,
-        secure: matches!(stream, Stream::Tls(_)),
-    };
     let wire = Wire::new(stream, Arc::clone(&pulse), worker.clock, counted);
     let client = Arc::new(Client {
         worker,
@@ -88,6 +97,39 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
     } else {
         over_http1(client, wire).await;
     }
+}
+
+/// Learns from a proxy whose connection this is, and counts it for him.
+async fn introduced(worker: &Worker, accepted: Accepted) -> Result<Accepted, Refused> {
+    let Accepted {
+        mut tcp,
+        mut peer,
+        tls,
+        mut counted,
+    } = accepted;
+    let header = timeout(worker.timeouts.handshake, proxy_protocol::read(&mut tcp));
+    match header.await {
+        Ok(Ok(Some(client))) => {
+            peer.address = client;
+            peer.trusted = worker.trusts(client.ip());
+            if !peer.trusted {
+                counted.permit = counted.permit.of(client.ip())?;
+            }
+        }
+        // Whoever it speaks for, headers of theirs are not believed.
+        Ok(Ok(None)) => peer.trusted = false,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, proxy = %peer.address, "not introduced");
+            return Err(Refused::ProxyHeader);
+        }
+        Err(_) => return Err(Refused::ProxyHeader),
+    }
+    Ok(Accepted {
+        tcp,
+        peer,
+        tls,
+        counted,
+    })
 }
 
 async fn handshake(
@@ -164,13 +206,30 @@ async fn exchange(client: &Arc<Client>, wire: Wire) -> Option<Wire> {
         verdict,
         leave: UpgradeableConnection::graceful_shutdown,
     };
-    if !attend(client, Pin::new(&mut connection), care).await {
-        return None;
-    }
+    let end = attend(client, Pin::new(&mut connection), care).await;
     let parts = connection.into_parts()?;
     let mut wire = parts.io.into_inner();
-    wire.unread(parts.read_buf);
-    Some(wire)
+    match end {
+        End::Cut => None,
+        End::Over => {
+            linger(worker, &wire).await;
+            None
+        }
+        End::Quiet => {
+            wire.unread(parts.read_buf);
+            Some(wire)
+        }
+    }
+}
+
+/// Our side is closed: what still comes is thrown away, until the peer closes its side too.
+async fn linger(worker: &Worker, wire: &Wire) {
+    let hear = async { while let Ok(Ok(1..)) = timeout(SILENCE, wire.throw_away()).await {} };
+    tokio::select! {
+        biased;
+        _ = timeout(LINGER, hear) => {}
+        _ = worker.drain.begun() => {}
+    }
 }
 
 async fn over_http2(client: Arc<Client>, mut wire: Wire) {
@@ -201,12 +260,22 @@ struct Care<C, V> {
     leave: fn(Pin<&mut C>),
 }
 
-/// Drives a connection of hyper's. True: it can be parked; false: it is over.
-async fn attend<C: Future, V: Fn(u64) -> Verdict>(
+/// How a connection of hyper's ended.
+enum End {
+    /// It can be parked.
+    Quiet,
+    /// One of the two sides wanted no more of it.
+    Over,
+    /// It was too slow.
+    Cut,
+}
+
+/// Drives a connection of hyper's.
+async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> Verdict>(
     client: &Client,
     mut connection: Pin<&mut C>,
     care: Care<C, V>,
-) -> bool {
+) -> End {
     let worker = &client.worker;
     let mut timer = pin!(sleep(care.tick));
     let mut drain = pin!(worker.drain.begun());
@@ -227,8 +296,11 @@ async fn attend<C: Future, V: Fn(u64) -> Verdict>(
                 leaving = Some(worker.clock.now());
                 (care.leave)(connection.as_mut());
             }
-            if connection.as_mut().poll(cx).is_ready() {
-                return Poll::Ready(false);
+            if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
+                if let Err(error) = ended {
+                    told(worker, &error);
+                }
+                return Poll::Ready(End::Over);
             }
             if timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
@@ -236,17 +308,28 @@ async fn attend<C: Future, V: Fn(u64) -> Verdict>(
             let now = worker.clock.now();
             match ((care.verdict)(now), leaving) {
                 (Verdict::Wait, _) | (Verdict::Park, Some(_)) => {}
-                (Verdict::Park, None) => return Poll::Ready(true),
+                (Verdict::Park, None) => return Poll::Ready(End::Quiet),
                 (Verdict::Finish, None) => {
                     leaving = Some(now);
                     (care.leave)(connection.as_mut());
                 }
                 (Verdict::Finish, Some(since))
                     if worker.clock.since(since) < worker.timeouts.keep_alive => {}
-                (Verdict::Finish, Some(_)) | (Verdict::Close, _) => return Poll::Ready(false),
+                (Verdict::Finish, Some(_)) | (Verdict::Close, _) => return Poll::Ready(End::Cut),
             }
             timer.as_mut().reset(Instant::now() + care.tick);
         }
     })
     .await
+}
+
+/// hyper has ended a connection; what it could not read it has answered itself, if at all.
+fn told(worker: &Worker, error: &hyper::Error) {
+    if error.is_parse() {
+        worker.metrics.malformed();
+    }
+    tracing::debug!(
+        error = error as &dyn std::error::Error,
+        "a connection has failed"
+    );
 }

@@ -21,7 +21,8 @@ pub(super) struct Limits {
 #[derive(Debug)]
 pub(super) struct Permit {
     limits: Arc<Limits>,
-    address: IpAddr,
+    /// Whose it is; `None`: it counts for nobody, or it is not known yet.
+    address: Option<IpAddr>,
 }
 
 impl Limits {
@@ -34,35 +35,42 @@ impl Limits {
         })
     }
 
-    /// Admits a connection, or says which limit it would exceed.
-    pub(super) fn admit(self: &Arc<Self>, address: IpAddr) -> Result<Permit, Refused> {
-        let address = household(address);
+    /// Admits a connection, or says that there are too many in all.
+    pub(super) fn admit(self: &Arc<Self>) -> Result<Permit, Refused> {
         if self.open.fetch_add(1, Ordering::Relaxed) >= self.total {
             self.open.fetch_sub(1, Ordering::Relaxed);
             return Err(Refused::Total);
         }
-        let mut count = self.addresses.entry(address).or_insert(0);
-        if *count >= self.per_address {
-            self.open.fetch_sub(1, Ordering::Relaxed);
+        Ok(Permit {
+            limits: Arc::clone(self),
+            address: None,
+        })
+    }
+}
+
+impl Permit {
+    /// The same for a connection of this address, unless it has too many.
+    pub(super) fn of(mut self, address: IpAddr) -> Result<Self, Refused> {
+        let address = household(address);
+        let mut count = self.limits.addresses.entry(address).or_insert(0);
+        if *count >= self.limits.per_address {
             return Err(Refused::Address);
         }
         *count += 1;
-        Ok(Permit {
-            limits: Arc::clone(self),
-            address,
-        })
+        drop(count);
+        self.address = Some(address);
+        Ok(self)
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
         self.limits.open.fetch_sub(1, Ordering::Relaxed);
-        self.limits
-            .addresses
-            .remove_if_mut(&self.address, |_, count| {
-                *count = count.saturating_sub(1);
-                *count == 0
-            });
+        let Some(address) = self.address else { return };
+        self.limits.addresses.remove_if_mut(&address, |_, count| {
+            *count = count.saturating_sub(1);
+            *count == 0
+        });
     }
 }
 
@@ -87,45 +95,49 @@ mod tests {
         text.parse().unwrap()
     }
 
+    fn admit(limits: &Arc<Limits>, address: &str) -> Result<Permit, Refused> {
+        limits.admit()?.of(ip(address))
+    }
+
     #[test]
     fn the_total_is_a_limit_and_a_closed_connection_makes_room() {
         let limits = Limits::new(2, 9);
-        let first = limits.admit(ip("10.0.0.1")).unwrap();
-        let _second = limits.admit(ip("10.0.0.2")).unwrap();
-        assert_eq!(limits.admit(ip("10.0.0.3")).unwrap_err(), Refused::Total);
+        let first = admit(&limits, "10.0.0.1").unwrap();
+        let _second = admit(&limits, "10.0.0.2").unwrap();
+        assert_eq!(admit(&limits, "10.0.0.3").unwrap_err(), Refused::Total);
         drop(first);
-        assert!(limits.admit(ip("10.0.0.3")).is_ok());
+        assert!(admit(&limits, "10.0.0.3").is_ok());
     }
 
     #[test]
     fn one_address_cannot_take_the_place_of_others() {
         let limits = Limits::new(9, 1);
-        let first = limits.admit(ip("10.0.0.1")).unwrap();
-        assert_eq!(limits.admit(ip("10.0.0.1")).unwrap_err(), Refused::Address);
+        let first = admit(&limits, "10.0.0.1").unwrap();
+        assert_eq!(admit(&limits, "10.0.0.1").unwrap_err(), Refused::Address);
         assert_eq!(
-            limits.admit(ip("::ffff:10.0.0.1")).unwrap_err(),
+            admit(&limits, "::ffff:10.0.0.1").unwrap_err(),
             Refused::Address
         );
-        assert!(limits.admit(ip("10.0.0.2")).is_ok());
+        assert!(admit(&limits, "10.0.0.2").is_ok());
         drop(first);
-        assert!(limits.admit(ip("10.0.0.1")).is_ok());
+        assert!(admit(&limits, "10.0.0.1").is_ok());
     }
 
     #[test]
     fn an_ipv6_subscriber_is_one_address() {
         let limits = Limits::new(9, 1);
-        let _first = limits.admit(ip("2001:db8:1:2::1")).unwrap();
+        let _first = admit(&limits, "2001:db8:1:2::1").unwrap();
         assert_eq!(
-            limits.admit(ip("2001:db8:1:2:ffff::9")).unwrap_err(),
+            admit(&limits, "2001:db8:1:2:ffff::9").unwrap_err(),
             Refused::Address
         );
-        assert!(limits.admit(ip("2001:db8:1:3::1")).is_ok());
+        assert!(admit(&limits, "2001:db8:1:3::1").is_ok());
     }
 
     #[test]
     fn nothing_is_kept_of_addresses_that_have_left() {
         let limits = Limits::new(9, 1);
-        drop(limits.admit(ip("10.0.0.1")).unwrap());
+        drop(admit(&limits, "10.0.0.1").unwrap());
         assert!(limits.addresses.is_empty());
         assert_eq!(limits.open.load(Ordering::Relaxed), 0);
     }

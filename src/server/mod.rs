@@ -1,20 +1,25 @@
 //! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
 //!
-//! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] shakes hands by
-//! [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`frames`] when it is
-//! a flood. [`operations`] tells monitoring.
+//! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] learns from
+//! [`proxy_protocol`] who is behind a proxy, shakes hands by [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`heads`] when its requests
+//! have two readings, [`frames`] when it is a flood. [`operations`] tells monitoring.
 
 mod answer;
 mod certificate;
+mod clock;
 mod connection;
 mod control;
+mod control_socket;
 mod drain;
 mod frames;
+mod heads;
 mod inherited;
 mod limits;
 mod listen;
 mod operations;
+mod proxy_protocol;
 mod pulse;
+mod reload;
 mod run;
 mod supervisor;
 mod tls;
@@ -22,8 +27,9 @@ mod watch;
 mod wire;
 mod worker;
 
+pub use control_socket::{Answer, Ask, path as control_socket};
 pub use inherited::Inherited;
-pub use run::{reload, run};
+pub use run::run;
 
 use crate::config::Config;
 use crate::gateway::{self, Gateway};
@@ -33,6 +39,8 @@ use control::Control;
 use limits::Limits;
 use listen::Sockets;
 use operations::{Operations, Stage};
+use reload::Reload;
+use serde_json::json;
 use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
@@ -81,7 +89,8 @@ pub enum Error {
 pub struct Running {
     addresses: Addresses,
     admin_password: Option<Secret>,
-    tls: Option<Tls>,
+    reload: Arc<Reload>,
+    _control_socket: Option<control_socket::Open>,
     gateway: Arc<Gateway>,
     workers: Vec<Arc<Worker>>,
     operations: Arc<Operations>,
@@ -140,11 +149,14 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
             .start(secure, plain, alive.clone())
             .map_err(Error::Threads)?;
     }
+    let reload = Arc::new(Reload::new(Arc::clone(&gateway), tls));
+    let socket = open_control_socket(&reload);
     operations.enter(Stage::Ready);
     Ok(Running {
         addresses,
         admin_password: notices.admin_password,
-        tls,
+        reload,
+        _control_socket: socket,
         patience: gateway.config.server.drain,
         gateway,
         workers,
@@ -184,21 +196,7 @@ impl Running {
     /// Takes over users, routes and certificates of another config. What cannot be used stays as it was, and the log
     /// says so; false if there was anything.
     pub async fn reload(&self, config: Config) -> bool {
-        let mut complete = true;
-        if let Some(tls) = &self.tls {
-            match tls.reload(&config.tls, since_1970()) {
-                Ok(found) => tell(&found, self.operations.metrics()),
-                Err(error) => {
-                    complete = false;
-                    tracing::error!(%error, "certificates not reloaded: the old ones stay");
-                }
-            }
-        }
-        if let Err(error) = self.gateway.reload(config).await {
-            complete = false;
-            tracing::error!(%error, "users and routes not reloaded: the old ones stay");
-        }
-        complete
+        self.reload.take_over(config, json!({})).await.is_ok()
     }
 
     /// Waits until the control runtime and every worker do something: one that hangs never does.
@@ -228,6 +226,9 @@ impl Running {
         if !matches!(closed.await, Ok(Ok(()))) {
             tracing::warn!("the flows did not close in time");
         }
+        let gateway = Arc::clone(&self.gateway);
+        let told = async move { gateway.end(since_1970().as_secs()).await };
+        let _ = self.control.runtime.spawn(told).await;
     }
 }
 
@@ -286,6 +287,19 @@ fn workers(gateway: &Arc<Gateway>, metrics: &Arc<Metrics>, tls: Option<&Tls>) ->
     workers
         .map(|_| Worker::new(gateway, metrics, &limits, tls.clone()))
         .collect()
+}
+
+/// A gateway without it serves as well; its operator's commands say that they cannot reach it.
+fn open_control_socket(reload: &Arc<Reload>) -> Option<control_socket::Open> {
+    let _inside = reload.gateway.control.enter();
+    let opened = control_socket::open(reload);
+    opened
+        .inspect_err(|error| {
+            let path = control_socket::path(&reload.gateway.config.storage.directory);
+            let path = path.display();
+            tracing::warn!(%error, %path, "no control socket: `flowgate token`, `session` and `reload` do not work");
+        })
+        .ok()
 }
 
 fn since_1970() -> Duration {

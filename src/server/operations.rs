@@ -3,6 +3,7 @@
 
 use crate::gateway::Site;
 use crate::metrics::Metrics;
+use crate::upstream::Upstream;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -63,10 +64,6 @@ impl Operations {
     pub(super) fn look_at(&self, sites: &[Arc<Site>]) {
         // They are the same for the gateway's life.
         let _ = self.sites.set(sites.iter().map(Arc::downgrade).collect());
-    }
-
-    pub(super) fn metrics(&self) -> &Metrics {
-        &self.metrics
     }
 
     /// The gateway has come to this stage.
@@ -172,25 +169,29 @@ impl Operations {
 
     /// Ready is who can serve something: with several upstreams, those that are well must not suffer from the others.
     fn readiness(&self) -> (StatusCode, Json) {
+        let state = |upstream: &Upstream| match (upstream.healthy(), upstream.authorized()) {
+            (false, _) => "unreachable",
+            (true, false) => "unauthorized",
+            (true, true) => "well",
+        };
         let sites = self.sites.get().into_iter().flatten();
         let sites: Vec<_> = sites.filter_map(Weak::upgrade).collect();
-        let upstreams: Vec<_> = sites
-            .iter()
-            .filter_map(|site| site.runtime.upstream())
-            .collect();
-        let well = upstreams
-            .iter()
-            .filter(|upstream| upstream.healthy())
-            .count();
+        let upstreams = sites.iter().filter_map(|site| site.runtime.upstream());
+        let found: Vec<_> = upstreams.map(|u| (u.name(), state(u))).collect();
+        let well = found.iter().filter(|(_, state)| *state == "well").count();
+        let unreachable = found.iter().any(|(_, state)| *state == "unreachable");
         let set_aside = sites.iter().find_map(|site| site.deployments.set_aside());
         let safe = sites.iter().any(|site| site.deployments.state() == "safe");
         let (status, word) = match self.stage() {
             Stage::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Stage::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             Stage::Ready if set_aside.is_some() || safe => (StatusCode::OK, "degraded"),
-            Stage::Ready if well == upstreams.len() => (StatusCode::OK, "ready"),
+            Stage::Ready if well == found.len() => (StatusCode::OK, "ready"),
             Stage::Ready if well > 0 => (StatusCode::OK, "degraded"),
-            Stage::Ready => (StatusCode::SERVICE_UNAVAILABLE, "upstream unreachable"),
+            Stage::Ready if unreachable => {
+                (StatusCode::SERVICE_UNAVAILABLE, "upstream unreachable")
+            }
+            Stage::Ready => (StatusCode::SERVICE_UNAVAILABLE, "upstream unauthorized"),
         };
         let mut body = json!({ "status": word });
         if safe {
@@ -199,13 +200,8 @@ impl Operations {
             body["flows"] = "fallen back: the flows deployed last did not start".into();
             body["set_aside"] = rev.into();
         }
-        for upstream in upstreams {
-            let word = if upstream.healthy() {
-                "well"
-            } else {
-                "unreachable"
-            };
-            body["upstreams"][upstream.name()] = word.into();
+        for (name, state) in found {
+            body["upstreams"][name] = state.into();
         }
         (status, body)
     }

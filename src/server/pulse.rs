@@ -4,6 +4,8 @@
 //! So a time limit costs a request no timer. Times are milliseconds since the worker started. No clock here.
 
 use crate::config::Timeouts;
+use crate::http::Flaw;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -16,8 +18,12 @@ pub(super) struct Pulse {
     offered: AtomicU32,
     /// Whether something written may still be in our buffers.
     unflushed: AtomicBool,
-    /// Whether any request has come.
-    used: AtomicBool,
+    /// Requests that have come.
+    requests: AtomicU32,
+    /// The request, counted from 1, that has more than one reading, and why; none comes after it.
+    flaw: OnceLock<(u32, Flaw)>,
+    /// Whether requests are over and something else is spoken.
+    tunnel: AtomicBool,
     /// When the first byte of a request's head came, plus one; 0: none has.
     head: AtomicU64,
     /// When bytes last went in or out.
@@ -70,11 +76,29 @@ impl Pulse {
         self.unflushed.store(false, Relaxed);
     }
 
-    /// A request's head is complete.
-    pub(super) fn request(&self) {
+    /// A request's head is complete. Says what is wrong with it.
+    pub(super) fn request(&self) -> Option<Flaw> {
         self.head.store(0, Relaxed);
-        self.used.store(true, Relaxed);
+        let before = self.requests.fetch_add(1, Relaxed);
         self.in_flight.fetch_add(1, Relaxed);
+        let (number, flaw) = self.flaw.get()?;
+        (*number == before.wrapping_add(1)).then_some(*flaw)
+    }
+
+    /// A head that has come has this flaw, and will be the last.
+    pub(super) fn flawed(&self, number: u32, flaw: Flaw) {
+        // There is one last head in a connection's life.
+        let _ = self.flaw.set((number, flaw));
+    }
+
+    /// The connection changes hands.
+    pub(super) fn tunnelled(&self) {
+        self.tunnel.store(true, Relaxed);
+    }
+
+    /// Whether it has.
+    pub(super) fn is_tunnel(&self) -> bool {
+        self.tunnel.load(Relaxed)
     }
 
     /// A request is over: answered, or given up.
@@ -100,7 +124,7 @@ impl Pulse {
 
     /// Whether no request has come yet.
     pub(super) fn is_fresh(&self) -> bool {
-        !self.used.load(Relaxed)
+        self.requests.load(Relaxed) == 0
     }
 
     /// When bytes last went in or out.
@@ -110,10 +134,10 @@ impl Pulse {
 
     /// How long the connection may be without a request.
     pub(super) fn patience(&self, limits: &Timeouts) -> Duration {
-        if self.used.load(Relaxed) {
-            limits.keep_alive
-        } else {
+        if self.is_fresh() {
             limits.header
+        } else {
+            limits.keep_alive
         }
     }
 

@@ -1,13 +1,14 @@
 //! The program: start, tell the operator, serve until a signal, drain.
 
 use super::supervisor::Supervisor;
-use super::watch::Watch;
-use super::{Error, Inherited, Running, start_with};
+use super::{Error, Inherited, Running, reload, start_with};
 use crate::config::Config;
 use crate::secret::Secret;
-use crate::store;
-use rustix::process::{Pid, Resource, Signal as Kill, getrlimit, kill_process, setrlimit};
-use std::path::PathBuf;
+use rustix::fs::Mode;
+use rustix::process::{
+    DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit, umask,
+};
+use serde_json::json;
 use std::process::{self, ExitCode};
 use std::time::Duration;
 use tokio::runtime::Builder;
@@ -17,9 +18,10 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 /// Descriptors that are not connections: sockets, files, the database, pipes.
 const OTHER_DESCRIPTORS: usize = 64;
 
-/// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes and
-/// certificates again, and so does a change of their files.
+/// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes,
+/// certificates and the account at the upstream again, and so does a change of their files.
 pub fn run(config: Config) -> ExitCode {
+    keep_to_ourselves();
     match run_until_signalled(config) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -27,13 +29,6 @@ pub fn run(config: Config) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Tells the process that uses this data directory to reload; gives its number, `None`: there is none.
-pub fn reload(config: &Config) -> Option<i32> {
-    let number = store::user_of(&config.storage.directory)?;
-    let told = kill_process(Pid::from_raw(number)?, Kill::HUP);
-    told.ok().map(|()| number)
 }
 
 fn run_until_signalled(mut config: Config) -> Result<(), Error> {
@@ -65,37 +60,34 @@ fn run_until_signalled(mut config: Config) -> Result<(), Error> {
 
 /// Reloads and says that it is alive, until a signal asks for the end.
 async fn until_end(running: &Running, signals: &mut Signals, supervisor: &Supervisor) {
-    let config = &running.gateway().config;
-    let mut watch = Watch::new(config.sources());
-    let mut looks = ticks(config.server.watch);
+    let mut looks = ticks(running.gateway().config.server.watch);
     let mut pings = ticks(supervisor.watchdog());
     loop {
-        let reload = tokio::select! {
+        let by = tokio::select! {
             order = signals.next() => match order {
                 Order::End => return,
-                Order::Reload => true,
+                Order::Reload => "signal",
             },
             () = tick(&mut looks) => {
-                let changed = watch.have_changed();
-                if changed {
-                    tracing::info!("files of the configuration have changed");
+                if !running.reload.files_have_changed() {
+                    continue;
                 }
-                changed
+                tracing::info!("files of the configuration have changed");
+                "watch"
             }
             () = tick(&mut pings) => {
                 ping(running, supervisor).await;
-                false
+                continue;
             }
         };
-        if reload {
-            supervisor.reloading();
-            watch.begin_reading();
-            let (files, status) = reload_now(running).await;
-            if let Some(files) = files {
-                watch.follow(files);
+        supervisor.reloading();
+        supervisor.ready(match running.reload.read_again(json!({ "by": by })).await {
+            Ok(()) => "serving, reloaded",
+            Err(reload::Error::Config(_)) => {
+                "not reloaded, the log says why; everything is as it was"
             }
-            supervisor.ready(status);
-        }
+            Err(reload::Error::Incomplete) => "reloaded in part, the log says what not",
+        });
     }
 }
 
@@ -167,28 +159,6 @@ impl Signals {
     }
 }
 
-/// Gives the files to watch from now on, if they could be read, and how it went.
-async fn reload_now(running: &Running) -> (Option<Vec<PathBuf>>, &'static str) {
-    let file = running.gateway().config.file.as_deref();
-    let config = match Config::load(file) {
-        Ok(config) => config,
-        Err(error) => {
-            tracing::error!(%error, "not reloaded: everything stays as it was");
-            return (
-                None,
-                "not reloaded, the log says why; everything is as it was",
-            );
-        }
-    };
-    let files = config.sources();
-    if running.reload(config).await {
-        tracing::info!("reloaded users, routes and certificates; other settings need a restart");
-        (Some(files), "serving, reloaded")
-    } else {
-        (Some(files), "reloaded in part, the log says what not")
-    }
-}
-
 fn announce(running: &Running) {
     let addresses = running.addresses();
     for address in &addresses.tls {
@@ -214,6 +184,20 @@ fn show(password: &Secret) {
     );
     eprintln!("      {}\n", password.reveal());
     eprintln!("  Users of your own: see [auth] in gateway.toml.\n{line}\n");
+}
+
+/// What this process writes is for its owner, and its memory, with keys and tokens in it, for nobody: no core dump,
+/// no debugger but root's. Programs that exec nodes start inherit the umask and the limit.
+fn keep_to_ourselves() {
+    umask(Mode::RWXG | Mode::RWXO);
+    let nothing = Rlimit {
+        current: Some(0),
+        maximum: Some(0),
+    };
+    let limited = setrlimit(Resource::Core, nothing);
+    if let Err(error) = limited.and(set_dumpable_behavior(DumpableBehavior::NotDumpable)) {
+        tracing::warn!(%error, "a crash of this process may leave its memory, with secrets in it, on disk");
+    }
 }
 
 /// Lets the process open as many files as its connections need, which a shell's soft limit (often 1024) seldom does;

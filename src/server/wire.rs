@@ -1,10 +1,11 @@
 //! The bytes of one connection, TLS or not, with its pulse taken. It owns the connection's permit, so that a
 //! tunnel made of it still counts.
 
+use super::clock::Clock;
 use super::frames::Frames;
+use super::heads::{Heads, Stop};
 use super::limits::Permit;
 use super::pulse::Pulse;
-use super::worker::Clock;
 use crate::metrics::OpenConnection;
 use bytes::{Buf, Bytes};
 use std::convert::Infallible;
@@ -25,10 +26,22 @@ pub(super) enum Stream {
 
 /// What counts a connection while it is open.
 pub(super) struct Counted {
-    pub(super) _permit: Permit,
+    pub(super) permit: Permit,
     pub(super) _open: OpenConnection,
     /// The worker does not end before.
     pub(super) _alive: Sender<Infallible>,
+}
+
+/// What the bytes that come in are watched for.
+enum Watched {
+    /// HTTP/1.1: requests that have more than one reading.
+    Heads(Heads),
+    /// The last head that may pass has passed: nothing else is read.
+    Finished,
+    /// A body is broken: whoever reads on must know.
+    Broken,
+    /// HTTP/2: a flood of frames.
+    Frames(Frames),
 }
 
 /// A stream whose pulse is taken.
@@ -36,8 +49,7 @@ pub(super) struct Wire {
     stream: Stream,
     /// Bytes read too far by who had the stream before.
     ahead: Bytes,
-    /// Watched when HTTP/2 is spoken.
-    frames: Option<Frames>,
+    watched: Watched,
     pulse: Arc<Pulse>,
     clock: Clock,
     _counted: Counted,
@@ -48,16 +60,16 @@ impl Wire {
         Self {
             stream,
             ahead: Bytes::new(),
-            frames: None,
+            watched: Watched::Heads(Heads::default()),
             pulse,
             clock,
             _counted: counted,
         }
     }
 
-    /// From now on a flood of frames is an error.
+    /// HTTP/2 is spoken: from now on a flood of frames is an error.
     pub(super) fn watch_frames(&mut self) {
-        self.frames = Some(Frames::new(self.clock.now()));
+        self.watched = Watched::Frames(Frames::new(self.clock.now()));
     }
 
     /// Gives back bytes that were read too far. They are the beginning of a request.
@@ -73,10 +85,57 @@ impl Wire {
         if !self.ahead.is_empty() {
             return Ok(());
         }
-        match &self.stream {
-            Stream::Plain(tcp) => tcp.readable().await,
-            Stream::Tls(tls) => tls.get_ref().0.readable().await,
+        self.tcp().readable().await
+    }
+
+    /// Reads some of what still comes, and throws it away undeciphered; 0: nothing comes any more.
+    pub(super) async fn throw_away(&self) -> io::Result<usize> {
+        loop {
+            self.tcp().readable().await?;
+            match self.tcp().try_read(&mut [0; 4096]) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                read => return read,
+            }
         }
+    }
+
+    fn tcp(&self) -> &TcpStream {
+        match &self.stream {
+            Stream::Plain(tcp) => tcp,
+            Stream::Tls(tls) => tls.get_ref().0,
+        }
+    }
+
+    /// Bytes have come: how many of them may pass?
+    fn received(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.is_empty() {
+            return Ok(0);
+        }
+        let now = self.clock.now();
+        self.pulse.received(now);
+        let stopped = match &mut self.watched {
+            Watched::Heads(_) if self.pulse.is_tunnel() => Ok(()),
+            Watched::Heads(heads) => heads.received(bytes),
+            Watched::Frames(frames) => {
+                if !frames.received(bytes, now) {
+                    tracing::debug!("a flood of HTTP/2 frames");
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+                Ok(())
+            }
+            Watched::Finished | Watched::Broken => Ok(()),
+        };
+        let Err((passed, stop)) = stopped else {
+            return Ok(bytes.len());
+        };
+        self.watched = match stop {
+            Stop::Head(number, flaw) => {
+                self.pulse.flawed(number, flaw);
+                Watched::Finished
+            }
+            Stop::Body => Watched::Broken,
+        };
+        Ok(passed)
     }
 
     fn stream(&mut self) -> Pin<&mut (dyn Both + Send)> {
@@ -89,7 +148,7 @@ impl Wire {
     fn sent(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(count @ 1..)) = written {
             self.pulse.sent(self.clock.now());
-            if let Some(frames) = &mut self.frames {
+            if let Watched::Frames(frames) = &mut self.watched {
                 frames.sent(count);
             }
         }
@@ -111,19 +170,16 @@ impl AsyncRead for Wire {
             buf.put_slice(&self.ahead.split_to(count));
             return Poll::Ready(Ok(()));
         }
+        match self.watched {
+            Watched::Heads(_) | Watched::Frames(_) => {}
+            // The answer to the last request ends the connection; whoever waits for more of it waits in vain.
+            Watched::Finished => return Poll::Pending,
+            Watched::Broken => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+        }
         let before = buf.filled().len();
         ready!(self.stream().poll_read(cx, buf))?;
-        let now = self.clock.now();
-        let received = buf.filled().get(before..).unwrap_or_default();
-        if !received.is_empty() {
-            self.pulse.received(now);
-        }
-        if let Some(frames) = &mut self.frames
-            && !frames.received(received, now)
-        {
-            tracing::debug!("a flood of HTTP/2 frames");
-            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
-        }
+        let passed = self.received(buf.filled().get(before..).unwrap_or_default())?;
+        buf.set_filled(before + passed);
         Poll::Ready(Ok(()))
     }
 }

@@ -1,22 +1,24 @@
 //! A worker: one thread, its own runtime, its own sockets, its own connections.
 
+use super::clock::Clock;
 use super::connection::{self, Accepted};
 use super::drain::Drain;
-use super::limits::Limits;
+use super::limits::{Limits, Permit};
 use super::wire::Counted;
 use crate::config::{self, Timeouts};
 use crate::gateway::Gateway;
-use crate::metrics::Metrics;
+use crate::http::Peer;
+use crate::metrics::{Metrics, Refused};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use std::convert::Infallible;
 use std::io;
-use std::net::{self, SocketAddr};
+use std::net::{self, IpAddr, SocketAddr};
 use std::pin::pin;
 use std::process;
 use std::sync::{Arc, OnceLock};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, channel};
@@ -36,20 +38,6 @@ const WINDOWS: u32 = 4;
 const SEND_BUFFER: usize = 64 * 1024;
 /// Before the next try when the system has no descriptors or memory for a connection.
 const BREATHER: Duration = Duration::from_millis(100);
-
-/// Milliseconds since the worker was made: short enough for an atomic.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Clock(Instant);
-
-impl Clock {
-    pub(super) fn now(self) -> u64 {
-        u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX)
-    }
-
-    pub(super) fn since(self, then: u64) -> Duration {
-        Duration::from_millis(self.now().saturating_sub(then))
-    }
-}
 
 /// How often connections' pulses are looked at.
 #[derive(Debug, Clone, Copy)]
@@ -102,7 +90,7 @@ impl Worker {
             metrics: Arc::clone(metrics),
             timeouts: config.timeouts.clone(),
             ticks: Ticks::new(&config.timeouts),
-            clock: Clock(Instant::now()),
+            clock: Clock::start(),
             drain: Drain::default(),
             http1: speak_http1(&config.limits),
             http2: speak_http2(&config.limits, &config.timeouts),
@@ -210,22 +198,43 @@ impl Worker {
         tls: Option<TlsAcceptor>,
         alive: &Sender<Infallible>,
     ) {
-        let permit = match self.limits.admit(address.ip()) {
+        let trusted = self.trusts(address.ip());
+        let permit = match self.admit(address.ip(), trusted) {
             Ok(permit) => permit,
             Err(reason) => return self.metrics.refused(reason),
         };
         let counted = Counted {
-            _permit: permit,
+            permit,
             _open: self.metrics.connection(),
             _alive: alive.clone(),
         };
+        let peer = Peer {
+            address,
+            secure: tls.is_some(),
+            trusted,
+        };
         let accepted = Accepted {
             tcp,
-            address,
+            peer,
             tls,
             counted,
         };
         tokio::spawn(connection::serve(Arc::clone(self), accepted));
+    }
+
+    /// Whether this is a proxy that is believed what it says of its clients.
+    pub(super) fn trusts(&self, address: IpAddr) -> bool {
+        self.gateway.config.server.trusted_proxies.contains(address)
+    }
+
+    /// Admits a connection. A proxy's counts for no address: it brings many clients.
+    fn admit(&self, address: IpAddr, trusted: bool) -> Result<Permit, Refused> {
+        match (trusted, self.gateway.config.server.proxy_protocol) {
+            (true, _) => self.limits.admit(),
+            (false, false) => self.limits.admit()?.of(address),
+            // What it says of itself could be anything.
+            (false, true) => Err(Refused::Untrusted),
+        }
     }
 }
 

@@ -148,15 +148,6 @@ pub(super) fn failed(path: &Path, source: io::Error) -> Error {
     }
 }
 
-/// The number of the process that uses a data directory; `None`: none does, or it cannot be read.
-pub(super) fn user(directory: &Path) -> Option<i32> {
-    let mut file = File::open(directory.join(LOCK)).ok()?;
-    match file.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => process(&mut file),
-        _ => None,
-    }
-}
-
 fn lock(path: &Path) -> Result<File, Error> {
     let mut file = steps::open(path).map_err(|source| failed(path, source))?;
     match file.try_lock() {

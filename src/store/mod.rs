@@ -20,7 +20,6 @@ use crate::secret::Secret;
 use disk::Disk;
 use owner::Owner;
 use std::io::{self, ErrorKind};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Storage failed. The text for the client names no path.
@@ -86,11 +85,6 @@ fn way_out(error: &io::Error) -> &'static str {
         ErrorKind::FileTooLarge => "; raise the largest file size of this process (ulimit -f)",
         _ => "",
     }
-}
-
-/// The number of the process that uses a data directory; `None`: none does, or nobody can tell.
-pub fn user_of(directory: &Path) -> Option<i32> {
-    directory::user(directory)
 }
 
 /// A step of a deployment that changes nothing on disk comes now: a crash at it is tested like one at the others.

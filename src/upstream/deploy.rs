@@ -75,8 +75,8 @@ impl Upstream {
         Ok(Changed { response, outcome })
     }
 
-    /// The revision that is active there now.
-    pub async fn revision(&self) -> Result<String, Error> {
+    /// The revision that is active there now, and the whole answer that told it.
+    pub async fn revision(&self) -> Result<(String, Bytes), Error> {
         let head = || {
             let mut request = self.own("/flows");
             let version = HeaderValue::from_static("v2");
@@ -90,7 +90,9 @@ impl Upstream {
             _ => return Err(Error::Unexpected("it does not show its flows")),
         }
         let response = self.whole(response).await?;
-        revision(response.body()).ok_or(Error::Unexpected("its flows have no revision"))
+        let body = response.into_body();
+        let rev = revision(&body).ok_or(Error::Unexpected("its flows have no revision"))?;
+        Ok((rev, body))
     }
 
     /// Reads the whole of an answer.

@@ -5,7 +5,7 @@
 
 use super::Upstream;
 use crate::config::{Dialect, Upstream as Config};
-use crate::secret::Secret;
+use crate::secret::hex;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName,
     HeaderValue, PROXY_AUTHENTICATE, TE, TRANSFER_ENCODING, UPGRADE,
@@ -19,6 +19,8 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const FORWARDED_PREFIX: HeaderName = HeaderName::from_static("x-forwarded-prefix");
+const USER: HeaderName = HeaderName::from_static("x-flowgate-user");
+const PERMISSIONS: HeaderName = HeaderName::from_static("x-flowgate-permissions");
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
@@ -34,7 +36,7 @@ const OURS: [&str; 6] = [
 ];
 
 /// A client's request, as it was decided on.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub struct Front<'a> {
     /// Method and headers, as sent.
     pub head: &'a Parts,
@@ -46,8 +48,46 @@ pub struct Front<'a> {
     pub address: IpAddr,
     /// Whether it came over TLS.
     pub secure: bool,
+    /// The host that it asked a trusted proxy for.
+    pub asked: Option<&'a HeaderValue>,
     /// The request's id.
     pub id: &'a str,
+    /// Whose `Authorization` goes along.
+    pub authorization: Authorization,
+    /// Who calls, if the upstream is told.
+    pub identity: Option<Identity>,
+}
+
+/// Whose `Authorization` goes to the upstream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authorization {
+    /// Ours, because the caller may do this.
+    Ours,
+    /// Nobody's: whoever calls, we do not answer for him.
+    Nobody,
+    /// The client's own, which the operator lets pass.
+    Client,
+}
+
+/// A caller, as headers tell it to the upstream.
+#[derive(Clone)]
+pub struct Identity {
+    user: HeaderValue,
+    permissions: HeaderValue,
+}
+
+impl Identity {
+    /// Both percent-encoded where they are not printable ASCII; the permissions stand apart by spaces.
+    pub fn new<'p>(user: &str, permissions: impl Iterator<Item = &'p str>) -> Self {
+        let permissions: Vec<String> = permissions.map(encoded).collect();
+        let value = |text: String| {
+            HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static(""))
+        };
+        Self {
+            user: value(encoded(user)),
+            permissions: value(permissions.join(" ")),
+        }
+    }
 }
 
 impl Upstream {
@@ -55,14 +95,20 @@ impl Upstream {
     pub fn head(&self, front: &Front<'_>) -> Request<()> {
         let mut request = request(front);
         *request.headers_mut() = passed_on(&front.head.headers, self.0.config.dialect);
-        self.sign(request.headers_mut(), front);
+        let mut own = front.head.headers.get_all(AUTHORIZATION).iter();
+        if let (Authorization::Client, Some(only), None) =
+            (front.authorization, own.next(), own.next())
+        {
+            request.headers_mut().insert(AUTHORIZATION, only.clone());
+        }
+        self.introduce(request.headers_mut(), front);
         request
     }
 
     /// The head of a request about the same that carries none of the client's own headers.
     pub fn own_head(&self, front: &Front<'_>) -> Request<()> {
         let mut request = request(front);
-        self.sign(request.headers_mut(), front);
+        self.introduce(request.headers_mut(), front);
         request
     }
 
@@ -73,7 +119,6 @@ impl Upstream {
         // The config has let through nothing that could not stand in a path.
         *request.uri_mut() = format!("{}{path}", config.root).parse().unwrap_or_default();
         request.headers_mut().insert(HOST, host_of(config));
-        authorize(request.headers_mut(), config.token.as_ref());
         request
     }
 
@@ -87,16 +132,22 @@ impl Upstream {
         deployment_type(self.0.config.dialect)
     }
 
-    /// Says who calls, and who we are.
-    fn sign(&self, headers: &mut HeaderMap, front: &Front<'_>) {
+    /// Whether the upstream is told who calls.
+    pub fn is_told_callers(&self) -> bool {
+        self.0.config.identity_headers
+    }
+
+    /// Says who calls, and from where.
+    fn introduce(&self, headers: &mut HeaderMap, front: &Front<'_>) {
         let host = match front.head.uri.authority() {
             // RFC 9112 §3.2.2: what stands in the target wins; with HTTP/2 it is all there is.
             Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
             None => front.head.headers.get(HOST).cloned(),
         };
         let host = host.unwrap_or_else(|| host_of(&self.0.config));
-        headers.insert(HOST, host.clone());
-        headers.insert(FORWARDED_HOST, host);
+        let asked = front.asked.unwrap_or(&host).clone();
+        headers.insert(FORWARDED_HOST, asked);
+        headers.insert(HOST, host);
         if !front.prefix.is_empty()
             && let Ok(prefix) = HeaderValue::from_str(front.prefix)
         {
@@ -110,7 +161,10 @@ impl Upstream {
         if let Ok(id) = HeaderValue::from_str(front.id) {
             headers.insert(REQUEST_ID, id);
         }
-        authorize(headers, self.0.config.token.as_ref());
+        if let Some(identity) = &front.identity {
+            headers.insert(USER, identity.user.clone());
+            headers.insert(PERMISSIONS, identity.permissions.clone());
+        }
     }
 }
 
@@ -154,12 +208,17 @@ pub(super) fn is_event_stream(headers: &HeaderMap) -> bool {
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"))
 }
 
-fn authorize(headers: &mut HeaderMap, token: Option<&Secret>) {
-    let Some(token) = token else { return };
-    if let Ok(mut value) = HeaderValue::try_from(format!("Bearer {}", token.reveal())) {
-        value.set_sensitive(true);
-        headers.insert(AUTHORIZATION, value);
+/// A name as a header's value (RFC 3986 §2.1).
+fn encoded(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_graphic() && byte != b'%' {
+            text.push(char::from(byte));
+        } else {
+            text.extend(["%", &hex(&[byte]).to_ascii_uppercase()]);
+        }
     }
+    text
 }
 
 fn host_of(config: &Config) -> HeaderValue {
@@ -231,6 +290,8 @@ fn is_ours(name: &str) -> bool {
         | "x-cluster-client-ip" | "x-original-forwarded-for" | "remote-user" | "remote-addr"
         // httpoxy (CVE-2016-5385), and other paths than the one that was authorized
         | "proxy" | "x-original-url" | "x-rewrite-url"
+        // other methods than the one that was
+        | "x-http-method-override" | "x-http-method" | "x-method-override"
         // twins of those that are renamed are no dialect's
         | "service-api-version" | "node-red-api-version" | "service-deployment-type"
         | "node-red-deployment-type" => true,
@@ -309,6 +370,9 @@ mod tests {
             ("x-flowgate-user", "root"),
             ("transfer_encoding", "chunked"),
             ("x-original-url", "/flows"),
+            ("x-http-method-override", "DELETE"),
+            ("x-http-method", "DELETE"),
+            ("x_method_override", "DELETE"),
             ("accept", "*/*"),
             ("x_custom", "kept"),
             ("if-none-match", "\"1\""),
@@ -365,6 +429,12 @@ mod tests {
         returned(&mut headers, true);
         assert_eq!(headers.len(), 1);
         assert!(headers.contains_key("etag"));
+    }
+
+    #[test]
+    fn a_name_is_one_header_whatever_it_is() {
+        assert_eq!(encoded("ann@example.org"), "ann@example.org");
+        assert_eq!(encoded("Änn 100%\r\nX: 1"), "%C3%84nn%20100%25%0D%0AX:%201");
     }
 
     #[test]

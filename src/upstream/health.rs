@@ -5,7 +5,16 @@ use super::{Behind, Error, Outgoing, Upstream};
 use hyper::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::time::sleep;
+
+/// How often to ask, at the least, while it is not well. Our choice: it is to be noticed at once that it is back.
+const AWAY: Duration = Duration::from_secs(1);
+
+/// How the last check ended; at first nobody knows.
+pub(super) const UNKNOWN: u8 = 0;
+const WELL: u8 = 1;
+const GONE: u8 = 2;
 
 /// What every runtime of either dialect answers without a token (specification §3.1).
 const PATH: &str = "/auth/login";
@@ -19,7 +28,8 @@ impl Upstream {
         self.check(&mut before).await;
         drop(self);
         loop {
-            sleep(every).await;
+            let well = before == Some(true);
+            sleep(if well { every } else { every.min(AWAY) }).await;
             let Some(behind) = behind.upgrade() else {
                 return;
             };
@@ -27,27 +37,41 @@ impl Upstream {
         }
     }
 
-    async fn check(&self, before: &mut Option<bool>) {
-        let asked = self.send(|| self.own(PATH), Outgoing::empty()).await;
-        let elsewhere = matches!(&asked, Ok(answer) if answer.status() == StatusCode::NOT_FOUND);
-        let result = match asked {
+    /// Whether the last health check succeeded.
+    pub fn healthy(&self) -> bool {
+        self.0.health.load(Ordering::Relaxed) == WELL
+    }
+
+    /// Whether the last health check failed.
+    pub fn is_away(&self) -> bool {
+        self.0.health.load(Ordering::Relaxed) == GONE
+    }
+
+    /// Asks now; with the status of its answer, unless we are too busy to ask.
+    async fn answers(&self) -> Result<Option<StatusCode>, Error> {
+        match self.send_bare(|| self.own(PATH), Outgoing::empty()).await {
             Ok(response) if response.status().is_server_error() => {
                 Err(Error::Unexpected("it answers with an error of its own"))
             }
+            Ok(response) => Ok(Some(response.status())),
             // A gateway that is busy has an upstream that answers.
-            Ok(_) | Err(Error::Busy) => Ok(()),
+            Err(Error::Busy) => Ok(None),
             Err(error) => Err(error),
-        };
+        }
+    }
+
+    async fn check(&self, before: &mut Option<bool>) {
+        let result = self.answers().await;
         let well = result.is_ok();
         if *before != Some(well) {
             match result {
                 // It would be open to whoever may call endpoints, if it is outside.
-                Ok(()) if elsewhere => tracing::warn!(
+                Ok(Some(StatusCode::NOT_FOUND)) => tracing::warn!(
                     upstream = self.name(),
                     "the upstream is well, but {}{PATH} is not there: admin_root must be its httpAdminRoot",
                     self.0.config.root,
                 ),
-                Ok(()) => tracing::info!(upstream = self.name(), "the upstream is well"),
+                Ok(_) => tracing::info!(upstream = self.name(), "the upstream is well"),
                 Err(error) => {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
                     tracing::error!(upstream = self.name(), cause, "{error}");
@@ -56,7 +80,11 @@ impl Upstream {
         }
         *before = Some(well);
         let behind: &Behind = &self.0;
-        behind.healthy.store(well, Ordering::Relaxed);
+        let health = if well { WELL } else { GONE };
+        behind.health.store(health, Ordering::Relaxed);
         behind.metrics.health(well);
+        if well {
+            self.check_account().await;
+        }
     }
 }

@@ -2,7 +2,7 @@
 //! of its own.
 
 use super::{Error, Front, Outgoing, Upstream};
-use crate::secret::{Secret, random};
+use crate::secret::random;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{
@@ -32,11 +32,6 @@ impl Upstream {
             .unwrap_or_default();
         head.headers.remove(AUTHORIZATION);
         head
-    }
-
-    /// Our own token for the upstream.
-    pub fn own_token(&self) -> Option<Secret> {
-        self.0.config.token.clone()
     }
 
     /// Shakes hands on a new connection. Neither extensions nor subprotocols are offered.

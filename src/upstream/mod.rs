@@ -1,11 +1,14 @@
 //! The runtime behind us: how a request gets there and its answer back.
 //!
-//! The way: [`headers`] says what of a request may pass, [`pool`] has a connection for it or [`connect`] makes one,
-//! [`outgoing`] is its body on the way there, [`answer`] what comes back, [`place`] what that says of where it is,
-//! [`deploy`] what changes the flows, [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of our own, [`health`]
-//! whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has asked.
+//! The way: [`headers`] says what of a request may pass, [`account`] who we are to it, [`pool`] has a connection for it
+//! or [`connect`] makes one, [`outgoing`] is its body on the way there, [`answer`] what comes back, [`place`] what that
+//! says of where it is, [`deploy`] what changes the flows, [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of
+//! our own, [`health`] whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has
+//! asked.
 
+mod account;
 mod answer;
+mod bearer;
 mod connect;
 mod deploy;
 mod headers;
@@ -14,17 +17,20 @@ mod link;
 mod outgoing;
 mod place;
 mod pool;
+mod sign_in;
 mod tunnel;
 
 pub use answer::{Answer, Cut};
+pub use bearer::Bearer;
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
-pub use headers::{Front, returned};
+pub use headers::{Authorization, Front, Identity, returned};
 pub use outgoing::{Outgoing, Refusal};
 pub use tunnel::{Ended, Opened, Tunnel};
 
 use crate::config;
 use crate::metrics::{self, Metrics, UpstreamFault};
+use account::Account;
 use answer::Place;
 use connect::Connect;
 use hyper::{Method, Request, Response, StatusCode};
@@ -33,7 +39,7 @@ use pool::{Pool, Sender};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicUsize};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -46,10 +52,12 @@ struct Behind {
     config: config::Upstream,
     connect: Connect,
     pool: Pool,
+    /// `None`: it is open.
+    account: Option<Account>,
     metrics: Arc<metrics::Upstream>,
     in_flight: AtomicUsize,
     tunnels: AtomicUsize,
-    healthy: AtomicBool,
+    health: AtomicU8,
 }
 
 /// Why there is no answer.
@@ -58,6 +66,9 @@ pub enum Error {
     /// No connection.
     #[error("the upstream cannot be reached")]
     Unreachable(#[source] io::Error),
+    /// The last health check failed, which has been told.
+    #[error("the upstream is away")]
+    Away,
     /// No connection within the time for it.
     #[error("the upstream did not accept a connection in time")]
     ConnectTimeout,
@@ -76,8 +87,11 @@ pub enum Error {
     /// It stopped in the middle of its answer.
     #[error("the upstream's answer is incomplete")]
     Incomplete(#[source] Cut),
+    /// There is no token to show to it; why has been told when it was found out.
+    #[error("the gateway is not signed in to the upstream")]
+    SignedOut,
     /// It does not accept us.
-    #[error("the upstream does not accept the gateway's own token")]
+    #[error("the upstream does not accept the gateway's own account")]
     Unauthorized,
     /// Too many requests are there already.
     #[error("too many requests are under way at the upstream")]
@@ -94,13 +108,16 @@ impl Upstream {
     /// Prepares connections; the upstream need not be there yet.
     pub fn open(config: config::Upstream, metrics: &Metrics) -> Result<Self, OpenError> {
         let metrics = Arc::new(metrics.upstream(&config.site.name));
+        let account = config.account.clone().map(Account::new);
+        metrics.authorized(account.is_none());
         Ok(Self(Arc::new(Behind {
             connect: Connect::new(&config, Arc::clone(&metrics))?,
             pool: Pool::new(config.pool, config.keep_alive, Arc::clone(&metrics)),
+            account,
             metrics,
             in_flight: AtomicUsize::new(0),
             tunnels: AtomicUsize::new(0),
-            healthy: AtomicBool::new(false),
+            health: AtomicU8::new(health::UNKNOWN),
             config,
         })))
     }
@@ -108,11 +125,6 @@ impl Upstream {
     /// How logs, metrics and audit call it.
     pub fn name(&self) -> &str {
         &self.0.config.site.name
-    }
-
-    /// Whether the last health check succeeded.
-    pub fn healthy(&self) -> bool {
-        self.0.healthy.load(Ordering::Relaxed)
     }
 
     /// It does not accept us: counted as an error.
@@ -126,9 +138,9 @@ impl Upstream {
         self.0.config.reload
     }
 
-    /// Sends a request and waits for the head of its answer. `head` makes the request again if a kept connection
-    /// turns out to be closed: only then, and only once, and only if nothing was sent or the method is safe.
-    pub async fn send(
+    /// Sends a request as it is and waits for the head of its answer. `head` makes the request again if a kept
+    /// connection turns out to be closed: only then, and only once, and only if nothing was sent or the method is safe.
+    pub async fn send_bare(
         &self,
         head: impl Fn() -> Request<()>,
         body: Outgoing,
@@ -170,7 +182,7 @@ impl Upstream {
             }
             self.0.metrics.retried();
         }
-        let (response, sender) = self.ask_anew(request, progress.as_deref()).await?;
+        let (response, sender) = Box::pin(self.ask_anew(request, progress.as_deref())).await?;
         self.answer(response, sender, progress, place)
     }
 
@@ -272,9 +284,9 @@ impl Error {
             Self::Closed(_) => UpstreamFault::Closed,
             Self::Garbage(_) | Self::Unexpected(_) => UpstreamFault::Invalid,
             Self::Incomplete(_) => UpstreamFault::Incomplete,
-            Self::Unauthorized => UpstreamFault::Unauthorized,
+            Self::SignedOut | Self::Unauthorized => UpstreamFault::Unauthorized,
             Self::Busy | Self::TooManyTunnels => UpstreamFault::Busy,
-            Self::Request(_) => return None,
+            Self::Away | Self::Request(_) => return None,
         })
     }
 }

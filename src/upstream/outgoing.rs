@@ -84,6 +84,14 @@ impl Outgoing {
         }
     }
 
+    /// The same once more; `None`: it is not kept.
+    pub(super) fn again(&self) -> Option<Self> {
+        match self {
+            Self::Whole(bytes) => Some(Self::Whole(bytes.clone())),
+            Self::Stream(_) => None,
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         matches!(self, Self::Whole(bytes) if bytes.is_empty())
     }

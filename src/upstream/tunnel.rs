@@ -8,11 +8,11 @@ mod bell;
 mod frames;
 mod joint;
 
-use super::{Answer, Behind, Error, Front, Outgoing, Upstream};
+use super::{Answer, Authorization, Behind, Error, Front, Outgoing, Upstream};
 use crate::metrics::TunnelEnd;
 use hyper::header::{
-    CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_EXTENSIONS,
-    SEC_WEBSOCKET_PROTOCOL, UPGRADE,
+    AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT,
+    SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
 };
 use hyper::upgrade::Upgraded;
 use hyper::{Response, StatusCode};
@@ -78,6 +78,11 @@ impl Upstream {
         let headers = head.headers_mut();
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        if front.authorization == Authorization::Ours
+            && let Some(bearer) = self.token().await?
+        {
+            headers.insert(AUTHORIZATION, bearer.header().clone());
+        }
         let asked = headers.clone();
         let request = head.map(|()| Outgoing::empty());
         let (mut response, sender) = self.ask_anew(request, None).await?;

@@ -23,13 +23,22 @@ pub(crate) struct Bench {
 impl Bench {
     /// An engine that runs these elements.
     pub(crate) async fn with(flows: &Json) -> Self {
-        let config = Config::parse(
+        Self::set(flows, |_| {}).await
+    }
+
+    /// The same, with other settings of the engine.
+    pub(crate) async fn set(
+        flows: &Json,
+        change: impl FnOnce(&mut flowgate::config::Engine),
+    ) -> Self {
+        let mut config = Config::parse(
             flowgate::config::DEFAULT,
             "default",
             std::path::Path::new(""),
         )
         .unwrap()
         .engine;
+        change(&mut config);
         let engine = Engine::start(config, Metrics::new()).unwrap();
         let events = engine.events().listen(usize::MAX);
         let mut bench = Self {

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 /// A machine on which somebody uses the client: it keeps target and token in the home directory.
-struct Machine {
+pub struct Machine {
     home: tempfile::TempDir,
     /// The certificate that Node.js shall trust.
     certificate: PathBuf,
 }
 
 impl Machine {
-    fn that_trusts(gateway: &Gateway) -> Self {
+    pub fn that_trusts(gateway: &Gateway) -> Self {
         Self {
             home: tempfile::tempdir().unwrap(),
             certificate: gateway.directory.path().join("certs/self-signed.crt"),
@@ -21,7 +21,7 @@ impl Machine {
     }
 
     /// Runs a command of the client.
-    async fn run(&self, arguments: &[&str]) -> Output {
+    pub async fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(client());
         command.args(arguments);
         self.output(command).await
@@ -59,7 +59,7 @@ impl Machine {
     }
 
     /// Points the client to a gateway and signs in.
-    async fn log_in(&self, door: &Door, user: &str, password: &str) -> Output {
+    pub async fn log_in(&self, door: &Door, user: &str, password: &str) -> Output {
         let url = format!("https://{}/", door.address);
         let target = self.run(&["target", &url]).await;
         assert_eq!(said(&target), format!("Target: https://{}\n", door.address));
@@ -111,11 +111,11 @@ fn answer_prompts(mut command: Command, terminal: &Path, lines: &[(String, Strin
     output
 }
 
-fn said(output: &Output) -> String {
+pub fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn complained(output: &Output) -> String {
+pub fn complained(output: &Output) -> String {
     assert!(!output.status.success(), "{}", said(output));
     String::from_utf8_lossy(&output.stderr).into_owned()
 }

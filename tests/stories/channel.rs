@@ -4,6 +4,7 @@ use crate::client::Door;
 use crate::harness::PATIENCE;
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value as Json, json};
+use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use tokio::net::TcpStream;
@@ -26,7 +27,11 @@ pub enum Told {
 }
 
 /// An open channel.
-pub struct Channel(pub WebSocketStream<TlsStream<TcpStream>>);
+pub struct Channel {
+    pub socket: WebSocketStream<TlsStream<TcpStream>>,
+    /// Messages of a batch of which others were asked for.
+    ahead: VecDeque<Json>,
+}
 
 impl Door {
     /// Opens `/comms` with more headers; an error is the answer that was no `101`.
@@ -42,7 +47,8 @@ impl Door {
             request.headers_mut().insert(name, value.parse().unwrap());
         }
         let (socket, response) = tokio_tungstenite::client_async(request, stream).await?;
-        Ok((Channel(socket), response))
+        let ahead = VecDeque::new();
+        Ok((Channel { socket, ahead }, response))
     }
 
     /// Opens `/comms`.
@@ -65,7 +71,7 @@ impl Channel {
     }
 
     pub async fn say_text(&mut self, text: &str) {
-        self.0.send(Message::text(text)).await.unwrap();
+        self.socket.send(Message::text(text)).await.unwrap();
     }
 
     pub async fn subscribe(&mut self, topic: &str) {
@@ -74,17 +80,22 @@ impl Channel {
 
     /// What comes next, heartbeats aside.
     pub async fn hear(&mut self) -> Told {
-        loop {
-            match self.hear_all().await {
-                Told::Batch(batch) if batch.len() == 1 && batch[0]["topic"] == "hb" => {}
-                told => return told,
+        let heard = async {
+            loop {
+                match self.hear_all().await {
+                    Told::Batch(batch) if batch.len() == 1 && batch[0]["topic"] == "hb" => {}
+                    told => return told,
+                }
             }
-        }
+        };
+        timeout(PATIENCE, heard)
+            .await
+            .expect("only heartbeats come")
     }
 
     /// What comes next.
     pub async fn hear_all(&mut self) -> Told {
-        let next = timeout(PATIENCE, self.0.next()).await;
+        let next = timeout(PATIENCE, self.socket.next()).await;
         match next.expect("the channel is silent") {
             Some(Ok(Message::Text(text))) => match serde_json::from_str(&text).unwrap() {
                 Json::Array(batch) => Told::Batch(batch),
@@ -104,16 +115,23 @@ impl Channel {
         }
     }
 
-    /// The next message that `pick` takes; those before it are dropped.
+    /// What is picked of the next message that has it; other messages before it are dropped.
     pub async fn find<T>(&mut self, pick: impl Fn(&Json) -> Option<T>) -> T {
-        loop {
-            if let Some(found) = self.batch().await.iter().find_map(&pick) {
-                return found;
+        let found = async {
+            loop {
+                while let Some(message) = self.ahead.pop_front() {
+                    if let Some(picked) = pick(&message) {
+                        return picked;
+                    }
+                }
+                self.ahead = self.batch().await.into();
             }
-        }
+        };
+        let found = timeout(PATIENCE, found).await;
+        found.expect("nothing of that comes")
     }
 
-    /// The data of the next message of a topic.
+    /// The data of the next message of a topic; other messages before it are dropped.
     pub async fn topic(&mut self, topic: &str) -> Json {
         self.find(|message| (message["topic"] == topic).then(|| message["data"].clone()))
             .await

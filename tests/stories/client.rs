@@ -21,6 +21,20 @@ use tokio::net::{TcpSocket, TcpStream};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
+/// A line of `/metrics` without the label that names the upstream, which comes first.
+fn without_upstream(line: &str) -> String {
+    let Some((name, labels)) = line.split_once("{upstream=\"") else {
+        return line.to_owned();
+    };
+    match labels.split_once('"') {
+        Some((_, rest)) => match rest.strip_prefix(',') {
+            Some(others) => format!("{name}{{{others}"),
+            None => format!("{name}{}", rest.trim_start_matches('}')),
+        },
+        None => line.to_owned(),
+    }
+}
+
 /// The password of every user of the harness.
 pub const PASSWORD: &str = "open sesame";
 
@@ -48,6 +62,7 @@ impl Door {
             door: self.clone(),
             from: Ipv4Addr::LOCALHOST.into(),
             http2: false,
+            plain: false,
             host: None,
             method: method.to_owned(),
             path: path.to_owned(),
@@ -128,13 +143,13 @@ impl Door {
             .unwrap()
     }
 
-    /// The value of one series of `/metrics`, named with its labels; `None` if there is none.
+    /// The value of one series of `/metrics`, named with its labels; `None` if there is none. Where there is only one
+    /// upstream its label may be left out.
     pub async fn metric(&self, series: &str) -> Option<f64> {
         let page = self.operations("/metrics").await.text();
-        let line = page
-            .lines()
-            .find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        line.map(|value| value.parse().unwrap())
+        let value = |line: &str| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok();
+        let mut lines = page.lines();
+        lines.find_map(|line| value(line).or_else(|| value(&without_upstream(line))))
     }
 
     /// A connection for several requests, one at a time (HTTP/1.1) or many at a time (HTTP/2).
@@ -159,6 +174,15 @@ impl Door {
         }
     }
 
+    /// The same without TLS, in HTTP/1.1.
+    pub async fn connect_plain(&self) -> io::Result<Connection> {
+        let stream = TokioIo::new(TcpStream::connect(self.address).await?);
+        let shaken = http1::handshake(stream).await;
+        let (sender, connection) = shaken.map_err(io::Error::other)?;
+        tokio::spawn(connection);
+        Ok(Connection::Http1(sender))
+    }
+
     /// How a client that trusts the gateway speaks TLS, offering these protocols.
     pub fn tls(&self, protocols: &[&str]) -> ClientConfig {
         self.tls_of(rustls::ALL_VERSIONS, protocols)
@@ -181,6 +205,15 @@ impl Door {
         tls
     }
 
+    /// A connection from an address on which nothing has been said yet.
+    pub async fn tcp(&self, from: IpAddr) -> io::Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind(SocketAddr::new(from, 0))?;
+        let tcp = socket.connect(self.address).await?;
+        tcp.set_nodelay(true)?;
+        Ok(tcp)
+    }
+
     /// A TLS stream from an address, to the certificate of a name.
     pub async fn shake_hands(
         &self,
@@ -188,10 +221,7 @@ impl Door {
         from: IpAddr,
         name: &str,
     ) -> io::Result<TlsStream<TcpStream>> {
-        let socket = TcpSocket::new_v4()?;
-        socket.bind(SocketAddr::new(from, 0))?;
-        let tcp = socket.connect(self.address).await?;
-        tcp.set_nodelay(true)?;
+        let tcp = self.tcp(from).await?;
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
         TlsConnector::from(tls).connect(name, tcp).await
     }
@@ -246,6 +276,7 @@ pub struct Request {
     door: Door,
     from: IpAddr,
     http2: bool,
+    plain: bool,
     host: Option<String>,
     method: String,
     path: String,
@@ -301,6 +332,18 @@ impl Request {
         self
     }
 
+    /// The same with another method.
+    pub fn method(mut self, method: &str) -> Self {
+        method.clone_into(&mut self.method);
+        self
+    }
+
+    /// Sent without TLS.
+    pub fn plain(mut self) -> Self {
+        self.plain = true;
+        self
+    }
+
     /// Sends it on a connection of its own.
     pub async fn send(self) -> Answer {
         self.try_send().await.unwrap()
@@ -308,7 +351,11 @@ impl Request {
 
     /// The same where the gateway may be gone.
     pub async fn try_send(self) -> io::Result<Answer> {
-        let mut connection = self.door.connect_from(self.from, self.http2).await?;
+        let mut connection = if self.plain {
+            self.door.connect_plain().await?
+        } else {
+            self.door.connect_from(self.from, self.http2).await?
+        };
         connection.send(self).await.map_err(io::Error::other)
     }
 

@@ -1,9 +1,12 @@
 //! Editors hear what our own engine says, over `/comms`: who may, what they hear, and when they must go.
 
 use crate::channel::Told;
-use crate::harness::{Gateway, until};
+use crate::client::PASSWORD;
+use crate::harness::{Gateway, hash, until};
+use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value as Json, json};
-use tokio_tungstenite::tungstenite::Error;
+use std::time::{Duration, Instant};
+use tokio_tungstenite::tungstenite::{Error, Message};
 
 /// A flow with an inject node `go`, a function node `f` with this code, and a debug node `d`.
 fn flow(code: &str) -> Json {
@@ -83,9 +86,334 @@ async fn who_shows_no_good_token_is_sent_away() {
     let deployer = gateway.sign_in("deployer").await;
     for first in [json!({ "auth": deployer }), json!({ "subscribe": "debug" })] {
         let mut editor = gateway.comms().await;
+        // What is not JSON is ignored.
         editor.say_text("{bad").await;
         editor.say(&first).await;
         editor.is_sent_away().await;
-        assert_eq!(editor.hear().await, Told::Closed(Some(1006)));
     }
+    let checks = "flowgate_token_checks_total{result=\"invalid\"}";
+    assert_eq!(gateway.metric(checks).await, Some(1.0));
+    let refused = "flowgate_comms_closed_total{cause=\"refused\"}";
+    assert_eq!(gateway.metric(refused).await, Some(3.0));
+    let fails = async || {
+        let audit = gateway.audit();
+        audit
+            .iter()
+            .filter(|line| line["event"] == "comms.auth.fail")
+            .count()
+            == 3
+    };
+    until("the audit log has them", fails).await;
+}
+
+#[tokio::test]
+async fn who_says_nothing_is_sent_away() {
+    let gateway = Gateway::with("[comms]\nsign_in = \"100ms\"");
+    let mut editor = gateway.comms().await;
+    editor.say_text("not JSON").await;
+    editor.is_sent_away().await;
+    let silent = "flowgate_comms_closed_total{cause=\"silent\"}";
+    assert_eq!(gateway.metric(silent).await, Some(1.0));
+}
+
+#[tokio::test]
+async fn nobody_hears_anything_before_the_sign_in() {
+    let gateway = Gateway::with("[comms]\nheartbeat = \"10ms\"");
+    let token = gateway.sign_in("admin").await;
+    let mut stranger = gateway.comms().await;
+    let mut editor = gateway.editor(&token).await;
+    gateway.deploy(&token, &flow("return msg")).await;
+    editor.topic("notification/runtime-deploy").await;
+    for _ in 0..3 {
+        editor.hear_all().await;
+    }
+    stranger.say(&json!({ "auth": "nope" })).await;
+    assert_eq!(stranger.hear_all().await, Told::Auth("fail".to_owned()));
+}
+
+#[tokio::test]
+async fn a_token_may_be_shown_again_and_must_be_good() {
+    let gateway = Gateway::start();
+    let (one, other) = (
+        gateway.sign_in("reader").await,
+        gateway.sign_in("admin").await,
+    );
+    let mut editor = gateway.editor(&one).await;
+    editor.say(&json!({ "auth": other })).await;
+    assert_eq!(editor.hear().await, Told::Auth("ok".to_owned()));
+    // The first session no longer counts.
+    revoke(&gateway, &other, &one).await;
+    editor.subscribe("notification/runtime-state").await;
+    editor.topic("notification/runtime-state").await;
+    editor.say(&json!({ "auth": "nope" })).await;
+    editor.is_sent_away().await;
+}
+
+async fn revoke(gateway: &Gateway, caller: &str, token: &str) {
+    let request = gateway.post("/auth/revoke").token(caller);
+    assert_eq!(request.form(&[("token", token)]).send().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_revoked_token_ends_its_channels_at_once() {
+    let gateway = Gateway::start();
+    let (token, other) = (
+        gateway.sign_in("reader").await,
+        gateway.sign_in("reader").await,
+    );
+    let (mut one, mut two) = (gateway.editor(&token).await, gateway.editor(&token).await);
+    let mut stays = gateway.editor(&other).await;
+    revoke(&gateway, &token, &token).await;
+    one.is_sent_away().await;
+    two.is_sent_away().await;
+    stays.subscribe("notification/runtime-state").await;
+    stays.topic("notification/runtime-state").await;
+    let active = "flowgate_comms_connections{state=\"active\"}";
+    until("two have ended", async || {
+        gateway.metric(active).await == Some(1.0)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_ends_its_channels_when_it_is_over() {
+    let gateway = Gateway::with("[auth]\nlifetime = \"4s\"");
+    let token = gateway.sign_in("reader").await;
+    let since = Instant::now();
+    let mut editor = gateway.editor(&token).await;
+    editor.is_sent_away().await;
+    // Not by the sweep, which comes after 30 s.
+    assert!(since.elapsed() < Duration::from_secs(20));
+    let ended = "flowgate_comms_closed_total{cause=\"session\"}";
+    assert_eq!(gateway.metric(ended).await, Some(1.0));
+}
+
+#[tokio::test]
+async fn a_reload_that_takes_the_permission_or_the_user_ends_their_channels() {
+    let user = |name: &str, permission: &str| {
+        let hash = hash(PASSWORD);
+        format!(
+            "[[auth.user]]\nname = \"{name}\"\npassword_hash = \"{hash}\"\npermissions = [\"{permission}\"]\n"
+        )
+    };
+    let before = user("ann", "read") + &user("bob", "read") + &user("eve", "*");
+    let gateway = Gateway::with(&before);
+    let mut editors = Vec::new();
+    for name in ["ann", "bob", "eve"] {
+        let token = gateway.sign_in(name).await;
+        editors.push(gateway.editor(&token).await);
+    }
+    let after = user("bob", "flows.read") + &user("eve", "status.read");
+    assert!(gateway.reload(&after).await);
+    editors[0].is_sent_away().await;
+    editors[1].is_sent_away().await;
+    editors[2].subscribe("notification/runtime-state").await;
+    editors[2].topic("notification/runtime-state").await;
+    let lost = "flowgate_comms_closed_total{cause=\"permission\"}";
+    assert_eq!(gateway.metric(lost).await, Some(1.0));
+}
+
+#[tokio::test]
+async fn whoever_may_read_without_a_token_hears_without_one() {
+    let gateway = Gateway::with("[auth]\nanonymous = [\"read\"]");
+    let mut editor = gateway.comms().await;
+    editor.subscribe("notification/runtime-state").await;
+    editor.topic("notification/runtime-state").await;
+    let token = gateway.sign_in("admin").await;
+    editor.say(&json!({ "auth": token })).await;
+    assert_eq!(editor.hear().await, Told::Auth("ok".to_owned()));
+    let mut other = gateway.comms().await;
+    other.subscribe("notification/runtime-state").await;
+    other.topic("notification/runtime-state").await;
+    gateway.reload("").await;
+    other.is_sent_away().await;
+}
+
+#[tokio::test]
+async fn without_users_everybody_hears_at_once() {
+    let gateway = Gateway::with("auth = \"off\"");
+    let mut editor = gateway.comms().await;
+    editor.say(&json!({ "auth": "anything" })).await;
+    assert_eq!(editor.hear().await, Told::Auth("ok".to_owned()));
+    editor.subscribe("notification/runtime-state").await;
+    editor.topic("notification/runtime-state").await;
+}
+
+#[tokio::test]
+async fn what_is_no_frame_ends_the_channel_with_the_code_that_says_why() {
+    let gateway = Gateway::with("[comms]\nframe = \"1KiB\"");
+    let token = gateway.sign_in("reader").await;
+    let publish = json!({ "topic": "multiplayer/connect", "data": { "session": "s" } });
+    for (frame, code) in [
+        (Message::text("[]"), 1008),
+        (Message::text("7"), 1008),
+        (Message::text(r#"{"subscribe":["a"]}"#), 1008),
+        (Message::text(r#"{"topic":"a","data":null}"#), 1008),
+        (Message::binary("{}"), 1003),
+        (Message::text("x".repeat(1025)), 1009),
+        (Message::text(publish.to_string()), 0),
+        (Message::text("{bad"), 0),
+        (Message::text(r#"{"subscribe":"++++"}"#), 0),
+    ] {
+        let mut editor = gateway.editor(&token).await;
+        editor.socket.send(frame.clone()).await.unwrap();
+        if code == 0 {
+            editor.subscribe("notification/runtime-state").await;
+            editor.topic("notification/runtime-state").await;
+        } else {
+            editor.ends_with(&Told::Closed(Some(code))).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_ping_is_answered() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("reader").await;
+    let mut editor = gateway.editor(&token).await;
+    editor
+        .socket
+        .send(Message::Ping("there?".into()))
+        .await
+        .unwrap();
+    while editor.socket.next().await.unwrap().unwrap() != Message::Pong("there?".into()) {}
+}
+
+#[tokio::test]
+async fn the_first_subprotocol_is_answered_if_it_is_a_word_and_extensions_are_not() {
+    let gateway = Gateway::start();
+    let offer = ("sec-websocket-extensions", "permessage-deflate");
+    let asked = [("sec-websocket-protocol", "one, two"), offer];
+    let (_, answer) = gateway.open_comms(&asked).await.unwrap();
+    assert_eq!(answer.headers()["sec-websocket-protocol"], "one");
+    assert!(!answer.headers().contains_key("sec-websocket-extensions"));
+    assert!(answer.headers().contains_key("x-request-id"));
+    assert_eq!(gateway.get("/comms").send().await.status, 426);
+}
+
+#[tokio::test]
+async fn a_heartbeat_tells_since_when_the_gateway_runs() {
+    let gateway = Gateway::with("[comms]\nheartbeat = \"20ms\"");
+    let token = gateway.sign_in("reader").await;
+    let mut editor = gateway.editor(&token).await;
+    let mut heartbeats = Vec::new();
+    while heartbeats.len() < 3 {
+        match editor.hear_all().await {
+            Told::Batch(batch) => {
+                heartbeats.extend(batch.into_iter().filter(|m| m["topic"] == "hb"));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(heartbeats[0]["data"].as_u64().unwrap() > 1_700_000_000_000);
+    assert!(
+        heartbeats
+            .iter()
+            .all(|heartbeat| *heartbeat == heartbeats[0])
+    );
+}
+
+#[tokio::test]
+async fn the_status_of_a_removed_node_is_cleared() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("admin").await;
+    gateway
+        .deploy(&token, &flow("node.status('busy'); return msg"))
+        .await;
+    inject(&gateway, &token).await;
+    let mut editor = gateway.editor(&token).await;
+    let badge = json!({ "text": "busy" });
+    until("the status is retained", async || {
+        editor.subscribe("status/f").await;
+        editor.subscribe("notification/runtime-state").await;
+        let batch = editor.batch().await;
+        batch[0]["topic"] == "status/f" && batch[0]["data"] == badge
+    })
+    .await;
+    gateway.deploy(&token, &json!([])).await;
+    let mut cleared = editor.topic("status/f").await;
+    while cleared == badge {
+        cleared = editor.topic("status/f").await;
+    }
+    assert_eq!(cleared, json!({}));
+    let mut other = gateway.editor(&token).await;
+    other.subscribe("status/#").await;
+    other.subscribe("notification/runtime-state").await;
+    assert_eq!(
+        other.batch().await[0]["topic"],
+        "notification/runtime-state"
+    );
+}
+
+#[tokio::test]
+async fn a_flood_of_debug_messages_ends_with_the_right_status_and_says_what_was_lost() {
+    let gateway = Gateway::with("[comms]\nbacklog = \"64KiB\"");
+    let token = gateway.sign_in("admin").await;
+    let code = "for (let i = 0; i < 5000; i++) { node.send({ payload: i }); node.status('at ' + i) } node.status('done')";
+    gateway.deploy(&token, &flow(code)).await;
+    let mut editor = gateway.editor(&token).await;
+    inject(&gateway, &token).await;
+    let mut status = editor.topic("status/f").await;
+    while status != json!({ "text": "done" }) {
+        status = editor.topic("status/f").await;
+    }
+    let mut editor = gateway.editor(&token).await;
+    editor.subscribe("status/f").await;
+    assert_eq!(editor.topic("status/f").await, json!({ "text": "done" }));
+}
+
+#[tokio::test]
+async fn a_slow_editor_is_cut_off_while_others_hear_everything() {
+    let gateway = Gateway::with("[comms]\nqueue = \"64KiB\"\n[engine]\ndebug_length = 100000");
+    let token = gateway.sign_in("admin").await;
+    gateway
+        .deploy(&token, &flow("msg.payload = 'x'.repeat(60000); return msg"))
+        .await;
+    let _slow = gateway.editor(&token).await;
+    let mut quick = gateway.editor(&token).await;
+    let cut_off = "flowgate_comms_closed_total{cause=\"slow\"}";
+    let mut said = 0;
+    while gateway.metric(cut_off).await != Some(1.0) {
+        inject(&gateway, &token).await;
+        assert_eq!(quick.topic("debug").await["format"], "string[60000]");
+        said += 1;
+        assert!(said < 2_000, "it is never cut off");
+    }
+    inject(&gateway, &token).await;
+    quick.topic("debug").await;
+}
+
+#[tokio::test]
+async fn a_flood_of_frames_waits_and_harms_nobody() {
+    let gateway = Gateway::with("[comms]\nframes = 10");
+    let token = gateway.sign_in("admin").await;
+    let mut editor = gateway.editor(&token).await;
+    gateway.deploy(&token, &json!([])).await;
+    editor.topic("notification/runtime-deploy").await;
+    let since = Instant::now();
+    for _ in 0..30 {
+        editor.subscribe("notification/runtime-state").await;
+    }
+    for _ in 0..30 {
+        editor.batch().await;
+    }
+    // Ten at once (nine, after the token), ten when the next second begins, and so on.
+    assert!(since.elapsed() > Duration::from_millis(900));
+}
+
+#[tokio::test]
+async fn a_drain_tells_editors_to_go() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("reader").await;
+    let (mut editor, mut stranger) = (gateway.editor(&token).await, gateway.comms().await);
+    let Gateway { running, .. } = gateway;
+    let since = Instant::now();
+    tokio::join!(
+        running.drain(),
+        editor.ends_with(&Told::Closed(Some(1001))),
+        async {
+            stranger.ends_with(&Told::Closed(Some(1001))).await;
+        }
+    );
+    assert!(since.elapsed() < Duration::from_secs(15));
 }

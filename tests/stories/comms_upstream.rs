@@ -1,1 +1,462 @@
 //! Editors hear what the upstream says, over `/comms`: through us, as it says it, and only when they may.
+//!
+//! The upstream is a real WebSocket server that writes down every frame.
+
+use crate::channel::{Channel, Told};
+use crate::harness::{Gateway, until};
+use flowgate::secret::random;
+use futures_util::{SinkExt, StreamExt};
+use serde_json::{Value as Json, json};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::broadcast;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{Request, Response};
+
+const REVISION: &str = r#"[{"topic":"notification/runtime-deploy","data":{"revision":"r1"}}]"#;
+
+/// A runtime with a channel of its own.
+struct Runtime {
+    address: SocketAddr,
+    heard: Arc<Mutex<Vec<String>>>,
+    heads: Arc<Mutex<Vec<String>>>,
+    says: broadcast::Sender<String>,
+    task: JoinHandle<()>,
+}
+
+impl Runtime {
+    /// One that wants this token; `""`: none.
+    async fn start(token: &'static str) -> Self {
+        Self::at("127.0.0.1:0".parse().unwrap(), token).await
+    }
+
+    async fn at(address: SocketAddr, token: &'static str) -> Self {
+        let listener = TcpListener::bind(address).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (heard, heads) = (
+            Arc::<Mutex<Vec<_>>>::default(),
+            Arc::<Mutex<Vec<_>>>::default(),
+        );
+        let says = broadcast::Sender::new(1024);
+        let (h, hs, s) = (Arc::clone(&heard), Arc::clone(&heads), says.clone());
+        let task = tokio::spawn(async move {
+            let mut channels = JoinSet::new();
+            loop {
+                let (tcp, _) = listener.accept().await.unwrap();
+                let told = s.subscribe();
+                channels.spawn(channel(tcp, token, (Arc::clone(&h), Arc::clone(&hs)), told));
+            }
+        });
+        Self {
+            address,
+            heard,
+            heads,
+            says,
+            task,
+        }
+    }
+
+    fn gateway(&self, lines: &str) -> Gateway {
+        let address = self.address;
+        Gateway::with(&format!(
+            "[upstream]\nurl = \"http://{address}\"\nhealth = \"1h\"\n{lines}"
+        ))
+    }
+
+    fn heard(&self) -> Vec<String> {
+        self.heard.lock().unwrap().clone()
+    }
+
+    /// Waits until it has heard this frame.
+    async fn hears(&self, frame: &Json) {
+        let wanted = frame.to_string();
+        until(&wanted, async || self.heard().contains(&wanted)).await;
+    }
+
+    fn says(&self, text: &str) {
+        self.says.send(text.to_owned()).unwrap();
+    }
+
+    async fn stop(self) -> SocketAddr {
+        self.task.abort();
+        let _ = self.task.await;
+        self.address
+    }
+}
+
+type Notes = Arc<Mutex<Vec<String>>>;
+
+#[allow(clippy::result_large_err, reason = "the library's callback")]
+async fn channel(
+    mut tcp: TcpStream,
+    token: &str,
+    (heard, heads): (Notes, Notes),
+    mut told: broadcast::Receiver<String>,
+) {
+    let mut begin = [0; 15];
+    tcp.peek(&mut begin).await.unwrap();
+    if begin == *b"GET /auth/login" {
+        // A health check; nothing else comes before it is answered.
+        let well = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}";
+        let read = tcp.read(&mut [0; 4096]).await.unwrap();
+        assert!(read > 0);
+        tcp.write_all(well).await.unwrap();
+        return;
+    }
+    let note = |request: &Request, response: Response| {
+        let sent = format!("{} {:?}", request.uri(), request.headers());
+        heads.lock().unwrap().push(sent);
+        Ok(response)
+    };
+    let Ok(mut socket) = tokio_tungstenite::accept_hdr_async(tcp, note).await else {
+        return;
+    };
+    let mut signed_in = token.is_empty();
+    loop {
+        let answer = tokio::select! {
+            text = told.recv(), if signed_in => text.unwrap(),
+            frame = socket.next() => match frame {
+                Some(Ok(Message::Text(text))) => {
+                    heard.lock().unwrap().push(text.to_string());
+                    let frame: Json = serde_json::from_str(&text).unwrap();
+                    if let Some(shown) = frame.get("auth") {
+                        signed_in = shown == token;
+                    } else if frame["subscribe"] != "notification/#" && signed_in {
+                        continue;
+                    }
+                    match (signed_in, frame.get("auth").is_some()) {
+                        (true, true) => r#"{"auth":"ok"}"#.to_owned(),
+                        (true, false) => REVISION.to_owned(),
+                        (false, _) => r#"{"auth":"fail"}"#.to_owned(),
+                    }
+                }
+                Some(Ok(_)) => continue,
+                _ => return,
+            },
+        };
+        if socket.send(Message::text(answer)).await.is_err() {
+            return;
+        }
+        if !signed_in {
+            let _ = socket.close(None).await;
+            return;
+        }
+    }
+}
+
+fn revision() -> Json {
+    json!({ "revision": "r1" })
+}
+
+async fn deployed(editor: &mut Channel) {
+    assert_eq!(
+        editor.topic("notification/runtime-deploy").await,
+        revision()
+    );
+}
+
+#[tokio::test]
+async fn what_an_editor_and_the_upstream_say_reaches_the_other() {
+    let upstream = Runtime::start("").await;
+    let gateway = upstream.gateway("");
+    let token = gateway.sign_in("reader").await;
+    let mut editor = gateway.editor(&token).await;
+    editor.subscribe("notification/#").await;
+    deployed(&mut editor).await;
+    let connect = json!({ "topic": "multiplayer/connect", "data": { "session": "s1" } });
+    editor.say(&connect).await;
+    upstream.hears(&connect).await;
+    upstream.says(r#"{"auth":"ok"}"#);
+    upstream.says(r#"[{"topic":"debug","data":{"msg":"é"}},{"topic":"x","data":1}]"#);
+    let batch = editor.batch().await;
+    assert_eq!(
+        batch,
+        [
+            json!({ "topic": "debug", "data": { "msg": "é" } }),
+            json!({ "topic": "x", "data": 1 }),
+        ]
+    );
+    let all = [json!({ "subscribe": "notification/#" }), connect];
+    assert_eq!(upstream.heard(), all.map(|frame| frame.to_string()));
+    let head = upstream.heads.lock().unwrap().join("\n");
+    assert!(head.starts_with("/comms {"), "{head}");
+    assert!(
+        head.contains("x-forwarded-for") && !head.contains("authorization"),
+        "{head}"
+    );
+}
+
+#[tokio::test]
+async fn nobody_without_a_good_token_reaches_the_upstream() {
+    let upstream = Runtime::start("").await;
+    let gateway = upstream.gateway("[comms]\nsign_in = \"100ms\"");
+    let deployer = gateway.sign_in("deployer").await;
+    for first in [
+        Some(json!({ "auth": "nope" })),
+        Some(json!({ "auth": deployer })),
+        Some(json!({ "subscribe": "notification/#" })),
+        None,
+    ] {
+        let mut editor = gateway.comms().await;
+        if let Some(first) = first {
+            editor.say(&first).await;
+        }
+        editor.is_sent_away().await;
+    }
+    assert!(upstream.heads.lock().unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn the_upstream_sees_the_gateways_token_and_never_the_editors() {
+    let upstream = Runtime::start("a-token-of-ours").await;
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("token"), "a-token-of-ours\n").unwrap();
+    let lines = format!(
+        "[upstream]\nurl = \"http://{}\"\nhealth = \"1h\"\ntoken_file = \"token\"",
+        upstream.address
+    );
+    let gateway = Gateway::open(&lines, directory);
+    let token = gateway.sign_in("reader").await;
+    let mut editor = gateway.editor(&token).await;
+    editor.subscribe("notification/#").await;
+    deployed(&mut editor).await;
+    editor.say(&json!({ "auth": token })).await;
+    assert_eq!(editor.hear().await, Told::Auth("ok".to_owned()));
+    editor.subscribe("notification/#").await;
+    deployed(&mut editor).await;
+    let heard = upstream.heard();
+    assert_eq!(heard[0], json!({ "auth": "a-token-of-ours" }).to_string());
+    assert!(!heard.concat().contains(&token));
+    let heads = upstream.heads.lock().unwrap().join("\n");
+    assert!(
+        !heads.contains("authorization") && !heads.contains("cookie"),
+        "{heads}"
+    );
+}
+
+#[tokio::test]
+async fn an_upstream_that_wants_another_token_never_makes_the_editor_sign_in_again() {
+    let upstream = Runtime::start("another-token").await;
+    let gateway = upstream.gateway("[comms]\nupstream_away = \"300ms\"");
+    let token = gateway.sign_in("reader").await;
+    let mut editor = gateway.editor(&token).await;
+    editor.subscribe("notification/#").await;
+    editor.ends_with(&Told::Closed(Some(1012))).await;
+    let refused = gateway
+        .metric("flowgate_upstream_errors_total{kind=\"unauthorized\"}")
+        .await;
+    assert!(refused.unwrap() >= 1.0);
+}
+
+/// Texts that are no frames, each derived from one that is by some wild edits.
+fn wild(seed: &mut u64) -> String {
+    const GOOD: [&str; 6] = [
+        r#"{"subscribe":"status/#"}"#,
+        r#"{"topic":"multiplayer/location","data":{"workspace":"a","cursor":{"x":1,"y":2}}}"#,
+        r#"{"topic":"multiplayer/connect","data":{"session":"s1"}}"#,
+        r#"[{"auth":"x"},{"subscribe":"a"}]"#,
+        r#"{"auth":{"toString":1},"subscribe":["a{2,1}"]}"#,
+        r#"{"data":{"__proto__":{"x":null}},"topic":"constructor"}"#,
+    ];
+    const BITS: [&str; 14] = [
+        "null",
+        "{",
+        "}",
+        "[",
+        "]",
+        "\"",
+        ",",
+        ":",
+        "1e999",
+        "+",
+        "a{2,1}",
+        "\\ud800",
+        "\"toString\":1",
+        "\"topic\":",
+    ];
+    let mut next = |below: usize| {
+        *seed = flowgate_step(*seed);
+        usize::try_from(*seed >> 33).unwrap() % below
+    };
+    let mut text = GOOD[next(GOOD.len())].to_owned();
+    for _ in 0..next(4) {
+        let at = next(text.len() + 1);
+        match next(3) {
+            0 => text.insert_str(at, BITS[next(BITS.len())]),
+            1 if at < text.len() => drop(text.remove(at)),
+            _ => text.truncate(at),
+        }
+    }
+    text
+}
+
+/// Knuth's MMIX.
+fn flowgate_step(state: u64) -> u64 {
+    state
+        .wrapping_mul(6_364_136_223_846_793_005)
+        .wrapping_add(1_442_695_040_888_963_407)
+}
+
+/// What the upstream may hear: strictly one of two shapes, with nothing in it that it could choke on.
+fn is_harmless(text: &str) -> bool {
+    let Ok(Json::Object(frame)) = serde_json::from_str(text) else {
+        return false;
+    };
+    let names: Vec<&str> = frame.keys().map(String::as_str).collect();
+    match names[..] {
+        ["subscribe"] => frame["subscribe"]
+            .as_str()
+            .is_some_and(|t| !t.contains(['{', '}'])),
+        ["topic", "data"] => {
+            let inherited = ["toString", "__proto__", "constructor", "valueOf"];
+            frame["topic"].is_string()
+                && !frame["data"].is_null()
+                && !inherited
+                    .iter()
+                    .any(|name| text.contains(&format!("\"{name}\":")))
+        }
+        _ => false,
+    }
+}
+
+#[tokio::test]
+async fn nothing_malformed_reaches_the_upstream() {
+    let upstream = Runtime::start("").await;
+    let gateway = upstream.gateway("[comms]\nframes = 100000");
+    let token = gateway.sign_in("reader").await;
+    let mut seed = u64::from_le_bytes(random());
+    println!("seed {seed}");
+    let (mut editor, mut closed) = (gateway.editor(&token).await, 0);
+    for number in 0..2_000 {
+        let text = wild(&mut seed);
+        let marker = json!({ "topic": "marker", "data": number });
+        let sent = editor.socket.send(Message::text(text.as_str())).await;
+        let sent = match sent {
+            Ok(()) => editor.socket.send(Message::text(marker.to_string())).await,
+            Err(error) => Err(error),
+        };
+        let gone = sent.is_err()
+            || tokio::select! {
+                biased;
+                () = editor.ends_with(&Told::Closed(Some(1008))) => true,
+                () = upstream.hears(&marker) => false,
+            };
+        if gone {
+            closed += 1;
+            editor = gateway.editor(&token).await;
+        }
+    }
+    let heard = upstream.heard();
+    for text in &heard {
+        assert!(is_harmless(text), "{text}");
+    }
+    assert!(
+        closed > 100 && heard.len() > 500,
+        "{closed} {}",
+        heard.len()
+    );
+}
+
+#[tokio::test]
+async fn an_editor_stays_while_the_upstream_restarts_and_hears_again_what_is_retained() {
+    let upstream = Runtime::start("").await;
+    let gateway = upstream.gateway("[comms]\nheartbeat = \"20ms\"");
+    let token = gateway.sign_in("reader").await;
+    let mut editor = gateway.editor(&token).await;
+    editor.subscribe("notification/#").await;
+    editor.subscribe("status/#").await;
+    let connect = json!({ "topic": "multiplayer/connect", "data": { "session": "s1" } });
+    editor.say(&connect).await;
+    deployed(&mut editor).await;
+    upstream.hears(&connect).await;
+    let address = upstream.stop().await;
+    // The gateway's own heartbeats keep the editor's connection busy.
+    for _ in 0..3 {
+        let Told::Batch(batch) = editor.hear_all().await else {
+            panic!("it ended");
+        };
+        assert_eq!(batch[0]["topic"], "hb");
+    }
+    let late = json!({ "subscribe": "event-log/x" });
+    editor.say(&late).await;
+    let upstream = Runtime::at(address, "").await;
+    deployed(&mut editor).await;
+    upstream.hears(&connect).await;
+    upstream.hears(&late).await;
+    let mut heard = upstream.heard();
+    heard.sort();
+    let mut wanted = [
+        json!({ "subscribe": "notification/#" }),
+        json!({ "subscribe": "status/#" }),
+        late,
+        connect,
+    ]
+    .map(|frame| frame.to_string());
+    wanted.sort();
+    assert_eq!(heard, wanted);
+    upstream.says(r#"[{"topic":"debug","data":{}}]"#);
+    editor.topic("debug").await;
+}
+
+#[tokio::test]
+async fn an_upstream_that_stays_away_ends_the_channel_and_one_that_is_away_opens_none() {
+    let upstream = Runtime::start("").await;
+    let gateway = upstream.gateway("[comms]\nupstream_away = \"100ms\"");
+    let token = gateway.sign_in("reader").await;
+    let mut editor = gateway.editor(&token).await;
+    editor.subscribe("notification/#").await;
+    deployed(&mut editor).await;
+    upstream.stop().await;
+    editor.ends_with(&Told::Closed(Some(1012))).await;
+    let mut editor = gateway.editor(&token).await;
+    editor.ends_with(&Told::Closed(Some(1012))).await;
+    let closed = gateway
+        .metric("flowgate_comms_closed_total{cause=\"upstream\"}")
+        .await;
+    assert_eq!(closed, Some(2.0));
+}
+
+#[tokio::test]
+async fn a_session_that_ends_takes_its_link_with_it() {
+    let upstream = Runtime::start("").await;
+    let gateway = upstream.gateway("");
+    let token = gateway.sign_in("reader").await;
+    let mut editor = gateway.editor(&token).await;
+    editor.subscribe("notification/#").await;
+    deployed(&mut editor).await;
+    let revoked = gateway
+        .post("/auth/revoke")
+        .token(&token)
+        .form(&[("token", &token)]);
+    assert_eq!(revoked.send().await.status, 200);
+    editor.is_sent_away().await;
+    until("the link is closed", async || {
+        upstream.says.receiver_count() == 0
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_slow_editor_is_cut_off_and_does_not_hold_up_the_upstream() {
+    let upstream = Runtime::start("").await;
+    let gateway = upstream.gateway("[comms]\nqueue = \"64KiB\"");
+    let token = gateway.sign_in("reader").await;
+    let mut slow = gateway.editor(&token).await;
+    slow.subscribe("notification/#").await;
+    deployed(&mut slow).await;
+    let mut quick = gateway.editor(&token).await;
+    quick.subscribe("notification/#").await;
+    deployed(&mut quick).await;
+    let large = json!([{ "topic": "debug", "data": "x".repeat(60_000) }]).to_string();
+    let slow_ones = "flowgate_comms_closed_total{cause=\"slow\"}";
+    let mut said = 0;
+    while gateway.metric(slow_ones).await != Some(1.0) {
+        upstream.says(&large);
+        quick.topic("debug").await;
+        said += 1;
+        assert!(said < 2_000, "it is never cut off");
+    }
+}

@@ -91,9 +91,14 @@ async fn flows_that_crash_three_starts_are_set_aside_and_those_before_them_run()
     assert_eq!(told["set_aside"], *bad);
     assert_eq!(process.metric("flowgate_fallbacks_total").await, Some(1.0));
     assert_eq!(process.metric("flowgate_fallen_back").await, Some(1.0));
-    let audit = fs::read_to_string(place.path().join("data/audit.log")).unwrap();
-    let line = audit.lines().find(|l| l.contains("flows.fallback"));
-    let line: Json = serde_json::from_str(line.unwrap()).unwrap();
+    let mut line = Json::Null;
+    until("the audit log tells of it", async || {
+        let audit = fs::read_to_string(place.path().join("data/audit.log")).unwrap();
+        let found = audit.lines().find(|l| l.contains("flows.fallback"));
+        line = found.map_or(Json::Null, |l| serde_json::from_str(l).unwrap());
+        !line.is_null()
+    })
+    .await;
     assert_eq!(
         (&line["set_aside"], &line["rev"]),
         (&json!(bad), &json!(rev))

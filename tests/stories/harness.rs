@@ -13,9 +13,9 @@ use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -87,6 +87,16 @@ fn trust(certificate: &Path) -> Arc<RootCertStore> {
     Arc::new(roots)
 }
 
+/// Where a gateway of this process is reached.
+pub fn door(running: &Running, directory: &Path) -> Door {
+    let addresses = running.addresses();
+    Door {
+        address: addresses.tls[0],
+        operations: addresses.operations.unwrap(),
+        roots: trust(&directory.join("certs/self-signed.crt")),
+    }
+}
+
 /// A gateway in this process.
 pub struct Gateway {
     pub running: Running,
@@ -118,12 +128,7 @@ impl Gateway {
     pub fn open(lines: &str, directory: TempDir) -> Self {
         let running = server::start(config(lines, directory.path()))
             .unwrap_or_else(|error| panic!("{error}"));
-        let addresses = running.addresses().clone();
-        let door = Door {
-            address: addresses.tls[0],
-            operations: addresses.operations.unwrap(),
-            roots: trust(&directory.path().join("certs/self-signed.crt")),
-        };
+        let door = door(&running, directory.path());
         Self {
             running,
             directory,
@@ -142,6 +147,12 @@ impl Gateway {
     pub async fn restart_with(self, lines: &str) -> Self {
         self.running.stop().await;
         Self::open(lines, self.directory)
+    }
+
+    /// Ends it and gives its directory.
+    pub async fn stop(self) -> TempDir {
+        self.running.stop().await;
+        self.directory
     }
 
     /// Reads users, routes and certificates of other lines of TOML, as after a SIGHUP.
@@ -170,6 +181,7 @@ pub struct Process {
     child: Ended,
     door: Door,
     said: Receiver<String>,
+    all: Arc<Mutex<Vec<String>>>,
 }
 
 impl Deref for Process {
@@ -188,10 +200,22 @@ impl Process {
             .unwrap_or_else(|said| panic!("it does not listen:\n{said}"))
     }
 
+    /// The same with what it writes to standard output.
+    pub fn start_heard(lines: &str, directory: &Path) -> (Self, BufReader<ChildStdout>) {
+        std::fs::write(directory.join("gateway.toml"), config_text(lines)).unwrap();
+        let mut command = program(directory, &["run"]);
+        command.stdout(Stdio::piped());
+        let mut process = Self::launch(command, directory)
+            .unwrap_or_else(|said| panic!("it does not listen:\n{said}"));
+        let stdout = process.child.0.stdout.take().unwrap();
+        (process, BufReader::new(stdout))
+    }
+
     /// Starts a command that becomes the program, and waits until it listens; if it ends before, what it has said.
     pub fn launch(mut command: Command, directory: &Path) -> Result<Self, String> {
         let mut child = Ended(command.stderr(Stdio::piped()).spawn().unwrap());
-        let said = hear(&mut child.0);
+        let all = Arc::default();
+        let said = hear(&mut child.0, &all);
         let secure = address(&said, "listening on https://")?;
         let operations = address(&said, "operations on http://")?;
         let roots = trust(&directory.join("certs/self-signed.crt"));
@@ -203,6 +227,7 @@ impl Process {
                 roots,
             },
             said,
+            all,
         })
     }
 
@@ -212,14 +237,20 @@ impl Process {
             .unwrap_or_else(|said| panic!("it never says {words:?}:\n{said}"))
     }
 
+    /// All that it says from its beginning to its end, which this waits for.
+    pub fn whole_log(&self) -> Vec<String> {
+        self.rest();
+        self.all.lock().unwrap().clone()
+    }
+
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.0.id()
+    }
+
     /// All else that it says until its end.
     pub fn rest(&self) -> Vec<String> {
         self.said.iter().collect()
-    }
-
-    /// Its number.
-    pub fn number(&self) -> u32 {
-        self.child.0.id()
     }
 
     /// The most memory that it has had, in KiB.
@@ -255,7 +286,7 @@ impl Process {
 }
 
 /// A process that does not outlive its test, however that ends.
-struct Ended(Child);
+pub struct Ended(pub Child);
 
 impl Drop for Ended {
     fn drop(&mut self) {
@@ -290,11 +321,13 @@ pub fn ended(mut command: Command) -> (Option<i32>, String) {
 }
 
 /// What a child says on standard error, line by line; read on a thread, so that it never has to wait for us.
-fn hear(child: &mut Child) -> Receiver<String> {
+fn hear(child: &mut Child, all: &Arc<Mutex<Vec<String>>>) -> Receiver<String> {
     let (said, heard) = mpsc::channel();
+    let all = Arc::clone(all);
     let stderr = child.stderr.take().unwrap();
     thread::spawn(move || {
         for line in BufReader::new(stderr).lines().map_while(Result::ok) {
+            all.lock().unwrap().push(line.clone());
             let _ = said.send(line);
         }
     });

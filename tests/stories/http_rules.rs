@@ -228,7 +228,7 @@ async fn a_request_names_one_host() {
         ("Host: x\r\nHost: y\r\n", " 400 "),
         ("Host: x_y:8443\r\n", " 200 "),
         ("Host: [::1]:8443\r\n", " 200 "),
-        ("Host:\r\n", " 200 "),
+        ("Host:\r\n", " 400 "),
         ("Host: x y\r\n", " 400 "),
         ("Host: x/y\r\n", " 400 "),
         ("Host: a@x\r\n", " 400 "),

@@ -153,7 +153,7 @@ async fn a_hangup_takes_new_users_and_routes_and_keeps_the_old_ones_when_the_fil
     let fewer = config_text(&public(&["/new"])).replace("name = \"reader\"", "name = \"ann\"");
     fs::write(&file, fewer).unwrap();
     process.signal("HUP");
-    process.hear("reloaded users, routes and certificates");
+    process.hear("reloaded users, routes, certificates");
     assert!(!process.knows(&reader).await);
     process.sign_in("ann").await;
     assert_eq!(process.get("/old").send().await.status, 401);
@@ -194,7 +194,7 @@ async fn a_second_process_on_one_data_directory_is_refused() {
     let (code, said) = run_to_its_end(directory.path());
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("storage.directory"), "{said}");
-    let number = format!("(process {})", process.number());
+    let number = format!("(process {})", process.id());
     assert!(said.contains(&number), "{number}: {said}");
     let token = process.sign_in("admin").await;
     process.deploy(&token, &json!([])).await;

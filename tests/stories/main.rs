@@ -1,8 +1,8 @@
 //! What users do with a gateway, one file a story: over real TLS sockets, against the whole program.
 //!
 //! `harness` starts gateways (in this process, or as a process of their own), `client` talks to them, `channel` hears
-//! what editors hear, and
-//! `upstream` is a runtime behind them that writes down what it hears.
+//! what editors hear, `upstream` is a runtime behind them that writes down what it hears, and `node_red` is a real one.
+//! `peers` are other programs of their kind, and `http2_bytes` are frames that no client would send.
 
 #![cfg(feature = "engine")]
 #![allow(
@@ -17,31 +17,43 @@ mod admin_cli;
 mod channel;
 mod client;
 mod harness;
+mod http2_bytes;
+mod node_red;
+mod peers;
 mod upstream;
 
+mod abuse;
+mod audit;
+mod behind_a_proxy;
 mod broken_storage;
 mod comms;
 mod comms_upstream;
 mod crash_steps;
 mod deploy;
+mod editor;
 mod endpoint;
 mod fallback;
+mod from_the_shell;
 mod http_rules;
 mod kill;
 mod life_cycle;
+mod listener;
 mod operations;
 mod permissions;
 mod restarts;
+mod secrets;
 mod server;
 mod several_upstreams;
 mod sign_in;
 mod single_flows;
 mod stale_deploy;
 mod storage;
+mod strictness;
 mod supervised;
 mod throttle;
 mod tokens;
 mod tunnel;
+mod upstream_account;
 mod upstream_deploy;
 mod upstream_forward;
 mod upstream_is_gone;

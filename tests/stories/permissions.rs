@@ -121,7 +121,7 @@ async fn an_anonymous_user_may_do_what_the_operator_says_and_a_bad_token_is_not_
     let settings = gateway.get("/settings").send().await.json();
     assert_eq!(
         settings["user"],
-        json!({ "anonymous": true, "permissions": ["read"] })
+        json!({ "anonymous": true, "permissions": "read" })
     );
 }
 
@@ -130,8 +130,8 @@ async fn settings_show_what_the_caller_effectively_has() {
     let gateway = Gateway::start();
     for (user, scope, permissions) in [
         ("admin", "", json!("*")),
-        ("admin", "read", json!(["read"])),
-        ("reader", "", json!(["read"])),
+        ("admin", "read", json!("read")),
+        ("reader", "", json!("read")),
     ] {
         let answer = gateway
             .signing_in(user, crate::client::PASSWORD, scope)

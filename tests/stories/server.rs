@@ -312,3 +312,19 @@ async fn many_requests_go_over_one_connection() {
     let answers = gateway.raw_exchange(&(pipelined + last)).await;
     assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 4, "{answers}");
 }
+
+#[tokio::test]
+async fn a_client_that_still_sends_hears_why_it_is_refused() {
+    let gateway = Gateway::with("[limits]\nbody = \"4MiB\"");
+    for (size, status) in [(4 << 20, "401"), (8 << 20, "413")] {
+        let head = format!(
+            "POST /flows HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {size}\r\n\r\n"
+        );
+        // A client that sends all before it listens.
+        let answer = gateway.raw_exchange(&(head + &"x".repeat(size))).await;
+        assert!(
+            answer.starts_with(&format!("HTTP/1.1 {status} ")),
+            "{answer}"
+        );
+    }
+}

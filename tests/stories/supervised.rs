@@ -206,7 +206,7 @@ async fn changed_files_are_taken_up_without_a_signal_and_broken_ones_are_not() {
 
     let second = certificate(place.path());
     process.hear("files of the configuration have changed");
-    process.hear("reloaded users, routes and certificates");
+    process.hear("reloaded users, routes, certificates");
     assert_eq!(shown(&process, "localhost").await, second);
 
     fs::write(place.path().join("own.crt"), "broken").unwrap();
@@ -239,14 +239,17 @@ async fn flowgate_reload_tells_the_running_process_and_checks_the_file_first() {
     fs::write(place.path().join("gateway.toml"), config_text("")).unwrap();
     let (code, said) = reload();
     assert_eq!(code, Some(1));
-    assert!(said.contains("no running gateway uses data"), "{said}");
+    assert!(
+        said.contains("no flowgate runs on this data directory"),
+        "{said}"
+    );
 
     let lines = "[server]\nwatch = \"off\"";
     let process = Process::start(lines, place.path());
     let fewer = config_text(lines).replace("name = \"reader\"", "name = \"ann\"");
     fs::write(place.path().join("gateway.toml"), fewer).unwrap();
     assert_eq!(reload().0, Some(0));
-    process.hear("reloaded users, routes and certificates");
+    process.hear("reloaded users, routes, certificates");
     process.sign_in("ann").await;
     fs::write(place.path().join("gateway.toml"), "[servre]").unwrap();
     let (code, said) = reload();

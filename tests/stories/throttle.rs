@@ -1,7 +1,7 @@
 //! The brake on guessed passwords: who is held up, who is not, and for how long.
 
 use crate::client::{Answer, Door, PASSWORD};
-use crate::harness::Gateway;
+use crate::harness::{Gateway, until};
 
 async fn fail(door: &Door, user: &str, from: &str, times: usize) {
     for _ in 0..times {
@@ -92,7 +92,7 @@ async fn a_block_ends_with_its_window() {
     let gateway = Gateway::with("[auth.throttle]\nwindow = \"2s\"");
     fail(&gateway, "admin", "127.0.0.1", 5).await;
     let mut waits = 0;
-    crate::harness::until("the block is over", async || {
+    until("the block is over", async || {
         let answer = sign_in(&gateway, "admin", "127.0.0.1").await;
         waits += usize::from(answer.status == 429);
         answer.status == 200
@@ -110,4 +110,40 @@ async fn guesses_at_once_are_not_more_than_guesses_one_by_one() {
         tried += usize::from(guess.await.unwrap().status == 400);
     }
     assert_eq!(tried, 5);
+}
+
+#[tokio::test]
+async fn an_address_that_guesses_tokens_is_held_up_and_good_tokens_from_there_are_not() {
+    let gateway = Gateway::with("[auth.throttle]\nbad_tokens_per_address = 10");
+    let token = gateway.sign_in("reader").await;
+    let ask = async |token: &str, from: &str| {
+        let request = gateway.get("/flows").token(token).from(from);
+        request.send().await
+    };
+    for n in 0..10 {
+        let guess = format!("{n:043}");
+        assert_eq!(ask(&guess, "127.0.0.2").await.status, 401);
+    }
+    let refused = ask("guess", "127.0.0.2").await;
+    assert_eq!(
+        (refused.status, refused.code().as_str()),
+        (429, "too_many_bad_tokens")
+    );
+    let wait: u64 = refused.header("retry-after").parse().unwrap();
+    assert!((590..=600).contains(&wait), "{wait}");
+    assert_eq!(
+        ask(&token, "127.0.0.2").await.status,
+        200,
+        "a good one from there"
+    );
+    assert_eq!(ask("", "127.0.0.2").await.status, 401, "and none");
+    assert_eq!(
+        ask("guess", "127.0.0.1").await.status,
+        401,
+        "and a bad one from elsewhere"
+    );
+    let signing_in = gateway.signing_in("reader", PASSWORD, "").from("127.0.0.2");
+    assert_eq!(signing_in.send().await.status, 200, "and a sign-in");
+    let counted = "flowgate_token_checks_total{result=\"throttled\"}";
+    assert_eq!(gateway.metric(counted).await, Some(1.0));
 }

@@ -163,10 +163,10 @@ async fn echo(mut socket: WebSocketStream<TcpStream>) -> String {
     "broke off".to_owned()
 }
 
-type Socket = WebSocketStream<TlsStream<TcpStream>>;
+pub type Socket = WebSocketStream<TlsStream<TcpStream>>;
 
 /// Opens a WebSocket with some headers.
-async fn open(door: &Door, path: &str, headers: &[(&str, &str)]) -> Result<Socket, Error> {
+pub async fn open(door: &Door, path: &str, headers: &[(&str, &str)]) -> Result<Socket, Error> {
     let url = format!("wss://{}{path}", door.address);
     let mut request = url.into_client_request().unwrap();
     for &(name, value) in headers {
@@ -178,7 +178,7 @@ async fn open(door: &Door, path: &str, headers: &[(&str, &str)]) -> Result<Socke
     Ok(socket)
 }
 
-async fn open_as(door: &Door, token: &str) -> Result<Socket, Error> {
+pub async fn open_as(door: &Door, token: &str) -> Result<Socket, Error> {
     open(
         door,
         "/ws",

@@ -146,9 +146,15 @@ async fn serve(mut tcp: TcpStream, act: &(dyn Fn(&str) -> Act + Sync), note: imp
 /// The next request, whole; `None`: there is none.
 async fn hear(tcp: &mut TcpStream, ahead: &mut Vec<u8>) -> Option<String> {
     loop {
-        let text = String::from_utf8_lossy(ahead).into_owned();
+        // As many characters as bytes.
+        let text: String = ahead
+            .iter()
+            .map(|b| if b.is_ascii() { char::from(*b) } else { '?' })
+            .collect();
         if let Some(length) = length(&text) {
-            return Some(String::from_utf8(ahead.drain(..length).collect()).unwrap());
+            return Some(
+                String::from_utf8_lossy(&ahead.drain(..length).collect::<Vec<_>>()).into_owned(),
+            );
         }
         let mut buffer = [0; 4096];
         match tcp.read(&mut buffer).await {
@@ -164,11 +170,14 @@ fn length(text: &str) -> Option<usize> {
     let lower = head.to_ascii_lowercase();
     let head = head.len() + 4;
     if lower.contains("transfer-encoding: chunked") {
-        return body.find("0\r\n\r\n").map(|end| head + end + 5);
+        let last = body.starts_with("0\r\n").then_some(0);
+        let last = last.or_else(|| body.find("\r\n0\r\n").map(|at| at + 2))?;
+        let end = body[last..].find("\r\n\r\n")?;
+        return Some(head + last + end + 4);
     }
     let announced = lower
         .lines()
         .find_map(|line| line.strip_prefix("content-length: "));
-    let whole = head + announced.map_or(0, |n| n.parse::<usize>().unwrap());
+    let whole = head + announced.map_or(0, |n| n.parse::<usize>().unwrap_or(0));
     (text.len() >= whole).then_some(whole)
 }

@@ -23,6 +23,7 @@ impl House {
         let throttle = config::Throttle {
             per_user_and_address: 5,
             per_address: 50,
+            bad_tokens_per_address: 100,
             window: Duration::from_mins(10),
         };
         let config = config::Auth {

@@ -10,7 +10,7 @@ async fn fail_five_times(auth: &Auth, now: u64) {
     for _ in 0..5 {
         assert!(matches!(
             auth.sign_in(wrong("ann"), now).await,
-            Err(Error::BadCredentials)
+            Err(Error::BadCredentials { .. })
         ));
     }
 }
@@ -56,7 +56,7 @@ async fn a_wrong_password_and_an_unknown_user_are_the_same_error() {
     ] {
         let result = auth.sign_in(attempt(user, password, "*", HERE), NOW).await;
         assert!(
-            matches!(result, Err(Error::BadCredentials)),
+            matches!(result, Err(Error::BadCredentials { .. })),
             "{user} {password}"
         );
     }
@@ -70,7 +70,7 @@ async fn a_user_whose_hash_is_none_cannot_sign_in() {
     let auth = house.open().await;
     assert!(matches!(
         auth.sign_in(right("ann", "*"), NOW).await,
-        Err(Error::BadCredentials)
+        Err(Error::BadCredentials { .. })
     ));
 }
 
@@ -87,7 +87,7 @@ async fn that_a_scope_is_not_covered_is_told_only_after_the_password_was_right()
     ));
     assert!(matches!(
         auth.sign_in(wrong("ann"), NOW).await,
-        Err(Error::BadCredentials)
+        Err(Error::BadCredentials { .. })
     ));
     assert_eq!(auth.active(), 0);
     assert!(auth.sign_in(right("ann", "flows.read"), NOW).await.is_ok());
@@ -142,7 +142,7 @@ async fn of_fifty_wrong_sign_ins_at_once_five_are_tried() {
     assert_eq!(
         results
             .iter()
-            .filter(|result| matches!(result, Err(Error::BadCredentials)))
+            .filter(|result| matches!(result, Err(Error::BadCredentials { .. })))
             .count(),
         5
     );
@@ -216,7 +216,7 @@ async fn the_first_start_makes_an_admin_and_shows_the_password_once() {
     );
     assert!(matches!(
         auth.sign_in(sign_in(), NOW).await,
-        Err(Error::BadCredentials)
+        Err(Error::BadCredentials { .. })
     ));
 }
 

@@ -34,7 +34,7 @@ fn an_error_has_file_line_column_key_what_was_found_and_what_is_allowed() {
 #[test]
 fn an_unknown_key_is_shown_with_the_nearest_known_one() {
     let message = bad("[server]\nlisen = []");
-    assert!(message.starts_with("test.toml:2:1: server.lisen: there is no such key; did you mean `listen`? (known here: listen, plain, workers, drain, watch)"), "{message}");
+    assert!(message.starts_with("test.toml:2:1: server.lisen: there is no such key; did you mean `listen`? (known here: listen, plain, workers, drain, watch, trusted_proxies, proxy_protocol)"), "{message}");
     assert!(
         bad("[servre]\n")
             .contains("test.toml:1:2: servre: there is no such key; did you mean `server`?")
@@ -98,6 +98,11 @@ fn impossible_values_are_refused() {
         ("server", "plain = \"127.0.0.1:9090\""),
         ("server", "listen = [\"127.0.0.1:9090\"]"),
         ("server", "plain = \"0.0.0.0:80\""),
+        ("server", "trusted_proxies = \"10.0.0.1\""),
+        ("server", "trusted_proxies = [\"localhost\"]"),
+        ("server", "trusted_proxies = [\"10.0.0.1/8\"]"),
+        ("server", "proxy_protocol = \"v2\""),
+        ("server", "proxy_protocol = true"),
         ("tls", "tls12 = \"yes\""),
         ("tls", "directory = \"\""),
         ("tls", "certificate = [{cert = \"a\"}]"),
@@ -224,6 +229,22 @@ fn auth_off_opens_any_address_and_auth_closes() {
             .open_warning()
             .is_none()
     );
+}
+
+#[test]
+fn who_believes_everybody_is_warned() {
+    let warned = |network: &str| {
+        let text = format!("[auth]\n[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"{network}\"]");
+        good(&text).warnings().next()
+    };
+    assert_eq!(warned("::1"), None);
+    for everybody in ["0.0.0.0/0", "::/0"] {
+        let warning = warned(everybody).unwrap();
+        assert!(
+            warning.contains("trusted_proxies") && warning.contains(everybody),
+            "{warning}"
+        );
+    }
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Users and secrets: where they come from, and that no message shows them.
 
 use super::{bad, good, parse};
-use crate::config::{Config, entry, error, raw, tables};
+use crate::config::{Account, Config, entry, error, raw, tables};
 use std::path::Path;
 
 const HASH: &str = "$2b$08$W99V1mAwhUg5M9.hX6kjY.qtLHyvMOmTvm/hfRdpVY8u2XJsIHwFC";
@@ -138,5 +138,64 @@ fn a_variable_stands_for_its_value_and_its_value_is_never_shown() {
     assert!(
         bad("[log]\nlevel = \"${FLOWGATE_IS_NOT_SET}\"")
             .contains("log.level: the environment variable FLOWGATE_IS_NOT_SET is not set")
+    );
+}
+
+#[test]
+fn an_upstream_takes_a_token_or_a_user_and_not_both() {
+    let with = |lines: &str| format!("[upstream]\nurl = \"http://127.0.0.1:1880\"\n{lines}\n");
+    let account = |lines: &str| good(&with(lines)).upstreams[0].account.clone();
+    assert!(account("").is_none());
+    let Some(Account::User(user)) = account("user = \"gate\"\npassword = \"x\"") else {
+        panic!("a user signs in");
+    };
+    let asked = (
+        user.user.as_str(),
+        user.client_id.as_str(),
+        user.scope.as_str(),
+    );
+    assert_eq!(
+        (asked, user.password.reveal()),
+        (("gate", "node-red-admin", "*"), "x")
+    );
+    let other = "dialect = \"service\"\nuser = \"gate\"\npassword = \"x\"\nscope = \"read\"";
+    let Some(Account::User(user)) = account(other) else {
+        panic!("a user signs in");
+    };
+    assert_eq!(
+        (user.client_id.as_str(), user.scope.as_str()),
+        ("service-admin", "read")
+    );
+
+    for (lines, sentence) in [
+        ("user = \"gate\"", "needs a password or a password_file"),
+        ("password = \"x\"", "which needs a user"),
+        ("client_id = \"x\"", "which needs a user"),
+        ("user = \"\"\npassword = \"x\"", "not empty"),
+        ("user = \"gate\"\npassword = \"\"", "the secret is empty"),
+        (
+            "user = \"gate\"\npassword = \"x\"\npassword_file = \"y\"",
+            "not both",
+        ),
+        (
+            "user = \"gate\"\npassword = \"hidden\"\ntoken_file = \"y\"",
+            "either a token_file or a user with a password, not both",
+        ),
+    ] {
+        let message = bad(&with(lines));
+        assert!(message.contains(sentence), "{message}");
+        assert!(!message.contains("hidden"), "{message}");
+    }
+}
+
+#[test]
+fn only_a_public_route_passes_authorization_on() {
+    let route =
+        |lines: &str| format!("[[route]]\npath = \"/x\"\n{lines}\npass_authorization = true\n");
+    assert!(good(&route("public = true")).routes[0].pass_authorization);
+    let message = bad(&route("permission = \"read\""));
+    assert!(
+        message.contains("pass_authorization is for public = true"),
+        "{message}"
     );
 }

@@ -57,7 +57,7 @@ mod tests {
         };
         let shown = settings(&config, Some(&caller));
         assert_eq!(shown["user"]["anonymous"], true);
-        assert_eq!(shown["user"]["permissions"], json!(["read"]));
+        assert_eq!(shown["user"]["permissions"], "read");
         assert!(shown["user"].get("username").is_none());
     }
 

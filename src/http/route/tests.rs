@@ -181,6 +181,7 @@ fn the_longest_rule_wins_and_the_exact_one_before_the_prefix() {
         prefix,
         methods: methods.iter().map(|&m| m.into()).collect(),
         permission: permission.map(Into::into),
+        pass_authorization: false,
     };
     let rules = [
         rule("/a", true, &[], None),
@@ -210,13 +211,44 @@ fn a_rule_never_opens_a_listed_path() {
         prefix: true,
         methods: Vec::new(),
         permission: None,
+        pass_authorization: true,
     };
     let rules = [open];
     let path = Path::parse("/flows").unwrap();
-    assert_eq!(
-        route(&Method::POST, &path, &rules).needs,
-        Permission("flows.write")
-    );
+    let found = route(&Method::POST, &path, &rules);
+    assert_eq!(found.needs, Permission("flows.write"));
+    assert_eq!(found.authorization, Authorization::Ours);
+}
+
+#[test]
+fn we_answer_only_for_callers_whom_we_have_asked_who_they_are() {
+    let rule = |path: &str, permission: Option<&str>, pass_authorization| config::Route {
+        upstream: None,
+        path: path.into(),
+        prefix: false,
+        methods: Vec::new(),
+        permission: permission.map(Into::into),
+        pass_authorization,
+    };
+    let rules = [
+        rule("/own", None, true),
+        rule("/public", None, false),
+        rule("/known", Some("x"), false),
+    ];
+    for (path, whose) in [
+        ("/flows", Authorization::Ours),
+        ("/unlisted", Authorization::Ours),
+        ("/known", Authorization::Ours),
+        ("/own", Authorization::Client),
+        ("/own/below", Authorization::Ours),
+        ("/public", Authorization::Nobody),
+        ("/", Authorization::Nobody),
+        ("/icons/a/b.svg", Authorization::Nobody),
+    ] {
+        let path = Path::parse(path).unwrap();
+        let found = route(&Method::GET, &path, &rules);
+        assert_eq!(found.authorization, whose, "{}", path.as_str());
+    }
 }
 
 /// The need of `GET path` at a site with its admin API below `/admin`.
@@ -253,6 +285,7 @@ fn the_table_is_that_of_paths_below_the_admin_root() {
 #[test]
 fn a_rule_may_be_for_all_that_is_outside_and_one_runtime_s_own_comes_first() {
     let rule = |upstream: Option<&str>, permission: &str| config::Route {
+        pass_authorization: false,
         path: "/".to_owned(),
         upstream: upstream.map(Into::into),
         prefix: true,

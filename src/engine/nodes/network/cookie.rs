@@ -95,7 +95,7 @@ fn http_date(value: &Value) -> Option<String> {
 }
 
 /// `encodeURIComponent` (ECMA-262 §19.2.6.4).
-fn encode(text: &str) -> String {
+pub(super) fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
@@ -108,7 +108,7 @@ fn encode(text: &str) -> String {
 }
 
 /// `decodeURIComponent`; text that is not properly encoded stays as it is.
-fn decode(text: &str) -> String {
+pub(super) fn decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -1,18 +1,21 @@
 //! `udp out`: sends each payload as one datagram.
 
+use super::dial;
+use super::tcp_socket::bytes_of;
+use super::udp_ports::{self as ports, Port, Ports};
 use crate::engine::expression::coerce;
 use crate::engine::expression::typed::text_of;
 use crate::engine::message::Message;
-use crate::engine::node::{Build, Host, Level, Node, Wake};
-use crate::engine::value::{Failure, Value};
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use crate::engine::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::engine::value::{Failure, Object, Value};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
+use socket2::SockRef;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
+use std::rc::Rc;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -27,17 +30,20 @@ struct Properties {
 }
 
 struct UdpOut {
+    properties: Properties,
     /// Where to; an empty address or no port: the message says it.
     address: SmolStr,
     port: SmolStr,
-    base64: bool,
-    socket: UdpSocket,
+    /// Opened when the node starts if its port is said, else with the first message: a udp in node of the same port
+    /// may share its socket by then.
+    socket: Option<Rc<Port>>,
 }
 
 /// A datagram whose host name is being looked up.
 struct Resolved {
     message: Message,
     bytes: Bytes,
+    name: SmolStr,
     address: io::Result<Option<SocketAddr>>,
 }
 
@@ -46,31 +52,49 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     Ok(Box::new(UdpOut {
         address: text_of(&properties.addr),
         port: text_of(&properties.port),
-        base64: properties.base64,
-        socket: open(&properties).map_err(|e| failure(&e))?,
+        properties,
+        socket: None,
     }))
 }
 
-fn failure(error: &io::Error) -> Failure {
-    Failure::error(format!("udp: {error}"))
-}
-
-fn open(properties: &Properties) -> io::Result<UdpSocket> {
-    let any: IpAddr = if properties.ipv == "udp6" {
-        Ipv6Addr::UNSPECIFIED.into()
-    } else {
-        Ipv4Addr::UNSPECIFIED.into()
-    };
-    let local = properties.iface.parse().unwrap_or(any);
-    let socket = UdpSocket::bind((local, text_of(&properties.outport).parse().unwrap_or(0)))?;
-    socket.set_nonblocking(true)?;
-    if text_of(&properties.multicast) == "board" {
-        socket.set_broadcast(true)?;
-    }
-    Ok(socket)
+/// What Node-RED writes before an error of the system.
+fn told(failure: &Failure) -> Failure {
+    Failure::text(format!("udp : {failure}"))
 }
 
 impl UdpOut {
+    /// The socket to send from.
+    fn open(&mut self, host: &mut Host<'_>) -> Result<Rc<Port>, Failure> {
+        if let Some(socket) = &self.socket {
+            return Ok(Rc::clone(socket));
+        }
+        let own = &self.properties;
+        let outport: u16 = text_of(&own.outport).trim().parse().unwrap_or(0);
+        let port = if outport == 0 {
+            self.port.trim().parse().unwrap_or(0)
+        } else {
+            outport
+        };
+        let shared = host.common::<Ports>();
+        let socket = match shared.open(port) {
+            Some(socket) => socket,
+            None => shared.bind(outport, own.ipv == "udp6")?,
+        };
+        let mode = text_of(&own.multicast);
+        let interface = ports::named(&own.iface, host);
+        if matches!(mode.as_str(), "board" | "multi") {
+            let ready = ports::broadcast(&socket.socket).and_then(|()| match mode.as_str() {
+                "multi" => ports::join(&socket.socket, &self.address, interface.as_ref()),
+                _ => Ok(()),
+            });
+            if let Err(error) = ready {
+                host.error(ports::not_joined(&error), None);
+            }
+        }
+        self.socket = Some(Rc::clone(&socket));
+        Ok(socket)
+    }
+
     /// The host and port of a message, or the warning that there is none.
     fn target(&self, message: &Message) -> Result<(SmolStr, u16), &'static str> {
         let or_own = |fixed: &SmolStr, own: &Value| {
@@ -95,31 +119,29 @@ impl UdpOut {
             .map_err(|_| "udp: port number not valid")
     }
 
-    fn datagram(&self, payload: &Value) -> Result<Bytes, Failure> {
-        match payload {
-            Value::Buffer(bytes) if !self.base64 => Ok(bytes.clone()),
-            other if self.base64 => {
-                let decoded = BASE64_STANDARD.decode(coerce::to_text(other).as_bytes());
-                decoded
-                    .map(Bytes::from)
-                    .map_err(|e| Failure::error(e.to_string()))
-            }
-            other => Ok(Bytes::copy_from_slice(coerce::to_text(other).as_bytes())),
+    fn send(&mut self, bytes: &[u8], to: SocketAddr, message: Message, host: &mut Host<'_>) {
+        let sent = self.open(host).and_then(|port| {
+            let sent = SockRef::from(&*port.socket).send_to(bytes, &to.into());
+            sent.map_err(|error| dial::failure(&error, "send"))
+        });
+        if let Err(failure) = sent {
+            host.error(told(&failure), Some(message.clone()));
         }
-    }
-
-    fn send(&self, bytes: &[u8], to: SocketAddr, message: Message, host: &mut Host<'_>) {
-        match self.socket.send_to(bytes, to) {
-            Ok(_) => host.done(message),
-            Err(e) => host.error(failure(&e), Some(message)),
-        }
+        host.done(message);
     }
 }
 
 impl Node for UdpOut {
+    fn start(&mut self, host: &mut Host<'_>) {
+        let fixed = !text_of(&self.properties.outport).is_empty();
+        if fixed && let Err(failure) = self.open(host) {
+            host.error(told(&failure), None);
+        }
+    }
+
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        if message.get("payload").is_nullish() {
-            return host.done(message);
+        if !message.properties().contains_key("payload") {
+            return;
         }
         let (name, port) = match self.target(&message) {
             Ok(target) => target,
@@ -128,24 +150,13 @@ impl Node for UdpOut {
                 return host.done(message);
             }
         };
-        let bytes = match self.datagram(message.get("payload")) {
-            Ok(bytes) => bytes,
-            Err(failure) => return host.error(failure, Some(message)),
-        };
-        match name.parse::<IpAddr>() {
-            Ok(ip) => self.send(&bytes, SocketAddr::new(ip, port), message, host),
-            // A name is looked up without holding up the engine.
-            Err(_) => host.spawn(async move {
-                let address = tokio::net::lookup_host((name.as_str(), port))
-                    .await
-                    .map(|mut found| found.next());
-                Resolved {
-                    message,
-                    bytes,
-                    address,
-                }
-            }),
+        let bytes = bytes_of(message.get("payload"), self.properties.base64);
+        if let Ok(ip) = name.parse::<IpAddr>() {
+            return self.send(&bytes, SocketAddr::new(ip, port), message, host);
         }
+        // A name is looked up without holding up the engine.
+        let six = self.properties.ipv == "udp6";
+        host.spawn(resolve(message, bytes, (name, port), six));
     }
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
@@ -156,13 +167,35 @@ impl Node for UdpOut {
         let Resolved {
             message,
             bytes,
+            name,
             address,
         } = *resolved;
-        match address {
-            Ok(Some(address)) => self.send(&bytes, address, message, host),
-            Ok(None) => host.error(Failure::error("udp: host not found"), Some(message)),
-            Err(e) => host.error(failure(&e), Some(message)),
+        if let Ok(Some(address)) = address {
+            return self.send(&bytes, address, message, host);
         }
+        let words = format!("getaddrinfo ENOTFOUND {name}");
+        host.error(told(&Failure::error(words)), Some(message.clone()));
+        host.done(message);
+    }
+
+    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+        host.status(Value::object(Object::default()));
+        None
+    }
+}
+
+async fn resolve(
+    message: Message,
+    bytes: Bytes,
+    (name, port): (SmolStr, u16),
+    six: bool,
+) -> Resolved {
+    let found = tokio::net::lookup_host((name.as_str(), port)).await;
+    Resolved {
+        message,
+        bytes,
+        address: found.map(|mut found| found.find(|address| address.is_ipv6() == six)),
+        name,
     }
 }
 
@@ -172,12 +205,11 @@ mod tests {
     use super::*;
 
     fn node(address: &str, port: &str) -> UdpOut {
-        let socket = open(&Properties::default()).unwrap();
         UdpOut {
+            properties: Properties::default(),
             address: address.into(),
             port: port.into(),
-            base64: false,
-            socket,
+            socket: None,
         }
     }
 
@@ -197,21 +229,5 @@ mod tests {
         );
         assert_eq!(node("", "53").target(&message), Ok(("10.0.0.1".into(), 53)));
         assert_eq!(node("::1", "53").target(&message), Ok(("::1".into(), 53)));
-    }
-
-    #[test]
-    fn datagrams_are_bytes_text_or_base64() {
-        let plain = node("", "");
-        assert_eq!(plain.datagram(&Value::Number(1.5)).unwrap(), "1.5");
-        assert_eq!(
-            plain.datagram(&Value::Buffer(vec![1].into())).unwrap(),
-            vec![1]
-        );
-        let encoded = UdpOut {
-            base64: true,
-            ..node("", "")
-        };
-        assert_eq!(encoded.datagram(&"aGk=".into()).unwrap(), "hi");
-        assert!(encoded.datagram(&"?".into()).is_err());
     }
 }

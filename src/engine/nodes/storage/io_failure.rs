@@ -4,7 +4,7 @@ use crate::engine::value::Failure;
 use std::io;
 
 /// The failure of a system call on a path; an empty path is not named.
-pub(super) fn failure(error: &io::Error, call: &str, path: &str) -> Failure {
+pub(in crate::engine::nodes) fn failure(error: &io::Error, call: &str, path: &str) -> Failure {
     let Some((code, words)) = described(error) else {
         return Failure::error(format!("{error}, {call} '{path}'"));
     };

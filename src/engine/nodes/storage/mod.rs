@@ -5,5 +5,5 @@ pub(super) mod file;
 pub(super) mod file_in;
 mod file_name;
 mod file_read;
-mod io_failure;
+pub(super) mod io_failure;
 pub(super) mod watch;

@@ -1,0 +1,86 @@
+//! What can be written into the audit log: every event's name, once.
+
+macro_rules! events {
+    ($($(#[$doc:meta])* $event:ident = $name:literal,)*) => {
+        /// What has happened.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Event { $($(#[$doc])* $event,)* }
+
+        impl Event {
+            /// All there are.
+            pub const ALL: &'static [Self] = &[$(Self::$event),*];
+
+            /// How its lines call it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$event => $name,)* }
+            }
+        }
+    };
+}
+
+events! {
+    /// The gateway starts: its version, its config and that file's hash.
+    Start = "process.start",
+    /// The gateway has ended well.
+    End = "process.end",
+    /// Users, routes and certificates have been read again.
+    Reload = "reload",
+    /// They could not be, or not all of them; the old ones stay.
+    ReloadFail = "reload.fail",
+    /// The file of the config is another one than before.
+    ConfigChange = "config.change",
+    /// A token was handed out for a password.
+    Login = "auth.login",
+    /// Unknown user or wrong password.
+    LoginCredentials = "auth.login.fail.credentials",
+    /// The user lacks what was asked for.
+    LoginScope = "auth.login.fail.scope",
+    /// Refused by the throttle, or because too many signed in at a time.
+    LoginThrottled = "auth.login.fail.throttled",
+    /// The form was none that is understood.
+    LoginInvalid = "auth.login.fail.invalid",
+    /// The session could not be kept.
+    LoginStore = "auth.login.fail.store",
+    /// A failure made the throttle refuse what comes next.
+    Lockout = "auth.lockout",
+    /// A token has been revoked by who showed it, or by another.
+    Revoke = "auth.revoke",
+    /// A token has not been revoked.
+    RevokeFail = "auth.revoke.fail",
+    /// A service token has been made.
+    TokenCreate = "token.create",
+    /// A service token has been ended by an operator.
+    TokenRevoke = "token.revoke",
+    /// Sessions have been ended by an operator.
+    SessionRevoke = "session.revoke",
+    /// Somebody known lacks a permission.
+    Denied = "permission.denied",
+    /// Flows are about to be sent to the upstream.
+    DeployBegin = "flows.deploy.begin",
+    /// Flows are deployed.
+    Deploy = "flows.deploy",
+    /// Flows have not been deployed; if that was written down before, it has not happened.
+    DeployFail = "flows.deploy.fail",
+    /// Somebody else has changed the flows.
+    OutsideEdit = "flows.outside_edit",
+    /// Flows that did not start were set aside, and those before them run.
+    Fallback = "flows.fallback",
+    /// Flows that did not start are loaded and not started.
+    Safe = "flows.safe",
+    /// The upstream is about to be told to start or stop all flows.
+    StateBegin = "flows.state.begin",
+    /// All flows are started or stopped.
+    State = "flows.state",
+    /// They could not be, after that was written down.
+    StateFail = "flows.state.fail",
+    /// An editor has signed in on its channel.
+    CommsOpen = "comms.open",
+    /// An editor's channel is closed.
+    CommsClose = "comms.close",
+    /// An editor was refused.
+    CommsRefused = "comms.auth.fail",
+    /// The log was continued in a new file.
+    Rotated = "audit.rotated",
+    /// The log was not as it should be, and is continued here.
+    Repaired = "audit.repaired",
+}

@@ -1,0 +1,138 @@
+//! The files of the audit log in the data directory: their names, and how one begins and ends.
+//!
+//! `audit.log` is written; `audit.log.N` are those before it, named after the number of their first line. `audit.head`
+//! tells how far the log surely was: without it nobody could say whether lines are missing at the end.
+
+use super::line::{Link, Read, seconds, unhex};
+use crate::secret::hex;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read as _, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// The file that is written.
+pub(super) const CURRENT: &str = "audit.log";
+/// How far the log surely was.
+pub(super) const HEAD: &str = "audit.head";
+
+/// Bytes looked at for the last line; a longer one makes us read the whole file. Ours have less than 2 KiB.
+const LAST: u64 = 64 << 10;
+
+/// How a file begins.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beginning {
+    /// The number of its first line.
+    pub(super) seq: u64,
+    /// When that was written, seconds since 1970.
+    pub(super) time: u64,
+}
+
+/// How a file ends.
+#[derive(Debug)]
+pub(super) struct Ending {
+    /// Its last whole line; `None`: it has none that is ours.
+    pub(super) last: Option<Link>,
+    /// Where its last whole line ends.
+    pub(super) whole: u64,
+    /// What stands behind that: a line that was not written to its end.
+    pub(super) torn: Vec<u8>,
+}
+
+/// The name that a file gets when it is full.
+pub(super) fn rotated_name(first: u64) -> String {
+    format!("{CURRENT}.{first:010}")
+}
+
+/// The files before the one that is written, oldest first, with the numbers in their names.
+pub(super) fn rotated(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let number = name
+            .to_str()
+            .and_then(|name| name.strip_prefix(CURRENT)?.strip_prefix('.'))
+            .filter(|digits| digits.bytes().all(|b| b.is_ascii_digit()))
+            .and_then(|digits| digits.parse().ok());
+        found.extend(number.map(|number| (number, entry.path())));
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// The whole log: all its files, oldest first.
+pub(super) fn all(directory: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files: Vec<_> = rotated(directory)?
+        .into_iter()
+        .map(|(_, path)| path)
+        .collect();
+    let current = directory.join(CURRENT);
+    if current.exists() {
+        files.push(current);
+    }
+    Ok(files)
+}
+
+/// How far the log surely was; `None`: nobody knows.
+pub(super) fn head(directory: &Path) -> io::Result<Option<Link>> {
+    match fs::read_to_string(directory.join(HEAD)) {
+        Ok(text) => Ok(parse_head(&text)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Always as many bytes, so that one write replaces the one before.
+pub(super) fn head_text(link: &Link) -> String {
+    format!("{:020} {}\n", link.seq, hex(&link.hash))
+}
+
+fn parse_head(text: &str) -> Option<Link> {
+    let (seq, hash) = text.trim_end().split_once(' ')?;
+    let link = Link {
+        seq: seq.parse().ok()?,
+        hash: unhex(hash)?,
+    };
+    (head_text(&link) == text).then_some(link)
+}
+
+/// How a file begins; `None`: it is empty, or not with a line of ours.
+pub(super) fn beginning(path: &Path) -> io::Result<Option<Beginning>> {
+    let mut line = Vec::new();
+    BufReader::new(File::open(path)?.take(LAST)).read_until(b'\n', &mut line)?;
+    Ok(Read::parse(&line).map(|read| Beginning {
+        seq: read.seq,
+        time: seconds(&read.time).unwrap_or(0),
+    }))
+}
+
+/// How a file ends.
+pub(super) fn ending(path: &Path) -> io::Result<Ending> {
+    let length = fs::metadata(path)?.len();
+    let tail = tail(path, length.saturating_sub(LAST))?;
+    let tail = if tail.iter().filter(|byte| **byte == b'\n').count() < 2 {
+        self::tail(path, 0)?
+    } else {
+        tail
+    };
+    let end = tail.iter().rposition(|byte| *byte == b'\n');
+    let (lines, torn) = tail.split_at(end.map_or(0, |end| end + 1));
+    let line = lines.strip_suffix(b"\n").unwrap_or_default();
+    let begin = line.iter().rposition(|byte| *byte == b'\n');
+    let line = &line[begin.map_or(0, |begin| begin + 1)..];
+    Ok(Ending {
+        last: Read::parse(line).map(|read| Link::after(read.seq, line)),
+        whole: length - torn.len() as u64,
+        torn: torn.to_vec(),
+    })
+}
+
+/// The bytes from there to the end that the file has now; a pipe or a device has none.
+fn tail(path: &Path, from: u64) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(from))?;
+    let length = file.metadata()?.len();
+    let mut bytes = Vec::new();
+    file.take(length.saturating_sub(from))
+        .read_to_end(&mut bytes)?;
+    Ok(bytes)
+}

@@ -1,0 +1,225 @@
+//! One line of the audit log: its form, its link to the line before, its time.
+//!
+//! Knows no file.
+
+use super::{Actor, Event};
+use crate::secret::{hex, sha256};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// Characters kept of a name that somebody has chosen freely. Our choice: longer ones are no names.
+const LONGEST: usize = 256;
+
+/// Something that is to be written down.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) event: Event,
+    pub(super) actor: Actor,
+    /// Seconds since 1970.
+    pub(super) now: u64,
+    /// Its own fields; they never replace the fixed ones.
+    pub(super) facts: Value,
+}
+
+/// The end of a chain: the number of its last line, and the SHA-256 of that line's bytes, without the line feed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) seq: u64,
+    pub(super) hash: [u8; 32],
+}
+
+/// What is needed of a line that was read.
+#[derive(Debug, Deserialize)]
+pub(super) struct Read {
+    pub(super) seq: u64,
+    pub(super) prev: String,
+    #[serde(default)]
+    pub(super) time: String,
+    #[serde(default)]
+    pub(super) event: String,
+    /// [`Event::Rotated`]: the last line of the files that were removed.
+    #[serde(default)]
+    pub(super) removed_to: u64,
+}
+
+impl Link {
+    /// Before the first line.
+    pub(super) const START: Self = Self {
+        seq: 0,
+        hash: [0; 32],
+    };
+
+    /// After a line.
+    pub(super) fn after(seq: u64, line: &[u8]) -> Self {
+        Self {
+            seq,
+            hash: sha256(line),
+        }
+    }
+
+    /// The next line, without a line feed: JSON never has one inside.
+    pub(super) fn next(&self, entry: &Entry) -> String {
+        let mut fields = Map::new();
+        fields.insert("seq".into(), (self.seq + 1).into());
+        fields.insert("time".into(), rfc3339(entry.now).into());
+        fields.insert("event".into(), entry.event.name().into());
+        fields.insert("user".into(), shortened(&entry.actor.user).into());
+        let address = entry.actor.address.map(|address| address.to_string());
+        fields.insert("address".into(), address.into());
+        fields.insert("request".into(), entry.actor.request.as_str().into());
+        if let Value::Object(facts) = &entry.facts {
+            for (name, fact) in facts {
+                let fact = fact.as_str().map_or_else(|| fact.clone(), shortened_value);
+                fields.entry(name).or_insert(fact);
+            }
+        }
+        fields.shift_remove("prev");
+        fields.insert("prev".into(), hex(&self.hash).into());
+        Value::Object(fields).to_string()
+    }
+}
+
+impl Read {
+    /// `None`: it is no line of ours.
+    pub(super) fn parse(line: &[u8]) -> Option<Self> {
+        serde_json::from_slice(line).ok()
+    }
+}
+
+/// The bytes of a hash that was written as hexadecimal text.
+pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
+    }
+    (hex(&bytes) == text).then_some(bytes)
+}
+
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+fn shortened_value(text: &str) -> Value {
+    shortened(text).into()
+}
+
+/// Seconds since 1970 as RFC 3339 §5.6 writes them, in UTC. The calendar is that of RFC 3339 appendix B turned round:
+/// years begin in March, so that a leap day is the last of its year, and 400 years have 146,097 days.
+pub fn rfc3339(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // 0000-03-01 was 719,468 days before 1970-01-01.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    // March to July and August to December have 153 days each.
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    let year = era * 400 + year + next;
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+/// What [`rfc3339`] wrote, as seconds since 1970; `None`: it did not write that.
+pub(super) fn seconds(text: &str) -> Option<u64> {
+    let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
+    let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
+    let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);
+    let (year, month) = if month > 2 {
+        (year, month.checked_sub(3)?)
+    } else {
+        (year.checked_sub(1)?, month + 9)
+    };
+    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
+    let days = days.checked_sub(719_468 + 1)?;
+    let written = days * 86_400 + hour * 3_600 + minute * 60 + second;
+    (rfc3339(written) == text).then_some(written)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn entry(facts: Value) -> Entry {
+        Entry {
+            event: Event::Deploy,
+            actor: Actor {
+                user: "alice".into(),
+                address: Some("192.0.2.7".parse().unwrap()),
+                request: "r1".into(),
+            },
+            now: 1_700_000_000,
+            facts,
+        }
+    }
+
+    #[test]
+    fn a_line_has_the_fixed_fields_then_the_facts_and_the_hash_of_the_line_before() {
+        let line = Link::START.next(&entry(json!({"rev": "abc", "nodes": 3})));
+        let expected = format!(
+            r#"{{"seq":1,"time":"2023-11-14T22:13:20Z","event":"flows.deploy","user":"alice","address":"192.0.2.7","request":"r1","rev":"abc","nodes":3,"prev":"{}"}}"#,
+            "0".repeat(64)
+        );
+        assert_eq!(line, expected);
+        let next = Link::after(1, line.as_bytes()).next(&entry(json!({})));
+        let read = Read::parse(next.as_bytes()).unwrap();
+        assert_eq!((read.seq, read.prev), (2, hex(&sha256(line.as_bytes()))));
+    }
+
+    #[test]
+    fn facts_do_not_replace_fixed_fields_and_cannot_begin_a_line() {
+        let facts =
+            json!({"user": "mallory", "seq": 9, "prev": "x", "name": "a\n{\"event\":\"x\"}"});
+        let line = Link::START.next(&entry(facts));
+        assert_eq!(line.lines().count(), 1);
+        let fields: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(
+            (&fields["user"], &fields["seq"]),
+            (&json!("alice"), &json!(1))
+        );
+        assert_eq!(fields["prev"], "0".repeat(64));
+        assert_eq!(fields["name"], "a\n{\"event\":\"x\"}");
+    }
+
+    #[test]
+    fn a_name_that_is_too_long_for_a_name_is_cut() {
+        let mut long = entry(json!({ "client": "é".repeat(9_000) }));
+        long.actor.user = "x".repeat(100_000);
+        assert!(Link::START.next(&long).len() < 2_000);
+    }
+
+    #[test]
+    fn times_are_those_of_the_calendar_and_are_read_back() {
+        for (seconds, time) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (68_169_599, "1972-02-28T23:59:59Z"),
+            (68_169_600, "1972-02-29T00:00:00Z"),
+            (951_868_800, "2000-03-01T00:00:00Z"),
+            (1_735_689_599, "2024-12-31T23:59:59Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+            (253_402_300_799, "9999-12-31T23:59:59Z"),
+        ] {
+            assert_eq!(rfc3339(seconds), time);
+            assert_eq!(super::seconds(time), Some(seconds));
+        }
+        for text in [
+            "",
+            "2023",
+            "2023-02-30T00:00:00Z",
+            "2023-11-14 22:13:20Z",
+            "0000-00-00T00:00:00Z",
+        ] {
+            assert_eq!(super::seconds(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Whether the log is as it was written: every line there, in its place, unchanged.
+//!
+//! Reads only, so it may run beside the gateway. It finds what happens by accident, and what somebody does who does not
+//! also write `audit.head` and all lines after his change; against others, keep the log on another machine.
+
+use super::line::{Link, Read, unhex};
+use super::{Event, files};
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A log whose chain is intact.
+#[derive(Debug, Default)]
+pub struct Report {
+    /// How many lines.
+    pub lines: u64,
+    /// Where the log was repaired when it was opened.
+    pub repairs: Vec<Place>,
+}
+
+/// A line of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Which file.
+    pub file: Arc<Path>,
+    /// Which line, from 1.
+    pub line: u64,
+}
+
+/// The first thing that is wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum Fault {
+    /// A file cannot be read.
+    #[error("{}: {source}", .file.display())]
+    Unreadable {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is nothing to verify.
+    #[error("{}: there is no audit log here", .0.display())]
+    Nothing(PathBuf),
+    /// A line is not what it was.
+    #[error("{0}: this line was changed")]
+    Changed(Place),
+    /// A line ends before its end.
+    #[error("{0}: this line is truncated")]
+    Truncated(Place),
+    /// A line stands where another should.
+    #[error("{place}: this line is out of order: it is number {seq}, and {expected} comes here")]
+    Reordered {
+        /// Where.
+        place: Place,
+        /// Its number.
+        seq: u64,
+        /// The number that comes there.
+        expected: u64,
+    },
+    /// Lines are gone before a line.
+    #[error("{place}: before this line are missing: numbers {from} to {to}")]
+    Missing {
+        /// The line.
+        place: Place,
+        /// The first that is gone.
+        from: u64,
+        /// The last that is gone.
+        to: u64,
+    },
+    /// Lines are gone at the end.
+    #[error("{place}: after this line are missing: numbers {from} to {to}")]
+    End {
+        /// The last line there is.
+        place: Place,
+        /// The first that is gone.
+        from: u64,
+        /// The last that is gone.
+        to: u64,
+    },
+    /// Nobody can say whether lines are gone at the end.
+    #[error("{}: missing or damaged, so nobody knows whether lines are missing at the end", .0.display())]
+    Head(PathBuf),
+}
+
+/// Verifies the whole log of a data directory, with its beginning and its end.
+pub fn verify(directory: &Path) -> Result<Report, Fault> {
+    let unreadable = |source| Fault::Unreadable {
+        file: directory.to_owned(),
+        source,
+    };
+    // Before the lines: those that are written meanwhile come after it.
+    let head = files::head(directory).map_err(unreadable)?;
+    let paths = files::all(directory).map_err(unreadable)?;
+    if paths.is_empty() && head.is_none() {
+        return Err(Fault::Nothing(directory.to_owned()));
+    }
+    let lines = lines(&paths)?;
+    let Some(head) = head else {
+        return Err(Fault::Head(directory.join(files::HEAD)));
+    };
+    let report = chain(&lines, Some(head))?;
+    begins(&lines)?;
+    match lines.last() {
+        Some(last) if last.link.seq >= head.seq => Ok(report),
+        None if head.seq == 0 => Ok(report),
+        last => Err(Fault::End {
+            place: last.map_or_else(|| first_of(directory), |last| last.place.clone()),
+            from: last.map_or(0, |last| last.link.seq) + 1,
+            to: head.seq,
+        }),
+    }
+}
+
+/// Verifies some files of a log, oldest first, by themselves: what was before and after nobody asks.
+pub fn verify_files(paths: &[PathBuf]) -> Result<Report, Fault> {
+    chain(&lines(paths)?, None)
+}
+
+/// What is kept of a line.
+struct Line {
+    place: Place,
+    link: Link,
+    prev: [u8; 32],
+    repair: bool,
+    removed_to: u64,
+}
+
+fn lines(paths: &[PathBuf]) -> Result<Vec<Line>, Fault> {
+    // All are opened first: the gateway may give them other names meanwhile.
+    let open = |path: &PathBuf| {
+        let file = File::open(path).map_err(|source| Fault::Unreadable {
+            file: path.clone(),
+            source,
+        });
+        file.map(|file| (Arc::from(path.as_path()), BufReader::new(file)))
+    };
+    let files: Vec<(Arc<Path>, _)> = paths.iter().map(open).collect::<Result<_, _>>()?;
+    let mut lines = Vec::new();
+    for (path, mut file) in files {
+        for number in 1.. {
+            let mut bytes = Vec::new();
+            let read = file.read_until(b'\n', &mut bytes);
+            let read = read.map_err(|source| Fault::Unreadable {
+                file: path.to_path_buf(),
+                source,
+            })?;
+            if read == 0 {
+                break;
+            }
+            let place = Place {
+                file: Arc::clone(&path),
+                line: number,
+            };
+            lines.push(line(place, &bytes)?);
+        }
+    }
+    Ok(lines)
+}
+
+fn line(place: Place, bytes: &[u8]) -> Result<Line, Fault> {
+    let Some(bytes) = bytes.strip_suffix(b"\n") else {
+        return Err(Fault::Truncated(place));
+    };
+    let read = Read::parse(bytes).and_then(|read| Some((unhex(&read.prev)?, read)));
+    let Some((prev, read)) = read else {
+        return Err(Fault::Changed(place));
+    };
+    Ok(Line {
+        place,
+        link: Link::after(read.seq, bytes),
+        prev,
+        repair: read.event == Event::Repaired.name(),
+        removed_to: read.removed_to,
+    })
+}
+
+/// Whether each line follows the one before; `head` vouches for the last one.
+fn chain(lines: &[Line], head: Option<Link>) -> Result<Report, Fault> {
+    let mut report = Report::default();
+    for (at, line) in lines.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|at| lines.get(at));
+        match before {
+            Some(before) => follows(lines, at, before)?,
+            None if line.link.seq == 1 && line.prev != Link::START.hash => {
+                return Err(Fault::Changed(line.place.clone()));
+            }
+            None => {}
+        }
+        report.lines += 1;
+        if line.repair {
+            report.repairs.push(line.place.clone());
+        }
+    }
+    let vouched = head.and_then(|head| {
+        lines
+            .iter()
+            .find(|line| line.link.seq == head.seq)
+            .zip(Some(head))
+    });
+    match vouched {
+        Some((line, head)) if line.link.hash != head.hash => {
+            Err(Fault::Changed(line.place.clone()))
+        }
+        Some(_) | None => Ok(report),
+    }
+}
+
+/// Whether the line at `at` follows the one before.
+fn follows(lines: &[Line], at: usize, before: &Line) -> Result<(), Fault> {
+    let line = &lines[at];
+    let (seq, expected) = (line.link.seq, before.link.seq + 1);
+    let place = line.place.clone();
+    if seq != expected {
+        let elsewhere = lines[at..].iter().any(|line| line.link.seq == expected);
+        return Err(if seq < expected || elsewhere {
+            Fault::Reordered {
+                place,
+                seq,
+                expected,
+            }
+        } else {
+            Fault::Missing {
+                place,
+                from: expected,
+                to: seq - 1,
+            }
+        });
+    }
+    if line.prev == before.link.hash {
+        return Ok(());
+    }
+    // One of both was changed: not this one, if the next still has its hash.
+    let confirmed = lines
+        .get(at + 1)
+        .is_none_or(|next| next.prev == line.link.hash);
+    let changed = if confirmed { before } else { line };
+    Err(Fault::Changed(changed.place.clone()))
+}
+
+/// Whether what is gone before the first line was removed by the gateway itself.
+fn begins(lines: &[Line]) -> Result<(), Fault> {
+    let Some(first) = lines.first() else {
+        return Ok(());
+    };
+    let removed_to = lines.iter().map(|line| line.removed_to).max();
+    if first.link.seq <= 1 + removed_to.unwrap_or(0) {
+        return Ok(());
+    }
+    Err(Fault::Missing {
+        place: first.place.clone(),
+        from: 1 + removed_to.unwrap_or(0),
+        to: first.link.seq - 1,
+    })
+}
+
+fn first_of(directory: &Path) -> Place {
+    Place {
+        file: directory.join(files::CURRENT).into(),
+        line: 0,
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file.display(), self.line)
+    }
+}

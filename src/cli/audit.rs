@@ -1,0 +1,40 @@
+//! `flowgate audit verify`: whether the audit log is as it was written.
+
+use crate::audit::{Report, verify, verify_files};
+use crate::config::Config;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Verifies these files, or the whole log that the config names.
+pub(super) fn check(config: &Config, files: &[PathBuf]) -> ExitCode {
+    let found = if !files.is_empty() {
+        verify_files(files)
+    } else if config.audit.stdout {
+        eprintln!(
+            "flowgate: the audit log goes to standard output ([audit] to); name the files where it is kept"
+        );
+        return ExitCode::FAILURE;
+    } else {
+        verify(&config.storage.directory)
+    };
+    match found {
+        Ok(report) => {
+            println!("{}", told(&report));
+            ExitCode::SUCCESS
+        }
+        Err(fault) => {
+            eprintln!("flowgate: {fault}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn told(report: &Report) -> String {
+    let lines = report.lines;
+    let mut text = format!("{lines} lines, chain intact");
+    for place in &report.repairs {
+        text.push_str("\nrepaired when it was opened, see ");
+        text.push_str(&place.to_string());
+    }
+    text
+}

@@ -1,0 +1,275 @@
+//! The commands that speak with the running gateway over its control socket: tokens, sessions, reload.
+//!
+//! Asks, and prints what is answered: for people, or as JSON for scripts.
+
+use crate::audit::rfc3339;
+use crate::auth::{Listed, NEVER};
+use crate::config::{Config, parse_duration};
+use crate::server::{Answer, Ask, control_socket};
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// How long the gateway may take to answer. Our choice: a reload reads files, everything else takes milliseconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The longest lifetime but `never`. Our choice: ten years.
+const LONGEST: Duration = Duration::from_hours(3650 * 24);
+
+#[derive(Subcommand)]
+pub(super) enum TokenCommand {
+    /// Make a token for a machine and print it, once
+    ///
+    /// It has a name instead of a user, and permissions of its own. Logs and audit call it `token:NAME`.
+    #[command(
+        after_help = "Examples:\n  flowgate token create --name ci --permission flows.write --expires 90d\n  flowgate token create --name backup --permission flows.read --expires never --json"
+    )]
+    Create {
+        /// Letters, digits, `.`, `-` and `_`; no other token has it
+        #[arg(long)]
+        name: String,
+        /// What it may do, such as flows.write, read or "*"; may be given several times
+        #[arg(long = "permission", required = true, value_name = "PERMISSION")]
+        permissions: Vec<String>,
+        /// How long it is good: 12h, 90d, at most 3650d; or never
+        #[arg(long, default_value = "90d", value_parser = lifetime)]
+        expires: Lifetime,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Show the tokens of machines
+    #[command(after_help = "Example:\n  flowgate token list")]
+    List {
+        #[command(flatten)]
+        output: Output,
+    },
+    /// End a token now; what it holds open is closed
+    #[command(after_help = "Example:\n  flowgate token revoke ci")]
+    Revoke {
+        /// Its name
+        name: String,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+#[derive(Subcommand)]
+pub(super) enum SessionCommand {
+    /// Show who is signed in
+    #[command(after_help = "Example:\n  flowgate session list --user maria")]
+    List {
+        /// Only this user's
+        #[arg(long)]
+        user: Option<String>,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// End sessions now; what they hold open is closed
+    #[command(
+        after_help = "Examples:\n  flowgate session revoke --user maria\n  flowgate session revoke --id 1f0c8e6a4b2d9753"
+    )]
+    Revoke {
+        #[command(flatten)]
+        which: Which,
+        #[command(flatten)]
+        output: Output,
+    },
+}
+
+/// A user's sessions or one.
+#[derive(Args)]
+#[group(required = true, multiple = false)]
+pub(super) struct Which {
+    /// All sessions of this user
+    #[arg(long)]
+    user: Option<String>,
+    /// The session that `session list` shows with this id
+    #[arg(long)]
+    id: Option<String>,
+}
+
+#[derive(Args)]
+pub(super) struct Output {
+    /// Print JSON, for scripts
+    #[arg(long)]
+    json: bool,
+}
+
+/// `None`: for ever.
+#[derive(Clone, Copy)]
+pub(super) struct Lifetime(Option<Duration>);
+
+fn lifetime(text: &str) -> Result<Lifetime, String> {
+    if text == "never" {
+        return Ok(Lifetime(None));
+    }
+    let range = Duration::from_secs(1)..=LONGEST;
+    let lifetime = parse_duration(text).filter(|lifetime| range.contains(lifetime));
+    let lifetime = lifetime.map(|lifetime| Lifetime(Some(lifetime)));
+    lifetime.ok_or_else(|| "expected a duration from 1s to 3650d, such as 90d, or never".to_owned())
+}
+
+pub(super) fn token(config: &Config, command: TokenCommand) -> ExitCode {
+    match command {
+        TokenCommand::Create {
+            name,
+            permissions,
+            expires: Lifetime(expires),
+            output,
+        } => {
+            if expires.is_none() {
+                eprintln!(
+                    "warning: this token never ends; end it with `flowgate token revoke {name}`"
+                );
+            }
+            let lifetime = expires.map(|expires| expires.as_secs());
+            let ask = Ask::CreateToken {
+                name,
+                permissions,
+                lifetime,
+            };
+            tell(config, &ask, &output, |_| true)
+        }
+        TokenCommand::List { output } => tell(config, &Ask::List, &output, |listed| {
+            listed.token().is_some()
+        }),
+        TokenCommand::Revoke { name, output } => {
+            tell(config, &Ask::RevokeToken { name }, &output, |_| true)
+        }
+    }
+}
+
+pub(super) fn session(config: &Config, command: SessionCommand) -> ExitCode {
+    match command {
+        SessionCommand::List { user, output } => {
+            let shown = |listed: &Listed| {
+                listed.token().is_none() && user.as_ref().is_none_or(|user| listed.user == *user)
+            };
+            tell(config, &Ask::List, &output, shown)
+        }
+        SessionCommand::Revoke { which, output } => {
+            let ask = match which {
+                Which { id: Some(id), .. } => Ask::RevokeSession { id },
+                Which { user, .. } => Ask::RevokeUser {
+                    user: user.unwrap_or_default(),
+                },
+            };
+            tell(config, &ask, &output, |_| true)
+        }
+    }
+}
+
+pub(super) fn reload(config: &Config) -> ExitCode {
+    tell(config, &Ask::Reload, &Output { json: false }, |_| true)
+}
+
+/// Asks and prints the answer; of sessions those that are to be shown.
+fn tell(config: &Config, ask: &Ask, output: &Output, shown: impl Fn(&Listed) -> bool) -> ExitCode {
+    let answer = match answer(&config.storage.directory, ask) {
+        Ok(Answer::Refused(reason)) => Err(reason),
+        other => other,
+    };
+    let text = match answer {
+        Err(reason) => {
+            eprintln!("flowgate: {reason}");
+            return ExitCode::FAILURE;
+        }
+        Ok(Answer::Token { token, expires }) if output.json => {
+            json!({ "token": token, "expires": ending(expires) }).to_string()
+        }
+        Ok(Answer::Token { token, .. }) => token,
+        Ok(Answer::Sessions(mut sessions)) => {
+            sessions.retain(shown);
+            if output.json {
+                Value::from_iter(sessions.iter().map(as_json)).to_string()
+            } else {
+                table(ask, &sessions)
+            }
+        }
+        Ok(Answer::Done | Answer::Refused(_)) => "reloaded".to_owned(),
+    };
+    println!("{text}");
+    ExitCode::SUCCESS
+}
+
+fn answer(directory: &Path, ask: &Ask) -> Result<Answer, String> {
+    let socket = control_socket(directory);
+    let stream = UnixStream::connect(&socket).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+            format!(
+                "no flowgate runs on this data directory ({})",
+                directory.display()
+            )
+        }
+        io::ErrorKind::PermissionDenied => {
+            "only root and the user that flowgate runs as may do this".to_owned()
+        }
+        _ => format!("{}: {error}", socket.display()),
+    })?;
+    let failed = |error: io::Error| format!("the running flowgate gives no answer: {error}");
+    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    let mut question = serde_json::to_vec(ask).map_err(|error| failed(error.into()))?;
+    question.push(b'\n');
+    (&stream).write_all(&question).map_err(failed)?;
+    let mut line = String::new();
+    BufReader::new(&stream)
+        .read_line(&mut line)
+        .map_err(failed)?;
+    serde_json::from_str(&line).map_err(|error| failed(error.into()))
+}
+
+/// What has ended is told by its number, what there is by a table.
+fn table(ask: &Ask, sessions: &[Listed]) -> String {
+    match ask {
+        Ask::List => {}
+        Ask::RevokeToken { .. } => return "revoked".to_owned(),
+        _ => return format!("{} revoked", sessions.len()),
+    }
+    let mut rows =
+        vec![["id", "user", "client", "permissions", "created", "expires"].map(str::to_owned)];
+    rows.extend(sessions.iter().map(|listed| {
+        let scope = if listed.scope.is_empty() {
+            "all of the user".to_owned()
+        } else {
+            listed.scope.join(" ")
+        };
+        [
+            listed.id.clone(),
+            listed.user.clone(),
+            listed.client.clone(),
+            scope,
+            rfc3339(listed.created),
+            ending(listed.expires),
+        ]
+    }));
+    let widths: [usize; 6] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    });
+    let line = |row: &[String; 6]| {
+        let cells = row.iter().zip(widths);
+        let padded: Vec<_> = cells
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        padded.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn as_json(listed: &Listed) -> Value {
+    json!({
+        "id": listed.id, "user": listed.user, "name": listed.token(), "client": listed.client,
+        "permissions": listed.scope, "created": rfc3339(listed.created), "expires": ending(listed.expires),
+    })
+}
+
+fn ending(expires: u64) -> String {
+    if expires == NEVER {
+        "never".to_owned()
+    } else {
+        rfc3339(expires)
+    }
+}

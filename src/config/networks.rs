@@ -1,0 +1,128 @@
+//! Networks of addresses, as `["10.0.0.0/8", "::1"]`: whom the gateway believes what it says of others.
+//!
+//! Knows addresses only. An IPv4 address written as IPv6 (`::ffff:10.0.0.1`) is the IPv4 address, here and everywhere.
+
+use super::entry::Source;
+use super::error::Fault;
+use super::raw::List;
+use ipnet::{IpNet, Ipv4Net};
+use std::net::IpAddr;
+
+/// What a network looks like.
+const EXPECTED: &str =
+    "an address or a network without host bits, such as \"10.0.0.0/8\" or \"::1\"";
+
+/// Some networks.
+#[derive(Debug, Clone, Default)]
+pub struct Networks(Vec<IpNet>);
+
+impl Networks {
+    /// Whether an address lies in one of them.
+    pub fn contains(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The network that holds every address of its family, if there is one.
+    pub(super) fn everything(&self) -> Option<IpNet> {
+        self.0.iter().copied().find(|n| n.prefix_len() == 0)
+    }
+}
+
+/// Reads a list of networks; none without the key.
+pub(super) fn networks(list: List, source: &Source<'_>) -> Result<Networks, Fault> {
+    let networks = source.list(list, EXPECTED, parse)?;
+    Ok(Networks(networks.unwrap_or_default()))
+}
+
+/// Host bits (`10.0.0.1/8`) are refused: either the address or the length is a slip of the pen.
+fn parse(text: &str) -> Option<IpNet> {
+    let network = match text.parse::<IpAddr>() {
+        Ok(address) => address.into(),
+        Err(_) => text.parse::<IpNet>().ok()?,
+    };
+    (network.addr() == network.network()).then(|| as_ipv4(network))
+}
+
+fn as_ipv4(network: IpNet) -> IpNet {
+    let mapped = match network {
+        IpNet::V6(v6) => v6
+            .addr()
+            .to_ipv4_mapped()
+            .zip(v6.prefix_len().checked_sub(96)),
+        IpNet::V4(_) => None,
+    };
+    mapped
+        .and_then(|(address, length)| Ipv4Net::new(address, length).ok())
+        .map_or(network, IpNet::V4)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn of(networks: &[&str]) -> Networks {
+        Networks(networks.iter().map(|n| parse(n).unwrap()).collect())
+    }
+
+    #[test]
+    fn an_address_is_in_a_network_however_both_are_written() {
+        let networks = of(&[
+            "10.0.0.0/8",
+            "192.0.2.7",
+            "2001:db8::/32",
+            "::1",
+            "::ffff:172.16.0.0/108",
+        ]);
+        for inside in [
+            "10.255.0.1",
+            "::ffff:10.1.2.3",
+            "192.0.2.7",
+            "2001:db8:ffff::1",
+            "::1",
+            "172.31.0.1",
+        ] {
+            assert!(networks.contains(inside.parse().unwrap()), "{inside}");
+        }
+        for outside in [
+            "11.0.0.1",
+            "192.0.2.8",
+            "2001:db9::1",
+            "::2",
+            "172.32.0.1",
+            "::10.0.0.1",
+        ] {
+            assert!(!networks.contains(outside.parse().unwrap()), "{outside}");
+        }
+        assert!(!Networks::default().contains("::1".parse().unwrap()));
+    }
+
+    #[test]
+    fn what_is_no_network_is_refused() {
+        for text in [
+            "",
+            "x",
+            "10.0.0.1/8",
+            "10.0.0.0/33",
+            "10.0.0/8",
+            "::1/64",
+            "010.0.0.1",
+            "fe80::1%eth0",
+        ] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_network_of_everything_is_found() {
+        assert!(of(&["10.0.0.0/8"]).everything().is_none());
+        assert!(of(&["10.0.0.0/8", "0.0.0.0/0"]).everything().is_some());
+        assert!(of(&["::/0"]).everything().is_some());
+    }
+}

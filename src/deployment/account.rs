@@ -1,0 +1,62 @@
+//! What the audit log tells of a deployment: how much it changes, and in one word why it did not happen.
+
+use super::Error;
+use crate::flows::FlowSet;
+use serde_json::{Value, json};
+
+/// Counts the elements of a flow set that a deployment adds, changes and removes: tabs, nodes, groups, and all else.
+/// Unlike what is restarted, a node that was only moved counts as changed: the audit log tells of the file.
+pub(super) fn counts(facts: &mut Value, old: &FlowSet, new: &FlowSet) {
+    let (mut added, mut changed) = (0, 0);
+    for node in new.nodes() {
+        match old.get(&node.id) {
+            None => added += 1,
+            Some(before) if before.text != node.text => changed += 1,
+            Some(_) => {}
+        }
+    }
+    let kept = new.nodes().len() - added;
+    facts["nodes"] = new.nodes().len().into();
+    facts["added"] = added.into();
+    facts["changed"] = changed.into();
+    facts["removed"] = (old.nodes().len() - kept).into();
+}
+
+/// The facts of a deployment that did not happen.
+pub fn refusal(kind: &str, error: &Error) -> Value {
+    json!({ "type": kind, "reason": reason(error) })
+}
+
+fn reason(error: &Error) -> &'static str {
+    match error {
+        Error::Stale { .. } => "stale",
+        Error::Malformed(_) => "malformed",
+        Error::StorageInvalid(_) => "storage_invalid",
+        Error::Store(_) => "storage_failed",
+        Error::NoSuchFlow => "no_such_flow",
+        Error::Runtime => "runtime_gone",
+        Error::Audit(_) => "audit_unavailable",
+        Error::Upstream(_) => "upstream",
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_added_changed_and_removed_is_counted_by_id() {
+        let set = |text: &str| FlowSet::parse(text.as_bytes()).unwrap();
+        let old = set(r#"[{"id":"a","type":"x"},{"id":"b","type":"x"},{"id":"c","type":"x"}]"#);
+        let new = set(
+            r#"[{"id":"d","type":"x"},{"id":"b","type":"y"},{"id":"a","type":"x"},{"id":"e","type":"x"}]"#,
+        );
+        let mut facts = json!({});
+        counts(&mut facts, &old, &new);
+        assert_eq!(
+            facts,
+            json!({ "nodes": 4, "added": 2, "changed": 1, "removed": 1 })
+        );
+    }
+}

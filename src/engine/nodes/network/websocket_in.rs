@@ -1,0 +1,70 @@
+//! `websocket in`: what is said over a WebSocket becomes messages.
+
+use super::websocket_hub::{Hub, Told};
+use crate::engine::message::Message;
+use crate::engine::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::engine::value::{Failure, Object, Value};
+use serde::Deserialize;
+use smol_str::SmolStr;
+use std::rc::Rc;
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Properties {
+    server: SmolStr,
+    client: SmolStr,
+}
+
+struct WebSocketIn {
+    properties: Properties,
+    hub: Option<Rc<Hub>>,
+}
+
+pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+    Ok(Box::new(WebSocketIn {
+        properties: build.properties()?,
+        hub: None,
+    }))
+}
+
+impl Properties {
+    /// The listener or client that the node refers to; it tells the node from now on.
+    pub(super) fn hub(&self, host: &mut Host<'_>, hears: bool) -> Option<Rc<Hub>> {
+        let id = if self.client.is_empty() {
+            &self.server
+        } else {
+            &self.client
+        };
+        let hub: Option<Rc<Hub>> = host.offered(id);
+        match &hub {
+            Some(hub) => hub.register(host, hears),
+            None => host.log(Level::Error, "Missing server configuration"),
+        }
+        hub
+    }
+}
+
+impl Node for WebSocketIn {
+    fn start(&mut self, host: &mut Host<'_>) {
+        self.hub = self.properties.hub(host, true);
+    }
+
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
+        if let Wake::Finished(output) = wake
+            && let Ok(told) = output.downcast::<Told>()
+        {
+            match *told {
+                Told::Badge(status) => host.status(status),
+                Told::Message(message) => host.send(0, message),
+            }
+        }
+    }
+
+    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+        self.hub.as_ref()?.deregister(&host.info().id);
+        host.status(Value::object(Object::default()));
+        None
+    }
+}

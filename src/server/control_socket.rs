@@ -1,0 +1,297 @@
+//! The socket in the data directory over which the operator's commands reach the running gateway: tokens, sessions,
+//! reload. One line of JSON asks, one answers.
+//!
+//! Only root and the user that the gateway runs as are heard: the file is for its owner, and the system tells who
+//! connects. Knows no terminal: what people see is the command line's.
+
+use super::reload::Reload;
+use super::since_1970;
+use crate::audit::{Actor, Event, Unavailable};
+use crate::auth::{self, Auth, Listed, Which};
+use crate::config::is_permission;
+use crate::gateway::Gateway;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+/// The socket's name in the data directory.
+const FILE: &str = "flowgate.sock";
+
+/// Bytes of a question. Our choice: the longest has a name and a few permissions.
+const LONGEST: u64 = 64 << 10;
+/// How long a question may take to arrive. Our choice: it comes from a program on the same machine.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What can be asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "kebab-case")]
+pub enum Ask {
+    /// Makes a service token.
+    CreateToken {
+        /// Its name.
+        name: String,
+        /// What it may do.
+        permissions: Vec<String>,
+        /// For how many seconds; `None`: for ever.
+        lifetime: Option<u64>,
+    },
+    /// Ends the service token of this name.
+    RevokeToken {
+        /// Its name.
+        name: String,
+    },
+    /// Shows all sessions.
+    List,
+    /// Ends the sessions of a user.
+    RevokeUser {
+        /// The user's name.
+        user: String,
+    },
+    /// Ends one session.
+    RevokeSession {
+        /// As it is listed.
+        id: String,
+    },
+    /// Reads users, routes and certificates again.
+    Reload,
+}
+
+/// What is answered.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// A token, shown only now.
+    Token {
+        /// The token.
+        token: String,
+        /// When it ends, seconds since 1970.
+        expires: u64,
+    },
+    /// Sessions: those there are, or those that have ended.
+    Sessions(Vec<Listed>),
+    /// It is done.
+    Done,
+    /// It is not, and why.
+    Refused(String),
+}
+
+/// Where the socket of a data directory is.
+pub fn path(directory: &Path) -> PathBuf {
+    directory.join(FILE)
+}
+
+/// Makes the socket and hears on it, for as long as the control runtime lives.
+pub(super) fn open(reload: &Arc<Reload>) -> io::Result<Open> {
+    let path = path(&reload.gateway.config.storage.directory);
+    // Nobody hears on it: the data directory is ours alone.
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&path)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    // It must not keep the gateway: when that has ended, its data directory is free.
+    let reload = Arc::downgrade(reload);
+    let hears = async move {
+        loop {
+            match listener.accept().await {
+                Ok((stream, _)) => {
+                    let Some(reload) = reload.upgrade() else {
+                        return;
+                    };
+                    tokio::spawn(serve(stream, reload));
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the control socket takes nobody for a moment");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+        }
+    };
+    let task = tokio::spawn(hears);
+    Ok(Open { path, task })
+}
+
+/// The socket; dropped, it is gone.
+pub(super) struct Open {
+    path: PathBuf,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.task.abort();
+        let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+async fn serve(mut stream: UnixStream, reload: Arc<Reload>) {
+    let Ok(peer) = stream.peer_cred() else { return };
+    let own = rustix::process::geteuid().as_raw();
+    if peer.uid() != 0 && peer.uid() != own {
+        tracing::warn!(uid = peer.uid(), "a stranger at the control socket");
+        return;
+    }
+    let mut line = String::new();
+    let mut reader = BufReader::new((&mut stream).take(LONGEST));
+    let read = timeout(PATIENCE, reader.read_line(&mut line)).await;
+    if !matches!(read, Ok(Ok(length)) if length > 0) {
+        return;
+    }
+    let answer = match serde_json::from_str(&line) {
+        Ok(ask) => {
+            let desk = Desk {
+                gateway: &reload.gateway,
+                reload: &reload,
+                by: json!({ "by": "control", "uid": peer.uid() }),
+                now: since_1970().as_secs(),
+            };
+            desk.answer(ask).await
+        }
+        Err(error) => Answer::Refused(format!("not understood: {error}")),
+    };
+    let mut text = serde_json::to_vec(&answer).unwrap_or_default();
+    text.push(b'\n');
+    // Whoever does not wait for the answer does not get it.
+    let _ = timeout(PATIENCE, stream.write_all(&text)).await;
+}
+
+/// Who answers one question.
+struct Desk<'a> {
+    gateway: &'a Gateway,
+    reload: &'a Reload,
+    /// Who asks.
+    by: Value,
+    now: u64,
+}
+
+/// Why a question is refused.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error("authentication is off: there are no tokens and no sessions")]
+    NoAuth,
+    #[error(
+        "a name has 1 to 64 letters, digits, dots, hyphens and underscores, and begins with a letter or digit"
+    )]
+    Name,
+    #[error("{0:?} is no permission; write for example flows.write, read or \"*\"")]
+    Permission(String),
+    #[error("a token needs at least one permission")]
+    NoPermission,
+    #[error("there is no token named {0}")]
+    NoToken(String),
+    #[error("there is no such session")]
+    NoSession,
+    #[error(transparent)]
+    Auth(#[from] auth::Error),
+    #[error(transparent)]
+    Audit(#[from] Unavailable),
+    #[error(transparent)]
+    Reload(#[from] super::reload::Error),
+}
+
+impl Desk<'_> {
+    async fn answer(&self, ask: Ask) -> Answer {
+        let answer = match ask {
+            Ask::CreateToken {
+                name,
+                permissions,
+                lifetime,
+            } => self.create(name, permissions, lifetime).await,
+            Ask::RevokeToken { name } => self.revoke(Which::Token(name)).await,
+            Ask::RevokeUser { user } => self.revoke(Which::User(user)).await,
+            Ask::RevokeSession { id } => self.revoke(Which::Id(id)).await,
+            Ask::List => self
+                .auth()
+                .map(|auth| Answer::Sessions(auth.list(self.now))),
+            Ask::Reload => {
+                let done = self.reload.read_again(self.by.clone()).await;
+                done.map(|()| Answer::Done).map_err(Error::from)
+            }
+        };
+        if let Ok(auth) = self.auth() {
+            self.gateway.metrics.sessions(auth.active());
+        }
+        answer.unwrap_or_else(|error| Answer::Refused(error.to_string()))
+    }
+
+    async fn create(
+        &self,
+        name: String,
+        permissions: Vec<String>,
+        lifetime: Option<u64>,
+    ) -> Result<Answer, Error> {
+        let auth = self.auth()?;
+        if !is_name(&name) {
+            return Err(Error::Name);
+        }
+        if permissions.is_empty() {
+            return Err(Error::NoPermission);
+        }
+        if let Some(wrong) = permissions.iter().find(|text| !is_permission(text)) {
+            return Err(Error::Permission(wrong.clone()));
+        }
+        if auth.has_token(&name, self.now) {
+            return Err(auth::Error::NameTaken.into());
+        }
+        let facts = json!({ "name": name, "permissions": permissions, "lifetime": lifetime });
+        self.durable(Event::TokenCreate, facts).await?;
+        if lifetime.is_none() {
+            tracing::warn!(name, "a service token that never ends has been made");
+        }
+        let lifetime = lifetime.map(Duration::from_secs);
+        let issued = auth.create_token(&name, permissions, lifetime, self.now);
+        let issued = issued.await?;
+        Ok(Answer::Token {
+            token: issued.token.reveal().to_owned(),
+            expires: self.now + issued.expires_in.as_secs(),
+        })
+    }
+
+    /// Ends sessions whether or not that can be written down: nobody waits with that.
+    async fn revoke(&self, which: Which) -> Result<Answer, Error> {
+        let ended = self.auth()?.end_all(&which, self.now).await?;
+        let (event, facts) = match which {
+            Which::Token(name) if ended.is_empty() => return Err(Error::NoToken(name)),
+            Which::Id(_) if ended.is_empty() => return Err(Error::NoSession),
+            Which::Token(name) => (Event::TokenRevoke, json!({ "name": name })),
+            Which::User(user) => {
+                let facts = json!({ "of": user, "sessions": ended.len() });
+                (Event::SessionRevoke, facts)
+            }
+            Which::Id(id) => {
+                let of = ended.first().map(|ended| ended.user.as_str());
+                (Event::SessionRevoke, json!({ "of": of, "id": id }))
+            }
+        };
+        let _ = self.durable(event, facts).await;
+        Ok(Answer::Sessions(ended))
+    }
+
+    fn auth(&self) -> Result<&Auth, Error> {
+        self.gateway.auth.as_ref().ok_or(Error::NoAuth)
+    }
+
+    async fn durable(&self, event: Event, mut facts: Value) -> Result<(), Unavailable> {
+        if let (Some(facts), Some(by)) = (facts.as_object_mut(), self.by.as_object()) {
+            facts.extend(by.clone());
+        }
+        let program = Actor::program();
+        let audit = &self.gateway.audit;
+        audit.durable(event, &program, self.now, facts).await
+    }
+}
+
+fn is_name(name: &str) -> bool {
+    let inside = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+    name.len() <= 64
+        && name.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && name.bytes().all(inside)
+}

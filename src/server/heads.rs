@@ -1,0 +1,492 @@
+//! Follows the requests of an HTTP/1.1 connection as they come in, and finds what hyper reads kindly and another
+//! program might read differently: lines that end in a bare LF, a length beside or within another one, encodings
+//! that are more than `chunked`, fragments. Whoever does that has no answer but 400, and no further request.
+//!
+//! Sees the bytes, decides, and changes nothing. What hyper refuses by itself passes here: it ends the connection too.
+//! So both agree where each request ends, for as long as there are requests.
+
+use crate::http::Flaw;
+use memchr::memchr;
+
+/// What of a line is looked at: more than any length or size needs, unless it is padded with blanks or zeros.
+const LOOKED_AT: usize = 64;
+
+/// Where in its requests a connection is.
+#[derive(Debug, Default)]
+pub(super) struct Heads {
+    expects: Expects,
+    begun: Begun,
+    /// Heads begun.
+    count: u32,
+    length: Option<u64>,
+    encodings: u8,
+    flaw: Option<Flaw>,
+}
+
+/// What comes next.
+#[derive(Debug, Default, Clone, Copy)]
+enum Expects {
+    /// A request line, perhaps after empty ones (RFC 9112 §2.2).
+    #[default]
+    Request,
+    Field,
+    /// So many bytes of a body.
+    Body(u64),
+    ChunkSize,
+    /// So many bytes of a chunk.
+    Chunk(u64),
+    ChunkEnd,
+    Trailer,
+}
+
+/// From here on nothing may pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The head of this request, counted from 1, is whole and has a flaw.
+    Head(u32, Flaw),
+    /// The body is broken.
+    Body,
+}
+
+/// A line that has come in part.
+#[derive(Debug)]
+struct Begun {
+    start: [u8; LOOKED_AT],
+    length: usize,
+    last: u8,
+}
+
+/// A whole line, without its LF.
+#[derive(Debug, Clone, Copy)]
+struct Line<'l> {
+    /// What is looked at.
+    start: &'l [u8],
+    length: usize,
+    last: u8,
+}
+
+impl Heads {
+    /// Bytes have come. An error says how many of them may still pass.
+    pub(super) fn received(&mut self, bytes: &[u8]) -> Result<(), (usize, Stop)> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            if let Expects::Body(left) | Expects::Chunk(left) = self.expects {
+                rest = self.skip(left, rest);
+                continue;
+            }
+            let end = memchr(b'\n', rest);
+            let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
+            if matches!(self.expects, Expects::Request) && memchr(b'#', piece).is_some() {
+                self.flaw = Some(Flaw::Fragment);
+            }
+            rest = after.get(1..).unwrap_or_default();
+            let stop = |stop| (bytes.len() - rest.len(), stop);
+            if end.is_some() && self.begun.length == 0 {
+                self.line(Line::of(piece)).map_err(stop)?;
+                continue;
+            }
+            self.begun.add(piece);
+            if end.is_some() {
+                let begun = std::mem::take(&mut self.begun);
+                self.line(begun.line()).map_err(stop)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn skip<'b>(&mut self, left: u64, bytes: &'b [u8]) -> &'b [u8] {
+        let here = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
+        let left = left - here as u64;
+        self.expects = match self.expects {
+            Expects::Chunk(_) if left == 0 => Expects::ChunkEnd,
+            Expects::Chunk(_) => Expects::Chunk(left),
+            _ if left == 0 => Expects::Request,
+            _ => Expects::Body(left),
+        };
+        bytes.get(here..).unwrap_or_default()
+    }
+
+    fn line(&mut self, line: Line<'_>) -> Result<(), Stop> {
+        match self.expects {
+            Expects::Request if line.is_empty() => {}
+            Expects::Request | Expects::Field => return self.head(line),
+            Expects::ChunkSize => {
+                self.expects = match line.chunk_size().ok_or(Stop::Body)? {
+                    0 => Expects::Trailer,
+                    size => Expects::Chunk(size),
+                };
+            }
+            Expects::ChunkEnd if line.is_empty() && line.is_crlf() => {
+                self.expects = Expects::ChunkSize;
+            }
+            // hyper takes a bare LF for a part of the trailer, others for its end.
+            Expects::Trailer if !line.is_crlf() => return Err(Stop::Body),
+            Expects::Trailer if line.is_empty() => self.expects = Expects::Request,
+            Expects::Trailer => {}
+            Expects::ChunkEnd | Expects::Body(_) | Expects::Chunk(_) => return Err(Stop::Body),
+        }
+        Ok(())
+    }
+
+    /// A line of a head.
+    fn head(&mut self, line: Line<'_>) -> Result<(), Stop> {
+        if !line.is_crlf() {
+            self.flaw = Some(Flaw::BareLineFeed);
+        }
+        match self.expects {
+            Expects::Field if line.is_empty() => return self.body(),
+            Expects::Field => self.field(line),
+            _ => self.count = self.count.wrapping_add(1),
+        }
+        self.expects = Expects::Field;
+        Ok(())
+    }
+
+    fn field(&mut self, line: Line<'_>) {
+        // All other names cost no more than this look at a letter.
+        if !matches!(line.start.first(), Some(b'C' | b'c' | b'T' | b't')) {
+            return;
+        }
+        let Some((name, value)) = line.name_and_value() else {
+            return;
+        };
+        if name.eq_ignore_ascii_case(b"content-length") {
+            let length = number(value).filter(|_| !line.is_long());
+            if length.is_none() || self.length.is_some() {
+                self.flaw = Some(Flaw::Length);
+            }
+            self.length = Some(length.unwrap_or_default());
+        } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            self.encodings = self.encodings.saturating_add(1);
+            if self.encodings > 1 || line.is_long() || !value.eq_ignore_ascii_case(b"chunked") {
+                self.flaw = Some(Flaw::Encoding);
+            }
+        }
+    }
+
+    /// A head is whole: what follows?
+    fn body(&mut self) -> Result<(), Stop> {
+        let length = self.length.take();
+        let chunked = std::mem::take(&mut self.encodings) > 0;
+        if chunked && length.is_some() {
+            self.flaw = Some(Flaw::Length);
+        }
+        if let Some(flaw) = self.flaw {
+            return Err(Stop::Head(self.count, flaw));
+        }
+        self.expects = match length {
+            _ if chunked => Expects::ChunkSize,
+            None | Some(0) => Expects::Request,
+            Some(length) => Expects::Body(length),
+        };
+        Ok(())
+    }
+}
+
+impl Default for Begun {
+    fn default() -> Self {
+        Self {
+            start: [0; LOOKED_AT],
+            length: 0,
+            last: 0,
+        }
+    }
+}
+
+impl Begun {
+    fn add(&mut self, piece: &[u8]) {
+        let Some(&last) = piece.last() else { return };
+        let room = self.start.get_mut(self.length..).unwrap_or_default();
+        for (place, byte) in room.iter_mut().zip(piece) {
+            *place = *byte;
+        }
+        self.last = last;
+        self.length = self.length.saturating_add(piece.len());
+    }
+
+    fn line(&self) -> Line<'_> {
+        Line {
+            start: self.start.get(..self.length).unwrap_or(&self.start),
+            length: self.length,
+            last: self.last,
+        }
+    }
+}
+
+impl<'l> Line<'l> {
+    fn of(line: &'l [u8]) -> Self {
+        Self {
+            start: line.get(..LOOKED_AT).unwrap_or(line),
+            length: line.len(),
+            last: line.last().copied().unwrap_or_default(),
+        }
+    }
+
+    /// Whether it ends as every line of HTTP must (RFC 9112 §2.2).
+    fn is_crlf(&self) -> bool {
+        self.last == b'\r'
+    }
+
+    fn is_empty(&self) -> bool {
+        self.length == usize::from(self.is_crlf())
+    }
+
+    fn is_long(&self) -> bool {
+        self.length > LOOKED_AT
+    }
+
+    /// What is looked at, without the CR.
+    fn text(&self) -> &'l [u8] {
+        self.start.strip_suffix(b"\r").unwrap_or(self.start)
+    }
+
+    fn name_and_value(&self) -> Option<(&'l [u8], &'l [u8])> {
+        let text = self.text();
+        let colon = memchr(b':', text)?;
+        let (name, value) = text.split_at(colon);
+        Some((name, value.get(1..).unwrap_or_default().trim_ascii()))
+    }
+
+    /// The size of a chunk, whatever extension follows (RFC 9112 §7.1).
+    fn chunk_size(&self) -> Option<u64> {
+        let text = self.text();
+        let digits = text.iter().take_while(|b| b.is_ascii_hexdigit()).count();
+        let (size, after) = text.split_at(digits);
+        let after = after.trim_ascii_start();
+        let size = u64::from_str_radix(std::str::from_utf8(size).ok()?, 16).ok()?;
+        let whole =
+            digits < LOOKED_AT && self.is_crlf() && (after.is_empty() || after.starts_with(b";"));
+        whole.then_some(size)
+    }
+}
+
+/// A length: digits, of which the first is zero only if it is the only one.
+fn number(text: &[u8]) -> Option<u64> {
+    let plain = text.iter().all(u8::is_ascii_digit) && (text == b"0" || !text.starts_with(b"0"));
+    let text = std::str::from_utf8(text).ok().filter(|_| plain)?;
+    text.parse().ok()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+    use std::convert::Infallible;
+
+    const GOOD: &str = "\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n\
+        POST /b HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\n\r\nGET /\n\n#body\
+        POST /c HTTP/1.1\r\nhost: x\r\ntransfer-encoding:  Chunked\t\r\n\r\n\
+        3\r\na\nb\r\n00A;x=\"y\"\r\n0123456789\r\n2 \t\r\n\r\n\r\n0\r\nX-T: 1\r\n\r\n\
+        POST /d HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
+
+    /// How many bytes pass, and what stops them, when so many come at a time.
+    fn stop(text: &str, at_a_time: usize) -> Option<(usize, Stop)> {
+        let mut heads = Heads::default();
+        for (n, piece) in text.as_bytes().chunks(at_a_time).enumerate() {
+            if let Err((passed, stop)) = heads.received(piece) {
+                return Some((n * at_a_time + passed, stop));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn requests_that_everybody_reads_alike_pass_however_they_are_cut_into_pieces() {
+        for at_a_time in [1, 2, 3, 7, 64, 1000] {
+            assert_eq!(stop(&GOOD.repeat(3), at_a_time), None, "{at_a_time}");
+        }
+        let mut heads = Heads::default();
+        heads.received(GOOD.as_bytes()).unwrap();
+        assert_eq!(heads.count, 4);
+    }
+
+    #[test]
+    fn a_flawed_head_is_known_by_its_number_and_nothing_behind_it_passes() {
+        for (head, flaw) in [
+            ("GET / HTTP/1.1\nHost: x\r\n\r\n", Flaw::BareLineFeed),
+            ("GET / HTTP/1.1\r\nHost: x\n\r\n", Flaw::BareLineFeed),
+            ("GET / HTTP/1.1\r\nHost: x\r\n\n", Flaw::BareLineFeed),
+            ("GET /#x HTTP/1.1\r\nHost: x\r\n\r\n", Flaw::Fragment),
+            (
+                "GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
+                Flaw::Length,
+            ),
+            (
+                "GET / HTTP/1.1\r\nContent-Length: 1, 1\r\n\r\n",
+                Flaw::Length,
+            ),
+            ("GET / HTTP/1.1\r\nContent-Length: 01\r\n\r\n", Flaw::Length),
+            ("GET / HTTP/1.1\r\nContent-Length:\r\n\r\n", Flaw::Length),
+            (
+                "GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
+                Flaw::Length,
+            ),
+            (
+                "GET / HTTP/1.1\r\ncontent-length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Flaw::Length,
+            ),
+            (
+                "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
+                Flaw::Length,
+            ),
+            (
+                "GET / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
+                Flaw::Encoding,
+            ),
+            (
+                "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
+                Flaw::Encoding,
+            ),
+            (
+                "GET / HTTP/1.1\r\nTransfer-Encoding:\r\n\r\n",
+                Flaw::Encoding,
+            ),
+        ] {
+            for at_a_time in [1, 5, 1000] {
+                let text = format!("{GOOD}{head}GET /smuggled HTTP/1.1\r\n\r\n");
+                let expected = Some((GOOD.len() + head.len(), Stop::Head(5, flaw)));
+                assert_eq!(stop(&text, at_a_time), expected, "{head:?}");
+            }
+        }
+        let blanks = " ".repeat(LOOKED_AT);
+        let text = format!("GET / HTTP/1.1\r\nContent-Length:{blanks}5\r\n\r\nhello");
+        assert_eq!(
+            stop(&text, 9),
+            Some((text.len() - 5, Stop::Head(1, Flaw::Length)))
+        );
+    }
+
+    #[test]
+    fn a_broken_body_ends_it() {
+        let zeros = "0".repeat(LOOKED_AT);
+        for chunks in [
+            "\r\n",
+            "x\r\n",
+            "5\nhello",
+            "0x5\r\nhello",
+            "+5\r\n",
+            "-1\r\n",
+            " 5\r\n",
+            "5 5\r\n",
+            "11111111111111111\r\n",
+            "1\r\nab",
+            "1\r\na\n",
+            "0\r\nX: 1\n",
+            "0\r\n\n",
+            &format!("{zeros}\r\n"),
+        ] {
+            let text =
+                format!("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n{chunks}\r\n\r\n");
+            for at_a_time in [1, 1000] {
+                let stopped = stop(&text, at_a_time);
+                assert!(
+                    matches!(stopped, Some((_, Stop::Body))),
+                    "{chunks:?}: {stopped:?}"
+                );
+            }
+        }
+    }
+
+    /// Requests that hyper makes of these bytes, and whether it reads all of them without complaint.
+    async fn hypers(bytes: &[u8]) -> (u32, bool) {
+        use http_body_util::{BodyExt, Empty};
+        use hyper::body::Incoming;
+        use hyper::{Request, Response};
+        use tokio::io::AsyncWriteExt;
+
+        let (mut near, far) = tokio::io::duplex(1 << 16);
+        near.write_all(bytes).await.unwrap();
+        near.shutdown().await.unwrap();
+        let (count, broken) = (Cell::new(0), Cell::new(false));
+        let service = hyper::service::service_fn(|request: Request<Incoming>| {
+            count.set(count.get() + 1);
+            let broken = &broken;
+            async move {
+                if request.into_body().collect().await.is_err() {
+                    broken.set(true);
+                }
+                Ok::<_, Infallible>(Response::new(Empty::<&[u8]>::new()))
+            }
+        });
+        let mut speaking = hyper::server::conn::http1::Builder::new();
+        let connection = speaking
+            .half_close(true)
+            .serve_connection(hyper_util::rt::TokioIo::new(far), service);
+        let ended = connection.await;
+        (count.get(), ended.is_ok() && !broken.get())
+    }
+
+    #[tokio::test]
+    async fn hyper_sees_a_head_wherever_we_see_one() {
+        const LINES: [&str; 4] = [
+            "GET /a HTTP/1.1\r\n",
+            "POST /b HTTP/1.1\r\n",
+            "\r\nPUT / HTTP/1.1\r\n",
+            "GET / HTTP/1.1\n",
+        ];
+        const FIELDS: [&str; 14] = [
+            "",
+            "Host: x\r\n",
+            "Content-Length: 5\r\n",
+            "content-length:\t0\r\n",
+            "CONTENT-LENGTH: 12 \r\n",
+            "Transfer-Encoding: chunked\r\n",
+            "transfer-encoding:chunked\r\n",
+            "Transfer-Encoding: gzip, chunked\r\n",
+            "Content-Length: 05\r\n",
+            "Content_Length: 5\r\n",
+            "Content-Length: 1\n",
+            "X: a\r\n",
+            "Connection: keep-alive\r\n",
+            "Expect: 100-continue\r\n",
+        ];
+        const BODIES: [&str; 14] = [
+            "",
+            "hello",
+            "GET / HTTP/1\r\n",
+            "0\r\n\r\n",
+            "5\r\nhello\r\n0\r\n\r\n",
+            "05 ;a=b\r\nhello\r\n00\r\nX: y\r\n\r\n",
+            "2\r\n\r\n\r\n0\r\n\r\n",
+            "0\r\nX: 1\n\r\n\r\n",
+            "0\r\nX: 1\n\n\r\n",
+            "0\n\n",
+            "5\nhello\r\n0\r\n\r\n",
+            "1;\n\r\na\r\n0\r\n\r\n",
+            "FFFFFFFFFFFFFFFF\r\n",
+            "\r\n",
+        ];
+        // Knuth's numbers, MMIX: any will do, if the same come each time.
+        let mut state = 1_u64;
+        let mut one_of = |many: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            usize::try_from(state >> 33).unwrap() % many
+        };
+        let mut agreed = 0;
+        for _ in 0..100_000 {
+            let mut text = String::new();
+            for _ in 0..=one_of(2) {
+                text += LINES[one_of(LINES.len() + 8).saturating_sub(8)];
+                for _ in 0..=one_of(3) {
+                    text += FIELDS[one_of(FIELDS.len())];
+                }
+                text += "\r\n";
+                text += BODIES[one_of(BODIES.len())];
+            }
+            let mut heads = Heads::default();
+            let stop = heads.received(text.as_bytes()).err();
+            let passed = stop.map_or(text.len(), |(passed, _)| passed);
+            let (count, good) = hypers(&text.as_bytes()[..passed]).await;
+            assert!(count <= heads.count, "{text:?}");
+            if good && stop.is_none() {
+                assert!(matches!(heads.expects, Expects::Request), "{text:?}");
+                assert_eq!(count, heads.count, "{text:?}");
+                agreed += 1;
+            }
+        }
+        assert!(agreed > 2000, "only {agreed} were good");
+    }
+}

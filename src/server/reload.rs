@@ -1,0 +1,126 @@
+//! What a running gateway takes over of a config read again: users, routes and certificates; and whether it is time to.
+//!
+//! What cannot be used stays as it was, and log and audit say so. Never touches a connection.
+
+use super::tls::Tls;
+use super::watch::Watch;
+use super::{since_1970, tell};
+use crate::audit::{Actor, Event};
+use crate::config::{self, Config};
+use crate::gateway::Gateway;
+use serde_json::{Value, json};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The way to reload one gateway.
+pub(super) struct Reload {
+    pub(super) gateway: Arc<Gateway>,
+    tls: Option<Tls>,
+    /// SHA-256 of the config that was taken over last.
+    sha256: Mutex<String>,
+    /// The files that it was read from.
+    watch: Mutex<Watch>,
+}
+
+/// Why a reload is not complete.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    /// The file has a mistake: everything stays as it was.
+    #[error("{0}")]
+    Config(#[from] config::Error),
+    /// Some of it could not be used; the log says what.
+    #[error("some of it could not be used and stays as it was; the log says what")]
+    Incomplete,
+}
+
+impl Reload {
+    pub(super) fn new(gateway: Arc<Gateway>, tls: Option<Tls>) -> Self {
+        let sha256 = Mutex::new(gateway.config.sha256.clone());
+        let watch = Mutex::new(Watch::new(gateway.config.sources()));
+        Self {
+            gateway,
+            tls,
+            sha256,
+            watch,
+        }
+    }
+
+    /// Whether a file has changed since it was read, by whoever's order; says so once.
+    pub(super) fn files_have_changed(&self) -> bool {
+        self.watch().have_changed()
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads the gateway's own file again; `asked` are the facts about who asked for it.
+    pub(super) async fn read_again(&self, asked: Value) -> Result<(), Error> {
+        self.watch().begin_reading();
+        match Config::load(self.gateway.config.file.as_deref()) {
+            Ok(config) => {
+                self.watch().follow(config.sources());
+                self.take_over(config, asked).await
+            }
+            Err(error) => {
+                tracing::error!(%error, "not reloaded: everything stays as it was");
+                self.record(Event::ReloadFail, asked, json!({ "reason": "config" }));
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Takes over another config.
+    pub(super) async fn take_over(&self, config: Config, asked: Value) -> Result<(), Error> {
+        let mut failed = Vec::new();
+        if let Some(tls) = &self.tls {
+            match tls.reload(&config.tls, since_1970()) {
+                Ok(found) => tell(&found, &self.gateway.metrics),
+                Err(error) => {
+                    failed.push("certificates");
+                    tracing::error!(%error, "certificates not reloaded: the old ones stay");
+                }
+            }
+        }
+        self.tell_change(&config);
+        if let Err(error) = self.gateway.reload(config).await {
+            failed.push("users");
+            tracing::error!(%error, "users and routes not reloaded: the old ones stay");
+        }
+        if failed.is_empty() {
+            tracing::info!(
+                "reloaded users, routes, certificates and the account at the upstream; other settings need a restart"
+            );
+            self.record(Event::Reload, asked, json!({}));
+            Ok(())
+        } else {
+            self.record(
+                Event::ReloadFail,
+                asked,
+                json!({ "reason": failed.join(", ") }),
+            );
+            Err(Error::Incomplete)
+        }
+    }
+
+    fn tell_change(&self, config: &Config) {
+        let mut sha256 = self.sha256.lock().unwrap_or_else(PoisonError::into_inner);
+        if *sha256 == config.sha256 {
+            return;
+        }
+        let facts = json!({
+            "config": config.file, "sha256": config.sha256, "before": *sha256,
+        });
+        self.record(Event::ConfigChange, json!({}), facts);
+        sha256.clone_from(&config.sha256);
+    }
+
+    fn record(&self, event: Event, mut asked: Value, facts: Value) {
+        if let (Some(asked), Value::Object(facts)) = (asked.as_object_mut(), facts) {
+            asked.extend(facts);
+        }
+        let now = since_1970().as_secs();
+        self.gateway
+            .audit
+            .record(event, &Actor::program(), now, asked);
+    }
+}

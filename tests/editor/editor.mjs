@@ -1,0 +1,248 @@
+// The stock editor as somebody uses it: what they do, in their words, and what they see.
+//
+// Knows the editor's page; it looks for what is on it and clicks and types, and asks the page's own objects only for
+// what cannot be seen. It never sleeps: it waits for what it claims.
+
+import assert from 'node:assert/strict';
+
+// What a browser complains about in front of a bare Node-RED as well.
+const USUAL = [
+    // The catalogue of nodes to install is on another host, and there is no network.
+    /catalogue\.nodered\.org/,
+    // Monaco, when its dialog is closed soon.
+    /TextModelPart is disposed/,
+    // A request that the page itself has given up, as for the icon that another replaces.
+    /ERR_ABORTED/,
+];
+
+export class Editor {
+    #allowed = [...USUAL];
+    #troubles = [];
+
+    constructor(page, { name, url, see }) {
+        this.page = page;
+        this.name = name;
+        this.url = url;
+        // Every request, console line and WebSocket of the page, for when something fails.
+        this.log = [];
+        this.see = (what) => see(page, `${name} ${what}`);
+        this.#listen();
+    }
+
+    #listen() {
+        const trouble = (line) => {
+            this.log.push(line);
+            this.#troubles.push(line);
+        };
+        this.page.on('response', (response) => {
+            const line = `${response.status()} ${response.request().method()} ${response.url()}`;
+            response.status() >= 400 ? trouble(line) : this.log.push(line);
+        });
+        this.page.on('requestfailed', (request) => trouble(`${request.failure()?.errorText} ${request.url()}`));
+        this.page.on('pageerror', (error) => trouble(`page error: ${error.stack ?? error}`));
+        this.page.on('websocket', (socket) => {
+            this.log.push(`websocket ${socket.url()}`);
+            socket.on('close', () => this.log.push('websocket closed'));
+            socket.on('socketerror', (error) => this.log.push(`websocket error: ${error}`));
+        });
+        this.page.on('console', (message) => {
+            const line = `console ${message.type()}: ${message.text()} (${message.location().url})`;
+            message.type() === 'error' ? trouble(line) : this.log.push(line);
+        });
+    }
+
+    // What went wrong although nothing allowed it.
+    troubles() {
+        const unexpected = this.#troubles.filter((line) => !this.#allowed.some((pattern) => pattern.test(line)));
+        return unexpected.map((line) => `${this.name}: ${line}`);
+    }
+
+    // From now on such troubles are part of the scenario.
+    allow(...patterns) {
+        this.#allowed.push(...patterns);
+    }
+
+    // --- coming and going ---
+
+    // Opens the editor; it asks who you are, because `GET /settings` is 401.
+    async open() {
+        this.allow(/\b401\b.*\/settings\?/);
+        await this.page.goto(this.url);
+        await this.loginDialog().waitFor();
+    }
+
+    loginDialog() {
+        return this.page.locator('#node-dialog-login-fields');
+    }
+
+    async enter(user, password = process.env.PASSWORD) {
+        await this.page.fill('#node-dialog-login-username', user);
+        await this.page.fill('#node-dialog-login-password', password);
+        await this.page.click('#node-dialog-login-submit');
+    }
+
+    async signIn(user) {
+        await this.enter(user);
+        await this.ready();
+    }
+
+    async openAndSignIn(user) {
+        await this.open();
+        await this.signIn(user);
+    }
+
+    async reload() {
+        await this.page.reload();
+        await this.ready();
+    }
+
+    // Everything is loaded and the runtime's messages arrive: until then inject buttons cannot be pressed.
+    async ready() {
+        await this.page.waitForFunction(() => window.RED?.runtime?.started === true);
+        await this.page.locator('#red-ui-loading-progress').waitFor({ state: 'hidden' });
+    }
+
+    async signOut() {
+        await this.page.click('#red-ui-header-button-user');
+        await Promise.all([this.page.waitForEvent('load'), this.page.click('#usermenu-item-logout')]);
+        await this.loginDialog().waitFor();
+    }
+
+    // The token that the editor holds.
+    async token() {
+        const kept = await this.page.evaluate(() => localStorage.getItem('auth-tokens'));
+        return JSON.parse(kept).access_token;
+    }
+
+    // --- flows ---
+
+    // Imports a JSON text with the dialog of the menu.
+    async importFlows(flows) {
+        await this.menu('menu-item-import');
+        await this.page.fill('#red-ui-clipboard-dialog-import-text', flows);
+        // The dialog looks at the text when a key goes up.
+        await this.page.press('#red-ui-clipboard-dialog-import-text', 'End');
+        await this.page.click('#red-ui-clipboard-dialog-ok');
+        await this.page.locator('#red-ui-clipboard-dialog').waitFor({ state: 'hidden' });
+    }
+
+    async showFlow(label) {
+        await this.page.locator('#red-ui-workspace-tabs .red-ui-tab').filter({ hasText: label }).click();
+    }
+
+    node(id) {
+        return this.page.locator(`[id="${id}"].red-ui-flow-node-group`);
+    }
+
+
+    // Gives a node another name, in its dialog.
+    async rename(id, name) {
+        await this.node(id).dblclick();
+        await this.dialogOpens();
+        await this.page.fill('#node-input-name', name);
+        await this.closeDialog('Done');
+        await this.node(id).getByText(name).waitFor();
+    }
+
+    // Writes other code into a function node, in the code editor of its dialog.
+    async program(id, code) {
+        await this.node(id).dblclick();
+        await this.dialogOpens();
+        await this.page.locator('.red-ui-tray .monaco-editor .view-lines').filter({ visible: true }).click();
+        await this.page.keyboard.press('Control+A');
+        await this.page.keyboard.insertText(code);
+        await this.closeDialog('Done');
+    }
+
+    deployButton() {
+        return this.page.locator('#red-ui-header-button-deploy');
+    }
+
+    async canDeploy() {
+        return !(await this.deployButton().getAttribute('class')).includes('disabled');
+    }
+
+    // Chooses how to deploy: `full`, `flow` or `node`.
+    async chooseDeployment(type) {
+        await this.page.click('#red-ui-header-button-deploy-options');
+        await this.page.click(`#deploymenu-item-${type}`);
+    }
+
+    // Presses the button; gives the request's deployment type and the answer's status.
+    async deploy() {
+        return this.#deployment(() => this.deployButton().click());
+    }
+
+    async restartFlows() {
+        return this.#deployment(() => this.chooseDeployment('reload'));
+    }
+
+    // The same for the button of a question.
+    async pressAndDeploy(label) {
+        return this.#deployment(() => this.press(label));
+    }
+
+    async #deployment(start) {
+        const post = (response) => response.url() === `${this.url}flows` && response.request().method() === 'POST';
+        const [response] = await Promise.all([this.page.waitForResponse(post), start()]);
+        const type = response.request().headers()['node-red-deployment-type'];
+        return { type, status: response.status() };
+    }
+
+    // Deploys in one of the ways and sees that it worked.
+    async deployAs(type) {
+        await this.chooseDeployment(type);
+        const sent = await this.deploy();
+        assert.equal(sent.status, 200);
+        await this.notice('Successfully deployed');
+        assert.equal(await this.canDeploy(), false);
+        return sent.type;
+    }
+
+    // Presses the button of an inject node.
+    async inject(id) {
+        await this.node(id).locator('.red-ui-flow-node-button-button').click();
+    }
+
+    // Waits until a node shows a status.
+    async status(id, text) {
+        await this.node(id).locator('.red-ui-flow-node-status-label').getByText(text, { exact: true }).waitFor();
+    }
+
+    // --- around the flows ---
+
+    async menu(item) {
+        await this.page.click('#red-ui-header-button-sidemenu');
+        await this.page.click(`#${item}`);
+    }
+
+    // A dialog that slides in from the right has the focus when it is there.
+    async dialogOpens() {
+        await this.page.waitForFunction(() => document.activeElement?.closest('.red-ui-tray'));
+    }
+
+    async closeDialog(button) {
+        await this.page.locator('.red-ui-tray-toolbar').getByText(button, { exact: true }).click();
+        await this.page.locator('.red-ui-tray').waitFor({ state: 'detached' });
+    }
+
+    // Runs one of the editor's actions, as the action list does.
+    async act(action) {
+        await this.page.evaluate((name) => window.RED.actions.invoke(name), action);
+    }
+
+    // Waits until the debug sidebar shows a text for the first, second, … time.
+    async debugMessage(text, time = 1) {
+        await this.page.locator('.red-ui-debug-msg-payload').getByText(text).nth(time - 1).waitFor();
+    }
+
+    // Waits until a notice or a question says something.
+    async notice(text) {
+        await this.page.locator('.red-ui-notification').getByText(text).filter({ visible: true }).last().waitFor();
+    }
+
+    // Answers a question.
+    async press(label) {
+        await this.page.locator('.red-ui-notification button:not(.disabled)').filter({ hasText: label }).last().click();
+    }
+}

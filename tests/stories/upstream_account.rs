@@ -1,0 +1,545 @@
+//! The runtime behind the gateway is protected: the gateway signs in there with an account of its own, seldom, and
+//! what clients show stays with the gateway.
+
+use crate::client::Door;
+use crate::harness::{Gateway, Process, until};
+use crate::upstream::{Act, Behind, ok, status};
+use serde_json::json;
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinSet;
+
+const ACCOUNT: &str = "user = \"flowgate\"\npassword = \"pass & word\"\nhealth = \"1h\"";
+const FORM: &str =
+    "client_id=node-red-admin&grant_type=password&scope=*&username=flowgate&password=pass+%26+word";
+
+/// How Node-RED says that a permission is missing.
+const FORBIDDEN: &str = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
+
+/// A runtime with adminAuth, as Node-RED answers (facts of its `/auth/token` and of its 401).
+#[derive(Clone, Default)]
+struct Protected(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    /// The tokens that are good.
+    good: Vec<String>,
+    handed_out: usize,
+    /// What is answered to sign-ins, if not a token.
+    refusal: Option<String>,
+    /// Of new tokens, seconds.
+    life: Option<u64>,
+    /// Whether new tokens are good for nothing.
+    useless: bool,
+    refused: usize,
+    /// Whether who shows no good token may read.
+    anonymous: bool,
+}
+
+impl Protected {
+    async fn start(&self) -> Behind {
+        let here = self.clone();
+        Behind::start(move |request| here.answer(request)).await
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.0.lock().unwrap());
+    }
+
+    /// Its sessions are lost.
+    fn forget(&self) {
+        self.change(|state| state.good.clear());
+    }
+
+    fn refused(&self) -> usize {
+        self.0.lock().unwrap().refused
+    }
+
+    fn answer(&self, request: &str) -> Act {
+        let mut state = self.0.lock().unwrap();
+        if request.starts_with("POST /auth/token ") {
+            // Slowly, so that others come meanwhile.
+            return Act::Wait(50, state.hand_out(request));
+        }
+        if request.starts_with("GET /strict ") {
+            return Act::Say(refusal("Bearer realm=\"theirs\""));
+        }
+        if request.starts_with("GET /auth/login ") || request.contains(" /open") {
+            return Act::Say(ok("application/json", "{}"));
+        }
+        let token = field(request, "authorization: Bearer ");
+        if !token.is_some_and(|token| state.good.iter().any(|good| good == token)) {
+            if state.anonymous {
+                return Act::Say(if request.starts_with("GET ") {
+                    let user = r#"{"user":{"anonymous":true,"permissions":"read"}}"#;
+                    ok("application/json", user)
+                } else {
+                    FORBIDDEN.to_owned()
+                });
+            }
+            state.refused += 1;
+            return Act::Say(refusal("Bearer realm=\"Users\", error=\"invalid_token\""));
+        }
+        Act::Say(
+            if request.contains(" /forbidden") || request.contains("x-forbidden") {
+                FORBIDDEN.to_owned()
+            } else if request.starts_with("POST /flows ") {
+                "HTTP/1.1 204 No Content\r\n\r\n".to_owned()
+            } else {
+                ok("application/json", "{\"rev\":\"1\",\"flows\":[]}")
+            },
+        )
+    }
+}
+
+impl State {
+    fn hand_out(&mut self, request: &str) -> String {
+        assert!(request.ends_with(FORM), "{request}");
+        if let Some(refusal) = &self.refusal {
+            return refusal.clone();
+        }
+        self.handed_out += 1;
+        let token = format!("theirs+{}/==", self.handed_out);
+        let life = self.life.unwrap_or(604_800);
+        let body = json!({ "access_token": token, "expires_in": life, "token_type": "Bearer" });
+        if !self.useless {
+            self.good.push(token);
+        }
+        ok("application/json", &body.to_string())
+    }
+}
+
+fn refusal(challenge: &str) -> String {
+    let page = status("401 Unauthorized", "text/plain", "Unauthorized");
+    page.replacen("\r\n", &format!("\r\nWWW-Authenticate: {challenge}\r\n"), 1)
+}
+
+/// What stands in a line behind these words.
+fn field<'r>(request: &'r str, words: &str) -> Option<&'r str> {
+    request.lines().find_map(|line| line.strip_prefix(words))
+}
+
+/// How many of the requests that it has heard begin so.
+fn count(behind: &Behind, words: &str) -> usize {
+    let heard = behind.heard();
+    let such = heard.iter().filter(|heard| heard.bytes.starts_with(words));
+    such.count()
+}
+
+fn sign_ins(behind: &Behind) -> usize {
+    count(behind, "POST /auth/token ")
+}
+
+async fn ready(gateway: &Door) {
+    until("it is ready", async || {
+        gateway.operations("/readyz").await.status == 200
+    })
+    .await;
+}
+
+/// A runtime, and a gateway in front of it that has signed in.
+async fn signed_in(lines: &str) -> (Protected, Behind, Gateway) {
+    let runtime = Protected::default();
+    let behind = runtime.start().await;
+    let gateway = Gateway::with(&(behind.config_with(ACCOUNT) + lines));
+    ready(&gateway).await;
+    (runtime, behind, gateway)
+}
+
+#[tokio::test]
+async fn twenty_requests_at_once_sign_in_once_and_none_shows_the_clients_token() {
+    let (runtime, behind, gateway) = signed_in("").await;
+    assert_eq!(
+        sign_ins(&behind),
+        1,
+        "the gateway does not wait for a request"
+    );
+    let token = gateway.sign_in("reader").await;
+    runtime.forget();
+    let mut requests = JoinSet::new();
+    for n in 0..20 {
+        let request = gateway.get(["/flows", "/nodes/x"][n % 2]).token(&token);
+        requests.spawn(request.send());
+    }
+    let answers = requests.join_all().await;
+    assert!(answers.iter().all(|answer| answer.status == 200));
+    assert_eq!(sign_ins(&behind), 2);
+    for heard in behind.heard() {
+        assert!(!heard.bytes.contains(&token), "{heard:?}");
+    }
+    let series = "flowgate_upstream_sign_ins_total{result=\"success\"}";
+    assert_eq!(gateway.metric(series).await, Some(2.0));
+}
+
+#[tokio::test]
+async fn a_deployment_that_met_a_refused_token_is_sent_once_more_and_never_otherwise() {
+    let (runtime, behind, gateway) = signed_in("").await;
+    let admin = gateway.sign_in("admin").await;
+    let deploy = || gateway.post("/flows").token(&admin).json(&json!([]));
+    assert_eq!(deploy().send().await.status, 204);
+    assert_eq!(count(&behind, "POST /flows "), 1);
+
+    runtime.forget();
+    assert_eq!(deploy().send().await.status, 204);
+    let heard = behind.heard();
+    let sent: Vec<&str> = heard
+        .iter()
+        .map(|heard| heard.bytes.as_str())
+        .filter(|bytes| bytes.starts_with("POST /flows "))
+        .collect();
+    let shown = |request| field(request, "authorization: Bearer ").unwrap();
+    assert_eq!(sent.len(), 3);
+    assert_eq!(
+        (shown(sent[1]), shown(sent[2])),
+        ("theirs+1/==", "theirs+2/==")
+    );
+    assert!(sent.iter().all(|request| request.ends_with("\r\n\r\n[]")));
+
+    // Our account lacks a permission: another token would not help.
+    let forbidden = gateway
+        .post("/flow")
+        .token(&admin)
+        .header("X-Forbidden", "1");
+    let answer = forbidden.json(&json!({})).send().await;
+    assert_eq!(
+        (answer.status, answer.code().as_str()),
+        (502, "upstream_unauthorized")
+    );
+    assert_eq!((count(&behind, "POST /flow "), sign_ins(&behind)), (1, 2));
+}
+
+#[tokio::test]
+async fn new_tokens_that_are_refused_too_are_not_asked_for_again_and_again() {
+    let (runtime, behind, gateway) = signed_in("").await;
+    let admin = gateway.sign_in("admin").await;
+    runtime.change(|state| state.useless = true);
+    runtime.forget();
+    for _ in 0..20 {
+        let answer = gateway
+            .post("/flows")
+            .token(&admin)
+            .json(&json!([]))
+            .send()
+            .await;
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (502, "upstream_unauthorized")
+        );
+    }
+    assert!(sign_ins(&behind) <= 4, "{}", sign_ins(&behind));
+    assert!(count(&behind, "POST /flows ") <= 20 + 4);
+    let answer = gateway.operations("/readyz").await;
+    assert_eq!(answer.json()["status"], "upstream unauthorized");
+}
+
+#[tokio::test]
+async fn a_streamed_body_is_not_sent_twice_and_the_next_request_works() {
+    let (runtime, behind, gateway) = signed_in("").await;
+    let admin = gateway.sign_in("admin").await;
+    runtime.forget();
+    let upload = || gateway.post("/upload").token(&admin).body("a body").send();
+    let answer = upload().await;
+    assert_eq!(
+        (answer.status, answer.code().as_str()),
+        (502, "upstream_unauthorized")
+    );
+    assert_eq!(count(&behind, "POST /upload "), 1);
+    assert_eq!(upload().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_wrong_password_is_tried_once_and_a_reload_tries_at_once() {
+    let runtime = Protected::default();
+    let refusal = status(
+        "403 Forbidden",
+        "application/json",
+        r#"{"error":"invalid_grant"}"#,
+    );
+    runtime.change(|state| state.refusal = Some(refusal));
+    let behind = runtime.start().await;
+    let lines = behind.config_with(&ACCOUNT.replace("1h", "20ms"));
+    let gateway = Gateway::with(&lines);
+    let token = gateway.sign_in("reader").await;
+    for _ in 0..30 {
+        let answer = gateway.get("/flows").token(&token).send().await;
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (502, "upstream_unauthorized")
+        );
+    }
+    assert_eq!(
+        sign_ins(&behind),
+        1,
+        "no request and no health check tries again"
+    );
+    assert_eq!(
+        behind.heard().len(),
+        1,
+        "nothing is asked for without a token"
+    );
+    let answer = gateway.operations("/readyz").await;
+    let word = answer.json()["status"].clone();
+    assert_eq!((answer.status, word), (503, "upstream unauthorized".into()));
+    for (series, value) in [
+        ("flowgate_upstream_sign_ins_total{result=\"refused\"}", 1.0),
+        ("flowgate_upstream_authorized", 0.0),
+        ("flowgate_upstream_healthy", 1.0),
+    ] {
+        assert_eq!(gateway.metric(series).await, Some(value), "{series}");
+    }
+
+    runtime.change(|state| state.refusal = None);
+    assert!(gateway.reload(&lines).await);
+    assert_eq!(gateway.get("/flows").token(&token).send().await.status, 200);
+    ready(&gateway).await;
+    assert_eq!(
+        gateway.metric("flowgate_upstream_authorized").await,
+        Some(1.0)
+    );
+}
+
+#[tokio::test]
+async fn an_upstream_that_wants_fewer_sign_ins_gets_fewer() {
+    let runtime = Protected::default();
+    let wait = "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n";
+    runtime.change(|state| state.refusal = Some(wait.to_owned()));
+    let behind = runtime.start().await;
+    let gateway = Gateway::with(&behind.config_with(ACCOUNT));
+    let token = gateway.sign_in("reader").await;
+    let get = async || gateway.get("/flows").token(&token).send().await;
+    assert_eq!(get().await.code(), "upstream_unauthorized");
+    assert_eq!(get().await.code(), "upstream_unauthorized");
+    runtime.change(|state| state.refusal = None);
+    until("it is let in again", async || get().await.status == 200).await;
+    assert_eq!(sign_ins(&behind), 2);
+    let series = "flowgate_upstream_sign_ins_total{result=\"throttled\"}";
+    assert_eq!(gateway.metric(series).await, Some(1.0));
+}
+
+#[tokio::test]
+async fn a_token_is_renewed_before_it_ends() {
+    let runtime = Protected::default();
+    runtime.change(|state| state.life = Some(2));
+    let behind = runtime.start().await;
+    let gateway = Gateway::with(&behind.config_with(ACCOUNT));
+    let token = gateway.sign_in("reader").await;
+    until("a second token is shown", async || {
+        let answer = gateway.get("/flows").token(&token).send().await;
+        assert_eq!(answer.status, 200);
+        let heard = behind.heard();
+        heard
+            .iter()
+            .any(|heard| heard.bytes.contains("Bearer theirs+2/=="))
+    })
+    .await;
+    assert_eq!((sign_ins(&behind), runtime.refused()), (2, 0));
+}
+
+#[tokio::test]
+async fn an_upstream_that_is_not_there_keeps_nobody_waiting_and_is_signed_in_to_when_it_comes() {
+    let address = Behind::start(|_| Act::Say(String::new()))
+        .await
+        .stop()
+        .await;
+    let url = format!("[upstream]\nurl = \"http://{address}\"\n{ACCOUNT}\n");
+    let gateway = Gateway::with(&url);
+    let token = gateway.sign_in("reader").await;
+    for _ in 0..3 {
+        let answer = gateway.get("/flows").token(&token).send().await;
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (502, "upstream_unreachable")
+        );
+    }
+    let runtime = Protected::default();
+    let here = runtime.clone();
+    let _behind = Behind::at(address, move |request| here.answer(request)).await;
+    assert_eq!(gateway.get("/flows").token(&token).send().await.status, 200);
+}
+
+#[tokio::test]
+async fn a_token_in_a_file_may_be_replaced_at_any_time() {
+    let runtime = Protected::default();
+    runtime.change(|state| state.good.push("first".to_owned()));
+    let behind = runtime.start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("token");
+    std::fs::write(&file, "first\n").unwrap();
+    let lines = behind.config_with("token_file = \"token\"\nhealth = \"1h\"");
+    let gateway = Gateway::open(&lines, directory);
+    ready(&gateway).await;
+    let token = gateway.sign_in("reader").await;
+    let get = async || gateway.get("/flows").token(&token).send().await.status;
+    assert_eq!(get().await, 200);
+    std::fs::write(&file, "second\n").unwrap();
+    runtime.change(|state| state.good = vec!["second".to_owned()]);
+    assert_eq!(get().await, 200, "the file was read again");
+    std::fs::write(&file, "third\n").unwrap();
+    assert!(gateway.reload(&lines).await);
+    assert_eq!(get().await, 502);
+    runtime.change(|state| state.good = vec!["third".to_owned()]);
+    assert_eq!(get().await, 200, "the reload has read it too");
+    assert_eq!(sign_ins(&behind), 0);
+}
+
+#[tokio::test]
+async fn the_upstream_learns_who_calls_if_the_operator_says_so_and_only_from_us() {
+    let with_lies = |request: crate::client::Request| {
+        request
+            .header("X-Flowgate-User", "root")
+            .header("X_Flowgate_Permissions", "*")
+            .header("X-Flowgate-Anything", "1")
+    };
+    for told in [true, false] {
+        let lines = format!(
+            "identity_headers = {told}\n[[route]]\npath = \"/open\"\npublic = true\n[auth]\nanonymous = [\"settings.read\"]\n"
+        );
+        let (_runtime, behind, gateway) = signed_in(&lines).await;
+        let token = gateway.sign_in("deployer").await;
+        for (request, known) in [
+            (gateway.get("/flows").token(&token), told),
+            (gateway.get("/settings"), false),
+            (gateway.post("/flow").token(&token).json(&json!({})), told),
+            (gateway.get("/open"), false),
+            (gateway.post("/flows").token(&token).json(&json!([])), told),
+        ] {
+            let _ = with_lies(request).send().await;
+            let heard = behind.heard().pop().unwrap().bytes.to_ascii_lowercase();
+            let lines: Vec<&str> = heard
+                .lines()
+                .filter(|line| line.contains("flowgate"))
+                .collect();
+            let wanted: &[&str] = if known {
+                &[
+                    "x-flowgate-user: deployer",
+                    "x-flowgate-permissions: flows.read flows.write",
+                ]
+            } else {
+                &[]
+            };
+            assert_eq!(lines, wanted, "{heard}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clients_authorization_goes_up_only_on_the_route_that_says_so() {
+    let lines = "[[route]]\npath = \"/open\"\npublic = true\n[[route]]\npath = \"/open/own\"\npublic = true\n\
+                 pass_authorization = true\n[[route]]\npath = \"/known\"\npermission = \"read\"\n";
+    let (_runtime, behind, gateway) = signed_in(lines).await;
+    let token = gateway.sign_in("reader").await;
+    let basic = "Basic dXNlcjpwYXNz";
+    for (path, sent, wanted) in [
+        ("/open/own", basic, Some(basic)),
+        ("/open", basic, None),
+        ("/open/other", basic, None),
+        ("/red/x.js", basic, None),
+        (
+            "/known",
+            &*format!("Bearer {token}"),
+            Some("Bearer theirs+1/=="),
+        ),
+        (
+            "/flows",
+            &*format!("Bearer {token}"),
+            Some("Bearer theirs+1/=="),
+        ),
+    ] {
+        let before = behind.heard().len();
+        let _ = gateway.get(path).header("Authorization", sent).send().await;
+        let heard = behind.heard();
+        let shown = heard
+            .get(before)
+            .map(|heard| field(&heard.bytes, "authorization: "));
+        let closed = path == "/open/other";
+        assert_eq!(shown, (!closed).then_some(wanted), "{path}");
+    }
+    // Its own refusal is the client's business.
+    let behind =
+        Behind::start(|_| Act::Say(refusal("Basic realm=\"Authorization Required\""))).await;
+    let gateway = Gateway::with(&(behind.config() + lines));
+    let answer = gateway.get("/open/own").send().await;
+    assert_eq!(
+        (answer.status, answer.header("www-authenticate")),
+        (401, "Basic realm=\"Authorization Required\"")
+    );
+}
+
+#[tokio::test]
+async fn a_runtime_that_takes_bad_tokens_for_anonymous_ones_is_signed_in_to_again() {
+    let (runtime, behind, gateway) = signed_in("").await;
+    runtime.change(|state| state.anonymous = true);
+    let admin = gateway.sign_in("admin").await;
+    runtime.forget();
+    let deploy = gateway.post("/flows").token(&admin).json(&json!([]));
+    assert_eq!(deploy.send().await.status, 204);
+    assert_eq!((count(&behind, "POST /flows "), sign_ins(&behind)), (2, 2));
+}
+
+#[tokio::test]
+async fn a_flow_that_refuses_tokens_of_its_own_does_not_make_us_sign_in() {
+    let (_runtime, behind, gateway) = signed_in("").await;
+    let token = gateway.sign_in("reader").await;
+    for _ in 0..5 {
+        let answer = gateway.get("/strict").token(&token).send().await;
+        assert_eq!(answer.status, 401);
+        assert!(answer.header("www-authenticate").contains("theirs"));
+    }
+    assert_eq!((count(&behind, "GET /strict "), sign_ins(&behind)), (5, 1));
+    assert_eq!(gateway.operations("/readyz").await.status, 200);
+}
+
+#[tokio::test]
+async fn the_session_ends_with_the_gateway() {
+    let (_runtime, behind, gateway) = signed_in("").await;
+    gateway.running.drain().await;
+    let last = behind.heard().pop().unwrap().bytes;
+    assert!(last.starts_with("POST /auth/revoke "), "{last}");
+    assert!(last.contains("\r\nauthorization: Bearer theirs+1/==\r\n"));
+    assert!(last.ends_with("\r\n\r\ntoken=theirs%2B1%2F%3D%3D"));
+}
+
+#[tokio::test]
+async fn neither_password_nor_token_stand_in_log_metrics_or_answers() {
+    let runtime = Protected::default();
+    let behind = runtime.start().await;
+    let directory = tempfile::tempdir().unwrap();
+    let lines = behind.config_with(ACCOUNT) + "[log]\nlevel = \"trace\"\n";
+    let process = Process::start(&lines, directory.path());
+    ready(&process).await;
+    let token = process.sign_in("reader").await;
+    runtime.forget();
+    let mut seen = process.get("/flows").token(&token).send().await.text();
+    let refusal = status(
+        "403 Forbidden",
+        "application/json",
+        "{\"error\":\"theirs+1\"}",
+    );
+    runtime.change(|state| state.refusal = Some(refusal));
+    runtime.forget();
+    for _ in 0..3 {
+        let refused = process.get("/flows").token(&token).send().await;
+        assert_eq!(refused.status, 502);
+        seen += &refused.text();
+    }
+    seen += &process.operations("/metrics").await.text();
+    process.signal("TERM");
+    let said = tokio::task::spawn_blocking(move || process.rest())
+        .await
+        .unwrap();
+    let told = said
+        .iter()
+        .filter(|line| line.contains("does not accept the gateway's account"));
+    assert_eq!(told.count(), 1, "{said:#?}");
+    let errors = said.iter().filter(|line| line.contains("ERROR"));
+    assert_eq!(errors.count(), 1, "not for each request: {said:#?}");
+    seen += &said.concat();
+    for secret in [
+        "pass & word",
+        "pass+%26+word",
+        "theirs+",
+        "theirs%2B",
+        &token,
+    ] {
+        assert!(!seen.contains(secret), "{secret} in {seen}");
+    }
+}
