@@ -7,6 +7,7 @@
 //! `entry` for single values and `route` for `[[route]]`) → [`Config`]. What goes wrong on it is an [`Error`].
 
 mod comms;
+mod engine;
 mod entry;
 mod error;
 mod networks;
