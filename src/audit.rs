@@ -100,7 +100,7 @@ impl Audit {
     ) -> Result<(), Unavailable> {
         let (done, waiting) = oneshot::channel();
         self.order(entry(event, actor, now, facts), Wait::Written(done));
-        self.outcome(waiting.await)
+        self.outcome(waiting.await.unwrap_or(false))
     }
 
     /// The same, so that a power failure does not undo it.
@@ -113,22 +113,22 @@ impl Audit {
     ) -> Result<(), Unavailable> {
         let (done, waiting) = oneshot::channel();
         self.order(entry(event, actor, now, facts), Wait::Durable(done));
-        self.outcome(waiting.await)
+        self.outcome(waiting.await.unwrap_or(false))
     }
 
     /// Who waits hears of a failure because what he waits on is dropped.
     fn order(&self, entry: Entry, wait: Wait) {
         let event = entry.event.name();
         let order = Order { entry, wait };
-        let sent = self.0.orders.as_ref().map(|orders| orders.try_send(order));
-        if !matches!(sent, Some(Ok(()))) {
+        let orders = self.0.orders.as_ref();
+        if orders.is_none_or(|orders| orders.try_send(order).is_err()) {
             self.0.metrics.audit_failure();
             tracing::error!(event, "the audit log is written too slowly: a line is lost");
         }
     }
 
-    fn outcome(&self, done: Result<bool, oneshot::error::RecvError>) -> Result<(), Unavailable> {
-        if done == Ok(true) || !self.0.refuse {
+    fn outcome(&self, done: bool) -> Result<(), Unavailable> {
+        if done || !self.0.refuse {
             Ok(())
         } else {
             Err(Unavailable)

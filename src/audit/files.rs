@@ -109,7 +109,7 @@ pub(super) fn beginning(path: &Path) -> io::Result<Option<Beginning>> {
 pub(super) fn ending(path: &Path) -> io::Result<Ending> {
     let length = fs::metadata(path)?.len();
     let tail = tail(path, length.saturating_sub(LAST))?;
-    let tail = if tail.iter().filter(|byte| **byte == b'\n').count() < 2 {
+    let tail = if tail.split(|byte| *byte == b'\n').count() < 3 {
         self::tail(path, 0)?
     } else {
         tail

@@ -102,7 +102,7 @@ impl Trail {
 
     fn write(&mut self, entry: &Entry) -> io::Result<()> {
         let line = self.last.next(entry);
-        let link = Link::after(self.last.seq + 1, line.as_bytes());
+        let written = Link::after(self.last.seq + 1, line.as_bytes());
         let line = format!("{line}\n");
         match &mut self.out {
             Out::File(current) => current.write(line.as_bytes())?,
@@ -115,9 +115,9 @@ impl Trail {
         if let Out::File(current) = &mut self.out
             && current.first.is_none()
         {
-            (current.first, current.since) = (Some(link.seq), entry.now);
+            (current.first, current.since) = (Some(written.seq), entry.now);
         }
-        self.last = link;
+        self.last = written;
         self.synced = false;
         Ok(())
     }

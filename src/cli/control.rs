@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// How long the gateway may take to answer. Our choice: a reload reads files, everything else takes milliseconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// The longest lifetime but `never`. Our choice: ten years.
 const LONGEST: Duration = Duration::from_hours(3650 * 24);
 
@@ -184,7 +184,7 @@ fn tell(config: &Config, ask: &Ask, output: &Output, shown: impl Fn(&Listed) -> 
         Ok(Answer::Sessions(mut sessions)) => {
             sessions.retain(shown);
             if output.json {
-                Value::from_iter(sessions.iter().map(as_json)).to_string()
+                sessions.iter().map(as_json).collect::<Value>().to_string()
             } else {
                 table(ask, &sessions)
             }

@@ -6,6 +6,7 @@
 //! The way: text → `raw` (serde: every key, as written) → `tables` (one conversion per table, with the help of
 //! `entry` for single values and `route` for `[[route]]`) → [`Config`]. What goes wrong on it is an [`Error`].
 
+mod audit;
 mod comms;
 mod engine;
 mod entry;

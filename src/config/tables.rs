@@ -6,9 +6,9 @@ use super::entry::{Source, Span, flag, number};
 use super::error::Fault;
 use super::raw::{self, AuthChoice};
 use super::{
-    Audit, Auth, Certificate, Config, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
+    Auth, Certificate, Config, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
 };
-use super::{comms, engine, networks, password_hash, route, upstream};
+use super::{audit, comms, engine, networks, password_hash, route, upstream};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -77,7 +77,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         storage: storage(raw.storage, source)?,
         operations,
         log: log(raw.log, source)?,
-        audit: audit(raw.audit, source)?,
+        audit: audit::audit(raw.audit, source)?,
         routes: route::routes(raw.route, &upstreams, source)?,
         upstreams,
     })
@@ -374,30 +374,6 @@ fn log(raw: raw::Log, source: &Source<'_>) -> Result<Log, Fault> {
         level: level.transpose()?.unwrap_or(tracing::Level::INFO),
         json: json.transpose()?.unwrap_or(false),
         access: flag(raw.access, true)?,
-    })
-}
-
-fn audit(raw: raw::Audit, source: &Source<'_>) -> Result<Audit, Fault> {
-    let stdout = raw.to.map(|entry| {
-        source.parsed(&entry, "\"file\" or \"stdout\"", |text| match text {
-            "file" => Some(false),
-            "stdout" => Some(true),
-            _ => None,
-        })
-    });
-    let refuse = raw.on_failure.map(|entry| {
-        source.parsed(&entry, "\"refuse\" or \"continue\"", |text| match text {
-            "refuse" => Some(true),
-            "continue" => Some(false),
-            _ => None,
-        })
-    });
-    Ok(Audit {
-        stdout: stdout.transpose()?.unwrap_or(false),
-        rotate_size: source.size(raw.rotate_size, 16 * MIB, KIB..=GIB)?,
-        rotate_age: source.duration(raw.rotate_age, 7 * DAY, SECOND..=365 * DAY)?,
-        keep: number(raw.keep, 10, 1..=10_000)?,
-        refuse: refuse.transpose()?.unwrap_or(true),
     })
 }
 
