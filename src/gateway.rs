@@ -223,7 +223,9 @@ async fn settle(gateway: Weak<Gateway>) {
         return;
     };
     for site in gateway.sites.all() {
-        if site.deployments.running()
+        // Starts of runtimes behind us are not counted.
+        if site.runtime.upstream().is_none()
+            && site.deployments.running()
             && let Err(error) = site.deployments.settle().await
         {
             tracing::warn!(%error, "this start will count as one that came to no good end");

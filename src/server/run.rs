@@ -37,13 +37,14 @@ fn run_until_signalled(mut config: Config) -> Result<(), Error> {
     let running = start_with(config, &inherited)?;
     // What drains must not hold them: who comes next finds them with systemd.
     drop(inherited);
-    announce(&running);
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(Error::Threads)?;
     runtime.block_on(async {
         let mut signals = Signals::new().map_err(Error::Threads)?;
+        // Whoever reads that we listen may send a signal at once.
+        announce(&running);
         let supervisor = Supervisor::of_environment();
         supervisor.ready("serving");
         until_end(&running, &mut signals, &supervisor).await;

@@ -28,7 +28,8 @@ fn copy(from: &Path, to: &Path) {
         if entry.file_type().unwrap().is_dir() {
             fs::create_dir_all(&target).unwrap();
             copy(&entry.path(), &target);
-        } else {
+        } else if entry.file_type().unwrap().is_file() {
+            // What else there is, the control socket, is made anew.
             fs::copy(entry.path(), target).unwrap();
         }
     }
