@@ -43,7 +43,7 @@ fn run_until_signalled(mut config: Config) -> Result<(), Error> {
         .map_err(Error::Threads)?;
     runtime.block_on(async {
         let mut signals = Signals::new().map_err(Error::Threads)?;
-        // Whoever reads that we listen may send a signal at once.
+        // Only now: whoever reads that we listen may send a signal at once.
         announce(&running);
         let supervisor = Supervisor::of_environment();
         supervisor.ready("serving");

@@ -158,6 +158,7 @@ fn impossible_values_are_refused() {
 #[test]
 fn what_is_left_out_has_the_default_of_the_documented_file() {
     let written = Config::parse(DEFAULT, "test.toml", Path::new("/etc/flowgate")).unwrap();
+    // The text is another one, and so is its hash.
     let left_out = Config {
         sha256: written.sha256.clone(),
         ..good("[auth]")
