@@ -28,6 +28,9 @@ fn main() -> Result<(), flowgate::engine::value::Failure> {
         socket_queue: 1000,
         mqtt_reconnect: Duration::from_secs(5),
         http_node_root: String::new(),
+        start_attempts: 0,
+        settle: Duration::from_mins(1),
+        safe: false,
     };
     for (what, source) in [
         (

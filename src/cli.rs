@@ -24,6 +24,7 @@ Exit codes:
 Examples:
   flowgate                                   start with ./gateway.toml, or the built-in defaults
   flowgate --config /etc/flowgate.toml run   start with another file
+  flowgate run --safe                        load the flows without starting them
   flowgate --config new.toml check           see whether a file is right before using it
   flowgate hash-password                     make a password_hash for [[auth.user]]
   flowgate token create --name ci --permission flows.write --expires 90d
@@ -49,10 +50,16 @@ enum Command {
     /// Start the gateway (the default)
     ///
     /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish what is under way, take nothing
-    /// new; a second one ends at once. SIGHUP: read users, routes, certificates and the
+    /// new; a second one ends at once. SIGHUP, or a change of their files: read users, routes, certificates and the
     /// upstream's account again.
-    #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml run")]
-    Run,
+    #[command(
+        after_help = "Examples:\n  flowgate --config /etc/flowgate.toml run\n  flowgate run --safe"
+    )]
+    Run {
+        /// Load the flows and do not start them: the next deployment does, or POST /flows/state
+        #[arg(long)]
+        safe: bool,
+    },
     /// Say whether the configuration is right
     ///
     /// Prints `gateway.toml: ok`, or the first mistake with file, line and what is allowed there. Starts nothing.
@@ -79,7 +86,8 @@ enum Command {
     Session(SessionCommand),
     /// Let the running gateway read users, routes and certificates again
     ///
-    /// As SIGHUP does, but says whether it worked. If the file has a mistake, everything stays as it was.
+    /// As SIGHUP does, but checks the file first and says whether it worked. If the file has a mistake, everything stays
+    /// as it was. No connection is dropped.
     #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml reload")]
     Reload,
 }
@@ -105,8 +113,8 @@ enum AuditCommand {
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let config = arguments.config.as_deref();
-    match arguments.command.unwrap_or(Command::Run) {
-        Command::Run => run(config),
+    match arguments.command.unwrap_or(Command::Run { safe: false }) {
+        Command::Run { safe } => run(config, safe),
         Command::Check => check(config),
         Command::HashPassword => hash_password(),
         Command::Audit(AuditCommand::Verify { files }) => {
@@ -114,7 +122,7 @@ pub fn main() -> ExitCode {
         }
         Command::Token(command) => with(config, |config| control::token(config, command)),
         Command::Session(command) => with(config, |config| control::session(config, command)),
-        Command::Reload => with(config, control::reload),
+        Command::Reload => with(config, reload),
     }
 }
 
@@ -126,11 +134,12 @@ fn with(file: Option<&Path>, command: impl FnOnce(&Config) -> ExitCode) -> ExitC
     }
 }
 
-fn run(file: Option<&Path>) -> ExitCode {
-    let config = match Config::load(file) {
+fn run(file: Option<&Path>, safe: bool) -> ExitCode {
+    let mut config = match Config::load(file) {
         Ok(config) => config,
         Err(error) => return refuse(&error),
     };
+    config.engine.safe = safe;
     log::start(&config.log);
     tracing::info!(
         config = name(&config),
@@ -156,6 +165,13 @@ fn check(file: Option<&Path>) -> ExitCode {
     }
     println!("{}: ok", name(&config));
     ExitCode::SUCCESS
+}
+
+fn reload(config: &Config) -> ExitCode {
+    match server::check(config) {
+        Ok(()) => control::reload(config),
+        Err(error) => refuse(&error),
+    }
 }
 
 fn hash_password() -> ExitCode {

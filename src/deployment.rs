@@ -6,6 +6,7 @@ mod account;
 mod forward;
 mod next;
 mod runtime;
+mod start;
 
 pub use account::refusal;
 pub use forward::{Forward, Purpose};
@@ -17,13 +18,13 @@ use crate::flows::{
 };
 use crate::metrics::{Metrics, Phase};
 use crate::secret;
-use crate::store::{self, Loaded, Record, Store};
+use crate::store::{self, Record, Store};
 use crate::upstream;
 use bytes::Bytes;
 use next::next;
 use serde_json::json;
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Mutex, watch};
 
@@ -106,6 +107,8 @@ pub struct Deployments {
     /// Whoever holds it has the turn. In it: the revision that the upstream had after the last change of ours.
     turn: Mutex<Option<String>>,
     active: watch::Sender<Arc<Active>>,
+    /// The revision that did not start, while the flow set before it is active.
+    set_aside: Lock<Option<String>>,
     runtime: Runtime,
     store: Store,
     audit: Audit,
@@ -123,69 +126,6 @@ pub fn name(kind: DeploymentType) -> &'static str {
 }
 
 impl Deployments {
-    /// Loads the stored flow set and makes it live. Broken flow files stop nothing but the flows: they stay as they
-    /// are, and nothing runs until they are repaired (and reloaded) or replaced.
-    pub async fn open(
-        runtime: Runtime,
-        store: Store,
-        (audit, metrics): (Audit, Arc<Metrics>),
-        now: u64,
-    ) -> Result<Self, Error> {
-        if runtime.upstream().is_some() {
-            return Ok(Self::in_front_of(runtime, store, (audit, metrics)));
-        }
-        let running = store.running().await.map_err(Error::Store)?;
-        let loaded = match store.load().await {
-            Ok(loaded) => loaded,
-            Err(error @ store::Error::Invalid { .. }) => {
-                tracing::error!(
-                    "{error}: nothing runs. Repair the file and deploy with type reload, or deploy other flows"
-                );
-                Loaded {
-                    flows: FlowSet::default(),
-                    credentials: Credentials::default(),
-                    rev: Some(fresh_rev(b"")),
-                }
-            }
-            Err(error) => return Err(Error::Store(error)),
-        };
-        let edited = loaded.rev.is_none() && !loaded.flows.nodes().is_empty();
-        let active = Arc::new(Active::new(loaded));
-        if edited {
-            let record = active.record("", "outside-edit", now);
-            store.commit(record).await.map_err(Error::Store)?;
-            let facts = json!({ "rev": active.rev });
-            audit.record(Event::OutsideEdit, &Actor::program(), now, facts);
-        }
-        if !running {
-            tracing::warn!("flows are stopped, as an administrator left them");
-            runtime.set_running(false).await?;
-        }
-        let nothing = FlowSet::default();
-        let start = plan_of(
-            &nothing,
-            &active.flows,
-            &HashSet::new(),
-            DeploymentType::Full,
-        );
-        runtime
-            .apply(
-                start,
-                Arc::clone(&active.flows),
-                Arc::clone(&active.credentials),
-            )
-            .await?;
-        runtime.announce(&active.rev);
-        Ok(Self {
-            turn: Mutex::new(None),
-            active: watch::Sender::new(active),
-            runtime,
-            store,
-            audit,
-            metrics,
-        })
-    }
-
     /// The active flow set; never waits for a deployment.
     pub fn active(&self) -> Arc<Active> {
         Arc::clone(&self.active.borrow())
@@ -199,6 +139,17 @@ impl Deployments {
     /// Whether flows run.
     pub fn running(&self) -> bool {
         self.runtime.running()
+    }
+
+    /// `start`, `stop` or `safe`.
+    pub fn state(&self) -> &'static str {
+        self.runtime.state()
+    }
+
+    /// The revision that was set aside because it did not start, while the flow set before it is active.
+    pub fn set_aside(&self) -> Option<String> {
+        let set_aside = self.set_aside.lock();
+        set_aside.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Runs one deployment to its end, whatever becomes of the caller. Must run as a task of the control runtime.
@@ -227,11 +178,7 @@ impl Deployments {
         let next = next(request, &before, &self.store).await?;
         let plan = plan_of(&before.flows, &next.flows, &next.sent, kind);
         let flow = next.flow;
-        let active = Arc::new(Active::new(Loaded {
-            flows: next.flows,
-            credentials: next.credentials,
-            rev: None,
-        }));
+        let active = Arc::new(Active::new(next.flows, next.credentials, None));
         phases.end(Phase::Plan);
 
         // account: what nobody can trace does not happen
@@ -249,7 +196,7 @@ impl Deployments {
 
         // apply: what is stored is active, even if the engine is gone
         let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
-        if self.runtime.apply(plan, flows, credentials).await.is_err() {
+        if self.make_live(plan, flows, credentials).await.is_err() {
             tracing::error!(
                 rev = active.rev,
                 "the flows are stored but could not be made live"
@@ -274,7 +221,7 @@ impl Deployments {
             .await?;
         let kept = self.store.save_running(running).await;
         let done = match kept.map_err(Error::Store) {
-            Ok(()) => self.runtime.set_running(running).await,
+            Ok(()) => self.start_or_stop(running).await,
             Err(error) => Err(error),
         };
         if done.is_err() {
@@ -283,10 +230,50 @@ impl Deployments {
         done
     }
 
-    /// Closes the flows, once every deployment that was asked for has ended.
+    async fn start_or_stop(&self, running: bool) -> Result<(), Error> {
+        // Whoever starts them wants to see whether they do.
+        self.store.forget_starts().await.map_err(Error::Store)?;
+        self.runtime.set_running(running).await
+    }
+
+    /// The flows have run for as long as shows that they can: their starts do not count any more. Waits for ever if
+    /// the engine does not answer.
+    pub async fn settle(&self) -> Result<(), Error> {
+        self.runtime.answer().await?;
+        self.store.forget_starts().await.map_err(Error::Store)
+    }
+
+    /// Closes the flows, once every deployment that was asked for has ended. A start that comes to this end was a good
+    /// one.
     pub async fn close(&self) {
         let _turn = self.turn.lock().await;
         self.runtime.close().await;
+        if self.runtime.upstream().is_none()
+            && let Err(error) = self.store.end_start().await
+        {
+            tracing::warn!(%error, "this start will count as one that came to no good end");
+        }
+    }
+
+    /// A deployment leaves safe mode, and is what was deployed last.
+    async fn make_live(
+        &self,
+        plan: Plan,
+        flows: Arc<FlowSet>,
+        credentials: Arc<Credentials>,
+    ) -> Result<(), Error> {
+        *self
+            .set_aside
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
+        self.metrics.fallen_back(false);
+        let safe = self.runtime.state() == "safe";
+        self.runtime.apply(plan, flows, credentials).await?;
+        if safe {
+            let running = self.store.running().await.map_err(Error::Store)?;
+            self.runtime.set_running(running).await?;
+        }
+        Ok(())
     }
 
     /// A `rev` that is sent must be the active one (specification §4.4, revision rules).
@@ -307,7 +294,7 @@ impl Deployments {
         let Some(edit) = self.store.edited_outside().await.map_err(Error::Store)? else {
             return Ok(());
         };
-        let edit = Active::new(Loaded { rev: None, ..edit });
+        let edit = Active::new(edit.flows, edit.credentials, None);
         let record = edit.record("", "outside-edit", now);
         self.store.keep(record).await.map_err(Error::Store)?;
         tracing::warn!(
@@ -333,12 +320,12 @@ impl Request {
 
 impl Active {
     /// Under the revision it has, or a fresh one.
-    fn new(loaded: Loaded) -> Self {
-        let json = Bytes::from(loaded.flows.to_json());
+    fn new(flows: FlowSet, credentials: Credentials, rev: Option<String>) -> Self {
+        let json = Bytes::from(flows.to_json());
         Self {
-            rev: loaded.rev.unwrap_or_else(|| fresh_rev(&json)),
-            flows: Arc::new(loaded.flows),
-            credentials: Arc::new(loaded.credentials),
+            rev: rev.unwrap_or_else(|| fresh_rev(&json)),
+            flows: Arc::new(flows),
+            credentials: Arc::new(credentials),
             json,
         }
     }
@@ -398,6 +385,7 @@ impl<'a> Phases<'a> {
     }
 
     fn end(&mut self, phase: Phase) {
+        store::step();
         let now = (self.clock)();
         let took = now.saturating_duration_since(self.since);
         self.metrics.phase(self.kind, phase, took);

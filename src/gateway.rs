@@ -146,6 +146,7 @@ impl Gateway {
             }
         }
         gateway.control.spawn(sweep(Arc::downgrade(&gateway), now));
+        gateway.control.spawn(settle(Arc::downgrade(&gateway)));
         Ok((gateway, Notices { admin_password }))
     }
 
@@ -206,6 +207,29 @@ impl Gateway {
     pub fn request_id(&self) -> SmolStr {
         let count = self.requests.fetch_add(1, Ordering::Relaxed);
         ids::id(self.seed.wrapping_add(count.wrapping_mul(ids::STEP)))
+    }
+}
+
+/// Lets the start count as a good one once the flows have run for long enough.
+async fn settle(gateway: Weak<Gateway>) {
+    let Some(after) = gateway
+        .upgrade()
+        .map(|gateway| gateway.config.engine.settle)
+    else {
+        return;
+    };
+    tokio::time::sleep(after).await;
+    let Some(gateway) = gateway.upgrade() else {
+        return;
+    };
+    for site in gateway.sites.all() {
+        // Starts of runtimes behind us are not counted.
+        if site.runtime.upstream().is_none()
+            && site.deployments.running()
+            && let Err(error) = site.deployments.settle().await
+        {
+            tracing::warn!(%error, "this start will count as one that came to no good end");
+        }
     }
 }
 

@@ -206,6 +206,16 @@ impl Metrics {
         self.deployments.conflicts.increment(1);
     }
 
+    /// Whether the active flow set is there because the one deployed last did not start.
+    pub fn fallen_back(&self, is: bool) {
+        self.deployments.fallen_back.set(f64::from(u8::from(is)));
+    }
+
+    /// The program has started the flow set before the one deployed last.
+    pub fn fallback(&self) {
+        self.deployments.fallbacks.increment(1);
+    }
+
     /// How many nodes and flows run now.
     pub fn running(&self, nodes: usize, flows: usize) {
         self.flows.nodes.set(nodes as f64);

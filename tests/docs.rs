@@ -207,6 +207,12 @@ fn the_configuration_for_servers_parses_and_its_unit_gives_it_enough() {
     let needed = config.server.drain + config.engine.close_timeout;
     assert!(number("TimeoutStopSec=") > needed.as_secs());
     assert!(number("LimitNOFILE=") > config.limits.connections as u64);
+    assert!(unit.contains("\nType=notify\n") && number("WatchdogSec=") > 0);
+    let socket = std::fs::read_to_string(deploy.join("flowgate.socket")).unwrap();
+    let ports = config.server.listen.iter().map(std::net::SocketAddr::port);
+    for port in ports {
+        assert!(socket.contains(&format!("\nListenStream={port}\n")));
+    }
 
     let scrape = std::fs::read_to_string(deploy.join("prometheus.yml")).unwrap();
     assert!(scrape.contains(&config.operations.unwrap().to_string()));

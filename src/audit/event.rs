@@ -63,6 +63,10 @@ events! {
     DeployFail = "flows.deploy.fail",
     /// Somebody else has changed the flows.
     OutsideEdit = "flows.outside_edit",
+    /// Flows that did not start were set aside, and those before them run.
+    Fallback = "flows.fallback",
+    /// Flows that did not start are loaded and not started.
+    Safe = "flows.safe",
     /// The upstream is about to be told to start or stop all flows.
     StateBegin = "flows.state.begin",
     /// All flows are started or stopped.

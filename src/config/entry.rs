@@ -5,6 +5,7 @@
 use super::error::Fault;
 use super::raw::{Entry, List};
 use crate::secret::Secret;
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::net::SocketAddr;
 use std::ops::{Range, RangeInclusive};
@@ -34,6 +35,8 @@ pub(super) struct Source<'a> {
     pub(super) base: &'a Path,
     /// The environment.
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
+    /// The files of secrets that were read.
+    pub(super) read: &'a RefCell<Vec<PathBuf>>,
 }
 
 /// Where a value stands in the file.
@@ -166,6 +169,7 @@ impl Source<'_> {
             }
             (None, Some(entry)) => {
                 let path = self.path(&entry)?;
+                self.read.borrow_mut().push(path.clone());
                 let line = line_of(&path).map_err(|error| {
                     let sentence = format!("cannot read {}: {error}", path.display());
                     Fault::rule(entry.span(), sentence)

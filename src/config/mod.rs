@@ -8,6 +8,7 @@
 
 mod audit;
 mod comms;
+mod engine;
 mod entry;
 mod error;
 mod networks;
@@ -26,6 +27,7 @@ pub use route::RESERVED;
 pub use upstream::{is_token, token_in};
 
 use crate::secret::{Secret, hex, sha256};
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -43,6 +45,8 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// SHA-256 of its text, hexadecimal.
     pub sha256: String,
+    /// The files that it names and that were read too.
+    pub secrets: Vec<PathBuf>,
     /// Where clients connect.
     pub server: Server,
     /// Certificates and versions.
@@ -100,18 +104,29 @@ impl Config {
     /// Parses `text`; `file` is its name in errors, and paths in it are relative to the directory `base`.
     /// Reads the environment for `${NAME}` and the files that hold secrets.
     pub fn parse(text: &str, file: &str, base: &Path) -> Result<Self, Error> {
+        let read = RefCell::default();
         let source = entry::Source {
             base,
+            read: &read,
             variable: &|name| std::env::var(name).ok(),
         };
         let config = raw::parse(text).and_then(|root| tables::config(root, &source));
         config
             .map(|config| Self {
                 file: Some(file.into()),
+                secrets: read.take(),
                 sha256: hex(&sha256(text.as_bytes())),
                 ..config
             })
             .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
+    }
+
+    /// Every file whose change a reload takes up.
+    pub fn sources(&self) -> Vec<PathBuf> {
+        let certificates = self.tls.certificates.iter();
+        let certificates = certificates.flat_map(|given| [&given.cert, &given.key]);
+        let files = self.file.iter().chain(&self.secrets).chain(certificates);
+        files.cloned().collect()
     }
 
     /// What the operator must be told at start.
@@ -162,6 +177,8 @@ pub struct Server {
     pub workers: usize,
     /// How long a drain waits for what is under way.
     pub drain: Duration,
+    /// How often the files of the configuration are looked at; `None`: they are read when a signal says so.
+    pub watch: Option<Duration>,
     /// Proxies in front of us: what they say of their clients is believed.
     pub trusted_proxies: Networks,
     /// Whether connections begin with a PROXY header; only trusted proxies may connect then.
@@ -403,6 +420,12 @@ pub struct Engine {
     pub message_buffer: usize,
     /// Path prefix of endpoints made by http-in nodes.
     pub http_node_root: String,
+    /// Starts in a row that may come to no good end before the flow set before is started instead; 0: any number.
+    pub start_attempts: u32,
+    /// How long flows run until their start was a good one.
+    pub settle: Duration,
+    /// Load the flows and do not start them (`run --safe`); no setting of the file.
+    pub safe: bool,
     /// How long an http request node waits for its answer (120 s, as in Node-RED).
     pub request_timeout: Duration,
     /// How long tcp nodes wait before they connect again (10 s, as in Node-RED).

@@ -111,6 +111,7 @@ pub(super) struct Server {
     pub(super) plain: Entry,
     pub(super) workers: Entry,
     pub(super) drain: Entry,
+    pub(super) watch: Entry,
     pub(super) trusted_proxies: List,
     pub(super) proxy_protocol: Entry,
 }
@@ -283,6 +284,8 @@ pub(super) struct Engine {
     pub(super) debug_length: Entry,
     pub(super) message_buffer: Entry,
     pub(super) http_node_root: Entry,
+    pub(super) start_attempts: Entry,
+    pub(super) settle: Entry,
     pub(super) request_timeout: Entry,
     pub(super) socket_reconnect: Entry,
     pub(super) socket_queue: Entry,

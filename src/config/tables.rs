@@ -6,9 +6,9 @@ use super::entry::{Source, Span, flag, number};
 use super::error::Fault;
 use super::raw::{self, AuthChoice};
 use super::{
-    Auth, Certificate, Config, Engine, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
+    Auth, Certificate, Config, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
 };
-use super::{audit, comms, networks, password_hash, route, upstream};
+use super::{audit, comms, engine, networks, password_hash, route, upstream};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -65,6 +65,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
     Ok(Config {
         file: None,
+        secrets: Vec::new(),
         sha256: String::new(),
         server,
         tls: tls(raw.tls, source)?,
@@ -72,7 +73,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         limits: limits(raw.limits, source)?,
         auth,
         comms: comms::comms(raw.comms, source)?,
-        engine: engine(raw.engine, source)?,
+        engine: engine::engine(raw.engine, source)?,
         storage: storage(raw.storage, source)?,
         operations,
         log: log(raw.log, source)?,
@@ -151,6 +152,10 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
         workers: workers
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
         drain: source.duration(raw.drain, 25 * SECOND, SECOND..=HOUR)?,
+        watch: match raw.watch {
+            Some(entry) if entry.get_ref().as_str() == Some("off") => None,
+            entry => Some(source.duration(entry, 2 * SECOND, 10 * MS..=HOUR)?),
+        },
         trusted_proxies,
         proxy_protocol,
     })
@@ -338,28 +343,6 @@ fn user(table: Spanned<raw::User>, source: &Source<'_>) -> Result<User, Fault> {
         name,
         password_hash,
         permissions,
-    })
-}
-
-fn engine(raw: raw::Engine, source: &Source<'_>) -> Result<Engine, Fault> {
-    Ok(Engine {
-        close_timeout: source.duration(raw.close_timeout, 15 * SECOND, MS..=HOUR)?,
-        script_memory: source.size(raw.script_memory, 1 << 30, 8 * MIB..=64 * GIB)?,
-        script_timeout: source.duration(raw.script_timeout, 5 * SECOND, MS..=HOUR)?,
-        debug_length: number(raw.debug_length, 1000, 1..=1_000_000)?,
-        message_buffer: number(raw.message_buffer, 0, 0..=1_000_000_000)?,
-        http_node_root: match raw.http_node_root {
-            Some(entry) => source.parsed(
-                &entry,
-                "a path such as \"/\" or \"/api\", not one of the admin API",
-                |text| route::canonical(text).filter(|path| !route::is_reserved(path)),
-            )?,
-            None => "/".to_owned(),
-        },
-        request_timeout: source.duration(raw.request_timeout, 120 * SECOND, MS..=HOUR)?,
-        socket_reconnect: source.duration(raw.socket_reconnect, 10 * SECOND, MS..=HOUR)?,
-        socket_queue: number(raw.socket_queue, 1000, 1..=1_000_000)?,
-        mqtt_reconnect: source.duration(raw.mqtt_reconnect, 5 * SECOND, MS..=HOUR)?,
     })
 }
 

@@ -4,10 +4,10 @@ use super::{Active, Deployments, Error, Phases, Runtime, account, name};
 use crate::audit::{Actor, Audit, Event};
 use crate::flows::{Credentials, DeploymentType, FlowSet, Submission};
 use crate::metrics::{Metrics, Phase};
-use crate::store::{Loaded, Store};
+use crate::store::Store;
 use crate::upstream::{Change, Changed, Outcome, Upstream};
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex as Lock};
 use std::time::Instant;
 use tokio::sync::{Mutex, watch};
 
@@ -39,14 +39,15 @@ impl Deployments {
         store: Store,
         (audit, metrics): (Audit, Arc<Metrics>),
     ) -> Self {
-        let nothing = Active::new(Loaded {
-            flows: FlowSet::default(),
-            credentials: Credentials::default(),
-            rev: Some(String::new()),
-        });
+        let nothing = Active::new(
+            FlowSet::default(),
+            Credentials::default(),
+            Some(String::new()),
+        );
         Self {
             turn: Mutex::new(None),
             active: watch::Sender::new(Arc::new(nothing)),
+            set_aside: Lock::new(None),
             runtime,
             store,
             audit,

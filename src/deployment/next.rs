@@ -49,7 +49,10 @@ pub(super) async fn next(request: Request, before: &Active, store: &Store) -> Re
 async fn stored(store: &Store) -> Result<Next, Error> {
     let loaded = store.load().await.map_err(|error| match error {
         store::Error::Invalid { .. } => Error::StorageInvalid(error),
-        store::Error::Io { .. } | store::Error::Database(_) => Error::Store(error),
+        store::Error::Io { .. }
+        | store::Error::Database(_)
+        | store::Error::Damaged { .. }
+        | store::Error::InUse { .. } => Error::Store(error),
     })?;
     Ok(Next {
         flows: loaded.flows,

@@ -75,6 +75,38 @@ impl Runtime {
         }
     }
 
+    /// Keeps flows from being started until the next deployment.
+    pub(super) async fn load_only(&self) -> Result<(), Error> {
+        match *self {
+            #[cfg(feature = "engine")]
+            Self::Own(ref engine) => engine.set_state(RunState::Safe).await.map_err(gone),
+            Self::Upstream(_) => Ok(()),
+        }
+    }
+
+    /// Waits until the engine does something: one that hangs never does.
+    pub(super) async fn answer(&self) -> Result<(), Error> {
+        match *self {
+            #[cfg(feature = "engine")]
+            // To switch no debug node changes nothing.
+            Self::Own(ref engine) => engine.set_debug(Vec::new(), true).await.map_err(gone),
+            Self::Upstream(_) => Ok(()),
+        }
+    }
+
+    /// What the admin API calls the state of the flows.
+    pub(super) fn state(&self) -> &'static str {
+        match *self {
+            #[cfg(feature = "engine")]
+            Self::Own(ref engine) => match engine.state() {
+                RunState::Start => "start",
+                RunState::Stop => "stop",
+                RunState::Safe => "safe",
+            },
+            Self::Upstream(_) => "start",
+        }
+    }
+
     /// Whether flows run, or would if none of their types were missing.
     pub(super) fn running(&self) -> bool {
         match *self {

@@ -17,10 +17,15 @@ async fn open(place: &TempDir) -> Deployments {
     let metrics = Metrics::new();
     let store = Store::open(&config.storage).unwrap();
     let audit = Audit::open(&config.audit, place.path(), Arc::clone(&metrics), NOW).unwrap();
-    let engine = Engine::start(config.engine, Arc::clone(&metrics)).unwrap();
-    Deployments::open(Runtime::Own(engine), store, (audit, metrics), NOW)
-        .await
-        .unwrap()
+    let engine = Engine::start(config.engine.clone(), Arc::clone(&metrics)).unwrap();
+    Deployments::open(
+        (Runtime::Own(engine), &config.engine),
+        store,
+        (audit, metrics),
+        NOW,
+    )
+    .await
+    .unwrap()
 }
 
 fn actor() -> Actor {

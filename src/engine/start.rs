@@ -21,9 +21,19 @@ impl Thread {
     /// Starts every enabled node that does not run, unless flows are stopped or types are missing (facts engine §2.4).
     pub(super) fn start(&mut self, deploy: bool) {
         let missing = Engine::missing_types(&self.flows);
-        if self.shared.state() != RunState::Start {
-            self.announce(report::runtime_state("stop", deploy));
-            return self.count_running(&Graph::default());
+        match self.shared.state() {
+            RunState::Start => {}
+            RunState::Stop => {
+                self.announce(report::runtime_state("stop", deploy));
+                return self.count_running(&Graph::default());
+            }
+            RunState::Safe => {
+                self.announce(Event::RuntimeState(json!({
+                    "state": "safe", "error": "safe-mode", "type": "warning",
+                    "text": "notification.warnings.safe-mode",
+                })));
+                return self.count_running(&Graph::default());
+            }
         }
         if !missing.is_empty() {
             for slot in self.all() {

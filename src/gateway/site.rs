@@ -61,8 +61,13 @@ impl Sites {
         let routes = std::mem::take(&mut config.routes);
         let mut all = Vec::new();
         for (place, runtime) in runtimes {
-            let opened =
-                Deployments::open(runtime.clone(), store.clone(), recorders.clone(), now).await?;
+            let opened = Deployments::open(
+                (runtime.clone(), &config.engine),
+                store.clone(),
+                recorders.clone(),
+                now,
+            )
+            .await?;
             all.push(Arc::new(Site {
                 rules: ArcSwap::from_pointee(Rules::of(&place, &routes)),
                 place,

@@ -13,7 +13,6 @@ use crate::audit::Event;
 use crate::deployment::{self, Deployed, Request, name};
 use crate::flows::{DeploymentType, FlowError, Submission, flow_json};
 use crate::metrics::{self, Phase, Target};
-use bytes::Bytes;
 use hyper::{Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
@@ -161,12 +160,8 @@ fn outcome(result: &Result<Deployed, deployment::Error>) -> metrics::Deployed {
 
 /// `GET /flows/state`
 pub(super) fn state(call: &Call<'_>) -> Response<Body> {
-    let word: &'static [u8] = if call.site.deployments.running() {
-        b"{\"state\":\"start\"}"
-    } else {
-        b"{\"state\":\"stop\"}"
-    };
-    reply::json(StatusCode::OK, Bytes::from_static(word))
+    let state = call.site.deployments.state();
+    reply::json(StatusCode::OK, format!("{{\"state\":\"{state}\"}}"))
 }
 
 /// `POST /flows/state`

@@ -171,6 +171,8 @@ pub(super) struct Deployments {
     pub(super) ended: ByType<[ByTarget; API_VERSIONS.len()]>,
     pub(super) phases: ByType<[Histogram; Phase::NAMES.len()]>,
     pub(super) conflicts: Counter,
+    pub(super) fallbacks: Counter,
+    pub(super) fallen_back: Gauge,
 }
 
 impl Deployments {
@@ -198,6 +200,18 @@ impl Deployments {
             }),
             phases: DEPLOYMENT_TYPES.map(|kind| Phase::NAMES.map(|name| phase(kind, name))),
             conflicts: counter(r, "flowgate_revision_conflicts_total", conflicts, &[]),
+            fallbacks: counter(
+                r,
+                "flowgate_fallbacks_total",
+                "Flow sets set aside because they did not start.",
+                &[],
+            ),
+            fallen_back: gauge(
+                r,
+                "flowgate_fallen_back",
+                "1 while the active flow set is there because a later one did not start.",
+                &[],
+            ),
         }
     }
 }

@@ -37,6 +37,10 @@ const LINGER: Duration = Duration::from_secs(30);
 /// unless it is silent for so long. Our choice; nginx waits 5 s.
 const SILENCE: Duration = Duration::from_secs(2);
 
+/// How long a drain waits for the first request of a connection: whoever has just connected is about to send it, and
+/// would take the end of the connection for a failure. Our choice.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
+
 /// Who is at the other end, and how it behaves.
 pub(super) struct Client {
     pub(super) worker: Arc<Worker>,
@@ -175,8 +179,16 @@ async fn next(client: &Client, wire: &Wire) -> bool {
     tokio::select! {
         biased;
         readable = wire.readable() => readable.is_ok(),
-        _ = worker.drain.begun() => false,
+        () = drained(client) => false,
         () = sleep(limit.saturating_sub(quiet)) => false,
+    }
+}
+
+/// Waits for the drain, and then for the first request if none has come.
+async fn drained(client: &Client) {
+    client.worker.drain.begun().await;
+    if client.pulse.is_fresh() {
+        sleep(FIRST_REQUEST).await;
     }
 }
 
@@ -194,7 +206,7 @@ async fn exchange(client: &Arc<Client>, wire: Wire) -> Option<Wire> {
         verdict,
         leave: UpgradeableConnection::graceful_shutdown,
     };
-    let end = attend(worker, Pin::new(&mut connection), care).await;
+    let end = attend(client, Pin::new(&mut connection), care).await;
     let parts = connection.into_parts()?;
     let mut wire = parts.io.into_inner();
     match end {
@@ -227,7 +239,7 @@ async fn over_http2(client: Arc<Client>, mut wire: Wire) {
     let connection = pin!(worker.http2.serve_connection(TokioIo::new(wire), service));
     let verdict = |now| client.pulse.http2(now, &worker.timeouts);
     attend(
-        worker,
+        &client,
         connection,
         Care {
             tick: worker.ticks.http2,
@@ -260,23 +272,29 @@ enum End {
 
 /// Drives a connection of hyper's.
 async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> Verdict>(
-    worker: &Worker,
+    client: &Client,
     mut connection: Pin<&mut C>,
     care: Care<C, V>,
 ) -> End {
+    let worker = &client.worker;
     let mut timer = pin!(sleep(care.tick));
     let mut drain = pin!(worker.drain.begun());
     let mut listening = false;
-    let mut leaving = None;
+    let (mut drained, mut leaving) = (None, None);
     poll_fn(|cx| {
         loop {
             // Polled once, the drain wakes us; to poll it every time would take a lock every time.
-            if leaving.is_none() && (!listening || worker.drain.has_begun()) {
+            if drained.is_none() && (!listening || worker.drain.has_begun()) {
                 listening = true;
                 if drain.as_mut().poll(cx).is_ready() {
-                    leaving = Some(worker.clock.now());
-                    (care.leave)(connection.as_mut());
+                    drained = Some(worker.clock.now());
                 }
+            }
+            if let (Some(since), None) = (drained, leaving)
+                && (!client.pulse.is_fresh() || worker.clock.since(since) >= FIRST_REQUEST)
+            {
+                leaving = Some(worker.clock.now());
+                (care.leave)(connection.as_mut());
             }
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 if let Err(error) = ended {

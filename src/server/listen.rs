@@ -1,8 +1,8 @@
 //! Sockets that listen: one for each worker at the same address, and none where somebody else listens.
 
-use super::{Addresses, Error};
+use super::{Addresses, Error, Inherited};
 use crate::config::Config;
-use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
@@ -26,8 +26,8 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// Binds everything that is configured.
-    pub(super) fn bind(config: &Config) -> Result<(Self, Addresses), Error> {
+    /// Binds everything that is configured and was not inherited.
+    pub(super) fn bind(config: &Config, inherited: &Inherited) -> Result<(Self, Addresses), Error> {
         let workers = config.server.workers;
         let mut sockets = Self {
             secure: (0..workers).map(|_| Vec::new()).collect(),
@@ -36,7 +36,7 @@ impl Sockets {
         };
         let mut addresses = Addresses::default();
         for &address in &config.server.listen {
-            let (listeners, address) = at(address, workers, "[server] listen")?;
+            let (listeners, address) = at((address, workers), inherited, "[server] listen")?;
             sockets
                 .secure
                 .iter_mut()
@@ -45,12 +45,12 @@ impl Sockets {
             addresses.tls.push(address);
         }
         if let Some(address) = config.server.plain {
-            let (listeners, address) = at(address, workers, "[server] plain")?;
+            let (listeners, address) = at((address, workers), inherited, "[server] plain")?;
             sockets.plain = listeners.into_iter().map(Some).collect();
             addresses.plain = Some(address);
         }
         if let Some(address) = config.operations {
-            let (listeners, address) = at(address, 1, "operations")?;
+            let (listeners, address) = at((address, 1), inherited, "operations")?;
             sockets.operations = listeners.into_iter().next();
             addresses.operations = Some(address);
         }
@@ -59,8 +59,8 @@ impl Sockets {
 }
 
 fn at(
-    address: SocketAddr,
-    count: usize,
+    (address, count): (SocketAddr, usize),
+    inherited: &Inherited,
     key: &'static str,
 ) -> Result<(Vec<TcpListener>, SocketAddr), Error> {
     let refused = |source: io::Error| Error::Listen {
@@ -69,7 +69,11 @@ fn at(
         advice: advice(&source, address),
         source,
     };
-    let listeners = bind(address, count).map_err(refused)?;
+    let listeners = match inherited.at(address) {
+        Some(socket) => share(socket, count),
+        None => bind(address, count),
+    };
+    let listeners = listeners.map_err(refused)?;
     let actual = listeners
         .first()
         .map_or(Ok(address), TcpListener::local_addr)
@@ -109,6 +113,21 @@ pub(super) fn bind(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListe
     Ok(listeners)
 }
 
+/// One socket for all: the system wakes one worker or another.
+fn share(socket: &TcpListener, count: usize) -> io::Result<Vec<TcpListener>> {
+    let as_ours = SockRef::from(socket);
+    as_ours.set_nonblocking(true)?;
+    as_ours.set_tcp_keepalive(&keepalive())?;
+    as_ours.listen(BACKLOG)?;
+    (0..count).map(|_| socket.try_clone()).collect()
+}
+
+fn keepalive() -> TcpKeepalive {
+    TcpKeepalive::new()
+        .with_time(KEEPALIVE)
+        .with_interval(PROBE)
+}
+
 fn listening(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
@@ -119,11 +138,7 @@ fn listening(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     socket.set_reuse_port(shared)?;
     socket.set_nonblocking(true)?;
     // Every connection accepted here inherits it (tcp(7)), so it costs none of them a call.
-    socket.set_tcp_keepalive(
-        &TcpKeepalive::new()
-            .with_time(KEEPALIVE)
-            .with_interval(PROBE),
-    )?;
+    socket.set_tcp_keepalive(&keepalive())?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -157,7 +172,9 @@ mod tests {
     fn the_error_names_the_address_the_setting_and_what_to_do() {
         let ours = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
         let address = ours[0].local_addr().unwrap();
-        let error = at(address, 1, "operations").unwrap_err().to_string();
+        let error = at((address, 1), &Inherited::default(), "operations")
+            .unwrap_err()
+            .to_string();
         assert!(
             error.contains(&address.to_string()) && error.contains("(operations in gateway.toml)"),
             "{error}"

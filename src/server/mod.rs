@@ -13,6 +13,7 @@ mod control_socket;
 mod drain;
 mod frames;
 mod heads;
+mod inherited;
 mod limits;
 mod listen;
 mod operations;
@@ -20,11 +21,14 @@ mod proxy_protocol;
 mod pulse;
 mod reload;
 mod run;
+mod supervisor;
 mod tls;
+mod watch;
 mod wire;
 mod worker;
 
 pub use control_socket::{Answer, Ask, path as control_socket};
+pub use inherited::Inherited;
 pub use run::run;
 
 use crate::config::Config;
@@ -64,6 +68,9 @@ pub enum Error {
         /// What to do.
         advice: String,
     },
+    /// Sockets that others have opened for us.
+    #[error(transparent)]
+    Inherited(#[from] inherited::Error),
     /// Certificates.
     #[error("{0}; see [tls] in gateway.toml")]
     Tls(#[from] tls::Error),
@@ -112,9 +119,14 @@ pub fn check(config: &Config) -> Result<(), Error> {
 /// Starts a gateway; returns when its flows are live and it serves. May be called from a task of any runtime, whose
 /// thread it then blocks for that time.
 pub fn start(config: Config) -> Result<Running, Error> {
+    start_with(config, &Inherited::default())
+}
+
+/// The same with sockets that were opened before.
+fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     let metrics = Metrics::new();
     let tls = open_tls(&config, &metrics)?;
-    let (sockets, addresses) = Sockets::bind(&config)?;
+    let (sockets, addresses) = Sockets::bind(&config, inherited)?;
     let control = Control::start(config.limits.hashing).map_err(Error::Threads)?;
 
     let operations = Operations::new(Arc::clone(&metrics));
@@ -128,12 +140,7 @@ pub fn start(config: Config) -> Result<Running, Error> {
     }
 
     let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
-    let sites = gateway.sites.all().iter();
-    operations.look_at(
-        sites
-            .filter_map(|site| site.runtime.upstream().cloned())
-            .collect(),
-    );
+    operations.look_at(gateway.sites.all());
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
     let doors = sockets.secure.into_iter().zip(sockets.plain);
@@ -192,10 +199,14 @@ impl Running {
         self.reload.take_over(config, json!({})).await.is_ok()
     }
 
-    /// Reads its own config again, as after a SIGHUP; false as with [`Self::reload`].
-    async fn read_again(&self) -> bool {
-        let asked = json!({ "by": "signal" });
-        self.reload.read_again(asked).await.is_ok()
+    /// Waits until the control runtime and every worker do something: one that hangs never does.
+    pub async fn answer(&self) {
+        let control = self.control.runtime.clone();
+        let workers = self.workers.iter().filter_map(|worker| worker.runtime());
+        for runtime in workers.chain([control]) {
+            // An error: it has ended, and that is seen elsewhere.
+            let _ = runtime.spawn(async {}).await;
+        }
     }
 
     async fn end(mut self, patience: Duration) {

@@ -1,6 +1,7 @@
 //! The operations listener: `/metrics`, `/healthz`, `/readyz`, for monitoring. Plain HTTP, on the control runtime,
 //! with small limits. Knows nothing of the gateway's requests.
 
+use crate::gateway::Site;
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value as Json, json};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -46,8 +47,8 @@ pub(super) enum Stage {
 pub(super) struct Operations {
     metrics: Arc<Metrics>,
     stage: AtomicU8,
-    /// The runtimes behind us.
-    upstreams: OnceLock<Vec<Upstream>>,
+    /// The runtimes; weak, because we live on when the gateway closes its store.
+    sites: OnceLock<Vec<Weak<Site>>>,
 }
 
 impl Operations {
@@ -55,14 +56,14 @@ impl Operations {
         Arc::new(Self {
             metrics,
             stage: AtomicU8::new(Stage::Starting as u8),
-            upstreams: OnceLock::new(),
+            sites: OnceLock::new(),
         })
     }
 
-    /// From now on readiness is these upstreams' health too.
-    pub(super) fn look_at(&self, upstreams: Vec<Upstream>) {
+    /// From now on readiness tells of these runtimes too.
+    pub(super) fn look_at(&self, sites: &[Arc<Site>]) {
         // They are the same for the gateway's life.
-        let _ = self.upstreams.set(upstreams);
+        let _ = self.sites.set(sites.iter().map(Arc::downgrade).collect());
     }
 
     /// The gateway has come to this stage.
@@ -173,22 +174,34 @@ impl Operations {
             (true, false) => "unauthorized",
             (true, true) => "well",
         };
-        let upstreams = self.upstreams.get().map_or(&[][..], Vec::as_slice);
-        let found: Vec<&str> = upstreams.iter().map(state).collect();
-        let well = found.iter().filter(|state| **state == "well").count();
+        let sites = self.sites.get().into_iter().flatten();
+        let sites: Vec<_> = sites.filter_map(Weak::upgrade).collect();
+        let upstreams = sites.iter().filter_map(|site| site.runtime.upstream());
+        let found: Vec<_> = upstreams.map(|u| (u.name(), state(u))).collect();
+        let well = found.iter().filter(|(_, state)| *state == "well").count();
+        let unreachable = found.iter().any(|(_, state)| *state == "unreachable");
+        let set_aside = sites.iter().find_map(|site| site.deployments.set_aside());
+        let safe = sites.iter().any(|site| site.deployments.state() == "safe");
         let (status, word) = match self.stage() {
             Stage::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Stage::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+            Stage::Ready if set_aside.is_some() || safe => (StatusCode::OK, "degraded"),
             Stage::Ready if well == found.len() => (StatusCode::OK, "ready"),
             Stage::Ready if well > 0 => (StatusCode::OK, "degraded"),
-            Stage::Ready if found.contains(&"unreachable") => {
+            Stage::Ready if unreachable => {
                 (StatusCode::SERVICE_UNAVAILABLE, "upstream unreachable")
             }
             Stage::Ready => (StatusCode::SERVICE_UNAVAILABLE, "upstream unauthorized"),
         };
         let mut body = json!({ "status": word });
-        for (upstream, state) in upstreams.iter().zip(found) {
-            body["upstreams"][upstream.name()] = state.into();
+        if safe {
+            body["flows"] = "safe: loaded and not started".into();
+        } else if let Some(rev) = set_aside {
+            body["flows"] = "fallen back: the flows deployed last did not start".into();
+            body["set_aside"] = rev.into();
+        }
+        for (name, state) in found {
+            body["upstreams"][name] = state.into();
         }
         (status, body)
     }

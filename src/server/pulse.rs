@@ -122,6 +122,11 @@ impl Pulse {
         self.asked.store(now, Relaxed);
     }
 
+    /// Whether no request has come yet.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.requests.load(Relaxed) == 0
+    }
+
     /// When bytes last went in or out.
     pub(super) fn moved(&self) -> u64 {
         self.moved.load(Relaxed)
@@ -129,10 +134,10 @@ impl Pulse {
 
     /// How long the connection may be without a request.
     pub(super) fn patience(&self, limits: &Timeouts) -> Duration {
-        if self.requests.load(Relaxed) > 0 {
-            limits.keep_alive
-        } else {
+        if self.is_fresh() {
             limits.header
+        } else {
+            limits.keep_alive
         }
     }
 

@@ -1,14 +1,15 @@
-//! What a running gateway takes over of a config read again: users, routes and certificates.
+//! What a running gateway takes over of a config read again: users, routes and certificates; and whether it is time to.
 //!
 //! What cannot be used stays as it was, and log and audit say so. Never touches a connection.
 
 use super::tls::Tls;
+use super::watch::Watch;
 use super::{since_1970, tell};
 use crate::audit::{Actor, Event};
 use crate::config::{self, Config};
 use crate::gateway::Gateway;
 use serde_json::{Value, json};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The way to reload one gateway.
 pub(super) struct Reload {
@@ -16,6 +17,8 @@ pub(super) struct Reload {
     tls: Option<Tls>,
     /// SHA-256 of the config that was taken over last.
     sha256: Mutex<String>,
+    /// The files that it was read from.
+    watch: Mutex<Watch>,
 }
 
 /// Why a reload is not complete.
@@ -32,17 +35,32 @@ pub(super) enum Error {
 impl Reload {
     pub(super) fn new(gateway: Arc<Gateway>, tls: Option<Tls>) -> Self {
         let sha256 = Mutex::new(gateway.config.sha256.clone());
+        let watch = Mutex::new(Watch::new(gateway.config.sources()));
         Self {
             gateway,
             tls,
             sha256,
+            watch,
         }
+    }
+
+    /// Whether a file has changed since it was read, by whoever's order; says so once.
+    pub(super) fn files_have_changed(&self) -> bool {
+        self.watch().have_changed()
+    }
+
+    fn watch(&self) -> MutexGuard<'_, Watch> {
+        self.watch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Reads the gateway's own file again; `asked` are the facts about who asked for it.
     pub(super) async fn read_again(&self, asked: Value) -> Result<(), Error> {
+        self.watch().begin_reading();
         match Config::load(self.gateway.config.file.as_deref()) {
-            Ok(config) => self.take_over(config, asked).await,
+            Ok(config) => {
+                self.watch().follow(config.sources());
+                self.take_over(config, asked).await
+            }
             Err(error) => {
                 tracing::error!(%error, "not reloaded: everything stays as it was");
                 self.record(Event::ReloadFail, asked, json!({ "reason": "config" }));
@@ -69,6 +87,9 @@ impl Reload {
             tracing::error!(%error, "users and routes not reloaded: the old ones stay");
         }
         if failed.is_empty() {
+            tracing::info!(
+                "reloaded users, routes, certificates and the account at the upstream; other settings need a restart"
+            );
             self.record(Event::Reload, asked, json!({}));
             Ok(())
         } else {

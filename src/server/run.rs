@@ -1,21 +1,25 @@
 //! The program: start, tell the operator, serve until a signal, drain.
 
-use super::{Error, Running, start};
+use super::supervisor::Supervisor;
+use super::{Error, Inherited, Running, reload, start_with};
 use crate::config::Config;
 use crate::secret::Secret;
 use rustix::fs::Mode;
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit, umask,
 };
+use serde_json::json;
 use std::process::{self, ExitCode};
+use std::time::Duration;
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 /// Descriptors that are not connections: sockets, files, the database, pipes.
 const OTHER_DESCRIPTORS: usize = 64;
 
 /// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes,
-/// certificates and the account at the upstream again.
+/// certificates and the account at the upstream again, and so does a change of their files.
 pub fn run(config: Config) -> ExitCode {
     keep_to_ourselves();
     match run_until_signalled(config) {
@@ -27,9 +31,12 @@ pub fn run(config: Config) -> ExitCode {
     }
 }
 
-fn run_until_signalled(config: Config) -> Result<(), Error> {
+fn run_until_signalled(mut config: Config) -> Result<(), Error> {
     allow_descriptors(&config);
-    let running = start(config)?;
+    let inherited = Inherited::take(&mut config)?;
+    let running = start_with(config, &inherited)?;
+    // What drains must not hold them: who comes next finds them with systemd.
+    drop(inherited);
     let runtime = Builder::new_current_thread()
         .enable_all()
         .build()
@@ -38,13 +45,10 @@ fn run_until_signalled(config: Config) -> Result<(), Error> {
         let mut signals = Signals::new().map_err(Error::Threads)?;
         // Only now: whoever reads that we listen may send a signal at once.
         announce(&running);
-        while signals.next().await == Order::Reload {
-            if running.read_again().await {
-                tracing::info!(
-                    "reloaded users, routes, certificates and the account at the upstream; other settings need a restart"
-                );
-            }
-        }
+        let supervisor = Supervisor::of_environment();
+        supervisor.ready("serving");
+        until_end(&running, &mut signals, &supervisor).await;
+        supervisor.stopping();
         tracing::info!("draining: finishing what is under way, taking nothing new; a second signal ends at once");
         tokio::select! {
             () = running.drain() => {}
@@ -53,6 +57,67 @@ fn run_until_signalled(config: Config) -> Result<(), Error> {
         tracing::info!("ended");
         Ok(())
     })
+}
+
+/// Reloads and says that it is alive, until a signal asks for the end.
+async fn until_end(running: &Running, signals: &mut Signals, supervisor: &Supervisor) {
+    let mut looks = ticks(running.gateway().config.server.watch);
+    let mut pings = ticks(supervisor.watchdog());
+    loop {
+        let by = tokio::select! {
+            order = signals.next() => match order {
+                Order::End => return,
+                Order::Reload => "signal",
+            },
+            () = tick(&mut looks) => {
+                if !running.reload.files_have_changed() {
+                    continue;
+                }
+                tracing::info!("files of the configuration have changed");
+                "watch"
+            }
+            () = tick(&mut pings) => {
+                ping(running, supervisor).await;
+                continue;
+            }
+        };
+        supervisor.reloading();
+        supervisor.ready(match running.reload.read_again(json!({ "by": by })).await {
+            Ok(()) => "serving, reloaded",
+            Err(reload::Error::Config(_)) => {
+                "not reloaded, the log says why; everything is as it was"
+            }
+            Err(reload::Error::Incomplete) => "reloaded in part, the log says what not",
+        });
+    }
+}
+
+fn ticks(every: Option<Duration>) -> Option<Interval> {
+    every.map(|every| {
+        let mut ticks = interval(every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        ticks
+    })
+}
+
+/// The next of them; if there are none, never.
+async fn tick(ticks: &mut Option<Interval>) {
+    match ticks {
+        Some(ticks) => drop(ticks.tick().await),
+        None => std::future::pending().await,
+    }
+}
+
+/// Says that we are alive if everything answers; if not, systemd will start us anew.
+async fn ping(running: &Running, supervisor: &Supervisor) {
+    let patience = supervisor.watchdog().unwrap_or_default();
+    if timeout(patience, running.answer()).await.is_ok() {
+        supervisor.alive();
+    } else {
+        tracing::error!(
+            "a worker or the control thread hangs: systemd's watchdog is not told that we are alive"
+        );
+    }
 }
 
 /// What a signal asks for.

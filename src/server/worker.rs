@@ -16,10 +16,11 @@ use std::io;
 use std::net::{self, IpAddr, SocketAddr};
 use std::pin::pin;
 use std::process;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -73,6 +74,7 @@ pub(super) struct Worker {
     pub(super) http2: http2::Builder<TokioExecutor>,
     limits: Arc<Limits>,
     tls: Option<TlsAcceptor>,
+    runtime: OnceLock<Handle>,
 }
 
 impl Worker {
@@ -94,7 +96,13 @@ impl Worker {
             http2: speak_http2(&config.limits, &config.timeouts),
             limits: Arc::clone(limits),
             tls,
+            runtime: OnceLock::new(),
         })
+    }
+
+    /// Where its tasks run, once it has started.
+    pub(super) fn runtime(&self) -> Option<Handle> {
+        self.runtime.get().cloned()
     }
 
     /// Starts the thread; `alive` is dropped when it has ended. A worker that dies takes the process with it:
@@ -129,6 +137,7 @@ impl Worker {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
+        let _ = self.runtime.set(runtime.handle().clone());
         runtime.block_on(async {
             let (alive, mut gone) = channel(1);
             let mut accepting = JoinSet::new();

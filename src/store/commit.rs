@@ -10,7 +10,7 @@
 use super::database::Deployment;
 use super::disk::Disk;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles, Hashes};
-use super::{Error, Record, Revision, credentials, fault, load};
+use super::{Error, Record, Revision, credentials, load};
 use crate::flows::Credentials;
 
 impl Disk {
@@ -113,14 +113,14 @@ impl Disk {
             && load::parse(flows).is_err()
         {
             self.directory
-                .set_aside(FLOWS, &format!("broken-{now}"), flows)?;
+                .set_aside(&format!("{FLOWS}.broken-{now}"), flows)?;
         }
         if let Some(file) = &old.credentials
             && old.credentials != new.credentials
             && credentials::open(file, &self.secrets()?).is_none()
         {
             self.directory
-                .set_aside(CREDENTIALS, "undecryptable", file)?;
+                .set_aside(&format!("{CREDENTIALS}.undecryptable"), file)?;
         }
         Ok(())
     }
@@ -138,7 +138,7 @@ impl Disk {
         let number = self
             .database
             .add(&record.into(), new, hashes, self.history)?;
-        if let Err(error) = fault::point().and_then(|()| self.put_in_place(old, new)) {
+        if let Err(error) = self.put_in_place(old, new) {
             if let Err(error) = self.take_back(number, old, new) {
                 tracing::error!(%error, rev = record.rev, "a deployment that failed could not be taken back");
             }

@@ -1,13 +1,18 @@
 //! The database `flowgate.db`: all the SQL there is. Knows rows and hashes; nothing of files or of what a flow is.
 
 use super::flow_files::{FlowFiles, Hashes};
-use super::{Error, FailureRow, Revision, SessionRow, fault};
+use super::{Error, FailureRow, Revision, SessionRow, steps};
 use rusqlite::types::Type;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, Row, params};
+use rusqlite::{
+    Connection, ErrorCode, OpenFlags, OptionalExtension, Params, Row, Transaction, params,
+};
 use serde_json::Value;
 use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::time::Duration;
+
+/// The database's file.
+pub(super) const DATABASE: &str = "flowgate.db";
 
 /// What brings a database of version n (its `user_version`) to version n + 1. Only ever added to.
 const MIGRATIONS: &[&str] = &["
@@ -28,6 +33,9 @@ const MIGRATIONS: &[&str] = &["
     ) STRICT;
 "];
 
+/// A person who looks into the database with a tool may hold it for a moment.
+const BUSY: Duration = Duration::from_secs(5);
+
 /// Failures kept at most. A stranger can make more of them than anyone wants to keep.
 const FAILURES: i64 = 100_000;
 
@@ -44,6 +52,8 @@ pub(super) struct Deployment {
     pub(super) number: i64,
     /// Its revision.
     pub(super) rev: String,
+    /// `full`, `nodes` …
+    pub(super) kind: String,
     /// Its files may not be in place yet.
     pub(super) pending: bool,
     /// The files that it replaces.
@@ -58,11 +68,11 @@ pub(super) struct Database {
 }
 
 impl Database {
-    /// Opens the database and brings its tables up to date.
+    /// Opens the database, if it is whole, and brings its tables up to date.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
+        check(path)?;
         let mut connection = Connection::open(path)?;
-        // A person who looks into the database with a tool may hold it for a moment.
-        connection.busy_timeout(Duration::from_secs(5))?;
+        connection.busy_timeout(BUSY)?;
         connection.pragma_update(None, "journal_mode", "WAL")?;
         connection.pragma_update(None, "synchronous", "FULL")?;
         connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
@@ -89,17 +99,17 @@ impl Database {
     }
 
     pub(super) fn save_session(&self, session: &SessionRow) -> Result<(), Error> {
-        self.connection
-            .prepare_cached("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?)")?
-            .execute(params![
+        self.change(
+            "INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?)",
+            params![
                 session.token,
                 session.user,
                 session.client,
                 Value::from(session.scope.as_slice()).to_string(),
                 integer(session.created),
                 integer(session.expires)
-            ])?;
-        Ok(())
+            ],
+        )
     }
 
     pub(super) fn remove_sessions(&mut self, tokens: &[[u8; 32]]) -> Result<(), Error> {
@@ -109,12 +119,11 @@ impl Database {
                 .prepare_cached("DELETE FROM session WHERE token = ?")?
                 .execute([token])?;
         }
-        Ok(transaction.commit()?)
+        commit(transaction)
     }
 
     pub(super) fn failures(&self, since: u64) -> Result<Vec<FailureRow>, Error> {
-        self.connection
-            .execute("DELETE FROM failure WHERE at < ?", [integer(since)])?;
+        self.change("DELETE FROM failure WHERE at < ?", [integer(since)])?;
         let mut query = self
             .connection
             .prepare("SELECT user, address, at FROM failure ORDER BY number")?;
@@ -137,14 +146,14 @@ impl Database {
         transaction
             .prepare_cached("DELETE FROM failure WHERE number <= ?")?
             .execute([newest - FAILURES])?;
-        Ok(transaction.commit()?)
+        commit(transaction)
     }
 
     pub(super) fn clear_failures(&self, user: &str, address: &str) -> Result<(), Error> {
-        self.connection
-            .prepare_cached("DELETE FROM failure WHERE user = ? AND address = ?")?
-            .execute([user, address])?;
-        Ok(())
+        self.change(
+            "DELETE FROM failure WHERE user = ? AND address = ?",
+            [user, address],
+        )
     }
 
     /// A single thing kept under a name.
@@ -156,17 +165,14 @@ impl Database {
     }
 
     pub(super) fn save_fact(&self, name: &str, value: &str) -> Result<(), Error> {
-        self.connection
-            .prepare_cached("INSERT OR REPLACE INTO fact VALUES (?, ?)")?
-            .execute([name, value])?;
-        Ok(())
+        self.change("INSERT OR REPLACE INTO fact VALUES (?, ?)", [name, value])
     }
 
     /// The newest flow set that was deployed, not only kept.
     pub(super) fn newest_deployment(&self) -> Result<Option<Deployment>, Error> {
         let mut query = self.connection.prepare_cached(
             "SELECT number, rev, flows_before, credentials_before, flows_after, credentials_after,
-                    number > coalesce((SELECT CAST(value AS INTEGER) FROM fact WHERE name = 'written'), 0)
+                    number > coalesce((SELECT CAST(value AS INTEGER) FROM fact WHERE name = 'written'), 0), kind
              FROM history WHERE deployed ORDER BY number DESC LIMIT 1",
         )?;
         let row = query.query_row([], |row| {
@@ -182,9 +188,28 @@ impl Database {
                     credentials: row.get(5)?,
                 },
                 pending: row.get(6)?,
+                kind: row.get(7)?,
             })
         });
         Ok(row.optional()?)
+    }
+
+    /// The newest deployment before the active one that had other files and was not set aside.
+    pub(super) fn earlier_deployment(&self) -> Result<Option<i64>, Error> {
+        let mut query = self.connection.prepare_cached(
+            "WITH active AS (SELECT * FROM history WHERE deployed ORDER BY number DESC LIMIT 1)
+             SELECT history.number FROM history, active
+             WHERE history.deployed AND history.kind <> 'set-aside' AND history.number < active.number
+               AND NOT (history.flows_after IS active.flows_after
+                        AND history.credentials_after IS active.credentials_after)
+             ORDER BY history.number DESC LIMIT 1",
+        )?;
+        Ok(query.query_row([], |row| row.get(0)).optional()?)
+    }
+
+    /// Says that a deployment did not start.
+    pub(super) fn mark_set_aside(&self, rev: &str) -> Result<(), Error> {
+        self.change("UPDATE history SET kind = 'set-aside' WHERE rev = ?", [rev])
     }
 
     /// The files of one flow set in the history.
@@ -238,8 +263,7 @@ impl Database {
                    AND number NOT IN (SELECT number FROM history ORDER BY number DESC LIMIT ?)",
             )?
             .execute([i64::try_from(earlier).unwrap_or(i64::MAX).saturating_add(1)])?;
-        fault::point()?;
-        transaction.commit()?;
+        commit(transaction)?;
         Ok(number)
     }
 
@@ -256,9 +280,7 @@ impl Database {
 
     /// Takes a deployment out of the history whose files could not be put in place.
     pub(super) fn take_back(&self, number: i64) -> Result<(), Error> {
-        self.connection
-            .execute("DELETE FROM history WHERE number = ?", [number])?;
-        Ok(())
+        self.change("DELETE FROM history WHERE number = ?", [number])
     }
 
     /// All flow sets in the history, newest first.
@@ -276,6 +298,34 @@ impl Database {
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
     }
+
+    /// One statement that is a transaction of its own.
+    fn change(&self, sql: &str, values: impl Params) -> Result<(), Error> {
+        steps::next().map_err(failed)?;
+        self.connection.prepare_cached(sql)?.execute(values)?;
+        Ok(())
+    }
+}
+
+/// Looks at every page (half a second for half a gigabyte). Through a connection that cannot write: one that can
+/// writes when it is closed, and what is damaged stays as it is.
+fn check(path: &Path) -> Result<(), Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if found == "ok" {
+        return Ok(());
+    }
+    Err(Error::Damaged {
+        what: DATABASE.into(),
+        reason: found.replace('\n', " "),
+    })
+}
+
+fn commit(transaction: Transaction<'_>) -> Result<(), Error> {
+    steps::next().map_err(failed)?;
+    Ok(transaction.commit()?)
 }
 
 fn migrate(connection: &mut Connection) -> Result<(), Error> {
@@ -301,7 +351,7 @@ fn migrate(connection: &mut Connection) -> Result<(), Error> {
         "user_version",
         i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX),
     )?;
-    Ok(transaction.commit()?)
+    commit(transaction)
 }
 
 /// `SQLite` has no unsigned integers; no clock reaches the bound.
@@ -320,17 +370,29 @@ fn scope(row: &Row<'_>, column: usize) -> rusqlite::Result<Vec<String>> {
     })
 }
 
+/// A failure of the system under the database.
+fn failed(source: io::Error) -> Error {
+    Error::Io {
+        what: DATABASE.into(),
+        source,
+    }
+}
+
 impl From<rusqlite::Error> for Error {
     fn from(error: rusqlite::Error) -> Self {
         let kind = match error.sqlite_error_code() {
             Some(ErrorCode::DiskFull) => ErrorKind::StorageFull,
             Some(ErrorCode::ReadOnly) => ErrorKind::ReadOnlyFilesystem,
-            Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) => ErrorKind::Other,
+            Some(ErrorCode::CannotOpen) => ErrorKind::PermissionDenied,
+            Some(ErrorCode::SystemIoFailure) => ErrorKind::Other,
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                return Self::Damaged {
+                    what: DATABASE.into(),
+                    reason: error.to_string(),
+                };
+            }
             _ => return Self::Database(error.to_string()),
         };
-        Self::Io {
-            what: "flowgate.db".into(),
-            source: io::Error::new(kind, error),
-        }
+        failed(io::Error::new(kind, error))
     }
 }

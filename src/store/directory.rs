@@ -2,13 +2,13 @@
 //!
 //! Knows names, modes and the order of system calls; nothing of what the files mean.
 
-use super::{Error, fault};
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use super::{Error, steps};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// Held locked as long as a process uses the directory.
+/// Held locked as long as a process uses the directory; in it is the process's number.
 const LOCK: &str = "flowgate.lock";
 
 /// The data directory, ours alone until dropped.
@@ -21,11 +21,7 @@ impl Directory {
     /// Makes the directory (mode 0700) unless it is there, and locks it. A second process, or a second store, is refused.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let made = !path.exists();
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)
-            .map_err(|source| failed(path, source))?;
+        steps::make_directory(path).map_err(|source| failed(path, source))?;
         let lock = lock(&path.join(LOCK))?;
         if made {
             path.parent().map_or(Ok(()), sync)?;
@@ -54,7 +50,7 @@ impl Directory {
 
     /// Makes an empty file, mode 0600, unless it is there. Another program then opens it with this mode.
     pub(super) fn make(&self, name: &str) -> Result<(), Error> {
-        match create_new(&self.path(name)) {
+        match steps::create(&self.path(name)) {
             Ok(_) => sync(&self.path),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             Err(source) => Err(failed(&self.path(name), source)),
@@ -72,26 +68,23 @@ impl Directory {
     /// Writes new content durably beside a file, which stays as it is until [`Self::put_in_place`].
     pub(super) fn stage(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let staged = self.staged(name);
-        write_new(&staged, content).map_err(|source| failed(&staged, source))?;
-        fault::point()
+        write_new(&staged, content).map_err(|source| failed(&staged, source))
     }
 
     /// Moves staged content over its file. Durable only after [`Self::sync`].
     pub(super) fn put_in_place(&self, name: &str) -> Result<(), Error> {
-        fault::point()?;
-        fs::rename(self.staged(name), self.path(name))
-            .map_err(|source| failed(&self.path(name), source))?;
-        fault::point()
+        steps::rename(&self.staged(name), &self.path(name))
+            .map_err(|source| failed(&self.path(name), source))
     }
 
     /// Removes staged content that was not put in place.
     pub(super) fn discard(&self, name: &str) {
-        let _ = fs::remove_file(self.staged(name));
+        let _ = steps::remove(&self.staged(name));
     }
 
     /// Removes a file, if it is there.
     pub(super) fn remove(&self, name: &str) -> Result<(), Error> {
-        remove(&self.path(name)).map_err(|source| failed(&self.path(name), source))?;
+        steps::remove(&self.path(name)).map_err(|source| failed(&self.path(name), source))?;
         self.sync()
     }
 
@@ -105,43 +98,41 @@ impl Directory {
         let backup = format!(".{name}.backup");
         let staged = self.staged(&backup);
         // A second name for the same content is free and durable; not every file system has second names.
-        remove(&staged)
+        steps::remove(&staged)
             .and_then(|()| {
-                fs::hard_link(self.path(name), &staged).or_else(|_| write_new(&staged, content))
+                steps::link(&self.path(name), &staged).or_else(|_| write_new(&staged, content))
             })
-            .and_then(|()| fs::rename(&staged, self.path(&backup)))
+            .and_then(|()| steps::rename(&staged, &self.path(&backup)))
             // A rename onto another name of the same content does nothing: rename(2).
-            .and_then(|()| remove(&staged))
-            .map_err(|source| failed(&self.path(&backup), source))?;
-        fault::point()
+            .and_then(|()| steps::remove(&staged))
+            .map_err(|source| {
+                let _ = steps::remove(&staged);
+                failed(&self.path(&backup), source)
+            })
     }
 
-    /// Keeps content that nobody could read under `NAME.SUFFIX`, for its owner; nothing of that name is ever replaced.
-    pub(super) fn set_aside(&self, name: &str, suffix: &str, content: &[u8]) -> Result<(), Error> {
-        let mut kept = format!("{name}.{suffix}");
+    /// Keeps content under a name, for its owner, or under one like it: nothing that has the name is ever replaced.
+    pub(super) fn set_aside(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+        let mut kept = name.to_owned();
         for number in 2_u32.. {
             let path = self.path(&kept);
             if self.read(&kept)?.as_deref() == Some(content) {
                 return Ok(());
             }
-            match create_new(&path).and_then(|mut file| write_durably(&mut file, content)) {
+            match steps::create(&path).and_then(|mut file| steps::write(&mut file, content)) {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    kept = format!("{name}.{suffix}-{number}");
+                    kept = format!("{name}-{number}");
                 }
                 Err(source) => {
-                    let _ = fs::remove_file(&path);
+                    let _ = steps::remove(&path);
                     return Err(failed(&path, source));
                 }
             }
         }
         self.sync()?;
-        tracing::warn!(
-            file = name,
-            kept,
-            "unreadable content is kept before it is replaced"
-        );
-        fault::point()
+        tracing::warn!(kept, "content is kept before it is replaced");
+        Ok(())
     }
 
     fn staged(&self, name: &str) -> PathBuf {
@@ -158,21 +149,31 @@ pub(super) fn failed(path: &Path, source: io::Error) -> Error {
 }
 
 fn lock(path: &Path) -> Result<File, Error> {
-    let file = OpenOptions::new()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .mode(0o600)
-        .open(path)
-        .map_err(|source| failed(path, source))?;
+    let mut file = steps::open(path).map_err(|source| failed(path, source))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            let reason = "another process uses this data directory; stop it or set another storage.directory";
-            Err(failed(path, io::Error::new(ErrorKind::WouldBlock, reason)))
+            return Err(Error::InUse {
+                what: path.display().to_string(),
+                process: process(&mut file),
+            });
         }
-        Err(TryLockError::Error(source)) => Err(failed(path, source)),
+        Err(TryLockError::Error(source)) => return Err(failed(path, source)),
     }
+    // For people: what counts is the lock, so a full disk may lose it.
+    let _ = file
+        .set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()));
+    Ok(file)
+}
+
+/// What the file says of who has locked it.
+fn process(file: &mut File) -> Option<i32> {
+    let mut text = String::new();
+    file.rewind().ok()?;
+    // No process has a longer number.
+    file.take(16).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
 }
 
 /// A directory that was there keeps its mode: it may be a Node-RED user directory that others have a reason to read.
@@ -190,43 +191,14 @@ fn warn_if_open_to_others(path: &Path) -> Result<(), Error> {
 
 /// Replaces whatever a crash has left under that name; never follows a link.
 fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    remove(path)?;
-    create_new(path)
-        .and_then(|mut file| write_durably(&mut file, content))
+    steps::remove(path)?;
+    steps::create(path)
+        .and_then(|mut file| steps::write(&mut file, content))
         .inspect_err(|_| {
-            let _ = fs::remove_file(path);
+            let _ = steps::remove(path);
         })
 }
 
-fn create_new(path: &Path) -> io::Result<File> {
-    OpenOptions::new()
-        .create_new(true)
-        .write(true)
-        .mode(0o600)
-        .open(path)
-}
-
-fn write_durably(file: &mut File, content: &[u8]) -> io::Result<()> {
-    file.write_all(content)?;
-    file.sync_all()
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
-}
-
 fn sync(path: &Path) -> Result<(), Error> {
-    // The parent of a relative path of one part is the empty path.
-    let path = if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    };
-    File::open(path)
-        .and_then(|directory| directory.sync_all())
-        .map_err(|source| failed(path, source))?;
-    fault::point()
+    steps::sync_directory(path).map_err(|source| failed(path, source))
 }

@@ -2,19 +2,18 @@
 
 use super::Error;
 use super::credentials;
-use super::database::Database;
+use super::database::{DATABASE, Database};
 use super::directory::Directory;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
 use crate::config;
 use crate::secret::Secret;
 
-/// The database's file.
-const DATABASE: &str = "flowgate.db";
-
 /// What the store's thread owns. The database closes before the directory is unlocked.
 pub(super) struct Disk {
     pub(super) database: Database,
     pub(super) directory: Directory,
+    /// Whether the start of this process is counted.
+    pub(super) counted: bool,
     /// Earlier flow sets kept.
     pub(super) history: usize,
     credential_secret: Option<Secret>,
@@ -27,8 +26,10 @@ impl Disk {
         // SQLite gives its other files the mode of this one.
         directory.make(DATABASE)?;
         let mut disk = Self {
-            database: Database::open(&directory.path(DATABASE))?,
+            database: Database::open(&directory.path(DATABASE))
+                .map_err(|error| located(error, &directory))?,
             directory,
+            counted: false,
             history: config.history,
             credential_secret: config.credential_secret.clone(),
         };
@@ -46,5 +47,15 @@ impl Disk {
     /// The secrets of the credentials file; the first one encrypts.
     pub(super) fn secrets(&self) -> Result<Vec<Secret>, Error> {
         credentials::secrets(&self.directory, self.credential_secret.as_ref())
+    }
+}
+
+/// The same error with the whole path of the database.
+fn located(error: Error, directory: &Directory) -> Error {
+    let what = directory.path(DATABASE).display().to_string();
+    match error {
+        Error::Io { source, .. } => Error::Io { what, source },
+        Error::Damaged { reason, .. } => Error::Damaged { what, reason },
+        other => other,
     }
 }

@@ -51,27 +51,29 @@ impl Disk {
         Ok((!same).then_some(loaded))
     }
 
-    fn parse_files(&self, files: &FlowFiles) -> Result<Loaded, Error> {
+    pub(super) fn parse_files(&self, files: &FlowFiles) -> Result<Loaded, Error> {
         let flows = files
             .flows
             .as_deref()
             .map_or_else(|| Ok(FlowSet::default()), parse)?;
-        let credentials = match &files.credentials {
-            None => Credentials::default(),
-            Some(file) => credentials::open(file, &self.secrets()?).map_or_else(
-                || {
-                    tracing::warn!(
-                        "{CREDENTIALS} cannot be decrypted with storage.credential_secret or the generated secret: \
-                         the flows start without credentials, and the next deployment keeps it as {CREDENTIALS}.undecryptable"
-                    );
-                    Credentials::default()
-                },
-                |opened| opened.credentials,
-            ),
+        let opened = match &files.credentials {
+            None => Some(Credentials::default()),
+            Some(file) => {
+                credentials::open(file, &self.secrets()?).map(|opened| opened.credentials)
+            }
         };
+        let locked = opened.is_none();
+        if locked {
+            tracing::warn!(
+                "{CREDENTIALS} cannot be decrypted with storage.credential_secret or the generated secret: the flows \
+                 start without credentials. It stays as it is until the next deployment, which keeps it as \
+                 {CREDENTIALS}.undecryptable"
+            );
+        }
         Ok(Loaded {
             flows,
-            credentials,
+            credentials: opened.unwrap_or_default(),
+            locked,
             rev: None,
         })
     }
@@ -102,8 +104,9 @@ impl Disk {
                 credentials::open(file, &secrets).map(|Opened { credentials, .. }| credentials)
             }
         };
-        let present = open(files.credentials.as_deref());
-        Ok(present.is_some() && present == open(written.credentials.as_deref()))
+        // What cannot be decrypted is no edit: nobody knows what it says.
+        Ok(loaded.locked
+            || open(files.credentials.as_deref()) == open(written.credentials.as_deref()))
     }
 }
 

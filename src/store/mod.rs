@@ -6,24 +6,27 @@ mod credentials;
 mod database;
 mod directory;
 mod disk;
-mod fault;
 mod flow_files;
 mod load;
 mod owner;
+mod starts;
+mod steps;
 #[cfg(test)]
 mod tests;
 
 use crate::config;
 use crate::flows::{Credentials, FlowSet};
 use crate::secret::Secret;
+use disk::Disk;
 use owner::Owner;
+use std::io::{self, ErrorKind};
 use std::sync::Arc;
 
 /// Storage failed. The text for the client names no path.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Reading or writing failed.
-    #[error("{what}: {source}")]
+    #[error("{what}: {source}{}", way_out(source))]
     Io {
         /// Which file, for the log.
         what: String,
@@ -31,8 +34,31 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The database failed.
-    #[error("database: {0}")]
+    #[error("flowgate.db: {0}")]
     Database(String),
+    /// The database is not what it should be.
+    #[error(
+        "{what} is damaged ({reason}). It was left as it is. Put back a backup of the data directory; or move \
+         flowgate.db, flowgate.db-wal and flowgate.db-shm elsewhere: the flows stay, everybody signs in again, and the \
+         history begins anew"
+    )]
+    Damaged {
+        /// Which file, for the log.
+        what: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Another process has the data directory.
+    #[error(
+        "{what}: another process uses this data directory{}; stop it or set another storage.directory",
+        process.map(|number| format!(" (process {number})")).unwrap_or_default()
+    )]
+    InUse {
+        /// Which file, for the log.
+        what: String,
+        /// Its number, if it is known.
+        process: Option<i32>,
+    },
     /// A flow file is not what it should be.
     #[error("{what}: {reason}")]
     Invalid {
@@ -41,6 +67,30 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+}
+
+/// What the operator can do about a failure of the system.
+fn way_out(error: &io::Error) -> &'static str {
+    match error.kind() {
+        ErrorKind::PermissionDenied => {
+            "; flowgate's user must own the data directory and what is in it (chown, chmod 700)"
+        }
+        ErrorKind::ReadOnlyFilesystem => {
+            "; make it writable for flowgate's user (mount, chown, ReadWritePaths= of a systemd unit), or set another \
+             storage.directory"
+        }
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "; make room on its disk: nothing was changed, and it can be tried again"
+        }
+        ErrorKind::FileTooLarge => "; raise the largest file size of this process (ulimit -f)",
+        _ => "",
+    }
+}
+
+/// A step of a deployment that changes nothing on disk comes now: a crash at it is tested like one at the others.
+pub fn step() {
+    // What cannot fail has nobody to tell.
+    let _ = steps::next();
 }
 
 /// What is kept of a session; the token itself is not.
@@ -95,6 +145,8 @@ pub struct Loaded {
     pub flows: FlowSet,
     /// Its credentials; empty when they could not be decrypted (the log says so).
     pub credentials: Credentials,
+    /// Whether there are credentials that could not be decrypted: nothing may replace them unasked.
+    pub locked: bool,
     /// The revision of the last deployment, when the files are what it wrote; `None`: edited from outside, or never deployed.
     pub rev: Option<String>,
 }
@@ -114,6 +166,8 @@ pub struct Revision {
 
 /// The name of the fact that holds the hash of the `admin` made at the first start.
 const GENERATED_ADMIN: &str = "generated_admin";
+/// What the history calls a deployment that the program made because the one after it did not start.
+pub const FALLBACK: &str = "fallback";
 /// The name of the fact that says whether flows run.
 const RUNNING: &str = "running";
 
@@ -212,6 +266,41 @@ impl Store {
     /// The history, newest first: the active flow set and as many earlier ones as `storage.history` says.
     pub async fn history(&self) -> Result<Vec<Revision>, Error> {
         self.owner.ask(|disk| disk.database.history()).await
+    }
+
+    /// Counts a start of a revision; answers how many there were in a row before it that neither settled nor ended well.
+    pub async fn begin_start(&self, rev: &str) -> Result<u32, Error> {
+        let rev = rev.to_owned();
+        self.owner.ask(move |disk| disk.begin_start(&rev)).await
+    }
+
+    /// The flows have run for long enough, or are to be tried anew: earlier starts do not count any more.
+    pub async fn forget_starts(&self) -> Result<(), Error> {
+        self.owner.ask(Disk::forget_starts).await
+    }
+
+    /// The process ends well: its start does not count.
+    pub async fn end_start(&self) -> Result<(), Error> {
+        self.owner.ask(Disk::end_start).await
+    }
+
+    /// What was deployed before the active flow set, and is to be started if that does not start.
+    pub async fn earlier(&self) -> Result<Option<Loaded>, Error> {
+        self.owner.ask(|disk| disk.earlier()).await
+    }
+
+    /// Keeps the active flow set, which has this revision, beside as `flows.set-aside-REV.json`; the history calls it
+    /// `set-aside`.
+    pub async fn set_aside(&self, rev: &str) -> Result<(), Error> {
+        let rev = rev.to_owned();
+        self.owner
+            .ask(move |disk| disk.set_aside_active(&rev))
+            .await
+    }
+
+    /// The revision set aside, as long as the one started instead is active.
+    pub async fn fallen_back(&self) -> Result<Option<String>, Error> {
+        self.owner.ask(|disk| disk.fallen_back()).await
     }
 
     /// Whether flows were running when last told (`POST /flows/state`); true unless stopped.

@@ -195,43 +195,46 @@ impl Deref for Process {
 impl Process {
     /// Starts it in a directory, with some lines of TOML over the defaults, and waits until it listens.
     pub fn start(lines: &str, directory: &Path) -> Self {
-        Self::launch(lines, directory, Stdio::null()).0
+        std::fs::write(directory.join("gateway.toml"), config_text(lines)).unwrap();
+        Self::launch(program(directory, &["run"]), directory)
+            .unwrap_or_else(|said| panic!("it does not listen:\n{said}"))
     }
 
     /// The same with what it writes to standard output.
     pub fn start_heard(lines: &str, directory: &Path) -> (Self, BufReader<ChildStdout>) {
-        let (process, stdout) = Self::launch(lines, directory, Stdio::piped());
-        (process, BufReader::new(stdout.unwrap()))
-    }
-
-    fn launch(lines: &str, directory: &Path, stdout: Stdio) -> (Self, Option<ChildStdout>) {
         std::fs::write(directory.join("gateway.toml"), config_text(lines)).unwrap();
         let mut command = program(directory, &["run"]);
-        let child = command.stdout(stdout).stderr(Stdio::piped()).spawn();
-        let mut child = Ended(child.unwrap());
-        let stdout = child.0.stdout.take();
+        command.stdout(Stdio::piped());
+        let mut process = Self::launch(command, directory)
+            .unwrap_or_else(|said| panic!("it does not listen:\n{said}"));
+        let stdout = process.child.0.stdout.take().unwrap();
+        (process, BufReader::new(stdout))
+    }
+
+    /// Starts a command that becomes the program, and waits until it listens; if it ends before, what it has said.
+    pub fn launch(mut command: Command, directory: &Path) -> Result<Self, String> {
+        let mut child = Ended(command.stderr(Stdio::piped()).spawn().unwrap());
         let all = Arc::default();
         let said = hear(&mut child.0, &all);
-        let secure = address(&said, "listening on https://");
-        let operations = address(&said, "operations on http://");
+        let secure = address(&said, "listening on https://")?;
+        let operations = address(&said, "operations on http://")?;
         let roots = trust(&directory.join("certs/self-signed.crt"));
-        let door = Door {
-            address: secure,
-            operations,
-            roots,
-        };
-        let process = Self {
+        Ok(Self {
             child,
-            door,
+            door: Door {
+                address: secure,
+                operations,
+                roots,
+            },
             said,
             all,
-        };
-        (process, stdout)
+        })
     }
 
     /// Waits until it says something on standard error; gives the whole line.
     pub fn hear(&self, words: &str) -> String {
         hear_line(&self.said, words)
+            .unwrap_or_else(|said| panic!("it never says {words:?}:\n{said}"))
     }
 
     /// All that it says from its beginning to its end, which this waits for.
@@ -303,6 +306,20 @@ pub fn program(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// Runs the program until it ends by itself; gives its exit code and what it said.
+pub fn run_to_its_end(directory: &Path) -> (Option<i32>, String) {
+    ended(program(directory, &["run"]))
+}
+
+/// Runs a command until it ends by itself; gives its exit code and what it said.
+pub fn ended(mut command: Command) -> (Option<i32>, String) {
+    let output = command.stderr(Stdio::piped()).output().unwrap();
+    (
+        output.status.code(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
 /// What a child says on standard error, line by line; read on a thread, so that it never has to wait for us.
 fn hear(child: &mut Child, all: &Arc<Mutex<Vec<String>>>) -> Receiver<String> {
     let (said, heard) = mpsc::channel();
@@ -317,27 +334,29 @@ fn hear(child: &mut Child, all: &Arc<Mutex<Vec<String>>>) -> Receiver<String> {
     heard
 }
 
-fn hear_line(said: &Receiver<String>, words: &str) -> String {
+/// The line with these words; if it does not come, those before it.
+fn hear_line(said: &Receiver<String>, words: &str) -> Result<String, String> {
     let mut before = Vec::new();
     loop {
         match said.recv_timeout(PATIENCE) {
-            Ok(line) if line.contains(words) => return line,
+            Ok(line) if line.contains(words) => return Ok(line),
             Ok(line) => before.push(line),
-            Err(error) => panic!("it never says {words:?} ({error}):\n{}", before.join("\n")),
+            Err(_) => return Err(before.join("\n")),
         }
     }
 }
 
-fn address(said: &Receiver<String>, words: &str) -> SocketAddr {
-    let line = hear_line(said, words);
+fn address(said: &Receiver<String>, words: &str) -> Result<SocketAddr, String> {
+    let line = hear_line(said, words)?;
     let (_, rest) = line.split_once(words).unwrap();
     let text = rest
         .split([' ', ':', '"'])
         .take(2)
         .collect::<Vec<_>>()
         .join(":");
-    text.parse()
-        .unwrap_or_else(|_| panic!("no address in {line:?}"))
+    Ok(text
+        .parse()
+        .unwrap_or_else(|_| panic!("no address in {line:?}")))
 }
 
 /// Waits until a condition holds.

@@ -1,23 +1,11 @@
 //! The program from its first start to its last signal, as a process of its own.
 
-use crate::harness::{Process, birth, config_text, flow_set, page, program, public, script, until};
+use crate::harness::{
+    Process, birth, config_text, flow_set, page, public, run_to_its_end, script, until,
+};
 use serde_json::json;
 use std::fs;
-use std::path::Path;
-use std::process::Stdio;
 use tempfile::tempdir;
-
-/// Runs the program until it ends by itself; gives its exit code and what it said.
-fn run(directory: &Path) -> (Option<i32>, String) {
-    let output = program(directory, &["run"])
-        .stderr(Stdio::piped())
-        .output()
-        .unwrap();
-    (
-        output.status.code(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
-}
 
 #[tokio::test]
 async fn the_first_start_makes_a_certificate_and_an_admin_and_shows_the_password_once() {
@@ -189,7 +177,7 @@ async fn a_port_in_use_is_an_error_that_says_what_to_do() {
         ),
     ] {
         fs::write(other.path().join("gateway.toml"), config_text(&lines)).unwrap();
-        let (code, said) = run(other.path());
+        let (code, said) = run_to_its_end(other.path());
         assert_eq!(code, Some(1), "{said}");
         assert!(
             said.contains(key) && said.contains("end the program that uses the port"),
@@ -203,9 +191,11 @@ async fn a_port_in_use_is_an_error_that_says_what_to_do() {
 async fn a_second_process_on_one_data_directory_is_refused() {
     let directory = tempdir().unwrap();
     let process = Process::start("", directory.path());
-    let (code, said) = run(directory.path());
+    let (code, said) = run_to_its_end(directory.path());
     assert_eq!(code, Some(1), "{said}");
     assert!(said.contains("storage.directory"), "{said}");
+    let number = format!("(process {})", process.id());
+    assert!(said.contains(&number), "{number}: {said}");
     let token = process.sign_in("admin").await;
     process.deploy(&token, &json!([])).await;
     process.signal("KILL");

@@ -1,5 +1,6 @@
 //! What the gateway's sockets take: versions of TLS, certificates, and how much of everything.
 
+use crate::client::Door;
 use crate::harness::{Gateway, flow_set, page, public, until};
 use rustls::HandshakeKind;
 use rustls::pki_types::CertificateDer;
@@ -128,7 +129,7 @@ fn certificate(directory: &Path, file: &str, name: &str) -> String {
 }
 
 /// The certificate shown to who asks for a name.
-async fn shown(gateway: &Gateway, name: &str) -> CertificateDer<'static> {
+pub async fn shown(gateway: &Door, name: &str) -> CertificateDer<'static> {
     let mut tls = gateway.tls(&[]);
     let provider = Arc::clone(tls.crypto_provider());
     tls.dangerous()

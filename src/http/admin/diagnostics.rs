@@ -17,7 +17,7 @@ pub(super) fn read(call: &Call<'_>) -> Response<Body> {
             "version": env!("CARGO_PKG_VERSION"),
             "isStarted": deployments.running(),
             "flows": {
-                "state": if deployments.running() { "start" } else { "stop" },
+                "state": deployments.state(),
                 "nodes": active.flows.nodes().len(),
                 "tabs": active.flows.tabs().count(),
             },

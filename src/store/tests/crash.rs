@@ -35,11 +35,11 @@ fn a_crash_at_any_step_leaves_all_of_the_old_or_all_of_the_new_state() {
         for steps in 0.. {
             let place = copy_of(&start);
             let mut disk = Disk::open(&config(&place)).unwrap();
-            fault::plan(Some((steps, Fault::Crash)));
+            steps::plan(Some((steps, Fault::Crash)));
             let crashed = catch_unwind(AssertUnwindSafe(|| {
                 disk.commit(&record("new", Some("three")))
             }));
-            fault::plan(None);
+            steps::plan(None);
             drop(disk);
             let loaded = reopened(&place);
             let outcome = seen(&loaded);
@@ -83,9 +83,9 @@ fn a_crash_while_a_deployment_is_brought_forward_is_brought_forward_again() {
     drop(disk);
     for steps in 0.. {
         let place = copy_of(&start);
-        fault::plan(Some((steps, Fault::Crash)));
+        steps::plan(Some((steps, Fault::Crash)));
         let opened = catch_unwind(|| Disk::open(&config(&place)).map(drop));
-        fault::plan(None);
+        steps::plan(None);
         assert_eq!(
             seen(&reopened(&place)),
             ("new".into(), Some("two".into())),
@@ -100,9 +100,9 @@ fn a_crash_while_a_deployment_is_brought_forward_is_brought_forward_again() {
 /// Crashes at the first step after which the history has the row and the files are still the old ones.
 fn crash_after_row(disk: &mut Disk, record: &Record) {
     for steps in 0.. {
-        fault::plan(Some((steps, Fault::Crash)));
+        steps::plan(Some((steps, Fault::Crash)));
         let _ = catch_unwind(AssertUnwindSafe(|| disk.commit(record)));
-        fault::plan(None);
+        steps::plan(None);
         if disk.database.newest_deployment().unwrap().unwrap().rev == record.rev {
             return;
         }
@@ -119,9 +119,9 @@ fn a_disk_that_fails_at_any_step_leaves_the_old_state_and_nothing_beside_it() {
             let mut disk = Disk::open(&config(&place)).unwrap();
             let flows = fs::read(place.path().join("flows.json")).ok();
             let revisions = disk.database.history().unwrap();
-            fault::plan(Some((steps, Fault::Full)));
+            steps::plan(Some((steps, Fault::Full)));
             let outcome = disk.commit(&record("new", Some("three")));
-            fault::plan(None);
+            steps::plan(None);
             assert_eq!(names(&place, ".new"), [""; 0], "after {steps} steps");
             if let Err(error) = outcome {
                 assert!(matches!(error, Error::Io { .. }), "{error}");
@@ -137,13 +137,52 @@ fn a_disk_that_fails_at_any_step_leaves_the_old_state_and_nothing_beside_it() {
             } else {
                 drop(disk);
                 assert_eq!(seen(&reopened(&place)).0, "new", "after {steps} steps");
-                if steps > 30 {
+                if steps > 60 {
                     break;
                 }
             }
             steps += 1;
         }
         assert!(refused >= 6, "{refused}");
+    }
+}
+
+/// What changes something on disk, by the names of the standard library and of `SQLite`'s.
+const CHANGES: &[&str] = &[
+    "fs::write",
+    "fs::rename",
+    "fs::copy",
+    "fs::hard_link",
+    "fs::remove",
+    "fs::create",
+    "set_permissions",
+    "OpenOptions",
+    "DirBuilder",
+    "File::create",
+    "write_all",
+    "sync_all",
+    "sync_data",
+    ".commit()?",
+];
+
+#[test]
+fn whatever_changes_something_on_disk_is_a_step() {
+    for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() || path.ends_with("steps.rs") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let code = text.split("\nmod tests {").next().unwrap();
+        for change in CHANGES {
+            // The database's `commit` has the only one, behind its step.
+            let allowed = usize::from(*change == ".commit()?" && path.ends_with("database.rs"));
+            assert!(
+                code.matches(change).count() <= allowed,
+                "{change} in {} is no step",
+                path.display()
+            );
+        }
     }
 }
 

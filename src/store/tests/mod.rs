@@ -6,7 +6,7 @@ mod kept;
 mod outside;
 
 use super::disk::Disk;
-use super::fault::{self, Fault};
+use super::steps::{self, Fault};
 use super::{Error, FailureRow, Loaded, Record, SessionRow, Store};
 use crate::config;
 use crate::flows::{Credentials, FlowSet};

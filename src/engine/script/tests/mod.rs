@@ -27,6 +27,9 @@ fn scripts() -> Rc<Scripts> {
         socket_queue: 1,
         mqtt_reconnect: Duration::from_secs(1),
         http_node_root: String::new(),
+        start_attempts: 3,
+        settle: Duration::from_mins(1),
+        safe: false,
     })
     .unwrap()
 }

@@ -1,0 +1,181 @@
+//! The start: the stored flow set becomes the active one, or the one before it, if it has not started too often.
+//!
+//! Knows when to fall back. Nothing that is broken is overwritten by a start.
+
+use super::{Active, Deployments, Error, Runtime, plan_of};
+use crate::audit::{Actor, Audit, Event};
+use crate::config;
+use crate::flows::{Credentials, DeploymentType, FlowSet};
+use crate::metrics::Metrics;
+use crate::store::{self, FALLBACK, Loaded, Store};
+use serde_json::json;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex as Lock};
+use tokio::sync::{Mutex, watch};
+
+/// What is started, and how.
+struct Start {
+    active: Active,
+    /// The revision that did not start, if these are the flows before it.
+    set_aside: Option<String>,
+    /// Loaded only.
+    safe: bool,
+}
+
+impl Deployments {
+    /// Loads the stored flow set and makes it live. Broken flow files stop nothing but the flows: they stay as they
+    /// are, and nothing runs until they are repaired (and reloaded) or replaced.
+    pub async fn open(
+        (runtime, config): (Runtime, &config::Engine),
+        store: Store,
+        (audit, metrics): (Audit, Arc<Metrics>),
+        now: u64,
+    ) -> Result<Self, Error> {
+        if runtime.upstream().is_some() {
+            return Ok(Self::in_front_of(runtime, store, (audit, metrics)));
+        }
+        let running = store.running().await.map_err(Error::Store)?;
+        let active = stored(&store, &audit, now).await?;
+        let Start {
+            active,
+            set_aside,
+            safe,
+        } = if config.safe {
+            tracing::warn!(
+                "safe: the flows are loaded and not started; the next deployment starts them"
+            );
+            Start::of(active, &store, true).await?
+        } else if running {
+            Start::counted(
+                active,
+                config.start_attempts,
+                &store,
+                (&audit, &metrics, now),
+            )
+            .await?
+        } else {
+            tracing::warn!("flows are stopped, as an administrator left them");
+            Start::of(active, &store, false).await?
+        };
+        if safe {
+            runtime.load_only().await?;
+        } else if !running {
+            runtime.set_running(false).await?;
+        }
+        metrics.fallen_back(set_aside.is_some());
+        let active = Arc::new(active);
+        make_live(&runtime, &active).await?;
+        Ok(Self {
+            turn: Mutex::new(None),
+            active: watch::Sender::new(active),
+            set_aside: Lock::new(set_aside),
+            runtime,
+            store,
+            audit,
+            metrics,
+        })
+    }
+}
+
+impl Start {
+    async fn of(active: Active, store: &Store, safe: bool) -> Result<Self, Error> {
+        Ok(Self {
+            active,
+            set_aside: store.fallen_back().await.map_err(Error::Store)?,
+            safe,
+        })
+    }
+
+    /// Counts the start. After so many that came to no good end it starts the flow set before; if there is none, or if
+    /// that was done already, nothing: whoever can sign in can still mend it.
+    async fn counted(
+        active: Active,
+        attempts: u32,
+        store: &Store,
+        (audit, metrics, now): (&Audit, &Metrics, u64),
+    ) -> Result<Self, Error> {
+        let begin =
+            |rev: String| async move { store.begin_start(&rev).await.map_err(Error::Store) };
+        let failed = begin(active.rev.clone()).await?;
+        if attempts == 0 || failed < attempts {
+            return Self::of(active, store, false).await;
+        }
+        let Some(earlier) = store.earlier().await.map_err(Error::Store)? else {
+            tracing::error!(
+                rev = active.rev,
+                "these flows did not start {failed} times in a row, and there are no others to fall back to: they are \
+                 loaded and not started. Deploy others, or start them with POST /flows/state"
+            );
+            audit.record(
+                Event::Safe,
+                &Actor::program(),
+                now,
+                json!({ "rev": active.rev }),
+            );
+            return Self::of(active, store, true).await;
+        };
+        let bad = active.rev;
+        store.set_aside(&bad).await.map_err(Error::Store)?;
+        let active = Active::new(earlier.flows, earlier.credentials, None);
+        let record = active.record("", FALLBACK, now);
+        store.commit(record).await.map_err(Error::Store)?;
+        tracing::error!(
+            set_aside = bad,
+            rev = active.rev,
+            "FALLEN BACK: the flows deployed last did not start {failed} times in a row. They are set aside as \
+             flows.set-aside-{bad}.json, and those before them are started"
+        );
+        let facts = json!({ "set_aside": bad, "rev": active.rev, "starts": failed });
+        audit.record(Event::Fallback, &Actor::program(), now, facts);
+        metrics.fallback();
+        begin(active.rev.clone()).await?;
+        Self::of(active, store, false).await
+    }
+}
+
+async fn make_live(runtime: &Runtime, active: &Active) -> Result<(), Error> {
+    let start = plan_of(
+        &FlowSet::default(),
+        &active.flows,
+        &HashSet::new(),
+        DeploymentType::Full,
+    );
+    let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
+    runtime.apply(start, flows, credentials).await?;
+    runtime.announce(&active.rev);
+    Ok(())
+}
+
+/// What the flow files hold; an edit becomes a revision of its own.
+async fn stored(store: &Store, audit: &Audit, now: u64) -> Result<Active, Error> {
+    let loaded = match store.load().await {
+        Ok(loaded) => loaded,
+        Err(error @ store::Error::Invalid { .. }) => {
+            tracing::error!(
+                "{error}: nothing runs. Repair the file or put back .flows.json.backup, and deploy with type reload; \
+                 or deploy other flows"
+            );
+            return Ok(Active::new(
+                FlowSet::default(),
+                Credentials::default(),
+                None,
+            ));
+        }
+        Err(error) => return Err(Error::Store(error)),
+    };
+    let Loaded {
+        flows,
+        credentials,
+        locked,
+        rev,
+    } = loaded;
+    let edited = rev.is_none() && !locked && !flows.nodes().is_empty();
+    let active = Active::new(flows, credentials, rev);
+    if edited {
+        let record = active.record("", "outside-edit", now);
+        store.commit(record).await.map_err(Error::Store)?;
+        let facts = json!({ "rev": active.rev });
+        audit.record(Event::OutsideEdit, &Actor::program(), now, facts);
+    }
+    Ok(active)
+}

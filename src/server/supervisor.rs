@@ -1,0 +1,104 @@
+//! What systemd hears of us (`sd_notify(3)`): ready, reloading, stopping, and that we are alive. Without systemd it is
+//! told to nobody.
+
+use rustix::time::{ClockId, clock_gettime};
+use std::ffi::OsString;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::time::Duration;
+
+/// Where to tell it, if anybody wants to hear.
+pub(super) struct Supervisor {
+    to: Option<(UnixDatagram, SocketAddr)>,
+    watchdog: Option<Duration>,
+}
+
+impl Supervisor {
+    /// As the environment says.
+    pub(super) fn of_environment() -> Self {
+        let to = std::env::var_os("NOTIFY_SOCKET").and_then(|path| {
+            let address = address(&path)?;
+            Some((UnixDatagram::unbound().ok()?, address))
+        });
+        let number = |name| -> Option<u64> { std::env::var(name).ok()?.parse().ok() };
+        // The variables of a process that started us are not for us.
+        let ours = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+        let watchdog = number("WATCHDOG_USEC").filter(|usec| ours && *usec > 0);
+        Self {
+            watchdog: watchdog.filter(|_| to.is_some()).map(Duration::from_micros),
+            to,
+        }
+    }
+
+    /// How often to say that we are alive: half of the time after which we are taken for dead, as systemd advises.
+    pub(super) fn watchdog(&self) -> Option<Duration> {
+        self.watchdog.map(|limit| limit / 2)
+    }
+
+    /// Requests are answered, and the flows run.
+    pub(super) fn ready(&self, status: &str) {
+        self.tell(&format!("READY=1\nSTATUS={status}"));
+    }
+
+    /// The configuration is read again.
+    pub(super) fn reloading(&self) {
+        let now = clock_gettime(ClockId::Monotonic);
+        let now = now.tv_sec * 1_000_000 + now.tv_nsec / 1000;
+        self.tell(&format!(
+            "RELOADING=1\nMONOTONIC_USEC={now}\nSTATUS=reloading"
+        ));
+    }
+
+    /// Nothing new is taken.
+    pub(super) fn stopping(&self) {
+        self.tell("STOPPING=1\nSTATUS=draining");
+    }
+
+    /// Everything answers.
+    pub(super) fn alive(&self) {
+        self.tell("WATCHDOG=1");
+    }
+
+    fn tell(&self, state: &str) {
+        if let Some((socket, address)) = &self.to
+            && let Err(error) = socket.send_to_addr(state.as_bytes(), address)
+        {
+            tracing::warn!(%error, "systemd cannot be told: {}", state.replace('\n', " "));
+        }
+    }
+}
+
+/// A path, or after `@` a name of Linux's own.
+fn address(path: &OsString) -> Option<SocketAddr> {
+    match path.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name).ok(),
+        None => SocketAddr::from_pathname(path).ok(),
+    }
+}
+
+#[cfg(all(test, feature = "engine"))]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use crate::config::Config;
+    use std::time::Duration;
+    use tokio::time::timeout;
+
+    #[tokio::test]
+    async fn a_worker_that_hangs_does_not_answer() {
+        let place = tempfile::tempdir().unwrap();
+        let text = "auth = \"off\"\noperations = \"off\"\n[server]\nlisten = [\"127.0.0.1:0\"]\nworkers = 2\n";
+        let config = Config::parse(text, "test.toml", place.path()).unwrap();
+        let running = crate::server::start(config).ok().unwrap();
+        running.answer().await;
+        let (release, hanging) = std::sync::mpsc::channel::<()>();
+        let worker = running.workers.last().and_then(|worker| worker.runtime());
+        let hung = worker.unwrap().spawn(async move { hanging.recv() });
+        let short = Duration::from_millis(100);
+        assert!(timeout(short, running.answer()).await.is_err());
+        drop(release);
+        running.answer().await;
+        let _ = hung.await;
+        running.stop().await;
+    }
+}

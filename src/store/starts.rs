@@ -1,0 +1,86 @@
+//! Starts that came to no good end, and the way back from a flow set that does not start. Knows counts and rows; when
+//! it has been too many, its callers know.
+
+use super::disk::Disk;
+use super::flow_files::{CREDENTIALS, FLOWS};
+use super::{Error, FALLBACK, Loaded};
+
+/// The name of the fact that counts the starts of a revision: `2 REVISION`.
+const STARTS: &str = "starts";
+/// The name of the fact that says which revision was set aside last.
+const SET_ASIDE: &str = "set_aside";
+
+impl Disk {
+    /// Counts a start of a revision; answers how many there were before it that neither settled nor ended well.
+    pub(super) fn begin_start(&mut self, rev: &str) -> Result<u32, Error> {
+        let before = self.starts_of(rev)?;
+        self.counted = true;
+        let counted = format!("{} {rev}", before.saturating_add(1));
+        self.database.save_fact(STARTS, &counted)?;
+        Ok(before)
+    }
+
+    /// The start of this process ended well: it does not count.
+    pub(super) fn end_start(&mut self) -> Result<(), Error> {
+        let Some((count, rev)) = self.starts()?.filter(|_| self.counted) else {
+            return Ok(());
+        };
+        let counted = format!("{} {rev}", count.saturating_sub(1));
+        self.database.save_fact(STARTS, &counted)
+    }
+
+    /// Whatever was counted does not count.
+    pub(super) fn forget_starts(&mut self) -> Result<(), Error> {
+        self.counted = false;
+        match self.starts()? {
+            Some((count, rev)) if count > 0 => self.database.save_fact(STARTS, &format!("0 {rev}")),
+            _ => Ok(()),
+        }
+    }
+
+    fn starts_of(&self, rev: &str) -> Result<u32, Error> {
+        let starts = self.starts()?.filter(|(_, counted)| counted == rev);
+        Ok(starts.map_or(0, |(count, _)| count))
+    }
+
+    fn starts(&self) -> Result<Option<(u32, String)>, Error> {
+        let fact = self.database.fact(STARTS)?;
+        Ok(fact.and_then(|fact| {
+            let (count, rev) = fact.split_once(' ')?;
+            Some((count.parse().ok()?, rev.to_owned()))
+        }))
+    }
+
+    /// What was deployed before the active flow set, is another one, and was not itself set aside. Nothing, if the
+    /// active one is the result of falling back.
+    pub(super) fn earlier(&self) -> Result<Option<Loaded>, Error> {
+        if self.fallen_back()?.is_some() {
+            return Ok(None);
+        }
+        let Some(number) = self.database.earlier_deployment()? else {
+            return Ok(None);
+        };
+        self.parse_files(&self.database.files(number)?).map(Some)
+    }
+
+    /// Copies the flow files beside, as `flows.set-aside-REVISION.json`, and says so in the history.
+    pub(super) fn set_aside_active(&mut self, rev: &str) -> Result<(), Error> {
+        let files = self.read_files()?;
+        for (name, content) in [(FLOWS, files.flows), (CREDENTIALS, files.credentials)] {
+            if let (Some(content), Some(stem)) = (content, name.strip_suffix(".json")) {
+                self.directory
+                    .set_aside(&format!("{stem}.set-aside-{rev}.json"), &content)?;
+            }
+        }
+        self.database.mark_set_aside(rev)?;
+        self.database.save_fact(SET_ASIDE, rev)
+    }
+
+    /// The revision set aside, if the active flow set is the one that was started instead.
+    pub(super) fn fallen_back(&self) -> Result<Option<String>, Error> {
+        match self.database.newest_deployment()? {
+            Some(newest) if newest.kind == FALLBACK => self.database.fact(SET_ASIDE),
+            _ => Ok(None),
+        }
+    }
+}
