@@ -159,7 +159,7 @@ pub(super) fn is_reserved(path: &str) -> bool {
         .is_some_and(|first| RESERVED.contains(&first))
 }
 
-/// A path as requests are matched: [spelled](spelled) in one way, lower-case. `None`: no request can have it.
+/// A path as requests are matched: [spelled] in one way, lower-case. `None`: no request can have it.
 pub(super) fn canonical(text: &str) -> Option<String> {
     spelled(text).map(|path| path.to_ascii_lowercase())
 }
