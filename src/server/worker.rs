@@ -36,6 +36,8 @@ const PING: Duration = Duration::from_secs(30);
 const WINDOWS: u32 = 4;
 /// How much of an HTTP/2 stream's answer is buffered for sending.
 const SEND_BUFFER: usize = 64 * 1024;
+/// How much of an HTTP/1.1 body is read and sent at once: four records of TLS. A quiet connection keeps none of it.
+const BUFFER: usize = 64 * 1024;
 /// Before the next try when the system has no descriptors or memory for a connection.
 const BREATHER: Duration = Duration::from_millis(100);
 
@@ -265,8 +267,7 @@ fn speak_http1(limits: &config::Limits) -> http1::Builder {
         .half_close(false)
         .max_headers(limits.headers)
         .max_header_size(limits.header_bytes)
-        // hyper takes no less than 8 KiB.
-        .max_buf_size(limits.header_bytes.max(8192));
+        .max_buf_size(limits.header_bytes.max(BUFFER));
     builder
 }
 
