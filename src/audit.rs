@@ -98,9 +98,8 @@ impl Audit {
         now: u64,
         facts: Value,
     ) -> Result<(), Unavailable> {
-        let (done, waiting) = oneshot::channel();
-        self.order(entry(event, actor, now, facts), Wait::Written(done));
-        self.outcome(waiting.await.unwrap_or(false))
+        self.ask(entry(event, actor, now, facts), Wait::Written)
+            .await
     }
 
     /// The same, so that a power failure does not undo it.
@@ -111,9 +110,22 @@ impl Audit {
         now: u64,
         facts: Value,
     ) -> Result<(), Unavailable> {
+        self.ask(entry(event, actor, now, facts), Wait::Durable)
+            .await
+    }
+
+    async fn ask(
+        &self,
+        entry: Entry,
+        wait: fn(oneshot::Sender<bool>) -> Wait,
+    ) -> Result<(), Unavailable> {
         let (done, waiting) = oneshot::channel();
-        self.order(entry(event, actor, now, facts), Wait::Durable(done));
-        self.outcome(waiting.await.unwrap_or(false))
+        self.order(entry, wait(done));
+        if waiting.await.unwrap_or(false) || !self.0.refuse {
+            Ok(())
+        } else {
+            Err(Unavailable)
+        }
     }
 
     /// Who waits hears of a failure because what he waits on is dropped.
@@ -124,14 +136,6 @@ impl Audit {
         if orders.is_none_or(|orders| orders.try_send(order).is_err()) {
             self.0.metrics.audit_failure();
             tracing::error!(event, "the audit log is written too slowly: a line is lost");
-        }
-    }
-
-    fn outcome(&self, done: bool) -> Result<(), Unavailable> {
-        if done || !self.0.refuse {
-            Ok(())
-        } else {
-            Err(Unavailable)
         }
     }
 }

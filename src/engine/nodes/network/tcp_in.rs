@@ -1,7 +1,6 @@
 //! `tcp in`: what comes over TCP, as a server or from a server (facts engine §4.2).
 
 use super::tcp_socket::{self as socket, Accepted, Event, Sessions, Socket, Target, What};
-use super::tls::Tls;
 use crate::engine::between::Task;
 use crate::engine::expression::coerce;
 use crate::engine::message::Message;
@@ -14,7 +13,6 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
-use std::rc::Rc;
 use std::time::Duration;
 use tokio_rustls::TlsAcceptor;
 
@@ -159,20 +157,8 @@ impl Node for TcpIn {
 
 impl TcpIn {
     fn listen(&mut self, host: &mut Host<'_>) {
-        let tls: Option<Rc<Tls>> = host.offered(&self.tls);
-        let opened = tls.map(|tls| tls.server()).transpose();
-        let opened = opened.and_then(|tls| Ok((tls, socket::listen(self.port)?)));
-        match opened {
-            Ok((tls, listener)) => {
-                self.acceptor = tls.map(TlsAcceptor::from);
-                self.listener = Some(socket::accept(listener, host.post()));
-                host.log(Level::Info, format!("listening on port {}", self.port));
-            }
-            Err(failure) => {
-                let port = self.port;
-                let words = format!("unable to listen on port {port}, error: {failure}");
-                host.error(Failure::text(words), None);
-            }
+        if let Some((listener, acceptor)) = socket::serve(host, self.port, &self.tls) {
+            (self.listener, self.acceptor) = (Some(listener), acceptor);
         }
     }
 

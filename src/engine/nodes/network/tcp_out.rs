@@ -2,7 +2,6 @@
 
 use super::tcp_in::badge;
 use super::tcp_socket::{self as socket, Accepted, Event, Sessions, Socket, Target, What};
-use super::tls::Tls;
 use crate::engine::between::Task;
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Closing, Host, Level, Node, Wake};
@@ -11,7 +10,6 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
-use std::rc::Rc;
 use std::time::Duration;
 use tokio_rustls::TlsAcceptor;
 
@@ -121,20 +119,8 @@ impl Node for TcpOut {
 impl TcpOut {
     fn listen(&mut self, host: &mut Host<'_>) {
         host.status(text(socket::connections(0)));
-        let tls: Option<Rc<Tls>> = host.offered(&self.tls);
-        let opened = tls.map(|tls| tls.server()).transpose();
-        let opened = opened.and_then(|tls| Ok((tls, socket::listen(self.port)?)));
-        match opened {
-            Ok((tls, listener)) => {
-                self.acceptor = tls.map(TlsAcceptor::from);
-                self.listener = Some(socket::accept(listener, host.post()));
-                host.log(Level::Info, format!("listening on port {}", self.port));
-            }
-            Err(failure) => {
-                let port = self.port;
-                let words = format!("unable to listen on port {port}, error: {failure}");
-                host.error(Failure::text(words), None);
-            }
+        if let Some((listener, acceptor)) = socket::serve(host, self.port, &self.tls) {
+            (self.listener, self.acceptor) = (Some(listener), acceptor);
         }
     }
 

@@ -4,7 +4,7 @@ use super::dial::{self, Stream};
 use super::tls::Tls;
 use crate::engine::between::{Post, Task};
 use crate::engine::expression::coerce;
-use crate::engine::node::Closing;
+use crate::engine::node::{Closing, Host, Level};
 use crate::engine::value::{Failure, Value};
 use base64::Engine;
 use base64::alphabet;
@@ -257,8 +257,29 @@ impl Sessions {
     }
 }
 
+/// Serves on a port for a node, with its tls-config if it names one; what keeps the node from it is its error.
+pub(super) fn serve(
+    host: &mut Host<'_>,
+    port: u16,
+    tls: &str,
+) -> Option<(Task, Option<TlsAcceptor>)> {
+    let tls: Option<Rc<Tls>> = host.offered(tls);
+    let tls = tls.map(|tls| tls.server()).transpose();
+    match tls.and_then(|tls| Ok((listen(port)?, tls))) {
+        Ok((listener, tls)) => {
+            host.log(Level::Info, format!("listening on port {port}"));
+            Some((accept(listener, host.post()), tls.map(TlsAcceptor::from)))
+        }
+        Err(failure) => {
+            let words = format!("unable to listen on port {port}, error: {failure}");
+            host.error(Failure::text(words), None);
+            None
+        }
+    }
+}
+
 /// Listens on a port of this machine, over IPv6 and IPv4.
-pub(super) fn listen(port: u16) -> Result<TcpListener, Failure> {
+fn listen(port: u16) -> Result<TcpListener, Failure> {
     use socket2::{Domain, Protocol, Socket, Type};
     let open = |address: SocketAddr| {
         let domain = Domain::for_address(address);
@@ -286,7 +307,7 @@ pub(super) fn listen(port: u16) -> Result<TcpListener, Failure> {
 const BACKLOG: i32 = 511;
 
 /// Accepts connections and tells the node of each.
-pub(super) fn accept(listener: TcpListener, post: Post) -> Task {
+fn accept(listener: TcpListener, post: Post) -> Task {
     Task::run(async move {
         loop {
             match listener.accept().await {
