@@ -8,6 +8,8 @@ mod change;
 pub mod context;
 pub mod env;
 pub mod expression;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod graph;
 mod groups;
 pub mod http;

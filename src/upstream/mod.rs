@@ -20,6 +20,8 @@ mod pool;
 mod sign_in;
 mod tunnel;
 
+#[cfg(any(test, fuzzing))]
+pub(crate) use tunnel::fuzzing;
 pub use answer::{Answer, Cut};
 pub use bearer::Bearer;
 pub use connect::OpenError;

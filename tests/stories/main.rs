@@ -35,6 +35,7 @@ mod endpoint;
 mod fallback;
 mod from_the_shell;
 mod http_rules;
+mod json;
 mod kill;
 mod life_cycle;
 mod listener;
