@@ -6,6 +6,7 @@
 mod budget;
 mod hashing;
 mod inventory;
+mod map;
 mod password;
 mod permission;
 mod session;

@@ -1,6 +1,9 @@
 //! `Auth` as the other rooms use it, over a real store in a directory of its own.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod races;
+mod schedules;
+mod session;
 mod sessions;
 mod sign_in;
 
