@@ -34,6 +34,7 @@ mod editor;
 mod endpoint;
 mod fallback;
 mod from_the_shell;
+mod golden;
 mod http_rules;
 mod kill;
 mod life_cycle;
