@@ -9,6 +9,9 @@ import WebSocket from 'ws';
 
 const PATIENCE = 10_000;
 
+/** Where an error came from, in the words of a JavaScript engine: the lines after its message. */
+const STACK = /(\n|\\n) +at [^]*?(?="|$)/g;
+
 /** A runtime that is reached: `url` of its admin API, `token` where it wants one. */
 export class Runtime {
     static async reach(url, token) {
@@ -97,7 +100,7 @@ export async function play(runtime, given, expected) {
     const seen = [];
     const names = new Set();
     const listen = (event) => {
-        const what = shown(event, names, given.statuses);
+        const what = shown(event, names, given);
         if (what) {
             seen.push(what);
         }
@@ -189,9 +192,13 @@ function whole(flow, given, names) {
 }
 
 /** What an event of comms shows, if it belongs to the case. */
-function shown({ topic, data }, names, statuses) {
+function shown({ topic, data }, names, { statuses, events }) {
     if (topic === 'debug') {
         const { id, level, format, msg } = data;
+        if (events) {
+            const { id, ...rest } = data;
+            return { at: id, event: rest };
+        }
         const parsed = /^(Object|array|error|map|set)/i.test(format) ? JSON.parse(msg) : msg;
         return level ? { at: id, level, msg: parsed } : { at: id, msg: parsed };
     }
@@ -207,6 +214,7 @@ function settled(seen, given, directory, ports) {
     const plain = (value) => {
         if (typeof value === 'string') {
             let text = value.replaceAll(directory, '{dir}').replaceAll(/\b[0-9a-f]{16}\b/g, label);
+            text = text.replaceAll(/\bpid:\d+/g, 'pid:<pid>').replaceAll(STACK, '');
             ports.forEach((port, n) => (text = text.replaceAll(String(port), `{port:${n}}`)));
             return text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, (at) => (today(Date.parse(at)) ? '<now>' : at));
         }
