@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import WebSocket from 'ws';
 
-const PATIENCE = 10_000;
+const PATIENCE = 20_000;
 
 /** Where an error came from, in the words of a JavaScript engine: the lines after its message. */
 const STACK = /(\n|\\n) +at [^]*?(?="|$)/g;
@@ -167,7 +167,8 @@ function typed(value) {
 
 /** The flow with all that a case need not write: its tab, what sends to it, what shows its messages. */
 function whole(flow, given, names) {
-    const nodes = flow.map((node) => (node.wires && !node.z ? { ...node, z: 't' } : node));
+    // A node without a place on its tab would be a config node.
+    const nodes = flow.map((node) => (node.wires ? { x: 1, y: 1, ...node, z: node.z || 't' } : node));
     const ids = new Set(nodes.map(({ id }) => id));
     const targets = new Set((given.do ?? []).filter(({ send }) => send).map(({ to }) => to ?? flow[0].id));
     const shows = new Set(nodes.flatMap(({ wires }) => wires ?? []).flat().filter((id) => !ids.has(id)));
@@ -177,11 +178,13 @@ function whole(flow, given, names) {
     return [
         ...(ids.has('t') ? [] : [{ id: 't', type: 'tab', label: 't' }]),
         ...nodes,
-        ...[...targets].map((id) => ({ id: `to ${id}`, type: 'inject', z: placeOf(id), props: [], wires: [[id]] })),
+        ...[...targets].map((id) => ({ id: `to ${id}`, type: 'inject', z: placeOf(id), x: 1, y: 1, props: [], wires: [[id]] })),
         ...[...shows].map((id) => ({
             id,
             type: 'debug',
             z: placeOf(id),
+            x: 1,
+            y: 1,
             active: true,
             tosidebar: true,
             complete: 'true',
