@@ -1,7 +1,7 @@
 // Plays a case against a runtime over its admin API and its comms, and gives back what was seen. README.md says what
 // a case is.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -92,7 +92,7 @@ export async function play(runtime, given, expected) {
     const ports = await freePorts(given);
     const filled = (value) => fill(value, directory, ports);
     for (const [name, text] of Object.entries(given.files ?? {})) {
-        writeFileSync(join(directory, name), text);
+        writeFileSync(join(directory, name), bytes(text));
     }
     const seen = [];
     const names = new Set();
@@ -137,8 +137,16 @@ async function take(step, { runtime, flow, seen, directory }) {
         const answer = await runtime.call(method, path, { headers, body });
         const type = answer.headers.get('content-type');
         seen.push({ http: { status: answer.status, type, body: await answer.text() } });
+    } else if ('until' in step) {
+        await reached(seen, step.until);
     } else if ('file' in step) {
-        seen.push({ file: step.file, text: readFileSync(join(directory, step.file), 'utf8') });
+        seen.push({ file: step.file, text: readFileSync(join(directory, step.file), step.as ?? 'utf8') });
+    } else if ('write' in step) {
+        writeFileSync(join(directory, step.write), bytes(step.text));
+    } else if ('append' in step) {
+        appendFileSync(join(directory, step.append), bytes(step.text));
+    } else if ('remove' in step) {
+        rmSync(join(directory, step.remove), { recursive: true });
     } else {
         throw new Error(`no such step: ${JSON.stringify(step)}`);
     }
@@ -151,6 +159,9 @@ async function inject(runtime, id, body) {
         throw new Error(`nothing can be sent to ${id}: ${answer.status}`);
     }
 }
+
+/** What a file has in it: a text, or `{ hex }`. */
+const bytes = (content) => (content.hex === undefined ? content : Buffer.from(content.hex, 'hex'));
 
 /** A value as a property of an inject node. */
 function typed(value) {
@@ -225,27 +236,34 @@ function settled(seen, given, directory, ports) {
     return order(seen.map((what) => plain(without(what))));
 }
 
-/** Every message has an id; it says nothing unless a case is about ids. */
+/** Every message has an id; it says nothing unless a case is about ids. The stack of an error tells of files. */
 function without(what) {
     const { _msgid, ...rest } = what.msg && typeof what.msg === 'object' ? what.msg : {};
+    delete rest.error?.stack;
     return _msgid === undefined ? what : { ...what, msg: rest };
 }
 
 /** Until nothing has come for some time, or, where it is known, all has come and a moment more. */
 async function silence(seen, settle, expected) {
-    const end = Date.now() + PATIENCE;
-    let count = -1;
     if (expected === undefined) {
+        const end = Date.now() + PATIENCE;
+        let count = -1;
         while (count !== seen.length && Date.now() < end) {
             count = seen.length;
             await sleep(settle);
         }
         return;
     }
-    while (seen.length < expected && Date.now() < end) {
+    await reached(seen, expected);
+    await sleep(expected === 0 ? settle : 20);
+}
+
+/** Until so many things were seen; what never comes is missed by whoever compares. */
+async function reached(seen, count) {
+    const end = Date.now() + PATIENCE;
+    while (seen.length < count && Date.now() < end) {
         await sleep(5);
     }
-    await sleep(expected === 0 ? settle : 20);
 }
 
 function fill(value, directory, ports) {
