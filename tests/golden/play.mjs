@@ -103,7 +103,6 @@ export async function play(runtime, given, expected) {
         }
     };
     try {
-        await runtime.deploy([]);
         runtime.listeners.add(listen);
         let flow = filled(given.flow);
         await runtime.deploy(whole(flow, given, names));
@@ -228,7 +227,9 @@ function settled(seen, given, directory, ports) {
             return value.map(plain);
         }
         if (value && typeof value === 'object') {
-            return Object.fromEntries(Object.entries(value).map(([key, inner]) => [plain(key), plain(inner)]));
+            // The stack of an error tells of files.
+            const shown = Object.entries(value).filter(([key]) => key !== 'stack' || !('message' in value));
+            return Object.fromEntries(shown.map(([key, inner]) => [plain(key), plain(inner)]));
         }
         return value;
     };
@@ -236,10 +237,9 @@ function settled(seen, given, directory, ports) {
     return order(seen.map((what) => plain(without(what))));
 }
 
-/** Every message has an id; it says nothing unless a case is about ids. The stack of an error tells of files. */
+/** Every message has an id; it says nothing unless a case is about ids. */
 function without(what) {
     const { _msgid, ...rest } = what.msg && typeof what.msg === 'object' ? what.msg : {};
-    delete rest.error?.stack;
     return _msgid === undefined ? what : { ...what, msg: rest };
 }
 
