@@ -1,15 +1,18 @@
 // Plays a case against a runtime over its admin API and its comms, and gives back what was seen. README.md says what
 // a case is.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import WebSocket from 'ws';
-import { inText, patiently, sleep } from './peer_heard.mjs';
+import { inText, sleep } from './peer_heard.mjs';
 import { Peers, pems } from './peers.mjs';
 
-const PATIENCE = 10_000;
+const PATIENCE = 20_000;
+
+/** Where an error came from, in the words of a JavaScript engine: the lines after its message. */
+const STACK = /(\n|\\n) +at [^]*?(?="|$)/g;
 
 /** By this a node knows header fields again that nobody changed; what the mark is is its own business. */
 const MARK = 'x-node-red-request-node';
@@ -98,7 +101,7 @@ export async function play(runtime, given, expected) {
     let texts = new Map();
     const filled = (value) => fill(value, directory, ports, texts);
     for (const [name, text] of Object.entries(given.files ?? {})) {
-        writeFileSync(join(directory, name), text);
+        writeFileSync(join(directory, name), bytes(text));
     }
     const seen = [];
     const surroundings = { directory, ports, seen, runtime };
@@ -106,13 +109,12 @@ export async function play(runtime, given, expected) {
     texts = pems(directory);
     const names = new Set();
     const listen = (event) => {
-        const what = shown(event, names, given.statuses);
+        const what = shown(event, names, given);
         if (what) {
             seen.push(what);
         }
     };
     try {
-        await runtime.deploy([]);
         runtime.listeners.add(listen);
         let flow = filled(given.flow);
         await runtime.deploy(whole(flow, given, names));
@@ -137,8 +139,6 @@ export async function play(runtime, given, expected) {
 async function take(step, { runtime, flow, seen, directory, peers }) {
     if ('peer' in step) {
         await peers.take(step);
-    } else if ('until' in step) {
-        await patiently(() => seen.length >= step.until, `${step.until} things are seen`).catch(() => {});
     } else if ('send' in step) {
         const props = Object.entries(step.send).map(([p, value]) => ({ p, ...typed(value) }));
         await inject(runtime, `to ${step.to ?? flow[0].id}`, { __user_inject_props__: props });
@@ -148,8 +148,16 @@ async function take(step, { runtime, flow, seen, directory, peers }) {
         await sleep(step.wait);
     } else if ('http' in step) {
         seen.push({ http: await called(runtime, step.http) });
+    } else if ('until' in step) {
+        await reached(seen, step.until);
     } else if ('file' in step) {
-        seen.push({ file: step.file, text: readFileSync(join(directory, step.file), 'utf8') });
+        seen.push({ file: step.file, text: readFileSync(join(directory, step.file), step.as ?? 'utf8') });
+    } else if ('write' in step) {
+        writeFileSync(join(directory, step.write), bytes(step.text));
+    } else if ('append' in step) {
+        appendFileSync(join(directory, step.append), bytes(step.text));
+    } else if ('remove' in step) {
+        rmSync(join(directory, step.remove), { recursive: true });
     } else {
         throw new Error(`no such step: ${JSON.stringify(step)}`);
     }
@@ -170,6 +178,9 @@ async function inject(runtime, id, body) {
     }
 }
 
+/** What a file has in it: a text, or `{ hex }`. */
+const bytes = (content) => (content.hex === undefined ? content : Buffer.from(content.hex, 'hex'));
+
 /** A value as a property of an inject node. */
 function typed(value) {
     if (value?.$) {
@@ -182,7 +193,8 @@ function typed(value) {
 
 /** The flow with all that a case need not write: its tab, what sends to it, what shows its messages. */
 function whole(flow, given, names) {
-    const nodes = flow.map((node) => (node.wires && !node.z ? { ...node, z: 't' } : node));
+    // A node without a place on its tab would be a config node.
+    const nodes = flow.map((node) => (node.wires ? { x: 1, y: 1, ...node, z: node.z || 't' } : node));
     const ids = new Set(nodes.map(({ id }) => id));
     const targets = new Set((given.do ?? []).filter(({ send }) => send).map(({ to }) => to ?? flow[0].id));
     const shows = new Set(nodes.flatMap(({ wires }) => wires ?? []).flat().filter((id) => !ids.has(id)));
@@ -192,11 +204,13 @@ function whole(flow, given, names) {
     return [
         ...(ids.has('t') ? [] : [{ id: 't', type: 'tab', label: 't' }]),
         ...nodes,
-        ...[...targets].map((id) => ({ id: `to ${id}`, type: 'inject', z: placeOf(id), props: [], wires: [[id]] })),
+        ...[...targets].map((id) => ({ id: `to ${id}`, type: 'inject', z: placeOf(id), x: 1, y: 1, props: [], wires: [[id]] })),
         ...[...shows].map((id) => ({
             id,
             type: 'debug',
             z: placeOf(id),
+            x: 1,
+            y: 1,
             active: true,
             tosidebar: true,
             complete: 'true',
@@ -207,9 +221,13 @@ function whole(flow, given, names) {
 }
 
 /** What an event of comms shows, if it belongs to the case. */
-function shown({ topic, data }, names, statuses) {
+function shown({ topic, data }, names, { statuses, events }) {
     if (topic === 'debug') {
         const { id, level, format, msg } = data;
+        if (events) {
+            const { id, ...rest } = data;
+            return { at: id, event: rest };
+        }
         const parsed = /^(Object|array|error|map|set)/i.test(format) ? JSON.parse(msg) : msg;
         return level ? { at: id, level, msg: parsed } : { at: id, msg: parsed };
     }
@@ -225,6 +243,7 @@ function settled(seen, given, directory, ports) {
     const plain = (value) => {
         if (typeof value === 'string') {
             let text = value.replaceAll(directory, '{dir}').replaceAll(/\b[0-9a-f]{16}\b/g, label);
+            text = text.replaceAll(/\bpid:\d+/g, 'pid:<pid>').replaceAll(STACK, '');
             ports.forEach((port, n) => (text = text.replaceAll(String(port), `{port:${n}}`)));
             return text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, (at) => (today(Date.parse(at)) ? '<now>' : at));
         }
@@ -236,8 +255,10 @@ function settled(seen, given, directory, ports) {
             return value.map(plain);
         }
         if (value && typeof value === 'object') {
+            // The stack of an error tells of files.
+            const kept = Object.entries(value).filter(([key]) => key !== 'stack' || !('message' in value));
             const marked = ([key, inner]) => [plain(key), key === MARK ? '<mark>' : plain(inner)];
-            return Object.fromEntries(Object.entries(value).map(marked));
+            return Object.fromEntries(kept.map(marked));
         }
         return value;
     };
@@ -253,19 +274,25 @@ function without(what) {
 
 /** Until nothing has come for some time, or, where it is known, all has come and a moment more. */
 async function silence(seen, settle, expected) {
-    const end = Date.now() + PATIENCE;
-    let count = -1;
     if (expected === undefined) {
+        const end = Date.now() + PATIENCE;
+        let count = -1;
         while (count !== seen.length && Date.now() < end) {
             count = seen.length;
             await sleep(settle);
         }
         return;
     }
-    while (seen.length < expected && Date.now() < end) {
+    await reached(seen, expected);
+    await sleep(expected === 0 ? settle : 20);
+}
+
+/** Until so many things were seen; what never comes is missed by whoever compares. */
+async function reached(seen, count) {
+    const end = Date.now() + PATIENCE;
+    while (seen.length < count && Date.now() < end) {
         await sleep(5);
     }
-    await sleep(expected === 0 ? settle : 20);
 }
 
 function fill(value, directory, ports, texts) {
