@@ -3,6 +3,7 @@
 //! It is closed as soon as its holder may not have it any more.
 
 use super::call::Call;
+use super::clock::since_1970;
 use super::path::Path;
 use super::route::{self, Needs};
 use crate::auth::{Caller, Session};
@@ -13,7 +14,7 @@ use hyper::Method;
 use smol_str::SmolStr;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tokio::time::sleep;
 
 /// Who has a WebSocket, and to what.
@@ -104,10 +105,9 @@ async fn ended(session: Option<&Session>) {
     let Some(session) = session else {
         return pending().await;
     };
-    let expires = UNIX_EPOCH + Duration::from_secs(session.expires);
-    let left = expires.duration_since(SystemTime::now());
+    let left = Duration::from_secs(session.expires).saturating_sub(since_1970());
     tokio::select! {
         () = session.over() => {}
-        () = sleep(left.unwrap_or_default()) => {}
+        () = sleep(left) => {}
     }
 }

@@ -7,6 +7,7 @@ mod admin;
 mod auth;
 mod body;
 mod call;
+mod clock;
 mod comms;
 mod content;
 mod dialect;
@@ -29,6 +30,7 @@ mod socket;
 mod tunnel;
 mod upgrade;
 
+pub use clock::since_1970;
 pub use content::Body;
 pub use error::Flaw;
 
@@ -50,7 +52,7 @@ use route::Target;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// The other end of a connection; behind a trusted proxy, its client.
 #[derive(Debug, Clone, Copy)]
@@ -85,7 +87,7 @@ pub async fn answer(
         site: gateway.sites.first(),
         peer: client.as_ref().unwrap_or(peer),
         id: gateway.request_id(),
-        now: unix_time(),
+        now: since_1970().as_secs(),
         head: &head,
         body: Some(body),
         upgrade,
@@ -280,10 +282,4 @@ fn report(call: &Call<'_>, error: &Error) {
             "{error}{causes}"
         );
     }
-}
-
-fn unix_time() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
 }
