@@ -47,6 +47,7 @@ where
         Ok((standing, first)) => {
             open.is_active();
             standing.user().clone_into(&mut actor.user);
+            actor.by = standing.by();
             record(comms, &guest, Event::CommsOpen, (&actor, None));
             let end = match &guest.source {
                 Source::Own => {

@@ -17,7 +17,7 @@ mod topics;
 pub use topics::Topics;
 
 use crate::audit::{Actor, Audit};
-use crate::auth::{Auth, Caller};
+use crate::auth::{Auth, Caller, Certificate};
 use crate::config;
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
@@ -52,6 +52,8 @@ pub struct Comms {
 pub struct Guest {
     /// From where; nobody yet.
     pub actor: Actor,
+    /// What its connection began with, if that may count here.
+    pub certificate: Option<Arc<Certificate>>,
     /// The time since 1970.
     pub clock: fn() -> Duration,
     /// A caller with what he has at the place where the editor came in.
