@@ -56,6 +56,21 @@ fn a_session_is_over_when_unused_for_the_idle_lifetime() {
 }
 
 #[test]
+fn a_session_that_begins_in_the_future_is_told_apart_because_the_clock_was_set_back() {
+    let row = SessionRow {
+        token: sha256(&[1]),
+        user: "ann".into(),
+        client: "service-admin".into(),
+        scope: Vec::new(),
+        created: 10_000,
+        expires: 20_000,
+    };
+    let session = Session::new(&row, 10_000);
+    assert!(!session.is_ahead(10_000 - AHEAD));
+    assert!(session.is_ahead(10_000 - AHEAD - 1));
+}
+
+#[test]
 fn an_earlier_use_does_not_shorten_the_idle_lifetime() {
     let session = session(1, 1000);
     session.touch(50);
