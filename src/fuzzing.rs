@@ -100,6 +100,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
         #[test]
         fn what_must_hold_for_every_input_holds_for_any(data in input()) {
             for (_, check) in TARGETS {

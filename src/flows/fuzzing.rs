@@ -195,7 +195,8 @@ fn refers_to_changed(
         });
         other || refers_to_changed(sets, &config, seen)
     });
-    let inside = node.instance_of().and_then(|id| new.subflow(id));
+    let inside = node.instance_of().filter(|id| old.subflow(id).is_some());
+    let inside = inside.and_then(|id| new.subflow(id));
     broken
         || inside.is_some_and(|subflow| {
             let mut inner = new.nodes().iter().filter(|n| n.z == subflow.id && !n.disabled);

@@ -141,7 +141,7 @@ async fn take(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn a_token_is_good_from_its_sign_in_until_something_ends_it_in_any_order(

@@ -42,6 +42,9 @@ pub fn yaml(data: &[u8]) {
         return;
     };
     let Ok(value) = yaml::read(text) else { return };
+    if value.is_undefined() {
+        return;
+    }
     let Ok(written) = yaml_write::write(&value) else {
         return;
     };
