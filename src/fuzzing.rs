@@ -81,7 +81,9 @@ mod tests {
     #[test]
     fn what_must_hold_for_every_input_holds_for_the_seeds() {
         for (name, check) in TARGETS {
-            let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(name);
+            let seeds = Path::new(env!("CARGO_MANIFEST_DIR"))
+                .join("fuzz/seeds")
+                .join(name);
             let mut count = 0;
             for seed in std::fs::read_dir(seeds).unwrap() {
                 check(&std::fs::read(seed.unwrap().path()).unwrap());
@@ -95,7 +97,8 @@ mod tests {
     fn input() -> impl Strategy<Value = Vec<u8>> {
         prop_oneof![
             vec(any::<u8>(), 0..512),
-            "[\\[\\]{}\"':,.0-9a-z\\\\/%&=;#$<>!?*+~ \r\n\t\u{e9}-]{0,256}".prop_map(String::into_bytes),
+            "[\\[\\]{}\"':,.0-9a-z\\\\/%&=;#$<>!?*+~ \r\n\t\u{e9}-]{0,256}"
+                .prop_map(String::into_bytes),
         ]
     }
 

@@ -112,7 +112,11 @@ pub fn with(object: &str, member: &str, value: Option<&str>) -> Result<String, s
     let added = added.map(|value| (Cow::Borrowed(member), value));
     let mut text = String::with_capacity(object.len());
     let kept = members.into_iter().filter_map(|(key, own)| {
-        let value = if key == member { value } else { Some(own.get()) };
+        let value = if key == member {
+            value
+        } else {
+            Some(own.get())
+        };
         Some((key, value?))
     });
     for (key, value) in kept.chain(added) {
@@ -286,17 +290,41 @@ mod tests {
     #[test]
     fn what_two_programs_could_read_differently_is_refused_with_its_place() {
         for (body, message) in [
-            (&b"\xEF\xBB\xBF{}"[..], "invalid JSON at line 1, column 1: it begins with a byte order mark"),
-            (b"{\n\"a\":\"\xC0\xAF\"}", "invalid JSON at line 2, column 6: it is not UTF-8"),
-            (b"{\"a\":1,\n \"\\u0061\":2}", "invalid JSON at line 2, column 9: the key \"a\" is there twice"),
-            (b"[{\"__proto__\":1}]", "invalid JSON at line 1, column 13: \"__proto__\" is no key"),
-            (b"[1e999]", "invalid JSON at line 1, column 6: number out of range"),
-            (b"[]]", "invalid JSON at line 1, column 3: trailing characters"),
-            (b"", "invalid JSON at line 1, column 0: EOF while parsing a value"),
+            (
+                &b"\xEF\xBB\xBF{}"[..],
+                "invalid JSON at line 1, column 1: it begins with a byte order mark",
+            ),
+            (
+                b"{\n\"a\":\"\xC0\xAF\"}",
+                "invalid JSON at line 2, column 6: it is not UTF-8",
+            ),
+            (
+                b"{\"a\":1,\n \"\\u0061\":2}",
+                "invalid JSON at line 2, column 9: the key \"a\" is there twice",
+            ),
+            (
+                b"[{\"__proto__\":1}]",
+                "invalid JSON at line 1, column 13: \"__proto__\" is no key",
+            ),
+            (
+                b"[1e999]",
+                "invalid JSON at line 1, column 6: number out of range",
+            ),
+            (
+                b"[]]",
+                "invalid JSON at line 1, column 3: trailing characters",
+            ),
+            (
+                b"",
+                "invalid JSON at line 1, column 0: EOF while parsing a value",
+            ),
         ] {
             assert_eq!(wrong(body), message);
         }
-        assert_eq!(wrong("[".repeat(DEPTH + 1)), "invalid JSON at line 1, column 128: values are nested more than 127 deep");
+        assert_eq!(
+            wrong("[".repeat(DEPTH + 1)),
+            "invalid JSON at line 1, column 128: values are nested more than 127 deep"
+        );
         assert!(wrong(r#"["\ud800"]"#).contains("hex escape"));
     }
 
@@ -312,7 +340,10 @@ mod tests {
     #[test]
     fn a_member_is_set_in_its_place_or_at_the_end_or_taken_out() {
         let set = |object, value| with(object, "z", value).unwrap();
-        assert_eq!(set(r#"{"a":1.50, "z":2,"b":[ ]}"#, Some("3")), r#"{"a":1.50,"z":3,"b":[ ]}"#);
+        assert_eq!(
+            set(r#"{"a":1.50, "z":2,"b":[ ]}"#, Some("3")),
+            r#"{"a":1.50,"z":3,"b":[ ]}"#
+        );
         assert_eq!(set(r#"{"a":1}"#, Some("3")), r#"{"a":1,"z":3}"#);
         assert_eq!(set("{}", Some("3")), r#"{"z":3}"#);
         assert_eq!(set(r#"{"z":1}"#, None), "{}");

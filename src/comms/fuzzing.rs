@@ -16,7 +16,10 @@ pub fn frame(data: &[u8]) {
         assert!(quoted || !text.contains(name), "{text}");
     }
     match Frame::parse(&text) {
-        Ok(Frame::Publish { topic: again, text: once }) => {
+        Ok(Frame::Publish {
+            topic: again,
+            text: once,
+        }) => {
             assert_eq!((again, once), (topic, text));
         }
         other => panic!("{text}: {other:?}"),

@@ -62,7 +62,10 @@ pub fn json(data: &[u8]) {
     assert!(coerce::deep_equal(&value, &again), "{given} and {written}");
     assert_eq!(text::stringify(&again).unwrap(), written);
     let pretty = text::stringify_pretty(&value, 4).unwrap();
-    assert_eq!(text::stringify(&text::parse(&pretty).unwrap()).unwrap(), written);
+    assert_eq!(
+        text::stringify(&text::parse(&pretty).unwrap()).unwrap(),
+        written
+    );
     let tree = text::from_tree(&text::to_tree(&value));
     assert_eq!(text::stringify(&tree).unwrap(), written);
 }

@@ -5,8 +5,8 @@
 mod made;
 
 use super::{
-    DeploymentType, FlowSet, Node, Part, Plan, Submission, add_flow, check_flow, diff, flow_json, plan,
-    remove_flow, replace_flow,
+    DeploymentType, FlowSet, Node, Part, Plan, Submission, add_flow, check_flow, diff, flow_json,
+    plan, remove_flow, replace_flow,
 };
 use crate::json::Members;
 use smol_str::SmolStr;
@@ -71,16 +71,25 @@ pub fn deployment(data: &[u8]) {
         DeploymentType::Flows,
         DeploymentType::Reload,
     ] {
-        let told = |words: &str| format!("{words}, {kind:?}: {} to {}", old.to_json(), new.to_json());
+        let told =
+            |words: &str| format!("{words}, {kind:?}: {} to {}", old.to_json(), new.to_json());
         let planned = plan(&old, &new, &diff(&old, &new, &credentials), kind);
         let kept = apply(&old, &new, &planned, &told);
         for id in &kept {
-            assert!(!credentials.contains(id), "{}", told("its credentials were sent"));
+            assert!(
+                !credentials.contains(id),
+                "{}",
+                told("its credentials were sent")
+            );
             let (was, is) = (meaning(&old, id, &old), meaning(&new, id, &old));
             assert!(was == is, "{}", told(&format!("{id} means something else")));
             let mut seen = BTreeSet::new();
             let broken = refers_to_changed((&old, &new), id, &mut seen);
-            assert!(!broken, "{}", told(&format!("{id} refers to what has changed")));
+            assert!(
+                !broken,
+                "{}",
+                told(&format!("{id} refers to what has changed"))
+            );
         }
         if matches!(kind, DeploymentType::Full | DeploymentType::Reload) {
             assert!(planned.everything && kept.is_empty());
@@ -151,7 +160,10 @@ fn meaning(set: &FlowSet, id: &str, known: &FlowSet) -> Vec<String> {
         let Some(found) = group.filter(counts) else {
             break;
         };
-        all.push(own(&found.text, &["x", "y", "w", "h", "nodes", "style", "wires"]));
+        all.push(own(
+            &found.text,
+            &["x", "y", "w", "h", "nodes", "style", "wires"],
+        ));
         group = set.get(&found.group);
     }
     let subflow = node.instance_of().filter(|id| known.subflow(id).is_some());
@@ -177,21 +189,22 @@ fn own(text: &str, without: &[&str]) -> String {
 }
 
 /// Whether a config node that it refers to, itself or through others, has changed or gone.
-fn refers_to_changed(
-    sets: (&FlowSet, &FlowSet),
-    id: &str,
-    seen: &mut BTreeSet<SmolStr>,
-) -> bool {
+fn refers_to_changed(sets: (&FlowSet, &FlowSet), id: &str, seen: &mut BTreeSet<SmolStr>) -> bool {
     let (old, new) = sets;
     let Some(node) = new.get(id).filter(|_| seen.insert(id.into())) else {
         return false;
     };
-    let config = node.object().get("config").and_then(|c| Some(SmolStr::new(c.as_str()?)));
+    let config = node
+        .object()
+        .get("config")
+        .and_then(|c| Some(SmolStr::new(c.as_str()?)));
     let broken = config.is_some_and(|config| {
         let was = old.get(&config).filter(|n| old.enabled(n));
         let is = new.get(&config).filter(|n| new.enabled(n));
         let other = was.is_some_and(|was| {
-            is.is_none_or(|is| own(&was.text, &["x", "y", "wires"]) != own(&is.text, &["x", "y", "wires"]))
+            is.is_none_or(|is| {
+                own(&was.text, &["x", "y", "wires"]) != own(&is.text, &["x", "y", "wires"])
+            })
         });
         other || refers_to_changed(sets, &config, seen)
     });
@@ -199,7 +212,10 @@ fn refers_to_changed(
     let inside = inside.and_then(|id| new.subflow(id));
     broken
         || inside.is_some_and(|subflow| {
-            let mut inner = new.nodes().iter().filter(|n| n.z == subflow.id && !n.disabled);
+            let mut inner = new
+                .nodes()
+                .iter()
+                .filter(|n| n.z == subflow.id && !n.disabled);
             inner.any(|n| refers_to_changed(sets, &n.id, seen))
         })
 }

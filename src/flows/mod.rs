@@ -21,7 +21,5 @@ pub use expansion::DEPTH;
 pub use model::{FlowSet, Malformed, Node, Part};
 pub use plan::{DeploymentType, Plan, Stop, plan};
 pub use revision::revision;
-pub use single::{
-    Error as FlowError, add_flow, check_flow, flow_json, remove_flow, replace_flow,
-};
+pub use single::{Error as FlowError, add_flow, check_flow, flow_json, remove_flow, replace_flow};
 pub use submission::Submission;

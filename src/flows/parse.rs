@@ -59,7 +59,8 @@ pub(super) fn node(
         return Err(Malformed(format!("{place} must be an object")));
     };
     let non_empty = "a non-empty string";
-    let id = name(fields.id.and_then(string), "\"id\"", non_empty).map_err(|what| Malformed(format!("{place}: {what}")))?;
+    let id = name(fields.id.and_then(string), "\"id\"", non_empty)
+        .map_err(|what| Malformed(format!("{place}: {what}")))?;
     let wrong = |what: String| Malformed(format!("{place} ({}): {what}", shown(&id)));
     let kind = name(fields.kind.and_then(string), "\"type\"", non_empty).map_err(&wrong)?;
     let z = match fields.z {

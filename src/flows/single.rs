@@ -233,12 +233,14 @@ impl Elements {
     fn inside(&mut self, body: &Body<'_>, list: &str, z: &str) -> Result<(), Error> {
         for (i, raw) in body.list(list)?.into_iter().enumerate() {
             let place = Place::In(list, i);
-            let element = Body::of(raw).map_err(|_| wrong(&format!("{place} must be an object")))?;
+            let element =
+                Body::of(raw).map_err(|_| wrong(&format!("{place} must be an object")))?;
             if let Some(kind @ ("tab" | "subflow")) = element.text("type").as_deref() {
                 return Err(wrong(&format!("{place}: invalid node type: {kind}")));
             }
             let z = Some(z).filter(|z| !z.is_empty());
-            let placed = with(raw, "z", z).map_err(|_| wrong(&format!("{place} must be an object")))?;
+            let placed =
+                with(raw, "z", z).map_err(|_| wrong(&format!("{place} must be an object")))?;
             self.add(&place, &placed)?;
         }
         Ok(())

@@ -24,9 +24,7 @@ pub(super) fn fields<const N: usize>(
         {
             form(content)
         }
-        Some(kind) if kind.name.eq_ignore_ascii_case("application/json") => {
-            json(content)?
-        }
+        Some(kind) if kind.name.eq_ignore_ascii_case("application/json") => json(content)?,
         Some(_) | None => return Err(refuse("the body must be a form or JSON")),
     };
     let mut found = [const { None }; N];

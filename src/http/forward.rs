@@ -83,12 +83,7 @@ fn streamed(call: &mut Call<'_>) -> Outgoing {
 }
 
 /// Passes a request on, and the answer back.
-async fn pass(
-    call: &mut Call<'_>,
-    path: &Path<'_>,
-    body: Outgoing,
-    upstream: &Upstream,
-) -> Result {
+async fn pass(call: &mut Call<'_>, path: &Path<'_>, body: Outgoing, upstream: &Upstream) -> Result {
     if matches!(call.head.method, Method::TRACE | Method::CONNECT) {
         // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
         let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();

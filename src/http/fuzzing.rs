@@ -20,7 +20,9 @@ pub fn path(data: &[u8]) {
     assert!(!parts.contains(&".") && !parts.contains(&".."));
     assert!(text.bytes().all(|b| b.is_ascii_graphic() && b != b'\\'));
     let upper = text.to_ascii_uppercase();
-    for encoded in ["%2F", "%5C", "%00", "%0A", "%0D", "%7F", "%2E", "%41", "%7E"] {
+    for encoded in [
+        "%2F", "%5C", "%00", "%0A", "%0D", "%7F", "%2E", "%41", "%7E",
+    ] {
         assert!(!upper.contains(encoded), "{text}");
     }
     let again = Path::parse(text).unwrap();
@@ -33,7 +35,10 @@ pub fn path(data: &[u8]) {
         && uri.path() == raw
     {
         let target = path.target(&uri).unwrap();
-        assert_eq!(target.path().trim_end_matches('/'), text.trim_end_matches('/'));
+        assert_eq!(
+            target.path().trim_end_matches('/'),
+            text.trim_end_matches('/')
+        );
     }
 }
 

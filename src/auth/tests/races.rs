@@ -15,10 +15,16 @@ async fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_e
     let mine = caller(&auth, &token(&auth, "ann", "*").await);
     let mut tokens = Vec::new();
     for _ in 0..TOKENS {
-        tokens.push(auth.create_token(&tokens.len().to_string(), vec!["*".into()], None, NOW).await.unwrap().token);
+        tokens.push(
+            auth.create_token(&tokens.len().to_string(), vec!["*".into()], None, NOW)
+                .await
+                .unwrap()
+                .token,
+        );
     }
     let tokens = Arc::new(tokens);
-    let revoked: Arc<Vec<AtomicBool>> = Arc::new((0..TOKENS).map(|_| AtomicBool::new(false)).collect());
+    let revoked: Arc<Vec<AtomicBool>> =
+        Arc::new((0..TOKENS).map(|_| AtomicBool::new(false)).collect());
     let end = Arc::new(AtomicBool::new(false));
     let users: Vec<_> = (0..3)
         .map(|_| {
@@ -122,7 +128,10 @@ async fn take(steps: Vec<Step>) {
                 his.for_each(|(.., good)| *good = false);
             }
             Step::Reload(all) => {
-                house.config.users = both[..if all { 2 } else { 1 }].iter().map(|(name, permissions)| user(name, permissions)).collect();
+                house.config.users = both[..if all { 2 } else { 1 }]
+                    .iter()
+                    .map(|(name, permissions)| user(name, permissions))
+                    .collect();
                 auth.reload(&house.config).await.unwrap();
                 let gone = tokens.iter_mut().filter(|(_, ann, _)| !all && !ann);
                 gone.for_each(|(.., good)| *good = false);

@@ -20,7 +20,12 @@ const PLACES: [&str; 8] = ["T0", "T1", "T0", "T1", "S0", "S1", "T9", ""];
 /// The old flow set, the new one, and the ids whose credentials were sent.
 pub(super) fn two_sets(data: &[u8]) -> (String, String, HashSet<SmolStr>) {
     let choices = FIELDS * ELEMENTS.len();
-    let mut bytes: Vec<u8> = data.iter().copied().chain(std::iter::repeat(1)).take(choices).collect();
+    let mut bytes: Vec<u8> = data
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(1))
+        .take(choices)
+        .collect();
     let old = set(&bytes, false);
     let rest = data.get(choices..).unwrap_or_default();
     let (first, edits) = rest.split_first().unwrap_or((&0, &[]));
@@ -55,23 +60,32 @@ fn element(id: &str, choices: &[u8]) -> String {
     let mut say = |words: std::fmt::Arguments<'_>| _ = text.write_fmt(words);
     let env = format_args!(r#""env":[{{"name":"A","type":"str","value":"{value}"}}]"#);
     match id.as_bytes() {
-        [b'T', _] => say(format_args!(r#","type":"tab","label":"{flags}","disabled":{off},{env}"#)),
+        [b'T', _] => say(format_args!(
+            r#","type":"tab","label":"{flags}","disabled":{off},{env}"#
+        )),
         [b'S', _] => say(format_args!(r#","type":"subflow","x":{flags},{env}"#)),
         [b'G', number] => {
-            say(format_args!(r#","type":"group","z":"T0","w":{flags},{env}"#));
+            say(format_args!(
+                r#","type":"group","z":"T0","w":{flags},{env}"#
+            ));
             if *number == b'1' && reference % 2 == 1 {
                 say(format_args!(r#","g":"G0""#));
             }
         }
         [b'C', number] => {
             let place = if place % 4 == 0 { "T0" } else { "" };
-            say(format_args!(r#","type":"config","z":"{place}","v":{value},"d":{off}"#));
+            say(format_args!(
+                r#","type":"config","z":"{place}","v":{value},"d":{off}"#
+            ));
             if *number > b'0' && reference % 2 == 1 {
                 say(format_args!(r#","config":"C{}""#, number - b'1'));
             }
         }
         _ => {
-            let place = PLACES.get(usize::from(place % 8)).copied().unwrap_or_default();
+            let place = PLACES
+                .get(usize::from(place % 8))
+                .copied()
+                .unwrap_or_default();
             let kind = match flags % 4 {
                 2 if !place.starts_with('S') => "subflow:S0",
                 3 if place != "S1" => "subflow:S1",

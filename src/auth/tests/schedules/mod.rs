@@ -5,7 +5,11 @@
 //! threads. The steps of signing in, of a request and of a reload are those of `Auth`, in its order, over the users that
 //! there are.
 
-#![allow(dead_code, unreachable_pub, reason = "session.rs has more than is needed here, for others than we are")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "session.rs has more than is needed here, for others than we are"
+)]
 
 mod map;
 #[path = "../../session.rs"]
@@ -126,7 +130,10 @@ fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_knows_i
                 house.revoke(1);
                 done.store(true, Ordering::SeqCst);
             });
-            let requests = (request(Arc::clone(&returned)), request(Arc::clone(&returned)));
+            let requests = (
+                request(Arc::clone(&returned)),
+                request(Arc::clone(&returned)),
+            );
             together(&house, vec![revoke, requests.0, requests.1]);
             assert_eq!(house.sessions.len(), 1);
         },

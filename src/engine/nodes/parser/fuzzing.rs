@@ -28,10 +28,15 @@ pub fn csv(data: &[u8]) {
         .collect();
     let again = rows(&lines.join("\n"), Some(','), Spec::Rfc).rows;
     let texts = |rows: Vec<Vec<super::csv_read::Field>>| -> Vec<Vec<String>> {
-        let row = |row: Vec<_>| row.into_iter().map(|f: super::csv_read::Field| f.text).collect();
+        let row = |row: Vec<_>| {
+            row.into_iter()
+                .map(|f: super::csv_read::Field| f.text)
+                .collect()
+        };
         let rows = rows.into_iter().map(row);
         // A line without any text is no row.
-        rows.filter(|row: &Vec<String>| row.as_slice() != [""]).collect()
+        rows.filter(|row: &Vec<String>| row.as_slice() != [""])
+            .collect()
     };
     assert_eq!(texts(again), texts(read), "{text:?}");
 }
@@ -49,7 +54,8 @@ pub fn yaml(data: &[u8]) {
         return;
     };
     let again = yaml::read(&written).unwrap_or_else(|e| panic!("{written:?}: {e}"));
-    let same = coerce::deep_equal(&value, &again) || json::stringify(&value) == json::stringify(&again);
+    let same =
+        coerce::deep_equal(&value, &again) || json::stringify(&value) == json::stringify(&again);
     assert!(same, "{text:?} and {written:?}");
 }
 
