@@ -15,6 +15,7 @@ use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A request on its way.
 pub(super) struct Call<'a> {
@@ -42,7 +43,26 @@ pub(super) struct Call<'a> {
     pub(super) caller: Option<Caller>,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// At its beginning: only its head has been read.
+    pub(super) fn new(gateway: &'a Arc<Gateway>, peer: &'a Peer, head: &'a Parts) -> Self {
+        Self {
+            gateway,
+            site: gateway.sites.first(),
+            peer,
+            id: gateway.request_id(),
+            now: unix_time(),
+            head,
+            body: None,
+            upgrade: None,
+            received: 0,
+            class: RouteClass::None,
+            authorization: Authorization::Nobody,
+            in_flight: None,
+            caller: None,
+        }
+    }
+
     /// Reads the whole body, of at most `limit` bytes.
     pub(super) async fn read(&mut self, limit: usize) -> Result<Bytes, Error> {
         body::announced(&self.head.headers, limit)?;
@@ -121,4 +141,10 @@ impl Call<'_> {
         }
         self.gateway.audit.record(event, &actor, self.now, facts);
     }
+}
+
+fn unix_time() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }

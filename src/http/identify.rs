@@ -25,7 +25,8 @@ pub(super) fn caller(call: &Call<'_>, admin: bool) -> Result<Caller, Error> {
         Known::Certificate(_) => true,
         Known::Nobody => admin && !call.head.method.is_safe(),
     };
-    let astray = || match origin::page(call) {
+    let trusted = &call.gateway.config.headers.cors_origins;
+    let astray = || match origin::page(call, trusted) {
         Page::Ours => false,
         Page::Trusted => caller.is_known(),
         Page::Foreign => true,
