@@ -5,7 +5,7 @@
 use crate::authority::{Authority, Client};
 use crate::client::Request;
 use crate::client_certificates::{gateway, tunnel_flow};
-use crate::harness::{Gateway, flow_set, page, public, script};
+use crate::harness::{Gateway, flow_set, page, public, script, until};
 use crate::tunnel;
 use serde_json::json;
 use tokio_tungstenite::tungstenite::Error;
@@ -93,6 +93,16 @@ async fn a_page_of_another_origin_can_do_nothing_with_the_browsers_certificate()
         assert_eq!(with_token.send().await.status, 200, "{fields:?}");
     }
     assert_eq!(gateway.flows(&token).await["rev"], *before);
+    until("the audit log tells of it", async || {
+        gateway.audit().iter().any(|line| {
+            let by = line["by"].as_str().unwrap_or_default();
+            line["event"] == "permission.denied"
+                && line["reason"] == "origin"
+                && line["user"] == "admin"
+                && by.starts_with("certificate ")
+        })
+    })
+    .await;
     for fields in [
         &[][..],
         &[("Sec-Fetch-Site", "none")],
