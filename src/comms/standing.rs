@@ -25,11 +25,18 @@ impl Standing {
         let Some(auth) = &comms.auth else {
             return Some(Self::Open);
         };
-        let caller = auth.identify(token.reveal(), (guest.clock)().as_secs());
-        comms.metrics.token_check(match caller {
-            Some(_) => TokenCheck::Valid,
-            None => TokenCheck::Invalid,
-        });
+        let now = (guest.clock)().as_secs();
+        let caller = auth.identify(token.reveal(), now);
+        comms
+            .metrics
+            .token_check(match (&caller, guest.actor.address) {
+                (Some(_), _) => TokenCheck::Valid,
+                // Guessing costs the same wherever it is tried.
+                (None, Some(address)) if auth.bad_token(address, now).is_some() => {
+                    TokenCheck::Throttled
+                }
+                (None, _) => TokenCheck::Invalid,
+            });
         Self::permitted(comms, (guest.here)(caller?))
     }
 

@@ -429,6 +429,10 @@ pub struct Comms {
     pub origins: Vec<Origin>,
     /// From the handshake to the end of the sign-in.
     pub sign_in: Duration,
+    /// Channels that have not signed in, in all.
+    pub waiting: usize,
+    /// The same of one address.
+    pub waiting_per_address: usize,
     /// How often an editor hears that we are alive.
     pub heartbeat: Duration,
     /// Bytes of one frame from an editor.

@@ -284,6 +284,8 @@ pub(super) struct Upstream {
 pub(super) struct Comms {
     pub(super) origins: List,
     pub(super) sign_in: Entry,
+    pub(super) waiting: Entry,
+    pub(super) waiting_per_address: Entry,
     pub(super) heartbeat: Entry,
     pub(super) frame: Entry,
     pub(super) frames: Entry,

@@ -1,5 +1,6 @@
 //! One request on its way: what the steps of [`super::answer`] have learned, and its body, not yet read.
 
+use super::clock::since_1970;
 use super::error::Error;
 use super::{Peer, body};
 use crate::audit::{Actor, Event};
@@ -15,7 +16,6 @@ use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A request on its way.
 pub(super) struct Call<'a> {
@@ -51,7 +51,7 @@ impl<'a> Call<'a> {
             site: gateway.sites.first(),
             peer,
             id: gateway.request_id(),
-            now: unix_time(),
+            now: since_1970().as_secs(),
             head,
             body: None,
             upgrade: None,
@@ -141,10 +141,4 @@ impl<'a> Call<'a> {
         }
         self.gateway.audit.record(event, &actor, self.now, facts);
     }
-}
-
-fn unix_time() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
 }

@@ -3,6 +3,7 @@
 //! The path is open, because a browser cannot send a token with the handshake: the first frame brings it.
 
 use super::call::Call;
+use super::clock::since_1970;
 use super::content::Body;
 use super::error::Error;
 use super::forward::front;
@@ -15,7 +16,6 @@ use hyper::header::{HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use hyper::http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Shakes hands; the editor is then served on this thread, until it is gone.
 pub(super) fn open(
@@ -32,16 +32,19 @@ pub(super) fn open(
     if upstream.is_some_and(Upstream::is_away) {
         return Err(Error::Upstream(upstream::Error::Away));
     }
+    let place = call.gateway.comms.enter(call.peer.address.ip());
+    let place = place.map_err(|_| Error::TooManyWaiting)?;
     let source = match upstream {
         None => Source::Own,
         Some(upstream) => {
             let target = PathAndQuery::from_static("/");
-            let head = upstream.link_head(&front(call, &target, upstream));
+            let head = upstream.link_head(&front(call, &target, Some(upstream)));
             Source::Upstream(upstream.clone(), Box::new(head))
         }
     };
     let guest = Guest {
         actor: call.actor(),
+        place: Some(place),
         certificate: (page.is_ours())
             .then(|| call.peer.certificate.clone())
             .flatten(),
@@ -70,10 +73,4 @@ pub(super) fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     let token = !first.is_empty() && first.bytes().all(plain);
     HeaderValue::from_str(first).ok().filter(|_| token)
-}
-
-fn since_1970() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
 }

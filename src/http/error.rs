@@ -77,6 +77,9 @@ pub(super) enum Error {
     /// A web page of another origin asks for what only ours may have without a token.
     #[error("pages of this origin may not do that")]
     Origin,
+    /// Too many editors' channels have not signed in.
+    #[error("too many channels have not signed in, try again later")]
+    TooManyWaiting,
     /// `Authorization` is malformed or doubled.
     #[error("the Authorization header is malformed")]
     Authorization,

@@ -3,6 +3,7 @@
 //! It is closed as soon as its holder may not have it any more.
 
 use super::call::Call;
+use super::clock::since_1970;
 use super::path::Path;
 use super::route::{self, Needs};
 use crate::auth::Caller;
@@ -13,7 +14,7 @@ use hyper::Method;
 use smol_str::SmolStr;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 /// Who has a WebSocket, and to what.
 pub(super) struct Holder {
@@ -50,10 +51,7 @@ impl Holder {
     /// Waits until what the caller is known by is revoked or over.
     async fn ended(&self) {
         match &self.caller {
-            Some(caller) => {
-                let now = SystemTime::now().duration_since(UNIX_EPOCH);
-                caller.over(now.unwrap_or_default()).await;
-            }
+            Some(caller) => caller.over(since_1970()).await,
             None => pending().await,
         }
     }

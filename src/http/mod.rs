@@ -7,6 +7,7 @@ mod admin;
 mod auth;
 mod body;
 mod call;
+mod clock;
 mod comms;
 mod content;
 mod cors;
@@ -31,6 +32,7 @@ mod socket;
 mod tunnel;
 mod upgrade;
 
+pub use clock::since_1970;
 pub use content::Body;
 pub use error::Flaw;
 

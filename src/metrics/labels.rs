@@ -153,6 +153,8 @@ label! {
         Session = "session",
         /// The caller may not have it any more.
         Permission = "permission",
+        /// One of the two took nothing for too long.
+        Slow = "slow",
         /// The gateway drains.
         Drain = "drain",
     }

@@ -8,7 +8,7 @@ use super::client_certificate;
 use super::proxy_protocol;
 use super::pulse::{Pulse, Verdict};
 use super::wire::{Counted, Stream, Wire};
-use super::worker::Worker;
+use super::worker::{Worker, refused};
 use crate::http::{self, Flaw, Peer};
 use crate::metrics::{Handshake, Refused};
 use hyper::server::conn::http1::UpgradeableConnection;
@@ -127,7 +127,8 @@ async fn introduced(worker: &Worker, accepted: Accepted) -> Result<Accepted, Ref
             peer.address = client;
             peer.trusted = worker.trusts(client.ip());
             if !peer.trusted {
-                counted.permit = counted.permit.of(client.ip())?;
+                let permit = counted.permit.of(client.ip());
+                counted.permit = permit.map_err(refused)?;
             }
         }
         // Whoever it speaks for, headers of theirs are not believed.

@@ -2,12 +2,13 @@
 //!
 //! What cannot be used stays as it was, and log and audit say so. Never touches a connection.
 
+use super::tell;
 use super::tls::Tls;
 use super::watch::Watch;
-use super::{since_1970, tell};
 use crate::audit::{Actor, Event};
 use crate::config::{self, Config};
 use crate::gateway::Gateway;
+use crate::http::since_1970;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

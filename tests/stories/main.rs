@@ -36,6 +36,7 @@ mod editor;
 mod endpoint;
 mod fallback;
 mod from_the_shell;
+mod golden;
 mod headers;
 mod http_rules;
 mod kill;
