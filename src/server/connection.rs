@@ -77,13 +77,13 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
     } = accepted;
     // Only latency is lost when it fails.
     let _ = tcp.set_nodelay(true);
-    let pulse = Arc::new(Pulse::new(worker.clock.now()));
+    let mut flaw = None;
     let (stream, h2) = match tls {
         None => (Stream::Plain(tcp), false),
         Some(tls) => match Box::pin(handshake(&worker, tls, tcp)).await {
             Some(Shaken::Plain(tcp)) => {
                 peer.secure = false;
-                pulse.flawed(1, Flaw::Unencrypted);
+                flaw = Some(Flaw::Unencrypted);
                 (Stream::Plain(tcp), false)
             }
             Some(Shaken::Tls(tls)) => {
@@ -100,6 +100,11 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
             None => return,
         },
     };
+    let pulse = Arc::new(Pulse::new(worker.clock.now()));
+    if let Some(flaw) = flaw {
+        // Its answer ends the connection.
+        pulse.flawed(1, flaw);
+    }
     let wire = Wire::new(stream, Arc::clone(&pulse), worker.clock, counted);
     let client = Arc::new(Client {
         worker,

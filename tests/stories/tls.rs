@@ -52,12 +52,15 @@ async fn http_without_tls_is_told_so() {
         "GET /flows HTTP/1.1\r\nHost: x\r\n\r\n",
         "POST /auth/token HTTP/1.1\r\nHost: x\r\nContent-Length: 20000\r\n\r\n",
         "DELETE https://x/flow/a HTTP/1.0\r\n\r\n",
+        "GET /a HTTP/1.1\r\nHost: x\r\n\r\nGET /auth/login HTTP/1.1\r\nHost: x\r\n\r\n",
+        "GET /b HTTP/1.1\r\nHost: x\r\nUpgrade: TLS/1.0\r\nConnection: upgrade\r\n\r\n",
     ] {
         let answer = String::from_utf8(send(&gateway, request.as_bytes()).await).unwrap();
         assert!(
             answer.contains(" 400 Bad Request\r\n"),
             "{request:?}: {answer}"
         );
+        assert_eq!(answer.matches("HTTP/1.").count(), 1, "{answer}");
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
         for field in [
             "connection: close",
@@ -79,7 +82,7 @@ async fn http_without_tls_is_told_so() {
         "{said}"
     );
     let counted = "flowgate_requests_total{route=\"none\",method=\"GET\",status=\"4xx\"}";
-    assert_eq!(gateway.metric(counted).await, Some(2.0));
+    assert_eq!(gateway.metric(counted).await, Some(4.0));
     serves(&gateway).await;
 }
 
