@@ -140,9 +140,9 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     }
 
     let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
-    operations.look_at(gateway.sites.all());
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
+    operations.look_at(gateway.sites.all(), &workers);
     let doors = sockets.secure.into_iter().zip(sockets.plain);
     for (worker, (secure, plain)) in workers.iter().zip(doors) {
         worker
