@@ -78,7 +78,9 @@ pub enum Error {
     #[error(transparent)]
     Gateway(#[from] gateway::Error),
     /// No thread or runtime.
-    #[error("the system gives no threads: {0}; raise the limits of this process (`ulimit -u`)")]
+    #[error(
+        "the system gives no threads: {0}; raise the limits of this process (`ulimit -u`, `ulimit -v`)"
+    )]
     Threads(#[source] io::Error),
     /// The control runtime has lost the task that opens the gateway.
     #[error("the gateway could not be opened; the log says why")]

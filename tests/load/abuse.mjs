@@ -1,12 +1,11 @@
 // What malicious clients cost: each kind of abuse beside a well-behaved client, and what is left of it afterwards.
 //
-//   tests/abuse [FLOWGATE [KIND]]     prints a table, of one kind or all; the exit code is 1 if a promise is not kept
+//   node abuse.mjs FLOWGATE [KIND]     see tests/abuse
 
-import { spawn } from 'node:child_process';
 import path from 'node:path';
 import readline from 'node:readline';
 import zlib from 'node:zlib';
-import { flows, Gateway, pause, processorTime, until } from './parts.mjs';
+import { flows, Gateway, pause, processorTime, start, until } from './parts.mjs';
 
 /** What a well-behaved client may have to wait, in ms, of a hundred requests the slowest but one. */
 const BEARABLE = 50;
@@ -19,10 +18,10 @@ auth.throttle = { per_address = 100000, per_user_and_address = 100000 }
 route = [{ path = "/hello", public = true }, { path = "/upload", public = true }, { path = "/long", public = true }]
 `;
 
-const gateway = await new Gateway('abuse', path.resolve(process.argv[2] ?? 'target/release/flowgate'), CONFIG).start();
+const gateway = await new Gateway('abuse', path.resolve(process.argv[2]), CONFIG).start();
 const token = await gateway.token();
 await gateway.deploy(token, flows('hello'));
-const probe = spawn(process.execPath, [path.join(import.meta.dirname, 'probe.mjs'), gateway.port, '/hello', '200'], { stdio: ['pipe', 'pipe', 'inherit'] });
+const probe = start(process.execPath, [path.join(import.meta.dirname, 'probe.mjs'), gateway.port, '/hello', '200'], { stdio: ['pipe', 'pipe', 'inherit'] });
 const reports = readline.createInterface({ input: probe.stdout })[Symbol.asyncIterator]();
 const waited = async () => {
     probe.stdin.write('\n');

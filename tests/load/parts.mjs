@@ -21,6 +21,14 @@ export const percentile = (sorted, p) => sorted[Math.min(sorted.length - 1, Math
 export const median = (values) => percentile([...values].sort((a, b) => a - b), 0.5);
 export const any = (list) => list[Math.floor(Math.random() * list.length)];
 
+/** Nothing that was started outlives us. */
+const children = [];
+process.on('exit', () => children.forEach((child) => child.kill('SIGKILL')));
+export function start(...command) {
+    children.push(spawn(...command));
+    return children.at(-1);
+}
+
 /** Waits until something holds. */
 export async function until(what, holds, patience = 60_000) {
     for (const since = Date.now(); !(await holds()); await pause(20)) {
@@ -73,7 +81,7 @@ export class Gateway {
     async start(limits = '') {
         this.write();
         const command = `${limits}exec "${this.program}" run`;
-        this.child = spawn('sh', ['-c', command], { cwd: this.directory, stdio: ['ignore', 'ignore', 'pipe'] });
+        this.child = start('sh', ['-c', command], { cwd: this.directory, stdio: ['ignore', 'ignore', 'pipe'] });
         this.ended = new Promise((done) => this.child.on('exit', (code, signal) => done(signal ?? code)));
         this.child.on('exit', () => (this.gone = true));
         let rest = '';
@@ -211,7 +219,7 @@ export class NodeRed {
     /** Returns when its flows answer. */
     async start(isUp) {
         const red = path.join(tests, 'node_modules/node-red/red.js');
-        this.child = spawn(process.execPath, [red, '--userDir', '.', '--settings', 'settings.js'],
+        this.child = start(process.execPath, [red, '--userDir', '.', '--settings', 'settings.js'],
             { cwd: this.directory, stdio: 'ignore' });
         this.ended = new Promise((done) => this.child.on('exit', done));
         await until('Node-RED is up', async () => isUp(await this.status('/hello').catch(() => 0)));

@@ -41,6 +41,7 @@ mod listener;
 mod operations;
 mod permissions;
 mod restarts;
+mod scarce;
 mod secrets;
 mod server;
 mod several_upstreams;
