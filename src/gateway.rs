@@ -6,7 +6,7 @@ pub use crate::deployment::Runtime;
 pub use site::{Nowhere, Rules, Site, Sites};
 
 use crate::audit::{Actor, Audit, Event};
-use crate::auth::{self, Auth, Caller, Permissions};
+use crate::auth::{self, Auth, Caller, Known, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::Config;
 use crate::crowd::Crowd;
@@ -133,7 +133,7 @@ impl Gateway {
             everybody: Caller {
                 user: SmolStr::default(),
                 permissions: Permissions::all(),
-                session: None,
+                known: Known::Nobody,
             },
             sites,
             comms,

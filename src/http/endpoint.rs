@@ -75,7 +75,7 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
 
 /// Waits until the token that let the caller in is revoked or over; what it has open ends then.
 async fn revoked(caller: Option<&Caller>) {
-    match caller.and_then(|caller| caller.session.as_ref()) {
+    match caller.and_then(Caller::session) {
         Some(session) => session.over().await,
         None => std::future::pending().await,
     }

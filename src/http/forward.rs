@@ -309,7 +309,7 @@ pub(super) fn front<'c>(
     target: &'c PathAndQuery,
     upstream: Option<&Upstream>,
 ) -> Front<'c> {
-    let known = call.caller.as_ref().filter(|c| c.session.is_some());
+    let known = call.caller.as_ref().filter(|c| c.is_known());
     Front {
         head: call.head,
         target,

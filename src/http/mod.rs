@@ -21,6 +21,7 @@ mod forward;
 mod holder;
 mod host;
 mod identify;
+mod origin;
 mod path;
 mod proxied;
 mod reply;
@@ -35,6 +36,7 @@ pub use content::Body;
 pub use error::Flaw;
 
 use crate::audit::Event;
+use crate::auth::Certificate;
 use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
 use crate::upstream::Authorization;
@@ -55,7 +57,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// The other end of a connection; behind a trusted proxy, its client.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
@@ -63,6 +65,8 @@ pub struct Peer {
     pub secure: bool,
     /// Whether a trusted proxy speaks for it: `X-Forwarded-For`, `-Proto` and `-Host` are believed.
     pub trusted: bool,
+    /// What its connection began with; never that of a proxy, who speaks for others.
+    pub certificate: Option<Arc<Certificate>>,
 }
 
 /// Answers one request; whatever happens, there is an answer, a count and a line in the access log.
@@ -144,7 +148,7 @@ async fn proceed(
         if admin && identify::token_in_query(call.head.uri.query()) {
             return Err(Error::TokenInQuery);
         }
-        let caller = identify::caller(call)?;
+        let caller = identify::caller(call, admin)?;
         // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
         call.caller = Some(match route.class {
             RouteClass::Auth => caller,

@@ -6,6 +6,7 @@
 
 mod answer;
 mod certificate;
+mod client_certificate;
 mod clock;
 mod connection;
 mod control;
@@ -50,7 +51,6 @@ use tls::{Found, Tls};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use worker::Worker;
 
 /// The gateway cannot start. Every message says what to do.
@@ -242,13 +242,13 @@ impl Drop for Running {
     }
 }
 
-fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Tls>, Error> {
+fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Arc<Tls>>, Error> {
     if config.server.listen.is_empty() {
         return Ok(None);
     }
     let (tls, found) = Tls::open(&config.tls, since_1970())?;
     tell(&found, metrics);
-    Ok(Some(tls))
+    Ok(Some(Arc::new(tls)))
 }
 
 fn tell(found: &Found, metrics: &Metrics) {
@@ -281,13 +281,16 @@ fn open_gateway(
 }
 
 /// One worker for each thread; what they share for the limits' sake is the count of connections.
-fn workers(gateway: &Arc<Gateway>, metrics: &Arc<Metrics>, tls: Option<&Tls>) -> Vec<Arc<Worker>> {
+fn workers(
+    gateway: &Arc<Gateway>,
+    metrics: &Arc<Metrics>,
+    tls: Option<&Arc<Tls>>,
+) -> Vec<Arc<Worker>> {
     let limits = &gateway.config.limits;
     let crowd = Crowd::new(limits.connections, limits.connections_per_address);
-    let tls = tls.map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
     let workers = 0..gateway.config.server.workers;
     workers
-        .map(|_| Worker::new(gateway, metrics, &crowd, tls.clone()))
+        .map(|_| Worker::new(gateway, metrics, &crowd, tls))
         .collect()
 }
 
