@@ -46,6 +46,7 @@ mod operations;
 mod other_pages;
 mod permissions;
 mod restarts;
+mod scarce;
 mod secrets;
 mod server;
 mod several_upstreams;
