@@ -1,5 +1,6 @@
 //! One request on its way: what the steps of [`super::answer`] have learned, and its body, not yet read.
 
+use super::clock::since_1970;
 use super::error::Error;
 use super::{Peer, body};
 use crate::audit::{Actor, Event};
@@ -43,7 +44,26 @@ pub(super) struct Call<'a> {
     pub(super) caller: Option<Caller>,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// At its beginning: only its head has been read.
+    pub(super) fn new(gateway: &'a Arc<Gateway>, peer: &'a Peer, head: &'a Parts) -> Self {
+        Self {
+            gateway,
+            site: gateway.sites.first(),
+            peer,
+            id: gateway.request_id(),
+            now: since_1970().as_secs(),
+            head,
+            body: None,
+            upgrade: None,
+            received: 0,
+            class: RouteClass::None,
+            authorization: Authorization::Nobody,
+            in_flight: None,
+            caller: None,
+        }
+    }
+
     /// Reads the whole body, of at most `limit` bytes.
     pub(super) async fn read(&mut self, limit: usize) -> Result<Bytes, Error> {
         body::announced(&self.head.headers, limit)?;
