@@ -36,11 +36,10 @@ async fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_e
                         let late = revoked.load(Ordering::SeqCst);
                         let known = auth.identify(token.reveal(), NOW);
                         assert!(!late || known.is_none(), "a revoked token is good");
-                        let session = known.and_then(|caller| caller.session);
-                        if let Some(session) = session
+                        if let Some(caller) = known
                             && revoked.load(Ordering::SeqCst)
                         {
-                            assert!(*session.ended.borrow(), "a socket stays open");
+                            assert!(has_ended(&caller), "a socket stays open");
                         }
                     }
                 }
@@ -48,14 +47,14 @@ async fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_e
         })
         .collect();
     for (token, revoked) in tokens.iter().zip(revoked.iter()) {
-        let open = auth.identify(token.reveal(), NOW).unwrap().session.unwrap();
+        let open = caller(&auth, token);
         let waiting = tokio::spawn({
-            let open = Arc::clone(&open);
-            async move { open.over().await }
+            let open = open.clone();
+            async move { open.session().unwrap().over().await }
         });
         auth.revoke(&mine, token.reveal()).await.unwrap();
         revoked.store(true, Ordering::SeqCst);
-        assert!(*open.ended.borrow());
+        assert!(has_ended(&open));
         waiting.await.unwrap();
     }
     end.store(true, Ordering::SeqCst);
@@ -63,6 +62,11 @@ async fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_e
         user.join().unwrap();
     }
     assert_eq!(auth.active(), 1);
+}
+
+/// Whether what he has open knows that it is over.
+fn has_ended(caller: &Caller) -> bool {
+    *caller.session().unwrap().ended.borrow()
 }
 
 /// What somebody does with the sessions; a number says whose or which.
@@ -117,8 +121,7 @@ async fn take(steps: Vec<Step>) {
                         auth.revoke(&by, token.reveal()).await.unwrap();
                         *good = false;
                     }
-                    let session = open.and_then(|open| open.session);
-                    assert!(session.is_none_or(|session| *session.ended.borrow()));
+                    assert!(open.is_none_or(|open| has_ended(&open)));
                 }
             }
             Step::EndAll(ann) => {
