@@ -1,6 +1,10 @@
 //! What must hold for every flow set that somebody sends, and for every deployment of one over another.
 
-#![allow(clippy::unwrap_used, reason = "a check: it may panic")]
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a check: it may panic"
+)]
 
 mod made;
 
@@ -185,7 +189,8 @@ fn own(text: &str, without: &[&str]) -> String {
     let Members(mut members) = serde_json::from_str(text).unwrap();
     members.retain(|(key, _)| !without.contains(&key.as_ref()));
     members.sort_by(|(a, _), (b, _)| a.cmp(b));
-    members.iter().map(|(k, v)| format!("{k}:{v}\n")).collect()
+    let members: Vec<String> = members.iter().map(|(k, v)| format!("{k}:{v}")).collect();
+    members.join("\n")
 }
 
 /// Whether a config node that it refers to, itself or through others, has changed or gone.
