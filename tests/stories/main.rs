@@ -39,6 +39,7 @@ mod from_the_shell;
 mod golden;
 mod headers;
 mod http_rules;
+mod json;
 mod kill;
 mod life_cycle;
 mod listener;

@@ -272,6 +272,16 @@ mod tests {
     }
 
     #[test]
+    fn sections_are_nested_only_so_deeply() {
+        let nested = |depth: usize| "{{#a}}".repeat(depth) + &"{{/a}}".repeat(depth);
+        assert!(Template::compile(&nested(100)).is_ok());
+        for depth in [101, 100_000] {
+            let failure = Template::compile(&nested(depth)).unwrap_err();
+            assert!(failure.message.contains("nested too deeply"), "{failure}");
+        }
+    }
+
+    #[test]
     fn values_print_as_javascript_prints_them() {
         let message = r#"{"payload":{"a":1.5,"n":null},"list":[1,2]}"#;
         assert_eq!(
