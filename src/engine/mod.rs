@@ -6,11 +6,13 @@
 pub mod between;
 mod change;
 pub mod context;
+mod encode;
 pub mod env;
 pub mod expression;
 mod graph;
 mod groups;
 pub mod http;
+mod inspect;
 mod instance;
 mod listeners;
 pub mod message;

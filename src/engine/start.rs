@@ -138,7 +138,7 @@ impl Thread {
             }
         }
         for slot in self.slots.iter_mut().flatten() {
-            slot.watched = !listeners.complete(&slot.info.id).is_empty();
+            slot.watched = !listeners.complete(&slot.info).is_empty();
         }
         self.world.listeners = listeners;
         self.world.contexts.borrow_mut().set_flows(parents);
@@ -169,7 +169,7 @@ impl Thread {
         }));
         match made {
             Ok(Ok(node)) => *place = Some(node),
-            Ok(Err(failure)) => host.log(Level::Error, failure.to_string()),
+            Ok(Err(failure)) => host.error(failure, None),
             Err(_) => host.log(Level::Error, "the node failed inside while it started"),
         }
     }
@@ -197,15 +197,14 @@ impl Thread {
 
 #[derive(Deserialize)]
 struct Named {
-    #[serde(default)]
-    name: SmolStr,
+    name: Option<SmolStr>,
 }
 
 fn info(running: &Running, flow: &Flow) -> Rc<Info> {
     let node = &running.node;
     let name = serde_json::from_str::<Named>(&node.text)
-        .map(|n| n.name)
-        .unwrap_or_default();
+        .ok()
+        .and_then(|n| n.name);
     Rc::new(Info {
         id: running.id.clone(),
         alias: node.id.clone(),

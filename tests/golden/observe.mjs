@@ -25,7 +25,8 @@ try {
         for (const [name, given] of Object.entries(cases)) {
             if (!given.differs) {
                 given.seen = await play(runtime, given).catch((error) => {
-                    throw new Error(`${file}: ${name}: ${error.message}`);
+                    console.error(`${file}: ${name}: ${error.message}`);
+                    return [];
                 });
             }
         }

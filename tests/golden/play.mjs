@@ -9,6 +9,9 @@ import WebSocket from 'ws';
 
 const PATIENCE = 20_000;
 
+/** What has not come after so long does not come any more. */
+const SILENCE = 5_000;
+
 /** Where an error came from, in the words of a JavaScript engine: the lines after its message. */
 const STACK = /(\n|\\n) +at [^]*?(?="|$)/g;
 
@@ -118,7 +121,8 @@ export async function play(runtime, given, expected) {
                 await take(step, { runtime, flow, seen, directory });
             }
         }
-        await silence(seen, given.settle ?? 100, expected);
+        // While it is observed a busy machine must not cut off what is seen.
+        await silence(seen, given.settle ?? (expected === undefined ? 300 : 100), expected);
     } finally {
         runtime.listeners.delete(listen);
         await runtime.deploy([]).catch(() => {});
@@ -216,7 +220,7 @@ function settled(seen, given, directory, ports) {
     const today = (time) => Math.abs(time - Date.now()) < 86_400_000;
     const plain = (value) => {
         if (typeof value === 'string') {
-            let text = value.replaceAll(directory, '{dir}').replaceAll(/\b[0-9a-f]{16}\b/g, label);
+            let text = value.replaceAll(directory, '{dir}').replaceAll(/\b([0-9a-f]{16}|[0-9a-f]{28})\b/g, label);
             text = text.replaceAll(/\bpid:\d+/g, 'pid:<pid>').replaceAll(STACK, '');
             ports.forEach((port, n) => (text = text.replaceAll(String(port), `{port:${n}}`)));
             return text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, (at) => (today(Date.parse(at)) ? '<now>' : at));
@@ -253,8 +257,11 @@ async function silence(seen, settle, expected) {
         }
         return;
     }
-    while (seen.length < expected && Date.now() < end) {
+    for (let count = seen.length, since = Date.now(); seen.length < expected && Date.now() - since < SILENCE; ) {
         await sleep(5);
+        if (seen.length !== count) {
+            [count, since] = [seen.length, Date.now()];
+        }
     }
     await sleep(expected === 0 ? settle : 20);
 }
