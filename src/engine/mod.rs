@@ -6,7 +6,7 @@
 pub mod between;
 mod change;
 pub mod context;
-mod encode;
+mod debug_encode;
 pub mod env;
 pub mod expression;
 mod graph;

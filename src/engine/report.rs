@@ -1,6 +1,6 @@
 //! What nodes report: errors, status, completed messages, log lines; and whom it reaches.
 
-use super::encode::encode;
+use super::debug_encode::encode;
 use super::expression::{coerce, json};
 use super::message::Message;
 use super::node::{Info, Level};

@@ -8,6 +8,7 @@ import { Runtime, play } from './play.mjs';
 const [url, file, name = ''] = process.argv.slice(2);
 const cases = JSON.parse(readFileSync(file, 'utf8'));
 const runtime = await Runtime.reach(url, process.env.TOKEN);
+await runtime.deploy([]);
 for (const [title, given] of Object.entries(cases).filter(([title]) => title.includes(name))) {
     const seen = await play(runtime, given, given.seen.length).catch((error) => [error.message]);
     if (!isDeepStrictEqual(seen, given.seen)) {

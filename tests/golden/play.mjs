@@ -1,19 +1,24 @@
 // Plays a case against a runtime over its admin API and its comms, and gives back what was seen. README.md says what
 // a case is.
 
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import WebSocket from 'ws';
+import { inText, sleep } from './peer_heard.mjs';
+import { Peers, pems } from './peers.mjs';
 
 const PATIENCE = 20_000;
 
 /** What has not come after so long does not come any more. */
-const SILENCE = 5_000;
+const SILENCE = 10_000;
 
 /** Where an error came from, in the words of a JavaScript engine: the lines after its message. */
 const STACK = /(\n|\\n) +at [^]*?(?="|$)/g;
+
+/** By this a node knows header fields again that nobody changed; what the mark is is its own business. */
+const MARK = 'x-node-red-request-node';
 
 /** A runtime that is reached: `url` of its admin API, `token` where it wants one. */
 export class Runtime {
@@ -54,7 +59,7 @@ export class Runtime {
             method,
             redirect: 'manual',
             headers: { ...authorization, ...headers },
-            body: body === undefined || typeof body === 'string' ? body : JSON.stringify(body),
+            body: body === undefined || typeof body === 'string' || Buffer.isBuffer(body) ? body : JSON.stringify(body),
         });
     }
 
@@ -96,11 +101,15 @@ export class Runtime {
 export async function play(runtime, given, expected) {
     const directory = mkdtempSync(join(tmpdir(), 'golden-'));
     const ports = await freePorts(given);
-    const filled = (value) => fill(value, directory, ports);
+    let texts = new Map();
+    const filled = (value) => fill(value, directory, ports, texts);
     for (const [name, text] of Object.entries(given.files ?? {})) {
-        writeFileSync(join(directory, name), text);
+        writeFileSync(join(directory, name), bytes(text));
     }
     const seen = [];
+    const surroundings = { directory, ports, seen, runtime };
+    const peers = await Peers.start({ ...given, peers: filled(given.peers ?? {}) }, surroundings);
+    texts = pems(directory);
     const names = new Set();
     const listen = (event) => {
         const what = shown(event, names, given);
@@ -109,7 +118,6 @@ export async function play(runtime, given, expected) {
         }
     };
     try {
-        await runtime.deploy([]);
         runtime.listeners.add(listen);
         let flow = filled(given.flow);
         await runtime.deploy(whole(flow, given, names));
@@ -118,21 +126,24 @@ export async function play(runtime, given, expected) {
                 flow = flow.filter(({ id }) => !step.flow.some((node) => node.id === id)).concat(step.flow);
                 await runtime.deploy(whole(flow, given, names), step.deploy);
             } else {
-                await take(step, { runtime, flow, seen, directory });
+                await take(step, { runtime, flow, seen, directory, peers });
             }
         }
         // While it is observed a busy machine must not cut off what is seen.
-        await silence(seen, given.settle ?? (expected === undefined ? 300 : 100), expected);
+        await silence(seen, given.settle ?? (expected === undefined ? 400 : 100), expected);
     } finally {
         runtime.listeners.delete(listen);
         await runtime.deploy([]).catch(() => {});
+        peers.close();
         rmSync(directory, { recursive: true, force: true });
     }
     return settled(seen, given, directory, ports);
 }
 
-async function take(step, { runtime, flow, seen, directory }) {
-    if ('send' in step) {
+async function take(step, { runtime, flow, seen, directory, peers }) {
+    if ('peer' in step) {
+        await peers.take(step);
+    } else if ('send' in step) {
         const props = Object.entries(step.send).map(([p, value]) => ({ p, ...typed(value) }));
         await inject(runtime, `to ${step.to ?? flow[0].id}`, { __user_inject_props__: props });
     } else if ('press' in step) {
@@ -140,15 +151,27 @@ async function take(step, { runtime, flow, seen, directory }) {
     } else if ('wait' in step) {
         await sleep(step.wait);
     } else if ('http' in step) {
-        const { method = 'GET', path, headers, body } = step.http;
-        const answer = await runtime.call(method, path, { headers, body });
-        const type = answer.headers.get('content-type');
-        seen.push({ http: { status: answer.status, type, body: await answer.text() } });
+        seen.push({ http: await called(runtime, step.http) });
+    } else if ('until' in step) {
+        await reached(seen, step.until);
     } else if ('file' in step) {
-        seen.push({ file: step.file, text: readFileSync(join(directory, step.file), 'utf8') });
+        seen.push({ file: step.file, text: readFileSync(join(directory, step.file), step.as ?? 'utf8') });
+    } else if ('write' in step) {
+        writeFileSync(join(directory, step.write), bytes(step.text));
+    } else if ('append' in step) {
+        appendFileSync(join(directory, step.append), bytes(step.text));
+    } else if ('remove' in step) {
+        rmSync(join(directory, step.remove), { recursive: true });
     } else {
         throw new Error(`no such step: ${JSON.stringify(step)}`);
     }
+}
+
+async function called(runtime, { method = 'GET', path, headers, body, shows }) {
+    const answer = await runtime.call(method, path, { headers, body: body?.base64 ? Buffer.from(body.base64, 'base64') : body });
+    const known = shows && { headers: Object.fromEntries(shows.map((name) => [name, answer.headers.get(name)])) };
+    const content = inText(Buffer.from(await answer.arrayBuffer()));
+    return { status: answer.status, type: answer.headers.get('content-type'), ...known, body: content };
 }
 
 async function inject(runtime, id, body) {
@@ -158,6 +181,9 @@ async function inject(runtime, id, body) {
         throw new Error(`nothing can be sent to ${id}: ${answer.status}`);
     }
 }
+
+/** What a file has in it: a text, or `{ hex }`. */
+const bytes = (content) => (content.hex === undefined ? content : Buffer.from(content.hex, 'hex'));
 
 /** A value as a property of an inject node. */
 function typed(value) {
@@ -226,13 +252,17 @@ function settled(seen, given, directory, ports) {
             return text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, (at) => (today(Date.parse(at)) ? '<now>' : at));
         }
         if (typeof value === 'number') {
-            return value > 1e12 && today(value) ? '<now>' : value;
+            const named = [...ports].find(([, port]) => port === value);
+            return named ? `{port:${named[0]}}` : value > 1e12 && today(value) ? '<now>' : value;
         }
         if (Array.isArray(value)) {
             return value.map(plain);
         }
         if (value && typeof value === 'object') {
-            return Object.fromEntries(Object.entries(value).map(([key, inner]) => [plain(key), plain(inner)]));
+            // The stack of an error tells of files.
+            const kept = Object.entries(value).filter(([key]) => key !== 'stack' || !('message' in value));
+            const marked = ([key, inner]) => [plain(key), key === MARK ? '<mark>' : plain(inner)];
+            return Object.fromEntries(kept.map(marked));
         }
         return value;
     };
@@ -248,35 +278,41 @@ function without(what) {
 
 /** Until nothing has come for some time, or, where it is known, all has come and a moment more. */
 async function silence(seen, settle, expected) {
-    const end = Date.now() + PATIENCE;
-    let count = -1;
     if (expected === undefined) {
+        const end = Date.now() + PATIENCE;
+        let count = -1;
         while (count !== seen.length && Date.now() < end) {
             count = seen.length;
             await sleep(settle);
         }
         return;
     }
-    for (let count = seen.length, since = Date.now(); seen.length < expected && Date.now() - since < SILENCE; ) {
-        await sleep(5);
-        if (seen.length !== count) {
-            [count, since] = [seen.length, Date.now()];
-        }
-    }
+    await reached(seen, expected);
     await sleep(expected === 0 ? settle : 20);
 }
 
-function fill(value, directory, ports) {
+/** Until so many things were seen; what never comes is missed by whoever compares. */
+async function reached(seen, count) {
+    for (let known = seen.length, since = Date.now(); seen.length < count && Date.now() - since < SILENCE; ) {
+        await sleep(5);
+        if (seen.length !== known) {
+            [known, since] = [seen.length, Date.now()];
+        }
+    }
+}
+
+function fill(value, directory, ports, texts) {
     const text = JSON.stringify(value)
         .replaceAll('{dir}', JSON.stringify(directory).slice(1, -1))
-        .replaceAll(/\{port:(\d)\}/g, (_, n) => ports.get(n));
+        .replaceAll(/\{pem:([\w-]+)\}/g, (_, name) => JSON.stringify(texts.get(name)).slice(1, -1))
+        .replaceAll(/\{port:(\w+)\}/g, (own, n) => ports.get(n) ?? own);
     return JSON.parse(text);
 }
 
 /** A free port for each `{port:n}`. */
 async function freePorts(given) {
     const ports = new Map();
-    for (const [, n] of JSON.stringify([given.flow, given.do ?? []]).matchAll(/\{port:(\d)\}/g)) {
+    for (const [, n] of JSON.stringify([given.flow, given.do ?? [], given.peers ?? {}]).matchAll(/\{port:(\d)\}/g)) {
         if (!ports.has(n)) {
             const server = createServer().listen(0, '127.0.0.1');
             await new Promise((resolve) => server.on('listening', resolve));
@@ -294,5 +330,3 @@ function within(promise, what) {
     });
     return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }
-
-const sleep = (time) => new Promise((resolve) => setTimeout(resolve, time));

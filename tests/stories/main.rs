@@ -14,6 +14,7 @@
 )]
 
 mod admin_cli;
+mod authority;
 mod channel;
 mod client;
 mod harness;
@@ -26,6 +27,7 @@ mod abuse;
 mod audit;
 mod behind_a_proxy;
 mod broken_storage;
+mod client_certificates;
 mod comms;
 mod comms_upstream;
 mod crash_steps;
@@ -40,6 +42,7 @@ mod kill;
 mod life_cycle;
 mod listener;
 mod operations;
+mod other_pages;
 mod permissions;
 mod restarts;
 mod secrets;

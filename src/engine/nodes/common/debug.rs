@@ -1,6 +1,6 @@
 //! `debug`: shows messages in the editor's sidebar, in the log, or as the node's status.
 
-use crate::engine::encode::encode;
+use crate::engine::debug_encode::encode;
 use crate::engine::expression::jsonata::Jsonata;
 use crate::engine::expression::typed::{Scene, text_of};
 use crate::engine::expression::{Path, coerce, json};
@@ -184,11 +184,7 @@ impl Node for Debug {
             return host.done(message);
         }
         let scene = Scene::of(host);
-        if self.status.is_some()
-            && let Err(failure) = self.show_status(&message, &scene, host)
-        {
-            host.error(failure, None);
-        }
+        let told = self.show_status(&message, &scene, host);
         let value = match self.shown.value(&message, &scene) {
             Ok(value) => value,
             Err(failure) => return host.error(failure, None),
@@ -199,6 +195,9 @@ impl Node for Debug {
         if self.active && self.sidebar && host.debug_heard() {
             let data = self.frame(&value, &message, host.info());
             host.debug(data);
+        }
+        if let Err(failure) = told {
+            host.error(failure, None);
         }
         host.done(message);
     }

@@ -99,13 +99,18 @@ impl Node for LinkCall {
         };
         let event = host.fresh_id();
         let mut called = message;
+        if called.get("_linkSource").as_array().is_none() {
+            called.set("_linkSource", Value::array(Vec::new()));
+        }
+        // What is told when no answer comes does not know of this call.
+        let kept = called.clone();
         push(&mut called, &event, &host.info().id);
-        host.deliver(&target, called.clone());
+        host.deliver(&target, called);
         let timer = host.after(self.timeout);
         self.waiting.insert(
             event,
             Call {
-                message: called,
+                message: kept,
                 timer,
             },
         );

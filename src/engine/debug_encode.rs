@@ -1,4 +1,4 @@
-//! How a value travels to the editor, from a debug node or a log: a text and the name of what it was.
+//! How a value travels to the editor's debug sidebar: a text and the name of what it was.
 //!
 //! Long texts, arrays and buffers are cut; what JSON cannot say is wrapped with `__enc__`
 //! (facts engine §4.3; observed on `@node-red/util` 4.1.15).
@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json as tree};
 use std::fmt::Write;
 
 /// The fields `msg` and `format` of a debug message; `longest` counts characters, elements and bytes.
-pub(super) fn encode(value: &Value, longest: usize) -> (Json, String) {
+pub(in crate::engine) fn encode(value: &Value, longest: usize) -> (Json, String) {
     match value {
         Value::Undefined => ("(undefined)".into(), "undefined".to_owned()),
         Value::Null => ("(undefined)".into(), "null".to_owned()),
@@ -32,8 +32,8 @@ pub(super) fn encode(value: &Value, longest: usize) -> (Json, String) {
         }
         Value::Date(_) => (coerce::to_text(value).as_str().into(), "Date".to_owned()),
         Value::RegExp(_) => (coerce::to_text(value).as_str().into(), "regexp".to_owned()),
-        Value::Error(_) => (
-            nested(value, longest).to_string().into(),
+        Value::Error(failure) => (
+            error(failure, usize::MAX).to_string().into(),
             "error".to_owned(),
         ),
         Value::Array(elements) => (
@@ -98,7 +98,7 @@ fn error(failure: &Failure, longest: usize) -> Json {
     if !failure.code.is_empty() {
         data["code"] = failure.code.as_str().into();
     }
-    data["stack"] = failure.stack().as_str().into();
+    data["stack"] = cut(&failure.stack(), longest).into();
     tree!({"__enc__": true, "type": "error", "data": data})
 }
 
