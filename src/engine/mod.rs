@@ -14,6 +14,7 @@ pub(crate) mod fuzzing;
 mod graph;
 mod groups;
 pub mod http;
+mod inspect;
 mod instance;
 mod listeners;
 pub mod message;
