@@ -265,6 +265,7 @@ fn escape_html(text: &str, out: &mut String) {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::engine::expression::json;
 
     fn rendered(template: &str, message: &str) -> String {
         let message = Message::from_value(json::parse(message).unwrap()).unwrap();
