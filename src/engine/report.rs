@@ -206,9 +206,13 @@ fn described(info: &Info, failure: &Failure, count: f64) -> Value {
 
 fn source(info: &Info, count: Option<f64>) -> Value {
     let mut source = Object::default();
-    for (key, text) in [("id", &info.id), ("type", &info.kind), ("name", &info.name)] {
+    for (key, text) in [("id", &info.id), ("type", &info.kind)] {
         source.insert(SmolStr::new_static(key), Value::String(text.clone()));
     }
+    // A node that has no name, or an empty one, has none in Node-RED.
+    let name = Some(&info.name).filter(|name| !name.is_empty()).cloned();
+    let name = name.map_or(Value::Undefined, Value::String);
+    source.insert(SmolStr::new_static("name"), name);
     if let Some(count) = count {
         source.insert(SmolStr::new_static("count"), Value::Number(count));
     }

@@ -165,6 +165,9 @@ async function take(step, { runtime, flow, seen, directory, peers }) {
 
 async function called(runtime, { method = 'GET', path, headers, body, shows }) {
     const answer = await runtime.call(method, path, { headers, body: body?.base64 ? Buffer.from(body.base64, 'base64') : body });
+    if (shows === 'status') {
+        return { status: answer.status };
+    }
     const known = shows && { headers: Object.fromEntries(shows.map((name) => [name, answer.headers.get(name)])) };
     const content = inText(Buffer.from(await answer.arrayBuffer()));
     return { status: answer.status, type: answer.headers.get('content-type'), ...known, body: content };
