@@ -12,6 +12,7 @@ pub mod expression;
 mod graph;
 mod groups;
 pub mod http;
+mod http_path;
 mod instance;
 mod listeners;
 pub mod message;
