@@ -6,7 +6,7 @@ use super::entry::{Source, Span, flag, number};
 use super::error::Fault;
 use super::raw::{self, AuthChoice};
 use super::{
-    Auth, Certificate, Config, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
+    Auth, Certificate, Config, Editor, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
 };
 use super::{audit, comms, engine, networks, password_hash, route, upstream};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -63,6 +63,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
             .collect(),
     )?;
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
+    let editor = editor(raw.editor, upstreams.is_empty(), source)?;
     Ok(Config {
         file: None,
         secrets: Vec::new(),
@@ -74,6 +75,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         auth,
         comms: comms::comms(raw.comms, source)?,
         engine: engine::engine(raw.engine, source)?,
+        editor,
         storage: storage(raw.storage, source)?,
         operations,
         log: log(raw.log, source)?,
@@ -343,6 +345,19 @@ fn user(table: Spanned<raw::User>, source: &Source<'_>) -> Result<User, Fault> {
         name,
         password_hash,
         permissions,
+    })
+}
+
+fn editor(raw: raw::Editor, own_engine: bool, source: &Source<'_>) -> Result<Editor, Fault> {
+    let Some(entry) = raw.modules else {
+        return Ok(Editor { modules: None });
+    };
+    if !own_engine {
+        let sentence = "an upstream brings its own editor; this one is for our own engine";
+        return Err(Fault::rule(entry.span(), sentence));
+    }
+    Ok(Editor {
+        modules: Some(source.path(&entry)?),
     })
 }
 

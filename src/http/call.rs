@@ -111,6 +111,16 @@ impl Call<'_> {
             .map_err(|_| Error::Broken)
     }
 
+    /// Runs what waits for files where nothing else has to wait.
+    #[cfg(feature = "engine")]
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        task: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let task = self.gateway.control.spawn_blocking(task);
+        task.await.map_err(|_| Error::Broken)
+    }
+
     /// Gives an audit line to who writes it.
     #[allow(clippy::needless_pass_by_value, reason = "made for the call")]
     pub(super) fn audit(&self, event: Event, actor: Actor, mut facts: Json) {

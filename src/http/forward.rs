@@ -35,7 +35,7 @@ pub(super) async fn act(
     target: Target,
     upstream: &Upstream,
 ) -> Result {
-    if (call.class, target) == (RouteClass::Editor, Target::Absent)
+    if call.class == RouteClass::Editor
         && let Some(location) = path.editor(&call.head.uri)
     {
         return Ok(reply::moved(&location));

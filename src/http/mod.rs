@@ -22,6 +22,8 @@ mod host;
 mod identify;
 mod path;
 mod proxied;
+#[cfg(feature = "engine")]
+mod reading;
 mod reply;
 mod route;
 #[cfg(feature = "engine")]
