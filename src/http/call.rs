@@ -1,7 +1,7 @@
 //! One request on its way: what the steps of [`super::answer`] have learned, and its body, not yet read.
 
 use super::error::Error;
-use super::{Peer, body};
+use super::{Peer, body, form};
 use crate::audit::{Actor, Event};
 use crate::auth::Caller;
 use crate::gateway::{Gateway, Site};
@@ -60,6 +60,18 @@ impl Call<'_> {
         body::json(&self.head.headers)?;
         let limit = self.gateway.config.limits.body;
         self.read(limit).await
+    }
+
+    /// Reads the body of `POST /flows/state`, which the stock editor sends as a form and others as JSON.
+    pub(super) async fn read_state(&mut self) -> Result<(Bytes, Option<String>), Error> {
+        let limit = self.gateway.config.limits.body;
+        let content = self.read(limit).await?;
+        let fields = form::fields(&self.head.headers, &content, ["state"]);
+        match fields {
+            Ok([state]) => Ok((content, state)),
+            Err(Error::Form(reason)) => Err(Error::Body(reason)),
+            Err(other) => Err(other),
+        }
     }
 
     /// Reads a small JSON body that may be missing.

@@ -170,17 +170,20 @@ async fn change(
 ) -> Result {
     check_version(call)?;
     let mut purpose = Purpose::Flows(None);
-    let body = if target == Target::RemoveFlow {
-        Bytes::new()
-    } else {
-        let body = call.read_json().await?;
-        let Ok(Json::Object(mut object)) = serde_json::from_slice(&body) else {
-            return Err(Error::Body("the body must be a JSON object".into()));
-        };
-        if target == Target::SetState {
-            purpose = Purpose::State(object.remove("state").unwrap_or_default());
+    let body = match target {
+        Target::RemoveFlow => Bytes::new(),
+        Target::SetState => {
+            let (body, state) = call.read_state().await?;
+            purpose = Purpose::State(Json::from(state));
+            body
         }
-        body
+        _ => {
+            let body = call.read_json().await?;
+            let Ok(Json::Object(_)) = serde_json::from_slice(&body) else {
+                return Err(Error::Body("the body must be a JSON object".into()));
+            };
+            body
+        }
     };
     let url = path.target(&call.head.uri)?;
     let change: Change = upstream.change(&front(call, &url, upstream), body);

@@ -87,7 +87,7 @@ async fn page(call: &Call<'_>, editor: Arc<Editor>) -> Result<Response<Body>, Er
 async fn words(call: &Call<'_>, editor: Arc<Editor>, part: &str) -> Result<Response<Body>, Error> {
     let query = call.head.uri.query().unwrap_or_default();
     let language = form_urlencoded::parse(query.as_bytes())
-        .find(|(name, _)| name == "lng")
+        .find(|(name, language)| name == "lng" && !language.is_empty())
         .map_or_else(|| "en-US".to_owned(), |(_, language)| language.into_owned());
     let part = part.strip_suffix(".json").unwrap_or(part).to_owned();
     let words = call

@@ -128,7 +128,7 @@ fn find_module(editor: Option<&Editor>, name: &str) -> Result<Json, Error> {
     if name != MODULE {
         return Err(Error::NotFound);
     }
-    Ok(json!({ "name": MODULE, "version": version(editor), "nodes": sets(editor) }))
+    Ok(json!({ "name": MODULE, "version": version(editor), "nodes": sets(editor), "plugins": [] }))
 }
 
 fn find_set(editor: Option<&Editor>, module: &str, name: &str) -> Result<Json, Error> {
