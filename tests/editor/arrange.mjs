@@ -111,7 +111,7 @@ scenario(async (stage) => {
     // Debug messages in a window of their own.
     await admin.act('core:show-debug-tab');
     const [popup] = await Promise.all([page.waitForEvent('popup'), page.click('#red-ui-sidebar-debug-open')]);
-    await popup.locator('.red-ui-debug-content').waitFor();
+    await popup.locator('.red-ui-debug-content').first().waitFor();
     await admin.showFlow('Greeting');
     await admin.inject('ask');
     await popup.locator('.red-ui-debug-msg-payload').getByText('In a subflow: Ada').waitFor();
