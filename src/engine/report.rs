@@ -1,5 +1,6 @@
 //! What nodes report: errors, status, completed messages, log lines; and whom it reaches.
 
+use super::debug_encode::encode;
 use super::expression::{coerce, json};
 use super::message::Message;
 use super::node::{Info, Level};
@@ -7,8 +8,9 @@ use super::value::{Failure, Object, Value};
 use super::world::World;
 use crate::events::Event;
 use serde_json::{Value as Json, json};
-use smol_str::SmolStr;
+use smol_str::{SmolStr, ToSmolStr};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How often a message may come back to the node whose error it carries (facts engine §3.2: the 10th is dropped).
 const MAX_CATCHES: f64 = 10.0;
@@ -19,7 +21,7 @@ impl World {
         self.metrics.node_type(label(&info.kind)).error();
         let caught = message.is_some_and(|m| self.caught(info, failure, m));
         if !caught {
-            self.log(info, Level::Error, &Value::text(failure.to_string()));
+            self.log(info, Level::Error, &thrown(failure));
         }
     }
 
@@ -122,6 +124,7 @@ impl World {
     pub(super) fn log(&self, info: &Info, level: Level, value: &Value) {
         let text = match value {
             Value::String(text) => text.clone(),
+            Value::Error(failure) => failure.to_smolstr(),
             other => json::stringify(other).unwrap_or_default().into(),
         };
         let (id, kind, name) = (&info.id, &info.kind, &info.name);
@@ -133,9 +136,14 @@ impl World {
             Level::Trace => tracing::trace!(target: "flow", node = %id, %kind, %name, "{text}"),
         }
         if matches!(level, Level::Error | Level::Warn) && self.events.debug_is_heard() {
+            let shown = match value {
+                Value::Error(_) => value.clone(),
+                _ => Value::String(text),
+            };
+            let (msg, format) = encode(&shown, self.config.debug_length);
             let data = json!({
-                "level": level as u8, "id": id, "type": kind, "msg": text, "z": info.z, "name": name,
-                "path": info.path, "timestamp": self.now, "format": format!("string[{}]", text.chars().count()),
+                "level": level as u8, "id": id, "type": kind, "msg": msg, "z": info.z, "name": name,
+                "path": info.path, "timestamp": self.now, "format": format,
             });
             self.events.say(Event::Debug(data));
         }
@@ -153,6 +161,15 @@ impl World {
     pub(super) fn info_of(&self, id: &str) -> Option<Rc<Info>> {
         let slot = *self.directory.get(id)?;
         self.infos.get(slot as usize)?.clone()
+    }
+}
+
+/// A failure as a node gave it: an error, or only a text.
+fn thrown(failure: &Failure) -> Value {
+    if failure.name.is_empty() {
+        Value::String(failure.message.clone())
+    } else {
+        Value::Error(Arc::new(failure.clone()))
     }
 }
 

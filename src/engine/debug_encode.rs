@@ -1,4 +1,4 @@
-//! How a debug node's value travels to the editor: a text and the name of what it was.
+//! How a value travels to the editor's debug sidebar: a text and the name of what it was.
 //!
 //! Long texts, arrays and buffers are cut; what JSON cannot say is wrapped with `__enc__`
 //! (facts engine §4.3; observed on `@node-red/util` 4.1.15).
@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json as tree};
 use std::fmt::Write;
 
 /// The fields `msg` and `format` of a debug message; `longest` counts characters, elements and bytes.
-pub(super) fn encode(value: &Value, longest: usize) -> (Json, String) {
+pub(in crate::engine) fn encode(value: &Value, longest: usize) -> (Json, String) {
     match value {
         Value::Undefined => ("(undefined)".into(), "undefined".to_owned()),
         Value::Null => ("(undefined)".into(), "null".to_owned()),
