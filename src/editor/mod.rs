@@ -17,6 +17,8 @@ use palette::Set;
 use serde_json::Value as Json;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The module that the core palette belongs to.
 pub const CORE: &str = "node-red";
@@ -27,6 +29,10 @@ const NODES: &str = "@node-red/nodes";
 
 /// The icon of a node whose own is not there (facts admin API §2).
 const ANY_ICON: [&str; 5] = ["public", "red", "images", "icons", "arrow-in.svg"];
+
+/// Answers at a time with parts of the editor, for which everybody may ask. Our choice: a browser loads some sixty, and
+/// each takes an open file and up to 64 KiB.
+const ANSWERS: usize = 256;
 
 /// Why the editor cannot be served. Every message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -63,6 +69,7 @@ pub struct Editor {
     version: String,
     languages: Vec<String>,
     sets: Vec<Set>,
+    places: Arc<Semaphore>,
 }
 
 impl Editor {
@@ -92,7 +99,17 @@ impl Editor {
             version,
             languages: languages.folders,
             sets,
+            places: Arc::new(Semaphore::new(ANSWERS)),
         })
+    }
+
+    /// Waits until there is a place for one more answer with a part of the editor.
+    pub async fn place(&self) -> OwnedSemaphorePermit {
+        let places = Arc::clone(&self.places);
+        places
+            .acquire_owned()
+            .await
+            .expect("no place is ever taken away")
     }
 
     /// The version of the editor.

@@ -15,9 +15,9 @@ pub enum Body {
     Whole(Bytes),
     /// Passed on as it comes from the upstream.
     Upstream(upstream::Answer),
-    /// Read from a file, piece by piece.
+    /// A part of the editor, one of so many at a time.
     #[cfg(feature = "engine")]
-    File(Box<Reading>),
+    Editor(Box<Reading>),
 }
 
 /// Why a body broke off: its connection ends then, so that half an answer never looks like a whole one.
@@ -59,7 +59,7 @@ impl HttpBody for Body {
                 .poll_frame(cx)
                 .map(|frame| frame.map(|frame| frame.map_err(Half::Upstream))),
             #[cfg(feature = "engine")]
-            Self::File(reading) => reading
+            Self::Editor(reading) => reading
                 .poll_piece(cx)
                 .map(|piece| piece.map(|piece| piece.map(Frame::data).map_err(Half::File))),
         }
@@ -70,7 +70,7 @@ impl HttpBody for Body {
             Self::Whole(bytes) => bytes.is_empty(),
             Self::Upstream(answer) => answer.is_end_stream(),
             #[cfg(feature = "engine")]
-            Self::File(reading) => reading.left() == 0,
+            Self::Editor(reading) => reading.left() == 0,
         }
     }
 
@@ -79,7 +79,7 @@ impl HttpBody for Body {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Upstream(answer) => answer.size_hint(),
             #[cfg(feature = "engine")]
-            Self::File(reading) => SizeHint::with_exact(reading.left()),
+            Self::Editor(reading) => SizeHint::with_exact(reading.left()),
         }
     }
 }

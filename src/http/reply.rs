@@ -25,6 +25,8 @@ use serde_json::json;
 use std::time::Duration;
 #[cfg(feature = "engine")]
 use tokio::runtime::Handle;
+#[cfg(feature = "engine")]
+use tokio::sync::OwnedSemaphorePermit;
 
 /// An answer in JSON.
 pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
@@ -55,7 +57,12 @@ pub(super) fn their_text(body: String) -> Response<Body> {
 
 /// A file, unless the client has it as it is (RFC 9110 §13.2.2). Browsers ask each time whether it has changed.
 #[cfg(feature = "engine")]
-pub(super) fn file(asked: &HeaderMap, file: File, control: &Handle) -> Response<Body> {
+pub(super) fn file(
+    asked: &HeaderMap,
+    file: File,
+    control: &Handle,
+    place: OwnedSemaphorePermit,
+) -> Response<Body> {
     let has_it = is_known(asked, &file);
     let mut response = if has_it {
         empty(StatusCode::NOT_MODIFIED)
@@ -66,9 +73,17 @@ pub(super) fn file(asked: &HeaderMap, file: File, control: &Handle) -> Response<
     response = with(response, LAST_MODIFIED, &file.modified);
     set(&mut response, CACHE_CONTROL, "public, max-age=0");
     if !has_it {
-        let reading = Reading::new(file.content, file.size, control.clone());
-        *response.body_mut() = Body::File(Box::new(reading));
+        let reading = Reading::file((file.content, file.size), control.clone(), place);
+        *response.body_mut() = Body::Editor(Box::new(reading));
     }
+    response
+}
+
+/// The editor's words.
+#[cfg(feature = "engine")]
+pub(super) fn words(words: String, place: OwnedSemaphorePermit) -> Response<Body> {
+    let mut response = json(StatusCode::OK, Bytes::new());
+    *response.body_mut() = Body::Editor(Box::new(Reading::text(words.into(), place)));
     response
 }
 

@@ -35,16 +35,19 @@ pub(super) async fn load(
         route::Editor::Locale => words(call, editor, &path.parameter(1)).await,
         route::Editor::File => {
             let names = path.rest(0);
-            file(call, move || editor.public(&names)).await
+            file(call, editor, move |editor| editor.public(&names)).await
         }
         route::Editor::DebugView => {
             let names = path.rest(2);
-            file(call, move || editor.debug_view(&names)).await
+            file(call, editor, move |editor| editor.debug_view(&names)).await
         }
         route::Editor::Icon => {
             let mut names = path.rest(1);
             let name = names.pop().unwrap_or_default();
-            file(call, move || editor.icon(&names.join("/"), &name)).await
+            file(call, editor, move |editor| {
+                editor.icon(&names.join("/"), &name)
+            })
+            .await
         }
     }
 }
@@ -85,6 +88,7 @@ async fn page(call: &Call<'_>, editor: Arc<Editor>) -> Result<Response<Body>, Er
 
 /// `GET /locales/:part?lng=`
 async fn words(call: &Call<'_>, editor: Arc<Editor>, part: &str) -> Result<Response<Body>, Error> {
+    let place = editor.place().await;
     let query = call.head.uri.query().unwrap_or_default();
     let language = form_urlencoded::parse(query.as_bytes())
         .find(|(name, language)| name == "lng" && !language.is_empty())
@@ -98,14 +102,17 @@ async fn words(call: &Call<'_>, editor: Arc<Editor>, part: &str) -> Result<Respo
         })
         .await?;
     let words = words.unwrap_or_else(|| "{}".to_owned());
-    Ok(reply::json(StatusCode::OK, words))
+    Ok(reply::words(words, place))
 }
 
 async fn file(
     call: &Call<'_>,
-    find: impl FnOnce() -> Option<editor::File> + Send + 'static,
+    editor: Arc<Editor>,
+    find: impl FnOnce(&Editor) -> Option<editor::File> + Send + 'static,
 ) -> Result<Response<Body>, Error> {
-    let file = call.blocking(find).await?.ok_or(Error::NotFound)?;
-    let gateway = call.gateway;
-    Ok(reply::file(&call.head.headers, file, &gateway.control))
+    let place = editor.place().await;
+    let file = call.blocking(move || find(&editor)).await?;
+    let file = file.ok_or(Error::NotFound)?;
+    let control = &call.gateway.control;
+    Ok(reply::file(&call.head.headers, file, control, place))
 }
