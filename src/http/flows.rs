@@ -166,8 +166,8 @@ pub(super) fn state(call: &Call<'_>) -> Response<Body> {
 
 /// `POST /flows/state`
 pub(super) async fn set_state(call: &mut Call<'_>) -> Answer {
-    let body = call.read_json_value().await?.unwrap_or_default();
-    let running = match body.get("state").and_then(|state| state.as_str()) {
+    let (_, state_wanted) = call.read_state().await?;
+    let running = match state_wanted.as_deref() {
         Some("start") => true,
         Some("stop") => false,
         Some(_) | None => return Err(Error::RunState),
