@@ -11,6 +11,8 @@ mod comms;
 mod engine;
 mod entry;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod headers;
 mod networks;
 mod password_hash;

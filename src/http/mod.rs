@@ -19,6 +19,8 @@ mod error;
 mod flows;
 mod form;
 mod forward;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod holder;
 mod host;
 mod identify;
