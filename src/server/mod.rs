@@ -13,6 +13,8 @@ mod control;
 mod control_socket;
 mod drain;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod heads;
 mod inherited;
 mod listen;
