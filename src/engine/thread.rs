@@ -392,7 +392,7 @@ mod tests {
                 id: format!("n{number}").into(),
                 alias: format!("n{number}").into(),
                 kind: "test".into(),
-                name: SmolStr::default(),
+                name: None,
                 z: "t".into(),
                 path: "t".into(),
                 groups: Rc::from([]),

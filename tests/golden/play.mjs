@@ -6,7 +6,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import WebSocket from 'ws';
-import { inText, sleep } from './peer_heard.mjs';
+import { inText, patiently, sleep } from './peer_heard.mjs';
 import { Peers, pems } from './peers.mjs';
 
 const PATIENCE = 20_000;
@@ -111,7 +111,10 @@ export async function play(runtime, given, expected) {
     const peers = await Peers.start({ ...given, peers: filled(given.peers ?? {}) }, surroundings);
     texts = pems(directory);
     const names = new Set();
+    const badges = new Map();
     const listen = (event) => {
+        const id = event.topic.match(/^status\/(.*)/)?.[1];
+        badges.set(id, event.data?.text ?? '');
         const what = shown(event, names, given);
         if (what) {
             seen.push(what);
@@ -126,7 +129,7 @@ export async function play(runtime, given, expected) {
                 flow = flow.filter(({ id }) => !step.flow.some((node) => node.id === id)).concat(step.flow);
                 await runtime.deploy(whole(flow, given, names), step.deploy);
             } else {
-                await take(step, { runtime, flow, seen, directory, peers });
+                await take(step, { runtime, flow, seen, directory, peers, badges });
             }
         }
         // While it is observed a busy machine must not cut off what is seen.
@@ -140,7 +143,7 @@ export async function play(runtime, given, expected) {
     return settled(seen, given, directory, ports);
 }
 
-async function take(step, { runtime, flow, seen, directory, peers }) {
+async function take(step, { runtime, flow, seen, directory, peers, badges }) {
     if ('peer' in step) {
         await peers.take(step);
     } else if ('send' in step) {
@@ -152,6 +155,9 @@ async function take(step, { runtime, flow, seen, directory, peers }) {
         await sleep(step.wait);
     } else if ('http' in step) {
         seen.push({ http: await called(runtime, step.http) });
+    } else if ('badge' in step) {
+        const { badge, text } = step;
+        await patiently(() => badges.get(badge)?.includes(text), `${badge} shows ${text}`);
     } else if ('until' in step) {
         await reached(seen, step.until);
     } else if ('file' in step) {
@@ -169,6 +175,9 @@ async function take(step, { runtime, flow, seen, directory, peers }) {
 
 async function called(runtime, { method = 'GET', path, headers, body, shows }) {
     const answer = await runtime.call(method, path, { headers, body: body?.base64 ? Buffer.from(body.base64, 'base64') : body });
+    if (shows === 'status') {
+        return { status: answer.status };
+    }
     const known = shows && { headers: Object.fromEntries(shows.map((name) => [name, answer.headers.get(name)])) };
     const content = inText(Buffer.from(await answer.arrayBuffer()));
     return { status: answer.status, type: answer.headers.get('content-type'), ...known, body: content };

@@ -265,6 +265,7 @@ fn escape_html(text: &str, out: &mut String) {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::engine::expression::json;
 
     fn rendered(template: &str, message: &str) -> String {
         let message = Message::from_value(json::parse(message).unwrap()).unwrap();
@@ -284,6 +285,16 @@ mod tests {
             rendered("{{{payload}}}{{& payload }}", message),
             "<a&\"b\">'/`=<a&\"b\">'/`="
         );
+    }
+
+    #[test]
+    fn sections_are_nested_only_so_deeply() {
+        let nested = |depth: usize| "{{#a}}".repeat(depth) + &"{{/a}}".repeat(depth);
+        assert!(Template::compile(&nested(100)).is_ok());
+        for depth in [101, 100_000] {
+            let failure = Template::compile(&nested(depth)).unwrap_err();
+            assert!(failure.message.contains("nested too deeply"), "{failure}");
+        }
     }
 
     #[test]
