@@ -17,7 +17,8 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-const ORIGIN: &str =
+/// How an origin is spelled.
+pub(super) const ORIGIN: &str =
     "an origin: a scheme and a host, such as \"https://flows.example.org\", without a path";
 
 /// Where a web page comes from (RFC 6454): what a browser sends as `Origin`.
@@ -76,6 +77,8 @@ pub(super) fn comms(raw: raw::Comms, source: &Source<'_>) -> Result<Comms, Fault
             .list(raw.origins, ORIGIN, Origin::parse)?
             .unwrap_or_default(),
         sign_in: source.duration(raw.sign_in, 5 * SECOND, MS..=HOUR)?,
+        waiting: number(raw.waiting, 1000, 1..=1_000_000)?,
+        waiting_per_address: number(raw.waiting_per_address, 50, 1..=1_000_000)?,
         heartbeat: source.duration(raw.heartbeat, 15 * SECOND, 10 * MS..=HOUR)?,
         frame: source.size(raw.frame, 64 << 10, KIB..=16 * MIB)?,
         frames: number(raw.frames, 100, 1..=1_000_000)?,

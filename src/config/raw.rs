@@ -57,6 +57,8 @@ pub(super) struct Root {
     pub(super) timeouts: Timeouts,
     #[serde(default)]
     pub(super) limits: Limits,
+    #[serde(default)]
+    pub(super) headers: Headers,
     pub(super) upstream: Option<Spanned<Upstreams>>,
     #[serde(default)]
     pub(super) comms: Comms,
@@ -122,6 +124,9 @@ pub(super) struct Server {
 pub(super) struct Tls {
     pub(super) directory: Entry,
     pub(super) tls12: Entry,
+    pub(super) client_ca: Entry,
+    pub(super) client_crl: Entry,
+    pub(super) client_certificates: Entry,
     #[serde(default)]
     pub(super) certificate: Vec<Spanned<Certificate>>,
 }
@@ -161,6 +166,19 @@ pub(super) struct Limits {
     pub(super) hashing: Entry,
 }
 
+/// `[headers]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [headers]")]
+pub(super) struct Headers {
+    pub(super) hsts: Entry,
+    pub(super) content_security_policy: Entry,
+    pub(super) frame_options: Entry,
+    pub(super) referrer_policy: Entry,
+    pub(super) resource_policy: Entry,
+    pub(super) everywhere: Entry,
+    pub(super) cors_origins: List,
+}
+
 /// `[auth]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table [auth]")]
@@ -191,6 +209,7 @@ pub(super) struct User {
     pub(super) name: Entry,
     pub(super) password_hash: Entry,
     pub(super) password_hash_file: Entry,
+    pub(super) certificates: List,
     pub(super) permissions: List,
 }
 
@@ -265,6 +284,8 @@ pub(super) struct Upstream {
 pub(super) struct Comms {
     pub(super) origins: List,
     pub(super) sign_in: Entry,
+    pub(super) waiting: Entry,
+    pub(super) waiting_per_address: Entry,
     pub(super) heartbeat: Entry,
     pub(super) frame: Entry,
     pub(super) frames: Entry,

@@ -13,7 +13,8 @@ use super::route::{self, Admin, Target};
 use super::{auth, comms, identify, reply, tunnel, upgrade};
 use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
-use crate::flows::{DeploymentType, FlowSet, Submission};
+use crate::flows::{DeploymentType, FlowSet, Submission, check_flow};
+use crate::json;
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
     self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Upstream, returned,
@@ -56,18 +57,33 @@ pub(super) async fn act(
         Target::Endpoint if upgrade::is_wanted(call.head) => {
             Box::pin(tunnel::open(call, path, upstream)).await
         }
+        Target::Admin(admin) if admin.takes_json() => {
+            let body = Outgoing::Whole(Box::pin(call.read_json_if_any()).await?);
+            pass(call, path, body, upstream).await
+        }
         Target::Flows
         | Target::State
         | Target::Flow
         | Target::Admin(_)
         | Target::Absent
-        | Target::Endpoint => pass(call, path, upstream).await,
+        | Target::Endpoint => {
+            let body = streamed(call);
+            pass(call, path, body, upstream).await
+        }
         Target::OtherMethod(offers) => reply::other_method(&call.head.method, route::allow(offers)),
     }
 }
 
-/// Passes a request on as it comes, and the answer back.
-async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+/// A body, to be passed on as it comes.
+fn streamed(call: &mut Call<'_>) -> Outgoing {
+    let config = &call.gateway.config;
+    call.body.take().map_or_else(Outgoing::empty, |incoming| {
+        Outgoing::stream(incoming, config.limits.body, config.timeouts.body_idle)
+    })
+}
+
+/// Passes a request on, and the answer back.
+async fn pass(call: &mut Call<'_>, path: &Path<'_>, body: Outgoing, upstream: &Upstream) -> Result {
     if matches!(call.head.method, Method::TRACE | Method::CONNECT) {
         // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
         let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();
@@ -75,12 +91,8 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Resu
     }
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
-    let config = &call.gateway.config;
-    let body = call.body.take().map_or_else(Outgoing::empty, |incoming| {
-        Outgoing::stream(incoming, config.limits.body, config.timeouts.body_idle)
-    });
     let progress = body.progress();
-    let front = front(call, &target, upstream);
+    let front = front(call, &target, Some(upstream));
     let head = || upstream.head(&front);
     let sent = match call.authorization {
         Authorization::Ours => upstream.send(head, body).await,
@@ -123,7 +135,11 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
         let body = call.read_json().await?;
         checked(call, version, kind, body).await?
     };
-    let change = upstream.deployment(&front(call, &target, upstream), (spelled, name(kind)), body);
+    let change = upstream.deployment(
+        &front(call, &target, Some(upstream)),
+        (spelled, name(kind)),
+        body,
+    );
     let forward = Forward {
         change,
         rev,
@@ -174,16 +190,16 @@ async fn change(
         Bytes::new()
     } else {
         let body = call.read_json().await?;
-        let Ok(Json::Object(mut object)) = serde_json::from_slice(&body) else {
-            return Err(Error::Body("the body must be a JSON object".into()));
-        };
         if target == Target::SetState {
-            purpose = Purpose::State(object.remove("state").unwrap_or_default());
+            purpose = Purpose::State(state(&body)?);
+        } else {
+            let id = (target == Target::ReplaceFlow).then(|| path.parameter(1));
+            check_one(call, body.clone(), id).await?;
         }
         body
     };
     let url = path.target(&call.head.uri)?;
-    let change: Change = upstream.change(&front(call, &url, upstream), body);
+    let change: Change = upstream.change(&front(call, &url, Some(upstream)), body);
     let kind = DeploymentType::Flows;
     let forward = Forward {
         change,
@@ -192,6 +208,26 @@ async fn change(
         purpose,
     };
     answer(call, upstream, run(call, Version::V1, forward).await?)
+}
+
+/// The state that flows are to have. Whether there is one of that name, the upstream knows.
+fn state(body: &[u8]) -> Result<Json> {
+    let text = json::text(body).map_err(|invalid| Error::Body(invalid.to_string()))?;
+    match serde_json::from_str(text) {
+        Ok(Json::Object(mut object)) => Ok(object.remove("state").unwrap_or_default()),
+        Ok(_) | Err(_) => Err(Error::Body("the body must be a JSON object".into())),
+    }
+}
+
+/// Parses a single flow elsewhere than on this thread.
+async fn check_one(call: &Call<'_>, body: Bytes, id: Option<String>) -> Result<()> {
+    let parsed = call.control(async move { check_flow(&body, id.as_deref()) });
+    parsed.await?.map_err(|error| {
+        let error = error.into();
+        let facts = deployment::refusal(name(DeploymentType::Flows), &error);
+        call.audit(Event::DeployFail, call.actor(), facts);
+        Error::Deployment(error)
+    })
 }
 
 /// Sends a change as one task of the control runtime, and counts what came of it.
@@ -255,7 +291,7 @@ fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>)
 async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
-    let front = front(call, &target, upstream);
+    let front = front(call, &target, Some(upstream));
     // None of the client's own headers: a condition or a range would be about another body than the one it gets.
     let head = || {
         let mut request = upstream.own_head(&front);
@@ -297,15 +333,15 @@ fn answer(call: &Call<'_>, upstream: &Upstream, changed: Changed) -> Result {
     if let Some(told) = told_in_json(response.status(), response.headers()) {
         return Ok(told);
     }
-    Ok(passed_back(call, upstream, response).map(Body::new))
+    Ok(passed_back(call, upstream, response).map(Body::Theirs))
 }
 
 pub(super) fn front<'c>(
     call: &'c Call<'_>,
     target: &'c PathAndQuery,
-    upstream: &Upstream,
+    upstream: Option<&Upstream>,
 ) -> Front<'c> {
-    let known = call.caller.as_ref().filter(|c| c.session.is_some());
+    let known = call.caller.as_ref().filter(|c| c.is_known());
     Front {
         head: call.head,
         target,
@@ -316,7 +352,7 @@ pub(super) fn front<'c>(
         id: &call.id,
         authorization: call.authorization,
         identity: known
-            .filter(|_| upstream.is_told_callers())
+            .filter(|_| upstream.is_some_and(Upstream::is_told_callers))
             .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
     }
 }

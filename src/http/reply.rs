@@ -12,7 +12,6 @@ use hyper::body::Body as _;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
     LOCATION, PRAGMA, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
@@ -83,6 +82,7 @@ pub(super) fn is_ours(error: &Error) -> bool {
         error,
         Error::Deployment(deployment::Error::Upstream(SignedOut))
             | Error::Upstream(SignedOut | Away)
+            | Error::TooManyWaiting
     );
     !told && refusal(error).status().is_server_error()
 }
@@ -93,6 +93,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
+        Error::Unencrypted => closing(refuse(S::BAD_REQUEST, "tls_required")),
         Error::Framing(_) => closing(refuse(S::BAD_REQUEST, "malformed_request")),
         Error::MethodName => closing(refuse(S::BAD_REQUEST, "invalid_method")),
         Error::Host => closing(refuse(S::BAD_REQUEST, "invalid_host")),
@@ -106,6 +107,10 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
         Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
+        Error::TooManyWaiting => retry_after(
+            refuse(S::SERVICE_UNAVAILABLE, "too_many_channels"),
+            BREATHER,
+        ),
         Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
         Error::Authorization | Error::TokenInQuery => {
             challenge(refuse(S::BAD_REQUEST, "invalid_request"), INVALID_REQUEST)
@@ -240,7 +245,7 @@ fn upstream(error: &upstream::Error) -> Response<Body> {
     }
 }
 
-/// When to try again while the upstream is busy. Our choice.
+/// When to try again while there is no room. Our choice.
 const BREATHER: Duration = Duration::from_secs(1);
 
 /// Instead of an upstream's error page.
@@ -328,10 +333,9 @@ fn with(mut response: Response<Body>, name: HeaderName, value: &str) -> Response
 }
 
 fn content(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::new(body));
+    let mut response = Response::new(Body::Ours(body));
     *response.status_mut() = status;
     set(&mut response, CONTENT_TYPE, kind);
-    set(&mut response, X_CONTENT_TYPE_OPTIONS, "nosniff");
     response
 }
 

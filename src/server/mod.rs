@@ -1,20 +1,22 @@
 //! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
 //!
-//! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] learns from
+//! The way of a connection: [`listen`] binds, a [`worker`] accepts if there is room in the [`crowd`](crate::crowd), [`connection`] learns from
 //! [`proxy_protocol`] who is behind a proxy, shakes hands by [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`heads`] when its requests
 //! have two readings, [`frames`] when it is a flood. [`operations`] tells monitoring.
 
 mod answer;
 mod certificate;
+mod client_certificate;
 mod clock;
 mod connection;
 mod control;
 mod control_socket;
 mod drain;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod heads;
 mod inherited;
-mod limits;
 mod listen;
 mod operations;
 mod proxy_protocol;
@@ -32,11 +34,12 @@ pub use inherited::Inherited;
 pub use run::run;
 
 use crate::config::Config;
+use crate::crowd::Crowd;
 use crate::gateway::{self, Gateway};
+use crate::http::since_1970;
 use crate::metrics::Metrics;
 use crate::secret::Secret;
 use control::Control;
-use limits::Limits;
 use listen::Sockets;
 use operations::{Operations, Stage};
 use reload::Reload;
@@ -45,12 +48,11 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tls::{Found, Tls};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use worker::Worker;
 
 /// The gateway cannot start. Every message says what to do.
@@ -78,7 +80,9 @@ pub enum Error {
     #[error(transparent)]
     Gateway(#[from] gateway::Error),
     /// No thread or runtime.
-    #[error("the system gives no threads: {0}; raise the limits of this process (`ulimit -u`)")]
+    #[error(
+        "the system gives no threads: {0}; raise the limits of this process (`ulimit -u`, `ulimit -v`)"
+    )]
     Threads(#[source] io::Error),
     /// The control runtime has lost the task that opens the gateway.
     #[error("the gateway could not be opened; the log says why")]
@@ -140,9 +144,9 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     }
 
     let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
-    operations.look_at(gateway.sites.all());
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
+    operations.look_at(gateway.sites.all(), &workers);
     let doors = sockets.secure.into_iter().zip(sockets.plain);
     for (worker, (secure, plain)) in workers.iter().zip(doors) {
         worker
@@ -240,13 +244,13 @@ impl Drop for Running {
     }
 }
 
-fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Tls>, Error> {
+fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Arc<Tls>>, Error> {
     if config.server.listen.is_empty() {
         return Ok(None);
     }
     let (tls, found) = Tls::open(&config.tls, since_1970())?;
     tell(&found, metrics);
-    Ok(Some(tls))
+    Ok(Some(Arc::new(tls)))
 }
 
 fn tell(found: &Found, metrics: &Metrics) {
@@ -272,20 +276,23 @@ fn open_gateway(
     let (done, opened) = std::sync::mpsc::sync_channel(1);
     let (metrics, handle) = (Arc::clone(metrics), control.clone());
     control.spawn(async move {
-        let result = Gateway::open(config, metrics, handle, since_1970().as_secs()).await;
+        let result = Gateway::open(config, metrics, handle, since_1970).await;
         let _ = done.send(result);
     });
     Ok(opened.recv().map_err(|_| Error::Lost)??)
 }
 
 /// One worker for each thread; what they share for the limits' sake is the count of connections.
-fn workers(gateway: &Arc<Gateway>, metrics: &Arc<Metrics>, tls: Option<&Tls>) -> Vec<Arc<Worker>> {
+fn workers(
+    gateway: &Arc<Gateway>,
+    metrics: &Arc<Metrics>,
+    tls: Option<&Arc<Tls>>,
+) -> Vec<Arc<Worker>> {
     let limits = &gateway.config.limits;
-    let limits = Limits::new(limits.connections, limits.connections_per_address);
-    let tls = tls.map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
+    let crowd = Crowd::new(limits.connections, limits.connections_per_address);
     let workers = 0..gateway.config.server.workers;
     workers
-        .map(|_| Worker::new(gateway, metrics, &limits, tls.clone()))
+        .map(|_| Worker::new(gateway, metrics, &crowd, tls))
         .collect()
 }
 
@@ -300,10 +307,4 @@ fn open_control_socket(reload: &Arc<Reload>) -> Option<control_socket::Open> {
             tracing::warn!(%error, %path, "no control socket: `flowgate token`, `session` and `reload` do not work");
         })
         .ok()
-}
-
-fn since_1970() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
 }

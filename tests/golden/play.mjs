@@ -11,6 +11,9 @@ import { Peers, pems } from './peers.mjs';
 
 const PATIENCE = 20_000;
 
+/** What has not come after so long does not come any more. */
+const SILENCE = 10_000;
+
 /** Where an error came from, in the words of a JavaScript engine: the lines after its message. */
 const STACK = /(\n|\\n) +at [^]*?(?="|$)/g;
 
@@ -129,7 +132,8 @@ export async function play(runtime, given, expected) {
                 await take(step, { runtime, flow, seen, directory, peers, badges });
             }
         }
-        await silence(seen, given.settle ?? (given.peers ? 400 : 100), expected);
+        // While it is observed a busy machine must not cut off what is seen.
+        await silence(seen, given.settle ?? (expected === undefined ? 400 : 100), expected);
     } finally {
         runtime.listeners.delete(listen);
         await runtime.deploy([]).catch(() => {});
@@ -251,7 +255,7 @@ function settled(seen, given, directory, ports) {
     const today = (time) => Math.abs(time - Date.now()) < 86_400_000;
     const plain = (value) => {
         if (typeof value === 'string') {
-            let text = value.replaceAll(directory, '{dir}').replaceAll(/\b[0-9a-f]{16}\b/g, label);
+            let text = value.replaceAll(directory, '{dir}').replaceAll(/\b([0-9a-f]{16}|[0-9a-f]{28})\b/g, label);
             text = text.replaceAll(/\bpid:\d+/g, 'pid:<pid>').replaceAll(STACK, '');
             ports.forEach((port, n) => (text = text.replaceAll(String(port), `{port:${n}}`)));
             return text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, (at) => (today(Date.parse(at)) ? '<now>' : at));
@@ -298,9 +302,11 @@ async function silence(seen, settle, expected) {
 
 /** Until so many things were seen; what never comes is missed by whoever compares. */
 async function reached(seen, count) {
-    const end = Date.now() + PATIENCE;
-    while (seen.length < count && Date.now() < end) {
+    for (let known = seen.length, since = Date.now(); seen.length < count && Date.now() - since < SILENCE; ) {
         await sleep(5);
+        if (seen.length !== known) {
+            [known, since] = [seen.length, Date.now()];
+        }
     }
 }
 
