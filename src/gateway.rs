@@ -161,16 +161,19 @@ impl Gateway {
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
-        for site in gateway.sites.all() {
+        gateway.look_after(clock);
+        Ok((gateway, Notices { admin_password }))
+    }
+
+    /// Starts what goes on beside requests: looking at upstreams, ending sessions, counting starts.
+    fn look_after(self: &Arc<Self>, clock: fn() -> Duration) {
+        for site in self.sites.all() {
             if let Some(upstream) = site.runtime.upstream() {
-                gateway.control.spawn(upstream.clone().watch());
+                self.control.spawn(upstream.clone().watch());
             }
         }
-        gateway
-            .control
-            .spawn(sweep(Arc::downgrade(&gateway), clock));
-        gateway.control.spawn(settle(Arc::downgrade(&gateway)));
-        Ok((gateway, Notices { admin_password }))
+        self.control.spawn(sweep(Arc::downgrade(self), clock));
+        self.control.spawn(settle(Arc::downgrade(self)));
     }
 
     /// Takes over users, lifetimes, throttle, routes, permissions and the accounts at the upstreams of a config read

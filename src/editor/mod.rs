@@ -34,6 +34,9 @@ const ANY_ICON: [&str; 5] = ["public", "red", "images", "icons", "arrow-in.svg"]
 /// each takes an open file and up to 64 KiB.
 const ANSWERS: usize = 256;
 
+/// A place among those answers, until dropped.
+pub type Place = Option<OwnedSemaphorePermit>;
+
 /// Why the editor cannot be served. Every message says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -103,13 +106,11 @@ impl Editor {
         })
     }
 
-    /// Waits until there is a place for one more answer with a part of the editor.
-    pub async fn place(&self) -> OwnedSemaphorePermit {
+    /// Waits until there is a place for one more answer with a part of the editor, which it keeps until its end.
+    pub async fn place(&self) -> Place {
         let places = Arc::clone(&self.places);
-        places
-            .acquire_owned()
-            .await
-            .expect("no place is ever taken away")
+        // An error would mean that there are no places any more, and nobody closes them.
+        places.acquire_owned().await.ok()
     }
 
     /// The version of the editor.

@@ -146,47 +146,10 @@ pub(super) enum Error {
     /// The upstream did not answer.
     #[error(transparent)]
     Upstream(#[from] upstream::Error),
-    /// A state that flows cannot be told to have.
+    /// An endpoint of the admin API that the engine has could not do it.
     #[cfg(feature = "engine")]
-    #[error("the state must be start or stop")]
-    RunState,
-    /// The palette has no such module or set to be switched.
-    #[cfg(feature = "engine")]
-    #[error("there are no such nodes")]
-    NoSuchNodes,
-    /// A part of the palette is to be disabled.
-    #[cfg(feature = "engine")]
-    #[error("the nodes are part of the engine: they cannot be disabled")]
-    BuiltIn,
-    /// Node modules are to be installed or removed.
-    #[cfg(feature = "engine")]
-    #[error("no modules are installed or removed here: the engine has the core palette, built in")]
-    NoModules,
-    /// The library has no such part.
-    #[cfg(feature = "engine")]
-    #[error("there is no such library: {0}")]
-    NoSuchLibrary(String),
-    /// A name in the library could lead out of it.
-    #[cfg(feature = "engine")]
-    #[error(
-        "names in the library have no control characters, do not begin with a dot, and are not too long"
-    )]
-    LibraryName,
-    /// Something of the editor's is to be kept that is too large.
-    #[cfg(feature = "engine")]
-    #[error("the settings of a user have at most {limit} bytes")]
-    SettingsTooLarge {
-        /// The limit.
-        limit: usize,
-    },
-    /// The store failed.
-    #[cfg(feature = "engine")]
-    #[error("storage: {0}")]
-    Store(#[from] crate::store::Error),
-    /// A file of the editor's cannot be read.
-    #[cfg(feature = "engine")]
-    #[error("the editor's files: {0}")]
-    EditorFile(#[from] std::io::Error),
+    #[error(transparent)]
+    Admin(#[from] super::admin::Fault),
     /// The engine could not do it.
     #[cfg(feature = "engine")]
     #[error(transparent)]

@@ -9,7 +9,7 @@ use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
 use super::proxied;
-use super::route::{self, Admin, Target};
+use super::route::{self, Admin, Editor, Target};
 use super::{auth, comms, identify, reply, tunnel, upgrade};
 use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
@@ -35,7 +35,7 @@ pub(super) async fn act(
     target: Target,
     upstream: &Upstream,
 ) -> Result {
-    if call.class == RouteClass::Editor
+    if target == Target::Admin(Admin::Editor(Editor::Page))
         && let Some(location) = path.editor(&call.head.uri)
     {
         return Ok(reply::moved(&location));

@@ -8,7 +8,7 @@ use super::error::Error;
 #[cfg(feature = "engine")]
 use super::reading::Reading;
 #[cfg(feature = "engine")]
-use crate::editor::File;
+use crate::editor::{File, Place};
 use crate::upstream::{self, Refusal};
 use crate::{auth, deployment};
 use bytes::Bytes;
@@ -26,8 +26,6 @@ use serde_json::json;
 use std::time::Duration;
 #[cfg(feature = "engine")]
 use tokio::runtime::Handle;
-#[cfg(feature = "engine")]
-use tokio::sync::OwnedSemaphorePermit;
 
 /// An answer in JSON.
 pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
@@ -71,7 +69,7 @@ pub(super) fn file(
     asked: &HeaderMap,
     file: File,
     control: &Handle,
-    place: OwnedSemaphorePermit,
+    place: Place,
 ) -> Response<Body> {
     let has_it = is_known(asked, &file);
     let mut response = if has_it {
@@ -91,7 +89,7 @@ pub(super) fn file(
 
 /// The editor's words.
 #[cfg(feature = "engine")]
-pub(super) fn words(words: String, place: OwnedSemaphorePermit) -> Response<Body> {
+pub(super) fn words(words: String, place: Place) -> Response<Body> {
     let mut response = json(StatusCode::OK, Bytes::new());
     *response.body_mut() = Body::Editor(Box::new(Reading::text(words.into(), place)));
     response
@@ -217,38 +215,13 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Deployment(error) => deployment(error),
         Error::Upstream(error) => upstream(error),
         #[cfg(feature = "engine")]
-        Error::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
-        // 400, as the stock runtime answers (facts admin API §2)
-        #[cfg(feature = "engine")]
-        Error::NoSuchNodes => refuse(S::BAD_REQUEST, "not_found"),
-        #[cfg(feature = "engine")]
-        Error::BuiltIn => refuse(S::BAD_REQUEST, "built_in"),
-        #[cfg(feature = "engine")]
-        Error::NoModules => refuse(S::FORBIDDEN, "modules_not_allowed"),
-        #[cfg(feature = "engine")]
-        Error::NoSuchLibrary(_) => refuse(S::BAD_REQUEST, "unknown_library"),
-        #[cfg(feature = "engine")]
-        Error::LibraryName => refuse(S::FORBIDDEN, "forbidden"),
-        #[cfg(feature = "engine")]
-        Error::SettingsTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "settings_too_large"),
-        #[cfg(feature = "engine")]
-        Error::Store(_) => coded(
-            S::INTERNAL_SERVER_ERROR,
-            "storage_failed",
-            "the storage failed",
-        ),
-        #[cfg(feature = "engine")]
-        Error::EditorFile(_) => coded(
-            S::INTERNAL_SERVER_ERROR,
-            "editor_failed",
-            "the editor's files cannot be read",
-        ),
-        #[cfg(feature = "engine")]
         Error::Engine(error) => engine(error),
         #[cfg(feature = "engine")]
         Error::EndpointTimeout => refuse(S::GATEWAY_TIMEOUT, "endpoint_timeout"),
         #[cfg(feature = "engine")]
         Error::EndpointStatus(_) => refuse(S::BAD_GATEWAY, "invalid_endpoint_answer"),
+        #[cfg(feature = "engine")]
+        Error::Admin(error) => admin(error),
         Error::Broken => refuse(S::INTERNAL_SERVER_ERROR, "internal_error"),
     }
 }
@@ -358,6 +331,26 @@ pub(super) fn upstream_page(status: StatusCode) -> Response<Body> {
     };
     let reason = status.canonical_reason().unwrap_or("error");
     coded(status, code, &format!("the upstream says: {reason}"))
+}
+
+#[cfg(feature = "engine")]
+fn admin(error: &super::admin::Fault) -> Response<Body> {
+    use super::admin::Fault as E;
+    use StatusCode as S;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    let failed = |code, sentence| coded(S::INTERNAL_SERVER_ERROR, code, sentence);
+    match error {
+        E::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
+        // 400, as the stock runtime answers (facts admin API §2)
+        E::NoSuchNodes => refuse(S::BAD_REQUEST, "not_found"),
+        E::BuiltIn => refuse(S::BAD_REQUEST, "built_in"),
+        E::NoModules => refuse(S::FORBIDDEN, "modules_not_allowed"),
+        E::NoSuchLibrary(_) => refuse(S::BAD_REQUEST, "unknown_library"),
+        E::LibraryName => refuse(S::FORBIDDEN, "forbidden"),
+        E::SettingsTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "settings_too_large"),
+        E::Store(_) => failed("storage_failed", "the storage failed"),
+        E::EditorFile(_) => failed("editor_failed", "the editor's files cannot be read"),
+    }
 }
 
 #[cfg(feature = "engine")]

@@ -5,6 +5,7 @@
 
 use super::directory::{Directory, failed, write_new};
 use super::{Error, steps};
+use std::fmt::Write;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -110,7 +111,7 @@ impl Directory {
         };
         let mut content = String::new();
         for (name, value) in facts {
-            content.push_str(&format!("// {name}: {}\n", on_one_line(value)));
+            let _ = writeln!(content, "// {name}: {}", on_one_line(value));
         }
         content.push_str(text);
         self.make_folder(folder)?;

@@ -1,6 +1,7 @@
 //! `/library/:library/:type/…`: flows, functions and templates kept for later (`local`), and the flows that come with the
 //! core nodes (`examples`). Shapes as in Node-RED's `editor/library.js`.
 
+use super::Fault;
 use crate::editor::Example;
 use crate::http::call::Call;
 use crate::http::content::Body;
@@ -19,7 +20,7 @@ pub(super) async fn read(call: &Call<'_>, path: &Path<'_>) -> Result<Response<Bo
     let kind = kind(path)?;
     match path.parameter(1).as_str() {
         "local" => {
-            let place = Place::new(kind, path.rest(3)).ok_or(Error::LibraryName)?;
+            let place = Place::new(kind, path.rest(3)).ok_or(Fault::LibraryName)?;
             match call.gateway.store.library(place).await? {
                 Some(Entry::Folder { folders, items }) => {
                     let items = items.into_iter().map(|item| (item.name, item.facts));
@@ -41,7 +42,7 @@ pub(super) async fn read(call: &Call<'_>, path: &Path<'_>) -> Result<Response<Bo
                 Example::Flow(flow) => Ok(text_of(kind, flow)),
             }
         }
-        other => Err(Error::NoSuchLibrary(other.to_owned())),
+        other => Err(Fault::NoSuchLibrary(other.to_owned()).into()),
     }
 }
 
@@ -49,10 +50,10 @@ pub(super) async fn read(call: &Call<'_>, path: &Path<'_>) -> Result<Response<Bo
 pub(super) async fn save(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     let kind = kind(path)?;
     if path.parameter(1) != "local" {
-        return Err(Error::NoSuchLibrary(path.parameter(1)));
+        return Err(Fault::NoSuchLibrary(path.parameter(1)).into());
     }
     let names = path.rest(3);
-    let place = Place::new(kind, names).ok_or(Error::LibraryName)?;
+    let place = Place::new(kind, names).ok_or(Fault::LibraryName)?;
     let body = call.read_json_value().await?;
     let (facts, text) = content(kind, body.unwrap_or_default())?;
     let store = call.gateway.store.clone();
@@ -64,7 +65,7 @@ pub(super) async fn save(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
 fn kind(path: &Path<'_>) -> Result<&'static str, Error> {
     let asked = path.parameter(2);
     let kind = KINDS.into_iter().find(|kind| *kind == asked);
-    kind.ok_or(Error::NoSuchLibrary(asked))
+    Ok(kind.ok_or(Fault::NoSuchLibrary(asked))?)
 }
 
 /// Folders, then files with what is known of them.

@@ -3,11 +3,14 @@
 mod credentials;
 mod diagnostics;
 mod editor;
+mod fault;
 mod library;
 mod nodes;
 mod running;
 mod settings;
 mod user_settings;
+
+pub(super) use fault::Fault;
 
 use super::call::Call;
 use super::content::Body;
@@ -27,7 +30,7 @@ pub(super) async fn act(
         Admin::Nodes => nodes::all(call).await,
         Admin::Module => nodes::module(call, &path.parameter(1)),
         Admin::NodeSet => nodes::set(call, &path.parameter(1), &path.parameter(2)).await,
-        Admin::ChangeModules => Err(Error::NoModules),
+        Admin::ChangeModules => Err(Fault::NoModules.into()),
         Admin::SwitchModule => nodes::switch_module(call, &path.parameter(1)).await,
         Admin::SwitchNodeSet => {
             nodes::switch_set(call, &path.parameter(1), &path.parameter(2)).await

@@ -3,6 +3,7 @@
 //!
 //! All are built in: enabling one changes nothing, and disabling one is refused.
 
+use super::Fault;
 use super::editor::wants_json;
 use crate::editor::{CORE as MODULE, Editor};
 use crate::engine;
@@ -140,11 +141,11 @@ fn find_set(editor: Option<&Editor>, module: &str, name: &str) -> Result<Json, E
 fn switched(body: Option<&Json>, found: Result<Json, Error>) -> Result<Json, Error> {
     let enabled = body.and_then(|body| body.get("enabled")?.as_bool());
     let enabled = enabled.ok_or_else(|| Error::Body("enabled must be true or false".into()))?;
-    let found = found.map_err(|_| Error::NoSuchNodes)?;
+    let found = found.map_err(|_| Fault::NoSuchNodes)?;
     if enabled {
         Ok(found)
     } else {
-        Err(Error::BuiltIn)
+        Err(Fault::BuiltIn.into())
     }
 }
 
@@ -220,11 +221,11 @@ mod tests {
         assert!(put(&json!({ "enabled": true }), "inject").is_ok());
         assert!(matches!(
             put(&json!({ "enabled": false }), "inject"),
-            Err(Error::BuiltIn)
+            Err(Error::Admin(Fault::BuiltIn))
         ));
         assert!(matches!(
             put(&json!({ "enabled": true }), "nope"),
-            Err(Error::NoSuchNodes)
+            Err(Error::Admin(Fault::NoSuchNodes))
         ));
         for body in [json!({}), json!({ "enabled": "true" }), json!([])] {
             assert!(

@@ -2,6 +2,7 @@
 //!
 //! Knows how a change is joined with what is there (as Node-RED's `api/settings.js`); not what the editor keeps.
 
+use super::Fault;
 use crate::http::call::Call;
 use crate::http::content::Body;
 use crate::http::error::Error;
@@ -33,7 +34,7 @@ pub(super) async fn save(call: &mut Call<'_>) -> Result<Response<Body>, Error> {
     if call.control(task).await?? {
         Ok(reply::empty(StatusCode::NO_CONTENT))
     } else {
-        Err(Error::SettingsTooLarge { limit: LIMIT })
+        Err(Fault::SettingsTooLarge { limit: LIMIT }.into())
     }
 }
 
