@@ -14,6 +14,8 @@ pub(crate) mod fuzzing;
 mod graph;
 mod groups;
 pub mod http;
+mod http_path;
+mod inspect;
 mod instance;
 mod listeners;
 pub mod message;

@@ -103,6 +103,13 @@ fn caller(auth: &Auth, token: &Secret) -> Caller {
     auth.identify(token.reveal(), NOW).unwrap()
 }
 
+fn session_of(caller: &Caller) -> Option<Arc<Session>> {
+    match &caller.known {
+        Known::Token(session) => Some(Arc::clone(session)),
+        Known::Nobody | Known::Certificate(_) => None,
+    }
+}
+
 fn is_alive(auth: &Auth, token: &Secret, now: u64) -> bool {
     auth.identify(token.reveal(), now).is_some()
 }

@@ -36,10 +36,11 @@ async fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_e
                         let late = revoked.load(Ordering::SeqCst);
                         let known = auth.identify(token.reveal(), NOW);
                         assert!(!late || known.is_none(), "a revoked token is good");
-                        if let Some(caller) = known
+                        let session = known.as_ref().and_then(session_of);
+                        if let Some(session) = session
                             && revoked.load(Ordering::SeqCst)
                         {
-                            assert!(has_ended(&caller), "a socket stays open");
+                            assert!(*session.ended.borrow(), "a socket stays open");
                         }
                     }
                 }
@@ -47,14 +48,14 @@ async fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_e
         })
         .collect();
     for (token, revoked) in tokens.iter().zip(revoked.iter()) {
-        let open = caller(&auth, token);
+        let open = session_of(&caller(&auth, token)).unwrap();
         let waiting = tokio::spawn({
-            let open = open.clone();
-            async move { open.session().unwrap().over().await }
+            let open = Arc::clone(&open);
+            async move { open.over().await }
         });
         auth.revoke(&mine, token.reveal()).await.unwrap();
         revoked.store(true, Ordering::SeqCst);
-        assert!(has_ended(&open));
+        assert!(*open.ended.borrow());
         waiting.await.unwrap();
     }
     end.store(true, Ordering::SeqCst);
@@ -62,11 +63,6 @@ async fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_e
         user.join().unwrap();
     }
     assert_eq!(auth.active(), 1);
-}
-
-/// Whether what he has open knows that it is over.
-fn has_ended(caller: &Caller) -> bool {
-    *caller.session().unwrap().ended.borrow()
 }
 
 /// What somebody does with the sessions; a number says whose or which.
@@ -121,7 +117,8 @@ async fn take(steps: Vec<Step>) {
                         auth.revoke(&by, token.reveal()).await.unwrap();
                         *good = false;
                     }
-                    assert!(open.is_none_or(|open| has_ended(&open)));
+                    let session = open.as_ref().and_then(session_of);
+                    assert!(session.is_none_or(|session| *session.ended.borrow()));
                 }
             }
             Step::EndAll(ann) => {

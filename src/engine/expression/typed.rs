@@ -252,7 +252,7 @@ impl Scene {
             id: text(),
             alias: text(),
             kind: text(),
-            name: text(),
+            name: None,
             z: text(),
             path: text(),
             groups: Rc::from([]),
