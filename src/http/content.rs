@@ -34,9 +34,9 @@ pub enum Half {
 }
 
 impl Body {
-    /// Whether the gateway has made it.
+    /// Whether it is not a flow's or the upstream's.
     pub(super) fn is_ours(&self) -> bool {
-        matches!(self, Self::Ours(_))
+        !matches!(self, Self::Theirs(_) | Self::Upstream(_))
     }
 }
 

@@ -80,6 +80,7 @@ pub(super) fn file(
     response = with(response, ETAG, &file.tag);
     response = with(response, LAST_MODIFIED, &file.modified);
     set(&mut response, CACHE_CONTROL, "public, max-age=0");
+    set(&mut response, CONTENT_SECURITY_POLICY, EDITOR_POLICY);
     if !has_it {
         let reading = Reading::file((file.content, file.size), control.clone(), place);
         *response.body_mut() = Body::Editor(Box::new(reading));
