@@ -11,6 +11,7 @@ use hyper::header::{
     X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use std::time::Duration;
+use toml::{Spanned, Value};
 
 const DAY: Duration = Duration::from_hours(24);
 const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
@@ -63,27 +64,28 @@ fn values(
     for (name, entry, default) in headers {
         let value = match entry {
             None => Some(HeaderValue::from_static(default)),
-            Some(entry) => source.parsed(&entry, "\"off\" or a header's value", value)?,
+            Some(entry) if is_off(&entry) => None,
+            Some(entry) => Some(source.parsed(&entry, "\"off\" or a header's value", value)?),
         };
         values.extend(value.map(|value| (name, value)));
     }
     Ok(values)
 }
 
-/// Printable ASCII, or off.
-fn value(text: &str) -> Option<Option<HeaderValue>> {
-    if text == "off" {
-        return Some(None);
-    }
+/// Printable ASCII.
+fn value(text: &str) -> Option<HeaderValue> {
     let plain = text.bytes().all(|b| b.is_ascii_graphic() || b == b' ');
     let value = HeaderValue::from_str(text).ok();
-    value.filter(|_| plain && !text.trim().is_empty()).map(Some)
+    value.filter(|_| plain && !text.trim().is_empty())
+}
+
+fn is_off(entry: &Spanned<Value>) -> bool {
+    entry.get_ref().as_str() == Some("off")
 }
 
 /// RFC 6797 §6.1.
 fn hsts(entry: raw::Entry, source: &Source<'_>) -> Result<Option<HeaderValue>, Fault> {
-    let off = |entry: &toml::Spanned<toml::Value>| entry.get_ref().as_str() == Some("off");
-    if entry.as_ref().is_some_and(off) {
+    if entry.as_ref().is_some_and(is_off) {
         return Ok(None);
     }
     let age = source.duration(entry, 365 * DAY, Duration::from_secs(1)..=3650 * DAY)?;

@@ -171,10 +171,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
-        Error::Unencrypted => closing(refuse(S::BAD_REQUEST, "tls_required")),
-        Error::Framing(_) => closing(refuse(S::BAD_REQUEST, "malformed_request")),
-        Error::MethodName => closing(refuse(S::BAD_REQUEST, "invalid_method")),
-        Error::Host => closing(refuse(S::BAD_REQUEST, "invalid_host")),
+        Error::Framing(_) | Error::Unencrypted | Error::MethodName | Error::Host => last(error),
         Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
         Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
@@ -225,6 +222,17 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Admin(error) => admin(error),
         Error::Broken => refuse(S::INTERNAL_SERVER_ERROR, "internal_error"),
     }
+}
+
+/// What no other request follows on its connection.
+fn last(error: &Error) -> Response<Body> {
+    let code = match error {
+        Error::Unencrypted => "tls_required",
+        Error::MethodName => "invalid_method",
+        Error::Host => "invalid_host",
+        _ => "malformed_request",
+    };
+    closing(coded(StatusCode::BAD_REQUEST, code, &error.to_string()))
 }
 
 const OTHER_METHOD: &str = "method_not_allowed";
