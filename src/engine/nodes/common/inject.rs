@@ -249,10 +249,12 @@ fn fill(assignments: &[Assignment], message: &mut Message, scene: &Scene) -> Res
     let mut failures = Vec::new();
     for assignment in assignments.iter().filter(|a| !a.skipped) {
         let value = match &assignment.value {
-            Ok(typed) => typed.evaluate(scene, message).map_err(|failure| match typed {
-                Typed::Jsonata(_) => invalid_expression(&failure),
-                _ => failure,
-            }),
+            Ok(typed) => typed
+                .evaluate(scene, message)
+                .map_err(|failure| match typed {
+                    Typed::Jsonata(_) => invalid_expression(&failure),
+                    _ => failure,
+                }),
             Err(failure) => Err(failure.clone()),
         };
         match (value, &assignment.path) {
