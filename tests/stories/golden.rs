@@ -28,14 +28,23 @@ files! {
     delivery
     exec
     function
+    http_in
+    http_request
+    http_response
     inject
     link
+    mqtt
+    mqtt_actions
     range
     rbe
     status
     switch
+    tcp
+    tcp_request
     template
     trigger
+    udp
+    websocket
 }
 
 fn directory() -> PathBuf {
