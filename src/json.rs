@@ -41,9 +41,10 @@ pub fn text(body: &[u8]) -> Result<&str, Invalid> {
     }
     let json = std::str::from_utf8(body).map_err(|error| {
         let (before, _) = body.split_at(error.valid_up_to());
-        let line = before.iter().filter(|byte| **byte == b'\n').count();
-        let column = before.iter().rev().take_while(|byte| **byte != b'\n');
-        at(line + 1, column.count() + 1, "it is not UTF-8")
+        let line_end = |byte: &u8| *byte == b'\n';
+        let column = before.rsplit(line_end).next().map_or(0, <[u8]>::len);
+        let line = before.split(line_end).count();
+        at(line, column + 1, "it is not UTF-8")
     })?;
     let mut reader = serde_json::Deserializer::from_str(json);
     let read = Strict.deserialize(&mut reader);

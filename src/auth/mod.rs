@@ -256,8 +256,12 @@ impl Auth {
     /// Ends the session of a token, whoever asks.
     pub async fn end(&self, token: &str) -> Result<(), Error> {
         let key = sha256(token.as_bytes());
-        let ended = self.0.sessions.end_one(&key);
-        self.forget(ended.then_some(key)).await
+        // Owed before it is gone: whoever ends the same meanwhile, and does not find it, waits for the store as well.
+        if self.0.sessions.find(&key).is_some() {
+            self.owed().insert(key);
+        }
+        self.0.sessions.end_one(&key);
+        self.forget(None).await
     }
 
     /// Ends sessions that are over; returns how many. Forgets failures that no longer count.

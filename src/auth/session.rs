@@ -124,13 +124,13 @@ impl Sessions {
         keys.into_iter().filter(|key| self.end_one(key)).collect()
     }
 
-    /// Takes one out and tells whoever has something open for it; false if it is not there.
+    /// Tells whoever has something open for it, and takes it out; false if it is not there. In this order: for whoever
+    /// does not find it any more, it has been told.
     pub(super) fn end_one(&self, key: &[u8; 32]) -> bool {
-        let session = self.map.remove(key);
-        session.is_some_and(|(_, session)| {
+        if let Some(session) = self.find(key) {
             session.ended.send_replace(true);
-            true
-        })
+        }
+        self.map.remove(key).is_some()
     }
 
     /// What is to be known of those for which `wanted` holds.

@@ -1,5 +1,7 @@
 //! What must hold for every frame of an editor.
 
+#![allow(clippy::missing_panics_doc, reason = "a check: it may panic")]
+
 use super::frame::{Frame, TOPIC};
 
 /// What is passed on is a frame again, the same, and holds nothing that an upstream would trip over.

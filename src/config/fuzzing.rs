@@ -1,5 +1,7 @@
 //! What must hold for every `gateway.toml`.
 
+#![allow(clippy::missing_panics_doc, reason = "a check: it may panic")]
+
 use super::{Config, Error};
 use std::path::Path;
 

@@ -1,6 +1,10 @@
 //! What must hold for every expression that a flow or a message may hold.
 
-#![allow(clippy::unwrap_used, reason = "a check: it may panic")]
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a check: it may panic"
+)]
 
 use super::expression::json as text;
 use super::expression::jsonata::Jsonata;

@@ -333,15 +333,22 @@ impl Host<'_> {
         &self.world.config
     }
 
+    /// Where endpoints begin (`http_node_root`), without a slash at its end.
+    pub fn root(&self) -> &str {
+        self.world.config.http_node_root.trim_end_matches('/')
+    }
+
     /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`]. It is removed when the node closes.
     pub fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
-        self.world.endpoints.add(method, path, self.instance)
+        let path = format!("{}/{}", self.root(), path.trim_start_matches('/'));
+        self.world.endpoints.add(method, &path, self.instance)
     }
 
     /// Registers the path of a websocket-listener node; connections arrive as [`Wake::Socket`]. It is removed when
     /// the node closes.
     pub fn listen_sockets(&mut self, path: &str) -> Result<(), Failure> {
-        self.world.sockets.add(path, self.instance)
+        let whole = format!("{}/{}", self.root(), path.trim_start_matches('/'));
+        self.world.sockets.add(&whole, self.instance)
     }
 }
 

@@ -1,6 +1,10 @@
 //! What must hold for every flow set that somebody sends, and for every deployment of one over another.
 
-#![allow(clippy::unwrap_used, reason = "a check: it may panic")]
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a check: it may panic"
+)]
 
 mod made;
 
@@ -185,7 +189,8 @@ fn own(text: &str, without: &[&str]) -> String {
     let Members(mut members) = serde_json::from_str(text).unwrap();
     members.retain(|(key, _)| !without.contains(&key.as_ref()));
     members.sort_by(|(a, _), (b, _)| a.cmp(b));
-    members.iter().map(|(k, v)| format!("{k}:{v}\n")).collect()
+    let members: Vec<String> = members.iter().map(|(k, v)| format!("{k}:{v}")).collect();
+    members.join("\n")
 }
 
 /// Whether a config node that it refers to, itself or through others, has changed or gone.
@@ -208,7 +213,8 @@ fn refers_to_changed(sets: (&FlowSet, &FlowSet), id: &str, seen: &mut BTreeSet<S
         });
         other || refers_to_changed(sets, &config, seen)
     });
-    let inside = node.instance_of().and_then(|id| new.subflow(id));
+    let inside = node.instance_of().filter(|id| old.subflow(id).is_some());
+    let inside = inside.and_then(|id| new.subflow(id));
     broken
         || inside.is_some_and(|subflow| {
             let mut inner = new

@@ -1,6 +1,10 @@
 //! What must hold for every path and every sign-in.
 
-#![allow(clippy::unwrap_used, reason = "a check: it may panic")]
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a check: it may panic"
+)]
 
 use super::form;
 use super::path::Path;

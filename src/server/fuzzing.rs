@@ -1,5 +1,7 @@
 //! What must hold for the first bytes of every connection.
 
+#![allow(clippy::missing_panics_doc, reason = "a check: it may panic")]
+
 use super::heads::Heads;
 use super::proxy_protocol::{source_in, source_of};
 use std::net::SocketAddr;

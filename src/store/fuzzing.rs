@@ -1,6 +1,10 @@
 //! What must hold for every credentials file.
 
-#![allow(clippy::unwrap_used, reason = "a check: it may panic")]
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a check: it may panic"
+)]
 
 use super::credentials::{open, seal};
 use crate::flows::Credentials;

@@ -184,9 +184,10 @@ async fn only_json_in_utf_8_is_taken_for_json() {
                 row: json!({ "type": kind["type"], "body": "{\"a\":1}" }),
             };
             let answer = case.request(&gateway, &token).send().await;
-            let refused = match small {
-                true => (400, "invalid_request"),
-                false => (415, "unsupported_media_type"),
+            let refused = if small {
+                (400, "invalid_request")
+            } else {
+                (415, "unsupported_media_type")
             };
             assert_eq!((answer.status, answer.code().as_str()), refused, "{shown}");
         }
@@ -217,9 +218,9 @@ async fn odd_json_that_is_good_is_taken_letter_for_letter() {
     }
 }
 
-/// What a text of 5 MiB may cost, in KiB: three copies while it comes in, and 16 bytes for each of 2,600,000 elements
-/// of a list that grows.
-const COSTS: u64 = 160 * 1024;
+/// What a text of 5 MiB may cost, in KiB: three copies while it comes in, 16 bytes for each of 2,600,000 elements of a
+/// list that grows, and as much again for what the allocator keeps.
+const COSTS: u64 = 256 * 1024;
 
 #[tokio::test]
 async fn large_hostile_json_costs_little_memory() {

@@ -1,5 +1,7 @@
 //! What must hold for every stream of WebSocket frames.
 
+#![allow(clippy::missing_panics_doc, reason = "a check: it may panic")]
+
 use super::frames::{Frames, GOING_AWAY};
 
 /// However a stream is cut into pieces, the same is known of it at its end; after a Close there is no other.

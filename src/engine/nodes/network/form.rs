@@ -46,6 +46,10 @@ fn insert(target: &mut Value, step: &str, rest: &[&str], value: Value) {
         if step.is_empty() || step.bytes().all(|b| b.is_ascii_digit()) {
             let elements = Arc::make_mut(elements);
             let index = step.parse().unwrap_or(usize::MAX).min(elements.len());
+            if rest.is_empty() {
+                elements.push(value);
+                return;
+            }
             if index == elements.len() {
                 elements.push(Value::Undefined);
             }

@@ -22,6 +22,8 @@ struct Properties {
 }
 
 struct HttpIn {
+    /// Where all endpoints begin; flows see what follows.
+    root: String,
     method: String,
     path: String,
     upload: bool,
@@ -43,6 +45,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
         "/"
     };
     Ok(Box::new(HttpIn {
+        root: String::new(),
         method: properties
             .method
             .as_deref()
@@ -56,6 +59,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
 
 impl Node for HttpIn {
     fn start(&mut self, host: &mut Host<'_>) {
+        host.root().clone_into(&mut self.root);
         if self.path.is_empty() {
             return host.log(Level::Warn, Value::from("missing path"));
         }
@@ -92,6 +96,9 @@ impl HttpIn {
             mut request,
             responder,
         } = exchange;
+        if !self.root.is_empty() {
+            request.path = below(&request.path, &self.root);
+        }
         let content_type = text_field(&request.headers, header::CONTENT_TYPE.as_str()).to_owned();
         let bytes = std::mem::take(&mut request.body);
         let upload = self.upload && !self.raw;
@@ -138,6 +145,16 @@ impl HttpIn {
                 responder.answer(bad_request());
             }
         }
+    }
+}
+
+/// What follows the root of all endpoints in a path; roots match whatever the case of their letters.
+fn below(path: &str, root: &str) -> String {
+    let rest = path.get(root.len()..).unwrap_or_default();
+    if rest.is_empty() {
+        "/".to_owned()
+    } else {
+        rest.to_owned()
     }
 }
 

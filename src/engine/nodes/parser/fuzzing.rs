@@ -1,6 +1,10 @@
 //! What must hold for every text that a parser node is given.
 
-#![allow(clippy::unwrap_used, reason = "a check: it may panic")]
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a check: it may panic"
+)]
 
 use super::csv_read::{Spec, rows};
 use super::csv_write::Format;
@@ -47,6 +51,9 @@ pub fn yaml(data: &[u8]) {
         return;
     };
     let Ok(value) = yaml::read(text) else { return };
+    if value.is_undefined() {
+        return;
+    }
     let Ok(written) = yaml_write::write(&value) else {
         return;
     };
