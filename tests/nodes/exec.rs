@@ -174,7 +174,8 @@ async fn processes_end_when_their_node_closes() {
 async fn an_empty_command_and_a_missing_parent_fail() {
     let mut first = bench(&exec(&json!({ "command": "" })), 3).await;
     send(&first, &json!({ "payload": "z" })).await;
-    let text = "TypeError: The argument 'file' cannot be empty. Received ''";
+    let text =
+        "TypeError [ERR_INVALID_ARG_VALUE]: The argument 'file' cannot be empty. Received ''";
     assert_eq!(next(&mut first).await, ("catch".to_owned(), json!(text)));
     let mut second = bench(&exec(&json!({ "addpay": "a.b" })), 3).await;
     send(&second, &json!({ "payload": "z" })).await;

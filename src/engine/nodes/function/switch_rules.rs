@@ -142,6 +142,7 @@ fn rule(properties: RuleProperties) -> Result<Rule, Failure> {
     };
     let value = match &properties.v {
         Some(value) => operand(value, kind.as_deref())?,
+        None if kind.as_deref() == Some("prev") => Operand::Typed(Typed::Previous),
         // As Node-RED makes a text of nothing.
         None => Operand::Typed(Typed::Constant("undefined".into())),
     };

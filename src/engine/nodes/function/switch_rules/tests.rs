@@ -140,11 +140,11 @@ fn a_broken_regex_fails_on_the_message_and_a_missing_parent_is_undefined() {
 }
 
 #[test]
-fn an_else_looks_back_to_the_else_before_it() {
+fn an_else_looks_back_to_the_else_before_it_unless_that_one_fitted() {
     let node = r#"{"rules":[{"t":"eq","v":"1","vt":"num"},{"t":"else"},{"t":"eq","v":"abc","vt":"str"},{"t":"else"}]}"#;
     assert_eq!(outputs(node, r#"{"payload":1}"#), [0, 3]);
     assert_eq!(outputs(node, r#"{"payload":"abc"}"#), [1, 2]);
-    assert_eq!(outputs(node, r#"{"payload":0}"#), [1, 3]);
+    assert_eq!(outputs(node, r#"{"payload":0}"#), [1]);
 }
 
 #[test]
