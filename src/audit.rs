@@ -47,7 +47,7 @@ pub struct Actor {
     pub request: String,
 }
 
-fn no_thread(source: io::Error) -> io::Error {
+fn no_thread(source: &io::Error) -> io::Error {
     let told = format!(
         "the system gives no thread: {source}; raise the limits of this process (`ulimit -u`, `ulimit -v`)"
     );
@@ -85,7 +85,7 @@ impl Audit {
         let thread = thread::Builder::new()
             .name("audit".to_owned())
             .spawn(move || writer::run(trail, &received, counted))
-            .map_err(no_thread)?;
+            .map_err(|source| no_thread(&source))?;
         Ok(Self(Arc::new(Parts {
             orders: Some(orders),
             thread: Some(thread),

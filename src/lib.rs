@@ -8,7 +8,7 @@
 //! 4. [`store`]: what must survive: sessions, history, flow files.
 //! 5. [`audit`], [`auth`], [`upstream`]: who did what; who may do what; a runtime behind us.
 //! 6. [`engine`]: our own runtime. [`comms`]: what editors hear of a runtime.
-//! 7. [`deployment`]: the transaction that replaces the active flow set.
+//! 7. [`deployment`]: the transaction that replaces the active flow set. `editor`: the stock editor's files.
 //! 8. [`gateway`]: everything that a request may need.
 //! 9. [`http`]: the way of a request, from limit to answer.
 //! 10. [`server`]: listeners, TLS, workers, drain.
@@ -21,6 +21,8 @@ pub mod comms;
 pub mod config;
 pub mod crowd;
 pub mod deployment;
+#[cfg(feature = "engine")]
+pub mod editor;
 #[cfg(feature = "engine")]
 pub mod engine;
 pub mod events;

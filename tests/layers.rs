@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["store"],
     &["audit", "auth", "upstream"],
     &["engine", "comms"],
-    &["deployment"],
+    &["deployment", "editor"],
     &["gateway"],
     &["http"],
     &["server"],

@@ -1,8 +1,7 @@
 //! Where passwords are checked: on blocking threads, few at a time, behind a queue that cannot grow without bound.
 //!
 //! So a storm of sign-ins takes neither the threads that serve requests nor all memory (each hash needs 19 MiB). Their
-//! threads give way to all others: on two cores, with 50 sign-ins at a time, that halves what everybody else has to
-//! wait.
+//! threads give way to all others.
 
 use super::password::{Password, hash_password};
 use crate::secret::Secret;
@@ -14,8 +13,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// told to come back.
 const QUEUE: usize = 256;
 
-/// How much nicer than others a thread that hashes is. Our choice: of a core that both want it gets a tenth.
-const NICER: i32 = 10;
+/// How much nicer than others a thread that hashes is. Our choice: of a core that both want it gets a quarter. With 10,
+/// a tenth, sign-ins came to nothing on a machine that had too much to do.
+const NICER: i32 = 5;
 
 thread_local!(static IS_NICE: Cell<bool> = const { Cell::new(false) });
 

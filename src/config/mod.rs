@@ -72,6 +72,8 @@ pub struct Config {
     pub comms: Comms,
     /// Our own flow engine.
     pub engine: Engine,
+    /// The stock editor on our own engine.
+    pub editor: Editor,
     /// Where things survive.
     pub storage: Storage,
     /// The listener of `/metrics`, `/healthz` and `/readyz`; `None` switches it off.
@@ -480,6 +482,13 @@ pub struct Engine {
     pub socket_queue: usize,
     /// How long mqtt nodes wait before they connect again (5 s, as in Node-RED).
     pub mqtt_reconnect: Duration,
+}
+
+/// `[editor]`.
+#[derive(Debug, Clone)]
+pub struct Editor {
+    /// The `node_modules` that hold the stock editor; `None`: it is not served.
+    pub modules: Option<PathBuf>,
 }
 
 /// `[storage]`.

@@ -65,6 +65,8 @@ pub(super) struct Root {
     #[serde(default)]
     pub(super) engine: Engine,
     #[serde(default)]
+    pub(super) editor: Editor,
+    #[serde(default)]
     pub(super) storage: Storage,
     #[serde(default)]
     pub(super) log: Log,
@@ -311,6 +313,13 @@ pub(super) struct Engine {
     pub(super) socket_reconnect: Entry,
     pub(super) socket_queue: Entry,
     pub(super) mqtt_reconnect: Entry,
+}
+
+/// `[editor]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [editor]")]
+pub(super) struct Editor {
+    pub(super) modules: Entry,
 }
 
 /// `[storage]`.

@@ -5,7 +5,7 @@
 use super::entry::{Source, Span, flag, number};
 use super::error::Fault;
 use super::raw::{self, AuthChoice};
-use super::{Auth, Config, Limits, Log, Server, Storage, Throttle, Timeouts};
+use super::{Auth, Config, Editor, Limits, Log, Server, Storage, Throttle, Timeouts};
 use super::{audit, comms, engine, headers, networks, route, tls, upstream, users};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -61,6 +61,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
             .collect(),
     )?;
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
+    let editor = editor(raw.editor, upstreams.is_empty(), source)?;
     Ok(Config {
         file: None,
         secrets: Vec::new(),
@@ -73,6 +74,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         auth,
         comms: comms::comms(raw.comms, source)?,
         engine: engine::engine(raw.engine, source)?,
+        editor,
         storage: storage(raw.storage, source)?,
         operations,
         log: log(raw.log, source)?,
@@ -261,6 +263,19 @@ fn throttle(raw: raw::Throttle, source: &Source<'_>) -> Result<Throttle, Fault> 
         per_address: number(raw.per_address, 50, 1..=100_000)?,
         bad_tokens_per_address: number(raw.bad_tokens_per_address, 100, 1..=1_000_000)?,
         window: source.duration(raw.window, 600 * SECOND, SECOND..=DAY)?,
+    })
+}
+
+fn editor(raw: raw::Editor, own_engine: bool, source: &Source<'_>) -> Result<Editor, Fault> {
+    let Some(entry) = raw.modules else {
+        return Ok(Editor { modules: None });
+    };
+    if !own_engine {
+        let sentence = "an upstream brings its own editor; this one is for our own engine";
+        return Err(Fault::rule(entry.span(), sentence));
+    }
+    Ok(Editor {
+        modules: Some(source.path(&entry)?),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use super::clock::since_1970;
 use super::error::Error;
-use super::{Peer, body};
+use super::{Peer, body, form};
 use crate::audit::{Actor, Event};
 use crate::auth::Caller;
 use crate::gateway::{Gateway, Site};
@@ -83,6 +83,18 @@ impl<'a> Call<'a> {
         self.read(limit).await
     }
 
+    /// Reads the body of `POST /flows/state`, which the stock editor sends as a form and others as JSON.
+    pub(super) async fn read_state(&mut self) -> Result<(Bytes, Option<String>), Error> {
+        let limit = self.gateway.config.limits.body;
+        let content = self.read(limit).await?;
+        let fields = form::fields(&self.head.headers, &content, ["state"]);
+        match fields {
+            Ok([state]) => Ok((content, state)),
+            Err(Error::Form(reason)) => Err(Error::Body(reason)),
+            Err(other) => Err(other),
+        }
+    }
+
     /// Reads a JSON body that may be missing; empty: it is.
     pub(super) async fn read_json_if_any(&mut self) -> Result<Bytes, Error> {
         let limit = self.gateway.config.limits.body;
@@ -140,6 +152,16 @@ impl<'a> Call<'a> {
             .spawn(task)
             .await
             .map_err(|_| Error::Broken)
+    }
+
+    /// Runs what waits for files where nothing else has to wait.
+    #[cfg(feature = "engine")]
+    pub(super) async fn blocking<T: Send + 'static>(
+        &self,
+        task: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, Error> {
+        let task = self.gateway.control.spawn_blocking(task);
+        task.await.map_err(|_| Error::Broken)
     }
 
     /// Gives an audit line to who writes it.

@@ -146,18 +146,10 @@ pub(super) enum Error {
     /// The upstream did not answer.
     #[error(transparent)]
     Upstream(#[from] upstream::Error),
-    /// A state that flows cannot be told to have.
+    /// An endpoint of the admin API that the engine has could not do it.
     #[cfg(feature = "engine")]
-    #[error("the state must be start or stop")]
-    RunState,
-    /// The palette has no such module or set to be switched.
-    #[cfg(feature = "engine")]
-    #[error("there are no such nodes")]
-    NoSuchNodes,
-    /// A part of the palette is to be disabled.
-    #[cfg(feature = "engine")]
-    #[error("the nodes are part of the engine: they cannot be disabled")]
-    BuiltIn,
+    #[error(transparent)]
+    Admin(#[from] super::admin::Fault),
     /// The engine could not do it.
     #[cfg(feature = "engine")]
     #[error(transparent)]

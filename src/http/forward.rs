@@ -9,12 +9,11 @@ use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
 use super::proxied;
-use super::route::{self, Admin, Target};
+use super::route::{self, Admin, Editor, Target};
 use super::{auth, comms, identify, reply, tunnel, upgrade};
 use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
 use crate::flows::{DeploymentType, FlowSet, Submission, check_flow};
-use crate::json;
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
     self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Upstream, returned,
@@ -36,7 +35,7 @@ pub(super) async fn act(
     target: Target,
     upstream: &Upstream,
 ) -> Result {
-    if (call.class, target) == (RouteClass::Editor, Target::Absent)
+    if target == Target::Admin(Admin::Editor(Editor::Page))
         && let Some(location) = path.editor(&call.head.uri)
     {
         return Ok(reply::moved(&location));
@@ -186,17 +185,19 @@ async fn change(
 ) -> Result {
     check_version(call)?;
     let mut purpose = Purpose::Flows(None);
-    let body = if target == Target::RemoveFlow {
-        Bytes::new()
-    } else {
-        let body = call.read_json().await?;
-        if target == Target::SetState {
-            purpose = Purpose::State(state(&body)?);
-        } else {
+    let body = match target {
+        Target::RemoveFlow => Bytes::new(),
+        Target::SetState => {
+            let (body, state) = call.read_state().await?;
+            purpose = Purpose::State(Json::from(state));
+            body
+        }
+        _ => {
+            let body = call.read_json().await?;
             let id = (target == Target::ReplaceFlow).then(|| path.parameter(1));
             check_one(call, body.clone(), id).await?;
+            body
         }
-        body
     };
     let url = path.target(&call.head.uri)?;
     let change: Change = upstream.change(&front(call, &url, Some(upstream)), body);
@@ -208,15 +209,6 @@ async fn change(
         purpose,
     };
     answer(call, upstream, run(call, Version::V1, forward).await?)
-}
-
-/// The state that flows are to have. Whether there is one of that name, the upstream knows.
-fn state(body: &[u8]) -> Result<Json> {
-    let text = json::text(body).map_err(|invalid| Error::Body(invalid.to_string()))?;
-    match serde_json::from_str(text) {
-        Ok(Json::Object(mut object)) => Ok(object.remove("state").unwrap_or_default()),
-        Ok(_) | Err(_) => Err(Error::Body("the body must be a JSON object".into())),
-    }
 }
 
 /// Parses a single flow elsewhere than on this thread.

@@ -27,6 +27,8 @@ mod identify;
 mod origin;
 mod path;
 mod proxied;
+#[cfg(feature = "engine")]
+mod reading;
 mod reply;
 mod route;
 #[cfg(feature = "engine")]

@@ -158,6 +158,14 @@ impl<'a> Path<'a> {
         )
     }
 
+    /// The segments of a path of the admin API from the `n`th on, decoded, letters as sent.
+    #[cfg(feature = "engine")]
+    pub(super) fn rest(&self, n: usize) -> Vec<String> {
+        let path = self.admin.and_then(|admin| self.text.get(admin..));
+        let segments = path.unwrap_or_default().split('/').skip(n + 1);
+        segments.filter(|s| !s.is_empty()).map(decode).collect()
+    }
+
     /// The whole path decoded, as flows see it.
     #[cfg(feature = "engine")]
     pub(super) fn decoded(&self) -> String {

@@ -117,6 +117,8 @@ pub struct Addresses {
 
 /// Says whether a gateway could start with the files that the config names; starts and makes nothing.
 pub fn check(config: &Config) -> Result<(), Error> {
+    #[cfg(feature = "engine")]
+    gateway::open_editor(config).map_err(gateway::Error::from)?;
     Ok(tls::check(&config.tls)?)
 }
 

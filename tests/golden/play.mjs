@@ -275,8 +275,18 @@ function settled(seen, given, directory, ports) {
         }
         return value;
     };
-    const order = (list) => (given.any_order ? list.sort((a, b) => (JSON.stringify(a) < JSON.stringify(b) ? -1 : 1)) : list);
-    return order(seen.map((what) => plain(without(what))));
+    return ordered(seen.map((what) => plain(without(what))), given);
+}
+
+/** The order of what is seen, where it is not the same each time. */
+export function ordered(list, { any_order }) {
+    const text = (value) =>
+        JSON.stringify(value, (_, inner) =>
+            inner && typeof inner === 'object' && !Array.isArray(inner)
+                ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+                : inner,
+        );
+    return any_order ? [...list].sort((a, b) => (text(a) < text(b) ? -1 : 1)) : list;
 }
 
 /** Every message has an id; it says nothing unless a case is about ids. */

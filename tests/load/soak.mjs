@@ -22,9 +22,9 @@ const GUESSER = '127.0.0.66';
 const config = (more) => `
 server = { listen = ["127.0.0.1:0"], workers = 2, watch = "1s", drain = "5s" }
 log = { format = "json", access = false }
-timeouts = { handshake = "3s", header = "3s", body_idle = "4s", keep_alive = "20s" }
+timeouts = { handshake = "10s", header = "10s", body_idle = "10s", keep_alive = "20s" }
 limits = { connections_per_address = 1000 }
-auth.lifetime = "90s"
+auth.lifetime = "3m"
 auth.throttle = { window = "1m", per_address = 20 }
 audit = { rotate_size = "1MiB", keep = 3 }
 storage = { history = 20 }
@@ -53,6 +53,9 @@ const gateways = [engine, behind];
 await engine.deploy(await engine.token(), flows('hello'));
 
 // ---- what is unexpected
+
+const began = Date.now();
+const minute = () => Math.floor((Date.now() - began) / 60_000) + 1;
 
 /** When the upstream was last away, and whether it is now. */
 let away = false;
@@ -99,7 +102,7 @@ async function expect(gateway, what, expected, ask) {
     note(counts, `${gateway.name} ${what}: ${how}`);
     if (!expected.includes(how) && !excused(gateway, since, how)) {
         const told = answer?.body ? ` ${answer.body.subarray(0, 120)}` : '';
-        note(surprises, `${gateway.name} ${what}: ${how}${told}`);
+        note(surprises, `${gateway.name} ${what}: ${how}${told} (minute ${minute()})`);
     }
     return how === 'done' || expected.includes(how) ? answer : undefined;
 }
@@ -139,7 +142,7 @@ const MALFORMED = [
 for (const gateway of gateways) {
     const agent = new https.Agent({ keepAlive: true, maxSockets: 4, timeout: 15_000 });
     const tokens = { admin: await gateway.token(), reader: await gateway.token('reader') };
-    // Tokens live for 90 s: each is followed by another one before.
+    // Tokens live for three minutes: each is followed by another one before.
     again(40_000, () => expect(gateway, 'new tokens', ['done'], async () => {
         for (const user of Object.keys(tokens)) tokens[user] = await gateway.token(user);
     }));
@@ -205,7 +208,7 @@ for (const gateway of gateways) {
         const socket = await gateway.stream();
         const closed = new Promise((done) => socket.on('close', done));
         socket.on('error', () => {}).resume().write(Buffer.from(any(MALFORMED), 'latin1'));
-        await Promise.race([closed, pause(10_000).then(() => { throw new Error('it stays open'); })]);
+        await Promise.race([closed, pause(20_000).then(() => { throw new Error('it stays open'); })]);
     }));
     for (const said of ['', 'GET /hel', 'GET /hello HTTP/1.1\r\nHost: x\r\nX-', 'POST /upload HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nx', 'GET /long HTTP/1.1\r\nHost: x\r\n\r\n']) {
         again(400, () => expect(gateway, 'half a request', ['done'], async () => {
@@ -215,9 +218,9 @@ for (const gateway of gateways) {
             // Some leave, the others are sent away; who does not read for a while finds that he has been.
             if (!said.includes('long')) socket.resume();
             if (Math.random() < 0.3) socket.destroy();
-            if (said.includes('long')) await pause(8000);
+            if (said.includes('long')) await pause(15_000);
             socket.resume();
-            await Promise.race([closed, pause(25_000).then(() => { throw new Error(`it stays open after ${said.slice(0, 10)}`); })]);
+            await Promise.race([closed, pause(45_000).then(() => { throw new Error(`it stays open after ${said.slice(0, 10)}`); })]);
         }));
     }
 
@@ -298,7 +301,7 @@ again(60_000, async () => {
 // ---- how they are
 
 const probes = [engine, behind].map((gateway) => {
-    const [url, statuses] = gateway === engine ? ['/hello', '200,503'] : ['/auth/login', '200'];
+    const [url, statuses] = gateway === engine ? ['/hello', '200,404,503'] : ['/auth/login', '200'];
     const child = start(process.execPath, [path.join(import.meta.dirname, 'probe.mjs'), gateway.port, url, statuses], { stdio: ['pipe', 'pipe', 'inherit'] });
     const lines = readline.createInterface({ input: child.stdout })[Symbol.asyncIterator]();
     return { gateway, child, report: async () => {

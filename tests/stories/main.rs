@@ -33,6 +33,7 @@ mod comms_upstream;
 mod crash_steps;
 mod deploy;
 mod editor;
+mod editor_files;
 mod endpoint;
 mod fallback;
 mod from_the_shell;

@@ -16,7 +16,7 @@ pub(super) fn finish<'js>(
     (result, given, id): (&JsValue<'js>, &JsValue<'js>, &Value),
 ) -> Result<()> {
     if result == given {
-        let message = named(state.message(scripts, ctx, result)?, id);
+        let message = state.message(scripts, ctx, result)?;
         state.push(if state.auto_done {
             Effect::Pass(message)
         } else {
@@ -24,7 +24,13 @@ pub(super) fn finish<'js>(
         });
         return Ok(());
     }
-    send(scripts, state, ctx, (result, id))?;
+    // What is returned has the id that the given message has by now.
+    let now = given.as_object().map(|o| o.get::<_, Option<String>>("_msgid"));
+    let now = match now {
+        Some(Ok(Some(text))) => &Value::from(text),
+        _ => id,
+    };
+    send(scripts, state, ctx, (result, now))?;
     if state.auto_done {
         state.push(Effect::Done(state.message(scripts, ctx, given)?));
     }

@@ -52,6 +52,8 @@ struct Inject {
 
 /// What cannot be read of it fails on each message.
 struct Assignment {
+    /// An expression of no text: nothing is set.
+    skipped: bool,
     path: Result<Path, Failure>,
     value: Result<Typed, Failure>,
 }
@@ -219,6 +221,7 @@ fn assignment(prop: Prop) -> Assignment {
     let text = Json::from("");
     let value = prop.v.as_ref().unwrap_or(&text);
     Assignment {
+        skipped: kind == "jsonata" && text_of(value).is_empty(),
         path: Path::parse_message(&prop.p),
         value: Typed::parse(kind, value).map_err(|failure| match kind {
             // Only of expressions the bare text is told.
@@ -244,7 +247,7 @@ fn user_props(props: &[Value]) -> Vec<Assignment> {
 /// together, and then nothing is sent.
 fn fill(assignments: &[Assignment], message: &mut Message, scene: &Scene) -> Result<(), Failure> {
     let mut failures = Vec::new();
-    for assignment in assignments {
+    for assignment in assignments.iter().filter(|a| !a.skipped) {
         let value = match &assignment.value {
             Ok(typed) => typed
                 .evaluate(scene, message)

@@ -115,9 +115,12 @@ impl Filter {
                     return Err("no number found in payload");
                 }
                 let last = self.last.get(&topic).and_then(Value::as_number);
-                let passes = band.lets_through(last.or(band.start), n);
+                let first = band.narrow.then(|| band.start.unwrap_or(n));
+                let passes = band.lets_through(last.or(first), n);
                 if passes || band.with_input {
                     self.last.insert(topic, Value::Number(n));
+                } else if let (None, Some(first)) = (last, first) {
+                    self.last.insert(topic, Value::Number(first));
                 }
                 Ok(passes)
             }
@@ -153,10 +156,7 @@ impl Properties {
 
 impl Band {
     fn lets_through(&self, last: Option<f64>, n: f64) -> bool {
-        if last.is_none() && !self.narrow {
-            return true;
-        }
-        let last = last.unwrap_or(n);
+        let Some(last) = last else { return true };
         let gap = match self.gap {
             Gap::Size(size) => size,
             Gap::Percent(percent) => (last * percent / 100.0).abs(),

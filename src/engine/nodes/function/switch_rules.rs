@@ -26,7 +26,7 @@ pub(super) struct Properties {
 #[serde(default)]
 struct RuleProperties {
     t: SmolStr,
-    /// Left out it is `undefined`, not `null`.
+    /// Left out it is something else than `null`.
     #[serde(deserialize_with = "given")]
     v: Option<Json>,
     vt: Option<SmolStr>,
@@ -142,7 +142,8 @@ fn rule(properties: RuleProperties) -> Result<Rule, Failure> {
     };
     let value = match &properties.v {
         Some(value) => operand(value, kind.as_deref())?,
-        None => Operand::Typed(Typed::Constant(Value::Undefined)),
+        // As Node-RED makes a text of nothing.
+        None => Operand::Typed(Typed::Constant("undefined".into())),
     };
     let flags = if properties.case == true { "i" } else { "" };
     let test = match properties.t.as_str() {
@@ -198,10 +199,14 @@ fn operand(value: &Json, kind: Option<&str>) -> Result<Operand, Failure> {
             Jsonata::compile(&text).map_err(|f| worded(f, kind))?,
         )));
     }
+    if matches!(kind, "json" | "null") {
+        // To Node-RED these are their own names (observed on 4.1).
+        return Ok(Operand::Typed(Typed::Constant(kind.into())));
+    }
     // The names of types and the flags of rules without a value are no values.
     Ok(Operand::Typed(Typed::parse(kind, value).or_else(
         |failure| match kind {
-            "jsonata" | "json" => Err(worded(failure, kind)),
+            "jsonata" => Err(worded(failure, kind)),
             _ => Ok(Typed::Constant(Value::String(text))),
         },
     )?))
