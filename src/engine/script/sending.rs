@@ -25,7 +25,9 @@ pub(super) fn finish<'js>(
         return Ok(());
     }
     // What is returned has the id that the given message has by now.
-    let now = given.as_object().map(|o| o.get::<_, Option<String>>("_msgid"));
+    let now = given
+        .as_object()
+        .map(|o| o.get::<_, Option<String>>("_msgid"));
     let now = match now {
         Some(Ok(Some(text))) => &Value::from(text),
         _ => id,
