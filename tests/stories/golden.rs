@@ -30,6 +30,7 @@ files! {
     function
     http_in
     http_request
+    http_request_way
     http_response
     inject
     link
