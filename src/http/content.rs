@@ -1,4 +1,4 @@
-//! The body of an answer: made here, read from a file, or on its way from the upstream.
+//! The body of an answer, and whose it is: ours, a part of the editor, or a flow's or the upstream's.
 
 #[cfg(feature = "engine")]
 use super::reading::Reading;
@@ -11,8 +11,10 @@ use std::task::{Context, Poll};
 /// The body of an answer.
 #[derive(Debug)]
 pub enum Body {
-    /// Known as a whole.
-    Whole(Bytes),
+    /// Made here.
+    Ours(Bytes),
+    /// Made by a flow or the upstream, known as a whole.
+    Theirs(Bytes),
     /// Passed on as it comes from the upstream.
     Upstream(upstream::Answer),
     /// A part of the editor, one of so many at a time.
@@ -32,15 +34,15 @@ pub enum Half {
 }
 
 impl Body {
-    /// These bytes.
-    pub(super) fn new(bytes: Bytes) -> Self {
-        Self::Whole(bytes)
+    /// Whether the gateway has made it.
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(self, Self::Ours(_))
     }
 }
 
 impl Default for Body {
     fn default() -> Self {
-        Self::Whole(Bytes::new())
+        Self::Ours(Bytes::new())
     }
 }
 
@@ -53,8 +55,10 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Half>>> {
         match self.get_mut() {
-            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Ours(bytes) | Self::Theirs(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Ours(bytes) | Self::Theirs(bytes) => {
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
+            }
             Self::Upstream(answer) => Pin::new(answer)
                 .poll_frame(cx)
                 .map(|frame| frame.map(|frame| frame.map_err(Half::Upstream))),
@@ -67,7 +71,7 @@ impl HttpBody for Body {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Ours(bytes) | Self::Theirs(bytes) => bytes.is_empty(),
             Self::Upstream(answer) => answer.is_end_stream(),
             #[cfg(feature = "engine")]
             Self::Editor(reading) => reading.left() == 0,
@@ -76,7 +80,7 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Ours(bytes) | Self::Theirs(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Upstream(answer) => answer.size_hint(),
             #[cfg(feature = "engine")]
             Self::Editor(reading) => SizeHint::with_exact(reading.left()),

@@ -7,6 +7,8 @@ mod database;
 mod directory;
 mod disk;
 mod flow_files;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod library;
 mod load;
 mod owner;

@@ -20,7 +20,22 @@ macro_rules! files {
 }
 
 files! {
+    catch
+    change
+    complete
+    debug
+    delay
+    delivery
+    exec
+    function
+    inject
+    link
+    range
+    rbe
+    status
     switch
+    template
+    trigger
 }
 
 fn directory() -> PathBuf {
