@@ -61,7 +61,6 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
             .collect(),
     )?;
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
-    let editor = editor(raw.editor, upstreams.is_empty(), source)?;
     Ok(Config {
         file: None,
         secrets: Vec::new(),
@@ -74,7 +73,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         auth,
         comms: comms::comms(raw.comms, source)?,
         engine: engine::engine(raw.engine, source)?,
-        editor,
+        editor: editor(raw.editor, upstreams.is_empty(), source)?,
         storage: storage(raw.storage, source)?,
         operations,
         log: log(raw.log, source)?,

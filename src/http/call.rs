@@ -83,12 +83,18 @@ impl<'a> Call<'a> {
         self.read(limit).await
     }
 
-    /// Reads the body of `POST /flows/state`, which the stock editor sends as a form and others as JSON.
+    /// Reads the body of `POST /flows/state`, which the stock editor sends as a form and others as JSON; of a form
+    /// only what is understood is left.
     pub(super) async fn read_state(&mut self) -> Result<(Bytes, Option<String>), Error> {
         let limit = self.gateway.config.limits.body;
         let content = self.read(limit).await?;
         let fields = form::fields(&self.head.headers, &content, ["state"]);
         match fields {
+            Ok([Some(state)]) if form::is_form(&self.head.headers) => {
+                let mut form = form_urlencoded::Serializer::new(String::new());
+                form.append_pair("state", &state);
+                Ok((form.finish().into(), Some(state)))
+            }
             Ok([state]) => Ok((content, state)),
             Err(Error::Form(reason)) => Err(Error::Body(reason)),
             Err(other) => Err(other),

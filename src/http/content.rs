@@ -1,4 +1,4 @@
-//! The body of an answer, and whose it is: ours, made here or read from a file, or a flow's or the upstream's.
+//! The body of an answer, and whose it is: ours, a part of the editor, or a flow's or the upstream's.
 
 #[cfg(feature = "engine")]
 use super::reading::Reading;

@@ -7,6 +7,14 @@ use super::error::Error;
 use crate::json::{self, Members};
 use hyper::HeaderMap;
 
+/// What browsers send forms as.
+const FORM: &str = "application/x-www-form-urlencoded";
+
+/// Whether a body is a form.
+pub(super) fn is_form(headers: &HeaderMap) -> bool {
+    body::media_type(headers).is_some_and(|kind| kind.name.eq_ignore_ascii_case(FORM))
+}
+
 /// Reads these fields from a body; `None` where one is missing. Others are ignored.
 pub(super) fn fields<const N: usize>(
     headers: &HeaderMap,
@@ -17,13 +25,7 @@ pub(super) fn fields<const N: usize>(
     let refuse = |reason: &str| Error::Form(reason.into());
     let pairs = match body::media_type(headers) {
         Some(kind) if !kind.utf8 => return Err(refuse("the body must be UTF-8")),
-        Some(kind)
-            if kind
-                .name
-                .eq_ignore_ascii_case("application/x-www-form-urlencoded") =>
-        {
-            form(content)
-        }
+        Some(kind) if kind.name.eq_ignore_ascii_case(FORM) => form(content),
         Some(kind) if kind.name.eq_ignore_ascii_case("application/json") => json(content)?,
         Some(_) | None => return Err(refuse("the body must be a form or JSON")),
     };

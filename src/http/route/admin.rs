@@ -1,0 +1,94 @@
+//! What the runtime itself answers, as words for the table of endpoints.
+
+/// What the runtime itself answers: settings, node types, running nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum Admin {
+    /// `GET /settings`
+    Settings,
+    /// `GET /nodes`
+    Nodes,
+    /// `GET /nodes/:module`
+    Module,
+    /// `GET /nodes/:module/:set`
+    NodeSet,
+    /// `PUT /nodes/:module`
+    SwitchModule,
+    /// `PUT /nodes/:module/:set`
+    SwitchNodeSet,
+    /// `GET /credentials/:type/:id`
+    Credentials,
+    /// `GET /diagnostics`
+    Diagnostics,
+    /// `POST /inject/:id`
+    Inject,
+    /// `POST /debug/:id/(enable|disable)`
+    DebugNode(bool),
+    /// `POST /debug/(enable|disable)`
+    DebugNodes(bool),
+    /// `GET /udp-ports/:id`
+    UdpPorts,
+    /// `GET /settings/user`
+    UserSettings,
+    /// `POST /settings/user`
+    SaveUserSettings,
+    /// `GET /library/:library/:type/…`
+    Library,
+    /// `POST /library/:library/:type/…`
+    SaveInLibrary,
+    /// `GET /plugins`
+    Plugins,
+    /// `GET /nodes/messages`, `GET /plugins/messages`, `GET /nodes/:module/:set/messages`
+    Messages,
+    /// `POST /nodes`, `DELETE /nodes/:module`
+    ChangeModules,
+    /// `GET /icons`
+    Icons,
+    /// A part of the editor that is loaded before anybody has signed in.
+    Editor(Editor),
+}
+
+/// What the editor loads before anybody has signed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum Editor {
+    /// `GET /`
+    Page,
+    /// `GET /red/…` and the like
+    File,
+    /// `GET /theme`
+    Theme,
+    /// `GET /locales/…`
+    Locale,
+    /// `GET /icons/…`
+    Icon,
+    /// `GET /debug/view/…`
+    DebugView,
+}
+
+impl Admin {
+    /// Whether a body is read as JSON, if there is one.
+    pub(in crate::http) fn takes_json(self) -> bool {
+        match self {
+            Self::SwitchModule
+            | Self::SwitchNodeSet
+            | Self::Inject
+            | Self::DebugNode(_)
+            | Self::DebugNodes(_) => true,
+            Self::Settings
+            | Self::Nodes
+            | Self::Module
+            | Self::NodeSet
+            | Self::Credentials
+            | Self::Diagnostics
+            | Self::UdpPorts
+            | Self::UserSettings
+            | Self::SaveUserSettings
+            | Self::Library
+            | Self::SaveInLibrary
+            | Self::Plugins
+            | Self::Messages
+            | Self::ChangeModules
+            | Self::Icons
+            | Self::Editor(_) => false,
+        }
+    }
+}
