@@ -207,7 +207,12 @@ fn described(info: &Info, failure: &Failure, count: f64) -> Value {
 fn source(info: &Info, count: Option<f64>) -> Value {
     let mut source = Object::default();
     for (key, text) in [("id", &info.id), ("type", &info.kind), ("name", &info.name)] {
-        source.insert(SmolStr::new_static(key), Value::String(text.clone()));
+        // A node with an empty name has none (observed).
+        let value = match text.as_str() {
+            "" => Value::Undefined,
+            _ => Value::String(text.clone()),
+        };
+        source.insert(SmolStr::new_static(key), value);
     }
     if let Some(count) = count {
         source.insert(SmolStr::new_static("count"), Value::Number(count));

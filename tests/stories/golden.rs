@@ -20,7 +20,7 @@ macro_rules! files {
 }
 
 files! {
-    switch
+    batch csv csv_legacy file file_in html join json sort split switch watch xml yaml
 }
 
 fn directory() -> PathBuf {

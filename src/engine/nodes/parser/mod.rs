@@ -1,10 +1,13 @@
 //! The palette folder `parser`.
 
 pub(super) mod csv;
-mod csv_read;
+mod csv_legacy;
+mod csv_rfc;
 mod csv_write;
 pub(super) mod html;
 pub(super) mod json;
+mod json_schema;
+mod json_schema_strict;
 pub(super) mod xml;
 mod xml_options;
 mod xml_read;
