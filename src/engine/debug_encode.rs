@@ -95,8 +95,10 @@ fn nested(value: &Value, longest: usize) -> Json {
 fn error(failure: &Failure, longest: usize) -> Json {
     let mut data =
         tree!({"name": failure.name.as_str(), "message": cut(&failure.message, longest)});
-    if let (Some(data), false) = (data.as_object_mut(), failure.stack.is_empty()) {
-        data.insert("stack".to_owned(), failure.stack.as_str().into());
+    for (key, text) in [("code", &failure.code), ("stack", &failure.stack)] {
+        if let (Some(data), false) = (data.as_object_mut(), text.is_empty()) {
+            data.insert(key.to_owned(), text.as_str().into());
+        }
     }
     tree!({"__enc__": true, "type": "error", "data": data})
 }

@@ -65,10 +65,7 @@ impl Reader<'_> {
         }
     }
 
-    fn nested(
-        &mut self,
-        read: fn(&mut Self) -> Result<Value, Failure>,
-    ) -> Result<Value, Failure> {
+    fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Failure>) -> Result<Value, Failure> {
         if self.depth == DEEPEST {
             return Err(syntax("JSON is nested too deeply".to_owned()));
         }
@@ -213,7 +210,12 @@ impl Reader<'_> {
                 return Err(self.at_position("Exponent part is missing a number"));
             }
         }
-        let text: String = self.text.get(start..self.at).unwrap_or_default().iter().collect();
+        let text: String = self
+            .text
+            .get(start..self.at)
+            .unwrap_or_default()
+            .iter()
+            .collect();
         Ok(Value::Number(coerce::text_to_number(&text)))
     }
 

@@ -79,13 +79,15 @@ const BAD_COLUMNS: &str = "Malformed columns template.";
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let rfc = properties.spec == "rfc";
-    let unescape = |text: &str| -> SmolStr { text.replace("\\n", "\n").replace("\\r", "\r").into() };
+    let unescape =
+        |text: &str| -> SmolStr { text.replace("\\n", "\n").replace("\\r", "\r").into() };
     let on = |value: &Json| coerce::truthy(&json::from_tree(value));
     Ok(Box::new(Csv {
         dialect: if rfc {
-            Dialect::Rfc(csv_rfc::columns(&properties.temp).map_or(None, |columns| {
-                Some(columns.unwrap_or_default())
-            }))
+            Dialect::Rfc(
+                csv_rfc::columns(&properties.temp)
+                    .map_or(None, |columns| Some(columns.unwrap_or_default())),
+            )
         } else {
             Dialect::Legacy(Template::new(&properties.temp))
         },
@@ -244,7 +246,13 @@ impl Csv {
     }
 
     /// All rows in one message; those of a sequence of lines in one for all.
-    fn send_array(&mut self, mut message: Message, text: &str, parsed: Parsed, host: &mut Host<'_>) {
+    fn send_array(
+        &mut self,
+        mut message: Message,
+        text: &str,
+        parsed: Parsed,
+        host: &mut Host<'_>,
+    ) {
         let part = Part::of(&message);
         let Some(part) = part.filter(|_| text.matches(['\n', '\r']).count() <= 1) else {
             message.set("payload", Value::array(parsed.rows));
@@ -318,6 +326,7 @@ impl Csv {
         };
         // A later part of a sequence has the columns of the first, unless the node has its own.
         let later = property(message.get("parts"), "index").as_number() > Some(0.0);
+        let mut unnamed = false;
         let written = match &mut self.dialect {
             Dialect::Rfc(template) => {
                 let template = template.get_or_insert_default();
@@ -325,21 +334,23 @@ impl Csv {
                 if !(later && csv_write::has_none(&own)) {
                     *template = own;
                 }
-                format.rfc(message, template)?
+                format.rfc(message, template, &mut unnamed)
             }
             Dialect::Legacy(template) => {
                 if !(later && Template::new(&settings.columns).is_empty()) {
                     template.read(&settings.columns, None);
                 }
-                format.legacy(message, template)?
+                format.legacy(message, template, &mut unnamed)
             }
         };
-        self.header_sent |= format.header && settings.header_out == HeaderOut::Once;
-        if written.unnamed && !self.warned {
+        let once = settings.header_out == HeaderOut::Once;
+        if unnamed && !self.warned {
             self.warned = true;
             let warning = "No columns template specified for object -> CSV.";
             host.log(Level::Warn, warning);
         }
+        let written = written?;
+        self.header_sent |= format.header && once;
         message.set("payload", written.text);
         message.set("columns", written.columns);
         Ok(())

@@ -97,7 +97,10 @@ impl Reading<'_> {
         let mut read = Read::default();
         let (mut row, mut cell, mut header) = (Row::default(), Some(String::new()), String::new());
         for (i, &c) in text.iter().enumerate() {
-            let (before, last) = (i.checked_sub(1).and_then(|i| text.get(i)).copied(), i + 1 == text.len());
+            let (before, last) = (
+                i.checked_sub(1).and_then(|i| text.get(i)).copied(),
+                i + 1 == text.len(),
+            );
             if self.skip > 0 {
                 self.skip -= usize::from(c == '\n');
             } else if self.header {

@@ -23,8 +23,6 @@ pub(super) struct Written {
     pub text: String,
     /// What `msg.columns` becomes.
     pub columns: String,
-    /// Rows had no columns given.
-    pub unnamed: bool,
 }
 
 /// The lines of a text on their way.
@@ -32,7 +30,8 @@ struct Lines<'a> {
     format: &'a Format,
     message: &'a Message,
     lines: Vec<String>,
-    unnamed: bool,
+    /// Set if rows have no columns given.
+    unnamed: &'a mut bool,
 }
 
 impl Format {
@@ -41,13 +40,14 @@ impl Format {
         &self,
         message: &Message,
         template: &mut Vec<SmolStr>,
+        unnamed: &mut bool,
     ) -> Result<Written, Failure> {
         let payload = message.get("payload");
         let rows = match payload {
             Value::Array(rows) if rows.first().is_none_or(is_object) => rows.as_slice(),
             _ => std::slice::from_ref(payload),
         };
-        let mut lines = Lines::new(self, message);
+        let mut lines = Lines::new(self, message, unnamed);
         if self.header {
             if has_none(template) {
                 *template = match lines.columns() {
@@ -97,6 +97,7 @@ impl Format {
         &self,
         message: &mut Message,
         template: &mut Template,
+        unnamed: &mut bool,
     ) -> Result<Written, Failure> {
         let payload = message.get("payload").clone();
         let mut rows = match payload {
@@ -107,7 +108,7 @@ impl Format {
             rows = vec![Value::array(rows)];
         }
         let asked = message.clone();
-        let mut lines = Lines::new(self, &asked);
+        let mut lines = Lines::new(self, &asked, unnamed);
         if self.header {
             if template.is_empty() {
                 match lines.columns() {
@@ -171,12 +172,12 @@ impl Format {
 }
 
 impl<'a> Lines<'a> {
-    fn new(format: &'a Format, message: &'a Message) -> Self {
+    fn new(format: &'a Format, message: &'a Message, unnamed: &'a mut bool) -> Self {
         Self {
             format,
             message,
             lines: Vec::new(),
-            unnamed: false,
+            unnamed,
         }
     }
 
@@ -199,7 +200,6 @@ impl<'a> Lines<'a> {
         Written {
             text: self.lines.join(end),
             columns,
-            unnamed: self.unnamed,
         }
     }
 
@@ -213,10 +213,12 @@ impl<'a> Lines<'a> {
             *template = csv_rfc::columns(&columns)?.unwrap_or_default();
         }
         let cells: Vec<String> = if has_none(template) {
-            self.unnamed = true;
+            *self.unnamed = true;
             *template = csv_legacy::keys(Some(row))?;
             let plain = plain_cells(row, first)?;
-            let texts = plain.into_iter().map(|(_, value)| text(&value).into_owned());
+            let texts = plain
+                .into_iter()
+                .map(|(_, value)| text(&value).into_owned());
             texts.map(|cell| self.format.rfc_cell(&cell)).collect()
         } else {
             let values = template.iter().map(|name| value_of(row, name));
@@ -238,11 +240,15 @@ impl<'a> Lines<'a> {
         }
         let mut cells = Vec::new();
         if template.is_empty() {
-            self.unnamed = true;
+            *self.unnamed = true;
             for (key, value) in plain_cells(row, first)? {
                 // It is the key that is looked at (observed).
                 let cell = text(&value);
-                cells.push(self.format.legacy_cell(&cell, key.contains('\n')).into_owned());
+                cells.push(
+                    self.format
+                        .legacy_cell(&cell, key.contains('\n'))
+                        .into_owned(),
+                );
             }
         } else {
             for name in &template.names {
@@ -258,7 +264,10 @@ impl<'a> Lines<'a> {
 
 /// The values of a row under the keys of the first row, but no objects.
 fn plain_cells(row: &Value, first: Option<&Value>) -> Result<Vec<(SmolStr, Value)>, Failure> {
-    let keys = csv_legacy::keys(first)?;
+    let keys = match first {
+        Some(Value::Null) => Vec::new(),
+        first => csv_legacy::keys(first)?,
+    };
     let empty = Object::default();
     let has = |key: &SmolStr| match row {
         Value::Buffer(_) => true,

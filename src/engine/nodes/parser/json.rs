@@ -114,7 +114,9 @@ impl JsonNode {
         if checks && !value.is_undefined() {
             // It is the property of this very name that is looked at (observed).
             let checked = match (parsed, self.action) {
-                (true, Action::Stringify) => json::parse(&coerce::to_text(message.get(&self.name)))?,
+                (true, Action::Stringify) => {
+                    json::parse(&coerce::to_text(message.get(&self.name)))?
+                }
                 (true, _) => message.get(&self.name).clone(),
                 (false, _) => value,
             };

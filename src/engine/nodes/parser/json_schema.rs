@@ -147,7 +147,12 @@ impl<'a> Check<'a> {
         self.depth += 1;
         match schema {
             Value::Bool(false) => {
-                self.wrong(at, "false schema", "boolean schema is false".to_owned(), vec![]);
+                self.wrong(
+                    at,
+                    "false schema",
+                    "boolean schema is false".to_owned(),
+                    vec![],
+                );
             }
             Value::Object(schema) => self.keywords(schema, value, at),
             _ => {}
@@ -267,7 +272,12 @@ impl<'a> Check<'a> {
             && !values.iter().any(|v| coerce::deep_equal(v, value))
         {
             let message = "must be equal to one of the allowed values".to_owned();
-            self.wrong(at, "enum", message, vec![("allowedValues", allowed.clone())]);
+            self.wrong(
+                at,
+                "enum",
+                message,
+                vec![("allowedValues", allowed.clone())],
+            );
         }
         if let Some(not) = schema.get("not")
             && self.fits(not, value, at)
@@ -327,7 +337,12 @@ impl<'a> Check<'a> {
     }
 
     fn array(&mut self, schema: &'a Object, elements: &[Value], at: &At) {
-        self.limits(schema, elements.len(), ("maxItems", "minItems", "items"), at);
+        self.limits(
+            schema,
+            elements.len(),
+            ("maxItems", "minItems", "items"),
+            at,
+        );
         if schema.get("uniqueItems").is_some_and(coerce::truthy) {
             self.unique(elements, at);
         }
@@ -397,7 +412,12 @@ impl<'a> Check<'a> {
             for name in names.iter().filter_map(Value::as_str) {
                 if !object.contains_key(name) {
                     let message = format!("must have required property '{name}'");
-                    self.wrong(at, "required", message, vec![("missingProperty", name.into())]);
+                    self.wrong(
+                        at,
+                        "required",
+                        message,
+                        vec![("missingProperty", name.into())],
+                    );
                 }
             }
         }
@@ -461,7 +481,9 @@ impl<'a> Check<'a> {
         };
         let there = || dependencies.iter().filter(|(n, _)| object.contains_key(*n));
         for (name, needed) in there() {
-            let Value::Array(needed) = needed else { continue };
+            let Value::Array(needed) = needed else {
+                continue;
+            };
             let needed: Vec<&str> = needed.iter().filter_map(Value::as_str).collect();
             for missing in needed.iter().filter(|n| !object.contains_key(**n)) {
                 let (deps, count) = (needed.join(", "), needed.len());

@@ -43,7 +43,13 @@ fn wants(keyword: &str) -> Option<Wants> {
         "required" => Wants::Texts,
         "type" => Wants::Type,
         "enum" | "examples" => Wants::Values,
-        "not" | "if" | "then" | "else" | "contains" | "propertyNames" | "additionalItems"
+        "not"
+        | "if"
+        | "then"
+        | "else"
+        | "contains"
+        | "propertyNames"
+        | "additionalItems"
         | "additionalProperties" => Wants::Schema,
         "allOf" | "anyOf" | "oneOf" => Wants::Schemas,
         "items" => Wants::Items,
@@ -67,7 +73,9 @@ pub(super) fn is_schema(schema: &Value, root: &Value) -> bool {
     let text = |keyword: &str| schema.get(keyword).and_then(Value::as_str);
     let known = text("$schema").is_none_or(|draft| {
         let draft = draft.trim_end_matches('#');
-        ["06", "07"].iter().any(|n| draft == format!("http://json-schema.org/draft-{n}/schema"))
+        ["06", "07"]
+            .iter()
+            .any(|n| draft == format!("http://json-schema.org/draft-{n}/schema"))
     });
     let leads = text("$ref").is_none_or(|target| resolve(root, target).is_some());
     // These have no meaning alone.
@@ -91,9 +99,7 @@ fn fits(value: &Value, wants: &Wants, root: &Value) -> bool {
             .is_some_and(|n| n >= 0.0 && n.fract().abs() == 0.0),
         (Wants::Pattern, value) => value.as_str().is_some_and(is_pattern),
         (Wants::Texts, value) => texts(value),
-        (Wants::Type, Value::Array(kinds)) => {
-            !kinds.is_empty() && kinds.iter().all(is_type)
-        }
+        (Wants::Type, Value::Array(kinds)) => !kinds.is_empty() && kinds.iter().all(is_type),
         (Wants::Type, value) => is_type(value),
         (Wants::Values, value) => matches!(value, Value::Array(values) if !values.is_empty()),
         (Wants::Schema, value) => schema(value),
@@ -159,9 +165,22 @@ fn decoded(key: &str) -> Option<String> {
 /// Whether a schema has keywords for values of this type only.
 pub(super) fn has_rules_for(schema: &Object, kind: &str) -> bool {
     let keywords: &[&str] = match kind {
-        "number" => &["maximum", "minimum", "exclusiveMaximum", "exclusiveMinimum", "multipleOf"],
+        "number" => &[
+            "maximum",
+            "minimum",
+            "exclusiveMaximum",
+            "exclusiveMinimum",
+            "multipleOf",
+        ],
         "string" => &["maxLength", "minLength", "pattern"],
-        "array" => &["maxItems", "minItems", "uniqueItems", "additionalItems", "items", "contains"],
+        "array" => &[
+            "maxItems",
+            "minItems",
+            "uniqueItems",
+            "additionalItems",
+            "items",
+            "contains",
+        ],
         "object" => &[
             "maxProperties",
             "minProperties",
