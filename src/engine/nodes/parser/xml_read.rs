@@ -266,7 +266,10 @@ fn failure(words: &str, text: &str, at: usize) -> Failure {
         .unwrap_or_default()
         .chars()
         .count();
-    let wrong = if at < text.len() || text.ends_with('>') && words.starts_with("Unexpected close") {
+    let wrong = if at < text.len()
+        || text.ends_with('>') && words.ends_with("close tag")
+        || text.ends_with('>') && words.starts_with("Unmatched")
+    {
         before.chars().next_back()
     } else {
         None
