@@ -39,10 +39,19 @@ const WAITING: usize = 4096;
 pub struct Actor {
     /// The user; empty: nobody signed in, or the program itself.
     pub user: String,
+    /// How the user is known; empty: he is not, or this is about how he tries to be.
+    pub by: String,
     /// Where from.
     pub address: Option<IpAddr>,
     /// The request's id.
     pub request: String,
+}
+
+fn no_thread(source: &io::Error) -> io::Error {
+    let told = format!(
+        "the system gives no thread: {source}; raise the limits of this process (`ulimit -u`, `ulimit -v`)"
+    );
+    io::Error::new(source.kind(), told)
 }
 
 /// It could not be written down, and what is not written down must not happen.
@@ -75,7 +84,8 @@ impl Audit {
         let counted = Arc::clone(&metrics);
         let thread = thread::Builder::new()
             .name("audit".to_owned())
-            .spawn(move || writer::run(trail, &received, counted))?;
+            .spawn(move || writer::run(trail, &received, counted))
+            .map_err(|source| no_thread(&source))?;
         Ok(Self(Arc::new(Parts {
             orders: Some(orders),
             thread: Some(thread),
@@ -145,6 +155,7 @@ impl Actor {
     pub fn program() -> Self {
         Self {
             user: String::new(),
+            by: String::new(),
             address: None,
             request: String::new(),
         }

@@ -6,11 +6,15 @@ pub use crate::deployment::Runtime;
 pub use site::{Nowhere, Rules, Site, Sites};
 
 use crate::audit::{Actor, Audit, Event};
-use crate::auth::{self, Auth, Caller, Permissions};
+use crate::auth::{self, Auth, Caller, Known, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::Config;
 use crate::crowd::Crowd;
 use crate::deployment;
+#[cfg(feature = "engine")]
+use crate::editor::{self, Editor};
+#[cfg(feature = "engine")]
+use crate::engine;
 use crate::ids;
 use crate::metrics::Metrics;
 use crate::secret::{self, Secret};
@@ -40,6 +44,9 @@ pub struct Gateway {
     pub everybody: Caller,
     /// The runtimes.
     pub sites: Sites,
+    /// The stock editor's files, if they are served.
+    #[cfg(feature = "engine")]
+    pub editor: Option<Arc<Editor>>,
     /// The channel over which editors hear what happens.
     pub comms: Arc<Comms>,
     /// What must survive.
@@ -83,6 +90,10 @@ pub enum Error {
     /// The upstream's TLS cannot be set up.
     #[error("upstream: {0}")]
     Upstream(#[from] upstream::OpenError),
+    /// The editor is not where it should be.
+    #[cfg(feature = "engine")]
+    #[error("editor.modules: {0}")]
+    Editor(#[from] editor::Error),
     /// The stored flows cannot be read or started.
     #[error("the stored flows: {0}")]
     Deployment(#[from] deployment::Error),
@@ -99,6 +110,8 @@ impl Gateway {
         control: Handle,
         clock: fn() -> Duration,
     ) -> Result<(Arc<Self>, Notices), Error> {
+        #[cfg(feature = "engine")]
+        let editor = open_editor(&config)?.map(Arc::new);
         let now = clock().as_secs();
         let store = Store::open(&config.storage)?;
         let audit = open_audit(&config, &metrics, now).await?;
@@ -133,9 +146,11 @@ impl Gateway {
             everybody: Caller {
                 user: SmolStr::default(),
                 permissions: Permissions::all(),
-                session: None,
+                known: Known::Nobody,
             },
             sites,
+            #[cfg(feature = "engine")]
+            editor,
             comms,
             store,
             audit,
@@ -146,16 +161,19 @@ impl Gateway {
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
-        for site in gateway.sites.all() {
+        gateway.look_after(clock);
+        Ok((gateway, Notices { admin_password }))
+    }
+
+    /// Starts what goes on beside requests: looking at upstreams, ending sessions, counting starts.
+    fn look_after(self: &Arc<Self>, clock: fn() -> Duration) {
+        for site in self.sites.all() {
             if let Some(upstream) = site.runtime.upstream() {
-                gateway.control.spawn(upstream.clone().watch());
+                self.control.spawn(upstream.clone().watch());
             }
         }
-        gateway
-            .control
-            .spawn(sweep(Arc::downgrade(&gateway), clock));
-        gateway.control.spawn(settle(Arc::downgrade(&gateway)));
-        Ok((gateway, Notices { admin_password }))
+        self.control.spawn(sweep(Arc::downgrade(self), clock));
+        self.control.spawn(settle(Arc::downgrade(self)));
     }
 
     /// Takes over users, lifetimes, throttle, routes, permissions and the accounts at the upstreams of a config read
@@ -216,6 +234,15 @@ impl Gateway {
         let count = self.requests.fetch_add(1, Ordering::Relaxed);
         ids::id(self.seed.wrapping_add(count.wrapping_mul(ids::STEP)))
     }
+}
+
+/// The stock editor with what our engine has for its palette; `None`: it is not served.
+#[cfg(feature = "engine")]
+pub fn open_editor(config: &Config) -> Result<Option<Editor>, editor::Error> {
+    let modules = config.editor.modules.as_deref();
+    modules
+        .map(|modules| Editor::open(modules, engine::nodes::knows))
+        .transpose()
 }
 
 /// Lets the start count as a good one once the flows have run for long enough.

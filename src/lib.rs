@@ -2,13 +2,13 @@
 //!
 //! The rooms, lowest first; each uses only what stands before it:
 //!
-//! 1. [`secret`], [`metrics`], [`events`], [`ids`], [`crowd`]: words.
+//! 1. [`secret`], [`metrics`], [`events`], [`ids`], [`json`], [`crowd`]: words.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
 //! 3. [`flows`]: the flow set, what changed in it, what to stop and start. Pure.
 //! 4. [`store`]: what must survive: sessions, history, flow files.
 //! 5. [`audit`], [`auth`], [`upstream`]: who did what; who may do what; a runtime behind us.
 //! 6. [`engine`]: our own runtime. [`comms`]: what editors hear of a runtime.
-//! 7. [`deployment`]: the transaction that replaces the active flow set.
+//! 7. [`deployment`]: the transaction that replaces the active flow set. `editor`: the stock editor's files.
 //! 8. [`gateway`]: everything that a request may need.
 //! 9. [`http`]: the way of a request, from limit to answer.
 //! 10. [`server`]: listeners, TLS, workers, drain.
@@ -22,12 +22,18 @@ pub mod config;
 pub mod crowd;
 pub mod deployment;
 #[cfg(feature = "engine")]
+pub mod editor;
+#[cfg(feature = "engine")]
 pub mod engine;
 pub mod events;
 pub mod flows;
+#[doc(hidden)]
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod gateway;
 pub mod http;
 pub mod ids;
+pub mod json;
 pub mod metrics;
 pub mod secret;
 pub mod server;

@@ -48,6 +48,7 @@ where
             open.is_active();
             guest.place = None;
             standing.user().clone_into(&mut actor.user);
+            actor.by = standing.by();
             record(comms, &guest, Event::CommsOpen, (&actor, None));
             let end = match &guest.source {
                 Source::Own => {

@@ -7,6 +7,8 @@
 
 mod editor;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod outbox;
 mod pattern;
 mod relay;
@@ -17,7 +19,7 @@ mod topics;
 pub use topics::Topics;
 
 use crate::audit::{Actor, Audit};
-use crate::auth::{Auth, Caller};
+use crate::auth::{Auth, Caller, Certificate};
 use crate::config;
 use crate::crowd::{Crowd, Full, Permit};
 use crate::metrics::Metrics;
@@ -60,6 +62,8 @@ pub struct Guest {
     pub actor: Actor,
     /// Held until the sign-in.
     pub place: Option<Permit>,
+    /// What its connection began with, if that may count here.
+    pub certificate: Option<Arc<Certificate>>,
     /// The time since 1970.
     pub clock: fn() -> Duration,
     /// A caller with what he has at the place where the editor came in.

@@ -11,22 +11,29 @@ mod comms;
 mod engine;
 mod entry;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
+mod headers;
 mod networks;
 mod password_hash;
 mod raw;
 mod route;
 mod site;
 mod tables;
+mod tls;
 mod upstream;
+mod users;
 
 pub use comms::Origin;
 pub use entry::parse_duration;
 pub use error::{Error, Problem, Wrong};
 pub use networks::Networks;
 pub use route::RESERVED;
+pub use tls::CertificateName;
 pub use upstream::{is_token, token_in};
 
 use crate::secret::{Secret, hex, sha256};
+use hyper::header::{HeaderName, HeaderValue};
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -55,6 +62,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// How much of everything one client may use.
     pub limits: Limits,
+    /// What answers tell browsers.
+    pub headers: Headers,
     /// Who may come in; `None` when `auth = "off"` is written out or no `[auth]` table exists.
     pub auth: Option<Auth>,
     /// The runtimes behind us; none: our own engine runs the flows.
@@ -63,6 +72,8 @@ pub struct Config {
     pub comms: Comms,
     /// Our own flow engine.
     pub engine: Engine,
+    /// The stock editor on our own engine.
+    pub editor: Editor,
     /// Where things survive.
     pub storage: Storage,
     /// The listener of `/metrics`, `/healthz` and `/readyz`; `None` switches it off.
@@ -125,7 +136,10 @@ impl Config {
     pub fn sources(&self) -> Vec<PathBuf> {
         let certificates = self.tls.certificates.iter();
         let certificates = certificates.flat_map(|given| [&given.cert, &given.key]);
-        let files = self.file.iter().chain(&self.secrets).chain(certificates);
+        let clients = self.tls.clients.iter();
+        let clients = clients.flat_map(|clients| std::iter::once(&clients.ca).chain(&clients.crl));
+        let files = self.file.iter().chain(&self.secrets);
+        let files = files.chain(certificates).chain(clients);
         files.cloned().collect()
     }
 
@@ -194,6 +208,19 @@ pub struct Tls {
     pub certificates: Vec<Certificate>,
     /// Whether TLS 1.2 is offered beside 1.3.
     pub tls12: bool,
+    /// Whose certificates clients may show; `None`: they are not asked for any.
+    pub clients: Option<ClientCertificates>,
+}
+
+/// Whose certificates clients may show.
+#[derive(Debug, Clone)]
+pub struct ClientCertificates {
+    /// PEM file of the authorities whose certificates are accepted.
+    pub ca: PathBuf,
+    /// PEM file of what these authorities have revoked.
+    pub crl: Option<PathBuf>,
+    /// Whether nobody connects without one.
+    pub required: bool,
 }
 
 /// One `[[tls.certificate]]`.
@@ -245,6 +272,21 @@ pub struct Limits {
     pub hashing: usize,
 }
 
+/// `[headers]`.
+#[derive(Debug, Clone)]
+pub struct Headers {
+    /// `Strict-Transport-Security`, if it is sent.
+    pub hsts: Option<HeaderValue>,
+    /// What answers have that the gateway makes itself.
+    pub own: Vec<(HeaderName, HeaderValue)>,
+    /// What all others have, unless they have it already.
+    pub others: Vec<(HeaderName, HeaderValue)>,
+    /// Whether the others have `hsts` too.
+    pub everywhere: bool,
+    /// Web pages that may read answers.
+    pub cors_origins: Vec<Origin>,
+}
+
 /// `[auth]`.
 #[derive(Debug, Clone)]
 pub struct Auth {
@@ -265,8 +307,10 @@ pub struct Auth {
 pub struct User {
     /// Exact and case-sensitive.
     pub name: String,
-    /// Argon2id PHC string or bcrypt (`$2a$`, `$2b$`, `$2y$`).
-    pub password_hash: Secret,
+    /// Argon2id PHC string or bcrypt (`$2a$`, `$2b$`, `$2y$`); `None`: he comes with a certificate only.
+    pub password_hash: Option<Secret>,
+    /// The certificates that are his.
+    pub certificates: Vec<CertificateName>,
     /// `*`, `read`, `flows.write` …
     pub permissions: Vec<String>,
 }
@@ -438,6 +482,13 @@ pub struct Engine {
     pub socket_queue: usize,
     /// How long mqtt nodes wait before they connect again (5 s, as in Node-RED).
     pub mqtt_reconnect: Duration,
+}
+
+/// `[editor]`.
+#[derive(Debug, Clone)]
+pub struct Editor {
+    /// The `node_modules` that hold the stock editor; `None`: it is not served.
+    pub modules: Option<PathBuf>,
 }
 
 /// `[storage]`.

@@ -57,11 +57,15 @@ pub(super) struct Root {
     pub(super) timeouts: Timeouts,
     #[serde(default)]
     pub(super) limits: Limits,
+    #[serde(default)]
+    pub(super) headers: Headers,
     pub(super) upstream: Option<Spanned<Upstreams>>,
     #[serde(default)]
     pub(super) comms: Comms,
     #[serde(default)]
     pub(super) engine: Engine,
+    #[serde(default)]
+    pub(super) editor: Editor,
     #[serde(default)]
     pub(super) storage: Storage,
     #[serde(default)]
@@ -122,6 +126,9 @@ pub(super) struct Server {
 pub(super) struct Tls {
     pub(super) directory: Entry,
     pub(super) tls12: Entry,
+    pub(super) client_ca: Entry,
+    pub(super) client_crl: Entry,
+    pub(super) client_certificates: Entry,
     #[serde(default)]
     pub(super) certificate: Vec<Spanned<Certificate>>,
 }
@@ -161,6 +168,19 @@ pub(super) struct Limits {
     pub(super) hashing: Entry,
 }
 
+/// `[headers]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [headers]")]
+pub(super) struct Headers {
+    pub(super) hsts: Entry,
+    pub(super) content_security_policy: Entry,
+    pub(super) frame_options: Entry,
+    pub(super) referrer_policy: Entry,
+    pub(super) resource_policy: Entry,
+    pub(super) everywhere: Entry,
+    pub(super) cors_origins: List,
+}
+
 /// `[auth]`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a table [auth]")]
@@ -191,6 +211,7 @@ pub(super) struct User {
     pub(super) name: Entry,
     pub(super) password_hash: Entry,
     pub(super) password_hash_file: Entry,
+    pub(super) certificates: List,
     pub(super) permissions: List,
 }
 
@@ -292,6 +313,13 @@ pub(super) struct Engine {
     pub(super) socket_reconnect: Entry,
     pub(super) socket_queue: Entry,
     pub(super) mqtt_reconnect: Entry,
+}
+
+/// `[editor]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [editor]")]
+pub(super) struct Editor {
+    pub(super) modules: Entry,
 }
 
 /// `[storage]`.

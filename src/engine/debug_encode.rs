@@ -32,8 +32,8 @@ pub(in crate::engine) fn encode(value: &Value, longest: usize) -> (Json, String)
         }
         Value::Date(_) => (coerce::to_text(value).as_str().into(), "Date".to_owned()),
         Value::RegExp(_) => (coerce::to_text(value).as_str().into(), "regexp".to_owned()),
-        Value::Error(_) => (
-            nested(value, longest).to_string().into(),
+        Value::Error(failure) => (
+            error(failure, usize::MAX).to_string().into(),
             "error".to_owned(),
         ),
         Value::Array(elements) => (
@@ -95,11 +95,10 @@ fn nested(value: &Value, longest: usize) -> Json {
 fn error(failure: &Failure, longest: usize) -> Json {
     let mut data =
         tree!({"name": failure.name.as_str(), "message": cut(&failure.message, longest)});
-    for (key, text) in [("code", &failure.code), ("stack", &failure.stack)] {
-        if let (Some(data), false) = (data.as_object_mut(), text.is_empty()) {
-            data.insert(key.to_owned(), text.as_str().into());
-        }
+    if !failure.code.is_empty() {
+        data["code"] = failure.code.as_str().into();
     }
+    data["stack"] = cut(&failure.stack(), longest).into();
     tree!({"__enc__": true, "type": "error", "data": data})
 }
 
@@ -157,7 +156,7 @@ mod tests {
         let expected = concat!(
             r#"{"u":{"__enc__":true,"type":"undefined"},"n":{"__enc__":true,"type":"number","data":"NaN"},"#,
             r#""b":{"type":"Buffer","data":[97,98,99],"__enc__":true,"length":3},"#,
-            r#""e":{"__enc__":true,"type":"error","data":{"name":"Error","message":"x"}},"#,
+            r#""e":{"__enc__":true,"type":"error","data":{"name":"Error","message":"x","stack":"Error: x"}},"#,
             r#""l":{"__enc__":true,"type":"array","data":[1,2,3,4,5,6,7,8,9,10],"length":12}}"#,
         );
         assert_eq!(encoded(&value), (expected.to_owned(), "Object".to_owned()));

@@ -90,8 +90,8 @@ pub struct Info {
     pub alias: SmolStr,
     /// `type`.
     pub kind: SmolStr,
-    /// `name`; may be empty.
-    pub name: SmolStr,
+    /// `name`, if the node has that property; it may be empty.
+    pub name: Option<SmolStr>,
     /// Id of the tab or subflow instance it runs in; empty for global config nodes.
     pub z: SmolStr,
     /// Ids from the tab down to its container, joined by `/`: `T1` or `T1/I`.
@@ -111,7 +111,7 @@ impl Info {
     pub fn env(&self, name: &str) -> Value {
         match name {
             "NR_NODE_ID" => Value::String(self.id.clone()),
-            "NR_NODE_NAME" => Value::String(self.name.clone()),
+            "NR_NODE_NAME" => Value::from(self.name.clone()),
             "NR_NODE_PATH" => Value::from(format!("{}/{}", self.path, self.alias)),
             _ => self.env.lookup(name),
         }
@@ -257,13 +257,13 @@ impl Host<'_> {
         self.world.spawn(self.instance, future);
     }
 
-    /// Hands a message to a node by its running id, as a wire would; false if there is none.
+    /// Calls a node with a message, by its running id; false if there is none.
     pub fn deliver(&mut self, id: &str, mut message: Message) -> bool {
         let Some(slot) = self.world.directory.get(id).copied() else {
             return false;
         };
         self.world.name(&mut message);
-        self.world.push(slot, message);
+        self.world.call(slot, message);
         true
     }
 
@@ -284,7 +284,7 @@ impl Host<'_> {
                 .infos
                 .iter()
                 .flatten()
-                .filter(|i| i.kind == "link in" && i.name == name)
+                .filter(|i| i.kind == "link in" && link_name(i) == name)
         };
         let here: Vec<_> = links().filter(|i| i.z == self.info.z).collect();
         let found = if here.is_empty() {
@@ -333,14 +333,27 @@ impl Host<'_> {
         &self.world.config
     }
 
+    /// Where endpoints begin (`http_node_root`), without a slash at its end.
+    pub fn root(&self) -> &str {
+        self.world.config.http_node_root.trim_end_matches('/')
+    }
+
     /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`]. It is removed when the node closes.
     pub fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
-        self.world.endpoints.add(method, path, self.instance)
+        let path = format!("{}/{}", self.root(), path.trim_start_matches('/'));
+        self.world.endpoints.add(method, &path, self.instance)
     }
 
     /// Registers the path of a websocket-listener node; connections arrive as [`Wake::Socket`]. It is removed when
     /// the node closes.
     pub fn listen_sockets(&mut self, path: &str) -> Result<(), Failure> {
-        self.world.sockets.add(path, self.instance)
+        let whole = format!("{}/{}", self.root(), path.trim_start_matches('/'));
+        self.world.sockets.add(&whole, self.instance)
     }
+}
+
+/// A link in node without a name is called by its id.
+fn link_name(info: &Info) -> &SmolStr {
+    let named = info.name.as_ref().filter(|name| !name.is_empty());
+    named.unwrap_or(&info.id)
 }

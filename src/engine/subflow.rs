@@ -1,6 +1,6 @@
 //! What a subflow instance adds to the nodes inside: its entrance and its status output (facts engine §2.6).
 
-use super::expression::json;
+use super::inspect::{DEPTH, inspect};
 use super::message::Message;
 use super::node::{Host, Node};
 use super::value::{Object, Value};
@@ -44,16 +44,12 @@ fn shown(message: &Message) -> Value {
         {
             Value::Object(o.clone())
         }
-        Value::Undefined | Value::Null => match message.get("status") {
+        Value::Undefined => match message.get("status") {
             Value::Object(status) => Value::Object(status.clone()),
             _ => Value::object(Object::default()),
         },
         other => {
-            let text: String = json::stringify(other)
-                .unwrap_or_default()
-                .chars()
-                .take(MAX_TEXT)
-                .collect();
+            let text: String = inspect(other, DEPTH).chars().take(MAX_TEXT).collect();
             Value::record([("text", Value::from(text))])
         }
     }

@@ -30,6 +30,9 @@ const FAR: Duration = Duration::from_hours(100 * 365 * 24);
 /// What is on its way to a node.
 pub(super) enum Item {
     Message(Message),
+    /// A message that the node is called with instead of being sent it, as Node-RED does with catch, status, complete
+    /// and link in nodes: what the node makes of it takes its place in the queue.
+    Call(Message),
     Wake(Box<Wake>),
 }
 
@@ -58,9 +61,6 @@ pub(super) struct World {
     pub(super) now: f64,
     /// Breadth first: what is sent first is delivered first (facts engine §3.1).
     pub(super) queue: VecDeque<Delivery>,
-    /// What catch, status and complete nodes hear: they pass it on before anything else moves, because in Node-RED
-    /// they are called, not sent to (observed on 4.1).
-    pub(super) reports: VecDeque<Delivery>,
     pub(super) timers: BTreeMap<TimerId, Instance>,
     /// Running id to slot.
     pub(super) directory: FxHashMap<SmolStr, u32>,
@@ -91,7 +91,6 @@ impl World {
         Self {
             now: 0.0,
             queue: VecDeque::new(),
-            reports: VecDeque::new(),
             timers: BTreeMap::new(),
             directory: FxHashMap::default(),
             infos: Vec::new(),
@@ -133,22 +132,22 @@ impl World {
         });
     }
 
-    /// Hands a report to the node in a slot, ahead of all messages.
-    pub(super) fn report(&mut self, slot: u32, message: Message) {
-        self.reports.push_back(Delivery {
+    /// Calls the node in a slot with a message.
+    pub(super) fn call(&mut self, slot: u32, message: Message) {
+        self.queue.push_back(Delivery {
             slot,
-            item: Item::Message(message),
+            item: Item::Call(message),
         });
     }
 
     /// Whether nothing is on its way.
     pub(super) fn is_idle(&self) -> bool {
-        self.reports.is_empty() && self.queue.is_empty()
+        self.queue.is_empty()
     }
 
     /// The next thing to deliver.
     pub(super) fn next(&mut self) -> Option<Delivery> {
-        self.reports.pop_front().or_else(|| self.queue.pop_front())
+        self.queue.pop_front()
     }
 
     /// Queues anything else for a slot.

@@ -62,8 +62,8 @@ pub fn plan(old: &FlowSet, new: &FlowSet, diff: &Diff, kind: DeploymentType) -> 
         .into_iter()
         .flat_map(Flow::starting)
         .collect();
-    let in_place =
-        |id: &&SmolStr| !stopped.contains(id) && new.get(id).is_some_and(|node| new.runs(node));
+    let runs = |set: &FlowSet, id: &SmolStr| set.get(id).is_some_and(|node| set.runs(node));
+    let in_place = |id: &&SmolStr| !stopped.contains(id) && runs(old, id) && runs(new, id);
     let rewire = diff.rewired.iter().filter(in_place).cloned().collect();
     Plan {
         everything,
@@ -163,4 +163,25 @@ fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart) -> Vec<St
         }));
     }
     stop
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::flows::diff;
+
+    #[test]
+    fn what_did_not_run_is_started_and_not_rewired() {
+        let node = |wires: &str| {
+            format!(r#"{{"id":"n","type":"x","z":"s","x":1,"y":1,"wires":[["{wires}"]]}}"#)
+        };
+        let set = |json: String| FlowSet::parse(json.as_bytes()).unwrap();
+        let old = set(format!(r#"[{{"id":"s","type":"subflow"}},{}]"#, node("a")));
+        let new = set(format!("[{}]", node("b")));
+        for kind in [DeploymentType::Full, DeploymentType::Nodes] {
+            let plan = plan(&old, &new, &diff(&old, &new, &HashSet::new()), kind);
+            assert_eq!((plan.start, plan.rewire), (vec!["n".into()], vec![]));
+        }
+    }
 }

@@ -7,13 +7,13 @@ use super::clock::since_1970;
 use super::content::Body;
 use super::error::Error;
 use super::forward::front;
+use super::origin::{self, Page};
 use super::upgrade::Opening;
 use crate::comms::{Guest, Source};
-use crate::config::Origin;
 use crate::upstream::{self, Upstream};
 use hyper::Response;
-use hyper::header::{HOST, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL};
-use hyper::http::uri::{Authority, PathAndQuery};
+use hyper::header::{HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
+use hyper::http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
 
@@ -23,7 +23,8 @@ pub(super) fn open(
     upstream: Option<&Upstream>,
 ) -> Result<Response<Body>, Error> {
     let opening = Opening::check(call)?;
-    if !may_come_from(call) {
+    let page = origin::page(call, &call.gateway.comms.config.origins);
+    if page == Page::Foreign {
         return Err(Error::Origin);
     }
     // An editor tells its user of a lost connection after several refused handshakes (facts admin API §5): a channel
@@ -44,6 +45,9 @@ pub(super) fn open(
     let guest = Guest {
         actor: call.actor(),
         place: Some(place),
+        certificate: (page.is_ours())
+            .then(|| call.peer.certificate.clone())
+            .flatten(),
         clock: since_1970,
         here: {
             let site = Arc::clone(call.site);
@@ -59,26 +63,6 @@ pub(super) fn open(
             .insert(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
     Ok(response)
-}
-
-/// Whether the page that asks is ours, or one that the operator trusts. Programs that are no browser send no `Origin`.
-fn may_come_from(call: &Call<'_>) -> bool {
-    let headers = &call.head.headers;
-    let mut origins = headers.get_all(ORIGIN).iter();
-    let origin = match (origins.next(), origins.next()) {
-        (None, _) => return true,
-        (Some(only), None) => only.to_str().ok().and_then(Origin::parse),
-        (Some(_), Some(_)) => None,
-    };
-    let host = || {
-        let host = headers.get(HOST)?;
-        Authority::try_from(host.as_bytes()).ok()
-    };
-    let own = call.head.uri.authority().cloned().or_else(host);
-    origin.is_some_and(|origin| {
-        own.is_some_and(|own| origin.is_of(&own))
-            || call.gateway.comms.config.origins.contains(&origin)
-    })
 }
 
 /// The subprotocol that the client wants most, as the stock runtime answers it.

@@ -1,5 +1,7 @@
-//! The body of an answer: made here, or on its way from the upstream.
+//! The body of an answer, and whose it is: ours, made here or read from a file, or a flow's or the upstream's.
 
+#[cfg(feature = "engine")]
+use super::reading::Reading;
 use crate::upstream::{self, Cut};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
@@ -9,52 +11,79 @@ use std::task::{Context, Poll};
 /// The body of an answer.
 #[derive(Debug)]
 pub enum Body {
-    /// Known as a whole.
-    Whole(Bytes),
+    /// Made here.
+    Ours(Bytes),
+    /// Made by a flow or the upstream, known as a whole.
+    Theirs(Bytes),
     /// Passed on as it comes from the upstream.
     Upstream(upstream::Answer),
+    /// A part of the editor, one of so many at a time.
+    #[cfg(feature = "engine")]
+    Editor(Box<Reading>),
+}
+
+/// Why a body broke off: its connection ends then, so that half an answer never looks like a whole one.
+#[derive(Debug, thiserror::Error)]
+pub enum Half {
+    /// The upstream's did.
+    #[error(transparent)]
+    Upstream(#[from] Cut),
+    /// A file became shorter, or cannot be read any more.
+    #[error("a file could not be read to its end")]
+    File(#[source] std::io::Error),
 }
 
 impl Body {
-    /// These bytes.
-    pub(super) fn new(bytes: Bytes) -> Self {
-        Self::Whole(bytes)
+    /// Whether the gateway has made it.
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(self, Self::Ours(_))
     }
 }
 
 impl Default for Body {
     fn default() -> Self {
-        Self::Whole(Bytes::new())
+        Self::Ours(Bytes::new())
     }
 }
 
 impl HttpBody for Body {
     type Data = Bytes;
-    /// A body that breaks off ends its connection: half an answer never looks like a whole one.
-    type Error = Cut;
+    type Error = Half;
 
     fn poll_frame(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, Half>>> {
         match self.get_mut() {
-            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Self::Upstream(answer) => Pin::new(answer).poll_frame(cx),
+            Self::Ours(bytes) | Self::Theirs(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Ours(bytes) | Self::Theirs(bytes) => {
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
+            }
+            Self::Upstream(answer) => Pin::new(answer)
+                .poll_frame(cx)
+                .map(|frame| frame.map(|frame| frame.map_err(Half::Upstream))),
+            #[cfg(feature = "engine")]
+            Self::Editor(reading) => reading
+                .poll_piece(cx)
+                .map(|piece| piece.map(|piece| piece.map(Frame::data).map_err(Half::File))),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Ours(bytes) | Self::Theirs(bytes) => bytes.is_empty(),
             Self::Upstream(answer) => answer.is_end_stream(),
+            #[cfg(feature = "engine")]
+            Self::Editor(reading) => reading.left() == 0,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Ours(bytes) | Self::Theirs(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Upstream(answer) => answer.size_hint(),
+            #[cfg(feature = "engine")]
+            Self::Editor(reading) => SizeHint::with_exact(reading.left()),
         }
     }
 }

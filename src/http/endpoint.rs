@@ -75,7 +75,7 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
 
 /// Waits until the token that let the caller in is revoked or over; what it has open ends then.
 async fn revoked(caller: Option<&Caller>) {
-    match caller.and_then(|caller| caller.session.as_ref()) {
+    match caller.and_then(Caller::session) {
         Some(session) => session.over().await,
         None => std::future::pending().await,
     }
@@ -135,9 +135,9 @@ fn response(answer: Reply) -> Result<Response<Body>, Error> {
         .ok_or(Error::EndpointStatus(answer.status))?;
     let bodyless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let body = if bodyless {
-        Body::default()
+        Body::Theirs(bytes::Bytes::new())
     } else {
-        Body::new(answer.body)
+        Body::Theirs(answer.body)
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;

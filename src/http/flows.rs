@@ -3,6 +3,7 @@
 //! Knows the shapes of requests and answers. Parsing and deploying run on the control runtime: a worker never stalls
 //! on a large flow set, and a client that hangs up stops nothing.
 
+use super::admin::Fault;
 use super::call::Call;
 use super::content::Body;
 use super::dialect::{self, Version};
@@ -166,11 +167,11 @@ pub(super) fn state(call: &Call<'_>) -> Response<Body> {
 
 /// `POST /flows/state`
 pub(super) async fn set_state(call: &mut Call<'_>) -> Answer {
-    let body = call.read_json_value().await?.unwrap_or_default();
-    let running = match body.get("state").and_then(|state| state.as_str()) {
+    let (_, state_wanted) = call.read_state().await?;
+    let running = match state_wanted.as_deref() {
         Some("start") => true,
         Some("stop") => false,
-        Some(_) | None => return Err(Error::RunState),
+        Some(_) | None => return Err(Fault::RunState.into()),
     };
     let site = Arc::clone(call.site);
     let (actor, now) = (call.actor(), call.now);

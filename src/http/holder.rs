@@ -6,7 +6,7 @@ use super::call::Call;
 use super::clock::since_1970;
 use super::path::Path;
 use super::route::{self, Needs};
-use crate::auth::{Caller, Session};
+use crate::auth::Caller;
 use crate::gateway::{Gateway, Site};
 use crate::metrics::TunnelEnd;
 use crate::upstream::Ended;
@@ -15,7 +15,6 @@ use smol_str::SmolStr;
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::sleep;
 
 /// Who has a WebSocket, and to what.
 pub(super) struct Holder {
@@ -41,12 +40,19 @@ impl Holder {
 
     /// Waits until the WebSocket must be closed, and tells why.
     pub(super) async fn over(&self) -> TunnelEnd {
-        let session = self.caller.as_ref().and_then(|c| c.session.as_deref());
         tokio::select! {
             biased;
-            () = ended(session) => TunnelEnd::Session,
+            () = self.ended() => TunnelEnd::Session,
             () = self.forbidden() => TunnelEnd::Permission,
             () = self.gateway.left() => TunnelEnd::Drain,
+        }
+    }
+
+    /// Waits until what the caller is known by is revoked or over.
+    async fn ended(&self) {
+        match &self.caller {
+            Some(caller) => caller.over(since_1970()).await,
+            None => pending().await,
         }
     }
 
@@ -97,17 +103,5 @@ impl Holder {
             duration_ms = duration.as_micros() as f64 / 1000.0,
             user,
         );
-    }
-}
-
-/// Waits until a session is revoked or over.
-async fn ended(session: Option<&Session>) {
-    let Some(session) = session else {
-        return pending().await;
-    };
-    let left = Duration::from_secs(session.expires).saturating_sub(since_1970());
-    tokio::select! {
-        () = session.over() => {}
-        () = sleep(left) => {}
     }
 }

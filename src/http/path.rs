@@ -148,7 +148,6 @@ impl<'a> Path<'a> {
     }
 
     /// The `n`th segment of a path of the admin API decoded, letters as sent; empty if there is none.
-    #[cfg(feature = "engine")]
     pub(super) fn parameter(&self, n: usize) -> String {
         let path = self.admin.and_then(|admin| self.text.get(admin..));
         decode(
@@ -157,6 +156,14 @@ impl<'a> Path<'a> {
                 .nth(n + 1)
                 .unwrap_or_default(),
         )
+    }
+
+    /// The segments of a path of the admin API from the `n`th on, decoded, letters as sent.
+    #[cfg(feature = "engine")]
+    pub(super) fn rest(&self, n: usize) -> Vec<String> {
+        let path = self.admin.and_then(|admin| self.text.get(admin..));
+        let segments = path.unwrap_or_default().split('/').skip(n + 1);
+        segments.filter(|s| !s.is_empty()).map(decode).collect()
     }
 
     /// The whole path decoded, as flows see it.
@@ -228,7 +235,6 @@ fn encode(byte: u8, text: &mut String) {
     text.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-#[cfg(feature = "engine")]
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

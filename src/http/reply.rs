@@ -5,6 +5,10 @@
 
 use super::content::Body;
 use super::error::Error;
+#[cfg(feature = "engine")]
+use super::reading::Reading;
+#[cfg(feature = "engine")]
+use crate::editor::{File, Place};
 use crate::upstream::{self, Refusal};
 use crate::{auth, deployment};
 use bytes::Bytes;
@@ -12,11 +16,16 @@ use hyper::body::Body as _;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
     LOCATION, PRAGMA, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
+};
+#[cfg(feature = "engine")]
+use hyper::header::{
+    CONTENT_SECURITY_POLICY, ETAG, HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
 };
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
 use std::time::Duration;
+#[cfg(feature = "engine")]
+use tokio::runtime::Handle;
 
 /// An answer in JSON.
 pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
@@ -31,6 +40,73 @@ pub(super) fn text(status: StatusCode, body: &'static str) -> Response<Body> {
         "text/plain; charset=utf-8",
         Bytes::from_static(body.as_bytes()),
     )
+}
+
+/// A page of the editor, or a part of it.
+#[cfg(feature = "engine")]
+pub(super) fn html(body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = content(StatusCode::OK, "text/html; charset=utf-8", body.into());
+    set(&mut response, CONTENT_SECURITY_POLICY, EDITOR_POLICY);
+    response
+}
+
+/// What the stock editor's page may load: its own files, and the inline scripts and styles that nodes bring with them
+/// (observed on 4.1 and 5.0). Monaco makes its workers and fonts itself.
+#[cfg(feature = "engine")]
+const EDITOR_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; \
+                             img-src 'self' data: https:; font-src 'self' data:; worker-src 'self' blob:; \
+                             object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
+
+/// An answer in plain text of others.
+#[cfg(feature = "engine")]
+pub(super) fn their_text(body: String) -> Response<Body> {
+    content(StatusCode::OK, "text/plain; charset=utf-8", body.into())
+}
+
+/// A file, unless the client has it as it is (RFC 9110 §13.2.2). Browsers ask each time whether it has changed.
+#[cfg(feature = "engine")]
+pub(super) fn file(
+    asked: &HeaderMap,
+    file: File,
+    control: &Handle,
+    place: Place,
+) -> Response<Body> {
+    let has_it = is_known(asked, &file);
+    let mut response = if has_it {
+        empty(StatusCode::NOT_MODIFIED)
+    } else {
+        content(StatusCode::OK, file.kind, Bytes::new())
+    };
+    response = with(response, ETAG, &file.tag);
+    response = with(response, LAST_MODIFIED, &file.modified);
+    set(&mut response, CACHE_CONTROL, "public, max-age=0");
+    if !has_it {
+        let reading = Reading::file((file.content, file.size), control.clone(), place);
+        *response.body_mut() = Body::Editor(Box::new(reading));
+    }
+    response
+}
+
+/// The editor's words.
+#[cfg(feature = "engine")]
+pub(super) fn words(words: String, place: Place) -> Response<Body> {
+    let mut response = json(StatusCode::OK, Bytes::new());
+    *response.body_mut() = Body::Editor(Box::new(Reading::text(words.into(), place)));
+    response
+}
+
+/// Whether the client has the file: by its tag, else by its date, which it got from us.
+#[cfg(feature = "engine")]
+fn is_known(asked: &HeaderMap, file: &File) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let mut tags = asked.get_all(IF_NONE_MATCH).iter().peekable();
+    if tags.peek().is_some() {
+        let tags = tags.filter_map(|tags| tags.to_str().ok());
+        let mut tags = tags.flat_map(|tags| tags.split(','));
+        return tags.any(|tag| tag.trim() == "*" || opaque(tag) == opaque(&file.tag));
+    }
+    let since = asked.get(IF_MODIFIED_SINCE);
+    since.is_some_and(|since| since.as_bytes() == file.modified.as_bytes())
 }
 
 /// An answer without a body.
@@ -94,6 +170,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
+        Error::Unencrypted => closing(refuse(S::BAD_REQUEST, "tls_required")),
         Error::Framing(_) => closing(refuse(S::BAD_REQUEST, "malformed_request")),
         Error::MethodName => closing(refuse(S::BAD_REQUEST, "invalid_method")),
         Error::Host => closing(refuse(S::BAD_REQUEST, "invalid_host")),
@@ -138,18 +215,13 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Deployment(error) => deployment(error),
         Error::Upstream(error) => upstream(error),
         #[cfg(feature = "engine")]
-        Error::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
-        // 400, as the stock runtime answers (facts admin API §2)
-        #[cfg(feature = "engine")]
-        Error::NoSuchNodes => refuse(S::BAD_REQUEST, "not_found"),
-        #[cfg(feature = "engine")]
-        Error::BuiltIn => refuse(S::BAD_REQUEST, "built_in"),
-        #[cfg(feature = "engine")]
         Error::Engine(error) => engine(error),
         #[cfg(feature = "engine")]
         Error::EndpointTimeout => refuse(S::GATEWAY_TIMEOUT, "endpoint_timeout"),
         #[cfg(feature = "engine")]
         Error::EndpointStatus(_) => refuse(S::BAD_GATEWAY, "invalid_endpoint_answer"),
+        #[cfg(feature = "engine")]
+        Error::Admin(error) => admin(error),
         Error::Broken => refuse(S::INTERNAL_SERVER_ERROR, "internal_error"),
     }
 }
@@ -262,6 +334,26 @@ pub(super) fn upstream_page(status: StatusCode) -> Response<Body> {
 }
 
 #[cfg(feature = "engine")]
+fn admin(error: &super::admin::Fault) -> Response<Body> {
+    use super::admin::Fault as E;
+    use StatusCode as S;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    let failed = |code, sentence| coded(S::INTERNAL_SERVER_ERROR, code, sentence);
+    match error {
+        E::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
+        // 400, as the stock runtime answers (facts admin API §2)
+        E::NoSuchNodes => refuse(S::BAD_REQUEST, "not_found"),
+        E::BuiltIn => refuse(S::BAD_REQUEST, "built_in"),
+        E::NoModules => refuse(S::FORBIDDEN, "modules_not_allowed"),
+        E::NoSuchLibrary(_) => refuse(S::BAD_REQUEST, "unknown_library"),
+        E::LibraryName => refuse(S::FORBIDDEN, "forbidden"),
+        E::SettingsTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "settings_too_large"),
+        E::Store(_) => failed("storage_failed", "the storage failed"),
+        E::EditorFile(_) => failed("editor_failed", "the editor's files cannot be read"),
+    }
+}
+
+#[cfg(feature = "engine")]
 fn engine(error: &crate::engine::Error) -> Response<Body> {
     use crate::engine::Error as E;
     use StatusCode as S;
@@ -333,10 +425,9 @@ fn with(mut response: Response<Body>, name: HeaderName, value: &str) -> Response
 }
 
 fn content(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::new(body));
+    let mut response = Response::new(Body::Ours(body));
     *response.status_mut() = status;
     set(&mut response, CONTENT_TYPE, kind);
-    set(&mut response, X_CONTENT_TYPE_OPTIONS, "nosniff");
     response
 }
 

@@ -84,6 +84,73 @@ pub(super) enum Admin {
     DebugNode(bool),
     /// `POST /debug/(enable|disable)`
     DebugNodes(bool),
+    /// `GET /udp-ports/:id`
+    UdpPorts,
+    /// `GET /settings/user`
+    UserSettings,
+    /// `POST /settings/user`
+    SaveUserSettings,
+    /// `GET /library/:library/:type/…`
+    Library,
+    /// `POST /library/:library/:type/…`
+    SaveInLibrary,
+    /// `GET /plugins`
+    Plugins,
+    /// `GET /nodes/messages`, `GET /plugins/messages`, `GET /nodes/:module/:set/messages`
+    Messages,
+    /// `POST /nodes`, `DELETE /nodes/:module`
+    ChangeModules,
+    /// `GET /icons`
+    Icons,
+    /// A part of the editor that is loaded before anybody has signed in.
+    Editor(Editor),
+}
+
+/// What the editor loads before anybody has signed in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Editor {
+    /// `GET /`
+    Page,
+    /// `GET /red/…` and the like
+    File,
+    /// `GET /theme`
+    Theme,
+    /// `GET /locales/…`
+    Locale,
+    /// `GET /icons/…`
+    Icon,
+    /// `GET /debug/view/…`
+    DebugView,
+}
+
+impl Admin {
+    /// Whether a body is read as JSON, if there is one.
+    pub(super) fn takes_json(self) -> bool {
+        match self {
+            Self::SwitchModule
+            | Self::SwitchNodeSet
+            | Self::Inject
+            | Self::DebugNode(_)
+            | Self::DebugNodes(_)
+            | Self::SaveUserSettings
+            | Self::SaveInLibrary => true,
+            Self::Settings
+            | Self::Nodes
+            | Self::Module
+            | Self::NodeSet
+            | Self::Credentials
+            | Self::Diagnostics
+            | Self::UdpPorts
+            | Self::UserSettings
+            | Self::Library
+            | Self::Plugins
+            | Self::Messages
+            | Self::Icons
+            | Self::Editor(_)
+            // Modules may be uploaded as files.
+            | Self::ChangeModules => false,
+        }
+    }
 }
 
 /// The methods of the admin API; `HEAD` comes with [`Verb::Get`], `OPTIONS` with all.
@@ -236,14 +303,15 @@ fn flows(segments: &[&str]) -> &'static [Offer] {
 /// What the editor loads before it has a token (facts §8.11), and its channel.
 fn editor(segments: &[&str]) -> Option<&'static [Offer]> {
     match segments {
-        []
-        | ["favicon.ico" | "theme"]
-        | [
-            "red" | "vendor" | "types" | "theme" | "locales" | "resources" | "icons",
-            _,
-            ..,
-        ]
-        | ["debug", "view", _, ..] => Some(&[(Get, Target::Absent, Nothing)]),
+        [] => Some(&const { open(Editor::Page) }),
+        ["favicon.ico"] | ["red" | "vendor" | "types", _, ..] => {
+            Some(&const { open(Editor::File) })
+        }
+        ["theme"] => Some(&const { open(Editor::Theme) }),
+        ["locales", _, ..] => Some(&const { open(Editor::Locale) }),
+        ["icons", _, ..] => Some(&const { open(Editor::Icon) }),
+        ["debug", "view", _, ..] => Some(&const { open(Editor::DebugView) }),
+        ["theme" | "resources", _, ..] => Some(&[(Get, Target::Absent, Nothing)]),
         ["comms"] => Some(&[(Get, Target::Comms, Nothing)]),
         _ => None,
     }
@@ -257,22 +325,50 @@ fn palette(segments: &[&str]) -> Option<&'static [Offer]> {
             Target::Admin(Admin::Settings),
             Permission("settings.read"),
         )],
-        ["settings", "user"] => &const { absent("settings.read", "settings.write") },
+        ["settings", "user"] => &[
+            (
+                Get,
+                Target::Admin(Admin::UserSettings),
+                Permission("settings.read"),
+            ),
+            (
+                Post,
+                Target::Admin(Admin::SaveUserSettings),
+                Permission("settings.write"),
+            ),
+            (Put, Target::Absent, Permission("settings.write")),
+            (Delete, Target::Absent, Permission("settings.write")),
+        ],
         ["settings", ..] => &const { absent("settings.write", "settings.write") },
         ["nodes"] => &[
             (Get, Target::Admin(Admin::Nodes), Permission("nodes.read")),
-            (Post, Target::Absent, Permission("nodes.write")),
+            (
+                Post,
+                Target::Admin(Admin::ChangeModules),
+                Permission("nodes.write"),
+            ),
             (Put, Target::Absent, Permission("nodes.write")),
         ],
-        ["nodes", "messages"] => &const { absent("nodes.read", "nodes.write") },
+        ["nodes", "messages"] | ["nodes", _, _, "messages"] => {
+            &const { listing(Admin::Messages, "nodes.read", "nodes.write") }
+        }
         ["nodes", scope, _] if is_scope(scope) => &MODULE,
         ["nodes", scope, _, _] if is_scope(scope) => &NODE_SET,
         ["nodes", _] => &MODULE,
         ["nodes", _, _] => &NODE_SET,
-        ["nodes" | "icons", ..] => &const { absent("nodes.read", "nodes.write") },
+        ["icons"] => &const { listing(Admin::Icons, "nodes.read", "nodes.write") },
+        ["nodes", ..] => &const { absent("nodes.read", "nodes.write") },
+        ["plugins"] => &const { listing(Admin::Plugins, "plugins.read", "plugins.write") },
+        ["plugins", "messages"] => {
+            &const { listing(Admin::Messages, "plugins.read", "plugins.write") }
+        }
         ["plugins", ..] => &const { absent("plugins.read", "plugins.write") },
+        ["library", _, _, ..] => &LIBRARY,
         ["library", ..] => &const { absent("library.read", "library.write") },
         ["projects", ..] => &const { absent("projects.read", "projects.write") },
+        ["udp-ports", _] => {
+            &const { listing(Admin::UdpPorts, "udp-ports.read", "udp-ports.write") }
+        }
         ["udp-ports", ..] => &const { absent("udp-ports.read", "udp-ports.write") },
         _ => return None,
     })
@@ -329,7 +425,11 @@ const MODULE: [Offer; 3] = [
         Target::Admin(Admin::SwitchModule),
         Permission("nodes.write"),
     ),
-    (Delete, Target::Absent, Permission("nodes.write")),
+    (
+        Delete,
+        Target::Admin(Admin::ChangeModules),
+        Permission("nodes.write"),
+    ),
 ];
 
 const NODE_SET: [Offer; 3] = [
@@ -341,6 +441,37 @@ const NODE_SET: [Offer; 3] = [
     ),
     (Delete, Target::Absent, Permission("nodes.write")),
 ];
+
+const LIBRARY: [Offer; 4] = [
+    (
+        Get,
+        Target::Admin(Admin::Library),
+        Permission("library.read"),
+    ),
+    (
+        Post,
+        Target::Admin(Admin::SaveInLibrary),
+        Permission("library.write"),
+    ),
+    (Put, Target::Absent, Permission("library.write")),
+    (Delete, Target::Absent, Permission("library.write")),
+];
+
+/// Something of the editor's, for everybody.
+const fn open(part: Editor) -> [Offer; 1] {
+    [(Get, Target::Admin(Admin::Editor(part)), Nothing)]
+}
+
+/// Something that is only read.
+const fn listing(admin: Admin, read: &'static str, write: &'static str) -> [Offer; 4] {
+    let [_, post, put, delete] = absent(read, write);
+    [
+        (Get, Target::Admin(admin), Permission(read)),
+        post,
+        put,
+        delete,
+    ]
+}
 
 /// Under a name of the admin API, but no endpoint of it.
 const RESERVED: [Offer; 4] = absent("http.read", "http.write");

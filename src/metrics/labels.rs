@@ -57,6 +57,8 @@ label! {
         Invalid = "invalid",
         /// The same, of an address that has shown too many of these.
         Throttled = "throttled",
+        /// None was sent, and none is needed: there is a user's certificate.
+        Certificate = "certificate",
         /// None was sent.
         Absent = "absent",
         /// Not a bearer token, or doubled.

@@ -6,12 +6,15 @@
 
 mod answer;
 mod certificate;
+mod client_certificate;
 mod clock;
 mod connection;
 mod control;
 mod control_socket;
 mod drain;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod heads;
 mod inherited;
 mod listen;
@@ -50,7 +53,6 @@ use tls::{Found, Tls};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use worker::Worker;
 
 /// The gateway cannot start. Every message says what to do.
@@ -78,7 +80,9 @@ pub enum Error {
     #[error(transparent)]
     Gateway(#[from] gateway::Error),
     /// No thread or runtime.
-    #[error("the system gives no threads: {0}; raise the limits of this process (`ulimit -u`)")]
+    #[error(
+        "the system gives no threads: {0}; raise the limits of this process (`ulimit -u`, `ulimit -v`)"
+    )]
     Threads(#[source] io::Error),
     /// The control runtime has lost the task that opens the gateway.
     #[error("the gateway could not be opened; the log says why")]
@@ -113,6 +117,8 @@ pub struct Addresses {
 
 /// Says whether a gateway could start with the files that the config names; starts and makes nothing.
 pub fn check(config: &Config) -> Result<(), Error> {
+    #[cfg(feature = "engine")]
+    gateway::open_editor(config).map_err(gateway::Error::from)?;
     Ok(tls::check(&config.tls)?)
 }
 
@@ -140,9 +146,9 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     }
 
     let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
-    operations.look_at(gateway.sites.all());
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
+    operations.look_at(gateway.sites.all(), &workers);
     let doors = sockets.secure.into_iter().zip(sockets.plain);
     for (worker, (secure, plain)) in workers.iter().zip(doors) {
         worker
@@ -240,13 +246,13 @@ impl Drop for Running {
     }
 }
 
-fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Tls>, Error> {
+fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Arc<Tls>>, Error> {
     if config.server.listen.is_empty() {
         return Ok(None);
     }
     let (tls, found) = Tls::open(&config.tls, since_1970())?;
     tell(&found, metrics);
-    Ok(Some(tls))
+    Ok(Some(Arc::new(tls)))
 }
 
 fn tell(found: &Found, metrics: &Metrics) {
@@ -279,13 +285,16 @@ fn open_gateway(
 }
 
 /// One worker for each thread; what they share for the limits' sake is the count of connections.
-fn workers(gateway: &Arc<Gateway>, metrics: &Arc<Metrics>, tls: Option<&Tls>) -> Vec<Arc<Worker>> {
+fn workers(
+    gateway: &Arc<Gateway>,
+    metrics: &Arc<Metrics>,
+    tls: Option<&Arc<Tls>>,
+) -> Vec<Arc<Worker>> {
     let limits = &gateway.config.limits;
     let crowd = Crowd::new(limits.connections, limits.connections_per_address);
-    let tls = tls.map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
     let workers = 0..gateway.config.server.workers;
     workers
-        .map(|_| Worker::new(gateway, metrics, &crowd, tls.clone()))
+        .map(|_| Worker::new(gateway, metrics, &crowd, tls))
         .collect()
 }
 

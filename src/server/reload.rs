@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The way to reload one gateway.
 pub(super) struct Reload {
     pub(super) gateway: Arc<Gateway>,
-    tls: Option<Tls>,
+    tls: Option<Arc<Tls>>,
     /// SHA-256 of the config that was taken over last.
     sha256: Mutex<String>,
     /// The files that it was read from.
@@ -34,7 +34,7 @@ pub(super) enum Error {
 }
 
 impl Reload {
-    pub(super) fn new(gateway: Arc<Gateway>, tls: Option<Tls>) -> Self {
+    pub(super) fn new(gateway: Arc<Gateway>, tls: Option<Arc<Tls>>) -> Self {
         let sha256 = Mutex::new(gateway.config.sha256.clone());
         let watch = Mutex::new(Watch::new(gateway.config.sources()));
         Self {

@@ -3,6 +3,7 @@
 use super::clock::Clock;
 use super::connection::{self, Accepted};
 use super::drain::Drain;
+use super::tls::Tls;
 use super::wire::Counted;
 use crate::config::{self, Timeouts};
 use crate::crowd::{Crowd, Full, Permit};
@@ -75,7 +76,7 @@ pub(super) struct Worker {
     pub(super) http1: http1::Builder,
     pub(super) http2: http2::Builder<TokioExecutor>,
     crowd: Arc<Crowd>,
-    tls: Option<TlsAcceptor>,
+    tls: Option<Arc<Tls>>,
     runtime: OnceLock<Handle>,
 }
 
@@ -84,7 +85,7 @@ impl Worker {
         gateway: &Arc<Gateway>,
         metrics: &Arc<Metrics>,
         crowd: &Arc<Crowd>,
-        tls: Option<TlsAcceptor>,
+        tls: Option<&Arc<Tls>>,
     ) -> Arc<Self> {
         let config = &gateway.config;
         Arc::new(Self {
@@ -97,7 +98,7 @@ impl Worker {
             http1: speak_http1(&config.limits),
             http2: speak_http2(&config.limits, &config.timeouts),
             crowd: Arc::clone(crowd),
-            tls,
+            tls: tls.cloned(),
             runtime: OnceLock::new(),
         })
     }
@@ -166,7 +167,7 @@ impl Worker {
     async fn accept(
         self: Arc<Self>,
         listener: TcpListener,
-        tls: Option<TlsAcceptor>,
+        tls: Option<Arc<Tls>>,
         alive: Sender<Infallible>,
     ) {
         let mut drain = pin!(self.drain.begun());
@@ -180,7 +181,8 @@ impl Worker {
             match accepted {
                 Ok((tcp, address)) => {
                     complained = false;
-                    self.welcome((tcp, address), tls.clone(), &alive);
+                    let tls = tls.as_ref().map(|tls| tls.acceptor());
+                    self.welcome((tcp, address), tls, &alive);
                 }
                 Err(error) if left_already(&error) => {}
                 Err(error) => {
@@ -214,6 +216,7 @@ impl Worker {
             address,
             secure: tls.is_some(),
             trusted,
+            certificate: None,
         };
         let accepted = Accepted {
             tcp,

@@ -31,6 +31,8 @@ const MIGRATIONS: &[&str] = &["
         flows_before BLOB, credentials_before BLOB, flows_after BLOB, credentials_after BLOB,
         flows BLOB NOT NULL, credentials BLOB
     ) STRICT;
+", "
+    CREATE TABLE user_settings (user TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.
@@ -297,6 +299,18 @@ impl Database {
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// What the editor keeps for a user.
+    pub(super) fn user_settings(&self, user: &str) -> Result<Option<String>, Error> {
+        let mut query = self
+            .connection
+            .prepare("SELECT value FROM user_settings WHERE user = ?")?;
+        Ok(query.query_row([user], |row| row.get(0)).optional()?)
+    }
+
+    pub(super) fn save_user_settings(&self, user: &str, value: &str) -> Result<(), Error> {
+        self.change("REPLACE INTO user_settings VALUES (?, ?)", [user, value])
     }
 
     /// One statement that is a transaction of its own.

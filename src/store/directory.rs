@@ -190,7 +190,7 @@ fn warn_if_open_to_others(path: &Path) -> Result<(), Error> {
 }
 
 /// Replaces whatever a crash has left under that name; never follows a link.
-fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
+pub(super) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
     steps::remove(path)?;
     steps::create(path)
         .and_then(|mut file| steps::write(&mut file, content))

@@ -7,12 +7,17 @@ mod database;
 mod directory;
 mod disk;
 mod flow_files;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
+mod library;
 mod load;
 mod owner;
 mod starts;
 mod steps;
 #[cfg(test)]
 mod tests;
+
+pub use library::{Entry, Item, Place};
 
 use crate::config;
 use crate::flows::{Credentials, FlowSet};
@@ -331,6 +336,52 @@ impl Store {
                     .fact(RUNNING)?
                     .is_none_or(|running| running != "false"))
             })
+            .await
+    }
+
+    /// What the editor keeps for a user, as JSON; `None`: nothing.
+    pub async fn user_settings(&self, user: &str) -> Result<Option<String>, Error> {
+        let user = user.to_owned();
+        self.owner
+            .ask(move |disk| disk.database.user_settings(&user))
+            .await
+    }
+
+    /// Changes what the editor keeps for a user, in one piece; `change` gives nothing if it is to stay as it is, which
+    /// is the answer then.
+    pub async fn change_user_settings(
+        &self,
+        user: &str,
+        change: impl FnOnce(Option<String>) -> Option<String> + Send + 'static,
+    ) -> Result<bool, Error> {
+        let user = user.to_owned();
+        self.owner
+            .ask(move |disk| {
+                let changed = change(disk.database.user_settings(&user)?);
+                if let Some(value) = &changed {
+                    disk.database.save_user_settings(&user, value)?;
+                }
+                Ok(changed.is_some())
+            })
+            .await
+    }
+
+    /// What is at a place of the library; `None`: nothing.
+    pub async fn library(&self, place: Place) -> Result<Option<Entry>, Error> {
+        self.owner
+            .ask(move |disk| disk.directory.library(&place))
+            .await
+    }
+
+    /// Keeps a text in the library, over what was there, with facts about it in its first lines.
+    pub async fn save_in_library(
+        &self,
+        place: Place,
+        facts: Vec<(String, String)>,
+        text: String,
+    ) -> Result<(), Error> {
+        self.owner
+            .ask(move |disk| disk.directory.save_in_library(&place, &facts, &text))
             .await
     }
 

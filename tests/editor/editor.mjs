@@ -135,6 +135,60 @@ export class Editor {
     }
 
 
+    // Drags a node type from the palette to a place of the flow; gives the id of the new node.
+    async drag(type, x, y) {
+        const before = await this.ids();
+        const entry = this.page.locator(`.red-ui-palette-node[data-palette-type="${type}"]`);
+        await entry.scrollIntoViewIfNeeded();
+        const from = await entry.boundingBox();
+        const flow = await this.page.locator('#red-ui-workspace-chart').boundingBox();
+        await this.#dragMouse([from.x + from.width / 2, from.y + from.height / 2], [flow.x + x, flow.y + y]);
+        await this.page.waitForFunction((count) => window.RED.nodes.createCompleteNodeSet().length > count, before.length);
+        return (await this.ids()).find((id) => !before.includes(id));
+    }
+
+    // The ids of all elements, deployed or not.
+    async ids() {
+        return this.page.evaluate(() => window.RED.nodes.createCompleteNodeSet().map((node) => node.id));
+    }
+
+    // Draws a wire from a node's output to another's input.
+    async connect(from, to) {
+        const wires = this.page.locator('.red-ui-flow-link-line');
+        const before = await wires.count();
+        const middle = async (id, port) => {
+            const box = await this.node(id).locator(port).first().boundingBox();
+            return [box.x + box.width / 2, box.y + box.height / 2];
+        };
+        await this.#dragMouse(await middle(from, '.red-ui-flow-port-output'), await middle(to, '.red-ui-flow-port-input'));
+        await wires.nth(before).waitFor({ state: 'attached' });
+    }
+
+    async #dragMouse([x, y], [toX, toY]) {
+        const { mouse } = this.page;
+        await mouse.move(x, y);
+        await mouse.down();
+        await mouse.move((x + toX) / 2, (y + toY) / 2, { steps: 5 });
+        await mouse.move(toX, toY, { steps: 5 });
+        await mouse.up();
+    }
+
+    // Selects nodes as with the mouse and the Ctrl key.
+    async select(...ids) {
+        await this.page.evaluate((wanted) => {
+            const nodes = wanted.map((id) => window.RED.nodes.node(id));
+            window.RED.view.select({ nodes });
+        }, ids);
+    }
+
+    // Opens a node's dialog, lets somebody do something in it, and closes it.
+    async edit(id, change, button = 'Done') {
+        await this.node(id).dblclick();
+        await this.dialogOpens();
+        await change(this.page);
+        await this.closeDialog(button);
+    }
+
     // Gives a node another name, in its dialog.
     async rename(id, name) {
         await this.node(id).dblclick();

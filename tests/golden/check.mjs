@@ -3,7 +3,7 @@
 
 import { readFileSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { Runtime, play } from './play.mjs';
+import { Runtime, ordered, play } from './play.mjs';
 
 const [url, file, name = ''] = process.argv.slice(2);
 const cases = JSON.parse(readFileSync(file, 'utf8'));
@@ -11,7 +11,7 @@ const runtime = await Runtime.reach(url, process.env.TOKEN);
 await runtime.deploy([]);
 for (const [title, given] of Object.entries(cases).filter(([title]) => title.includes(name))) {
     const seen = await play(runtime, given, given.seen.length).catch((error) => [error.message]);
-    if (!isDeepStrictEqual(seen, given.seen)) {
+    if (!isDeepStrictEqual(seen, ordered(given.seen, given))) {
         process.exitCode = 1;
         console.log(`✗ ${title}\n${difference(given.seen, seen)}`);
     }

@@ -1,4 +1,5 @@
-// Plays the cases of files against a real Node-RED and writes what was seen into them. `--dry` shows it instead.
+// Plays the cases of files against a real Node-RED and writes what was seen into them. `--dry` shows it instead;
+// `--new` plays only cases that have no `seen`.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -9,7 +10,8 @@ import { Runtime, play } from './play.mjs';
 import { written } from './written.mjs';
 
 const dry = process.argv.includes('--dry');
-const files = process.argv.slice(2).filter((argument) => argument !== '--dry');
+const fresh = process.argv.includes('--new');
+const files = process.argv.slice(2).filter((argument) => !argument.startsWith('--'));
 const port = 20_000 + (process.pid % 10_000);
 const directory = mkdtempSync(join(tmpdir(), 'observe-'));
 writeFileSync(
@@ -24,9 +26,10 @@ try {
     for (const file of files) {
         const cases = JSON.parse(readFileSync(file, 'utf8'));
         for (const [name, given] of Object.entries(cases)) {
-            if (!given.differs && name.includes(process.env.CASE ?? '')) {
+            if (!given.differs && !(fresh && given.seen) && name.includes(process.env.CASE ?? '')) {
                 given.seen = await play(runtime, given).catch((error) => {
-                    throw new Error(`${file}: ${name}: ${error.message}`);
+                    console.error(`${file}: ${name}: ${error.message}`);
+                    return [];
                 });
             }
         }

@@ -118,7 +118,7 @@ async fn a_multicast_group_is_joined() {
             flowgate::flows::DeploymentType::Full,
         )
         .await;
-    assert_eq!(bench.complaint().await.1, "Bad Multicast Address");
+    assert_eq!(bench.complaint().await.1, "error: -22");
 }
 
 #[tokio::test]

@@ -1,5 +1,5 @@
-//! Using the stock editor, in headless Chromium, in front of a real Node-RED: each test plays a scenario of
-//! `tests/editor/`, which says what somebody does and sees.
+//! Using the stock editor, in headless Chromium: each test plays a scenario of `tests/editor/`, which says what somebody
+//! does and sees, in front of a real Node-RED or on our own engine.
 //!
 //! What they saw is in `target/editor-screenshots`, or where `EDITOR_SCREENSHOTS` says.
 
@@ -67,6 +67,25 @@ async fn in_front_of_with(red: &NodeRed, lines: &str) -> Gateway {
     gateway.deploy(&token, &flows).await;
     gateway
 }
+
+/// A gateway that serves the editor itself, from npm packages of the tests, and runs the greeting flow.
+async fn of_its_own(modules: &str) -> Gateway {
+    let gateway = empty(modules);
+    let token = gateway.sign_in("admin").await;
+    let flows = serde_json::from_str(GREETING).unwrap();
+    gateway.deploy(&token, &flows).await;
+    gateway
+}
+
+/// The same without any flows.
+fn empty(modules: &str) -> Gateway {
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join(modules);
+    Gateway::with(&format!("[editor]\nmodules = \"{}\"", modules.display()))
+}
+
+/// Where the editor's packages are.
+const FOUR: &str = "tests/node_modules";
+const FIVE: &str = "tests/node_modules/node-red-5/node_modules";
 
 /// Plays a scenario that needs nothing but the gateway.
 async fn play(scenario: &str, gateway: &Gateway) {
@@ -164,4 +183,49 @@ async fn an_editor_waits_for_a_node_red_that_is_restarted() {
 async fn settings_context_palette_help_and_search_work() {
     let red = NodeRed::start(Release::Four, NO_TOURS);
     play("around", &in_front_of(&red).await).await;
+}
+
+#[tokio::test]
+async fn the_engine_serves_the_editor_with_its_palette_and_one_signs_in_and_out() {
+    play("sign_in", &of_its_own(FOUR).await).await;
+    play("sign_in", &of_its_own(FIVE).await).await;
+}
+
+#[tokio::test]
+async fn on_the_engine_flows_are_imported_deployed_in_each_way_and_run() {
+    play("deploy", &empty(FOUR)).await;
+    play("deploy", &empty(FIVE)).await;
+}
+
+#[tokio::test]
+async fn on_the_engine_two_people_do_not_overwrite_each_others_work() {
+    play("two_editors", &of_its_own(FOUR).await).await;
+}
+
+#[tokio::test]
+async fn on_the_engine_a_reader_sees_the_flows_and_cannot_deploy() {
+    play("read_only", &of_its_own(FOUR).await).await;
+}
+
+#[tokio::test]
+async fn on_the_engine_an_editor_whose_token_is_revoked_asks_for_the_password() {
+    play("revoked", &of_its_own(FOUR).await).await;
+}
+
+#[tokio::test]
+async fn a_flow_is_built_from_the_palette_and_runs() {
+    play("build", &empty(FOUR)).await;
+}
+
+#[tokio::test]
+async fn subflows_links_groups_config_nodes_export_and_search_work() {
+    play("arrange", &of_its_own(FOUR).await).await;
+}
+
+#[tokio::test]
+async fn flows_and_functions_are_kept_in_the_library_and_examples_are_there() {
+    let gateway = of_its_own(FOUR).await;
+    play("library", &gateway).await;
+    let kept = std::fs::read_to_string(gateway.data("lib/functions/greet.js")).unwrap();
+    assert!(kept.starts_with("// name: greet\n"), "{kept}");
 }

@@ -219,6 +219,21 @@ async fn a_client_that_leaves_is_not_waited_for() {
 }
 
 #[tokio::test]
+async fn endpoints_begin_at_the_root_that_is_configured() {
+    let gateway = Gateway::with("[engine]\nhttp_node_root = \"/api\"\n");
+    let token = gateway.sign_in("admin").await;
+    let code = "msg.payload = msg.req.path; return msg";
+    let flows = [script("a", ("get", "/where/:x"), code)];
+    gateway.deploy(&token, &flow_set(&flows)).await;
+    let answer = gateway.get("/api/where/a").token(&token).send().await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "/where/a"));
+    assert_eq!(
+        gateway.get("/where/a").token(&token).send().await.status,
+        404
+    );
+}
+
+#[tokio::test]
 async fn what_a_client_says_about_itself_does_not_reach_a_flow() {
     let code = "msg.payload = msg.req.headers; return msg";
     for (more, trusted) in [

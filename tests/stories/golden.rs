@@ -20,7 +20,44 @@ macro_rules! files {
 }
 
 files! {
-    batch csv csv_legacy file file_in html join json sort split switch watch xml yaml
+    batch
+    catch
+    change
+    complete
+    csv
+    csv_legacy
+    debug
+    delay
+    delivery
+    exec
+    file
+    file_in
+    function
+    html
+    http_in
+    http_request
+    http_response
+    inject
+    join
+    json
+    link
+    mqtt
+    mqtt_actions
+    range
+    rbe
+    sort
+    split
+    status
+    switch
+    tcp
+    tcp_request
+    template
+    trigger
+    udp
+    watch
+    websocket
+    xml
+    yaml
 }
 
 fn directory() -> PathBuf {

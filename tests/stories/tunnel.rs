@@ -133,7 +133,7 @@ async fn serve(
         }
         Plan::Flood(said) => {
             tcp.write_all(said.as_bytes()).await.unwrap();
-            let frame = [&[0x82, 126, 0xff, 0xff][..], &[b'x'; 0xffff]].concat();
+            let frame = [&[0x82, 126, 0xff, 0xff][..], &vec![b'x'; 0xffff]].concat();
             while tcp.write_all(&frame).await.is_ok() {}
         }
         Plan::Messages(said) => {

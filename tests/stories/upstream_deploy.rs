@@ -162,7 +162,8 @@ async fn changes_of_every_kind_wait_for_each_other() {
         gateway
             .post("/flows/state")
             .token(&token)
-            .json(&json!({ "state": "stop" })),
+            // as the stock editor sends it
+            .form(&[("state", "stop")]),
         gateway.deployment(&token, &json!([]), None),
     ];
     let sent: Vec<_> = requests.map(|request| tokio::spawn(request.send())).into();

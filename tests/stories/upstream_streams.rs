@@ -233,7 +233,8 @@ async fn who_does_not_read_events_or_a_long_answer_loses_the_connection() {
         };
         let said = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n");
         tcp.write_all(said.as_bytes()).await.unwrap();
-        while tcp.write_all(&[b'x'; 64 * 1024]).await.is_ok() {}
+        let piece = vec![b'x'; 64 * 1024];
+        while tcp.write_all(&piece).await.is_ok() {}
     })
     .await;
     let lines = in_front_of(address, "[timeouts]\nbody_idle = \"300ms\"");

@@ -1,6 +1,9 @@
 //! `Auth` as the other rooms use it, over a real store in a directory of its own.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod races;
+mod schedules;
+mod session;
 mod sessions;
 mod sign_in;
 
@@ -67,7 +70,8 @@ fn user(name: &str, permissions: &str) -> config::User {
     let hash = bcrypt::hash(format!("{name}'s"), 4).unwrap();
     config::User {
         name: name.into(),
-        password_hash: Secret::new(hash),
+        password_hash: Some(Secret::new(hash)),
+        certificates: Vec::new(),
         permissions: permissions.split(' ').map(Into::into).collect(),
     }
 }
@@ -97,6 +101,13 @@ async fn token(auth: &Auth, user: &str, scope: &str) -> Secret {
 
 fn caller(auth: &Auth, token: &Secret) -> Caller {
     auth.identify(token.reveal(), NOW).unwrap()
+}
+
+fn session_of(caller: &Caller) -> Option<Arc<Session>> {
+    match &caller.known {
+        Known::Token(session) => Some(Arc::clone(session)),
+        Known::Nobody | Known::Certificate(_) => None,
+    }
 }
 
 fn is_alive(auth: &Auth, token: &Secret, now: u64) -> bool {

@@ -161,3 +161,16 @@ fn a_route_is_for_all_upstreams_or_one_and_never_for_an_admin_path_of_either() {
     );
     assert_eq!(good(&twice).routes.len(), 2);
 }
+
+#[test]
+fn the_editor_is_for_our_own_engine() {
+    let editor = "[editor]\nmodules = \"here\"\n";
+    let modules = good(editor).editor.modules.unwrap();
+    assert!(modules.ends_with("here"));
+    assert!(good("").editor.modules.is_none());
+    let wrong = bad(&format!("{editor}[upstream]\nurl = \"http://x\""));
+    assert!(
+        wrong.contains("editor.modules: an upstream brings its own editor"),
+        "{wrong}"
+    );
+}

@@ -243,7 +243,7 @@ fn env_value(pieces: &[EnvPiece], info: &Info) -> Value {
     Value::from(out)
 }
 
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 impl Scene {
     /// A scene without a node, contexts or time.
     pub(crate) fn for_tests() -> Self {
@@ -252,7 +252,7 @@ impl Scene {
             id: text(),
             alias: text(),
             kind: text(),
-            name: text(),
+            name: None,
             z: text(),
             path: text(),
             groups: Rc::from([]),

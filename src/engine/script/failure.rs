@@ -44,11 +44,12 @@ pub(super) fn thrown_by_code<'js>(
         Failure::error("the function failed, and so did telling why")
     });
     let (stack, place) = relocate(&failure.stack);
+    let head = failure.to_string();
     if let ("ReferenceError", Some((line, column))) = (failure.name.as_str(), place) {
         failure.message = SmolStr::from(format!("{failure} (line {line}, col {column})"));
     }
-    if !stack.is_empty() {
-        failure.stack = SmolStr::from(stack);
+    if !failure.name.is_empty() {
+        failure.stack = SmolStr::from(format!("{head}\n{stack}").trim_end());
     }
     failure
 }

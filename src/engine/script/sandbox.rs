@@ -303,7 +303,7 @@ impl Sandbox {
         let about = JsObject::new(ctx.clone())?;
         let text = |name: &'static str, text: &SmolStr| about.set(name, text.as_str());
         text("id", &info.id)?;
-        text("name", &info.name)?;
+        about.set("name", info.name.as_deref())?;
         text("path", &info.path)?;
         text("z", &info.z)?;
         about.set("outputCount", self.code.outputs)?;

@@ -2,9 +2,15 @@
 
 mod credentials;
 mod diagnostics;
+mod editor;
+mod fault;
+mod library;
 mod nodes;
 mod running;
 mod settings;
+mod user_settings;
+
+pub(super) use fault::Fault;
 
 use super::call::Call;
 use super::content::Body;
@@ -21,9 +27,10 @@ pub(super) async fn act(
 ) -> Result<Response<Body>, Error> {
     match admin {
         Admin::Settings => Ok(settings::read(call)),
-        Admin::Nodes => Ok(nodes::all()),
-        Admin::Module => nodes::module(&path.parameter(1)),
-        Admin::NodeSet => nodes::set(&path.parameter(1), &path.parameter(2)),
+        Admin::Nodes => nodes::all(call).await,
+        Admin::Module => nodes::module(call, &path.parameter(1)),
+        Admin::NodeSet => nodes::set(call, &path.parameter(1), &path.parameter(2)).await,
+        Admin::ChangeModules => Err(Fault::NoModules.into()),
         Admin::SwitchModule => nodes::switch_module(call, &path.parameter(1)).await,
         Admin::SwitchNodeSet => {
             nodes::switch_set(call, &path.parameter(1), &path.parameter(2)).await
@@ -33,5 +40,14 @@ pub(super) async fn act(
         Admin::Inject => running::inject(call, path).await,
         Admin::DebugNode(active) => running::debug_node(call, path, active).await,
         Admin::DebugNodes(active) => running::debug_nodes(call, active).await,
+        Admin::UdpPorts => Ok(running::udp_ports(call)),
+        Admin::UserSettings => user_settings::read(call).await,
+        Admin::SaveUserSettings => user_settings::save(call).await,
+        Admin::Library => library::read(call, path).await,
+        Admin::SaveInLibrary => library::save(call, path).await,
+        Admin::Plugins => Ok(editor::plugins(call)),
+        Admin::Messages => Ok(editor::messages()),
+        Admin::Icons => editor::icons(call).await,
+        Admin::Editor(part) => editor::load(call, path, part).await,
     }
 }

@@ -1,17 +1,19 @@
-//! `/nodes…`: the node types that the engine has, as sets of one module, in the shape that the stock CLI reads.
+//! `/nodes…`: the node types that the engine has, as sets of one module, in the shape that the stock CLI and editor read;
+//! for the editor also as HTML.
 //!
 //! All are built in: enabling one changes nothing, and disabling one is refused.
 
+use super::Fault;
+use super::editor::wants_json;
+use crate::editor::{CORE as MODULE, Editor};
 use crate::engine;
 use crate::http::call::Call;
 use crate::http::content::Body;
 use crate::http::error::Error;
 use crate::http::reply;
+use hyper::header::ACCEPT_LANGUAGE;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
-
-/// The module that holds the core palette.
-const MODULE: &str = "node-red";
 
 /// The sets of the core palette and their types, in the palette's order (facts engine §4.2).
 const SETS: [(&str, &[&str]); 37] = [
@@ -63,24 +65,39 @@ const SETS: [(&str, &[&str]); 37] = [
 ];
 
 /// `GET /nodes`
-pub(super) fn all() -> Response<Body> {
-    reply::json(StatusCode::OK, Json::from(sets()).to_string())
+pub(super) async fn all(call: &Call<'_>) -> Result<Response<Body>, Error> {
+    match call.gateway.editor.clone().filter(|_| !wants_json(call)) {
+        Some(editor) => {
+            let language = language(call);
+            let html = call.blocking(move || editor.palette(&language)).await??;
+            Ok(reply::html(html))
+        }
+        None => Ok(told(&Json::from(sets(call.gateway.editor.as_deref())))),
+    }
 }
 
 /// `GET /nodes/:module`
-pub(super) fn module(name: &str) -> Result<Response<Body>, Error> {
-    if name != MODULE {
-        return Err(Error::NotFound);
-    }
-    let module = json!({ "name": MODULE, "version": env!("CARGO_PKG_VERSION"), "nodes": sets() });
-    Ok(reply::json(StatusCode::OK, module.to_string()))
+pub(super) fn module(call: &Call<'_>, name: &str) -> Result<Response<Body>, Error> {
+    Ok(told(&find_module(call.gateway.editor.as_deref(), name)?))
 }
 
 /// `GET /nodes/:module/:set`
-pub(super) fn set(module: &str, name: &str) -> Result<Response<Body>, Error> {
-    let set = sets().into_iter().find(|set| set["name"] == name);
-    let set = set.filter(|_| module == MODULE).ok_or(Error::NotFound)?;
-    Ok(reply::json(StatusCode::OK, set.to_string()))
+pub(super) async fn set(
+    call: &Call<'_>,
+    module: &str,
+    name: &str,
+) -> Result<Response<Body>, Error> {
+    let set = find_set(call.gateway.editor.as_deref(), module, name)?;
+    match call.gateway.editor.clone().filter(|_| !wants_json(call)) {
+        Some(editor) => {
+            let (language, name) = (language(call), name.to_owned());
+            let html = call
+                .blocking(move || editor.set(&name, &language))
+                .await??;
+            Ok(reply::html(html.ok_or(Error::NotFound)?))
+        }
+        None => Ok(told(&set)),
+    }
 }
 
 /// `PUT /nodes/:module`
@@ -89,7 +106,8 @@ pub(super) async fn switch_module(
     name: &str,
 ) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
-    switched(body.as_ref(), module(name))
+    let module = find_module(call.gateway.editor.as_deref(), name);
+    Ok(told(&switched(body.as_ref(), module)?))
 }
 
 /// `PUT /nodes/:module/:set`
@@ -99,46 +117,88 @@ pub(super) async fn switch_set(
     name: &str,
 ) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
-    switched(body.as_ref(), set(module, name))
+    let set = find_set(call.gateway.editor.as_deref(), module, name);
+    Ok(told(&switched(body.as_ref(), set)?))
+}
+
+fn told(nodes: &Json) -> Response<Body> {
+    reply::json(StatusCode::OK, nodes.to_string())
+}
+
+fn find_module(editor: Option<&Editor>, name: &str) -> Result<Json, Error> {
+    if name != MODULE {
+        return Err(Error::NotFound);
+    }
+    Ok(json!({ "name": MODULE, "version": version(editor), "nodes": sets(editor), "plugins": [] }))
+}
+
+fn find_set(editor: Option<&Editor>, module: &str, name: &str) -> Result<Json, Error> {
+    let set = sets(editor).into_iter().find(|set| set["name"] == name);
+    set.filter(|_| module == MODULE).ok_or(Error::NotFound)
 }
 
 /// What is there already, if that is what `{"enabled": …}` wants.
-fn switched(
-    body: Option<&Json>,
-    found: Result<Response<Body>, Error>,
-) -> Result<Response<Body>, Error> {
+fn switched(body: Option<&Json>, found: Result<Json, Error>) -> Result<Json, Error> {
     let enabled = body.and_then(|body| body.get("enabled")?.as_bool());
     let enabled = enabled.ok_or_else(|| Error::Body("enabled must be true or false".into()))?;
-    let found = found.map_err(|_| Error::NoSuchNodes)?;
+    let found = found.map_err(|_| Fault::NoSuchNodes)?;
     if enabled {
         Ok(found)
     } else {
-        Err(Error::BuiltIn)
+        Err(Fault::BuiltIn.into())
     }
 }
 
-/// The sets of which the engine has a type, with those types.
-fn sets() -> Vec<Json> {
-    let known = |types: &[&'static str]| -> Vec<&'static str> {
-        let known = types.iter().filter(|kind| engine::nodes::knows(kind));
-        known.copied().collect()
-    };
-    SETS.iter()
-        .map(|(name, types)| (name, known(types)))
-        .filter(|(_, types)| !types.is_empty())
-        .map(|(name, types)| {
-            json!({
-                "id": format!("{MODULE}/{name}"),
-                "name": name,
-                "types": types,
-                "enabled": true,
-                "local": false,
-                "user": false,
-                "module": MODULE,
-                "version": env!("CARGO_PKG_VERSION"),
-            })
+/// The version of the palette, which is the editor's.
+pub(super) fn version(editor: Option<&Editor>) -> &str {
+    editor.map_or(env!("CARGO_PKG_VERSION"), Editor::version)
+}
+
+/// The sets of which the engine has the types: those of the editor, or of none if it is not served, those that there are.
+fn sets(editor: Option<&Editor>) -> Vec<Json> {
+    let version = version(editor);
+    let shown = |name: &str, types: Json| {
+        json!({
+            "id": format!("{MODULE}/{name}"),
+            "name": name,
+            "types": types,
+            "enabled": true,
+            "local": false,
+            "user": false,
+            "module": MODULE,
+            "version": version,
         })
-        .collect()
+    };
+    match editor {
+        Some(editor) => editor
+            .sets()
+            .map(|(name, types)| shown(name, types.into()))
+            .collect(),
+        None => SETS
+            .iter()
+            .filter(|(_, types)| types.iter().all(|kind| engine::nodes::knows(kind)))
+            .map(|(name, types)| shown(name, (*types).into()))
+            .collect(),
+    }
+}
+
+/// The language that the caller likes best (RFC 9110 §12.5.4); of equals the first.
+fn language(call: &Call<'_>) -> String {
+    let accepted = call.head.headers.get(ACCEPT_LANGUAGE);
+    let accepted = accepted.and_then(|accepted| accepted.to_str().ok());
+    liked_best(accepted.unwrap_or_default()).to_owned()
+}
+
+fn liked_best(accepted: &str) -> &str {
+    let weighed = accepted.split(',').map(|range| {
+        let (language, weight) = range.split_once(";q=").unwrap_or((range, "1"));
+        (language.trim(), weight.trim().parse().unwrap_or(0.0_f32))
+    });
+    let best = weighed.fold(
+        ("", 0.0),
+        |best, next| if next.1 > best.1 { next } else { best },
+    );
+    best.0
 }
 
 #[cfg(test)]
@@ -147,28 +207,25 @@ mod tests {
 
     #[test]
     fn every_set_that_is_listed_has_types_and_can_be_asked_for() {
-        for listed in sets() {
-            assert!(
-                listed["types"]
-                    .as_array()
-                    .is_some_and(|types| !types.is_empty())
-            );
+        let listed = sets(None);
+        assert_eq!(listed.len(), SETS.len());
+        for listed in listed {
             let name = listed["name"].as_str().unwrap_or_default();
-            assert!(set(MODULE, name).is_ok(), "{name}");
+            assert!(find_set(None, MODULE, name).is_ok(), "{name}");
         }
     }
 
     #[test]
     fn nodes_can_be_enabled_but_not_disabled() {
-        let put = |body: &Json, name: &str| switched(Some(body), set(MODULE, name));
+        let put = |body: &Json, name: &str| switched(Some(body), find_set(None, MODULE, name));
         assert!(put(&json!({ "enabled": true }), "inject").is_ok());
         assert!(matches!(
             put(&json!({ "enabled": false }), "inject"),
-            Err(Error::BuiltIn)
+            Err(Error::Admin(Fault::BuiltIn))
         ));
         assert!(matches!(
             put(&json!({ "enabled": true }), "nope"),
-            Err(Error::NoSuchNodes)
+            Err(Error::Admin(Fault::NoSuchNodes))
         ));
         for body in [json!({}), json!({ "enabled": "true" }), json!([])] {
             assert!(
@@ -180,9 +237,25 @@ mod tests {
 
     #[test]
     fn other_modules_and_sets_are_not_found() {
+        let module = |name| find_module(None, name);
         assert!(module(MODULE).is_ok());
         assert!(matches!(module("node-red-dashboard"), Err(Error::NotFound)));
-        assert!(matches!(set(MODULE, "nope"), Err(Error::NotFound)));
-        assert!(matches!(set("other", "inject"), Err(Error::NotFound)));
+        for (module, set) in [(MODULE, "nope"), ("other", "inject")] {
+            assert!(matches!(find_set(None, module, set), Err(Error::NotFound)));
+        }
+    }
+
+    #[test]
+    fn the_language_with_the_highest_weight_is_liked_best() {
+        for (accepted, best) in [
+            ("de", "de"),
+            ("en-US,en;q=0.9,de;q=0.8", "en-US"),
+            ("fr;q=0.5, ja;q=0.7", "ja"),
+            ("a, b", "a"),
+            ("*", "*"),
+            ("", ""),
+        ] {
+            assert_eq!(liked_best(accepted), best, "{accepted}");
+        }
     }
 }

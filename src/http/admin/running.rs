@@ -48,6 +48,25 @@ pub(super) async fn debug_nodes(
     }
 }
 
+/// `GET /udp-ports/:id`: the ports of udp in nodes that run, with which the editor warns of another one.
+pub(super) fn udp_ports(call: &Call<'_>) -> Response<Body> {
+    let deployments = &call.site.deployments;
+    let active = deployments.active();
+    let nodes = active.flows.nodes().iter();
+    let running = nodes
+        .filter(|node| node.kind == "udp in" && deployments.running() && active.flows.runs(node));
+    let mut ports: Vec<String> = running
+        .filter_map(|node| match node.object().remove("port")? {
+            Json::String(port) => Some(port),
+            Json::Number(port) => Some(port.to_string()),
+            _ => None,
+        })
+        .collect();
+    ports.sort();
+    ports.dedup();
+    reply::json(StatusCode::OK, Json::from(ports).to_string())
+}
+
 fn ids(body: Option<&Json>) -> Result<Vec<String>, Error> {
     let nodes = body
         .and_then(|body| body.get("nodes"))

@@ -1,7 +1,9 @@
 //! `GET /settings`: what the stock editor and CLI must know before anything else (facts admin API §2).
 
+use super::nodes::version;
 use crate::auth::Caller;
 use crate::config::Config;
+use crate::editor::Editor;
 use crate::http::call::Call;
 use crate::http::content::Body;
 use crate::http::identify;
@@ -13,16 +15,20 @@ pub(super) fn read(call: &Call<'_>) -> Response<Body> {
     let config = &call.gateway.config;
     // Without authentication there is no user, and the editor then assumes every permission.
     let caller = call.caller.as_ref().filter(|_| call.gateway.auth.is_some());
-    reply::json(StatusCode::OK, settings(config, caller).to_string())
+    let editor = call.gateway.editor.as_deref();
+    reply::json(StatusCode::OK, settings(config, caller, editor).to_string())
 }
 
-fn settings(config: &Config, caller: Option<&Caller>) -> Json {
+fn settings(config: &Config, caller: Option<&Caller>, editor: Option<&Editor>) -> Json {
     let secret = &config.storage.credential_secret;
+    let languages = editor.map_or(&[][..], Editor::languages);
     let mut settings = json!({
         "httpNodeRoot": config.engine.http_node_root,
-        "version": env!("CARGO_PKG_VERSION"),
+        "version": version(editor),
         "context": { "default": "memory", "stores": ["memory"] },
-        "libraries": [],
+        "libraries": libraries(editor),
+        // There is nothing to install or upload.
+        "externalModules": { "palette": { "allowInstall": false, "allowUpload": false } },
         "flowEncryptionType": if secret.is_some() { "user" } else { "system" },
         "diagnostics": { "enabled": true, "ui": true },
         "telemetryEnabled": false,
@@ -30,12 +36,27 @@ fn settings(config: &Config, caller: Option<&Caller>) -> Json {
         "functionExternalModules": false,
         "functionTimeout": 0,
         "tlsConfigDisableLocalFiles": false,
-        "editorTheme": { "projects": { "enabled": false }, "tours": false, "languages": ["en-US"] },
+        "editorTheme": { "projects": { "enabled": false }, "tours": false, "languages": languages },
     });
     if let Some(caller) = caller {
         settings["user"] = identify::shown(caller);
     }
     settings
+}
+
+/// What `/library` has, with the editor's own words for it.
+fn libraries(editor: Option<&Editor>) -> Json {
+    let local = json!({
+        "id": "local", "label": "editor:library.types.local", "user": false, "icon": "font-awesome/fa-hdd-o",
+    });
+    let examples = json!({
+        "id": "examples", "label": "editor:library.types.examples", "user": false,
+        "icon": "font-awesome/fa-life-ring", "types": ["flows"], "readOnly": true,
+    });
+    match editor {
+        Some(_) => json!([local, examples]),
+        None => json!([local]),
+    }
 }
 
 #[cfg(test)]
@@ -53,9 +74,9 @@ mod tests {
         let caller = Caller {
             user: SmolStr::default(),
             permissions: Permissions::of(Arc::from([SmolStr::new("read")])),
-            session: None,
+            known: crate::auth::Known::Nobody,
         };
-        let shown = settings(&config, Some(&caller));
+        let shown = settings(&config, Some(&caller), None);
         assert_eq!(shown["user"]["anonymous"], true);
         assert_eq!(shown["user"]["permissions"], "read");
         assert!(shown["user"].get("username").is_none());
@@ -64,6 +85,6 @@ mod tests {
     #[test]
     fn without_authentication_there_is_no_user() {
         let config = Config::parse(crate::config::DEFAULT, "gateway.toml", Path::new("")).unwrap();
-        assert!(settings(&config, None).get("user").is_none());
+        assert!(settings(&config, None, None).get("user").is_none());
     }
 }

@@ -62,7 +62,12 @@ fn what_the_runtime_knows_best_needs_its_own_permission() {
             Target::Admin(Admin::DebugNode(false)),
             Permission("debug.write"),
         ),
-        ("GET", "/debug/view/enable", Target::Absent, Nothing),
+        (
+            "GET",
+            "/debug/view/enable",
+            Target::Admin(Admin::Editor(Editor::DebugView)),
+            Nothing,
+        ),
         (
             "GET",
             "/nodes/@s/mod",

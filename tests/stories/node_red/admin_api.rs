@@ -6,7 +6,8 @@
 //!
 //! - what belongs to the connection (`Connection`, `Keep-Alive`, `Transfer-Encoding`) or the moment (`Date`);
 //! - `Access-Control-*` of the admin API: Node-RED 4 lets the pages of every origin in, the gateway none;
-//! - `X-Request-Id` and `X-Content-Type-Options: nosniff`, which the gateway adds;
+//! - `X-Request-Id` and `X-Content-Type-Options: nosniff`, which the gateway adds, and what else it tells browsers in
+//!   answers of its own (`headers.rs`);
 //! - an error page in HTML, which may show paths and stacks: the same status with `{"code", "message"}`;
 //! - what the table says. `ours`: the gateway answers by itself, with this status. `varies`: these parts differ, and
 //!   with them length and caching; `?v=` is a number in links. `because`: why.
@@ -260,6 +261,9 @@ impl Twins {
         }
         let names = [direct, answer].map(|answer| headers(answer, case));
         let counts = |name: &String| same || name != "etag";
+        // The gateway has made it.
+        let ours = answer.headers.contains_key("cross-origin-resource-policy");
+        let counts = |name: &String| counts(name) && !(ours && OURS.contains(&name.as_str()));
         for name in names.into_iter().flatten().filter(counts) {
             let here = |answer: &Answer, kept| {
                 let values = answer.headers.get_all(&name).iter();
@@ -335,6 +339,16 @@ impl Case {
         }
     }
 }
+
+/// What the gateway tells browsers in answers of its own.
+const OURS: [&str; 6] = [
+    "cache-control",
+    "content-security-policy",
+    "cross-origin-resource-policy",
+    "referrer-policy",
+    "strict-transport-security",
+    "x-frame-options",
+];
 
 /// The names of the headers that must be the same.
 fn headers(answer: &Answer, case: &Case) -> Vec<String> {

@@ -9,25 +9,41 @@ use smol_str::SmolStr;
 #[derive(Deserialize)]
 struct Properties {
     #[serde(default)]
-    mode: SmolStr,
+    mode: Option<SmolStr>,
 }
 
 struct LinkOut {
-    returns: bool,
+    mode: Mode,
+    /// What messages carry from then on as `_event`.
+    event: SmolStr,
+}
+
+enum Mode {
+    Link,
+    Return,
+    /// Any other word: messages end here.
+    Unknown,
 }
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     Ok(Box::new(LinkOut {
-        returns: properties.mode == "return",
+        mode: match properties.mode.as_deref() {
+            None | Some("" | "link") => Mode::Link,
+            Some("return") => Mode::Return,
+            Some(_) => Mode::Unknown,
+        },
+        event: format!("node:{}", build.info.alias).into(),
     }))
 }
 
 impl Node for LinkOut {
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        if !self.returns {
-            host.pass(message);
-            return;
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+        message.set(SmolStr::new_static("_event"), self.event.clone());
+        match self.mode {
+            Mode::Link => return host.pass(message),
+            Mode::Return => {}
+            Mode::Unknown => return,
         }
         // The link call takes its own entry off the list: it needs the entry to know what it waited for.
         let finished = host.watched().then(|| message.clone());

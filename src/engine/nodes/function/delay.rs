@@ -43,8 +43,8 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
             Box::new(Each::new(Time::Random(first.min(last), first.max(last))))
         }
         "rate" => Box::new(Rate::new(every, properties.allowrate, properties.drops())),
-        "queue" => Box::new(Topics::new(every, false)),
-        "timed" => Box::new(Topics::new(every, true)),
+        "queue" => Box::new(Topics::new(every, false, properties.aside())),
+        "timed" => Box::new(Topics::new(every, true, properties.aside())),
         _ => Box::new(Each::new(Time::Fixed(time))),
     })
 }
@@ -59,8 +59,12 @@ impl Properties {
 
     /// Whether messages in between are dropped, and whether there is a second output for them.
     fn drops(&self) -> Option<bool> {
-        self.drop
-            .then(|| number(&self.outputs).total_cmp(&2.0).is_eq())
+        self.drop.then(|| self.aside())
+    }
+
+    /// Whether there is a second output, for what does not go to the first.
+    fn aside(&self) -> bool {
+        number(&self.outputs).total_cmp(&2.0).is_eq()
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Rate {
     waiting: VecDeque<Message>,
     /// The next turn; `None`: the next message passes at once.
     turn: Option<TimerId>,
+    /// When the last message passed, where others are dropped; milliseconds since 1970.
+    passed: Option<f64>,
     depth: Depth,
 }
 
@@ -29,6 +31,7 @@ impl Rate {
             drops,
             waiting: VecDeque::new(),
             turn: None,
+            passed: None,
             depth: Depth::default(),
         }
     }
@@ -69,7 +72,7 @@ impl Rate {
             return host.error(failure, Some(message));
         }
         message.take("flush");
-        if coerce::truthy(message.get("toFront")) {
+        if matches!(message.get("toFront"), Value::Bool(true)) {
             self.waiting.push_front(message);
         } else {
             self.waiting.push_back(message);
@@ -78,28 +81,31 @@ impl Rate {
     }
 
     fn flush(&mut self, count: usize, host: &mut Host<'_>) {
-        for _ in 0..count {
-            let Some(message) = self.waiting.pop_front() else {
-                break;
-            };
+        let count = count.min(self.waiting.len());
+        for message in self.waiting.drain(..count) {
             host.pass(message);
         }
         self.depth.hidden();
         host.status(blue("dot", self.waiting.len()));
-        if self.turn.is_some() || !self.waiting.is_empty() {
+        if count > 0 {
             self.wait(host);
+        } else {
+            // The next message passes at once (observed).
+            self.stop(host);
         }
     }
 
     fn clear(&mut self, host: &mut Host<'_>) {
         self.waiting.drain(..).for_each(|m| host.done(m));
+        self.passed = None;
         self.stop(host);
     }
 
     /// Passes the message if it is time, else drops it.
     fn pass_or_drop(&mut self, message: Message, aside: bool, host: &mut Host<'_>) {
-        if self.turn.is_none() {
-            self.wait(host);
+        let now = host.now();
+        if self.passed.is_none_or(|at| now - at > self.every) {
+            self.passed = Some(now);
             return host.pass(message);
         }
         let finished = host.watched().then(|| message.clone());

@@ -14,6 +14,8 @@ pub(super) struct Topics {
     every: f64,
     /// All topics have their turn together.
     together: bool,
+    /// Whether replaced messages go to the second output.
+    aside: bool,
     waiting: IndexMap<SmolStr, Message>,
     turn: Option<TimerId>,
     depth: Depth,
@@ -23,10 +25,11 @@ pub(super) struct Topics {
 const NONE: SmolStr = SmolStr::new_static("_none_");
 
 impl Topics {
-    pub(super) fn new(every: f64, together: bool) -> Self {
+    pub(super) fn new(every: f64, together: bool, aside: bool) -> Self {
         Self {
             every,
             together,
+            aside,
             waiting: IndexMap::new(),
             turn: None,
             depth: Depth::default(),
@@ -47,6 +50,9 @@ impl Topics {
             return host.error(failure, Some(message));
         }
         if let Some(earlier) = self.waiting.insert(topic, message) {
+            if self.aside {
+                host.send(1, earlier.clone());
+            }
             host.done(earlier);
         }
         self.depth.changed(host);

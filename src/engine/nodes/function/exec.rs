@@ -57,6 +57,8 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     let properties: Properties = build.properties()?;
     let yes = |value: &Json| text_of(value) == "true";
     let value = match text_of(&properties.addpay).as_str() {
+        // Flows from before it was a property.
+        "" if properties.addpay.is_null() => Some(Path::name("payload")),
         "" | "false" => None,
         "true" => Some(Path::name("payload")),
         path => Some(Path::parse_message(path)?),
@@ -135,7 +137,7 @@ impl Exec {
         };
         if line.trim().is_empty() {
             let failure = Failure {
-                name: SmolStr::new_static("TypeError"),
+                name: SmolStr::new_static("TypeError [ERR_INVALID_ARG_VALUE]"),
                 code: SmolStr::new_static("ERR_INVALID_ARG_VALUE"),
                 ..Failure::error("The argument 'file' cannot be empty. Received ''")
             };
@@ -179,8 +181,8 @@ impl Exec {
             (true, Some(code)) => Value::Number(f64::from(code)),
             (true, None) => Value::Null,
         };
-        let finished = host.watched().then(|| message.clone());
         message.set(SmolStr::new_static("payload"), result);
+        let finished = host.watched().then(|| message.clone());
         host.send(2, message);
         if let Some(message) = finished {
             host.done(message);
@@ -228,8 +230,10 @@ impl Exec {
         };
         let failed = outputs.end.code != Some(0);
         let (text, rc) = outcome(&outputs, &line);
-        host.status(text);
-        let finished = host.watched().then(|| message.clone());
+        host.status(Value::object(Object::default()));
+        if failed {
+            host.status(text);
+        }
         if failed || !self.old {
             message.set(SmolStr::new_static("rc"), rc.clone());
         }
@@ -238,25 +242,30 @@ impl Exec {
             message.set(SmolStr::new_static("payload"), payload);
             host.send(output, message);
         };
-        send(0, readable(outputs.out));
+        let out = readable(outputs.out);
+        send(0, out.clone());
         if !outputs.err.is_empty() {
             send(1, readable(outputs.err));
         }
+        let mut finished = message.clone();
+        finished.set(SmolStr::new_static("payload"), out);
         if failed || !self.old {
             message.take("rc");
             message.set(SmolStr::new_static("payload"), rc);
             host.send(2, message);
         }
-        if let Some(message) = finished {
-            host.done(message);
-        }
+        host.done(finished);
     }
 
     /// A message asks for the end of a process: the one it names, or the only one.
-    fn kill(&self, message: Message, host: &mut Host<'_>) {
-        let signal = match message.get("kill") {
-            Value::String(name) => exec_process::signal(name),
-            _ => Signal::TERM,
+    fn kill(&self, mut message: Message, host: &mut Host<'_>) {
+        let name = message.get("kill").as_str().map(str::to_uppercase);
+        let signal = match name.filter(|name| name.starts_with("SIG")) {
+            Some(name) => exec_process::signal(&name),
+            None => {
+                message.set(SmolStr::new_static("kill"), Value::from("SIGTERM"));
+                Signal::TERM
+            }
         };
         let running = match message.get("pid") {
             Value::Undefined if self.running.len() == 1 => self.running.values().next(),

@@ -214,12 +214,12 @@ impl Trigger {
         };
         self.triggered.insert(topic, triggered);
         self.show(host);
-        let finished = host.watched().then_some(message);
+        // It is done before the first is sent, with the payload already changed (observed on 4.1).
+        if host.watched() {
+            host.done(first.clone().unwrap_or(message));
+        }
         if let Some(first) = first {
             host.send(0, first);
-        }
-        if let Some(message) = finished {
-            host.done(message);
         }
     }
 
@@ -227,16 +227,20 @@ impl Trigger {
     fn meanwhile(&mut self, topic: &SmolStr, message: Message, host: &mut Host<'_>) {
         let latest = self.second.is(&Type::Latest);
         if self.extend {
-            let first = match self.second.prepare(&Scene::of(host), &message) {
+            let mut kept = match self.second.prepare(&Scene::of(host), &message) {
                 Ok(second) => second,
                 Err(failure) => return host.error(failure, Some(message)),
             };
+            // The original payload is that of the message that came first.
+            if let (true, Some(before)) = (self.second.is(&Type::Same), self.triggered.get(topic)) {
+                kept.set("payload", before.message.get("payload").clone());
+            }
             self.stop(topic, host);
             let time = self.time(&message);
             let timer = self.start_timer(topic, time, host);
             let triggered = Triggered {
                 timer,
-                message: first,
+                message: kept,
             };
             self.triggered.insert(topic.clone(), triggered);
         } else if latest && let Some(triggered) = self.triggered.get_mut(topic) {

@@ -22,6 +22,8 @@ struct Properties {
 }
 
 struct HttpIn {
+    /// Where all endpoints begin; flows see what follows.
+    root: String,
     method: String,
     path: String,
     upload: bool,
@@ -43,6 +45,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
         "/"
     };
     Ok(Box::new(HttpIn {
+        root: String::new(),
         method: properties
             .method
             .as_deref()
@@ -56,6 +59,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
 
 impl Node for HttpIn {
     fn start(&mut self, host: &mut Host<'_>) {
+        host.root().clone_into(&mut self.root);
         if self.path.is_empty() {
             return host.log(Level::Warn, Value::from("missing path"));
         }
@@ -92,11 +96,15 @@ impl HttpIn {
             mut request,
             responder,
         } = exchange;
+        if !self.root.is_empty() {
+            request.path = below(&request.path, &self.root);
+        }
         let content_type = text_field(&request.headers, header::CONTENT_TYPE.as_str()).to_owned();
         let bytes = std::mem::take(&mut request.body);
+        let upload = self.upload && !self.raw;
         let boundary = multer::parse_boundary(&content_type)
             .ok()
-            .filter(|_| self.upload && !self.raw);
+            .filter(|_| upload);
         if let Some(boundary) = boundary {
             return host.spawn(async move {
                 let body = request_body::parse_multipart(boundary, bytes).await;
@@ -110,7 +118,7 @@ impl HttpIn {
         let value = if self.raw {
             Ok(Value::Buffer(bytes))
         } else {
-            request_body::parse(&content_type, bytes)
+            request_body::parse(&content_type, bytes, upload)
         };
         self.send(
             &request,
@@ -137,6 +145,16 @@ impl HttpIn {
                 responder.answer(bad_request());
             }
         }
+    }
+}
+
+/// What follows the root of all endpoints in a path; roots match whatever the case of their letters.
+fn below(path: &str, root: &str) -> String {
+    let rest = path.get(root.len()..).unwrap_or_default();
+    if rest.is_empty() {
+        "/".to_owned()
+    } else {
+        rest.to_owned()
     }
 }
 
@@ -213,11 +231,12 @@ fn request_object(request: &Request, query: Value, body: Body) -> Value {
 fn headers_object(headers: &HeaderMap) -> Value {
     let mut object = Object::default();
     for (name, value) in headers {
-        let text = String::from_utf8_lossy(value.as_bytes());
+        // Node.js reads Latin-1.
+        let text: String = value.as_bytes().iter().map(|&b| char::from(b)).collect();
         let joined = match object.get(name.as_str()) {
             Some(Value::String(first)) if name == header::COOKIE => format!("{first}; {text}"),
             Some(Value::String(first)) => format!("{first}, {text}"),
-            _ => text.into_owned(),
+            _ => text,
         };
         object.insert(name.as_str().into(), Value::from(joined));
     }

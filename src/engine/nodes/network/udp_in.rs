@@ -68,8 +68,10 @@ impl UdpIn {
         let own = &self.properties;
         let number = text_of(&own.port).trim().parse().unwrap_or(0);
         let shared = host.common::<Ports>();
+        let interface = ports::named(&own.iface, host);
         let port = if let Some(port) = shared.open(number) {
             host.log(Level::Info, format!("udp: port {number} already in use"));
+            ports::show(&own.iface, interface.as_ref(), host);
             port
         } else {
             let bound = shared.bind(number, own.ipv == "udp6");
@@ -82,11 +84,13 @@ impl UdpIn {
             })?
         };
         if text_of(&own.multicast) == "true" {
-            let interface = ports::named(&own.iface, host);
             let joined = ports::broadcast(&port.socket)
                 .and_then(|()| ports::join(&port.socket, &own.group, interface.as_ref()));
             match joined {
-                Ok(()) => host.log(Level::Info, format!("udp multicast group {}", own.group)),
+                Ok(()) => {
+                    ports::show(&own.iface, interface.as_ref(), host);
+                    host.log(Level::Info, format!("udp multicast group {}", own.group));
+                }
                 Err(error) => host.error(ports::not_joined(&error), None),
             }
         }

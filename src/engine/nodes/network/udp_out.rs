@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
-use socket2::SockRef;
+use socket2::{InterfaceIndexOrAddress as Interface, SockRef};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
@@ -37,6 +37,7 @@ struct UdpOut {
     /// Opened when the node starts if its port is said, else with the first message: a udp in node of the same port
     /// may share its socket by then.
     socket: Option<Rc<Port>>,
+    interface: Option<Interface>,
 }
 
 /// A datagram whose host name is being looked up.
@@ -54,6 +55,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
         port: text_of(&properties.port),
         properties,
         socket: None,
+        interface: None,
     }))
 }
 
@@ -76,19 +78,24 @@ impl UdpOut {
             outport
         };
         let shared = host.common::<Ports>();
+        let interface = self.interface.as_ref();
         let socket = match shared.open(port) {
-            Some(socket) => socket,
+            Some(socket) => {
+                ports::show(&own.iface, interface, host);
+                socket
+            }
             None => shared.bind(outport, own.ipv == "udp6")?,
         };
         let mode = text_of(&own.multicast);
-        let interface = ports::named(&own.iface, host);
-        if matches!(mode.as_str(), "board" | "multi") {
+        if mode != "false" {
             let ready = ports::broadcast(&socket.socket).and_then(|()| match mode.as_str() {
-                "multi" => ports::join(&socket.socket, &self.address, interface.as_ref()),
+                "multi" => ports::join(&socket.socket, &self.address, interface),
                 _ => Ok(()),
             });
-            if let Err(error) = ready {
-                host.error(ports::not_joined(&error), None);
+            match ready {
+                Ok(()) if mode == "multi" => ports::show(&own.iface, interface, host),
+                Ok(()) => {}
+                Err(error) => host.error(ports::not_joined(&error), None),
             }
         }
         self.socket = Some(Rc::clone(&socket));
@@ -133,6 +140,7 @@ impl UdpOut {
 
 impl Node for UdpOut {
     fn start(&mut self, host: &mut Host<'_>) {
+        self.interface = ports::named(&self.properties.iface, host);
         let fixed = !text_of(&self.properties.outport).is_empty();
         if fixed && let Err(failure) = self.open(host) {
             host.error(told(&failure), None);
@@ -210,6 +218,7 @@ mod tests {
             address: address.into(),
             port: port.into(),
             socket: None,
+            interface: None,
         }
     }
 

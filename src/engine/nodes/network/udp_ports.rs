@@ -148,13 +148,10 @@ pub(super) fn join(
 
 /// What the editor shows of a group that cannot be joined.
 pub(super) fn not_joined(error: &io::Error) -> Failure {
-    Failure::text(match error.kind() {
-        io::ErrorKind::InvalidInput => "Bad Multicast Address".to_owned(),
-        _ if error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error()) => {
-            "Must be ip address of the required interface".to_owned()
-        }
-        _ => format!("error: {error}"),
-    })
+    let invalid = rustix::io::Errno::INVAL.raw_os_error();
+    let number = error.raw_os_error().unwrap_or(invalid);
+    // Node-RED has words for some of them, which Node.js no longer leads to.
+    Failure::text(format!("error: -{number}"))
 }
 
 /// An interface by its address or its name (`eth0`); `None`: there is none of that name.
@@ -171,16 +168,21 @@ pub(super) fn interface(text: &str) -> Option<Interface> {
     index.trim().parse().ok().map(Interface::Index)
 }
 
-/// The interface of a node, and what the badge and the log say of it.
+/// The interface of a node; the log says if it is not there.
 pub(super) fn named(text: &str, host: &mut Host<'_>) -> Option<Interface> {
     if text.is_empty() {
         return None;
     }
     let found = interface(text);
-    if found.is_some() {
-        host.status(Value::record([("text", format!("{text} : {text}").into())]));
-    } else {
+    if found.is_none() {
         host.log(Level::Warn, format!("udp: interface {text} not found"));
     }
     found
+}
+
+/// The badge of a node that has an interface.
+pub(super) fn show(text: &str, interface: Option<&Interface>, host: &mut Host<'_>) {
+    if interface.is_some() {
+        host.status(Value::record([("text", format!("{text} : {text}").into())]));
+    }
 }

@@ -83,7 +83,7 @@ impl Format {
         texts.collect::<Vec<_>>().join(&self.separator)
     }
 
-    fn rfc_cell(&self, cell: &str) -> String {
+    pub(super) fn rfc_cell(&self, cell: &str) -> String {
         let separated = !self.separator.is_empty() && cell.contains(self.separator.as_str());
         if separated || cell.contains(['"', '\n', '\r']) {
             format!("\"{}\"", cell.replace('"', "\"\""))

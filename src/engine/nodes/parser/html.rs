@@ -68,6 +68,22 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     }))
 }
 
+/// All that can be given of what a selector picks.
+#[cfg(any(test, fuzzing))]
+pub(super) fn pick(document: &str, selector: &str) {
+    for gives in [Gives::Html, Gives::Text, Gives::Attributes, Gives::Both] {
+        let node = Html {
+            from: Path::name("from"),
+            to: Path::name("to"),
+            tag: Some(Select::parse(selector)),
+            gives,
+            one_array: true,
+            key: SmolStr::new_static("_"),
+        };
+        let _ = node.pick(document, &Value::Undefined);
+    }
+}
+
 impl Html {
     /// What is given of each element that the selector picks; nothing without a selector.
     fn pick(&self, text: &str, select: &Value) -> Result<Vec<Value>, Failure> {

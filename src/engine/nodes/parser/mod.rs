@@ -4,6 +4,8 @@ pub(super) mod csv;
 mod csv_legacy;
 mod csv_rfc;
 mod csv_write;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 pub(super) mod html;
 mod html_select;
 pub(super) mod json;

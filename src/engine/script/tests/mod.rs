@@ -40,7 +40,7 @@ fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
         id: "n1".into(),
         alias: "n1".into(),
         kind: "function".into(),
-        name: "a name".into(),
+        name: Some("a name".into()),
         z: "t1".into(),
         path: "t1".into(),
         outputs: 2,

@@ -1,0 +1,208 @@
+//! Files of a package: found by the parts of a path, never outside of the package, whatever links say.
+//!
+//! Knows names, kinds and dates of files; nothing of what is in them.
+
+use chrono::{DateTime, Utc};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// A file that was found and opened.
+#[derive(Debug)]
+pub struct File {
+    /// Its content.
+    pub content: fs::File,
+    /// How many bytes it has.
+    pub size: u64,
+    /// Its media type.
+    pub kind: &'static str,
+    /// An entity tag (RFC 9110 §8.8.3): another one when the file has changed.
+    pub tag: String,
+    /// When it was changed, as HTTP writes dates (RFC 9110 §5.6.7).
+    pub modified: String,
+}
+
+/// A folder with all that is below it.
+#[derive(Debug)]
+pub(super) struct Folder(PathBuf);
+
+/// The names in a folder, sorted.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    pub(super) folders: Vec<String>,
+    pub(super) files: Vec<String>,
+}
+
+impl Folder {
+    /// A folder that is there.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let path = path.canonicalize()?;
+        if !path.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        Ok(Self(path))
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// A folder in it; what is found there is not outside of that one either.
+    pub(super) fn below(&self, path: &str) -> Option<Self> {
+        let below = Self::open(&self.0.join(path)).ok()?;
+        below.0.starts_with(&self.0).then_some(below)
+    }
+
+    /// Opens a file below.
+    pub(super) fn file<S: AsRef<str>>(&self, parts: &[S]) -> Option<File> {
+        let path = self.find(parts).ok()?;
+        let content = fs::File::open(&path).ok()?;
+        let facts = content.metadata().ok().filter(fs::Metadata::is_file)?;
+        let modified: DateTime<Utc> = facts.modified().ok()?.into();
+        Some(File {
+            size: facts.len(),
+            kind: kind(&path),
+            tag: format!("W/\"{:x}-{:x}\"", facts.len(), modified.timestamp_millis()),
+            modified: modified.format("%a, %d %b %Y %H:%M:%S GMT").to_string(),
+            content,
+        })
+    }
+
+    /// Reads a text below.
+    pub(super) fn text<S: AsRef<str>>(&self, parts: &[S]) -> io::Result<String> {
+        fs::read_to_string(self.find(parts)?)
+    }
+
+    /// What is in a folder below; names that begin with a dot are not told.
+    pub(super) fn list<S: AsRef<str>>(&self, parts: &[S]) -> io::Result<Names> {
+        let mut names = Names::default();
+        for entry in fs::read_dir(self.find(parts)?)? {
+            let entry = entry?;
+            let Ok(name) = entry.file_name().into_string() else {
+                continue;
+            };
+            if name.starts_with('.') {
+                continue;
+            }
+            match entry.file_type()? {
+                kind if kind.is_dir() => names.folders.push(name),
+                kind if kind.is_file() => names.files.push(name),
+                _ => {}
+            }
+        }
+        names.folders.sort();
+        names.files.sort();
+        Ok(names)
+    }
+
+    /// The place of something below; a link may lead to it, but not out.
+    fn find<S: AsRef<str>>(&self, parts: &[S]) -> io::Result<PathBuf> {
+        let mut path = self.0.clone();
+        for part in parts {
+            let part = part.as_ref();
+            if part.is_empty() || part.starts_with('.') || part.contains(['/', '\\', '\0']) {
+                return Err(io::ErrorKind::NotFound.into());
+            }
+            path.push(part);
+        }
+        let path = path.canonicalize()?;
+        if path.starts_with(&self.0) {
+            Ok(path)
+        } else {
+            Err(io::ErrorKind::NotFound.into())
+        }
+    }
+}
+
+/// The media type of a file, by its name.
+fn kind(path: &Path) -> &'static str {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    match extension.unwrap_or_default() {
+        "css" => "text/css; charset=utf-8",
+        "gif" => "image/gif",
+        "htm" | "html" => "text/html; charset=utf-8",
+        "ico" => "image/x-icon",
+        "jpeg" | "jpg" => "image/jpeg",
+        // RFC 9239 §6
+        "js" | "mjs" => "text/javascript; charset=utf-8",
+        "json" | "map" => "application/json; charset=utf-8",
+        "md" | "ts" | "txt" => "text/plain; charset=utf-8",
+        "otf" => "font/otf",
+        "png" => "image/png",
+        "svg" => "image/svg+xml",
+        "ttf" => "font/ttf",
+        "webp" => "image/webp",
+        "woff" => "font/woff",
+        "woff2" => "font/woff2",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+
+    fn package() -> (tempfile::TempDir, Folder) {
+        let directory = tempfile::tempdir().unwrap();
+        let inside = directory.path().join("package");
+        fs::create_dir_all(inside.join("deep/.hidden")).unwrap();
+        for file in ["a.js", "deep/b.css", "deep/.hidden/c", ".env"] {
+            fs::write(inside.join(file), file).unwrap();
+        }
+        fs::write(directory.path().join("secret"), "secret").unwrap();
+        symlink("../secret", inside.join("out")).unwrap();
+        symlink("../..", inside.join("deep/up")).unwrap();
+        symlink("deep/b.css", inside.join("in.css")).unwrap();
+        let folder = Folder::open(&inside).unwrap();
+        (directory, folder)
+    }
+
+    #[test]
+    fn a_file_is_found_with_its_kind_size_and_date() {
+        let (_directory, folder) = package();
+        for (path, kind) in [
+            (&["a.js"][..], "text/javascript; charset=utf-8"),
+            (&["deep", "b.css"], "text/css; charset=utf-8"),
+            (&["in.css"], "text/css; charset=utf-8"),
+        ] {
+            let mut file = folder.file(path).unwrap();
+            let mut content = String::new();
+            file.content.read_to_string(&mut content).unwrap();
+            assert_eq!((file.kind, file.size), (kind, content.len() as u64));
+            assert!(file.modified.ends_with(" GMT") && file.tag.starts_with("W/\""));
+        }
+    }
+
+    #[test]
+    fn nothing_outside_is_found_and_nothing_hidden() {
+        let (_directory, folder) = package();
+        for path in [
+            &["..", "secret"][..],
+            &["out"],
+            &["deep", "up", "secret"],
+            &["deep", "up"],
+            &["../secret"],
+            &["deep/b.css"],
+            &["deep", ".hidden", "c"],
+            &[".env"],
+            &[""],
+            &[],
+            &["deep"],
+            &["no.js"],
+            &["a.js\0"],
+            &["a.js", "b"],
+        ] {
+            assert!(folder.file(path).is_none(), "{path:?}");
+        }
+        assert!(folder.below("..").is_none());
+        let names = folder.list::<&str>(&[]).unwrap();
+        assert_eq!(
+            (names.folders, names.files),
+            (vec!["deep".to_owned()], vec!["a.js".to_owned()])
+        );
+    }
+}

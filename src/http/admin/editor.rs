@@ -1,0 +1,118 @@
+//! What the stock editor loads: its page, files, words and icons, all as Node-RED serves them (facts admin API §5).
+//!
+//! Without `[editor] modules` there is a page that says how to get them.
+
+use crate::editor::{self, Editor};
+use crate::http::call::Call;
+use crate::http::content::Body;
+use crate::http::error::Error;
+use crate::http::path::Path;
+use crate::http::reply;
+use crate::http::route;
+use hyper::header::ACCEPT;
+use hyper::{Response, StatusCode};
+use serde_json::json;
+use std::sync::Arc;
+
+/// The page without an editor.
+const NONE: &str = include_str!("no_editor.html");
+
+/// What needs no sign-in.
+pub(super) async fn load(
+    call: &Call<'_>,
+    path: &Path<'_>,
+    part: route::Editor,
+) -> Result<Response<Body>, Error> {
+    let Some(editor) = call.gateway.editor.clone() else {
+        return match part {
+            route::Editor::Page => Ok(reply::html(NONE)),
+            _ => Err(Error::NotFound),
+        };
+    };
+    match part {
+        route::Editor::Page => page(call, editor).await,
+        route::Editor::Theme => Ok(reply::json(StatusCode::OK, editor.theme().to_string())),
+        route::Editor::Locale => words(call, editor, &path.parameter(1)).await,
+        route::Editor::File => {
+            let names = path.rest(0);
+            file(call, editor, move |editor| editor.public(&names)).await
+        }
+        route::Editor::DebugView => {
+            let names = path.rest(2);
+            file(call, editor, move |editor| editor.debug_view(&names)).await
+        }
+        route::Editor::Icon => {
+            let mut names = path.rest(1);
+            let name = names.pop().unwrap_or_default();
+            file(call, editor, move |editor| {
+                editor.icon(&names.join("/"), &name)
+            })
+            .await
+        }
+    }
+}
+
+/// `GET /icons`
+pub(super) async fn icons(call: &Call<'_>) -> Result<Response<Body>, Error> {
+    let icons = match call.gateway.editor.clone() {
+        Some(editor) => json!({ editor::CORE: call.blocking(move || editor.icons()).await?? }),
+        None => json!({}),
+    };
+    Ok(reply::json(StatusCode::OK, icons.to_string()))
+}
+
+/// `GET /plugins`: there are none, whether asked for as a list or as HTML.
+pub(super) fn plugins(call: &Call<'_>) -> Response<Body> {
+    if wants_json(call) {
+        reply::json(StatusCode::OK, "[]")
+    } else {
+        reply::html("")
+    }
+}
+
+/// `GET …/messages`: the words of modules that are not the core's.
+pub(super) fn messages() -> Response<Body> {
+    reply::json(StatusCode::OK, "{}")
+}
+
+/// Whether a list is asked for instead of HTML (facts admin API §2: exactly so).
+pub(super) fn wants_json(call: &Call<'_>) -> bool {
+    let accept = call.head.headers.get(ACCEPT);
+    accept.is_some_and(|accept| accept.as_bytes() == b"application/json")
+}
+
+async fn page(call: &Call<'_>, editor: Arc<Editor>) -> Result<Response<Body>, Error> {
+    let page = call.blocking(move || editor.page()).await??;
+    Ok(reply::html(page))
+}
+
+/// `GET /locales/:part?lng=`
+async fn words(call: &Call<'_>, editor: Arc<Editor>, part: &str) -> Result<Response<Body>, Error> {
+    let place = editor.place().await;
+    let query = call.head.uri.query().unwrap_or_default();
+    let language = form_urlencoded::parse(query.as_bytes())
+        .find(|(name, language)| name == "lng" && !language.is_empty())
+        .map_or_else(|| "en-US".to_owned(), |(_, language)| language.into_owned());
+    let part = part.strip_suffix(".json").unwrap_or(part).to_owned();
+    let words = call
+        .blocking(move || {
+            editor
+                .catalog(&part, &language)
+                .map(|words| words.to_string())
+        })
+        .await?;
+    let words = words.unwrap_or_else(|| "{}".to_owned());
+    Ok(reply::words(words, place))
+}
+
+async fn file(
+    call: &Call<'_>,
+    editor: Arc<Editor>,
+    find: impl FnOnce(&Editor) -> Option<editor::File> + Send + 'static,
+) -> Result<Response<Body>, Error> {
+    let place = editor.place().await;
+    let file = call.blocking(move || find(&editor)).await?;
+    let file = file.ok_or(Error::NotFound)?;
+    let control = &call.gateway.control;
+    Ok(reply::file(&call.head.headers, file, control, place))
+}

@@ -1,0 +1,54 @@
+//! Why an admin endpoint of the engine refuses or fails, as facts.
+
+use crate::http::error::Error;
+use crate::store;
+use std::io;
+
+/// Why an admin endpoint refuses or fails.
+#[derive(Debug, thiserror::Error)]
+pub(in crate::http) enum Fault {
+    /// A state that flows cannot be told to have.
+    #[error("the state must be start or stop")]
+    RunState,
+    /// The palette has no such module or set to be switched.
+    #[error("there are no such nodes")]
+    NoSuchNodes,
+    /// A part of the palette is to be disabled.
+    #[error("the nodes are part of the engine: they cannot be disabled")]
+    BuiltIn,
+    /// Node modules are to be installed or removed.
+    #[error("no modules are installed or removed here: the engine has the core palette, built in")]
+    NoModules,
+    /// The library has no such part.
+    #[error("there is no such library: {0}")]
+    NoSuchLibrary(String),
+    /// A name in the library could lead out of it.
+    #[error(
+        "names in the library have no control characters, do not begin with a dot, and are not too long"
+    )]
+    LibraryName,
+    /// Something of the editor's is to be kept that is too large.
+    #[error("the settings of a user have at most {limit} bytes")]
+    SettingsTooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// The store failed.
+    #[error("storage: {0}")]
+    Store(#[from] store::Error),
+    /// A file of the editor's cannot be read.
+    #[error("the editor's files: {0}")]
+    EditorFile(#[from] io::Error),
+}
+
+impl From<store::Error> for Error {
+    fn from(error: store::Error) -> Self {
+        Self::Admin(error.into())
+    }
+}
+
+impl From<io::Error> for Error {
+    fn from(error: io::Error) -> Self {
+        Self::Admin(error.into())
+    }
+}

@@ -1,0 +1,89 @@
+//! `/settings/user`: what the editor keeps for each user: the view, the sidebar's order, the keyboard.
+//!
+//! Knows how a change is joined with what is there (as Node-RED's `api/settings.js`); not what the editor keeps.
+
+use super::Fault;
+use crate::http::call::Call;
+use crate::http::content::Body;
+use crate::http::error::Error;
+use crate::http::reply;
+use hyper::{Response, StatusCode};
+use serde_json::{Map, Value as Json};
+
+/// Bytes that are kept for a user. Our choice: the stock editor keeps a few KiB.
+const LIMIT: usize = 256 << 10;
+
+/// `GET /settings/user`
+pub(super) async fn read(call: &Call<'_>) -> Result<Response<Body>, Error> {
+    let kept = call.gateway.store.user_settings(call.user()).await?;
+    let kept = kept.unwrap_or_else(|| "{}".to_owned());
+    Ok(reply::uncached(reply::json(StatusCode::OK, kept)))
+}
+
+/// `POST /settings/user`
+pub(super) async fn save(call: &mut Call<'_>) -> Result<Response<Body>, Error> {
+    let Some(Json::Object(changes)) = call.read_json_value().await? else {
+        return Err(Error::Body("the body must be a JSON object".into()));
+    };
+    let store = call.gateway.store.clone();
+    let user = call.user().to_owned();
+    let task = async move {
+        let change = |kept: Option<String>| changed(kept.as_deref(), changes);
+        store.change_user_settings(&user, change).await
+    };
+    if call.control(task).await?? {
+        Ok(reply::empty(StatusCode::NO_CONTENT))
+    } else {
+        Err(Fault::SettingsTooLarge { limit: LIMIT }.into())
+    }
+}
+
+/// What is kept afterwards; `None`: it would be too large.
+fn changed(kept: Option<&str>, changes: Map<String, Json>) -> Option<String> {
+    let mut settings = kept
+        .and_then(|kept| serde_json::from_str(kept).ok())
+        .unwrap_or_default();
+    join(&mut settings, changes);
+    let settings = Json::Object(settings).to_string();
+    (settings.len() <= LIMIT).then_some(settings)
+}
+
+/// Objects are joined key by key, null removes, everything else replaces.
+fn join(settings: &mut Map<String, Json>, changes: Map<String, Json>) {
+    for (key, value) in changes {
+        match (settings.get_mut(&key), value) {
+            (_, Json::Null) => drop(settings.shift_remove(&key)),
+            (Some(Json::Object(kept)), Json::Object(changes)) => join(kept, changes),
+            (_, value) => drop(settings.insert(key, value)),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn change(kept: Option<&Json>, changes: Json) -> Option<Json> {
+        let Json::Object(changes) = changes else {
+            panic!()
+        };
+        let kept = kept.map(Json::to_string);
+        changed(kept.as_deref(), changes).map(|text| serde_json::from_str(&text).unwrap())
+    }
+
+    #[test]
+    fn a_change_is_joined_with_what_is_kept() {
+        let kept = json!({ "a": 1, "b": { "c": [1, 2], "d": "d" }, "e": "e" });
+        let changes = json!({ "b": { "c": [3], "d": null, "f": {} }, "e": { "g": 1 }, "n": null });
+        let joined = json!({ "a": 1, "b": { "c": [3], "f": {} }, "e": { "g": 1 } });
+        assert_eq!(change(Some(&kept), changes), Some(joined));
+        assert_eq!(change(None, json!({ "a": 1 })), Some(json!({ "a": 1 })));
+    }
+
+    #[test]
+    fn what_would_become_too_large_is_not_kept() {
+        assert_eq!(change(None, json!({ "a": "a".repeat(LIMIT) })), None);
+    }
+}

@@ -1,0 +1,153 @@
+//! A part of the editor as the body of an answer: a file, read piece by piece on a thread that may wait for the disk, as
+//! fast as the client takes it; or a text. However large the file, one piece of it is in memory.
+//!
+//! Everybody may ask for these, so only so many are answered at a time: each keeps its place until its end.
+
+use crate::editor::Place;
+use bytes::Bytes;
+use std::fs::File;
+use std::future::Future;
+use std::io::{self, ErrorKind, Read};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+
+/// Bytes of a piece: what a connection sends at once.
+const PIECE: u64 = 64 * 1024;
+
+/// A part of the editor on its way.
+#[derive(Debug)]
+pub struct Reading {
+    state: State,
+    left: u64,
+    _place: Place,
+}
+
+#[derive(Debug)]
+enum State {
+    Text(Bytes),
+    Waiting(File, Handle),
+    Reading(JoinHandle<io::Result<(File, Bytes)>>, Handle),
+    Over,
+}
+
+impl Reading {
+    /// The first `size` bytes of a file.
+    pub(super) fn file(content: (File, u64), control: Handle, place: Place) -> Self {
+        let (file, left) = content;
+        Self {
+            state: State::Waiting(file, control),
+            left,
+            _place: place,
+        }
+    }
+
+    /// A text.
+    pub(super) fn text(text: Bytes, place: Place) -> Self {
+        Self {
+            left: text.len() as u64,
+            state: State::Text(text),
+            _place: place,
+        }
+    }
+
+    /// Bytes that were not given out yet.
+    pub(super) fn left(&self) -> u64 {
+        self.left
+    }
+
+    /// The next piece; `None` after the last one.
+    pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
+        loop {
+            match std::mem::replace(&mut self.state, State::Over) {
+                State::Text(text) if self.left > 0 => {
+                    self.left = 0;
+                    return Poll::Ready(Some(Ok(text)));
+                }
+                State::Waiting(file, control) if self.left > 0 => {
+                    let length = self.left.min(PIECE);
+                    let task = control.spawn_blocking(move || read(file, length));
+                    self.state = State::Reading(task, control);
+                }
+                State::Reading(mut task, control) => {
+                    let Poll::Ready(read) = Pin::new(&mut task).poll(cx) else {
+                        self.state = State::Reading(task, control);
+                        return Poll::Pending;
+                    };
+                    let read = read.unwrap_or_else(|lost| Err(io::Error::other(lost)));
+                    return Poll::Ready(Some(read.map(|(file, piece)| {
+                        self.left -= piece.len() as u64;
+                        self.state = State::Waiting(file, control);
+                        piece
+                    })));
+                }
+                State::Text(_) | State::Waiting(..) | State::Over => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+/// The next bytes of a file, at least one.
+fn read(mut file: File, length: u64) -> io::Result<(File, Bytes)> {
+    let mut piece = Vec::with_capacity(usize::try_from(length).unwrap_or_default());
+    if (&mut file).take(length).read_to_end(&mut piece)? == 0 {
+        return Err(ErrorKind::UnexpectedEof.into());
+    }
+    Ok((file, piece.into()))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::future::poll_fn;
+    use std::io::{Seek, Write};
+    use std::sync::Arc;
+    use tokio::sync::Semaphore;
+
+    async fn pieces(mut reading: Reading) -> io::Result<Vec<Bytes>> {
+        let mut pieces = Vec::new();
+        while let Some(piece) = poll_fn(|cx| reading.poll_piece(cx)).await {
+            pieces.push(piece?);
+        }
+        Ok(pieces)
+    }
+
+    fn file(size: u64, said: u64, place: Place) -> Reading {
+        let mut file = tempfile::tempfile().unwrap();
+        let content: Vec<u8> = (0..=255)
+            .cycle()
+            .take(usize::try_from(size).unwrap())
+            .collect();
+        file.write_all(&content).unwrap();
+        file.rewind().unwrap();
+        Reading::file((file, said), Handle::current(), place)
+    }
+
+    #[tokio::test]
+    async fn a_file_comes_in_pieces_and_then_its_place_is_free() {
+        let places = Arc::new(Semaphore::new(1));
+        let place = Arc::clone(&places).acquire_owned().await.ok();
+        let reading = file(150_000, 150_000, place);
+        assert_eq!((reading.left(), places.available_permits()), (150_000, 0));
+        let pieces = pieces(reading).await.unwrap();
+        let lengths: Vec<usize> = pieces.iter().map(Bytes::len).collect();
+        assert_eq!(lengths, [65_536, 65_536, 18_928]);
+        assert_eq!(pieces.concat()[149_999], (149_999 % 256) as u8);
+        assert_eq!(places.available_permits(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_has_become_shorter_breaks_off() {
+        let place = Arc::new(Semaphore::new(1)).acquire_owned().await.ok();
+        assert!(pieces(file(1000, 2000, place)).await.is_err());
+    }
+
+    #[tokio::test]
+    async fn a_text_comes_as_it_is() {
+        let place = Arc::new(Semaphore::new(1)).acquire_owned().await.ok();
+        let reading = Reading::text(Bytes::from_static(b"words"), place);
+        assert_eq!(pieces(reading).await.unwrap(), ["words"]);
+    }
+}
