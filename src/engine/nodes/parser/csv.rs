@@ -1,6 +1,7 @@
 //! `csv`: turns CSV text into objects and objects into CSV text.
 
 use super::csv_legacy::{self, Reading, Template};
+use super::csv_part::Part;
 use super::csv_rfc::{self, Cells};
 use super::csv_write::{self, Format};
 use crate::engine::expression::{coerce, json, property, typed};
@@ -133,35 +134,6 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
 )]
 fn skip(value: &Json) -> usize {
     coerce::parse_float(&typed::text_of(value)) as usize
-}
-
-/// What `msg.parts` says, if the message is one of a sequence.
-struct Part {
-    index: f64,
-    count: f64,
-}
-
-impl Part {
-    fn of(message: &Message) -> Option<Self> {
-        let parts = message.properties().get("parts")?;
-        let number = |name| property(parts, name).as_number().unwrap_or(f64::NAN);
-        Some(Self {
-            index: number("index"),
-            count: number("count"),
-        })
-    }
-
-    #[expect(
-        clippy::float_cmp,
-        reason = "both are whole numbers, or nothing matches"
-    )]
-    fn is_last(&self) -> bool {
-        self.index + 1.0 == self.count
-    }
-
-    fn ends(&self) -> bool {
-        self.index + 1.0 >= self.count
-    }
 }
 
 impl Csv {

@@ -3,9 +3,8 @@
 //! Knows YAML 1.2 with anchors, merge keys, timestamps and binary. Aliases are shared, and what they stand for is counted:
 //! a short text cannot become gigabytes.
 
-use super::yaml_map::Mapping;
 use super::yaml_scalar;
-use super::yaml_scan::{Place, Scan, is_blank, is_eol, is_flow, is_gap};
+use super::yaml_scan::{Place, Scan, is_blank, is_eol, is_gap};
 use super::yaml_types::{self, Kind};
 use crate::engine::value::{Failure, Value};
 use smol_str::SmolStr;
@@ -43,7 +42,7 @@ pub(in crate::engine::nodes) fn read(text: &str) -> Result<Value, Failure> {
 
 /// Where a node stands: in a flow, or in a block.
 #[derive(Clone, Copy, PartialEq)]
-enum Context {
+pub(super) enum Context {
     FlowIn,
     FlowOut,
     BlockIn,
@@ -52,23 +51,23 @@ enum Context {
 
 /// What has been read of a node.
 #[derive(Default, Clone)]
-struct Node {
-    tag: Option<String>,
-    anchor: Option<SmolStr>,
-    kind: Option<Kind>,
-    value: Value,
+pub(super) struct Node {
+    pub tag: Option<String>,
+    pub anchor: Option<SmolStr>,
+    pub kind: Option<Kind>,
+    pub value: Value,
 }
 
-struct Reader {
-    scan: Scan,
+pub(super) struct Reader {
+    pub scan: Scan,
     depth: usize,
     /// How many nodes were read, those behind aliases included.
     nodes: usize,
-    node: Node,
+    pub node: Node,
     /// Values by anchor, and how many nodes they are.
-    anchors: HashMap<SmolStr, (Value, usize)>,
+    pub anchors: HashMap<SmolStr, (Value, usize)>,
     /// Tags by handle.
-    handles: HashMap<String, String>,
+    pub handles: HashMap<String, String>,
 }
 
 impl Reader {
@@ -161,7 +160,7 @@ impl Reader {
     }
 
     /// Reads a node; false if there is none.
-    fn compose(
+    pub(super) fn compose(
         &mut self,
         parent: isize,
         context: Context,
@@ -235,7 +234,7 @@ impl Reader {
         Ok(self.node.tag.is_some() || self.node.anchor.is_some() || any)
     }
 
-    fn count(&mut self, nodes: usize) -> Result<(), Failure> {
+    pub(super) fn count(&mut self, nodes: usize) -> Result<(), Failure> {
         self.nodes += nodes;
         if self.nodes > MOST_NODES {
             return Err(self.scan.wrong("aliases stand for too many nodes"));
@@ -347,90 +346,12 @@ impl Reader {
         }
     }
 
-    /// A tag or an anchor.
-    fn property(&mut self) -> Result<(), Failure> {
-        if self.scan.here() == '!' {
-            return self.tag();
-        }
-        if self.node.anchor.is_some() {
-            return Err(self.scan.wrong("duplication of an anchor property"));
-        }
-        let name = self.name("name of an anchor node must contain at least one character")?;
-        self.node.anchor = Some(name);
-        Ok(())
-    }
-
-    /// The name behind `&` or `*`.
-    fn name(&mut self, missing: &str) -> Result<SmolStr, Failure> {
-        self.scan.position += 1;
-        let start = self.scan.word(|c| is_gap(c) || is_flow(c));
-        if start == self.scan.position {
-            return Err(self.scan.wrong(missing));
-        }
-        Ok(self.scan.slice(start, self.scan.position).into())
-    }
-
-    fn tag(&mut self) -> Result<(), Failure> {
-        if self.node.tag.is_some() {
-            return Err(self.scan.wrong("duplication of a tag property"));
-        }
-        self.scan.position += 1;
-        if self.scan.here() == '<' {
-            self.scan.position += 1;
-            let start = self.scan.word(|c| c == '>');
-            let name = self.scan.slice(start, self.scan.position);
-            if self.scan.position >= self.scan.len() {
-                let reason = "unexpected end of the stream within a verbatim tag";
-                return Err(self.scan.wrong(reason));
-            }
-            self.scan.position += 1;
-            self.node.tag = Some(name);
-            return Ok(());
-        }
-        let start = self.scan.word(is_gap);
-        let text = self.scan.slice(start, self.scan.position);
-        let (handle, name) = match text.rsplit_once('!') {
-            Some((handle, name)) => (format!("!{handle}!"), name.to_owned()),
-            None => ("!".to_owned(), text),
-        };
-        if name.contains(is_flow) {
-            let reason = "tag suffix cannot contain flow indicator characters";
-            return Err(self.scan.wrong(reason));
-        }
-        let prefix = match (self.handles.get(&handle), handle.as_str()) {
-            (Some(prefix), _) => prefix.clone(),
-            (None, "!") => handle,
-            (None, "!!") => "tag:yaml.org,2002:".to_owned(),
-            (None, _) => {
-                let reason = format!("undeclared tag handle \"{handle}\"");
-                return Err(self.scan.wrong(&reason));
-            }
-        };
-        self.node.tag = Some(prefix + &name);
-        Ok(())
-    }
-
-    fn alias(&mut self) -> Result<bool, Failure> {
-        if self.scan.here() != '*' {
-            return Ok(false);
-        }
-        let name = self.name("name of an alias node must contain at least one character")?;
-        let Some((value, nodes)) = self.anchors.get(&name).cloned() else {
-            let reason = format!("unidentified alias \"{name}\"");
-            return Err(self.scan.wrong(&reason));
-        };
-        self.count(nodes)?;
-        self.node.value = value;
-        self.scan.skip(true)?;
-        Ok(true)
-    }
-
     /// Begins a collection: its own properties are kept while what is in it is read.
-    fn begin(&self) -> (Option<String>, Option<SmolStr>) {
+    pub(super) fn begin(&self) -> (Option<String>, Option<SmolStr>) {
         (self.node.tag.clone(), self.node.anchor.clone())
     }
 
-    fn end(&mut self, own: (Option<String>, Option<SmolStr>), kind: Kind, value: Value) {
+    pub(super) fn end(&mut self, own: (Option<String>, Option<SmolStr>), kind: Kind, value: Value) {
         self.node = Node {
             tag: own.0,
             anchor: own.1,
@@ -439,238 +360,10 @@ impl Reader {
         };
     }
 
-    fn flow(&mut self, indent: isize) -> Result<bool, Failure> {
-        let maps = match self.scan.here() {
-            '[' => false,
-            '{' => true,
-            _ => return Ok(false),
-        };
-        let own = self.begin();
-        let (mut mapping, mut elements) = (Mapping::default(), Vec::new());
-        self.scan.position += 1;
-        let mut comma = true;
-        while self.scan.position < self.scan.len() {
-            self.scan.skip(true)?;
-            let c = self.scan.here();
-            if c == if maps { '}' } else { ']' } {
-                self.scan.position += 1;
-                let (kind, value) = if maps {
-                    (Kind::Mapping, mapping.value())
-                } else {
-                    (Kind::Sequence, Value::array(elements))
-                };
-                self.end(own, kind, value);
-                return Ok(true);
-            }
-            if !comma {
-                let reason = "missed comma between flow collection entries";
-                return Err(self.scan.wrong(reason));
-            }
-            if c == ',' {
-                let reason = "expected the node content, but found ','";
-                return Err(self.scan.wrong(reason));
-            }
-            self.flow_entry(indent, maps, (&mut mapping, &mut elements))?;
-            self.scan.skip(true)?;
-            comma = self.scan.here() == ',';
-            self.scan.position += usize::from(comma);
-        }
-        let reason = "unexpected end of the stream within a flow collection";
-        Err(self.scan.wrong(reason))
-    }
-
-    fn flow_entry(
-        &mut self,
-        indent: isize,
-        maps: bool,
-        (mapping, elements): (&mut Mapping, &mut Vec<Value>),
-    ) -> Result<(), Failure> {
-        let explicit = self.scan.here() == '?' && is_gap(self.scan.ahead(1));
-        if explicit {
-            self.scan.position += 1;
-            self.scan.skip(true)?;
-        }
-        let place = self.scan.mark();
-        self.compose(indent, Context::FlowIn, false, true)?;
-        let (key, tag) = self.taken();
-        self.scan.skip(true)?;
-        let mut value = None;
-        if (explicit || self.scan.line == place.line) && self.scan.here() == ':' {
-            self.scan.position += 1;
-            self.scan.skip(true)?;
-            self.compose(indent, Context::FlowIn, false, true)?;
-            value = Some(self.taken().0);
-        }
-        if maps {
-            let value = value.unwrap_or(Value::Null);
-            return mapping.put((key, tag), value, &self.scan, place);
-        }
-        elements.push(if explicit || value.is_some() {
-            let mut pair = Mapping::default();
-            pair.put((key, tag), value.unwrap_or(Value::Null), &self.scan, place)?;
-            pair.value()
-        } else {
-            key
-        });
-        Ok(())
-    }
-
     /// What was read, and its tag.
-    fn taken(&mut self) -> (Value, Option<String>) {
+    pub(super) fn taken(&mut self) -> (Value, Option<String>) {
         (std::mem::take(&mut self.node.value), self.node.tag.take())
     }
-
-    fn block_sequence(&mut self, indent: isize) -> Result<bool, Failure> {
-        if self.scan.tab.is_some() {
-            return Ok(false);
-        }
-        let own = self.begin();
-        let mut elements = Vec::new();
-        let mut detected = false;
-        while self.scan.position < self.scan.len() {
-            self.scan.check_tab()?;
-            if self.scan.here() != '-' || !is_gap(self.scan.ahead(1)) {
-                break;
-            }
-            detected = true;
-            self.scan.position += 1;
-            if self.scan.skip(true)? > 0 && self.scan.indent <= indent {
-                elements.push(Value::Null);
-                continue;
-            }
-            let line = self.scan.line;
-            self.compose(indent, Context::BlockIn, false, true)?;
-            elements.push(self.taken().0);
-            self.scan.skip(true)?;
-            let more = self.scan.position < self.scan.len();
-            if (self.scan.line == line || self.scan.indent > indent) && more {
-                return Err(self.scan.wrong("bad indentation of a sequence entry"));
-            }
-            if self.scan.indent < indent {
-                break;
-            }
-        }
-        if detected {
-            self.end(own, Kind::Sequence, Value::array(elements));
-        }
-        Ok(detected)
-    }
-
-    fn block_mapping(&mut self, indent: isize, flow_indent: isize) -> Result<bool, Failure> {
-        if self.scan.tab.is_some() {
-            return Ok(false);
-        }
-        let own = self.begin();
-        let mut block = Block::default();
-        while self.scan.position < self.scan.len() {
-            if block.explicit.is_none() {
-                self.scan.check_tab()?;
-            }
-            let line = self.scan.line;
-            match self.block_key(&mut block, flow_indent)? {
-                Key::Read => {}
-                Key::None => break,
-                // It was no key: what was read is the node.
-                Key::Other => {
-                    (self.node.tag, self.node.anchor) = own;
-                    return Ok(true);
-                }
-            }
-            if self.scan.line == line || self.scan.indent > indent {
-                self.block_value(&mut block, indent)?;
-            }
-            let more = self.scan.position < self.scan.len();
-            if (self.scan.line == line || self.scan.indent > indent) && more {
-                return Err(self.scan.wrong("bad indentation of a mapping entry"));
-            }
-            if self.scan.indent < indent {
-                break;
-            }
-        }
-        block.store(&self.scan)?;
-        if block.detected {
-            self.end(own, Kind::Mapping, block.mapping.value());
-        }
-        Ok(block.detected)
-    }
-
-    /// Reads a key, or the mark of one.
-    fn block_key(&mut self, block: &mut Block, flow_indent: isize) -> Result<Key, Failure> {
-        let (c, line) = (self.scan.here(), self.scan.line);
-        if matches!(c, '?' | ':') && is_gap(self.scan.ahead(1)) {
-            if c == '?' {
-                block.store(&self.scan)?;
-                block.detected = true;
-                block.explicit = Some((Value::Null, None));
-                block.at_value = false;
-            } else if block.explicit.is_some() {
-                block.at_value = true;
-            } else {
-                let reason = "incomplete explicit mapping pair; a key node is missed; or followed by a non-tabulated empty line";
-                return Err(self.scan.wrong(reason));
-            }
-            block.compact = true;
-            self.scan.position += 1;
-            return Ok(Key::Read);
-        }
-        let place = self.scan.mark();
-        if !self.compose(flow_indent, Context::FlowOut, false, true)? {
-            return Ok(Key::None);
-        }
-        if self.scan.line != line {
-            if block.detected {
-                let reason = "can not read a block mapping entry; a multiline key may not be an implicit key";
-                return Err(self.scan.wrong(reason));
-            }
-            return Ok(Key::Other);
-        }
-        self.scan.word(|c| !is_blank(c));
-        if self.scan.here() != ':' {
-            if block.detected {
-                let reason = "can not read an implicit mapping pair; a colon is missed";
-                return Err(self.scan.wrong(reason));
-            }
-            return Ok(Key::Other);
-        }
-        self.scan.position += 1;
-        if !is_gap(self.scan.here()) {
-            let reason = "a whitespace character is expected after the key-value separator within a block mapping";
-            return Err(self.scan.wrong(reason));
-        }
-        let (key, tag) = self.taken();
-        block.store(&self.scan)?;
-        block.place = Some(place);
-        block.explicit = Some((key, tag));
-        block.detected = true;
-        block.at_value = true;
-        block.compact = false;
-        Ok(Key::Read)
-    }
-
-    fn block_value(&mut self, block: &mut Block, indent: isize) -> Result<(), Failure> {
-        if !block.at_value {
-            block.place = Some(self.scan.mark());
-        }
-        let there = self.compose(indent, Context::BlockOut, true, block.compact)?;
-        let (value, _) = self.taken();
-        if !block.at_value {
-            if there {
-                block.explicit = Some((value, None));
-            }
-        } else {
-            block.value = there.then_some(value);
-            block.store(&self.scan)?;
-        }
-        self.scan.skip(true)?;
-        Ok(())
-    }
-}
-
-/// What a key was.
-enum Key {
-    Read,
-    None,
-    Other,
 }
 
 /// Where the content of a node stands.
@@ -683,31 +376,4 @@ struct Inside {
     collections: bool,
     flow_indent: isize,
     block_indent: isize,
-}
-
-/// A mapping on its way.
-#[derive(Default)]
-struct Block {
-    mapping: Mapping,
-    /// A key that waits for its value.
-    explicit: Option<(Value, Option<String>)>,
-    value: Option<Value>,
-    /// What comes is a value, not a key.
-    at_value: bool,
-    compact: bool,
-    detected: bool,
-    place: Option<super::yaml_error::Mark>,
-}
-
-impl Block {
-    /// Stores the pair that was read, if there is one.
-    fn store(&mut self, scan: &Scan) -> Result<(), Failure> {
-        let Some(key) = self.explicit.take() else {
-            return Ok(());
-        };
-        let value = self.value.take().unwrap_or(Value::Null);
-        let place = self.place.unwrap_or(scan.mark());
-        self.at_value = false;
-        self.mapping.put(key, value, scan, place)
-    }
 }
