@@ -210,7 +210,9 @@ fn source(info: &Info, count: Option<f64>) -> Value {
     for (key, text) in [("id", &info.id), ("type", &info.kind)] {
         source.insert(SmolStr::new_static(key), Value::String(text.clone()));
     }
-    source.insert(SmolStr::new_static("name"), Value::from(info.name.clone()));
+    // A node with an empty name has none (observed).
+    let name = info.name.clone().filter(|name| !name.is_empty());
+    source.insert(SmolStr::new_static("name"), Value::from(name));
     if let Some(count) = count {
         source.insert(SmolStr::new_static("count"), Value::Number(count));
     }

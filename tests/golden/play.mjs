@@ -12,7 +12,7 @@ import { Peers, pems } from './peers.mjs';
 const PATIENCE = 20_000;
 
 /** What has not come after so long does not come any more. */
-const SILENCE = 10_000;
+const SILENCE = Number(process.env.SILENCE ?? 10_000);
 
 /** Where an error came from, in the words of a JavaScript engine: the lines after its message. */
 const STACK = /(\n|\\n) +at [^]*?(?="|$)/g;
@@ -133,7 +133,7 @@ export async function play(runtime, given, expected) {
             }
         }
         // While it is observed a busy machine must not cut off what is seen.
-        await silence(seen, given.settle ?? (expected === undefined ? 400 : 100), expected);
+        await silence(runtime, seen, given.settle ?? (expected === undefined ? 400 : 100), expected);
     } finally {
         runtime.listeners.delete(listen);
         await runtime.deploy([]).catch(() => {});
@@ -215,6 +215,9 @@ function whole(flow, given, names) {
     shows.forEach((id) => names.add(id));
     const placeOf = (target) => nodes.find(({ id, wires }) => id === target || wires?.flat().includes(target)).z;
     return [
+        { id: 'echo', type: 'inject', z: 'echoes', x: 1, y: 1, props: [], wires: [['echo shown']] },
+        { id: 'echo shown', type: 'debug', z: 'echoes', x: 1, y: 1, active: true, tosidebar: true, complete: 'false', wires: [] },
+        { id: 'echoes', type: 'tab', label: 'echoes' },
         ...(ids.has('t') ? [] : [{ id: 't', type: 'tab', label: 't' }]),
         ...nodes,
         ...[...targets].map((id) => ({ id: `to ${id}`, type: 'inject', z: placeOf(id), x: 1, y: 1, props: [], wires: [[id]] })),
@@ -235,6 +238,9 @@ function whole(flow, given, names) {
 
 /** What an event of comms shows, if it belongs to the case. */
 function shown({ topic, data }, names, { statuses, events }) {
+    if (topic === 'debug' && data.id === 'echo shown') {
+        return undefined;
+    }
     if (topic === 'debug') {
         const { id, level, format, msg } = data;
         if (events) {
@@ -296,18 +302,30 @@ function without(what) {
 }
 
 /** Until nothing has come for some time, or, where it is known, all has come and a moment more. */
-async function silence(seen, settle, expected) {
+async function silence(runtime, seen, settle, expected) {
     if (expected === undefined) {
         const end = Date.now() + PATIENCE;
         let count = -1;
         while (count !== seen.length && Date.now() < end) {
             count = seen.length;
+            await echo(runtime);
             await sleep(settle);
         }
         return;
     }
     await reached(seen, expected);
     await sleep(expected === 0 ? settle : 20);
+}
+
+/** Until a message of our own has come through, if flows run: what was sent before it has, too, however busy all is. */
+async function echo(runtime) {
+    let listen;
+    const heard = new Promise((resolve) => {
+        listen = ({ topic, data }) => topic === 'debug' && data.id === 'echo shown' && resolve();
+    });
+    runtime.listeners.add(listen);
+    await inject(runtime, 'echo', {}).then(() => within(heard, 'the echo')).catch(() => {});
+    runtime.listeners.delete(listen);
 }
 
 /** Until so many things were seen; what never comes is missed by whoever compares. */

@@ -20,24 +20,34 @@ macro_rules! files {
 }
 
 files! {
+    batch
     catch
     change
     complete
+    csv
+    csv_legacy
     debug
     delay
     delivery
     exec
+    file
+    file_in
     function
+    html
     http_in
     http_request
     http_request_way
     http_response
     inject
+    join
+    json
     link
     mqtt
     mqtt_actions
     range
     rbe
+    sort
+    split
     status
     switch
     tcp
@@ -45,7 +55,10 @@ files! {
     template
     trigger
     udp
+    watch
     websocket
+    xml
+    yaml
 }
 
 fn directory() -> PathBuf {

@@ -2,7 +2,7 @@
 //!
 //! Values are trees by construction, so nothing can be circular.
 
-use super::{coerce, date};
+use super::{coerce, date, json_syntax};
 use crate::engine::value::{Failure, Object, Value};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
@@ -12,7 +12,7 @@ use std::fmt;
 
 /// `JSON.parse`. The failure is a `SyntaxError` in V8's words.
 pub fn parse(text: &str) -> Result<Value, Failure> {
-    serde_json::from_str(text).map_err(|e| syntax_error(text, &e))
+    serde_json::from_str(text).or_else(|_| json_syntax::parse(text))
 }
 
 /// `JSON.stringify(value)`; `None` for `undefined`.
@@ -222,68 +222,6 @@ pub fn escape(text: &str, out: &mut String) {
         plain = at + 1;
     }
     out.push_str(text.get(plain..).unwrap_or_default());
-}
-
-/// V8's words for what is wrong, as far as the position tells.
-fn syntax_error(text: &str, error: &serde_json::Error) -> Failure {
-    let line = text
-        .split_inclusive('\n')
-        .take(error.line().saturating_sub(1))
-        .map(str::len)
-        .sum::<usize>();
-    let at = (line + error.column()).saturating_sub(1).min(text.len());
-    let at = (0..=at)
-        .rev()
-        .find(|i| text.is_char_boundary(*i))
-        .unwrap_or(0);
-    let before = text.get(..at).unwrap_or_default();
-    let position = before.encode_utf16().count();
-    let message = if error.is_eof() {
-        if error.to_string().contains("string") {
-            format!(
-                "Unterminated string in JSON at position {}",
-                text.encode_utf16().count()
-            )
-        } else {
-            "Unexpected end of JSON input".to_owned()
-        }
-    } else if error.to_string().starts_with("control character") {
-        format!("Bad control character in string literal in JSON at position {position}")
-    } else if error.to_string().starts_with("trailing characters") {
-        format!("Unexpected non-whitespace character after JSON at position {position}")
-    } else if error.to_string().starts_with("key must be a string") {
-        format!("Expected property name or '}}' in JSON at position {position}")
-    } else if error.to_string().starts_with("expected `,` or `]`") {
-        format!("Expected ',' or ']' after array element in JSON at position {position}")
-    } else if error.to_string().starts_with("expected `,` or `}`") {
-        format!("Expected ',' or '}}' after property value in JSON at position {position}")
-    } else if error.to_string().starts_with("expected `:`") {
-        format!("Expected ':' after property name in JSON at position {position}")
-    } else {
-        let token = text.get(at..).and_then(|t| t.chars().next()).unwrap_or(' ');
-        format!(
-            "Unexpected token '{token}', {} is not valid JSON",
-            excerpt(text, position)
-        )
-    };
-    Failure {
-        name: SmolStr::new_static("SyntaxError"),
-        ..Failure::text(message)
-    }
-}
-
-/// The text around a position: ten characters each way, as V8 shows long inputs.
-fn excerpt(text: &str, position: usize) -> String {
-    let chars: Vec<char> = text.chars().collect();
-    if chars.len() <= 40 {
-        return format!("\"{text}\"");
-    }
-    let from = position.saturating_sub(10);
-    let to = (position + 10).min(chars.len());
-    let middle: String = chars.get(from..to).unwrap_or_default().iter().collect();
-    let before = if from > 0 { "..." } else { "" };
-    let after = if to < chars.len() { "..." } else { "" };
-    format!("{before}\"{middle}\"{after}")
 }
 
 impl<'de> Deserialize<'de> for Value {

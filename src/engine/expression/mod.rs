@@ -3,6 +3,7 @@
 pub mod coerce;
 pub mod date;
 pub mod json;
+mod json_syntax;
 pub mod jsonata;
 pub mod mustache;
 mod mustache_parse;

@@ -6,6 +6,7 @@ use crate::engine::expression::typed::Scene;
 use crate::engine::expression::{Path, coerce, json};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Node};
+use crate::engine::nodes::parser::yaml_read;
 use crate::engine::value::{Failure, Value};
 use serde::{Deserialize, Deserializer};
 use serde_json::Value as Json;
@@ -117,7 +118,7 @@ impl Template {
         match self.output {
             Output::Text => Ok(text),
             Output::Json => json::parse(plain).map_err(|f| Failure::text(f.message)),
-            Output::Yaml => serde_saphyr::from_str(plain).map_err(|e| Failure::text(e.to_string())),
+            Output::Yaml => yaml_read::read(plain),
         }
     }
 }

@@ -1,7 +1,9 @@
 //! `csv`: turns CSV text into objects and objects into CSV text.
 
-use super::csv_read::{self, Conversion, Spec};
-use super::csv_write::Format;
+use super::csv_legacy::{self, Reading, Template};
+use super::csv_part::Part;
+use super::csv_rfc::{self, Cells};
+use super::csv_write::{self, Format};
 use crate::engine::expression::{coerce, json, property, typed};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Level, Node};
@@ -27,27 +29,33 @@ struct Properties {
     include_null_values: Json,
 }
 
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "switches of the node and what it remembers are unrelated"
-)]
 struct Csv {
-    conversion: Conversion,
-    format: Format,
-    /// `None`: of several characters, and separates nothing.
-    separator: Option<char>,
-    template: Vec<SmolStr>,
-    header_in: bool,
-    header_out: HeaderOut,
+    dialect: Dialect,
+    settings: Settings,
     header_sent: bool,
-    one_array: bool,
-    skip: usize,
-    /// The header of the sequence that is being read.
-    header: Vec<SmolStr>,
     /// The rows of the sequence that becomes one array.
     gathered: Vec<Value>,
     warned: bool,
     shows_error: bool,
+}
+
+/// The columns, as one of the two parsers knows them.
+enum Dialect {
+    /// RFC 4180. `None`: the node's columns cannot be read, and it does nothing.
+    Rfc(Option<Vec<SmolStr>>),
+    /// The older.
+    Legacy(Template),
+}
+
+struct Settings {
+    columns: SmolStr,
+    separator: SmolStr,
+    line_end: SmolStr,
+    cells: Cells,
+    header_in: bool,
+    header_out: HeaderOut,
+    one_array: bool,
+    skip: usize,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -57,67 +65,62 @@ enum HeaderOut {
     Once,
 }
 
-/// `msg.parts` of a message that is one of a sequence.
-struct Part {
-    index: f64,
-    count: f64,
-}
-
-/// What a text that came was.
+/// A text as rows, and its columns.
+#[derive(Default)]
 struct Parsed {
     rows: Vec<Value>,
-    columns: SmolStr,
+    /// The rows that a sequence's array takes from this part.
+    kept: Vec<Value>,
+    columns: String,
 }
 
 const WRONG_TYPE: &str = "This node only handles CSV strings or js objects.";
+const BAD_COLUMNS: &str = "Malformed columns template.";
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
-    let spec = if properties.spec == "rfc" {
-        Spec::Rfc
-    } else {
-        Spec::Legacy
-    };
-    let unescape = |text: &str| {
-        text.replace("\\t", "\t")
-            .replace("\\n", "\n")
-            .replace("\\r", "\r")
-    };
-    let separator = match unescape(&properties.sep) {
-        empty if empty.is_empty() => ",".to_owned(),
-        given => given,
-    };
+    let rfc = properties.spec == "rfc";
+    let unescape =
+        |text: &str| -> SmolStr { text.replace("\\n", "\n").replace("\\r", "\r").into() };
     let on = |value: &Json| coerce::truthy(&json::from_tree(value));
-    let mut characters = separator.chars();
-    let skip = coerce::text_to_number(&typed::text_of(&properties.skip));
     Ok(Box::new(Csv {
-        conversion: Conversion {
-            spec,
-            numbers: properties.strings.unwrap_or(true),
-            empty_texts: on(&properties.include_empty_strings),
-            nulls: on(&properties.include_null_values),
+        dialect: if rfc {
+            Dialect::Rfc(
+                csv_rfc::columns(&properties.temp)
+                    .map_or(None, |columns| Some(columns.unwrap_or_default())),
+            )
+        } else {
+            Dialect::Legacy(Template::new(&properties.temp))
         },
-        separator: characters.next().filter(|_| characters.next().is_none()),
-        format: Format {
-            spec,
-            separator: separator.as_str().into(),
-            line_end: match (properties.ret.as_str(), spec) {
-                ("\\r\\n" | "\r\n", _) | ("", Spec::Rfc) => "\r\n",
-                ("\\r" | "\r", _) => "\r",
-                _ => "\n",
+        settings: Settings {
+            separator: match properties.sep.as_str() {
+                "" => SmolStr::new_static(","),
+                given => unescape(&given.replace("\\t", "\t")),
             },
-        },
-        template: csv_read::columns(&properties.temp, Some(','), spec)?,
-        header_in: on(&properties.hdrin),
-        header_out: match typed::text_of(&properties.hdrout).as_str() {
-            "" | "none" | "false" => HeaderOut::Never,
-            "once" => HeaderOut::Once,
-            _ => HeaderOut::Always,
+            line_end: match properties.ret.as_str() {
+                "" if rfc => SmolStr::new_static("\r\n"),
+                "" => SmolStr::new_static("\n"),
+                given => unescape(given),
+            },
+            cells: Cells {
+                numbers: properties.strings.unwrap_or(true),
+                empty_texts: on(&properties.include_empty_strings),
+                nulls: on(&properties.include_null_values),
+            },
+            header_in: properties.hdrin == true,
+            header_out: match typed::text_of(&properties.hdrout).as_str() {
+                "once" => HeaderOut::Once,
+                "true" | "all" => HeaderOut::Always,
+                // The older parser takes any other word for `all`.
+                "" | "none" | "false" => HeaderOut::Never,
+                _ if rfc => HeaderOut::Never,
+                _ => HeaderOut::Always,
+            },
+            one_array: !matches!(properties.multi.as_str(), "" | "one"),
+            skip: skip(&properties.skip),
+            columns: properties.temp,
         },
         header_sent: false,
-        one_array: properties.multi == "mult",
-        skip: if skip >= 1.0 { to_count(skip) } else { 0 },
-        header: Vec::new(),
         gathered: Vec::new(),
         warned: false,
         shows_error: false,
@@ -127,94 +130,127 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "positive; more lines than any text has is as good as any larger number"
+    reason = "saturates, and what is no number is 0"
 )]
-fn to_count(n: f64) -> usize {
-    n as usize
-}
-
-impl Part {
-    fn of(message: &Message) -> Option<Self> {
-        let parts = message.get("parts");
-        let index = property(parts, "index").as_number()?;
-        let count = property(parts, "count").as_number().unwrap_or(f64::NAN);
-        Some(Self { index, count })
-    }
-
-    #[expect(
-        clippy::float_cmp,
-        reason = "both are whole numbers, or nothing matches"
-    )]
-    fn is_last(&self) -> bool {
-        self.index + 1.0 == self.count
-    }
+fn skip(value: &Json) -> usize {
+    coerce::parse_float(&typed::text_of(value)) as usize
 }
 
 impl Csv {
+    /// The rows of a text; `None`: all of it is skipped.
     fn parse(
         &mut self,
         text: &str,
         part: Option<&Part>,
         host: &mut Host<'_>,
-    ) -> Result<Parsed, Failure> {
-        let first = part.is_none_or(|p| p.index == 0.0);
-        let text = if first {
-            without_lines(text, self.skip)
-        } else {
-            text
-        };
-        let spec = self.conversion.spec;
-        let mut read = csv_read::rows(text, self.separator, spec);
-        if read.open && spec == Spec::Legacy {
-            host.log(Level::Warn, "Malformed CSV data - output probably corrupt.");
-        }
-        let mut rows = read.rows.drain(..).peekable();
-        let columns = if self.header_in {
-            if first {
-                self.header =
-                    csv_read::names(rows.next().unwrap_or_default(), spec).inspect_err(|_| {
-                        show_error(&mut self.shows_error, "Malformed columns template.", host);
-                    })?;
+    ) -> Result<Option<Parsed>, Failure> {
+        let Settings {
+            separator,
+            cells,
+            one_array,
+            ..
+        } = &self.settings;
+        let index = part.map_or(0.0, |p| p.index);
+        let mut first = !(index > self.settings.skip as f64);
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "saturates"
+        )]
+        let skip = self.settings.skip.saturating_sub(index as usize);
+        let several = |text: &str| part.is_some() && text.matches(['\n', '\r']).count() > 1;
+        let template = match &mut self.dialect {
+            Dialect::Legacy(template) => {
+                let again = first || *one_array && several(text);
+                let read = Reading {
+                    template,
+                    separator,
+                    cells: *cells,
+                    header: self.settings.header_in && again,
+                    skip: if again { skip } else { 0 },
+                }
+                .read(text)?;
+                if read.open {
+                    host.log(Level::Warn, "Malformed CSV data - output probably corrupt.");
+                }
+                return Ok(Some(Parsed {
+                    rows: read.rows,
+                    kept: read.last.into_iter().collect(),
+                    columns: csv_legacy::told(&template.names, false),
+                }));
             }
-            self.header.clone()
-        } else {
-            self.template.clone()
+            Dialect::Rfc(template) => template.get_or_insert_default(),
         };
-        let rows: Vec<_> = rows.collect();
-        let columns = if columns.iter().all(SmolStr::is_empty) {
-            numbered(&rows, spec)
-        } else {
-            columns
+        let text = match skip {
+            0 => text,
+            _ => match without_lines(text, skip) {
+                "" => return Ok(None),
+                rest => rest,
+            },
         };
-        Ok(Parsed {
-            rows: rows
-                .iter()
-                .filter_map(|row| self.conversion.object(row, &columns))
-                .collect(),
-            columns: self.format.names(&columns).into(),
-        })
+        first |= *one_array && several(text);
+        let text: Vec<char> = text.chars().collect();
+        let mut rest = text.as_slice();
+        let mut characters = separator.chars();
+        let separator = characters.next().filter(|_| characters.next().is_none());
+        if first && self.settings.header_in {
+            let (names, end) = csv_rfc::header(rest, separator).inspect_err(|_| {
+                show_error(&mut self.shows_error, BAD_COLUMNS, host);
+            })?;
+            *template = names;
+            rest = rest.get(end..).unwrap_or_default();
+        }
+        let rows = csv_rfc::rows(rest, separator, false)?;
+        let columns = if csv_write::has_none(template) {
+            csv_rfc::numbered(rows.first())
+        } else {
+            template.clone()
+        };
+        let rows: Vec<Value> = rows
+            .iter()
+            .filter_map(|row| cells.object(row, &columns))
+            .collect();
+        Ok(Some(Parsed {
+            kept: rows.clone(),
+            rows,
+            columns: csv_write::told(&columns),
+        }))
     }
 
-    fn send_rows(&mut self, message: Message, parsed: Parsed, host: &mut Host<'_>) {
+    /// All rows in one message; those of a sequence of lines in one for all.
+    fn send_array(
+        &mut self,
+        mut message: Message,
+        text: &str,
+        parsed: Parsed,
+        host: &mut Host<'_>,
+    ) {
         let part = Part::of(&message);
-        if self.one_array {
-            self.gathered.extend(parsed.rows);
-            if part.is_none_or(|p| p.is_last()) {
-                let mut out = message.clone();
-                out.set("payload", Value::array(std::mem::take(&mut self.gathered)));
-                out.set("columns", parsed.columns);
-                out.take("parts");
-                host.send(0, out);
-            }
+        let Some(part) = part.filter(|_| text.matches(['\n', '\r']).count() <= 1) else {
+            message.set("payload", Value::array(parsed.rows));
+            message.set("columns", parsed.columns);
+            return host.pass(message);
+        };
+        self.gathered.extend(parsed.kept);
+        if !part.is_last() {
             return host.done(message);
         }
+        message.set("payload", Value::array(std::mem::take(&mut self.gathered)));
+        message.set("columns", parsed.columns);
+        message.take("parts");
+        host.pass(message);
+    }
+
+    /// Each row in a message of its own.
+    fn send_rows(&self, message: Message, parsed: Parsed, host: &mut Host<'_>) {
+        let part = Part::of(&message);
         let count = parsed.rows.len();
         for (index, row) in parsed.rows.into_iter().enumerate() {
             let mut out = message.clone();
             out.set("payload", row);
             out.set("columns", parsed.columns.clone());
             match &part {
-                Some(part) => self.renumber(part, index + 1 == count, &mut out),
+                Some(part) => self.renumber(part, &mut out),
                 None => out.set(
                     "parts",
                     Value::record([
@@ -226,81 +262,74 @@ impl Csv {
             }
             host.send(0, out);
         }
+        if count == 0 && part.is_some_and(|part| part.ends()) {
+            let mut end = Message::default();
+            end.set("complete", true);
+            host.send(0, end);
+        }
         host.done(message);
     }
 
-    /// The rows of a part keep its number, less one when the first part was the header.
-    fn renumber(&self, part: &Part, last_row: bool, out: &mut Message) {
-        if self.header_in
-            && let Some(Value::Object(parts)) = out.properties_mut().get_mut("parts")
-        {
+    /// The rows of a part keep its number, less the lines that were no rows.
+    fn renumber(&self, part: &Part, out: &mut Message) {
+        let less = self.settings.skip as f64 + f64::from(u8::from(self.settings.header_in));
+        if let Some(Value::Object(parts)) = out.properties_mut().get_mut("parts") {
             let parts = Arc::make_mut(parts);
-            let mut less = |name, n: f64| parts.insert(SmolStr::new_static(name), (n - 1.0).into());
-            less("index", part.index);
-            if !part.count.is_nan() {
-                less("count", part.count);
+            for (name, n) in [("index", part.index), ("count", part.count)] {
+                parts.insert(SmolStr::new_static(name), Value::Number(n - less));
             }
         }
-        if part.is_last() && last_row {
+        if part.ends() {
             out.set("complete", true);
         }
     }
 
-    /// The text of a payload that is no text, and its columns.
-    fn write(
-        &mut self,
-        message: &Message,
-        host: &mut Host<'_>,
-    ) -> Result<(String, String), Failure> {
-        let payload = message.get("payload");
-        let rows: &[Value] = match payload {
-            Value::Array(rows) if rows.first().is_none_or(is_object) => rows,
-            _ => std::slice::from_ref(payload),
+    /// Turns a payload that is no text into one.
+    fn write(&mut self, message: &mut Message, host: &mut Host<'_>) -> Result<(), Failure> {
+        let settings = &self.settings;
+        let format = Format {
+            separator: settings.separator.clone(),
+            line_end: settings.line_end.clone(),
+            header: match settings.header_out {
+                HeaderOut::Never => false,
+                HeaderOut::Always => true,
+                HeaderOut::Once => !self.header_sent,
+            },
         };
-        let spec = self.conversion.spec;
-        let mut columns = self.template.clone();
-        if let Some(text) = message
-            .get("columns")
-            .as_str()
-            .filter(|_| columns.is_empty())
-        {
-            columns = csv_read::columns(text, Some(','), spec)?;
-        }
-        let template = !columns.is_empty();
-        let header = match self.header_out {
-            HeaderOut::Never => false,
-            HeaderOut::Always => true,
-            HeaderOut::Once => !self.header_sent,
-        };
-        let of_arrays = matches!(rows.first(), Some(Value::Array(_)));
-        if !template && (header || !of_arrays) {
-            columns = keys(rows.first());
-            if !header && !rows.is_empty() && !self.warned {
-                self.warned = true;
-                host.log(
-                    Level::Warn,
-                    "No columns template specified for object -> CSV.",
-                );
+        // A later part of a sequence has the columns of the first, unless the node has its own.
+        let later = property(message.get("parts"), "index").as_number() > Some(0.0);
+        let mut unnamed = false;
+        let written = match &mut self.dialect {
+            Dialect::Rfc(template) => {
+                let template = template.get_or_insert_default();
+                let own = csv_rfc::columns(&settings.columns)?.unwrap_or_default();
+                if !(later && csv_write::has_none(&own)) {
+                    *template = own;
+                }
+                format.rfc(message, template, &mut unnamed)
             }
-        }
-        let mut lines = Vec::new();
-        if header {
-            lines.push(self.format.header(&columns));
-            self.header_sent = true;
-        }
-        lines.extend(self.format.rows(rows, &columns, template)?);
-        let told = template || header || spec == Spec::Rfc;
-        let names = if told {
-            self.format.names(&columns)
-        } else {
-            String::new()
+            Dialect::Legacy(template) => {
+                if !(later && Template::new(&settings.columns).is_empty()) {
+                    template.read(&settings.columns, None);
+                }
+                format.legacy(message, template, &mut unnamed)
+            }
         };
-        let end = self.format.line_end;
-        Ok((lines.join(end) + end, names))
+        let once = settings.header_out == HeaderOut::Once;
+        if unnamed && !self.warned {
+            self.warned = true;
+            let warning = "No columns template specified for object -> CSV.";
+            host.log(Level::Warn, warning);
+        }
+        let written = written?;
+        self.header_sent |= format.header && once;
+        message.set("payload", written.text);
+        message.set("columns", written.columns);
+        Ok(())
     }
 
     fn refuse(&mut self, message: Message, host: &mut Host<'_>) {
-        if self.conversion.spec == Spec::Legacy {
+        if matches!(self.dialect, Dialect::Legacy(_)) {
             host.log(Level::Warn, WRONG_TYPE);
             return host.done(message);
         }
@@ -318,69 +347,51 @@ fn show_error(shown: &mut bool, text: &'static str, host: &mut Host<'_>) {
     ]));
 }
 
-fn is_object(value: &Value) -> bool {
-    !matches!(
-        value,
-        Value::Undefined | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)
-    )
-}
-
-/// The keys of the first row.
-fn keys(row: Option<&Value>) -> Vec<SmolStr> {
-    match row {
-        Some(Value::Object(object)) => json::entries(object)
-            .filter(|(_, value)| !value.is_undefined())
-            .map(|(key, _)| key.clone())
-            .collect(),
-        Some(Value::Array(cells)) => (0..cells.len()).map(|n| n.to_string().into()).collect(),
-        _ => Vec::new(),
-    }
-}
-
-/// `col1`, `col2` …: as many as the first row has fields, for the older parser as the longest.
-fn numbered(rows: &[Vec<csv_read::Field>], spec: Spec) -> Vec<SmolStr> {
-    let lengths = rows.iter().map(Vec::len);
-    let count = match spec {
-        Spec::Rfc => lengths.take(1).max(),
-        Spec::Legacy => lengths.max(),
-    };
-    (1..=count.unwrap_or_default())
-        .map(|n| format!("col{n}").into())
-        .collect()
-}
-
+/// A CR counts for a line, and so does the LF after it (observed).
 fn without_lines(text: &str, count: usize) -> &str {
-    if count == 0 {
-        return text;
+    match text.match_indices(['\n', '\r']).nth(count - 1) {
+        Some((at, _)) => text.get(at + 1..).unwrap_or_default(),
+        None => "",
     }
-    text.splitn(count + 1, '\n').nth(count).unwrap_or_default()
 }
 
 impl Node for Csv {
+    fn start(&mut self, host: &mut Host<'_>) {
+        if matches!(self.dialect, Dialect::Rfc(None)) {
+            host.log(Level::Warn, BAD_COLUMNS);
+            show_error(&mut self.shows_error, BAD_COLUMNS, host);
+        }
+    }
+
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        if coerce::truthy(message.get("reset")) {
+        if matches!(self.dialect, Dialect::Rfc(None)) {
+            return;
+        }
+        let reset = message.properties().contains_key("reset");
+        if reset {
             self.header_sent = false;
         }
         if std::mem::take(&mut self.shows_error) {
             host.status(Value::record([]));
         }
         match message.get("payload").clone() {
-            Value::Undefined if coerce::truthy(message.get("reset")) => host.done(message),
+            Value::Undefined if reset => host.done(message),
             Value::Undefined => host.pass(message),
             Value::String(text) => {
                 let part = Part::of(&message);
                 match self.parse(&text, part.as_ref(), host) {
-                    Ok(parsed) => self.send_rows(message, parsed, host),
+                    Ok(Some(parsed)) if self.settings.one_array => {
+                        self.send_array(message, &text, parsed, host);
+                    }
+                    Ok(Some(parsed)) => self.send_rows(message, parsed, host),
+                    // Nothing is said of what is skipped (observed).
+                    Ok(None) => {}
                     Err(failure) => host.error(failure, Some(message)),
                 }
             }
             Value::Number(_) | Value::Bool(_) | Value::Handle(_) => self.refuse(message, host),
-            _ => match self.write(&message, host) {
-                Ok((text, columns)) => {
-                    message.set("payload", text);
-                    message.set("columns", columns);
-                    host.pass(message);
-                }
+            _ => match self.write(&mut message, host) {
+                Ok(()) => host.pass(message),
                 Err(failure) => host.error(failure, Some(message)),
             },
         }

@@ -1,122 +1,330 @@
 //! Values into CSV text, as Node-RED's two writers write it.
 
-use super::csv_read::Spec;
+use super::csv_legacy::{self, Template};
+use super::csv_rfc;
 use crate::engine::expression::{coerce, json, property};
-use crate::engine::value::{Failure, Value};
+use crate::engine::message::Message;
+use crate::engine::value::{Failure, Object, Value};
 use smol_str::SmolStr;
 use std::borrow::Cow;
+use std::sync::Arc;
 
 /// How a text is put together.
 #[derive(Debug, Clone)]
 pub(super) struct Format {
-    pub(super) spec: Spec,
-    pub(super) separator: SmolStr,
-    pub(super) line_end: &'static str,
+    pub separator: SmolStr,
+    pub line_end: SmolStr,
+    /// Whether the columns come first.
+    pub header: bool,
+}
+
+/// A text, and what else is to be told.
+pub(super) struct Written {
+    pub text: String,
+    /// What `msg.columns` becomes.
+    pub columns: String,
+}
+
+/// The lines of a text on their way.
+struct Lines<'a> {
+    format: &'a Format,
+    message: &'a Message,
+    lines: Vec<String>,
+    /// Set if rows have no columns given.
+    unnamed: &'a mut bool,
 }
 
 impl Format {
-    /// The rows as lines. Without columns, objects give what the first of them has, arrays all they have.
-    pub(super) fn rows(
+    /// As RFC 4180 has it. The template is kept for the rest of a sequence.
+    pub(super) fn rfc(
         &self,
-        rows: &[Value],
-        columns: &[SmolStr],
-        template: bool,
-    ) -> Result<Vec<String>, Failure> {
-        rows.iter()
-            .map(|row| match row {
-                Value::Array(cells) => self.array(cells, if template { columns } else { &[] }),
-                row => self.object(row, columns, template),
-            })
-            .collect()
-    }
-
-    fn array(&self, cells: &[Value], columns: &[SmolStr]) -> Result<String, Failure> {
-        let cells: Vec<Cow<'_, str>> = match self.spec {
-            // A template says how many there are, missing ones included.
-            Spec::Rfc if !columns.is_empty() => (0..columns.len())
-                .map(|at| text(cells.get(at).unwrap_or(&Value::Undefined)))
-                .collect(),
-            Spec::Rfc => cells.iter().map(text).collect(),
-            Spec::Legacy => cells.iter().map(plain_text).collect::<Result<_, _>>()?,
+        message: &Message,
+        template: &mut Vec<SmolStr>,
+        unnamed: &mut bool,
+    ) -> Result<Written, Failure> {
+        let payload = message.get("payload");
+        let rows = match payload {
+            Value::Array(rows) if rows.first().is_none_or(is_object) => rows.as_slice(),
+            _ => std::slice::from_ref(payload),
         };
-        Ok(self.line(cells.iter().map(AsRef::as_ref)))
-    }
-
-    fn object(&self, row: &Value, columns: &[SmolStr], template: bool) -> Result<String, Failure> {
-        if let (Value::Undefined | Value::Null, Some(first)) = (row, columns.first()) {
-            return Err(Failure {
-                name: SmolStr::new_static("TypeError"),
-                ..Failure::error(format!(
-                    "Cannot read properties of {} (reading '{first}')",
-                    coerce::to_text(row)
-                ))
-            });
-        }
-        // The older writer leaves out what a row lacks when no template says that it is expected.
-        let keep_missing = template || self.spec == Spec::Rfc;
-        let cells: Vec<_> = columns
-            .iter()
-            .map(|name| property(row, name))
-            .filter(|value| keep_missing || !value.is_undefined())
-            .map(|value| text(&value).into_owned())
-            .collect();
-        Ok(self.line(cells.iter().map(String::as_str)))
-    }
-
-    /// Cells as a line, quoted where needed.
-    pub(super) fn line<'a>(&self, cells: impl Iterator<Item = &'a str>) -> String {
-        let mut line = String::new();
-        for (at, cell) in cells.enumerate() {
-            if at > 0 {
-                line.push_str(&self.separator);
+        let mut lines = Lines::new(self, message, unnamed);
+        if self.header {
+            if has_none(template) {
+                *template = match lines.columns() {
+                    Some(columns) => csv_rfc::columns(&columns)?.unwrap_or_default(),
+                    None => csv_legacy::keys(rows.first())?,
+                };
             }
-            self.push(cell, &mut line);
+            let names: Vec<String> = template.iter().map(|n| self.rfc_cell(n)).collect();
+            lines.lines.push(names.join(&self.separator));
         }
-        line
+        let of_arrays = matches!(rows.first(), Some(Value::Array(_)));
+        for row in rows {
+            let line = if of_arrays {
+                self.rfc_array(row, template)
+            } else {
+                lines.rfc_object(row, rows.first(), template)?
+            };
+            lines.lines.push(line);
+        }
+        Ok(lines.written(told(template)))
     }
 
-    fn push(&self, cell: &str, line: &mut String) {
-        let separated = !self.separator.is_empty() && cell.contains(self.separator.as_str());
-        let broken = cell.contains(match self.spec {
-            Spec::Rfc => &['"', '\n', '\r'][..],
-            Spec::Legacy => &['"', '\n'][..],
+    fn rfc_array(&self, row: &Value, template: &[SmolStr]) -> String {
+        let cells = row.as_array().unwrap_or_default();
+        let all = has_none(template);
+        let count = if all { cells.len() } else { template.len() };
+        let texts = (0..count).map(|at| {
+            if !all && template.get(at).is_none_or(SmolStr::is_empty) {
+                return String::new();
+            }
+            self.rfc_cell(&text(cells.get(at).unwrap_or(&Value::Undefined)))
         });
-        if separated || broken {
-            line.push('"');
-            line.push_str(&cell.replace('"', "\"\""));
-            line.push('"');
+        texts.collect::<Vec<_>>().join(&self.separator)
+    }
+
+    pub(super) fn rfc_cell(&self, cell: &str) -> String {
+        let separated = !self.separator.is_empty() && cell.contains(self.separator.as_str());
+        if separated || cell.contains(['"', '\n', '\r']) {
+            format!("\"{}\"", cell.replace('"', "\"\""))
         } else {
-            line.push_str(cell);
+            cell.to_owned()
         }
     }
 
-    /// Names of columns as `msg.columns` has them: always with commas; the older writer quotes only
-    /// names with a comma.
-    pub(super) fn names(&self, columns: &[SmolStr]) -> String {
-        let commas = Self {
-            separator: SmolStr::new_static(","),
-            ..self.clone()
+    /// As the older writer does it. What it makes of arrays on the way stays in the message if it fails (observed).
+    pub(super) fn legacy(
+        &self,
+        message: &mut Message,
+        template: &mut Template,
+        unnamed: &mut bool,
+    ) -> Result<Written, Failure> {
+        let payload = message.get("payload").clone();
+        let mut rows = match payload {
+            Value::Array(rows) => rows.to_vec(),
+            other => vec![other],
         };
-        commas.header(columns)
+        if matches!(rows.first(), Some(first) if !is_object(first)) {
+            rows = vec![Value::array(rows)];
+        }
+        let asked = message.clone();
+        let mut lines = Lines::new(self, &asked, unnamed);
+        if self.header {
+            if template.is_empty() {
+                match lines.columns() {
+                    Some(columns) => template.read(&columns, Some(",")),
+                    None => template.names = csv_legacy::keys(rows.first())?,
+                }
+            }
+            let quoted = |name: &SmolStr| csv_legacy::quoted_if(name, &self.separator);
+            let names: Vec<String> = template.names.iter().map(quoted).collect();
+            lines.lines.push(names.join(&self.separator));
+        }
+        let first = rows.first().cloned();
+        for at in 0..rows.len() {
+            let line = match rows.get_mut(at) {
+                Some(Value::Array(cells)) => {
+                    let cells = Arc::make_mut(cells);
+                    if let Err(failure) = self.legacy_cells(cells) {
+                        message.set("payload", Value::array(rows));
+                        return Err(failure);
+                    }
+                    let texts: Vec<SmolStr> = cells.iter().map(coerce::to_text).collect();
+                    texts.join(&self.separator)
+                }
+                Some(row) => lines.legacy_object(row, first.as_ref(), template)?,
+                None => continue,
+            };
+            lines.lines.push(line);
+        }
+        Ok(lines.written(csv_legacy::told(&template.names, true)))
     }
 
-    /// The header line.
-    pub(super) fn header(&self, columns: &[SmolStr]) -> String {
-        let named = columns.iter().filter(|name| !name.is_empty());
-        match self.spec {
-            Spec::Rfc => self.line(named.map(SmolStr::as_str)),
-            Spec::Legacy => named
-                .map(|name| {
-                    if name.contains(self.separator.as_str()) {
-                        Cow::Owned(format!("\"{name}\""))
-                    } else {
-                        Cow::Borrowed(name.as_str())
-                    }
-                })
-                .collect::<Vec<_>>()
-                .join(&self.separator),
+    /// Quotes the cells that need it.
+    fn legacy_cells(&self, cells: &mut [Value]) -> Result<(), Failure> {
+        for cell in cells {
+            if cell.is_undefined() {
+                *cell = Value::from("");
+            }
+            if matches!(cell, Value::Null) {
+                return Err(type_error(
+                    "Cannot read properties of null (reading 'toString')",
+                ));
+            }
+            let text = coerce::to_text(cell);
+            let quoted = self.legacy_cell(&text, text.contains('\n'));
+            if let Cow::Owned(quoted) = quoted {
+                *cell = Value::from(quoted);
+            }
+        }
+        Ok(())
+    }
+
+    fn legacy_cell<'a>(&self, text: &'a str, broken: bool) -> Cow<'a, str> {
+        if text.contains('"') {
+            Cow::Owned(format!("\"{}\"", text.replace('"', "\"\"")))
+        } else if text.contains(self.separator.as_str()) || broken {
+            Cow::Owned(format!("\"{text}\""))
+        } else {
+            Cow::Borrowed(text)
         }
     }
+}
+
+impl<'a> Lines<'a> {
+    fn new(format: &'a Format, message: &'a Message, unnamed: &'a mut bool) -> Self {
+        Self {
+            format,
+            message,
+            lines: Vec::new(),
+            unnamed,
+        }
+    }
+
+    /// The columns that the message names.
+    fn columns(&self) -> Option<SmolStr> {
+        let columns = self.message.properties().get("columns")?;
+        Some(if coerce::truthy(columns) {
+            coerce::to_text(columns)
+        } else {
+            SmolStr::default()
+        })
+    }
+
+    fn written(mut self, columns: String) -> Written {
+        let end = self.format.line_end.as_str();
+        self.lines.push(String::new());
+        if self.lines.len() == 1 {
+            self.lines.push(String::new());
+        }
+        Written {
+            text: self.lines.join(end),
+            columns,
+        }
+    }
+
+    fn rfc_object(
+        &mut self,
+        row: &Value,
+        first: Option<&Value>,
+        template: &mut Vec<SmolStr>,
+    ) -> Result<String, Failure> {
+        if let Some(columns) = self.columns().filter(|_| has_none(template)) {
+            *template = csv_rfc::columns(&columns)?.unwrap_or_default();
+        }
+        let cells: Vec<String> = if has_none(template) {
+            *self.unnamed = true;
+            *template = csv_legacy::keys(Some(row))?;
+            let plain = plain_cells(row, first)?;
+            let texts = plain
+                .into_iter()
+                .map(|(_, value)| text(&value).into_owned());
+            texts.map(|cell| self.format.rfc_cell(&cell)).collect()
+        } else {
+            let values = template.iter().map(|name| value_of(row, name));
+            values
+                .map(|value| Ok(self.format.rfc_cell(&text(&value?))))
+                .collect::<Result<_, Failure>>()?
+        };
+        Ok(cells.join(&self.format.separator))
+    }
+
+    fn legacy_object(
+        &mut self,
+        row: &Value,
+        first: Option<&Value>,
+        template: &mut Template,
+    ) -> Result<String, Failure> {
+        if let Some(columns) = self.columns().filter(|_| template.is_empty()) {
+            template.read(&columns, Some(","));
+        }
+        let mut cells = Vec::new();
+        if template.is_empty() {
+            *self.unnamed = true;
+            for (key, value) in plain_cells(row, first)? {
+                // It is the key that is looked at (observed).
+                let cell = text(&value);
+                cells.push(
+                    self.format
+                        .legacy_cell(&cell, key.contains('\n'))
+                        .into_owned(),
+                );
+            }
+        } else {
+            for name in &template.names {
+                let value = value_of(row, name)?;
+                let cell = text(&value);
+                let broken = cell.contains('\n');
+                cells.push(self.format.legacy_cell(&cell, broken).into_owned());
+            }
+        }
+        Ok(cells.join(&self.format.separator))
+    }
+}
+
+/// The values of a row under the keys of the first row, but no objects.
+fn plain_cells(row: &Value, first: Option<&Value>) -> Result<Vec<(SmolStr, Value)>, Failure> {
+    let keys = match first {
+        Some(Value::Null) => Vec::new(),
+        first => csv_legacy::keys(first)?,
+    };
+    let empty = Object::default();
+    let has = |key: &SmolStr| match row {
+        Value::Buffer(_) => true,
+        other => other.as_object().unwrap_or(&empty).contains_key(key),
+    };
+    let cells = keys.into_iter().filter(has).map(|key| {
+        let value = property(row, &key);
+        (key, value)
+    });
+    Ok(cells
+        .filter(|(_, value)| !is_object(value) && !matches!(value, Value::Null))
+        .collect())
+}
+
+/// The value of a column; one without a name has none.
+fn value_of(row: &Value, name: &str) -> Result<Value, Failure> {
+    if name.is_empty() {
+        return Ok(Value::Undefined);
+    }
+    if row.is_nullish() {
+        let row = coerce::to_text(row);
+        return Err(type_error(&format!(
+            "Cannot read properties of {row} (reading '{name}')"
+        )));
+    }
+    Ok(property(row, name))
+}
+
+fn type_error(message: &str) -> Failure {
+    Failure {
+        name: SmolStr::new_static("TypeError"),
+        ..Failure::error(message)
+    }
+}
+
+/// Whether no column has a name that counts.
+pub(super) fn has_none(template: &[SmolStr]) -> bool {
+    template.is_empty() || matches!(template, [name] if name.is_empty())
+}
+
+/// Columns as `msg.columns` has them: always with commas, without those that have no name.
+pub(super) fn told(template: &[SmolStr]) -> String {
+    let commas = Format {
+        separator: SmolStr::new_static(","),
+        line_end: SmolStr::default(),
+        header: false,
+    };
+    let named = template.iter().filter(|name| !name.is_empty());
+    let names: Vec<String> = named.map(|name| commas.rfc_cell(name)).collect();
+    names.join(",")
+}
+
+fn is_object(value: &Value) -> bool {
+    !matches!(
+        value,
+        Value::Undefined | Value::Bool(_) | Value::Number(_) | Value::String(_)
+    )
 }
 
 /// A cell's text: what is no plain value is JSON.
@@ -126,101 +334,7 @@ fn text(value: &Value) -> Cow<'_, str> {
         Value::Null => Cow::Borrowed("null"),
         Value::String(text) => Cow::Borrowed(text),
         Value::Bool(_) | Value::Number(_) => Cow::Owned(coerce::to_text(value).to_string()),
+        Value::Buffer(bytes) => Cow::Owned(String::from_utf8_lossy(bytes).into_owned()),
         other => Cow::Owned(json::stringify(other).unwrap_or_default()),
-    }
-}
-
-/// A cell's text as JavaScript's `toString` gives it: how the older writer writes arrays.
-fn plain_text(value: &Value) -> Result<Cow<'_, str>, Failure> {
-    match value {
-        Value::Undefined => Ok(Cow::Borrowed("")),
-        Value::Null => Err(Failure {
-            name: SmolStr::new_static("TypeError"),
-            ..Failure::error("Cannot read properties of null (reading 'toString')")
-        }),
-        Value::String(text) => Ok(Cow::Borrowed(text)),
-        other => Ok(Cow::Owned(coerce::to_text(other).to_string())),
-    }
-}
-
-#[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
-mod tests {
-    use super::*;
-
-    fn format(spec: Spec) -> Format {
-        Format {
-            spec,
-            separator: ",".into(),
-            line_end: "\n",
-        }
-    }
-
-    fn lines(
-        spec: Spec,
-        rows: &str,
-        columns: &[&str],
-        template: bool,
-    ) -> Result<Vec<String>, Failure> {
-        let rows = json::parse(rows).unwrap();
-        let columns: Vec<SmolStr> = columns.iter().map(SmolStr::new).collect();
-        format(spec).rows(rows.as_array().unwrap(), &columns, template)
-    }
-
-    #[test]
-    fn objects_give_their_columns_quoted_where_needed() {
-        let rows = r#"[{"a":"x,y","b":"q\"r"},{"a":"l\nm","b":" s "},{"a":null},{"a":true,"b":false},{"a":{"z":1},"b":[1,2]}]"#;
-        for spec in [Spec::Rfc, Spec::Legacy] {
-            assert_eq!(
-                lines(spec, rows, &["a", "b"], true).unwrap(),
-                [
-                    "\"x,y\",\"q\"\"r\"",
-                    "\"l\nm\", s ",
-                    "null,",
-                    "true,false",
-                    "\"{\"\"z\"\":1}\",\"[1,2]\""
-                ]
-            );
-        }
-    }
-
-    #[test]
-    fn without_a_template_the_older_writer_leaves_gaps_out() {
-        let rows = r#"[{"c":3,"a":1},{"b":4,"a":2}]"#;
-        assert_eq!(
-            lines(Spec::Rfc, rows, &["c", "a"], false).unwrap(),
-            ["3,1", ",2"]
-        );
-        assert_eq!(
-            lines(Spec::Legacy, rows, &["c", "a"], false).unwrap(),
-            ["3,1", "2"]
-        );
-    }
-
-    #[test]
-    fn arrays_fill_the_template_or_stand_as_they_are() {
-        let rows = r#"[[1,2,3],[3],["q\"",{"a":1}]]"#;
-        assert_eq!(
-            lines(Spec::Rfc, rows, &["a", "b"], true).unwrap(),
-            ["1,2", "3,", "\"q\"\"\",\"{\"\"a\"\":1}\""]
-        );
-        assert_eq!(
-            lines(Spec::Legacy, rows, &["a", "b"], true).unwrap(),
-            ["1,2,3", "3", "\"q\"\"\",[object Object]"]
-        );
-        let failure = lines(Spec::Legacy, "[[null]]", &[], false).unwrap_err();
-        assert_eq!(
-            failure.message,
-            "Cannot read properties of null (reading 'toString')"
-        );
-    }
-
-    #[test]
-    fn a_row_of_nothing_fails_as_in_javascript() {
-        let failure = lines(Spec::Rfc, "[null]", &["a"], true).unwrap_err();
-        assert_eq!(
-            failure.to_string(),
-            "TypeError: Cannot read properties of null (reading 'a')"
-        );
     }
 }

@@ -1,11 +1,12 @@
 //! `html`: picks elements out of an HTML text with a CSS selector.
 
+use super::html_select::Select;
 use crate::engine::expression::{Path, coerce};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Node};
 use crate::engine::value::{Failure, Object, Value};
 use scraper::node::{Element, Node as Part};
-use scraper::{ElementRef, Html as Document, Selector};
+use scraper::{ElementRef, Html as Document};
 use serde::Deserialize;
 use smol_str::SmolStr;
 use std::fmt::Write;
@@ -25,7 +26,7 @@ struct Html {
     from: Path,
     to: Path,
     /// `None`: `msg.select` says it.
-    tag: Option<Result<Selector, Failure>>,
+    tag: Option<Result<Select, Failure>>,
     gives: Gives,
     one_array: bool,
     /// The key of an element's content beside its attributes.
@@ -45,16 +46,15 @@ enum Gives {
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
-    let path = |given: Option<SmolStr>| {
-        let given = given.filter(|p| !p.is_empty());
-        Path::parse_message(&given.unwrap_or(SmolStr::new_static("payload")))
-    };
+    let given = |name: Option<SmolStr>| name.filter(|name| !name.is_empty());
+    let from = given(properties.property).unwrap_or(SmolStr::new_static("payload"));
+    let to = given(properties.outproperty).unwrap_or(from.clone());
     Ok(Box::new(Html {
-        from: path(properties.property)?,
-        to: path(properties.outproperty)?,
+        from: Path::parse_message(&from)?,
+        to: Path::parse_message(&to)?,
         tag: Some(properties.tag)
             .filter(|t| !t.is_empty())
-            .map(|t| selector(&t)),
+            .map(|t| Select::parse(&t)),
         gives: match properties.ret.as_str() {
             "text" => Gives::Text,
             "attr" => Gives::Attributes,
@@ -68,10 +68,6 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     }))
 }
 
-fn selector(text: &str) -> Result<Selector, Failure> {
-    Selector::parse(text).map_err(|e| Failure::text(e.to_string()))
-}
-
 /// All that can be given of what a selector picks.
 #[cfg(any(test, fuzzing))]
 pub(super) fn pick(document: &str, selector: &str) {
@@ -79,7 +75,7 @@ pub(super) fn pick(document: &str, selector: &str) {
         let node = Html {
             from: Path::name("from"),
             to: Path::name("to"),
-            tag: Some(self::selector(selector)),
+            tag: Some(Select::parse(selector)),
             gives,
             one_array: true,
             key: SmolStr::new_static("_"),
@@ -95,22 +91,23 @@ impl Html {
         let selector = match (&self.tag, select) {
             (Some(tag), _) => tag.as_ref().map_err(Clone::clone)?,
             (None, Value::String(text)) if !text.is_empty() => {
-                own = selector(text)?;
+                own = Select::parse(text)?;
                 &own
             }
             (None, _) => return Ok(Vec::new()),
         };
         let document = Document::parse_document(text);
-        Ok(document.select(selector).map(|e| self.given(e)).collect())
+        let picked = selector.pick(&document);
+        Ok(picked.into_iter().map(|e| self.given(e)).collect())
     }
 
     fn given(&self, element: ElementRef<'_>) -> Value {
         match self.gives {
-            Gives::Html => Value::from(inner_xml(element)),
+            Gives::Html => Value::from(inner_xml(element).trim()),
             Gives::Text => Value::from(element.text().collect::<String>()),
             Gives::Attributes => Value::object(attributes(element).collect()),
             Gives::Both => {
-                let inside = (self.key.clone(), Value::from(element.inner_html()));
+                let inside = (self.key.clone(), Value::from(element.inner_html().trim()));
                 Value::object(
                     std::iter::once(inside)
                         .chain(attributes(element))
@@ -123,6 +120,10 @@ impl Html {
     fn send_each(&self, message: &Message, picked: Vec<Value>, host: &mut Host<'_>) {
         let count = picked.len() as f64;
         for (index, value) in picked.into_iter().enumerate() {
+            // An empty text is no message, but counts (observed).
+            if value.as_str() == Some("") {
+                continue;
+            }
             let mut out = message.clone();
             self.to.write_message(&mut out, value);
             let parts = [
@@ -213,6 +214,11 @@ impl Node for Html {
                 let failure = Failure::text("cheerio.load() expects a string");
                 return host.error(failure, Some(message));
             }
+            Ok(value @ (Value::Number(_) | Value::Bool(_))) => {
+                let (kind, text) = (coerce::type_of(&value), coerce::to_text(&value));
+                let failure = format!("Cannot create property 'prev' on {kind} '{text}'");
+                return host.error(Failure::text(failure), Some(message));
+            }
             Ok(Value::Buffer(bytes)) => SmolStr::new(String::from_utf8_lossy(&bytes)),
             Ok(value) => coerce::to_text(&value),
             Err(failure) => return host.error(failure, Some(message)),
@@ -243,7 +249,7 @@ mod tests {
         let node = Html {
             from: Path::name("payload"),
             to: Path::name("payload"),
-            tag: Some(selector(tag)),
+            tag: Some(Select::parse(tag)),
             gives,
             one_array: true,
             key: "_".into(),
@@ -285,7 +291,7 @@ mod tests {
     fn elements_may_nest_deeply() {
         let deep = "<b>".repeat(50_000);
         let document = Document::parse_document(&deep);
-        let first = document.select(&selector("b").unwrap()).next().unwrap();
+        let first = Select::parse("b").unwrap().pick(&document)[0];
         assert!(inner_xml(first).starts_with("<b><b>"));
     }
 }

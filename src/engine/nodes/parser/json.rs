@@ -1,6 +1,7 @@
 //! `json`: turns JSON text into values and values into JSON text.
 
-use crate::engine::expression::{Path, json};
+use super::json_schema::Schema;
+use crate::engine::expression::{Path, coerce, json};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Level, Node};
 use crate::engine::value::{Failure, Value};
@@ -17,8 +18,12 @@ struct Properties {
 
 struct JsonNode {
     property: Path,
+    /// The property as it is written.
+    name: SmolStr,
     action: Action,
     pretty: bool,
+    /// The schema of the last message that had one.
+    schema: Option<Schema>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -53,8 +58,10 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     };
     Ok(Box::new(JsonNode {
         property: Path::parse_message(&property)?,
+        name: property,
         action,
         pretty: properties.pretty,
+        schema: None,
     }))
 }
 
@@ -85,22 +92,64 @@ fn convert(value: &Value, action: Action, pretty: bool) -> Result<Outcome, Failu
     }
 }
 
+impl JsonNode {
+    /// Converts the property of a message, and checks it if the message has a schema; false if the message goes no further.
+    fn convert(&mut self, message: &mut Message, host: &mut Host<'_>) -> Result<bool, Failure> {
+        let checks = coerce::truthy(message.get("schema"));
+        if checks {
+            self.compile(message.get("schema"))?;
+        }
+        let value = self.property.try_read_message(message)?;
+        let outcome = convert(&value, self.action, self.pretty)?;
+        if let Outcome::Dropped(warning) = outcome {
+            host.log(Level::Warn, Value::from(warning));
+            return Ok(false);
+        }
+        let parsed = matches!(value, Value::String(_) | Value::Buffer(_));
+        if let Outcome::Becomes(new) = &outcome
+            && parsed
+        {
+            self.property.write_message(message, new.clone());
+        }
+        if checks && !value.is_undefined() {
+            // It is the property of this very name that is looked at (observed).
+            let checked = match (parsed, self.action) {
+                (true, Action::Stringify) => {
+                    json::parse(&coerce::to_text(message.get(&self.name)))?
+                }
+                (true, _) => message.get(&self.name).clone(),
+                (false, _) => value,
+            };
+            if let Some(Err(misfit)) = self.schema.as_ref().map(|schema| schema.check(&checked)) {
+                message.set("schemaError", misfit.errors);
+                return Err(Failure::text(format!("JSON Schema error: {}", misfit.text)));
+            }
+            message.take("schema");
+        }
+        if let Outcome::Becomes(new) = outcome
+            && !parsed
+        {
+            self.property.write_message(message, new);
+        }
+        Ok(true)
+    }
+
+    fn compile(&mut self, schema: &Value) -> Result<(), Failure> {
+        if self.schema.as_ref().is_none_or(|known| !known.is(schema)) {
+            self.schema = Schema::compile(schema);
+        }
+        match self.schema {
+            Some(_) => Ok(()),
+            None => Err(Failure::text("JSON Schema error: failed to compile schema")),
+        }
+    }
+}
+
 impl Node for JsonNode {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        let converted = self
-            .property
-            .try_read_message(&message)
-            .and_then(|value| convert(&value, self.action, self.pretty));
-        match converted {
-            Ok(Outcome::Stays) => host.pass(message),
-            Ok(Outcome::Becomes(value)) => {
-                self.property.write_message(&mut message, value);
-                host.pass(message);
-            }
-            Ok(Outcome::Dropped(warning)) => {
-                host.log(Level::Warn, Value::from(warning));
-                host.done(message);
-            }
+        match self.convert(&mut message, host) {
+            Ok(true) => host.pass(message),
+            Ok(false) => host.done(message),
             Err(failure) => host.error(failure, Some(message)),
         }
     }

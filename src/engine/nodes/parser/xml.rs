@@ -8,6 +8,7 @@ use crate::engine::node::{Build, Host, Level, Node};
 use crate::engine::value::{Failure, Value};
 use serde::Deserialize;
 use smol_str::SmolStr;
+use std::sync::Arc;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -19,7 +20,7 @@ struct Properties {
 
 struct Xml {
     property: Path,
-    /// Where attributes and text are read to, unless the message says otherwise; empty: the usual place.
+    /// Where attributes and text are read to; empty: as the message says, or the usual place.
     attr: SmolStr,
     chr: SmolStr,
     usual: Options,
@@ -47,11 +48,10 @@ impl Xml {
     /// The options for reading. The node's own keys hold for reading only, as in Node-RED.
     fn reading_with(&self, given: &Value) -> Options {
         let mut options = Options::of(given);
-        let names = |key: &str| given.as_object().is_some_and(|o| o.contains_key(key));
-        if !self.attr.is_empty() && !names("attrkey") {
+        if !self.attr.is_empty() {
             options.attrkey = self.attr.clone();
         }
-        if !self.chr.is_empty() && !names("charkey") {
+        if !self.chr.is_empty() {
             options.charkey = self.chr.clone();
         }
         options
@@ -59,14 +59,15 @@ impl Xml {
 
     /// The value to put in place; `None`: the payload is of a kind that is left alone with a warning.
     fn convert(&self, value: &Value, given: &Value) -> Result<Option<Value>, Failure> {
-        let plain = given.is_undefined();
+        let plain = !given.is_nullish() && given.as_object().is_none() || given.is_undefined();
         match value {
             Value::String(text) if plain => xml_read::parse(text, &self.reading).map(Some),
             Value::String(text) => xml_read::parse(text, &self.reading_with(given)).map(Some),
             Value::Number(_) | Value::Bool(_) | Value::Handle(_) => Ok(None),
-            Value::Null => Err(Failure::text(
-                "TypeError: Cannot convert undefined or null to object",
-            )),
+            Value::Null => Err(Failure {
+                name: SmolStr::new_static("TypeError"),
+                ..Failure::error("Cannot convert undefined or null to object")
+            }),
             value => {
                 let text = if plain {
                     xml_write::build(value, &self.usual)
@@ -79,6 +80,26 @@ impl Xml {
     }
 }
 
+impl Xml {
+    /// The library leaves in a message's options what it used (observed).
+    fn note_options(&self, value: &Value, message: &mut Message) {
+        let Some(Value::Object(options)) = message.properties_mut().get_mut("options") else {
+            return;
+        };
+        let reads = value.as_str().is_some();
+        if !reads && matches!(value, Value::Number(_) | Value::Bool(_) | Value::Null) {
+            return;
+        }
+        let used = self.reading_with(&Value::Object(Arc::clone(options)));
+        let options = Arc::make_mut(options);
+        options.insert(SmolStr::new_static("async"), Value::Bool(reads));
+        if reads {
+            options.insert(SmolStr::new_static("attrkey"), used.attrkey.into());
+            options.insert(SmolStr::new_static("charkey"), used.charkey.into());
+        }
+    }
+}
+
 impl Node for Xml {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
         let value = match self.property.try_read_message(&message) {
@@ -86,7 +107,9 @@ impl Node for Xml {
             Ok(value) => value,
             Err(failure) => return host.error(failure, Some(message)),
         };
-        match self.convert(&value, message.get("options")) {
+        let converted = self.convert(&value, message.get("options"));
+        self.note_options(&value, &mut message);
+        match converted {
             Ok(Some(value)) => {
                 self.property.write_message(&mut message, value);
                 host.pass(message);

@@ -4,7 +4,7 @@
 
 use super::xml_options::Options;
 use crate::engine::value::{Failure, Object, Value};
-use quick_xml::errors::{Error as XmlError, SyntaxError};
+use quick_xml::errors::{Error as XmlError, IllFormedError, SyntaxError};
 use quick_xml::escape::unescape;
 use quick_xml::events::attributes::AttrError;
 use quick_xml::events::{BytesStart, Event};
@@ -50,6 +50,10 @@ pub(super) fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
             Event::Empty(tag) => Some(open(&tag, text, at, options)?),
             Event::End(tag) => match stack.pop() {
                 Some(open) if options.tag(tag.name().as_ref()) == open.name => Some(open),
+                None => {
+                    let words = format!("Unmatched closing tag: {}", tag.name().as_ref());
+                    return Err(failure(&words, text, at));
+                }
                 _ => return Err(failure("Unexpected close tag", text, at)),
             },
             Event::Text(part) => {
@@ -88,21 +92,30 @@ pub(super) fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
 
 fn open(tag: &BytesStart<'_>, text: &str, at: usize, options: &Options) -> Result<Open, Failure> {
     let mut attributes = Object::default();
+    let start = text
+        .get(..at)
+        .and_then(|t| t.rfind('<'))
+        .unwrap_or_default();
+    let named = |c: char| c.is_alphabetic() || matches!(c, '_' | ':');
+    if !tag.name().as_ref().starts_with(named) {
+        return Err(failure("Unencoded <", text, start + 2));
+    }
+    let ends_at = |place: usize| {
+        text.get(start + place + 1..)
+            .is_some_and(|t| t.starts_with('/'))
+    };
     for attribute in tag.attributes().with_checks(false) {
         let attribute = attribute.map_err(|e| {
             // Places in the tag are counted from behind its `<`.
             let (words, place) = match e {
                 AttrError::UnquotedValue(place) => ("Unquoted attribute value", place),
+                AttrError::ExpectedEq(place) if ends_at(place) => ("Invalid attribute name", place),
                 AttrError::ExpectedEq(place) => ("Attribute without value", place),
                 AttrError::ExpectedValue(place) | AttrError::ExpectedQuote(place, _) => {
                     ("Attribute without value", place)
                 }
                 AttrError::Duplicated(place, _) => ("Invalid attribute", place),
             };
-            let start = text
-                .get(..at)
-                .and_then(|t| t.rfind('<'))
-                .unwrap_or_default();
             failure(words, text, start + place + 2)
         })?;
         if options.ignore_attrs {
@@ -235,6 +248,10 @@ fn syntax_error(error: &XmlError, text: &str, offset: u64) -> Failure {
     match error {
         XmlError::Syntax(SyntaxError::UnclosedTag) => failure("Unexpected end", text, text.len()),
         XmlError::Syntax(_) => failure("Unclosed root tag", text, text.len()),
+        XmlError::IllFormed(IllFormedError::UnclosedReference) => {
+            let words = "Invalid character in entity name";
+            failure(words, text, position(offset) + 2)
+        }
         other => failure(&other.to_string(), text, position(offset) + 1),
     }
 }
@@ -249,14 +266,17 @@ fn failure(words: &str, text: &str, at: usize) -> Failure {
         .unwrap_or_default()
         .chars()
         .count();
-    let wrong = if at < text.len() || text.ends_with('>') && words.starts_with("Unexpected close") {
+    let wrong = if at < text.len()
+        || text.ends_with('>') && words.ends_with("close tag")
+        || text.ends_with('>') && words.starts_with("Unmatched")
+    {
         before.chars().next_back()
     } else {
         None
     };
     let wrong = wrong.map(String::from).unwrap_or_default();
-    Failure::text(format!(
-        "Error: {words}\nLine: {line}\nColumn: {column}\nChar: {wrong}"
+    Failure::error(format!(
+        "{words}\nLine: {line}\nColumn: {column}\nChar: {wrong}"
     ))
 }
 
@@ -272,10 +292,7 @@ mod tests {
     }
 
     fn refused(text: &str) -> String {
-        parse(text, &Options::default())
-            .unwrap_err()
-            .message
-            .to_string()
+        parse(text, &Options::default()).unwrap_err().to_string()
     }
 
     const DOCUMENT: &str = "<?xml version=\"1.0\"?>\n<!-- c --><r a=\"1\" b=\"x &amp; y\"><c>t</c><c k=\"v\">u</c><d/><e>  sp <f>1</f> tail </e><g><![CDATA[<x>]]></g></r>";

@@ -50,7 +50,7 @@ fn element(name: &str, value: &Value, options: &Options, depth: usize) -> Result
         return Err(bad_name());
     }
     if depth >= MAX_DEPTH {
-        return Err(Failure::text("Error: Elements are nested too deeply"));
+        return Err(Failure::error("Elements are nested too deeply"));
     }
     let mut element = Element {
         name: name.into(),
@@ -176,7 +176,7 @@ impl Options {
 }
 
 fn bad_name() -> Failure {
-    Failure::text("Error: Invalid character in name")
+    Failure::error("Invalid character in name")
 }
 
 /// XML 1.0 §2.3, `Name`.

@@ -1,6 +1,6 @@
 //! `yaml`: turns YAML text into values and values into YAML text.
 
-use super::yaml_write;
+use super::{yaml_read, yaml_write};
 use crate::engine::expression::Path;
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Level, Node};
@@ -39,23 +39,13 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
 
 fn convert(value: &Value) -> Result<Outcome, Failure> {
     match value {
-        Value::String(text) => read(text).map(Outcome::Becomes),
+        Value::String(text) => yaml_read::read(text).map(Outcome::Becomes),
         Value::Buffer(_) => Ok(Outcome::Dropped("Ignored non-object payload")),
         Value::Undefined | Value::Bool(_) | Value::Number(_) | Value::Handle(_) => {
             Ok(Outcome::Dropped("Ignored unsupported payload type"))
         }
         value => yaml_write::write(value).map(|text| Outcome::Becomes(Value::from(text))),
     }
-}
-
-/// Parses one document; an empty text is no value. Aliases and nesting are limited by the library's budget.
-pub(super) fn read(text: &str) -> Result<Value, Failure> {
-    if text.trim().is_empty() {
-        return Ok(Value::Undefined);
-    }
-    // YAML 1.2: `yes` and `on` are words, `017` is seventeen.
-    let options = serde_saphyr::options! { strict_booleans: true };
-    serde_saphyr::from_str_with_options(text, options).map_err(|e| Failure::text(e.to_string()))
 }
 
 impl Node for Yaml {
@@ -82,7 +72,7 @@ impl Node for Yaml {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use super::*;
+    use super::yaml_read::read;
     use crate::engine::expression::json;
 
     fn shown(text: &str) -> String {

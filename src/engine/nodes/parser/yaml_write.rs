@@ -10,6 +10,9 @@ use std::fmt::Write;
 /// How long a line of text may be before it is folded.
 const WIDTH: usize = 80;
 
+/// YAML 1.2 §7.4: longer ones cannot be told from other text.
+const LONGEST_KEY: usize = 1024;
+
 /// Writes one document.
 pub(super) fn write(value: &Value) -> Result<String, Failure> {
     let mut out = String::new();
@@ -50,7 +53,15 @@ fn mapping(object: &Object, depth: usize, out: &mut String) -> Result<(), Failur
         if at > 0 {
             line(out, depth);
         }
+        // A key that is longer than YAML's limit has a mark of its own.
+        let long = key.chars().count() > LONGEST_KEY;
+        if long {
+            out.push_str("? ");
+        }
         text(key, depth, true, out);
+        if long {
+            line(out, depth);
+        }
         out.push(':');
         let nested = match value {
             Value::Array(elements) => !elements.is_empty(),
@@ -73,10 +84,7 @@ fn failure() -> Failure {
 }
 
 fn line(out: &mut String, depth: usize) {
-    // A block text that keeps its line ends has ended its line itself.
-    if !out.ends_with('\n') {
-        out.push('\n');
-    }
+    out.push('\n');
     out.extend(std::iter::repeat_n("  ", depth));
 }
 
@@ -118,13 +126,20 @@ fn number(n: f64, out: &mut String) {
 
 /// Writes a text plain if it reads back as itself, else quoted, else as a block.
 fn text(content: &str, depth: usize, is_key: bool, out: &mut String) {
-    let hidden = |c: char| (c.is_control() && (is_key || c != '\n')) || c == '\u{feff}';
+    let hidden = |c: char| {
+        (c.is_control() && (is_key || c != '\n'))
+            || matches!(c, '\u{a0}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
+    };
+    let indent = 2 * depth.max(1);
+    let width = WIDTH.saturating_sub(indent).max(40);
+    let long = |line: &str| line.chars().count() > width && !line.starts_with(' ');
+    let folds = !is_key && content.split('\n').any(long);
     if content.contains(hidden) {
         double_quoted(content, out);
+    } else if folds {
+        block_text('>', &folded(content, width), (content, indent), out);
     } else if content.contains('\n') {
-        literal(content, depth, out);
-    } else if !is_key && content.chars().count() > WIDTH.saturating_sub(2 * depth).max(40) {
-        folded(content, depth, out);
+        block_text('|', content, (content, indent), out);
     } else if is_plain(content) {
         out.push_str(content);
     } else {
@@ -144,6 +159,15 @@ fn double_quoted(content: &str, out: &mut String) {
             '\t' => write!(out, "\\t"),
             '\r' => write!(out, "\\r"),
             '\0' => write!(out, "\\0"),
+            '\u{7}' => write!(out, "\\a"),
+            '\u{8}' => write!(out, "\\b"),
+            '\u{b}' => write!(out, "\\v"),
+            '\u{c}' => write!(out, "\\f"),
+            '\u{1b}' => write!(out, "\\e"),
+            '\u{85}' => write!(out, "\\N"),
+            '\u{a0}' => write!(out, "\\_"),
+            '\u{2028}' => write!(out, "\\L"),
+            '\u{2029}' => write!(out, "\\P"),
             c if u32::from(c) < 0x100 && c.is_control() => write!(out, "\\x{:02X}", u32::from(c)),
             c if c.is_control() || c == '\u{feff}' => write!(out, "\\u{:04X}", u32::from(c)),
             c => write!(out, "{c}"),
@@ -165,44 +189,73 @@ fn header(mark: char, content: &str, out: &mut String) {
     }
 }
 
-fn literal(content: &str, depth: usize, out: &mut String) {
-    header('|', content, out);
-    let lines = content.strip_suffix('\n').unwrap_or(content);
-    for part in lines.split('\n') {
-        out.push('\n');
+/// A block of lines. The end of the last one is left to what comes next.
+fn block_text(mark: char, lines: &str, (content, indent): (&str, usize), out: &mut String) {
+    header(mark, content, out);
+    out.push('\n');
+    let lines = lines.strip_suffix('\n').unwrap_or(lines);
+    for (at, part) in lines.split('\n').enumerate() {
+        if at > 0 {
+            out.push('\n');
+        }
         if !part.is_empty() {
-            out.extend(std::iter::repeat_n("  ", depth.max(1)));
+            out.extend(std::iter::repeat_n(' ', indent));
             out.push_str(part);
         }
     }
-    // The kept line ends need the end of the last line written out.
-    if content.ends_with("\n\n") {
-        out.push('\n');
-    }
 }
 
-fn folded(content: &str, depth: usize, out: &mut String) {
-    header('>', content, out);
-    let indent = "  ".repeat(depth.max(1));
-    let width = WIDTH.saturating_sub(indent.len()).max(40);
-    let mut length = width + 1;
-    let mut words = content.split(' ').peekable();
-    let mut first = true;
-    while let Some(word) = words.next() {
-        let more = word.chars().count() + 1;
-        // A line may begin or end with a word only: spaces at its ends would be read otherwise.
-        let breaks = !word.is_empty() && words.peek().is_none_or(|w| !w.is_empty());
-        if first || (length + more > width && breaks && !out.ends_with(' ')) {
-            out.push('\n');
-            out.push_str(&indent);
-            length = more - 1;
-        } else {
-            out.push(' ');
-            length += more;
+/// The lines of a text, folded at single blanks. One line end of the text is two where it would be read as a blank.
+fn folded(content: &str, width: usize) -> String {
+    let mut lines = content.split('\n');
+    let first = lines.next().unwrap_or_default();
+    let mut out = fold_line(first, width);
+    // Lines that begin with a blank are read as they are.
+    let mut apart = first.is_empty() || first.starts_with(' ');
+    for part in lines {
+        out.push('\n');
+        if part.is_empty() {
+            continue;
         }
-        out.push_str(word);
-        first = false;
+        let indented = part.starts_with(' ');
+        if !apart && !indented {
+            out.push('\n');
+        }
+        out.push_str(&fold_line(part, width));
+        apart = indented;
     }
+    out
+}
+
+fn fold_line(line: &str, width: usize) -> String {
+    if line.is_empty() || line.starts_with(' ') {
+        return line.to_owned();
+    }
+    let line: Vec<char> = line.chars().collect();
+    let text = |from: usize, to: usize| -> String {
+        line.get(from..to).unwrap_or_default().iter().collect()
+    };
+    let (mut parts, mut start, mut last) = (Vec::new(), 0, 0);
+    // A blank before a word: js-yaml looks at every second of two such that touch.
+    let mut at = 0;
+    while at + 1 < line.len() {
+        if line.get(at) == Some(&' ') && line.get(at + 1) != Some(&' ') {
+            if at - start > width {
+                let end = if last > start { last } else { at };
+                parts.push(text(start, end));
+                start = end + 1;
+            }
+            last = at;
+            at += 1;
+        }
+        at += 1;
+    }
+    if line.len() - start > width && last > start {
+        parts.push(text(start, last));
+        start = last + 1;
+    }
+    parts.push(text(start, line.len()));
+    parts.join("\n")
 }
 
 /// Whether a text reads back as itself without quotes, in YAML 1.2 and for most words in 1.1 too.
@@ -267,6 +320,7 @@ fn looks_like_date(content: &str) -> bool {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::engine::nodes::parser::yaml_read;
 
     /// What Node-RED 4.1 wrote.
     #[test]
@@ -336,7 +390,7 @@ mod tests {
             "a\n\n\nb\n",
         ] {
             let written = write(&Value::record([("k", text.into())])).unwrap();
-            let read: Value = serde_saphyr::from_str(&written).unwrap();
+            let read = yaml_read::read(&written).unwrap();
             assert_eq!(
                 format!("{read:?}"),
                 format!("{{\"k\": {text:?}}}"),
@@ -351,7 +405,7 @@ mod tests {
         let written = write(&Value::record([("a", words.trim().into())])).unwrap();
         assert!(written.starts_with("a: >-\n  word word"));
         assert!(written.lines().all(|l| l.len() <= WIDTH));
-        let read: Value = serde_saphyr::from_str(&written).unwrap();
+        let read = yaml_read::read(&written).unwrap();
         assert_eq!(
             format!("{read:?}"),
             format!("{{\"a\": {:?}}}", words.trim())

@@ -1,10 +1,10 @@
 //! `batch`: makes sequences of messages: so many each, those of a time, or the sequences of several topics in a row.
 
 use crate::engine::expression::typed::text_of;
-use crate::engine::expression::{coerce, property};
+use crate::engine::expression::{coerce, json, property};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Closing, Host, Node, TimerId, Wake};
-use crate::engine::value::{Failure, Value};
+use crate::engine::value::{Failure, Object, Value};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -31,12 +31,15 @@ struct Topic {
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
-    let number = |value: &Json| coerce::parse_float(&text_of(value));
+    let number = |value: &Json, or: f64| match text_of(value).as_str() {
+        "" | "0" | "false" => or,
+        text => coerce::text_to_number(text),
+    };
     Ok(match properties.mode.as_str() {
         "interval" => Box::new(ByTime {
-            every: Duration::try_from_secs_f64(number(&properties.interval))
-                .unwrap_or_default()
-                .max(Duration::from_millis(1)),
+            every: Duration::try_from_secs_f64(number(&properties.interval, 0.0))
+                .ok()
+                .filter(|every| !every.is_zero()),
             empty: properties.allow_empty_sequence,
             waiting: Vec::new(),
             timer: None,
@@ -45,26 +48,27 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
             topics: properties
                 .topics
                 .iter()
-                .map(|t| (text_of(&t.topic), VecDeque::new()))
+                .map(|t| (json::from_tree(&t.topic), VecDeque::new()))
                 .collect(),
             pending: 0,
         }),
-        _ => {
+        "" | "count" => {
             let (count, overlap) = (
-                whole(number(&properties.count)),
-                whole(number(&properties.overlap)),
+                number(&properties.count, 1.0),
+                number(&properties.overlap, 0.0),
             );
-            let count = count.max(1);
             if overlap >= count {
                 return Err(Failure::text("Invalid count and overlap"));
             }
             Box::new(ByCount {
                 count,
-                overlap,
+                overlap: whole(overlap),
                 honour: properties.honour_parts,
                 waiting: Vec::new(),
+                counted: 0,
             })
         }
+        _ => return Err(Failure::text("unexpected mode")),
     })
 }
 
@@ -77,51 +81,79 @@ fn whole(n: f64) -> usize {
     n as usize
 }
 
-/// The messages as a sequence of their own.
-fn sequence(messages: impl ExactSizeIterator<Item = Message>, host: &mut Host<'_>) -> Vec<Message> {
-    let id = host.fresh_id();
+/// The messages as a sequence of their own, which has the id of the first message. Other parts stay.
+fn sequence(mut messages: Vec<Message>) -> Vec<Message> {
     let count = messages.len() as f64;
-    let numbered = messages.enumerate().map(|(index, mut message)| {
-        let parts = Value::record([
-            ("id", id.clone().into()),
-            ("index", (index as f64).into()),
-            ("count", count.into()),
-        ]);
-        message.set(SmolStr::new_static("parts"), parts);
-        message
-    });
-    numbered.collect()
+    let id = messages
+        .first()
+        .map_or(Value::Undefined, |first| first.get("_msgid").clone());
+    for (index, message) in messages.iter_mut().enumerate() {
+        let mut parts = match message.get("parts") {
+            Value::Object(parts) => Object::clone(parts),
+            _ => Object::default(),
+        };
+        parts.insert(SmolStr::new_static("id"), id.clone());
+        parts.insert(SmolStr::new_static("index"), Value::Number(index as f64));
+        parts.insert(SmolStr::new_static("count"), Value::Number(count));
+        message.set(SmolStr::new_static("parts"), Value::object(parts));
+    }
+    messages
 }
 
 fn too_many() -> Failure {
-    Failure::error("too many pending messages in batch node")
+    Failure::text("too many pending messages in batch node")
 }
 
-/// Whether one more message would be too many.
-fn is_full(pending: usize, host: &Host<'_>) -> bool {
+/// Whether more messages wait than may.
+fn is_too_much(pending: usize, host: &Host<'_>) -> bool {
     let most = host.config().message_buffer;
-    most > 0 && pending >= most
+    most > 0 && pending > most
+}
+
+/// The last message was one too many: it fails, and the others are forgotten.
+fn drop_all(waiting: &mut Vec<Message>, host: &mut Host<'_>) {
+    let last = waiting.pop();
+    host.error(too_many(), last);
+    waiting.drain(..).for_each(|m| host.done(m));
 }
 
 /// So many messages each.
 struct ByCount {
-    count: usize,
+    count: f64,
     /// The last so many of a sequence are the first of the next.
     overlap: usize,
     /// The last message of a sequence ends this one too.
     honour: bool,
     waiting: Vec<Message>,
+    /// How many arrived since the last sequence.
+    counted: usize,
+}
+
+impl ByCount {
+    fn send(&mut self, host: &mut Host<'_>) {
+        self.counted = 0;
+        if self.overlap == 0 {
+            let messages = std::mem::take(&mut self.waiting);
+            let messages = sequence(messages);
+            for message in &messages {
+                host.send(0, message.clone());
+            }
+            return messages.into_iter().for_each(|m| host.done(m));
+        }
+        for message in sequence(self.waiting.clone()) {
+            host.send(0, message);
+        }
+        let finished = self.waiting.len().saturating_sub(self.overlap);
+        self.waiting.drain(..finished).for_each(|m| host.done(m));
+    }
 }
 
 impl Node for ByCount {
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
         if message.properties().contains_key("reset") {
+            self.counted = 0;
             self.waiting.drain(..).for_each(|m| host.done(m));
             return host.done(message);
-        }
-        if is_full(self.waiting.len(), host) {
-            host.error(too_many(), Some(message));
-            return self.waiting.drain(..).for_each(|m| host.done(m));
         }
         let parts = message.get("parts");
         let part = |name: &str| property(parts, name).as_number();
@@ -130,14 +162,14 @@ impl Node for ByCount {
             _ => false,
         };
         self.waiting.push(message);
-        if self.waiting.len() < self.count && !last {
-            return;
+        self.counted += 1;
+        let full = (self.waiting.len() as f64).total_cmp(&self.count).is_eq();
+        if full || last {
+            self.send(host);
+        } else if is_too_much(self.counted, host) {
+            self.counted = 0;
+            drop_all(&mut self.waiting, host);
         }
-        for message in sequence(self.waiting.iter().cloned(), host) {
-            host.send(0, message);
-        }
-        let finished = self.waiting.len().saturating_sub(self.overlap);
-        self.waiting.drain(..finished).for_each(|m| host.done(m));
     }
 
     fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
@@ -148,7 +180,8 @@ impl Node for ByCount {
 
 /// The messages of a time.
 struct ByTime {
-    every: Duration,
+    /// `None`: never.
+    every: Option<Duration>,
     /// A time without messages makes a sequence of one that says `null`.
     empty: bool,
     waiting: Vec<Message>,
@@ -157,35 +190,39 @@ struct ByTime {
 
 impl Node for ByTime {
     fn start(&mut self, host: &mut Host<'_>) {
-        self.timer = Some(host.after(self.every));
+        self.timer = self.every.map(|every| host.after(every));
     }
 
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
         if message.properties().contains_key("reset") {
             self.waiting.drain(..).for_each(|m| host.done(m));
-            if let Some(timer) = self.timer.replace(host.after(self.every)) {
+            if let Some(timer) = self.timer.take() {
                 host.cancel(timer);
             }
+            self.start(host);
             return host.done(message);
         }
-        if is_full(self.waiting.len(), host) {
-            host.error(too_many(), Some(message));
-            return self.waiting.drain(..).for_each(|m| host.done(m));
-        }
         self.waiting.push(message);
+        if is_too_much(self.waiting.len(), host) {
+            drop_all(&mut self.waiting, host);
+        }
     }
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         let Wake::Timer(_) = wake else { return };
-        self.timer = Some(host.after(self.every));
+        self.start(host);
         let messages = std::mem::take(&mut self.waiting);
         if messages.is_empty() && self.empty {
-            let nothing = Message::with_payload(Value::Null);
-            for message in sequence([nothing].into_iter(), host) {
-                host.send(0, message);
-            }
+            let mut nothing = Message::with_payload(Value::Null);
+            let parts = [
+                ("id", host.fresh_id().into()),
+                ("index", 0.0.into()),
+                ("count", 1.0.into()),
+            ];
+            nothing.set(SmolStr::new_static("parts"), Value::record(parts));
+            return host.send(0, nothing);
         }
-        for message in sequence(messages.into_iter(), host) {
+        for message in sequence(messages) {
             host.pass(message);
         }
     }
@@ -199,7 +236,7 @@ impl Node for ByTime {
 /// The sequences of several topics in a row.
 struct ByTopic {
     /// Each topic and its sequences, the oldest first.
-    topics: Vec<(SmolStr, VecDeque<Group>)>,
+    topics: Vec<(Value, VecDeque<Group>)>,
     /// Messages in all of them.
     pending: usize,
 }
@@ -207,13 +244,14 @@ struct ByTopic {
 /// A sequence of one topic under way.
 struct Group {
     id: SmolStr,
-    count: f64,
+    count: Value,
     messages: Vec<Message>,
 }
 
 impl Group {
     fn is_whole(&self) -> bool {
-        self.messages.len() as f64 >= self.count
+        let count = Value::Number(self.messages.len() as f64);
+        coerce::strict_equal(&self.count, &count)
     }
 }
 
@@ -234,9 +272,10 @@ impl ByTopic {
         let first = self.topics.iter_mut().filter_map(|(_, g)| g.pop_front());
         let messages: Vec<Message> = first.flat_map(|g| g.messages).collect();
         self.pending -= messages.len();
-        for message in sequence(messages.into_iter(), host) {
-            host.pass(message);
+        for message in sequence(messages.clone()) {
+            host.send(0, message);
         }
+        messages.into_iter().for_each(|m| host.done(m));
     }
 }
 
@@ -246,33 +285,34 @@ impl Node for ByTopic {
             self.take().into_iter().for_each(|m| host.done(m));
             return host.done(message);
         }
-        let topic = coerce::to_text(message.get("topic"));
-        if !self.topics.iter().any(|(name, _)| *name == topic) {
+        let topic = message.get("topic").clone();
+        let is_it = |name: &Value| coerce::strict_equal(name, &topic);
+        if !self.topics.iter().any(|(name, _)| is_it(name)) {
             // Another topic's message is nobody's business (observed).
             return;
         }
         let parts = message.get("parts");
-        let (id, count) = (property(parts, "id"), property(parts, "count"));
-        let (Value::String(id), Value::Number(count)) = (id, count) else {
-            let failure = Failure::error("no parts property in message");
+        let part = |name: &str| parts.as_object().and_then(|parts| parts.get(name)).cloned();
+        let (Some(id), Some(_), Some(count)) = (part("id"), part("index"), part("count")) else {
+            let failure = Failure::text("no parts property in message");
             return host.error(failure, Some(message));
         };
-        if is_full(self.pending, host) {
-            for waiting in self.take() {
-                host.error(too_many(), Some(waiting));
-            }
-            return host.error(too_many(), Some(message));
-        }
+        let id = coerce::to_text(&id);
         // A topic that is named twice gets its messages twice (observed).
-        for (_, groups) in self.topics.iter_mut().filter(|(name, _)| *name == topic) {
+        for (_, groups) in self.topics.iter_mut().filter(|(name, _)| is_it(name)) {
             self.pending += 1;
             match groups.iter_mut().find(|g| g.id == id && !g.is_whole()) {
                 Some(group) => group.messages.push(message.clone()),
                 None => groups.push_back(Group {
                     id: id.clone(),
-                    count,
+                    count: count.clone(),
                     messages: vec![message.clone()],
                 }),
+            }
+        }
+        if is_too_much(self.pending, host) {
+            for waiting in self.take() {
+                host.error(too_many(), Some(waiting));
             }
         }
         self.send(host);

@@ -2,39 +2,15 @@
 //! expression (reduce).
 
 use super::join_group::{Group, Shape};
+use super::join_piece::{Custom, Piece, Properties, Refused, auto_piece};
 use super::join_reduce::{Reduce, Step};
-use super::split_cut::unescape;
-use crate::engine::expression::typed::{Scene, Typed, text_of};
-use crate::engine::expression::{Path, coerce, property};
+use crate::engine::expression::typed::Scene;
+use crate::engine::expression::{coerce, property};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Closing, Host, Level, Node, TimerId, Wake};
-use crate::engine::value::{Failure, Value};
-use serde::Deserialize;
-use serde_json::Value as Json;
+use crate::engine::value::Failure;
 use smol_str::SmolStr;
 use std::collections::HashMap;
-use std::time::Duration;
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-struct Properties {
-    mode: SmolStr,
-    build: SmolStr,
-    property: SmolStr,
-    property_type: SmolStr,
-    key: SmolStr,
-    joiner: Json,
-    joiner_type: SmolStr,
-    useparts: bool,
-    accumulate: Json,
-    timeout: Json,
-    count: Json,
-    reduce_right: bool,
-    reduce_exp: SmolStr,
-    reduce_init: Json,
-    reduce_init_type: SmolStr,
-    reduce_fixup: SmolStr,
-}
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
@@ -67,7 +43,7 @@ impl Node for ReducingJoin {
             Step::Waiting => {}
             Step::Single(message) => host.pass(message),
             Step::TooMany(message) => host.error(
-                Failure::error("too many pending messages in join node"),
+                Failure::text("too many pending messages in join node"),
                 Some(message),
             ),
             Step::Complete(mut messages) => {
@@ -103,134 +79,96 @@ struct Join {
     timers: HashMap<SmolStr, TimerId>,
 }
 
-/// What the node says.
-struct Custom {
-    shape: Shape,
-    /// `None`: the whole message.
-    source: Option<Path>,
-    key: Path,
-    by_parts: bool,
-    accumulate: bool,
-    timeout: Option<Duration>,
-    count: Option<f64>,
-}
-
-impl Custom {
-    fn parse(properties: &Properties) -> Result<Self, Failure> {
-        let or = |text: &SmolStr, default: &'static str| match text.as_str() {
-            "" => SmolStr::new_static(default),
-            _ => text.clone(),
-        };
-        let positive = |value: &Json| {
-            let n = coerce::text_to_number(&text_of(value));
-            (n > 0.0).then_some(n)
-        };
-        let source = or(&properties.property, "payload");
-        let timeout = positive(&properties.timeout)
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-        Ok(Self {
-            shape: properties.shape()?,
-            source: match properties.property_type.as_str() {
-                "full" => None,
-                _ => Some(Path::parse_message(&source)?),
-            },
-            key: Path::parse_message(&or(&properties.key, "topic"))?,
-            by_parts: properties.useparts,
-            accumulate: matches!(text_of(&properties.accumulate).as_str(), "true"),
-            timeout,
-            count: positive(&properties.count),
-        })
-    }
-}
-
-impl Properties {
-    fn shape(&self) -> Result<Shape, Failure> {
-        let joiner = text_of(&self.joiner);
-        Ok(match self.build.as_str() {
-            "array" => Shape::Array { flat: false },
-            "merged" => Shape::Merged,
-            "string" => Shape::Text(unescape(&joiner).into()),
-            "buffer" if self.joiner_type == "bin" => match Typed::parse("bin", &self.joiner)? {
-                Typed::Constant(Value::Buffer(bytes)) => Shape::Buffer(bytes.as_ref().into()),
-                _ => Shape::Buffer(Box::default()),
-            },
-            "buffer" => Shape::Buffer(unescape(&joiner).as_bytes().into()),
-            _ => Shape::Object,
-        })
-    }
-}
-
-/// The name of the one group of a node that does not look at parts.
-const ONLY: SmolStr = SmolStr::new_static("_");
-
 impl Join {
-    /// The group that a message belongs to; `None`: it has no parts where they are needed.
-    fn group_of(&self, message: &Message) -> Option<SmolStr> {
-        let id = match property(message.get("parts"), "id") {
-            Value::Undefined => None,
-            id => Some(coerce::to_text(&id)),
+    /// Adds a message to its group.
+    fn add(&mut self, message: &mut Message, host: &mut Host<'_>) -> Result<(), Refused> {
+        let piece = match &self.custom {
+            None => auto_piece(message)?,
+            Some(custom) => custom.piece(message)?,
         };
-        match &self.custom {
-            None => id,
-            Some(custom) if custom.by_parts => Some(id.unwrap_or(ONLY)),
-            Some(_) => Some(ONLY),
+        let name = piece.group.clone();
+        let has = |key: &str| message.properties().contains_key(key);
+        if has("restartTimeout") && self.groups.contains_key(&name) {
+            self.start_timer(&name, host);
         }
-    }
-
-    /// Adds a message to its group; the text of a warning if it cannot.
-    fn add(&mut self, name: &SmolStr, message: &Message) -> Result<(), Refused> {
-        let parts = message.get("parts");
-        let value = match &self.custom {
-            Some(Custom { source: None, .. }) => message.to_value(),
-            Some(Custom {
-                source: Some(path), ..
-            }) => path.try_read_message(message).map_err(|_| {
-                let path = path.to_string();
-                let path = path.strip_prefix("msg.").unwrap_or(&path);
-                Refused::Warning(format!("Message property {path} not found"))
-            })?,
-            None if property(parts, "property").is_undefined() => message.get("payload").clone(),
-            None => path_of(parts).read_message(message),
+        if has("reset") {
+            self.stop_timer(&name, host);
+            return Err(Refused::Done(
+                self.groups.remove(&name).map_or(Vec::new(), |g| g.held),
+            ));
+        }
+        let key = match self.key_of(&piece, message) {
+            Ok(key) => key,
+            Err(refused) => {
+                // What adds nothing may still end what there is.
+                if has("complete")
+                    && self.custom.is_some()
+                    && let Some(group) = self.groups.get_mut(&name)
+                {
+                    group.finish(message.get("complete").clone());
+                    self.send(&name, host)?;
+                    return Err(Refused::Done(Vec::new()));
+                }
+                return Err(refused);
+            }
         };
-        let completes = message.properties().contains_key("complete");
-        let group = self.groups.entry(name.clone()).or_insert_with(|| {
-            let (shape, target) = match &self.custom {
-                None => (shape_of(parts), None),
-                Some(custom) => (custom.shape.clone(), custom.count),
-            };
-            let property = match &self.custom {
-                None => path_of(parts),
-                Some(custom) => custom.source.clone().unwrap_or(Path::name("payload")),
-            };
-            let mut group = Group::new(shape, property);
-            group.target = target;
-            group
-        });
-        let counted = self.custom.as_ref().is_none_or(|c| c.by_parts);
-        if counted && let Value::Number(count) = property(parts, "count") {
-            group.target = Some(count);
+        if !self.groups.contains_key(&name) {
+            let property = piece.property.clone();
+            let group = Group::new(piece.shape.clone(), property, piece.target);
+            self.groups.insert(name.clone(), group);
+            self.start_timer(&name, host);
         }
-        // A message that only completes adds nothing.
-        if !(completes && value.is_undefined()) {
-            let key = self.custom.as_ref().map(|c| &c.key);
-            insert(group, key, message, value)?;
+        let Some(group) = self.groups.get_mut(&name) else {
+            return Ok(());
+        };
+        if let Some(warning) = put(group, key, &piece, message)? {
+            host.log(Level::Warn, warning);
         }
         group.absorb(message);
+        if host.watched() {
+            group.held.push(message.clone());
+        }
+        let count = property(message.get("parts"), "count");
+        if group.target.is_none() && coerce::truthy(&count) {
+            group.target = Some(coerce::to_number(&count));
+        }
+        if message.properties().contains_key("complete") || group.is_full() {
+            self.send(&name, host)?;
+        }
         Ok(())
     }
 
-    /// Starts the time that a group has, or starts it again when the message asks for it.
-    fn start_timer(&mut self, name: &SmolStr, message: &Message, host: &mut Host<'_>) {
-        let Some(timeout) = self.custom.as_ref().and_then(|c| c.timeout) else {
-            return;
-        };
-        if self.timers.contains_key(name) {
-            if !message.properties().contains_key("restartTimeout") {
-                return;
-            }
-            self.stop_timer(name, host);
+    /// The key that a piece has in an object; `None` in any other shape.
+    fn key_of(&self, piece: &Piece, message: &Message) -> Result<Option<SmolStr>, Refused> {
+        if piece.shape != Shape::Object {
+            return Ok(None);
         }
-        self.timers.insert(name.clone(), host.after(timeout));
+        let key = match &self.custom {
+            None => property(message.get("parts"), "key"),
+            Some(custom) => custom
+                .key
+                .try_read_message(message)
+                .map_err(Refused::Failure)?,
+        };
+        if !key.is_nullish() && key.as_str() != Some("") {
+            return Ok(Some(coerce::to_text(&key)));
+        }
+        Err(Refused::Warning(match &self.custom {
+            None => "Message missing 'msg.parts.key' property - cannot add to object".to_owned(),
+            Some(custom) if !message.properties().contains_key("complete") => format!(
+                "Message missing key property 'msg.{}' - cannot add to object",
+                custom.key_name
+            ),
+            Some(_) => return Err(Refused::Done(Vec::new())),
+        }))
+    }
+
+    /// Starts the time that a group has, or starts it again.
+    fn start_timer(&mut self, name: &SmolStr, host: &mut Host<'_>) {
+        self.stop_timer(name, host);
+        if let Some(timeout) = self.custom.as_ref().and_then(|c| c.timeout) {
+            self.timers.insert(name.clone(), host.after(timeout));
+        }
     }
 
     fn stop_timer(&mut self, name: &SmolStr, host: &mut Host<'_>) {
@@ -240,141 +178,70 @@ impl Join {
     }
 
     /// Sends what a group has become.
-    fn send(&mut self, name: &SmolStr, host: &mut Host<'_>) {
+    fn send(&mut self, name: &SmolStr, host: &mut Host<'_>) -> Result<(), Refused> {
         self.stop_timer(name, host);
-        let kept = self.custom.as_ref().is_some_and(|c| c.accumulate);
-        let (message, held) = if kept {
-            let Some(group) = self.groups.get_mut(name) else {
-                return;
-            };
-            (group.message(), std::mem::take(&mut group.held))
-        } else {
-            let Some(group) = self.groups.remove(name) else {
-                return;
-            };
-            (group.message(), group.held)
+        let keeps = self.custom.as_ref().is_some_and(|c| c.accumulate);
+        let Some(group) = self.groups.get_mut(name) else {
+            return Ok(());
         };
-        host.send(0, message);
+        let made = group.message();
+        let held = std::mem::take(&mut group.held);
+        if !keeps || group.is_finished() {
+            self.groups.remove(name);
+        }
+        host.send(0, made.map_err(Refused::Failure)?);
         for message in held {
             host.done(message);
         }
-    }
-
-    fn reset(&mut self, message: Message, host: &mut Host<'_>) {
-        if let Some(name) = self.group_of(&message) {
-            self.stop_timer(&name, host);
-            let group = self.groups.remove(&name);
-            let held = group.map(|g| g.held).unwrap_or_default();
-            for message in held {
-                host.done(message);
-            }
-        }
-        host.done(message);
+        Ok(())
     }
 }
 
-/// Why a message is in no group.
-enum Refused {
-    Warning(String),
-    Failure(Failure),
-}
-
-/// Puts a value where the group's shape has its place.
-fn insert(
+/// Puts a piece in its place; a warning if it has none.
+fn put(
     group: &mut Group,
-    key: Option<&Path>,
+    key: Option<SmolStr>,
+    piece: &Piece,
     message: &Message,
-    value: Value,
-) -> Result<(), Refused> {
-    let parts = message.get("parts");
-    if group.wants_key() {
-        let name = match key {
-            Some(path) => path.read_message(message),
-            None => property(parts, "key"),
-        };
-        let missing = name.is_nullish() || name.as_str() == Some("");
-        if missing {
-            let shown = key.map_or("msg.parts.key".to_owned(), Path::to_string);
-            return Err(Refused::Warning(format!(
-                "Message missing key property '{shown}' - cannot add to object"
-            )));
+) -> Result<Option<&'static str>, Refused> {
+    if let Some(key) = key {
+        group.add_property(key, piece.value.clone());
+    } else if group.is_merged() {
+        let completes = message.properties().contains_key("complete");
+        if !group.merge(&piece.value) && !completes {
+            return Ok(Some("Cannot merge non-object types"));
         }
-        group.add_property(coerce::to_text(&name), value);
-        return Ok(());
+    } else {
+        let value = piece.value.clone();
+        group
+            .add_piece(piece.place, value)
+            .map_err(Refused::Failure)?;
     }
-    if group.is_merged() {
-        if group.merge(&value) {
-            return Ok(());
-        }
-        return Err(Refused::Warning("Cannot merge non-object types".to_owned()));
-    }
-    // Only what comes with parts of its own is put in order.
-    let place = match key {
-        None => property(parts, "index").as_number(),
-        Some(_) => None,
-    };
-    group.add_piece(place, value).map_err(Refused::Failure)
-}
-
-/// Where a message of a split sequence has its value.
-fn path_of(parts: &Value) -> Path {
-    match property(parts, "property") {
-        Value::String(text) => Path::parse_message(&text).unwrap_or(Path::name("payload")),
-        _ => Path::name("payload"),
-    }
-}
-
-/// What the parts say that the sequence was before it was split.
-fn shape_of(parts: &Value) -> Shape {
-    let between = || match property(parts, "ch") {
-        Value::Undefined | Value::Null => Value::from(""),
-        between => between,
-    };
-    match property(parts, "type").as_str() {
-        Some("object") => Shape::Object,
-        Some("merged") => Shape::Merged,
-        Some("string") => Shape::Text(coerce::to_text(&between())),
-        Some("buffer") => Shape::Buffer(match between() {
-            Value::Buffer(bytes) => bytes.as_ref().into(),
-            Value::Array(bytes) => bytes
-                .iter()
-                .map(crate::engine::expression::typed::byte)
-                .collect(),
-            other => coerce::to_text(&other).as_bytes().into(),
-        }),
-        _ => Shape::Array {
-            flat: property(parts, "len").as_number().is_some_and(|n| n > 1.0),
-        },
-    }
+    Ok(None)
 }
 
 impl Node for Join {
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        if message.properties().contains_key("reset") {
-            return self.reset(message, host);
-        }
-        let Some(name) = self.group_of(&message) else {
-            let warning = "Message missing msg.parts property - cannot join in 'auto' mode";
-            host.log(Level::Warn, warning);
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+        if self.custom.is_none() && property(message.get("parts"), "id").is_undefined() {
+            if message.properties().contains_key("reset") {
+                self.groups.clear();
+            } else {
+                let warning = "Message missing msg.parts property - cannot join in 'auto' mode";
+                host.log(Level::Warn, warning);
+            }
             return host.done(message);
-        };
-        match self.add(&name, &message) {
+        }
+        match self.add(&mut message, host) {
             Ok(()) => {}
             Err(Refused::Warning(warning)) => {
                 host.log(Level::Warn, warning);
-                return host.done(message);
+                host.done(message);
             }
-            Err(Refused::Failure(failure)) => return host.error(failure, Some(message)),
-        }
-        self.start_timer(&name, &message, host);
-        let completes = message.properties().contains_key("complete");
-        if let Some(group) = self.groups.get_mut(&name) {
-            if host.watched() {
-                group.held.push(message);
+            Err(Refused::Done(held)) => {
+                held.into_iter().for_each(|m| host.done(m));
+                host.done(message);
             }
-            if completes || group.is_full() {
-                self.send(&name, host);
-            }
+            Err(Refused::Failure(failure)) => host.error(failure, Some(message)),
         }
     }
 
@@ -382,7 +249,9 @@ impl Node for Join {
         let Wake::Timer(timer) = wake else { return };
         let due = self.timers.iter().find(|(_, t)| **t == timer);
         if let Some(name) = due.map(|(name, _)| name.clone()) {
-            self.send(&name, host);
+            if let Err(Refused::Failure(failure)) = self.send(&name, host) {
+                host.error(failure, None);
+            }
         }
     }
 

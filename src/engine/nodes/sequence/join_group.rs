@@ -1,5 +1,6 @@
 //! One sequence that a join node puts together: what has arrived, and what becomes of it. Pure.
 
+use crate::engine::expression::typed::byte;
 use crate::engine::expression::{Path, coerce};
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Object, Value};
@@ -12,8 +13,8 @@ use std::sync::Arc;
 pub(super) enum Shape {
     /// An array; `flat`: of the elements of arrays.
     Array { flat: bool },
-    /// A text with this between its pieces.
-    Text(SmolStr),
+    /// A text with this between its pieces; `None`: nobody said what, which is an error.
+    Text(Option<SmolStr>),
     /// A buffer with this between its pieces.
     Buffer(Box<[u8]>),
     /// An object with a property for each message.
@@ -29,6 +30,8 @@ pub(super) struct Group {
     property: Path,
     /// How many there must be; `None`: nobody said yet.
     pub target: Option<f64>,
+    /// How many pieces there are that are something.
+    count: usize,
     /// Array, text, buffer: the pieces in the order of arrival, with their place if they have one.
     pieces: Vec<(Option<f64>, Value)>,
     /// Place to position in `pieces`.
@@ -41,11 +44,12 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(shape: Shape, property: Path) -> Self {
+    pub(super) fn new(shape: Shape, property: Path, target: Option<f64>) -> Self {
         Self {
             shape,
             property,
-            target: None,
+            target,
+            count: 0,
             pieces: Vec::new(),
             places: FxHashMap::default(),
             object: Object::default(),
@@ -54,33 +58,39 @@ impl Group {
         }
     }
 
-    /// Whether messages go under keys of an object.
-    pub(super) fn wants_key(&self) -> bool {
-        self.shape == Shape::Object
-    }
-
     /// Whether the properties of messages go into one object.
     pub(super) fn is_merged(&self) -> bool {
         self.shape == Shape::Merged
     }
 
-    /// Adds a piece. One for a place that is taken replaces what was there.
+    /// Adds a piece. One for a place that is taken replaces what was there; nothing without a place is none.
     pub(super) fn add_piece(&mut self, place: Option<f64>, value: Value) -> Result<(), Failure> {
-        let bytes = matches!(value, Value::Buffer(_) | Value::String(_));
-        if matches!(self.shape, Shape::Buffer(_)) && !bytes {
-            let kind = coerce::type_of(&value);
-            return Err(Failure::error(format!("Cannot join {kind} to buffer")));
-        }
-        if let Some(place) = place {
-            if let Some(at) = self.places.get(&place.to_bits()) {
-                if let Some(piece) = self.pieces.get_mut(*at) {
-                    piece.1 = value;
+        if let Shape::Buffer(_) = self.shape {
+            match value {
+                Value::Buffer(_) | Value::String(_) | Value::Array(_) | Value::Undefined => {}
+                other => {
+                    let kind = coerce::type_of(&other);
+                    return Err(Failure::text(format!("Cannot join {kind} to buffer")));
                 }
-                return Ok(());
             }
-            self.places.insert(place.to_bits(), self.pieces.len());
         }
-        self.pieces.push((place, value));
+        let Some(place) = place else {
+            if !value.is_undefined() {
+                self.count += 1;
+                self.pieces.push((None, value));
+            }
+            return Ok(());
+        };
+        if let Some(at) = self.places.get(&place.to_bits()) {
+            if let Some(piece) = self.pieces.get_mut(*at) {
+                self.count += usize::from(piece.1.is_nullish());
+                piece.1 = value;
+            }
+            return Ok(());
+        }
+        self.places.insert(place.to_bits(), self.pieces.len());
+        self.count += 1;
+        self.pieces.push((Some(place), value));
         Ok(())
     }
 
@@ -89,15 +99,26 @@ impl Group {
         self.object.insert(key, value);
     }
 
-    /// Adds all properties of an object; false if the value is none.
+    /// Adds all properties of an object but the message's id; false if the value is none.
     pub(super) fn merge(&mut self, value: &Value) -> bool {
-        let Value::Object(object) = value else {
-            return false;
+        let object = match value {
+            Value::Object(object) => object,
+            other => return matches!(other, Value::Null),
         };
-        for (key, value) in object.iter() {
+        for (key, value) in object.iter().filter(|(key, _)| *key != "_msgid") {
             self.object.insert(key.clone(), value.clone());
         }
         true
+    }
+
+    /// Nothing more comes.
+    pub(super) fn finish(&mut self, complete: Value) {
+        self.merged.set("complete", complete);
+    }
+
+    /// Whether something said that nothing more comes.
+    pub(super) fn is_finished(&self) -> bool {
+        self.merged.properties().contains_key("complete")
     }
 
     /// Takes over the properties of a message that belongs here.
@@ -120,25 +141,27 @@ impl Group {
     pub(super) fn is_full(&self) -> bool {
         let have = match self.shape {
             Shape::Object | Shape::Merged => self.object.len(),
-            _ => self.pieces.len(),
+            _ => self.count,
         };
-        self.target.is_some_and(|target| have as f64 >= target)
+        self.target
+            .is_some_and(|target| target > 0.0 && have as f64 >= target)
     }
 
     /// The message that the sequence becomes. Its parts are those around it, if there were any.
-    pub(super) fn message(&self) -> Message {
+    pub(super) fn message(&self) -> Result<Message, Failure> {
+        let value = self.value()?;
         let mut message = self.merged.clone();
         let parts = message.take("parts");
         if let Some(outer) = parts.as_object().and_then(|p| p.get("parts")) {
             message.set(SmolStr::new_static("parts"), outer.clone());
         }
         message.take("complete");
-        self.property.write_message(&mut message, self.value());
-        message
+        self.property.write_message(&mut message, value);
+        Ok(message)
     }
 
-    fn value(&self) -> Value {
-        match &self.shape {
+    fn value(&self) -> Result<Value, Failure> {
+        Ok(match &self.shape {
             Shape::Object | Shape::Merged => Value::object(self.object.clone()),
             Shape::Array { flat: false } => Value::array(self.placed()),
             Shape::Array { flat: true } => {
@@ -153,7 +176,13 @@ impl Group {
                 }
                 Value::array(all)
             }
-            Shape::Text(between) => {
+            Shape::Text(None) => {
+                return Err(Failure {
+                    name: SmolStr::new_static("TypeError"),
+                    ..Failure::error("Cannot read properties of undefined (reading 'toString')")
+                });
+            }
+            Shape::Text(Some(between)) => {
                 let mut out = String::new();
                 for (at, piece) in self.placed().iter().enumerate() {
                     if at > 0 {
@@ -174,12 +203,13 @@ impl Group {
                     match piece {
                         Value::Buffer(bytes) => out.extend_from_slice(bytes),
                         Value::String(text) => out.extend_from_slice(text.as_bytes()),
+                        Value::Array(bytes) => out.extend(bytes.iter().map(byte)),
                         _ => {}
                     }
                 }
                 Value::Buffer(out.into())
             }
-        }
+        })
     }
 
     /// The pieces in order: by place, then those that have none. Places that nobody took are `undefined`,
@@ -208,18 +238,18 @@ mod tests {
     use crate::engine::expression::json;
 
     fn made(shape: Shape, pieces: &[(f64, Value)]) -> String {
-        let mut group = Group::new(shape, Path::name("payload"));
+        let mut group = Group::new(shape, Path::name("payload"), None);
         for (place, value) in pieces {
             group.add_piece(Some(*place), value.clone()).unwrap();
         }
-        format!("{:?}", group.value())
+        format!("{:?}", group.value().unwrap())
     }
 
     #[test]
     fn pieces_are_put_in_their_places() {
         let pieces = [(1.0, "b".into()), (0.0, "a".into()), (0.0, "A".into())];
         assert_eq!(made(Shape::Array { flat: false }, &pieces), r#"["A", "b"]"#);
-        assert_eq!(made(Shape::Text("-".into()), &pieces), r#""A-b""#);
+        assert_eq!(made(Shape::Text(Some("-".into())), &pieces), r#""A-b""#);
         assert_eq!(
             made(Shape::Buffer(Box::from(&b","[..])), &pieces),
             r#"Buffer(b"A,b")"#
@@ -232,7 +262,7 @@ mod tests {
         let array = Shape::Array { flat: false };
         assert_eq!(made(array.clone(), &pieces), "[1, undefined, 2]");
         assert_eq!(
-            made(Shape::Text("-".into()), &[(1.0, "x".into())]),
+            made(Shape::Text(Some("-".into())), &[(1.0, "x".into())]),
             "\"-x\""
         );
         assert_eq!(
@@ -243,14 +273,14 @@ mod tests {
 
     #[test]
     fn only_texts_and_buffers_join_to_a_buffer() {
-        let mut group = Group::new(Shape::Buffer(Box::default()), Path::name("payload"));
+        let mut group = Group::new(Shape::Buffer(Box::default()), Path::name("payload"), None);
         let failure = group.add_piece(None, 5.0.into()).unwrap_err();
         assert_eq!(failure.message, "Cannot join number to buffer");
     }
 
     #[test]
     fn the_result_has_the_properties_of_all_and_the_parts_around() {
-        let mut group = Group::new(Shape::Object, Path::name("payload"));
+        let mut group = Group::new(Shape::Object, Path::name("payload"), None);
         for text in [
             r#"{"payload":1,"q":1,"parts":{"id":"s","parts":{"id":"o"}}}"#,
             r#"{"payload":2,"r":2,"complete":true,"parts":{"id":"s","parts":{"id":"o"}}}"#,
@@ -259,7 +289,7 @@ mod tests {
         }
         group.add_property("k".into(), 1.0.into());
         assert_eq!(
-            json::stringify(&group.message().to_value()).unwrap(),
+            json::stringify(&group.message().unwrap().to_value()).unwrap(),
             r#"{"payload":{"k":1},"q":1,"r":2,"parts":{"id":"o"}}"#
         );
     }

@@ -1,8 +1,8 @@
 //! Reduces a sequence to one value: an expression for each message, in the order of their places, and one at the end.
 
 use crate::engine::expression::jsonata::Jsonata;
-use crate::engine::expression::property;
 use crate::engine::expression::typed::{Scene, Typed};
+use crate::engine::expression::{coerce, property};
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Value};
 use serde_json::Value as Json;
@@ -12,7 +12,8 @@ use std::collections::HashMap;
 /// How sequences are reduced, and those that are not complete.
 pub(super) struct Reduce {
     pub each: Jsonata,
-    pub start: Typed,
+    /// What cannot be read fails when it is needed (observed).
+    pub start: Result<Typed, Failure>,
     pub end: Option<Jsonata>,
     pub backwards: bool,
     sequences: HashMap<SmolStr, Sequence>,
@@ -42,8 +43,13 @@ impl Reduce {
     /// Parses the expressions.
     pub(super) fn parse(each: &str, start: (&str, &Json), end: &str) -> Result<Self, Failure> {
         let compile = |text: &str| {
-            Jsonata::compile(text)
-                .map_err(|f| Failure::text(format!("Invalid JSONata expression: {}", f.message)))
+            Jsonata::compile(text).map_err(|f| {
+                let message = f
+                    .message
+                    .split_once(": ")
+                    .map_or(f.message.as_str(), |(_, m)| m);
+                Failure::text(format!("Invalid JSONata expression: {message}"))
+            })
         };
         let end = match end.trim() {
             "" => None,
@@ -51,7 +57,7 @@ impl Reduce {
         };
         Ok(Self {
             each: compile(each)?,
-            start: Typed::parse(start.0, start.1)?,
+            start: Typed::parse(start.0, start.1),
             end,
             backwards: false,
             sequences: HashMap::new(),
@@ -62,21 +68,22 @@ impl Reduce {
     /// Takes a message; `most`: how many may wait, 0 for any number.
     pub(super) fn add(&mut self, message: Message, most: usize) -> Step {
         let parts = message.get("parts");
-        let Value::String(id) = property(parts, "id") else {
+        if parts.is_undefined() {
             return Step::Single(message);
-        };
+        }
+        let id = coerce::to_text(&property(parts, "id"));
         let count = property(parts, "count").as_number();
         let sequence = self.sequences.entry(id.clone()).or_default();
-        sequence.count = count.or(sequence.count);
+        sequence.count = sequence.count.or(count);
         sequence.messages.push(message);
         self.pending += 1;
-        if most > 0 && self.pending > most {
-            let last = sequence.messages.pop().unwrap_or_default();
-            self.sequences.clear();
-            self.pending = 0;
-            return Step::TooMany(last);
-        }
         if sequence.count != Some(sequence.messages.len() as f64) {
+            if most > 0 && self.pending > most {
+                let last = sequence.messages.pop().unwrap_or_default();
+                self.sequences.clear();
+                self.pending = 0;
+                return Step::TooMany(last);
+            }
             return Step::Waiting;
         }
         let sequence = self.sequences.remove(&id).unwrap_or_default();
@@ -93,15 +100,22 @@ impl Reduce {
     pub(super) fn value(&self, messages: &[Message], scene: &Scene) -> Result<Value, Failure> {
         // What it starts with sees no message (observed).
         let nothing = Message::default();
-        let mut value = self.start.evaluate(scene, &nothing)?;
+        let start = self
+            .start
+            .as_ref()
+            .map_err(|f| Failure::error(format!("Invalid JSONata expression: {}", f.message)))?;
+        let mut value = start.evaluate(scene, &nothing)?;
         let count = Value::Number(messages.len() as f64);
         for message in messages {
             let index = property(message.get("parts"), "index");
             let variables = [("A", value), ("I", index), ("N", count.clone())];
-            value = self.each.evaluate_with(scene, message, &variables)?;
+            let made = self.each.evaluate_with(scene, message, &variables);
+            value = made.map_err(unsaid)?;
         }
         match &self.end {
-            Some(end) => end.evaluate_with(scene, &nothing, &[("A", value), ("N", count)]),
+            Some(end) => end
+                .evaluate_with(scene, &nothing, &[("A", value), ("N", count)])
+                .map_err(unsaid),
             None => Ok(value),
         }
     }
@@ -111,6 +125,14 @@ impl Reduce {
         self.pending = 0;
         let sequences = self.sequences.drain();
         sequences.flat_map(|(_, s)| s.messages).collect()
+    }
+}
+
+/// An expression that fails: only its code is told (observed).
+fn unsaid(failure: Failure) -> Failure {
+    Failure {
+        code: failure.code,
+        ..Failure::text("[object Object]")
     }
 }
 

@@ -1,17 +1,16 @@
 //! `sort`: sorts the elements of an array, or the messages of a sequence.
 
 use super::sort_order::Order;
-use crate::engine::context::Scope;
 use crate::engine::expression::jsonata::Jsonata;
 use crate::engine::expression::typed::{Scene, Typed};
-use crate::engine::expression::{Path, property};
+use crate::engine::expression::{Path, coerce};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Closing, Host, Node};
 use crate::engine::value::{Failure, Value};
+use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 #[derive(Deserialize, Default)]
@@ -34,13 +33,13 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
         descending: properties.order == "descending",
         as_number: properties.as_num,
     };
-    if properties.target_type == "seq" {
+    if properties.target_type != "msg" {
         let kind = or(&properties.seq_key_type, "msg");
         let key = Json::from(or(&properties.seq_key, "payload").as_str());
         return Ok(Box::new(SequenceSort {
             order,
-            key: Typed::parse(&kind, &key).map_err(|f| worded(&f))?,
-            sequences: HashMap::new(),
+            key: Typed::parse(&kind, &key).map_err(|_| broken())?,
+            sequences: IndexMap::new(),
             pending: 0,
         }));
     }
@@ -48,14 +47,10 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     Ok(Box::new(ArraySort {
         order,
         key: match properties.msg_key_type.as_str() {
-            "jsonata" => Some(Jsonata::compile(&properties.msg_key).map_err(|f| worded(&f))?),
+            "jsonata" => Some(Jsonata::compile(&properties.msg_key).map_err(|_| broken())?),
             _ => None,
         },
-        target: match properties.target_type.as_str() {
-            "flow" => Target::Context(Scope::Flow, Path::parse(&target)?),
-            "global" => Target::Context(Scope::Global, Path::parse(&target)?),
-            _ => Target::Message(Path::parse_message(&target)?),
-        },
+        target: Path::parse_message(&target)?,
     }))
 }
 
@@ -67,11 +62,9 @@ fn or(text: &SmolStr, default: &'static str) -> SmolStr {
     }
 }
 
-fn worded(failure: &Failure) -> Failure {
-    Failure::text(format!(
-        "Invalid JSONata expression in sort node: {}",
-        failure.message
-    ))
+/// An expression does not parse, or fails: nothing more is said of it (observed).
+fn broken() -> Failure {
+    Failure::text("Invalid JSONata expression in sort node: [object Object]")
 }
 
 /// Sorts an array.
@@ -79,12 +72,7 @@ struct ArraySort {
     order: Order,
     /// `None`: the elements themselves are compared.
     key: Option<Jsonata>,
-    target: Target,
-}
-
-enum Target {
-    Message(Path),
-    Context(Scope, Path),
+    target: Path,
 }
 
 impl ArraySort {
@@ -92,7 +80,7 @@ impl ArraySort {
         let elements = Arc::unwrap_or_clone(elements);
         let keyed = elements.into_iter().map(|element| {
             let key = match &self.key {
-                Some(key) => key.evaluate_on(scene, &element).map_err(|f| worded(&f))?,
+                Some(key) => key.evaluate_on(scene, &element).map_err(|_| broken())?,
                 None => element.clone(),
             };
             Ok((key, element))
@@ -104,20 +92,11 @@ impl ArraySort {
 
     /// Whether there was an array to sort.
     fn apply(&self, message: &mut Message, scene: &Scene) -> Result<bool, Failure> {
-        let value = match &self.target {
-            Target::Message(path) => path.try_read_message(message)?,
-            Target::Context(scope, key) => scene.read(*scope, key, message)?,
-        };
-        let Value::Array(elements) = value else {
+        let Value::Array(elements) = self.target.try_read_message(message)? else {
             return Ok(false);
         };
         let sorted = self.sorted(elements, scene)?;
-        match &self.target {
-            Target::Message(path) => {
-                path.write_message(message, sorted);
-            }
-            Target::Context(scope, key) => scene.write(*scope, key, message, sorted)?,
-        }
+        self.target.write_message(message, sorted);
         Ok(true)
     }
 }
@@ -137,7 +116,8 @@ impl Node for ArraySort {
 struct SequenceSort {
     order: Order,
     key: Typed,
-    sequences: HashMap<SmolStr, Sequence>,
+    /// By id, the oldest first.
+    sequences: IndexMap<SmolStr, Sequence>,
     /// Messages in all of them.
     pending: usize,
 }
@@ -145,13 +125,13 @@ struct SequenceSort {
 #[derive(Default)]
 struct Sequence {
     messages: Vec<Message>,
-    count: Option<f64>,
+    count: Value,
 }
 
 impl SequenceSort {
     fn clear(&mut self, host: &mut Host<'_>) {
         self.pending = 0;
-        let messages = self.sequences.drain().flat_map(|(_, s)| s.messages);
+        let messages = self.sequences.drain(..).flat_map(|(_, s)| s.messages);
         messages.for_each(|m| host.done(m));
     }
 
@@ -164,7 +144,7 @@ impl SequenceSort {
             .collect();
         let keys = match keys {
             Ok(keys) => keys,
-            Err(failure) => return fail(&failure, messages, host),
+            Err(_) => return fail(&broken(), messages, host),
         };
         let mut keyed: Vec<(Value, Message)> = keys.into_iter().zip(messages).collect();
         self.order.sort(&mut keyed);
@@ -180,7 +160,7 @@ impl SequenceSort {
 
 /// The last message fails, the others are done with.
 fn fail(failure: &Failure, mut messages: Vec<Message>, host: &mut Host<'_>) {
-    host.error(worded(failure), messages.pop());
+    host.error(failure.clone(), messages.pop());
     for message in messages {
         host.done(message);
     }
@@ -189,26 +169,30 @@ fn fail(failure: &Failure, mut messages: Vec<Message>, host: &mut Host<'_>) {
 impl Node for SequenceSort {
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
         let parts = message.get("parts");
-        let (id, index) = (property(parts, "id"), property(parts, "index"));
-        let (Value::String(id), false) = (id, index.is_undefined()) else {
+        let part = |name: &str| parts.as_object().and_then(|parts| parts.get(name));
+        let (Some(id), Some(_)) = (part("id"), part("index")) else {
             return host.done(message);
         };
-        let most = host.config().message_buffer;
-        if most > 0 && self.pending >= most {
-            let failure = Failure::error("Too many pending messages in sort node");
-            host.error(failure, Some(message));
-            return self.clear(host);
-        }
-        let count = property(parts, "count").as_number();
+        let (id, count) = (coerce::to_text(id), part("count").cloned());
         let sequence = self.sequences.entry(id.clone()).or_default();
-        sequence.count = count.or(sequence.count);
+        sequence.count = count.unwrap_or(std::mem::take(&mut sequence.count));
         sequence.messages.push(message);
         self.pending += 1;
-        let full = |count: f64| sequence.messages.len() as f64 >= count;
-        if sequence.count.is_some_and(full) {
-            let sequence = self.sequences.remove(&id).unwrap_or_default();
+        let arrived = Value::Number(sequence.messages.len() as f64);
+        if coerce::strict_equal(&sequence.count, &arrived) {
+            let sequence = self.sequences.shift_remove(&id).unwrap_or_default();
             self.pending -= sequence.messages.len();
             self.send(sequence.messages, host);
+            return;
+        }
+        let most = host.config().message_buffer;
+        if most > 0
+            && self.pending > most
+            && let Some((_, oldest)) = self.sequences.shift_remove_index(0)
+        {
+            self.pending -= oldest.messages.len();
+            let failure = Failure::text("Too many pending messages in sort node");
+            fail(&failure, oldest.messages, host);
         }
     }
 

@@ -19,6 +19,14 @@ pub(super) struct Order {
 impl Order {
     /// Sorts values by their keys; those with equal keys stay as they are.
     pub(super) fn sort<T>(self, keyed: &mut [(Value, T)]) {
+        if !self.as_number {
+            for (key, _) in keyed.iter_mut() {
+                // Objects are compared as their text.
+                if matches!(key, Value::Array(_) | Value::Object(_) | Value::Buffer(_)) {
+                    *key = Value::String(coerce::to_text(key));
+                }
+            }
+        }
         let texts = !self.as_number && keyed.iter().all(|(k, _)| k.as_str().is_some());
         keyed.sort_by(|(a, _), (b, _)| {
             let order = match (a, b) {
@@ -47,13 +55,8 @@ impl Order {
     }
 
     fn number(self, value: &Value) -> f64 {
-        let n = if self.as_number {
-            coerce::parse_float(&coerce::to_text(value))
-        } else {
-            coerce::to_number(value)
-        };
         // -0 is 0.
-        n + 0.0
+        coerce::to_number(value) + 0.0
     }
 }
 

@@ -53,6 +53,8 @@ struct Stream {
     text: String,
     bytes: Vec<u8>,
     index: f64,
+    /// Messages that are not done with.
+    held: Vec<Message>,
 }
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
@@ -83,6 +85,8 @@ struct Sending<'a> {
     /// The message without its id: each part gets one of its own.
     base: Message,
     parts: Object,
+    /// The last piece, if anybody wants to know what the message has become.
+    last: Option<Message>,
 }
 
 impl Sending<'_> {
@@ -90,9 +94,8 @@ impl Sending<'_> {
         self.parts.insert(SmolStr::new_static(name), value.into());
     }
 
-    fn piece(&self, value: Value) -> Message {
+    fn whole(&self) -> Message {
         let mut message = self.base.clone();
-        self.property.write_message(&mut message, value);
         message.set(
             SmolStr::new_static("parts"),
             Value::object(self.parts.clone()),
@@ -100,12 +103,25 @@ impl Sending<'_> {
         message
     }
 
+    fn piece(&self, value: Value) -> Message {
+        let mut message = self.whole();
+        self.property.write_message(&mut message, value);
+        message
+    }
+
+    fn send(&mut self, piece: Message, host: &mut Host<'_>) {
+        if host.watched() {
+            self.last = Some(piece.clone());
+        }
+        host.send(0, piece);
+    }
+
     /// Sends pieces that are numbered from 0 and counted.
     fn all(&mut self, values: impl IntoIterator<Item = Value>, count: usize, host: &mut Host<'_>) {
         self.note("count", count as f64);
         for (index, value) in values.into_iter().enumerate() {
             self.note("index", index as f64);
-            host.send(0, self.piece(value));
+            self.send(self.piece(value), host);
         }
     }
 
@@ -114,8 +130,14 @@ impl Sending<'_> {
         for value in values {
             self.note("index", *index);
             *index += 1.0;
-            host.send(0, self.piece(value));
+            self.send(self.piece(value), host);
         }
+    }
+
+    /// What the message has become: its last piece, if there was one (observed).
+    fn become_of(self) -> Message {
+        let whole = self.whole();
+        self.last.unwrap_or(whole)
     }
 }
 
@@ -125,7 +147,7 @@ impl Split {
         let mut base = message.clone();
         base.take("_msgid");
         let mut parts = Object::default();
-        if let outer @ Value::Object(_) = base.get("parts") {
+        if let Some(outer) = base.properties().get("parts") {
             parts.insert(SmolStr::new_static("parts"), outer.clone());
         }
         parts.insert(SmolStr::new_static("id"), host.fresh_id().into());
@@ -136,6 +158,7 @@ impl Split {
             property: &self.property,
             base,
             parts,
+            last: None,
         }
     }
 
@@ -152,6 +175,23 @@ impl Split {
         }
     }
 
+    fn array(&self, elements: &[Value], sending: &mut Sending<'_>, host: &mut Host<'_>) {
+        sending.note("type", "array");
+        sending.note("count", 0.0);
+        sending.note("len", self.array as f64);
+        let count = elements.len().div_ceil(self.array);
+        sending.note("count", count as f64);
+        // The message itself stays whole (observed).
+        let whole = sending.whole();
+        if self.array == 1 {
+            sending.all(elements.iter().cloned(), count, host);
+        } else {
+            let pieces = elements.chunks(self.array);
+            sending.all(pieces.map(|p| Value::array(p.to_vec())), count, host);
+        }
+        sending.last = Some(whole);
+    }
+
     fn object(&self, object: &Object, sending: &mut Sending<'_>, host: &mut Host<'_>) {
         sending.note("type", "object");
         for (index, (key, value)) in json::entries(object).enumerate() {
@@ -162,8 +202,52 @@ impl Split {
             if let Some(path) = &self.key {
                 path.write_message(&mut piece, key.clone().into());
             }
-            host.send(0, piece);
+            sending.send(piece, host);
         }
+    }
+
+    /// A text or buffer that is whole: all of it is sent.
+    fn cut(&self, value: &Value, sending: &mut Sending<'_>, host: &mut Host<'_>) {
+        let pieces = match value {
+            Value::String(text) => self.cut.text(text),
+            Value::Buffer(bytes) => self.cut.buffer(bytes),
+            _ => return,
+        };
+        self.note_cut(sending, value.as_str().is_some());
+        sending.all(pieces.values, pieces.count, host);
+    }
+
+    /// A text or buffer of a stream. Messages whose rest waits for more are done with when that is sent (observed).
+    fn cut_stream(&mut self, value: &Value, mut message: Message, host: &mut Host<'_>) {
+        let mut stream = self.stream.take().unwrap_or_default();
+        let mut sending = self.begin(&message, host);
+        self.note_cut(&mut sending, value.as_str().is_some());
+        let (values, waits) = match value {
+            Value::String(text) => {
+                let values = self.cut.text_stream(&mut stream.text, text);
+                let waits = matches!(self.cut, Cut::Length(_)) && !stream.text.is_empty();
+                (values, waits)
+            }
+            Value::Buffer(bytes) => {
+                let values = self.cut.buffer_stream(&mut stream.bytes, bytes);
+                (values, !stream.bytes.is_empty())
+            }
+            _ => (Vec::new(), false),
+        };
+        let any = !values.is_empty();
+        sending.stream(values, &mut stream.index, host);
+        if host.watched() {
+            message = sending.become_of();
+        }
+        if any {
+            stream.held.drain(..).for_each(|m| host.done(m));
+        }
+        if !waits {
+            host.done(message);
+        } else if host.watched() {
+            stream.held.push(message);
+        }
+        self.stream = Some(stream);
     }
 }
 
@@ -175,56 +259,27 @@ impl Node for Split {
             Ok(value) => value,
             Err(failure) => return host.error(failure, Some(message)),
         };
-        if matches!(value, Value::Null) {
-            let failure = Failure {
-                name: SmolStr::new_static("TypeError"),
-                ..Failure::error("Cannot convert undefined or null to object")
-            };
-            return host.error(failure, Some(message));
+        let streamed = matches!(value, Value::String(_) | Value::Buffer(_));
+        if self.stream.is_some() && streamed {
+            return self.cut_stream(&value, message, host);
         }
-        let mut stream = self.stream.take();
         let mut sending = self.begin(&message, host);
         match &value {
-            Value::Array(elements) => {
-                sending.note("type", "array");
-                sending.note("count", 0.0);
-                sending.note("len", self.array as f64);
-                let count = elements.len().div_ceil(self.array);
-                if self.array == 1 {
-                    sending.all(elements.iter().cloned(), count, host);
-                } else {
-                    let pieces = elements.chunks(self.array);
-                    sending.all(pieces.map(|p| Value::array(p.to_vec())), count, host);
-                }
+            Value::Null => {
+                let failure = Failure {
+                    name: SmolStr::new_static("TypeError"),
+                    ..Failure::error("Cannot convert undefined or null to object")
+                };
+                let message = sending.become_of();
+                return host.error(failure, Some(message));
             }
-            Value::String(text) => {
-                self.note_cut(&mut sending, true);
-                if let Some(Stream {
-                    text: rest, index, ..
-                }) = &mut stream
-                {
-                    sending.stream(self.cut.text_stream(rest, text), index, host);
-                } else {
-                    let pieces = self.cut.text(text);
-                    sending.all(pieces.values, pieces.count, host);
-                }
-            }
-            Value::Buffer(bytes) => {
-                self.note_cut(&mut sending, false);
-                if let Some(Stream {
-                    bytes: rest, index, ..
-                }) = &mut stream
-                {
-                    sending.stream(self.cut.buffer_stream(rest, bytes), index, host);
-                } else {
-                    let pieces = self.cut.buffer(bytes);
-                    sending.all(pieces.values, pieces.count, host);
-                }
-            }
+            Value::Array(elements) => self.array(elements, &mut sending, host),
             Value::Object(object) => self.object(object, &mut sending, host),
-            _ => {}
+            value => self.cut(value, &mut sending, host),
         }
-        self.stream = stream;
-        host.done(message);
+        if host.watched() {
+            let message = sending.become_of();
+            host.done(message);
+        }
     }
 }

@@ -30,15 +30,18 @@ impl Cut {
             "len" => length(&text)
                 .map(Self::Length)
                 .ok_or_else(|| invalid("invalid split length", &text)),
-            "bin" => match Typed::parse("bin", value) {
-                Ok(Typed::Constant(Value::Buffer(bytes))) if !bytes.is_empty() => {
-                    Ok(Self::Separator {
-                        bytes: bytes.as_ref().into(),
-                        shown: json::parse(&text)?,
-                    })
+            "bin" => {
+                let shown = json::parse(&text).map_err(|f| broken(&f))?;
+                match Typed::parse("bin", value) {
+                    Ok(Typed::Constant(Value::Buffer(bytes))) if !bytes.is_empty() => {
+                        Ok(Self::Separator {
+                            bytes: bytes.as_ref().into(),
+                            shown,
+                        })
+                    }
+                    _ => Err(broken(&Failure::error("not an array"))),
                 }
-                _ => Err(invalid("not a buffer", &text)),
-            },
+            }
             _ => {
                 let separator = unescape(&text);
                 let separator = if separator.is_empty() {
@@ -71,7 +74,13 @@ impl Cut {
         match self {
             Self::Separator {
                 bytes: separator, ..
-            } => Pieces::all(split_bytes(bytes, separator)),
+            } => {
+                let mut values = split_bytes(bytes, separator);
+                let count = values.len();
+                // An empty rest is counted but not sent (observed).
+                values.pop_if(|last| matches!(last, Value::Buffer(rest) if rest.is_empty()));
+                Pieces { values, count }
+            }
             Self::Length(length) => {
                 let chunks = (0..bytes.len()).step_by(*length);
                 let chunks = chunks
@@ -101,7 +110,13 @@ impl Cut {
     /// Cuts the next stretch of a stream of bytes.
     pub(super) fn buffer_stream(&self, rest: &mut Vec<u8>, bytes: &Bytes) -> Vec<Value> {
         rest.extend_from_slice(bytes);
-        let mut values = self.buffer(&Bytes::from(std::mem::take(rest))).values;
+        let bytes = Bytes::from(std::mem::take(rest));
+        let mut values = match self {
+            Self::Separator {
+                bytes: separator, ..
+            } => split_bytes(&bytes, separator),
+            Self::Length(_) => self.buffer(&bytes).values,
+        };
         let whole =
             |v: &Value| matches!((self, v), (Self::Length(n), Value::Buffer(b)) if b.len() == *n);
         if !values.last().is_some_and(whole)
@@ -146,7 +161,11 @@ pub(super) fn length(text: &str) -> Option<usize> {
 
 /// The failure that keeps the node from running, as Node-RED words it.
 pub(super) fn invalid(what: &str, text: &str) -> Failure {
-    Failure::text(format!("Invalid split property: Error: {what}: {text}"))
+    broken(&Failure::error(format!("{what}: {text}")))
+}
+
+fn broken(why: &Failure) -> Failure {
+    Failure::text(format!("Invalid split property: {why}"))
 }
 
 /// The escapes that the editor's field knows (facts engine §4.3).

@@ -19,6 +19,8 @@ pub(super) enum Encoding {
     Hex,
     /// ISO 8859-1.
     Latin1,
+    /// The low eight bits of every UTF-16 unit.
+    Binary,
     Ascii,
     Utf16Le,
     Utf16Be,
@@ -41,7 +43,8 @@ impl Encoding {
             "utf8" | "unicode11utf8" => Self::Utf8,
             "base64" => Self::Base64,
             "hex" => Self::Hex,
-            "latin1" | "binary" | "iso88591" | "l1" => Self::Latin1,
+            "binary" => Self::Binary,
+            "latin1" | "iso88591" | "l1" => Self::Latin1,
             "ascii" | "usascii" => Self::Ascii,
             "ucs2" | "utf16le" => Self::Utf16Le,
             "utf16be" => Self::Utf16Be,
@@ -64,7 +67,9 @@ impl Encoding {
     /// Whether a line feed is always one byte, and that byte always a line feed.
     pub(super) fn has_byte_lines(self) -> bool {
         match self {
-            Self::Plain | Self::Utf8 | Self::Latin1 | Self::Ascii | Self::Web(_) => true,
+            Self::Plain | Self::Utf8 | Self::Latin1 | Self::Binary | Self::Ascii | Self::Web(_) => {
+                true
+            }
             Self::Base64 | Self::Hex | Self::Utf16Le | Self::Utf16Be | Self::Utf16 => false,
         }
     }
@@ -76,6 +81,10 @@ impl Encoding {
             Self::Base64 => from_base64(text),
             Self::Hex => from_hex(text),
             Self::Latin1 => narrow(text, 0xff),
+            Self::Binary => text
+                .encode_utf16()
+                .map(|unit| unit.to_le_bytes()[0])
+                .collect(),
             Self::Ascii => narrow(text, 0x7f),
             Self::Utf16Le => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
             Self::Utf16Be => text.encode_utf16().flat_map(u16::to_be_bytes).collect(),
@@ -103,7 +112,7 @@ impl Encoding {
                     out
                 })
                 .into(),
-            Self::Latin1 => bytes.iter().map(|b| char::from(*b)).collect(),
+            Self::Latin1 | Self::Binary => bytes.iter().map(|b| char::from(*b)).collect(),
             Self::Ascii => bytes
                 .iter()
                 .map(|b| {
@@ -132,6 +141,9 @@ impl Encoding {
 
 /// iconv's `win1252` and `cp1252` are browsers' `windows-1252`.
 fn windows(name: &str) -> String {
+    if name == "macroman" {
+        return "macintosh".to_owned();
+    }
     let number = name.strip_prefix("win").or_else(|| name.strip_prefix("cp"));
     number.map_or_else(String::new, |n| format!("windows-{n}"))
 }

@@ -5,7 +5,7 @@
 use super::encoding::Encoding;
 use super::file_name::FileName;
 use super::io_failure::failure;
-use crate::engine::expression::{coerce, json};
+use crate::engine::expression::{coerce, json, property};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Closing, Host, Node, Wake};
 use crate::engine::value::{Failure, Value};
@@ -69,7 +69,14 @@ struct Task {
 }
 
 /// The outcome of the job at the head of the queue.
-struct Written(Result<(), Failure>);
+struct Written(Result<(), Refused>);
+
+/// Why nothing was written.
+struct Refused {
+    failure: Failure,
+    /// The message goes on all the same: that of a failed append does (observed).
+    goes_on: bool,
+}
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
@@ -105,30 +112,50 @@ impl Settings {
         let mut text = match payload {
             _ if self.mode == Mode::Delete => return Ok(Some(Bytes::new())),
             Value::Undefined => return Ok(None),
-            Value::Buffer(bytes) => return Ok(Some(bytes.clone())),
+            Value::Buffer(bytes) => {
+                return Ok(Some(match self.encoding_for(message)? {
+                    Encoding::Plain => bytes.clone(),
+                    encoding => encoding.encode(&String::from_utf8_lossy(bytes)).into(),
+                }));
+            }
             Value::String(_) | Value::Number(_) | Value::Bool(_) => {
                 coerce::to_text(payload).to_string()
             }
             other => json::stringify(other).unwrap_or_default(),
         };
-        if self.newline {
+        // The last part of a text that was split had no line break.
+        let parts = message.get("parts");
+        let count = property(parts, "count").as_number();
+        let last = property(parts, "index")
+            .as_number()
+            .map(|index| index + 1.0)
+            == count;
+        let end = property(parts, "type").as_str() == Some("string") && count.is_some() && last;
+        if self.newline && !end {
             text.push('\n');
         }
-        let encoding = match (self.encoding, message.get("encoding")) {
-            (Some(encoding), _) => encoding,
-            (None, Value::String(name)) => Encoding::named(name)?,
-            (None, _) => Encoding::Plain,
-        };
-        Ok(Some(encoding.encode(&text).into()))
+        Ok(Some(self.encoding_for(message)?.encode(&text).into()))
+    }
+
+    fn encoding_for(&self, message: &Message) -> Result<Encoding, Failure> {
+        match (self.encoding, message.get("encoding")) {
+            (Some(encoding), _) => Ok(encoding),
+            (None, Value::String(name)) => Encoding::named(name),
+            (None, _) => Ok(Encoding::Plain),
+        }
     }
 }
 
 impl Task {
-    fn run(&self, turn: &Mutex<()>) -> Result<(), Failure> {
+    fn run(&self, turn: &Mutex<()>) -> Result<(), Refused> {
         // The lock guards no data that a panic could have left half-way.
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
         let said = |what: &str, call: &str, error: &std::io::Error| {
-            Failure::text(format!("{what}: {}", failure(error, call, &self.path)))
+            let failure = failure(error, call, &self.path);
+            Refused {
+                failure: Failure::text(format!("{what}: {failure}")),
+                goes_on: self.mode == Mode::Append,
+            }
         };
         if self.mode == Mode::Delete {
             return fs::remove_file(self.path.as_str())
@@ -138,8 +165,13 @@ impl Task {
             .parent()
             .filter(|_| self.create)
         {
-            fs::create_dir_all(directory)
-                .map_err(|e| said("failed to create directory", "mkdir", &e))?;
+            fs::create_dir_all(directory).map_err(|e| {
+                let failure = failure(&e, "mkdir", &directory.to_string_lossy());
+                Refused {
+                    failure: Failure::text(format!("failed to create file: {failure}")),
+                    goes_on: false,
+                }
+            })?;
         }
         let append = self.mode == Mode::Append;
         let what = if append {
@@ -169,10 +201,12 @@ impl File {
         let (task, turn) = (job.task.clone(), Arc::clone(&self.turn));
         host.spawn(async move {
             let run = tokio::task::spawn_blocking(move || task.run(&turn));
-            Written(
-                run.await
-                    .unwrap_or_else(|e| Err(Failure::error(e.to_string()))),
-            )
+            Written(run.await.unwrap_or_else(|e| {
+                Err(Refused {
+                    failure: Failure::error(e.to_string()),
+                    goes_on: false,
+                })
+            }))
         });
     }
 }
@@ -181,7 +215,10 @@ impl Node for File {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
         let path = match self.name.of(&message, host) {
             Ok(Some(path)) => path,
-            Ok(None) => return host.done(message),
+            Ok(None) => {
+                message.set("filename", "");
+                return host.done(message);
+            }
             Err(failure) => return host.error(failure, Some(message)),
         };
         message.set("filename", path.clone());
@@ -209,7 +246,10 @@ impl Node for File {
         if let Some(Job { message, .. }) = self.queue.pop_front() {
             match written.0 {
                 Ok(()) => host.pass(message),
-                Err(failure) => {
+                Err(Refused { failure, goes_on }) => {
+                    if goes_on {
+                        host.send(0, message.clone());
+                    }
                     host.error(failure, Some(message.clone()));
                     host.done(message);
                 }
@@ -236,7 +276,7 @@ impl Node for File {
                     drop(turn.lock());
                 }
                 for task in rest {
-                    if let Err(failure) = task.run(&turn) {
+                    if let Err(Refused { failure, .. }) = task.run(&turn) {
                         tracing::warn!(%failure, "a file node could not write while it closed");
                     }
                 }

@@ -5,7 +5,7 @@
 
 use super::encoding::Encoding;
 use super::file_name::FileName;
-use super::file_read::{Format, Reading, Step};
+use super::file_read::{CHUNK, Format, Reading, Step};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Node, Wake};
 use crate::engine::value::{Failure, Value};
@@ -81,33 +81,37 @@ impl FileIn {
             return asked.clone();
         }
         let mut message = Message::default();
-        let topic = asked.get("topic");
-        if !topic.is_undefined() {
-            message.set("topic", topic.clone());
-        }
+        message.set("topic", asked.get("topic").clone());
         message.set("filename", asked.get("filename").clone());
         message
     }
 
-    fn send(&mut self, asked: &Message, step: Step, host: &mut Host<'_>) {
+    fn send(&mut self, asked: &mut Message, step: Step, host: &mut Host<'_>) {
         let index = self.sent.unwrap_or_default();
         let count = step.pieces.len() as u64;
         self.sent = Some(index + count);
         if !self.format.is_sequence() {
             if let Some(whole) = step.pieces.into_iter().next() {
-                let mut message = asked.clone();
-                message.set("payload", whole);
-                host.send(0, message);
+                asked.set("payload", whole);
+                host.send(0, asked.clone());
             }
             return;
         }
         let total = index + count;
         for (index, piece) in (index..).zip(step.pieces) {
-            let count = (step.last && index + 1 == total).then_some(total);
+            // A full chunk does not know that it is the last (observed).
+            let full = matches!(&piece, Value::Buffer(bytes) if bytes.len() == CHUNK);
+            let count = (step.last && index + 1 == total && !full).then_some(total);
+            let ends = step.last && index + 1 == total && full;
             let mut message = self.carrier(asked);
             message.set("payload", piece);
             message.set("parts", self.parts(asked, index, count));
             host.send(0, message);
+            if ends {
+                let mut end = Message::default();
+                end.set("parts", self.parts(asked, total, Some(total)));
+                host.send(0, end);
+            }
         }
     }
 
@@ -156,7 +160,7 @@ impl Node for FileIn {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
         match self.name.of(&message, host) {
             Ok(Some(path)) => {
-                message.set("filename", path);
+                message.set("filename", path.replace(['\t', '\r', '\n'], ""));
                 self.queue.push_back(message);
                 self.next(host);
             }
@@ -167,7 +171,7 @@ impl Node for FileIn {
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         let Wake::Finished(output) = wake else { return };
-        let (Ok(stepped), Some(asked)) =
+        let (Ok(stepped), Some(mut asked)) =
             (output.downcast::<Stepped>(), self.queue.front().cloned())
         else {
             return;
@@ -175,7 +179,7 @@ impl Node for FileIn {
         match *stepped {
             Ok((reading, piece)) => {
                 let last = piece.last;
-                self.send(&asked, piece, host);
+                self.send(&mut asked, piece, host);
                 if !last {
                     return step(host, move || Ok(reading));
                 }

@@ -10,9 +10,11 @@ use smol_str::SmolStr;
 
 /// Where the name of the file comes from.
 pub(super) struct FileName {
-    input: Typed,
+    /// An expression that does not parse fails for each message (observed).
+    input: Result<Typed, Failure>,
     /// Whether the name is fixed and empty, which the node's status shows.
     unset: bool,
+    jsonata: bool,
 }
 
 impl FileName {
@@ -27,7 +29,8 @@ impl FileName {
         };
         Ok(Self {
             unset: kind == "str" && empty,
-            input: Typed::parse(kind, &name)?,
+            input: Typed::parse(kind, &name).map_err(|f| unsaid(kind, f)),
+            jsonata: kind == "jsonata",
         })
     }
 
@@ -37,11 +40,15 @@ impl FileName {
         message: &Message,
         host: &mut Host<'_>,
     ) -> Result<Option<SmolStr>, Failure> {
-        let name = self.input.evaluate(&Scene::of(host), message)?;
+        let input = self.input.as_ref().map_err(Failure::clone)?;
+        let name = input.evaluate(&Scene::of(host), message);
+        let name = match name {
+            Err(failure) if self.jsonata => return Err(unsaid("jsonata", failure)),
+            name => name?,
+        };
         if coerce::truthy(&name) {
             return Ok(Some(coerce::to_text(&name)));
         }
-        host.log(Level::Warn, "No filename specified");
         if self.unset {
             host.status(Value::record([
                 ("fill", "grey".into()),
@@ -49,6 +56,22 @@ impl FileName {
                 ("text", "".into()),
             ]));
         }
+        host.log(Level::Warn, "No filename specified");
         Ok(None)
+    }
+}
+
+/// Of an expression that fails only the code is told (observed).
+fn unsaid(kind: &str, failure: Failure) -> Failure {
+    if kind != "jsonata" {
+        return failure;
+    }
+    let code = match failure.message.split_once(": ") {
+        Some((code, _)) if failure.code.is_empty() => code.into(),
+        _ => failure.code,
+    };
+    Failure {
+        code,
+        ..Failure::text("[object Object]")
     }
 }

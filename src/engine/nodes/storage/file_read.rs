@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::Read;
 
 /// How much is read at a time, as Node.js' read streams do by default.
-const CHUNK: usize = 64 * 1024;
+pub(super) const CHUNK: usize = 64 * 1024;
 
 /// In which pieces a file becomes messages.
 #[derive(Debug, Clone, Copy, PartialEq)]

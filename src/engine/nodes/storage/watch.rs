@@ -4,7 +4,7 @@
 
 use crate::engine::expression::{coerce, json, typed};
 use crate::engine::message::Message;
-use crate::engine::node::{Build, Host, Level, Node, Wake};
+use crate::engine::node::{Build, Host, Node, Wake};
 use crate::engine::value::{Failure, Value};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use serde::Deserialize;
@@ -43,12 +43,7 @@ const SETTLE: Duration = Duration::from_millis(50);
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
-    let names: Vec<&str> = properties
-        .files
-        .split(',')
-        .map(str::trim)
-        .filter(|name| !name.is_empty())
-        .collect();
+    let names: Vec<&str> = properties.files.split(',').map(str::trim).collect();
     let topic = match names.as_slice() {
         [one] => SmolStr::new(one),
         several => json::stringify(&Value::array(
@@ -172,13 +167,15 @@ fn concerns(path: &Path, watched: &[PathBuf], recursive: bool) -> bool {
 
 impl Node for Watch {
     fn start(&mut self, host: &mut Host<'_>) {
-        if self.paths.is_empty() {
-            return;
+        if let Some(missing) = self.paths.iter().find(|path| !path.exists()) {
+            let failure = Failure::error(format!("{} does not exist.", missing.display()));
+            return host.error(failure, Some(Message::with_payload("")));
         }
-        match self.open() {
-            Ok(()) => self.listen(host),
-            Err(error) => host.log(Level::Error, Value::from(error.to_string())),
+        if let Err(error) = self.open() {
+            let failure = Failure::error(error.to_string());
+            return host.error(failure, Some(Message::with_payload("")));
         }
+        self.listen(host);
     }
 
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
