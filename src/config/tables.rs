@@ -62,6 +62,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
             .chain(others)
             .collect(),
     )?;
+    let storage = storage(raw.storage, source)?;
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
     Ok(Config {
         file: None,
@@ -73,8 +74,8 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         limits: limits(raw.limits, source)?,
         auth,
         comms: comms::comms(raw.comms, source)?,
-        engine: engine::engine(raw.engine, source)?,
-        storage: storage(raw.storage, source)?,
+        engine: engine::engine(raw.engine, &storage.directory, source)?,
+        storage,
         operations,
         log: log(raw.log, source)?,
         audit: audit::audit(raw.audit, source)?,

@@ -159,6 +159,16 @@ impl<'a> Path<'a> {
         )
     }
 
+    /// The segments from the `n`th on as [`Self::parameter`] gives them, joined again; `None`: there are none.
+    #[cfg(feature = "engine")]
+    pub(super) fn rest(&self, n: usize) -> Option<String> {
+        let path = self.admin.and_then(|admin| self.text.get(admin..))?;
+        let rest: Vec<&str> = path.split('/').skip(n + 1).collect();
+        let rest = rest.join("/");
+        let rest = rest.trim_end_matches('/');
+        (!rest.is_empty()).then(|| decode(rest))
+    }
+
     /// The whole path decoded, as flows see it.
     #[cfg(feature = "engine")]
     pub(super) fn decoded(&self) -> String {

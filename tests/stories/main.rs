@@ -28,6 +28,7 @@ mod behind_a_proxy;
 mod broken_storage;
 mod comms;
 mod comms_upstream;
+mod contexts;
 mod crash_steps;
 mod deploy;
 mod editor;

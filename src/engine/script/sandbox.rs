@@ -229,6 +229,7 @@ impl Sandbox {
             if self.scripts.run_jobs(&ctx) && self.scripts.clock.expired.get() {
                 self.failed(failure::timed_out(self.limit), message);
             }
+            self.settle(&ctx, room);
             self.report_rejections(&ctx);
         });
         self.scripts.end_turn(&room.realm);
@@ -240,6 +241,21 @@ impl Sandbox {
             effects.extend(self.run(&message));
         }
         effects
+    }
+
+    /// Writes back what the code has changed in place in objects of the context stores.
+    fn settle(&self, ctx: &Ctx<'_>, room: &Room) {
+        if !self.state.holds.take() || self.scripts.clock.expired.get() {
+            return;
+        }
+        let settled = room.furniture.clone().restore(ctx).and_then(|furniture| {
+            furniture
+                .get::<_, Function<'_>>("settle")?
+                .call::<_, ()>(())
+        });
+        if settled.is_err() {
+            self.failed(failure::pending(&self.scripts, ctx), None);
+        }
     }
 
     fn failed(&self, failure: Failure, message: Option<&Message>) {

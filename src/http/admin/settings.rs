@@ -1,7 +1,7 @@
 //! `GET /settings`: what the stock editor and CLI must know before anything else (facts admin API §2).
 
 use crate::auth::Caller;
-use crate::config::Config;
+use crate::config::{Config, ContextStore, MEMORY};
 use crate::http::call::Call;
 use crate::http::content::Body;
 use crate::http::identify;
@@ -21,7 +21,7 @@ fn settings(config: &Config, caller: Option<&Caller>) -> Json {
     let mut settings = json!({
         "httpNodeRoot": config.engine.http_node_root,
         "version": env!("CARGO_PKG_VERSION"),
-        "context": { "default": "memory", "stores": ["memory"] },
+        "context": contexts(&config.engine.context),
         "libraries": [],
         "flowEncryptionType": if secret.is_some() { "user" } else { "system" },
         "diagnostics": { "enabled": true, "ui": true },
@@ -36,6 +36,15 @@ fn settings(config: &Config, caller: Option<&Caller>) -> Json {
         settings["user"] = identify::shown(caller);
     }
     settings
+}
+
+/// The context stores, the one for unnamed use as the default.
+fn contexts(stores: &[ContextStore]) -> Json {
+    let names: Vec<&str> = match stores {
+        [] => vec![MEMORY],
+        stores => stores.iter().map(|store| store.name.as_str()).collect(),
+    };
+    json!({ "default": names.first(), "stores": names })
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json as tree};
 use std::fmt::Write;
 
 /// The fields `msg` and `format` of a debug message; `longest` counts characters, elements and bytes.
-pub(super) fn encode(value: &Value, longest: usize) -> (Json, String) {
+pub(in crate::engine) fn encode(value: &Value, longest: usize) -> (Json, String) {
     match value {
         Value::Undefined => ("(undefined)".into(), "undefined".to_owned()),
         Value::Null => ("(undefined)".into(), "null".to_owned()),
@@ -95,8 +95,10 @@ fn nested(value: &Value, longest: usize) -> Json {
 fn error(failure: &Failure, longest: usize) -> Json {
     let mut data =
         tree!({"name": failure.name.as_str(), "message": cut(&failure.message, longest)});
-    if let (Some(data), false) = (data.as_object_mut(), failure.stack.is_empty()) {
-        data.insert("stack".to_owned(), failure.stack.as_str().into());
+    for (name, text) in [("code", &failure.code), ("stack", &failure.stack)] {
+        if !text.is_empty() {
+            data[name] = text.as_str().into();
+        }
     }
     tree!({"__enc__": true, "type": "error", "data": data})
 }

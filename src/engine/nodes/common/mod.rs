@@ -1,7 +1,7 @@
 //! The palette folder `common`.
 
 pub(super) mod debug;
-mod debug_encode;
+pub(super) mod debug_encode;
 pub(super) mod inject;
 pub(super) mod link_call;
 pub(super) mod link_out;

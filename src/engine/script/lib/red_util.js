@@ -90,6 +90,8 @@
     return true;
   }
 
+  library.property = { read: getObjectProperty, write: setObjectProperty };
+
   const withoutMsg = expression => expression.startsWith('msg.') ? expression.slice(4) : expression;
 
   function parseContextStore(key) {
