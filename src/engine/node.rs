@@ -92,6 +92,8 @@ pub struct Info {
     pub kind: SmolStr,
     /// `name`; may be empty.
     pub name: SmolStr,
+    /// Whether the element has a `name` at all: without one it is `undefined` in what the node tells.
+    pub named: bool,
     /// Id of the tab or subflow instance it runs in; empty for global config nodes.
     pub z: SmolStr,
     /// Ids from the tab down to its container, joined by `/`: `T1` or `T1/I`.
@@ -107,11 +109,20 @@ pub struct Info {
 }
 
 impl Info {
+    /// The name as JavaScript sees it.
+    pub fn shown_name(&self) -> Value {
+        if self.named {
+            Value::String(self.name.clone())
+        } else {
+            Value::Undefined
+        }
+    }
+
     /// A variable as this node sees it: its own `NR_NODE_*` first, then the scopes around it (facts engine §2.5).
     pub fn env(&self, name: &str) -> Value {
         match name {
             "NR_NODE_ID" => Value::String(self.id.clone()),
-            "NR_NODE_NAME" => Value::String(self.name.clone()),
+            "NR_NODE_NAME" => self.shown_name(),
             "NR_NODE_PATH" => Value::from(format!("{}/{}", self.path, self.alias)),
             _ => self.env.lookup(name),
         }

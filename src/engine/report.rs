@@ -3,12 +3,14 @@
 use super::expression::{coerce, json};
 use super::message::Message;
 use super::node::{Info, Level};
+use super::nodes::encode;
 use super::value::{Failure, Object, Value};
 use super::world::World;
 use crate::events::Event;
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// How often a message may come back to the node whose error it carries (facts engine §3.2: the 10th is dropped).
 const MAX_CATCHES: f64 = 10.0;
@@ -19,7 +21,12 @@ impl World {
         self.metrics.node_type(label(&info.kind)).error();
         let caught = message.is_some_and(|m| self.caught(info, failure, m));
         if !caught {
-            self.log(info, Level::Error, &Value::text(failure.to_string()));
+            let value = if failure.name.is_empty() {
+                Value::text(failure.to_string())
+            } else {
+                Value::Error(Arc::new(failure.clone()))
+            };
+            self.log(info, Level::Error, &value);
         }
     }
 
@@ -122,6 +129,7 @@ impl World {
     pub(super) fn log(&self, info: &Info, level: Level, value: &Value) {
         let text = match value {
             Value::String(text) => text.clone(),
+            Value::Error(failure) => SmolStr::from(failure.to_string()),
             other => json::stringify(other).unwrap_or_default().into(),
         };
         let (id, kind, name) = (&info.id, &info.kind, &info.name);
@@ -133,10 +141,17 @@ impl World {
             Level::Trace => tracing::trace!(target: "flow", node = %id, %kind, %name, "{text}"),
         }
         if matches!(level, Level::Error | Level::Warn) && self.events.debug_is_heard() {
-            let data = json!({
-                "level": level as u8, "id": id, "type": kind, "msg": text, "z": info.z, "name": name,
-                "path": info.path, "timestamp": self.now, "format": format!("string[{}]", text.chars().count()),
+            let (msg, format) = encode(value, self.config.debug_length);
+            let mut data = json!({
+                "level": level as u8, "id": id, "type": kind, "msg": msg, "z": info.z,
+                "path": info.path, "timestamp": self.now, "format": format,
             });
+            if info.named {
+                data["name"] = name.as_str().into();
+            }
+            if info.alias != info.id {
+                data["_alias"] = info.alias.as_str().into();
+            }
             self.events.say(Event::Debug(data));
         }
     }
@@ -179,19 +194,27 @@ fn described(info: &Info, failure: &Failure, count: f64) -> Value {
         Value::from(failure.to_string()),
     );
     error.insert(SmolStr::new_static("source"), source(info, Some(count)));
-    for (key, text) in [("code", &failure.code), ("stack", &failure.stack)] {
-        if !text.is_empty() {
-            error.insert(SmolStr::new_static(key), Value::String(text.clone()));
-        }
+    if !failure.code.is_empty() {
+        error.insert(SmolStr::new_static("code"), Value::String(failure.code.clone()));
+    }
+    // Every Error object has a stack, one of ours no more than its first line.
+    if !failure.stack.is_empty() {
+        error.insert(SmolStr::new_static("stack"), Value::String(failure.stack.clone()));
+    } else if !failure.name.is_empty() {
+        error.insert(SmolStr::new_static("stack"), Value::from(failure.to_string()));
+    }
+    if let Some(cause) = &failure.cause {
+        error.insert(SmolStr::new_static("cause"), cause.clone());
     }
     Value::object(error)
 }
 
 fn source(info: &Info, count: Option<f64>) -> Value {
     let mut source = Object::default();
-    for (key, text) in [("id", &info.id), ("type", &info.kind), ("name", &info.name)] {
+    for (key, text) in [("id", &info.id), ("type", &info.kind)] {
         source.insert(SmolStr::new_static(key), Value::String(text.clone()));
     }
+    source.insert(SmolStr::new_static("name"), info.shown_name());
     if let Some(count) = count {
         source.insert(SmolStr::new_static("count"), Value::Number(count));
     }

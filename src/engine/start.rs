@@ -198,14 +198,14 @@ impl Thread {
 #[derive(Deserialize)]
 struct Named {
     #[serde(default)]
-    name: SmolStr,
+    name: Option<SmolStr>,
 }
 
 fn info(running: &Running, flow: &Flow) -> Rc<Info> {
     let node = &running.node;
     let name = serde_json::from_str::<Named>(&node.text)
-        .map(|n| n.name)
-        .unwrap_or_default();
+        .ok()
+        .and_then(|n| n.name);
     Rc::new(Info {
         id: running.id.clone(),
         alias: node.id.clone(),
@@ -214,7 +214,8 @@ fn info(running: &Running, flow: &Flow) -> Rc<Info> {
         } else {
             node.kind.clone()
         },
-        name,
+        named: name.is_some(),
+        name: name.unwrap_or_default(),
         z: flow.id.clone(),
         path: flow.path.clone(),
         groups: flow.groups(&node.group),

@@ -1,6 +1,5 @@
 //! What a subflow instance adds to the nodes inside: its entrance and its status output (facts engine §2.6).
 
-use super::expression::json;
 use super::message::Message;
 use super::node::{Host, Node};
 use super::value::{Object, Value};
@@ -32,11 +31,16 @@ impl StatusPort {
 
 impl Node for StatusPort {
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        host.status_of(&self.instance, &shown(&message));
+        let status = shown(&message, |value| {
+            let scripts = host.scripts().ok()?;
+            scripts.inspect(value)
+        });
+        host.status_of(&self.instance, &status);
     }
 }
 
-fn shown(message: &Message) -> Value {
+/// `inspect` tells what a value looks like, as Node's `util.inspect` does.
+fn shown(message: &Message, inspect: impl FnOnce(&Value) -> Option<String>) -> Value {
     match message.get("payload") {
         Value::String(text) => Value::record([("text", Value::String(text.clone()))]),
         Value::Object(o)
@@ -44,16 +48,16 @@ fn shown(message: &Message) -> Value {
         {
             Value::Object(o.clone())
         }
-        Value::Undefined | Value::Null => match message.get("status") {
+        Value::Undefined => match message.get("status") {
             Value::Object(status) => Value::Object(status.clone()),
             _ => Value::object(Object::default()),
         },
         other => {
-            let text: String = json::stringify(other)
-                .unwrap_or_default()
-                .chars()
-                .take(MAX_TEXT)
-                .collect();
+            let text = inspect(other).unwrap_or_default();
+            let text = match text.char_indices().nth(MAX_TEXT) {
+                Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+                None => text,
+            };
             Value::record([("text", Value::from(text))])
         }
     }
@@ -64,7 +68,7 @@ mod tests {
     use super::*;
 
     fn text(message: &Message) -> Option<String> {
-        shown(message)
+        shown(message, |_| Some("x".repeat(40)))
             .as_object()?
             .get("text")?
             .as_str()
@@ -83,11 +87,17 @@ mod tests {
     fn a_status_object_is_taken_as_it_is() {
         let payload = Value::record([("fill", Value::from("red"))]);
         assert_eq!(
-            shown(&Message::with_payload(payload))
+            shown(&Message::with_payload(payload), |_| None)
                 .as_object()
                 .map(Object::len),
             Some(1)
         );
+    }
+
+    #[test]
+    fn any_other_payload_is_shown_as_node_shows_it_and_cut() {
+        let cut = text(&Message::with_payload(Value::array(Vec::new())));
+        assert_eq!(cut, Some(format!("{}...", "x".repeat(32))));
     }
 
     #[test]

@@ -392,6 +392,7 @@ mod tests {
                 alias: format!("n{number}").into(),
                 kind: "test".into(),
                 name: SmolStr::default(),
+                named: false,
                 z: "t".into(),
                 path: "t".into(),
                 groups: Rc::from([]),

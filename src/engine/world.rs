@@ -61,6 +61,10 @@ pub(super) struct World {
     /// What catch, status and complete nodes hear: they pass it on before anything else moves, because in Node-RED
     /// they are called, not sent to (observed on 4.1).
     pub(super) reports: VecDeque<Delivery>,
+    /// What a node sent after it had reported something: it waits until the reports are through.
+    behind: Vec<Delivery>,
+    /// Whether the last thing delivered was a report: what its receiver sends comes before what waits behind.
+    reporting: bool,
     pub(super) timers: BTreeMap<TimerId, Instance>,
     /// Running id to slot.
     pub(super) directory: FxHashMap<SmolStr, u32>,
@@ -92,6 +96,8 @@ impl World {
             now: 0.0,
             queue: VecDeque::new(),
             reports: VecDeque::new(),
+            behind: Vec::new(),
+            reporting: false,
             timers: BTreeMap::new(),
             directory: FxHashMap::default(),
             infos: Vec::new(),
@@ -127,10 +133,15 @@ impl World {
 
     /// Queues a message for a slot.
     pub(super) fn push(&mut self, slot: u32, message: Message) {
-        self.queue.push_back(Delivery {
+        let delivery = Delivery {
             slot,
             item: Item::Message(message),
-        });
+        };
+        if self.reporting || self.reports.is_empty() {
+            self.queue.push_back(delivery);
+        } else {
+            self.behind.push(delivery);
+        }
     }
 
     /// Hands a report to the node in a slot, ahead of all messages.
@@ -143,12 +154,24 @@ impl World {
 
     /// Whether nothing is on its way.
     pub(super) fn is_idle(&self) -> bool {
-        self.reports.is_empty() && self.queue.is_empty()
+        self.reports.is_empty() && self.queue.is_empty() && self.behind.is_empty()
     }
 
     /// The next thing to deliver.
     pub(super) fn next(&mut self) -> Option<Delivery> {
-        self.reports.pop_front().or_else(|| self.queue.pop_front())
+        let report = self.reports.pop_front();
+        self.reporting = report.is_some();
+        report.or_else(|| {
+            self.queue.extend(self.behind.drain(..));
+            self.queue.pop_front()
+        })
+    }
+
+    /// Forgets what is on its way to slots of which this is not true.
+    pub(super) fn retain_deliveries(&mut self, runs: impl Fn(&Delivery) -> bool) {
+        self.queue.extend(self.behind.drain(..));
+        self.queue.retain(&runs);
+        self.reports.retain(&runs);
     }
 
     /// Queues anything else for a slot.

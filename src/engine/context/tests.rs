@@ -14,6 +14,7 @@ fn info(flow: &str, alias: &str) -> Info {
         alias: alias.into(),
         kind: "function".into(),
         name: SmolStr::default(),
+        named: false,
         z: flow.into(),
         path: flow.into(),
         groups: Rc::from([]),

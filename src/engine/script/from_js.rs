@@ -233,6 +233,10 @@ impl<'js> Reading<'_, 'js> {
                 message: told_text(2)?,
                 code: told_text(3)?,
                 stack: told_text(4)?,
+                cause: match self.any(&told.get(5)?, Some(inside))? {
+                    Value::Undefined => None,
+                    cause => Some(cause),
+                },
             })),
             "regexp" => Value::RegExp(Arc::new((told_text(1)?, told_text(2)?))),
             "handle" => self

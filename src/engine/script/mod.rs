@@ -21,12 +21,13 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod to_js;
+mod wording;
 
 pub use effect::Effect;
 pub use sandbox::{Code, Sandbox, Surroundings};
 
 use crate::config;
-use crate::engine::value::{Failure, Handle};
+use crate::engine::value::{Failure, Handle, Value};
 use names::Names;
 use native::State;
 use rejections::Rejections;
@@ -53,7 +54,7 @@ type Intrinsics = (
 );
 
 /// The library's files, in the order in which they build on one another.
-const LIBRARY: [(&str, &str); 12] = [
+const LIBRARY: [(&str, &str); 13] = [
     ("types.js", include_str!("lib/types.js")),
     ("buffer.js", include_str!("lib/buffer.js")),
     ("buffer_numbers.js", include_str!("lib/buffer_numbers.js")),
@@ -66,6 +67,7 @@ const LIBRARY: [(&str, &str); 12] = [
         include_str!("lib/url_search_params.js"),
     ),
     ("red_util.js", include_str!("lib/red_util.js")),
+    ("locale.js", include_str!("lib/locale.js")),
     ("contexts.js", include_str!("lib/contexts.js")),
     ("sandbox.js", include_str!("lib/sandbox.js")),
     ("freeze.js", include_str!("lib/freeze.js")),
@@ -163,6 +165,21 @@ impl Scripts {
         }
         checked.insert(source.into(), result.clone());
         result
+    }
+
+    /// What a value looks like, as `util.inspect` shows it; `None`: it cannot be shown. Must not be called from inside a
+    /// realm.
+    pub fn inspect(self: &Rc<Self>, value: &Value) -> Option<String> {
+        self.load().ok()?;
+        let realm = self.realm().ok()?;
+        self.clock.start(self.default_limit);
+        let shown = realm.with(|ctx| {
+            let value = to_js::value(self, &ctx, value).ok()?;
+            let inspect = self.library().ok()?.function(&ctx, "inspect").ok()?;
+            inspect.call::<_, String>((value,)).ok()
+        });
+        self.end_turn(&realm);
+        shown
     }
 
     /// Bytes that all JavaScript of this thread takes now.

@@ -22,6 +22,8 @@ const LONGEST_DELAY: f64 = 2_147_483_647.0;
 /// One function node, as its code sees it and changes it.
 pub(super) struct State {
     pub(super) surroundings: Surroundings,
+    /// The source, for errors that quote it.
+    pub(super) source: SmolStr,
     pub(super) phase: Cell<Phase>,
     pub(super) closing: Cell<bool>,
     pub(super) shows_status: Cell<bool>,
@@ -35,9 +37,10 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(surroundings: Surroundings, auto_done: bool) -> Self {
+    pub(super) fn new(surroundings: Surroundings, source: &SmolStr, auto_done: bool) -> Self {
         Self {
             surroundings,
+            source: source.clone(),
             phase: Cell::new(Phase::Ready),
             closing: Cell::new(false),
             shows_status: Cell::new(false),
@@ -88,8 +91,20 @@ impl<'js> Turn<'js> {
     }
 }
 
+/// The name of the machine's time zone: what `TZ` says, else what `/etc/localtime` leads to, else UTC.
+fn time_zone() -> String {
+    let named = |text: String| {
+        let name = text.trim_start_matches(':').rsplit_once("zoneinfo/").map(|(_, name)| name.to_owned());
+        name.unwrap_or(text)
+    };
+    let link = || Some(std::fs::read_link("/etc/localtime").ok()?.to_str()?.to_owned());
+    let asked = std::env::var("TZ").ok().filter(|tz| !tz.is_empty());
+    asked.or_else(link).map_or_else(|| "UTC".to_owned(), named)
+}
+
 /// Defines everything.
 pub(super) fn define(native: &JsObject<'_>, scripts: &Weak<Scripts>) -> Result<()> {
+    native.set("timeZone", Function::new(native.ctx().clone(), time_zone)?)?;
     define_messages(native, scripts)?;
     define_outcomes(native, scripts)?;
     define_reports(native, scripts)?;

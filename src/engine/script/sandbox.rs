@@ -21,7 +21,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct Code {
     /// For every message.
-    pub function: String,
+    pub function: SmolStr,
     /// Before the first one.
     pub initialize: String,
     /// When the node closes.
@@ -75,7 +75,7 @@ impl Sandbox {
     pub fn new(scripts: Rc<Scripts>, code: Code, surroundings: Surroundings) -> Self {
         let uses = source::uses(&code.function);
         let limit = code.limit.unwrap_or(scripts.default_limit);
-        let state = Rc::new(State::new(surroundings, !uses.done));
+        let state = Rc::new(State::new(surroundings, &code.function, !uses.done));
         Self {
             room: None,
             state,
@@ -90,7 +90,7 @@ impl Sandbox {
     /// Checks the code and runs the setup code. Messages that come before it has finished wait.
     pub fn start(&mut self) -> Vec<Effect> {
         for source in [
-            &self.code.function,
+            self.code.function.as_str(),
             &self.code.initialize,
             &self.code.finalize,
         ] {
@@ -319,8 +319,10 @@ impl Sandbox {
         let about = JsObject::new(ctx.clone())?;
         let text = |name: &'static str, text: &SmolStr| about.set(name, text.as_str());
         text("id", &info.id)?;
-        text("name", &info.name)?;
-        text("path", &info.path)?;
+        if info.named {
+            text("name", &info.name)?;
+        }
+        about.set("path", format!("{}/{}", info.path, info.alias))?;
         text("z", &info.z)?;
         about.set("outputCount", self.code.outputs)?;
         let plain: JsObject<'_> = ctx

@@ -192,7 +192,9 @@ impl Debug {
             put("_alias", info.alias.as_str().into());
         }
         put("path", info.path.as_str().into());
-        put("name", info.name.as_str().into());
+        if info.named {
+            put("name", info.name.as_str().into());
+        }
         let topic = message.get("topic");
         if !topic.is_undefined() {
             put("topic", json::to_tree(topic));
@@ -338,7 +340,7 @@ mod tests {
             &Message::default(),
             &Scene::for_tests().info,
         );
-        let expected = r#"{"id":"","z":"","path":"","name":"","property":"payload","msg":"hello","format":"string[5]"}"#;
+        let expected = r#"{"id":"","z":"","path":"","property":"payload","msg":"hello","format":"string[5]"}"#;
         assert_eq!(frame.to_string(), expected);
     }
 

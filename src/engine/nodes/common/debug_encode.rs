@@ -95,10 +95,16 @@ fn nested(value: &Value, longest: usize) -> Json {
 fn error(failure: &Failure, longest: usize) -> Json {
     let mut data =
         tree!({"name": failure.name.as_str(), "message": cut(&failure.message, longest)});
-    for (name, text) in [("code", &failure.code), ("stack", &failure.stack)] {
-        if !text.is_empty() {
-            data[name] = text.as_str().into();
-        }
+    if !failure.code.is_empty() {
+        data["code"] = failure.code.as_str().into();
+    }
+    if let Some(cause) = &failure.cause {
+        data["cause"] = coerce::to_text(cause).as_str().into();
+    }
+    if !failure.stack.is_empty() {
+        data["stack"] = failure.stack.as_str().into();
+    } else if !failure.name.is_empty() {
+        data["stack"] = failure.to_string().into();
     }
     tree!({"__enc__": true, "type": "error", "data": data})
 }

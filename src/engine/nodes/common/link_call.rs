@@ -73,7 +73,10 @@ impl LinkCall {
         if let Some(target) = &self.target {
             return Ok(target.clone());
         }
-        let target = coerce::to_text(message.get("target"));
+        let target = match message.get("target") {
+            Value::Undefined | Value::Null => SmolStr::default(),
+            target => coerce::to_text(target),
+        };
         if host.is_link_in(&target) {
             Ok(target)
         } else {
@@ -89,11 +92,11 @@ impl Node for LinkCall {
             Err(failure) => return host.error(failure, Some(message)),
         };
         let event = host.fresh_id();
-        let mut called = message;
+        let mut called = message.clone();
         push(&mut called, &event, &host.info().id);
         if !host.deliver(&target, called.clone()) {
             let failure = Failure::error(format!("target link-in node '{target}' not found"));
-            return host.error(failure, Some(called));
+            return host.error(failure, Some(message));
         }
         let timer = host.after(self.timeout);
         self.waiting.insert(
@@ -124,7 +127,13 @@ impl Node for LinkCall {
                     .iter()
                     .find(|(_, call)| call.timer == timer)
                     .map(|(id, _)| id.clone());
-                if let Some(call) = event.and_then(|event| self.waiting.remove(&event)) {
+                if let Some(mut call) = event.and_then(|event| self.waiting.remove(&event)) {
+                    // The way back is taken off, the list stays, as observed on Node-RED 4.1.
+                    if let Some(Value::Array(sources)) =
+                        call.message.properties_mut().get_mut("_linkSource")
+                    {
+                        Arc::make_mut(sources).pop();
+                    }
                     host.error(Failure::text("timeout"), Some(call.message));
                 }
             }

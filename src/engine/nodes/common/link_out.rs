@@ -4,7 +4,7 @@ use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Level, Node, Wake};
 use crate::engine::value::{Failure, Value};
 use serde::Deserialize;
-use smol_str::SmolStr;
+use smol_str::{SmolStr, format_smolstr};
 
 #[derive(Deserialize)]
 struct Properties {
@@ -14,17 +14,21 @@ struct Properties {
 
 struct LinkOut {
     returns: bool,
+    /// What it notes on each message as `_event`, as Node-RED does.
+    event: SmolStr,
 }
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     Ok(Box::new(LinkOut {
         returns: properties.mode == "return",
+        event: format_smolstr!("node:{}", build.info.id),
     }))
 }
 
 impl Node for LinkOut {
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+        message.set(SmolStr::new_static("_event"), self.event.clone());
         if !self.returns {
             host.pass(message);
             return;

@@ -42,6 +42,7 @@ fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
         alias: "n1".into(),
         kind: "function".into(),
         name: "a name".into(),
+        named: true,
         z: "t1".into(),
         path: "t1".into(),
         outputs: 2,

@@ -61,6 +61,7 @@ fn values_survive_the_way_in_and_out() {
             message: "m".into(),
             code: "C".into(),
             stack: "s".into(),
+            cause: None,
         })),
     );
     nested.insert("res".into(), Value::Handle(handle.clone()));
