@@ -195,13 +195,22 @@ fn described(info: &Info, failure: &Failure, count: f64) -> Value {
     );
     error.insert(SmolStr::new_static("source"), source(info, Some(count)));
     if !failure.code.is_empty() {
-        error.insert(SmolStr::new_static("code"), Value::String(failure.code.clone()));
+        error.insert(
+            SmolStr::new_static("code"),
+            Value::String(failure.code.clone()),
+        );
     }
     // Every Error object has a stack, one of ours no more than its first line.
     if !failure.stack.is_empty() {
-        error.insert(SmolStr::new_static("stack"), Value::String(failure.stack.clone()));
+        error.insert(
+            SmolStr::new_static("stack"),
+            Value::String(failure.stack.clone()),
+        );
     } else if !failure.name.is_empty() {
-        error.insert(SmolStr::new_static("stack"), Value::from(failure.to_string()));
+        error.insert(
+            SmolStr::new_static("stack"),
+            Value::from(failure.to_string()),
+        );
     }
     if let Some(cause) = &failure.cause {
         error.insert(SmolStr::new_static("cause"), cause.clone());

@@ -99,10 +99,9 @@ impl Bench {
     /// The next warning or error in the debug sidebar: the node's id and the text, that of an Error object as `name: message`.
     pub(crate) async fn complaint(&mut self) -> (String, String) {
         self.next(|event| match event {
-            Event::Debug(data) if data.get("level").is_some() => Some((
-                data["id"].as_str().unwrap().to_owned(),
-                complaint_of(data),
-            )),
+            Event::Debug(data) if data.get("level").is_some() => {
+                Some((data["id"].as_str().unwrap().to_owned(), complaint_of(data)))
+            }
             _ => None,
         })
         .await

@@ -94,12 +94,27 @@ impl<'js> Turn<'js> {
 /// The name of the machine's time zone: what `TZ` says, else what `/etc/localtime` leads to, else UTC.
 fn time_zone() -> String {
     let named = |text: String| {
-        let name = text.trim_start_matches(':').rsplit_once("zoneinfo/").map(|(_, name)| name.to_owned());
+        let name = text
+            .trim_start_matches(':')
+            .rsplit_once("zoneinfo/")
+            .map(|(_, name)| name.to_owned());
         name.unwrap_or(text)
     };
-    let link = || Some(std::fs::read_link("/etc/localtime").ok()?.to_str()?.to_owned());
+    let link = || {
+        Some(
+            std::fs::read_link("/etc/localtime")
+                .ok()?
+                .to_str()?
+                .to_owned(),
+        )
+    };
     let asked = std::env::var("TZ").ok().filter(|tz| !tz.is_empty());
-    asked.or_else(link).map_or_else(|| "UTC".to_owned(), named)
+    let name = asked.or_else(link).map_or_else(|| "UTC".to_owned(), named);
+    if name == "Etc/UTC" {
+        "UTC".to_owned()
+    } else {
+        name
+    }
 }
 
 /// Defines everything.
@@ -121,7 +136,7 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
         let turn = Turn::of(&weak, &ctx)?;
         if turn.state.closing.get() {
             turn.state.push(Effect::Error(
-                Failure::text("Cannot send from close code"),
+                Failure::text("Cannot send from close function"),
                 None,
             ));
             return Ok(());

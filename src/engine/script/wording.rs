@@ -6,10 +6,14 @@ pub(super) fn of_v8(message: &str, at: Option<(&str, usize)>) -> Option<String> 
     let between = |start: &str, end: &str| message.strip_prefix(start)?.strip_suffix(end);
     for nothing in ["undefined", "null"] {
         if let Some(name) = between("cannot read property '", &format!("' of {nothing}")) {
-            return Some(format!("Cannot read properties of {nothing} (reading '{name}')"));
+            return Some(format!(
+                "Cannot read properties of {nothing} (reading '{name}')"
+            ));
         }
         if let Some(name) = between("cannot set property '", &format!("' of {nothing}")) {
-            return Some(format!("Cannot set properties of {nothing} (setting '{name}')"));
+            return Some(format!(
+                "Cannot set properties of {nothing} (setting '{name}')"
+            ));
         }
     }
     if between("'", "' is read-only").is_some() {
@@ -26,16 +30,26 @@ pub(super) fn of_v8(message: &str, at: Option<(&str, usize)>) -> Option<String> 
     }
     let called = || at.and_then(|(line, column)| callee(line, column));
     let known = match message {
-        "not a function" => return Some(format!("{} is not a function", called()?)),
-        "not a constructor" => return Some(format!("{} is not a constructor", called()?)),
+        "not a function" | "not a constructor" => {
+            let (line, column) = at?;
+            let name = callee(line, column)?;
+            let is_new = line
+                .get(..line.find(name)?)
+                .is_some_and(|b| b.trim_end().ends_with("new"));
+            let kind = if is_new { "constructor" } else { "function" };
+            return Some(format!("{name} is not a {kind}"));
+        }
         "class constructors must be invoked with 'new'" => {
-            return Some(format!("Class constructor {} cannot be invoked without 'new'", called()?));
+            return Some(format!(
+                "Class constructor {} cannot be invoked without 'new'",
+                called()?
+            ));
         }
         "invalid array length" => "Invalid array length",
         "expecting hex digit" | "expecting %" | "malformed UTF-8" => "URI malformed",
         "empty array" => "Reduce of empty array with no initial value",
         "cannot convert symbol to string" => "Cannot convert a Symbol value to a string",
-        "invalid 'instanceof' right operand" => "Right-hand side of 'instanceof' is not callable",
+        "invalid 'instanceof' right operand" => "Right-hand side of 'instanceof' is not an object",
         "toFixed() argument must be between 0 and 100" | "invalid number of digits" => {
             "toFixed() digits argument must be between 0 and 100"
         }
@@ -50,12 +64,15 @@ fn callee(line: &str, column: usize) -> Option<&str> {
         .char_indices()
         .nth(column.saturating_sub(1))
         .map_or(line.len(), |(at, _)| at);
-    let end = from + line.get(from..)?.find('(')?;
+    let ahead = line.get(from..)?.find('(').map(|at| from + at);
+    let end = ahead.or_else(|| line.get(..from)?.rfind('('))?;
     let before = line.get(..end)?.trim_end();
     let start = before
         .rfind(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '$' | '.')))
         .map_or(0, |at| at + 1);
-    before.get(start..).filter(|name| !name.is_empty())
+    before
+        .get(start..)
+        .filter(|name| !name.is_empty() && *name != "new")
 }
 
 #[cfg(test)]
@@ -66,11 +83,20 @@ mod tests {
     fn what_quickjs_says_becomes_what_v8_says() {
         let at = Some(("  let x = msg.payload.foo(1)", 11));
         for (quickjs, v8) in [
-            ("cannot read property 'b' of undefined", "Cannot read properties of undefined (reading 'b')"),
-            ("cannot set property 'b' of null", "Cannot set properties of null (setting 'b')"),
+            (
+                "cannot read property 'b' of undefined",
+                "Cannot read properties of undefined (reading 'b')",
+            ),
+            (
+                "cannot set property 'b' of null",
+                "Cannot set properties of null (setting 'b')",
+            ),
             ("not a function", "msg.payload.foo is not a function"),
             ("'x' is read-only", "Assignment to constant variable."),
-            ("a is not initialized", "Cannot access 'a' before initialization"),
+            (
+                "a is not initialized",
+                "Cannot access 'a' before initialization",
+            ),
             ("invalid array length", "Invalid array length"),
             (
                 "Expected property name or '}' in JSON at position 1 (line 1 column 2)",

@@ -340,7 +340,8 @@ mod tests {
             &Message::default(),
             &Scene::for_tests().info,
         );
-        let expected = r#"{"id":"","z":"","path":"","property":"payload","msg":"hello","format":"string[5]"}"#;
+        let expected =
+            r#"{"id":"","z":"","path":"","property":"payload","msg":"hello","format":"string[5]"}"#;
         assert_eq!(frame.to_string(), expected);
     }
 

@@ -163,7 +163,7 @@ mod tests {
         let expected = concat!(
             r#"{"u":{"__enc__":true,"type":"undefined"},"n":{"__enc__":true,"type":"number","data":"NaN"},"#,
             r#""b":{"type":"Buffer","data":[97,98,99],"__enc__":true,"length":3},"#,
-            r#""e":{"__enc__":true,"type":"error","data":{"name":"Error","message":"x"}},"#,
+            r#""e":{"__enc__":true,"type":"error","data":{"name":"Error","message":"x","stack":"Error: x"}},"#,
             r#""l":{"__enc__":true,"type":"array","data":[1,2,3,4,5,6,7,8,9,10],"length":12}}"#,
         );
         assert_eq!(encoded(&value), (expected.to_owned(), "Object".to_owned()));

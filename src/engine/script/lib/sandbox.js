@@ -5,13 +5,14 @@
   const { Buffer, URL, URLSearchParams, util, redUtil, inspect, contextOf, heldByCode } = library;
   const NODE = 0, FLOW = 1, GLOBAL = 2;
 
+  // The console is the program's log; nothing of it reaches the debug sidebar.
   function consoleOf() {
     const say = level => (...values) => native.log(level, util.format(...values));
     return {
-      log: say('info'), info: say('info'), debug: say('debug'), warn: say('warn'), error: say('error'),
+      log: say('info'), info: say('info'), debug: say('debug'), warn: say('info'), error: say('info'),
       trace: say('trace'), dir: value => native.log('info', inspect(value)), table: say('info'),
       group: say('info'), groupEnd() {}, assert(condition, ...values) {
-        if (!condition) native.log('error', ['Assertion failed', ...values.map(String)].join(': '));
+        if (!condition) native.log('info', ['Assertion failed', ...values.map(String)].join(': '));
       },
     };
   }
@@ -101,7 +102,7 @@
       node(msg, id) {
         const own = Object.create(node);
         own.send = (messages, clone) => native.send(messages, id);
-        if (msg !== undefined) own.done = reason => reason ? native.rejected(reason, msg) : native.done(msg);
+        if (msg !== undefined) own.done = reason => reason ? native.error(reason, msg) : native.done(msg);
         return own;
       },
       timerIsDue: timers.due,
