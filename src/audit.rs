@@ -39,6 +39,8 @@ const WAITING: usize = 4096;
 pub struct Actor {
     /// The user; empty: nobody signed in, or the program itself.
     pub user: String,
+    /// How the user is known; empty: he is not, or this is about how he tries to be.
+    pub by: String,
     /// Where from.
     pub address: Option<IpAddr>,
     /// The request's id.
@@ -145,6 +147,7 @@ impl Actor {
     pub fn program() -> Self {
         Self {
             user: String::new(),
+            by: String::new(),
             address: None,
             request: String::new(),
         }

@@ -6,9 +6,10 @@ pub use crate::deployment::Runtime;
 pub use site::{Nowhere, Rules, Site, Sites};
 
 use crate::audit::{Actor, Audit, Event};
-use crate::auth::{self, Auth, Caller, Permissions};
+use crate::auth::{self, Auth, Caller, Known, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::Config;
+use crate::crowd::Crowd;
 use crate::deployment;
 use crate::ids;
 use crate::metrics::Metrics;
@@ -23,9 +24,11 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::time::MissedTickBehavior;
 
-/// How often sessions that are over are ended: what they hold open closes at most so late. Our choice.
-const SWEEP: Duration = Duration::from_secs(30);
+/// How often sessions that are over are ended: what one that was not used for `auth.idle` holds open closes at most so
+/// late. Our choice: it looks at 100,000 sessions in some milliseconds.
+const SWEEP: Duration = Duration::from_secs(5);
 
 /// One gateway.
 pub struct Gateway {
@@ -89,13 +92,14 @@ pub enum Error {
 }
 
 impl Gateway {
-    /// Opens store, audit, users and engine, and makes the stored flow set live. `now` is in seconds since 1970.
+    /// Opens store, audit, users and engine, and makes the stored flow set live. `clock` tells the time since 1970.
     pub async fn open(
         mut config: Config,
         metrics: Arc<Metrics>,
         control: Handle,
-        now: u64,
+        clock: fn() -> Duration,
     ) -> Result<(Arc<Self>, Notices), Error> {
+        let now = clock().as_secs();
         let store = Store::open(&config.storage)?;
         let audit = open_audit(&config, &metrics, now).await?;
         let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
@@ -120,6 +124,8 @@ impl Gateway {
             reloads: reloads.subscribe(),
             started: now * 1000,
             topics,
+            waiting: Crowd::new(config.comms.waiting, config.comms.waiting_per_address),
+            stalled: config.timeouts.body_idle,
         });
         let gateway = Arc::new(Self {
             config,
@@ -127,7 +133,7 @@ impl Gateway {
             everybody: Caller {
                 user: SmolStr::default(),
                 permissions: Permissions::all(),
-                session: None,
+                known: Known::Nobody,
             },
             sites,
             comms,
@@ -145,7 +151,9 @@ impl Gateway {
                 gateway.control.spawn(upstream.clone().watch());
             }
         }
-        gateway.control.spawn(sweep(Arc::downgrade(&gateway), now));
+        gateway
+            .control
+            .spawn(sweep(Arc::downgrade(&gateway), clock));
         gateway.control.spawn(settle(Arc::downgrade(&gateway)));
         Ok((gateway, Notices { admin_password }))
     }
@@ -264,17 +272,16 @@ async fn users(
 }
 
 /// Ends sessions that are over, for as long as the gateway lives.
-async fn sweep(gateway: Weak<Gateway>, opened: u64) {
+async fn sweep(gateway: Weak<Gateway>, clock: fn() -> Duration) {
     let mut ticks = tokio::time::interval(SWEEP);
-    let first = ticks.tick().await;
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        let tick = ticks.tick().await;
+        ticks.tick().await;
         let Some(gateway) = gateway.upgrade() else {
             return;
         };
         let Some(auth) = &gateway.auth else { return };
-        let now = opened + tick.duration_since(first).as_secs();
-        match auth.sweep(now).await {
+        match auth.sweep(clock().as_secs()).await {
             Ok(0) => {}
             Ok(ended) => tracing::debug!(ended, "sessions are over"),
             Err(error) => tracing::error!(%error, "sessions that are over could not be forgotten"),

@@ -2,7 +2,7 @@
 //!
 //! The rooms, lowest first; each uses only what stands before it:
 //!
-//! 1. [`secret`], [`metrics`], [`events`], [`ids`]: words.
+//! 1. [`secret`], [`metrics`], [`events`], [`ids`], [`crowd`]: words.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
 //! 3. [`flows`]: the flow set, what changed in it, what to stop and start. Pure.
 //! 4. [`store`]: what must survive: sessions, history, flow files.
@@ -19,6 +19,7 @@ pub mod auth;
 pub mod cli;
 pub mod comms;
 pub mod config;
+pub mod crowd;
 pub mod deployment;
 #[cfg(feature = "engine")]
 pub mod engine;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the lowest to the highest; those on one line do not know each other.
 const LAYERS: &[&[&str]] = &[
-    &["secret", "metrics", "events", "ids"],
+    &["secret", "metrics", "events", "ids", "crowd"],
     &["config"],
     &["flows"],
     &["store"],

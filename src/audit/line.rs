@@ -64,6 +64,9 @@ impl Link {
         fields.insert("time".into(), rfc3339(entry.now).into());
         fields.insert("event".into(), entry.event.name().into());
         fields.insert("user".into(), shortened(&entry.actor.user).into());
+        if !entry.actor.by.is_empty() {
+            fields.insert("by".into(), entry.actor.by.as_str().into());
+        }
         let address = entry.actor.address.map(|address| address.to_string());
         fields.insert("address".into(), address.into());
         fields.insert("request".into(), entry.actor.request.as_str().into());
@@ -155,6 +158,7 @@ mod tests {
             event: Event::Deploy,
             actor: Actor {
                 user: "alice".into(),
+                by: "token".into(),
                 address: Some("192.0.2.7".parse().unwrap()),
                 request: "r1".into(),
             },
@@ -167,7 +171,7 @@ mod tests {
     fn a_line_has_the_fixed_fields_then_the_facts_and_the_hash_of_the_line_before() {
         let line = Link::START.next(&entry(json!({"rev": "abc", "nodes": 3})));
         let expected = format!(
-            r#"{{"seq":1,"time":"2023-11-14T22:13:20Z","event":"flows.deploy","user":"alice","address":"192.0.2.7","request":"r1","rev":"abc","nodes":3,"prev":"{}"}}"#,
+            r#"{{"seq":1,"time":"2023-11-14T22:13:20Z","event":"flows.deploy","user":"alice","by":"token","address":"192.0.2.7","request":"r1","rev":"abc","nodes":3,"prev":"{}"}}"#,
             "0".repeat(64)
         );
         assert_eq!(line, expected);

@@ -25,6 +25,7 @@ fn open(place: &TempDir, lines: &str) -> Audit {
 fn alice() -> Actor {
     Actor {
         user: "alice".into(),
+        by: String::new(),
         address: Some("192.0.2.7".parse().unwrap()),
         request: "r1".into(),
     }

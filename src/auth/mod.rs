@@ -4,6 +4,7 @@
 //! Knows no HTTP, counts no metric and writes no audit line.
 
 mod budget;
+mod caller;
 mod hashing;
 mod inventory;
 mod password;
@@ -14,6 +15,7 @@ mod tally;
 mod throttle;
 mod users;
 
+pub use caller::{Caller, Certificate, Known};
 pub use inventory::{Listed, NEVER, Which};
 pub use password::hash_password;
 pub use permission::{Permissions, Shown, covers};
@@ -35,17 +37,6 @@ use std::time::Duration;
 use throttle::Throttle;
 use tokio::sync::Notify;
 use users::Users;
-
-/// Who calls, after *identify*. Cheap to clone.
-#[derive(Debug, Clone)]
-pub struct Caller {
-    /// The user's name; empty: anonymous.
-    pub user: SmolStr,
-    /// What the caller may do now: the token's scope and what the user has.
-    pub permissions: Permissions,
-    /// The session, unless anonymous.
-    pub session: Option<Arc<Session>>,
-}
 
 /// A sign-in, parsed.
 #[derive(Debug)]
@@ -197,14 +188,14 @@ impl Auth {
         let session = self.0.sessions.find(&sha256(token.as_bytes()))?;
         let users = self.0.users.load();
         let permissions = permissions(&users, &session)?;
-        if session.is_over(now, users.idle) {
+        if session.is_over(now, users.idle) || session.is_ahead(now) {
             return None;
         }
         session.touch(now);
         Some(Caller {
             user: session.user.clone(),
             permissions,
-            session: Some(session),
+            known: Known::Token(session),
         })
     }
 
@@ -212,13 +203,25 @@ impl Auth {
     /// is over, that tells itself.
     pub fn again(&self, caller: &Caller) -> Option<Caller> {
         let users = self.0.users.load();
-        let Some(session) = &caller.session else {
-            return users.anonymous.clone();
-        };
-        Some(Caller {
-            permissions: permissions(&users, session)?,
-            ..caller.clone()
-        })
+        match &caller.known {
+            Known::Nobody => users.anonymous.clone(),
+            Known::Token(session) => Some(Caller {
+                permissions: permissions(&users, session)?,
+                ..caller.clone()
+            }),
+            Known::Certificate(certificate) => users
+                .of(certificate)
+                .filter(|again| again.user == caller.user),
+        }
+    }
+
+    /// The user of a certificate that a handshake has proved; `None`: it is nobody's, or over. He has all that the user
+    /// has.
+    pub fn certified(&self, certificate: &Arc<Certificate>, now: u64) -> Option<Caller> {
+        if certificate.expires <= now {
+            return None;
+        }
+        self.0.users.load().of(certificate)
     }
 
     /// An address has shown a token that [`identify`](Self::identify) does not know. Says how long it has to wait if it
@@ -240,7 +243,7 @@ impl Auth {
     pub async fn revoke(&self, caller: &Caller, token: &str) -> Result<Option<SmolStr>, Error> {
         let session = self.0.sessions.find(&sha256(token.as_bytes()));
         if let Some(session) = &session {
-            let own = caller.session.is_some() && caller.user == session.user;
+            let own = caller.is_known() && caller.user == session.user;
             if !own && !caller.permissions.cover("*") {
                 return Err(Error::NotYours);
             }

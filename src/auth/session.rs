@@ -17,6 +17,9 @@ use tokio::sync::watch;
 /// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no look-up.
 pub(super) const TOKEN_LENGTH: usize = 43;
 
+/// How far in the future a session may have begun, in seconds: clocks are corrected by seconds now and then. Our choice.
+const AHEAD: u64 = 60;
+
 /// A new token: 32 random bytes (256 bits; RFC 6749 §10.10 asks for 128 at least) as base64url without padding.
 ///
 /// It is a `b64token` of RFC 6750 §2.1, and unlike Node-RED's (standard base64) it can stand unescaped in a form or a
@@ -79,6 +82,12 @@ impl Session {
         let idle = idle.filter(|_| !self.is_service_token());
         self.expires <= now
             || idle.is_some_and(|idle| last_used.saturating_add(idle.as_secs()) <= now)
+    }
+
+    /// Whether it begins in the future: the clock has been set back, and it would live longer than it was given. It is
+    /// good again when the clock is right.
+    pub(super) fn is_ahead(&self, now: u64) -> bool {
+        self.created > now.saturating_add(AHEAD)
     }
 
     /// Remembers a use; writes at most once a second, so that cores do not fight for the number.
@@ -215,6 +224,21 @@ mod tests {
         session.touch(59);
         assert!(!session.is_over(118, idle));
         assert!(session.is_over(119, idle));
+    }
+
+    #[test]
+    fn a_session_that_begins_in_the_future_is_told_apart_because_the_clock_was_set_back() {
+        let row = SessionRow {
+            token: sha256(&[1]),
+            user: "ann".into(),
+            client: "service-admin".into(),
+            scope: Vec::new(),
+            created: 10_000,
+            expires: 20_000,
+        };
+        let session = Session::new(&row, 10_000);
+        assert!(!session.is_ahead(10_000 - AHEAD));
+        assert!(session.is_ahead(10_000 - AHEAD - 1));
     }
 
     #[test]

@@ -3,8 +3,8 @@
 //! Knows the config. Never changes, checks no password and counts no failure.
 
 use super::password::Password;
-use super::{Caller, Permissions};
-use crate::config;
+use super::{Caller, Certificate, Known, Permissions};
+use crate::config::{self, CertificateName};
 use crate::secret::{Secret, random, sha256};
 use smol_str::SmolStr;
 use std::collections::HashMap;
@@ -19,6 +19,8 @@ const GENERATED: &str = "admin";
 #[derive(Clone)]
 pub(super) struct Users {
     by_name: HashMap<SmolStr, User>,
+    /// Whose certificates are called so.
+    by_certificate: HashMap<CertificateName, SmolStr>,
     /// The passwords again, to choose a stand-in from.
     passwords: Vec<Arc<Password>>,
     /// Makes the choice of a stand-in unknowable from outside.
@@ -62,9 +64,14 @@ impl Users {
         let anonymous = config.anonymous.as_deref().map(|permissions| Caller {
             user: SmolStr::default(),
             permissions: Permissions::of(names(permissions)),
-            session: None,
+            known: Known::Nobody,
+        });
+        let certificates = config.users.iter().flat_map(|user| {
+            let names = user.certificates.iter().cloned();
+            names.map(|name| (name, SmolStr::new(&user.name)))
         });
         Self {
+            by_certificate: certificates.collect(),
             passwords: by_name
                 .values()
                 .map(|user| Arc::clone(&user.password))
@@ -80,6 +87,25 @@ impl Users {
     /// The user of exactly that name.
     pub(super) fn find(&self, name: &str) -> Option<&User> {
         self.by_name.get(name)
+    }
+
+    /// The user of a certificate. One that has names of several users is nobody's.
+    pub(super) fn of(&self, certificate: &Arc<Certificate>) -> Option<Caller> {
+        let mut owners = certificate
+            .names
+            .iter()
+            .filter_map(|name| self.by_certificate.get(name));
+        let name = owners.next()?;
+        if owners.any(|other| other != name) {
+            let certificate = &certificate.fingerprint;
+            tracing::warn!(%certificate, "a client's certificate has names of several users: it counts for none");
+            return None;
+        }
+        Some(Caller {
+            user: name.clone(),
+            permissions: Permissions::of(Arc::clone(&self.find(name)?.permissions)),
+            known: Known::Certificate(Arc::clone(certificate)),
+        })
     }
 
     /// The same with another hash for the generated admin, if there is one.
@@ -113,8 +139,9 @@ impl Users {
 
 impl User {
     fn new(user: &config::User) -> Self {
-        let password = Password::parse(&user.password_hash);
-        if matches!(password, Password::Unusable) {
+        let hash = user.password_hash.as_ref();
+        let password = hash.map_or(Password::Unusable, Password::parse);
+        if hash.is_some() && matches!(password, Password::Unusable) {
             tracing::error!(
                 user = user.name,
                 "the password hash cannot be used: this user cannot sign in"
@@ -159,7 +186,8 @@ mod tests {
     fn config(users: &[(&str, &str)]) -> config::Auth {
         let user = |(name, hash): &(&str, &str)| config::User {
             name: (*name).into(),
-            password_hash: Secret::new((*hash).into()),
+            password_hash: Some(Secret::new((*hash).into())),
+            certificates: Vec::new(),
             permissions: vec!["read".into()],
         };
         config::Auth {

@@ -32,7 +32,7 @@ const AHEAD: usize = 32;
 struct End(CommsEnd, Option<CloseCode>);
 
 /// Serves one editor to its end.
-pub(super) async fn serve<S>(comms: &Arc<Comms>, stream: S, guest: Guest)
+pub(super) async fn serve<S>(comms: &Arc<Comms>, stream: S, mut guest: Guest)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -46,7 +46,9 @@ where
         Err(end) => end,
         Ok((standing, first)) => {
             open.is_active();
+            guest.place = None;
             standing.user().clone_into(&mut actor.user);
+            actor.by = standing.by();
             record(comms, &guest, Event::CommsOpen, (&actor, None));
             let end = match &guest.source {
                 Source::Own => {
@@ -246,7 +248,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Talk<'c, S> {
     }
 
     async fn say(&mut self, text: Bytes) -> Result<(), End> {
-        self.socket.say(text).await?;
+        let said = timeout(self.comms.stalled, self.socket.say(text)).await;
+        said.map_err(|_| End(CommsEnd::Slow, None))??;
         self.comms.metrics.comms().sent();
         Ok(())
     }

@@ -17,12 +17,14 @@ mod topics;
 pub use topics::Topics;
 
 use crate::audit::{Actor, Audit};
-use crate::auth::{Auth, Caller};
+use crate::auth::{Auth, Caller, Certificate};
 use crate::config;
+use crate::crowd::{Crowd, Full, Permit};
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
 use bytes::Bytes;
 use hyper::http::request::Parts;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -46,12 +48,20 @@ pub struct Comms {
     pub started: u64,
     /// What our own engine says.
     pub topics: Arc<Topics>,
+    /// Those who have not signed in.
+    pub waiting: Arc<Crowd>,
+    /// How long an editor may take nothing of what it is sent.
+    pub stalled: Duration,
 }
 
 /// One who has shaken hands.
 pub struct Guest {
     /// From where; nobody yet.
     pub actor: Actor,
+    /// Held until the sign-in.
+    pub place: Option<Permit>,
+    /// What its connection began with, if that may count here.
+    pub certificate: Option<Arc<Certificate>>,
     /// The time since 1970.
     pub clock: fn() -> Duration,
     /// A caller with what he has at the place where the editor came in.
@@ -69,6 +79,11 @@ pub enum Source {
 }
 
 impl Comms {
+    /// A place for one who shakes hands and has not signed in.
+    pub fn enter(&self, address: IpAddr) -> Result<Permit, Full> {
+        self.waiting.admit()?.of(address)
+    }
+
     /// Serves one editor over its connection until that ends.
     pub async fn serve<S>(self: Arc<Self>, stream: S, guest: Guest)
     where

@@ -7,8 +7,6 @@ use crate::auth::Caller;
 use crate::metrics::{CommsEnd, TokenCheck};
 use crate::secret::Secret;
 use std::future::pending;
-use std::time::Duration;
-use tokio::time::sleep;
 
 /// What hearing needs (facts admin API §4).
 const NEEDS: &str = "status.read";
@@ -27,21 +25,35 @@ impl Standing {
         let Some(auth) = &comms.auth else {
             return Some(Self::Open);
         };
-        let caller = auth.identify(token.reveal(), (guest.clock)().as_secs());
-        comms.metrics.token_check(match caller {
-            Some(_) => TokenCheck::Valid,
-            None => TokenCheck::Invalid,
-        });
+        let now = (guest.clock)().as_secs();
+        let caller = auth.identify(token.reveal(), now);
+        comms
+            .metrics
+            .token_check(match (&caller, guest.actor.address) {
+                (Some(_), _) => TokenCheck::Valid,
+                // Guessing costs the same wherever it is tried.
+                (None, Some(address)) if auth.bad_token(address, now).is_some() => {
+                    TokenCheck::Throttled
+                }
+                (None, _) => TokenCheck::Invalid,
+            });
         Self::permitted(comms, (guest.here)(caller?))
     }
 
-    /// Whoever shows none.
+    /// Whoever shows none: the user of his certificate, else the anonymous one.
     pub(super) fn of_nobody(comms: &Comms, guest: &Guest) -> Option<Self> {
         let Some(auth) = &comms.auth else {
             return Some(Self::Open);
         };
-        comms.metrics.token_check(TokenCheck::Absent);
-        Self::permitted(comms, (guest.here)(auth.anonymous()?))
+        let now = (guest.clock)().as_secs();
+        let certificate = guest.certificate.as_ref();
+        let certified = certificate.and_then(|certificate| auth.certified(certificate, now));
+        comms.metrics.token_check(match certified {
+            Some(_) => TokenCheck::Certificate,
+            None => TokenCheck::Absent,
+        });
+        let caller = certified.or_else(|| auth.anonymous())?;
+        Self::permitted(comms, (guest.here)(caller))
     }
 
     fn permitted(comms: &Comms, caller: Caller) -> Option<Self> {
@@ -58,13 +70,19 @@ impl Standing {
         }
     }
 
+    /// How that is known.
+    pub(super) fn by(&self) -> String {
+        match self {
+            Self::Open => String::new(),
+            Self::Known(caller) => caller.known.to_string(),
+        }
+    }
+
     /// What an editor sends of its own accord is a use of its session; that it is open is none, else a forgotten tab
     /// would keep its token for ever.
     pub(super) fn is_used(&self, guest: &Guest) {
-        if let Self::Known(Caller {
-            session: Some(session),
-            ..
-        }) = self
+        if let Self::Known(caller) = self
+            && let Some(session) = caller.session()
         {
             session.touch((guest.clock)().as_secs());
         }
@@ -77,22 +95,8 @@ impl Standing {
         };
         tokio::select! {
             biased;
-            () = over(caller, guest.clock) => CommsEnd::Session,
+            () = caller.over((guest.clock)()) => CommsEnd::Session,
             () = forbidden(comms, caller, guest) => CommsEnd::Permission,
-        }
-    }
-}
-
-/// Waits until the caller's session is revoked, unused for too long, or at its end.
-async fn over(caller: &Caller, clock: fn() -> Duration) {
-    match &caller.session {
-        None => pending().await,
-        Some(session) => {
-            let left = Duration::from_secs(session.expires).saturating_sub(clock());
-            tokio::select! {
-                () = session.over() => {}
-                () = sleep(left) => {}
-            }
         }
     }
 }

@@ -76,6 +76,8 @@ pub(super) fn comms(raw: raw::Comms, source: &Source<'_>) -> Result<Comms, Fault
             .list(raw.origins, ORIGIN, Origin::parse)?
             .unwrap_or_default(),
         sign_in: source.duration(raw.sign_in, 5 * SECOND, MS..=HOUR)?,
+        waiting: number(raw.waiting, 1000, 1..=1_000_000)?,
+        waiting_per_address: number(raw.waiting_per_address, 50, 1..=1_000_000)?,
         heartbeat: source.duration(raw.heartbeat, 15 * SECOND, 10 * MS..=HOUR)?,
         frame: source.size(raw.frame, 64 << 10, KIB..=16 * MIB)?,
         frames: number(raw.frames, 100, 1..=1_000_000)?,

@@ -17,13 +17,16 @@ mod raw;
 mod route;
 mod site;
 mod tables;
+mod tls;
 mod upstream;
+mod users;
 
 pub use comms::Origin;
 pub use entry::parse_duration;
 pub use error::{Error, Problem, Wrong};
 pub use networks::Networks;
 pub use route::RESERVED;
+pub use tls::CertificateName;
 pub use upstream::{is_token, token_in};
 
 use crate::secret::{Secret, hex, sha256};
@@ -126,7 +129,10 @@ impl Config {
     pub fn sources(&self) -> Vec<PathBuf> {
         let certificates = self.tls.certificates.iter();
         let certificates = certificates.flat_map(|given| [&given.cert, &given.key]);
-        let files = self.file.iter().chain(&self.secrets).chain(certificates);
+        let clients = self.tls.clients.iter();
+        let clients = clients.flat_map(|clients| std::iter::once(&clients.ca).chain(&clients.crl));
+        let files = self.file.iter().chain(&self.secrets);
+        let files = files.chain(certificates).chain(clients);
         files.cloned().collect()
     }
 
@@ -195,6 +201,19 @@ pub struct Tls {
     pub certificates: Vec<Certificate>,
     /// Whether TLS 1.2 is offered beside 1.3.
     pub tls12: bool,
+    /// Whose certificates clients may show; `None`: they are not asked for any.
+    pub clients: Option<ClientCertificates>,
+}
+
+/// Whose certificates clients may show.
+#[derive(Debug, Clone)]
+pub struct ClientCertificates {
+    /// PEM file of the authorities whose certificates are accepted.
+    pub ca: PathBuf,
+    /// PEM file of what these authorities have revoked.
+    pub crl: Option<PathBuf>,
+    /// Whether nobody connects without one.
+    pub required: bool,
 }
 
 /// One `[[tls.certificate]]`.
@@ -266,8 +285,10 @@ pub struct Auth {
 pub struct User {
     /// Exact and case-sensitive.
     pub name: String,
-    /// Argon2id PHC string or bcrypt (`$2a$`, `$2b$`, `$2y$`).
-    pub password_hash: Secret,
+    /// Argon2id PHC string or bcrypt (`$2a$`, `$2b$`, `$2y$`); `None`: he comes with a certificate only.
+    pub password_hash: Option<Secret>,
+    /// The certificates that are his.
+    pub certificates: Vec<CertificateName>,
     /// `*`, `read`, `flows.write` …
     pub permissions: Vec<String>,
 }
@@ -390,6 +411,10 @@ pub struct Comms {
     pub origins: Vec<Origin>,
     /// From the handshake to the end of the sign-in.
     pub sign_in: Duration,
+    /// Channels that have not signed in, in all.
+    pub waiting: usize,
+    /// The same of one address.
+    pub waiting_per_address: usize,
     /// How often an editor hears that we are alive.
     pub heartbeat: Duration,
     /// Bytes of one frame from an editor.

@@ -122,6 +122,9 @@ pub(super) struct Server {
 pub(super) struct Tls {
     pub(super) directory: Entry,
     pub(super) tls12: Entry,
+    pub(super) client_ca: Entry,
+    pub(super) client_crl: Entry,
+    pub(super) client_certificates: Entry,
     #[serde(default)]
     pub(super) certificate: Vec<Spanned<Certificate>>,
 }
@@ -191,6 +194,7 @@ pub(super) struct User {
     pub(super) name: Entry,
     pub(super) password_hash: Entry,
     pub(super) password_hash_file: Entry,
+    pub(super) certificates: List,
     pub(super) permissions: List,
 }
 
@@ -265,6 +269,8 @@ pub(super) struct Upstream {
 pub(super) struct Comms {
     pub(super) origins: List,
     pub(super) sign_in: Entry,
+    pub(super) waiting: Entry,
+    pub(super) waiting_per_address: Entry,
     pub(super) heartbeat: Entry,
     pub(super) frame: Entry,
     pub(super) frames: Entry,

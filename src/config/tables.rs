@@ -5,10 +5,8 @@
 use super::entry::{Source, Span, flag, number};
 use super::error::Fault;
 use super::raw::{self, AuthChoice};
-use super::{
-    Auth, Certificate, Config, Limits, Log, Server, Storage, Throttle, Timeouts, Tls, User,
-};
-use super::{audit, comms, engine, networks, password_hash, route, upstream};
+use super::{Auth, Config, Limits, Log, Server, Storage, Throttle, Timeouts};
+use super::{audit, comms, engine, networks, route, tls, upstream, users};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -38,7 +36,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
     let written_out = raw.auth.is_some();
     let auth = raw
         .auth
-        .map(|choice| auth(choice, source))
+        .map(|choice| auth(choice, raw.tls.client_ca.is_some(), source))
         .transpose()?
         .flatten();
     if auth.is_none() && !written_out {
@@ -69,7 +67,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         secrets: Vec::new(),
         sha256: String::new(),
         server,
-        tls: tls(raw.tls, source)?,
+        tls: tls::tls(raw.tls, source)?,
         timeouts: timeouts(raw.timeouts, source)?,
         limits: limits(raw.limits, source)?,
         auth,
@@ -177,39 +175,12 @@ fn workers(entry: Spanned<toml::Value>) -> Result<usize, Fault> {
         .map_err(|_| Fault::value(span, "\"auto\" or a whole number from 1 to 1024"))
 }
 
-fn tls(raw: raw::Tls, source: &Source<'_>) -> Result<Tls, Fault> {
-    Ok(Tls {
-        directory: directory(raw.directory, "certs", source)?,
-        certificates: raw
-            .certificate
-            .into_iter()
-            .map(|table| certificate(table, source))
-            .collect::<Result<_, _>>()?,
-        tls12: flag(raw.tls12, true)?,
-    })
-}
-
-fn certificate(
-    table: Spanned<raw::Certificate>,
+/// A directory; without one, this one beside the file.
+pub(super) fn directory(
+    entry: raw::Entry,
+    default: &str,
     source: &Source<'_>,
-) -> Result<Certificate, Fault> {
-    let span = table.span();
-    match table.into_inner() {
-        raw::Certificate {
-            cert: Some(cert),
-            key: Some(key),
-        } => Ok(Certificate {
-            cert: source.path(&cert)?,
-            key: source.path(&key)?,
-        }),
-        _ => Err(Fault::rule(
-            span,
-            "a [[tls.certificate]] needs cert and key, the paths of two PEM files",
-        )),
-    }
-}
-
-fn directory(entry: raw::Entry, default: &str, source: &Source<'_>) -> Result<PathBuf, Fault> {
+) -> Result<PathBuf, Fault> {
     entry.map_or_else(
         || Ok(source.base.join(default)),
         |entry| source.path(&entry),
@@ -247,7 +218,11 @@ fn limits(raw: raw::Limits, source: &Source<'_>) -> Result<Limits, Fault> {
     })
 }
 
-fn auth(choice: Spanned<AuthChoice>, source: &Source<'_>) -> Result<Option<Auth>, Fault> {
+fn auth(
+    choice: Spanned<AuthChoice>,
+    asked: bool,
+    source: &Source<'_>,
+) -> Result<Option<Auth>, Fault> {
     let span = choice.span();
     let raw = match choice.into_inner() {
         AuthChoice::Text(text) if text == "off" => return Ok(None),
@@ -272,7 +247,7 @@ fn auth(choice: Spanned<AuthChoice>, source: &Source<'_>) -> Result<Option<Auth>
     Ok(Some(Auth {
         lifetime,
         idle,
-        users: users(raw.user, source)?,
+        users: users::users(raw.user, asked, source)?,
         anonymous: source
             .list(raw.anonymous, route::PERMISSION, route::permission)?
             .filter(|list| !list.is_empty()),
@@ -286,64 +261,6 @@ fn throttle(raw: raw::Throttle, source: &Source<'_>) -> Result<Throttle, Fault> 
         per_address: number(raw.per_address, 50, 1..=100_000)?,
         bad_tokens_per_address: number(raw.bad_tokens_per_address, 100, 1..=1_000_000)?,
         window: source.duration(raw.window, 600 * SECOND, SECOND..=DAY)?,
-    })
-}
-
-fn users(raw: Vec<Spanned<raw::User>>, source: &Source<'_>) -> Result<Vec<User>, Fault> {
-    let mut users: Vec<User> = Vec::new();
-    for table in raw {
-        let span = table.span();
-        let user = user(table, source)?;
-        if users.iter().any(|other| other.name == user.name) {
-            return Err(Fault::rule(
-                span,
-                format!("there are two users named \"{}\"", user.name),
-            ));
-        }
-        users.push(user);
-    }
-    Ok(users)
-}
-
-fn user(table: Spanned<raw::User>, source: &Source<'_>) -> Result<User, Fault> {
-    let span = table.span();
-    let raw = table.into_inner();
-    let Some(name) = raw.name else {
-        return Err(Fault::rule(span, "a user needs a name"));
-    };
-    let name = source.parsed(
-        &name,
-        "a name, not empty, without control characters, and not beginning with \"token:\" as those of service tokens do",
-        |text| {
-            let plain = !text.is_empty() && !text.contains(char::is_control);
-            (plain && !text.starts_with("token:")).then(|| text.to_owned())
-        },
-    )?;
-    let Some((password_hash, place)) = source.secret(raw.password_hash, raw.password_hash_file)?
-    else {
-        return Err(Fault::rule(
-            span,
-            format!("user \"{name}\" needs a password_hash or a password_hash_file"),
-        ));
-    };
-    if !password_hash::is_hash(password_hash.reveal()) {
-        let sentence = format!(
-            "the password hash of user \"{name}\" is not {}",
-            password_hash::EXPECTED
-        );
-        return Err(Fault::rule(place, sentence));
-    }
-    let Some(permissions) = source.list(raw.permissions, route::PERMISSION, route::permission)?
-    else {
-        return Err(Fault::rule(
-            span,
-            format!("user \"{name}\" needs permissions, such as [\"*\"] or [\"read\"]"),
-        ));
-    };
-    Ok(User {
-        name,
-        password_hash,
-        permissions,
     })
 }
 

@@ -7,11 +7,18 @@ use crate::audit::{Actor, Audit, Event};
 use crate::config;
 use crate::flows::{Credentials, DeploymentType, FlowSet};
 use crate::metrics::Metrics;
-use crate::store::{self, FALLBACK, Loaded, Store};
+use crate::store::{self, FALLBACK, Loaded, Reading, Store};
 use serde_json::json;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex as Lock};
 use tokio::sync::{Mutex, watch};
+
+/// What came of reading the flow files.
+enum Found {
+    Flows(Active),
+    /// They have ended the process too often for another try: the revision that they are, and how often.
+    Deadly(String, u32),
+}
 
 /// What is started, and how.
 struct Start {
@@ -35,27 +42,26 @@ impl Deployments {
             return Ok(Self::in_front_of(runtime, store, (audit, metrics)));
         }
         let running = store.running().await.map_err(Error::Store)?;
-        let active = stored(&store, &audit, now).await?;
+        let tell = (&audit, &*metrics, now);
         let Start {
             active,
             set_aside,
             safe,
-        } = if config.safe {
-            tracing::warn!(
-                "safe: the flows are loaded and not started; the next deployment starts them"
-            );
-            Start::of(active, &store, true).await?
-        } else if running {
-            Start::counted(
-                active,
-                config.start_attempts,
-                &store,
-                (&audit, &metrics, now),
-            )
-            .await?
-        } else {
-            tracing::warn!("flows are stopped, as an administrator left them");
-            Start::of(active, &store, false).await?
+        } = match stored(&store, config, &audit, now).await? {
+            Found::Deadly(rev, failed) => Start::before(rev, failed, &store, tell).await?,
+            Found::Flows(active) if config.safe => {
+                tracing::warn!(
+                    "safe: the flows are loaded and not started; the next deployment starts them"
+                );
+                Start::of(active, &store, true).await?
+            }
+            Found::Flows(active) if running => {
+                Start::counted(active, config.start_attempts, &store, tell).await?
+            }
+            Found::Flows(active) => {
+                tracing::warn!("flows are stopped, as an administrator left them");
+                Start::of(active, &store, false).await?
+            }
         };
         if safe {
             runtime.load_only().await?;
@@ -92,45 +98,64 @@ impl Start {
         active: Active,
         attempts: u32,
         store: &Store,
-        (audit, metrics, now): (&Audit, &Metrics, u64),
+        tell: (&Audit, &Metrics, u64),
     ) -> Result<Self, Error> {
-        let begin =
-            |rev: String| async move { store.begin_start(&rev).await.map_err(Error::Store) };
-        let failed = begin(active.rev.clone()).await?;
+        let failed = store.begin_start(&active.rev).await.map_err(Error::Store)?;
         if attempts == 0 || failed < attempts {
             return Self::of(active, store, false).await;
         }
-        let Some(earlier) = store.earlier().await.map_err(Error::Store)? else {
-            tracing::error!(
-                rev = active.rev,
-                "these flows did not start {failed} times in a row, and there are no others to fall back to: they are \
-                 loaded and not started. Deploy others, or start them with POST /flows/state"
-            );
-            audit.record(
-                Event::Safe,
-                &Actor::program(),
-                now,
-                json!({ "rev": active.rev }),
-            );
-            return Self::of(active, store, true).await;
-        };
-        let bad = active.rev;
-        store.set_aside(&bad).await.map_err(Error::Store)?;
-        let active = Active::new(earlier.flows, earlier.credentials, None);
-        let record = active.record("", FALLBACK, now);
-        store.commit(record).await.map_err(Error::Store)?;
-        tracing::error!(
-            set_aside = bad,
-            rev = active.rev,
-            "FALLEN BACK: the flows deployed last did not start {failed} times in a row. They are set aside as \
-             flows.set-aside-{bad}.json, and those before them are started"
-        );
-        let facts = json!({ "set_aside": bad, "rev": active.rev, "starts": failed });
-        audit.record(Event::Fallback, &Actor::program(), now, facts);
-        metrics.fallback();
-        begin(active.rev.clone()).await?;
-        Self::of(active, store, false).await
+        match fallen_back(&active.rev, failed, store, tell).await? {
+            Some(start) => Ok(start),
+            None => Self::of(active, store, true).await,
+        }
     }
+
+    /// The flow set before one that ends the process when it is read; without one, none.
+    async fn before(
+        bad: String,
+        failed: u32,
+        store: &Store,
+        tell: (&Audit, &Metrics, u64),
+    ) -> Result<Self, Error> {
+        match fallen_back(&bad, failed, store, tell).await? {
+            Some(start) => Ok(start),
+            None => Self::of(nothing(), store, true).await,
+        }
+    }
+}
+
+/// Sets the active flow set, of this revision, aside for the one before it; `None`: there is none.
+async fn fallen_back(
+    bad: &str,
+    failed: u32,
+    store: &Store,
+    (audit, metrics, now): (&Audit, &Metrics, u64),
+) -> Result<Option<Start>, Error> {
+    let Some(earlier) = store.earlier().await.map_err(Error::Store)? else {
+        tracing::error!(
+            rev = bad,
+            "these flows did not start {failed} times in a row, and there are no others to fall back to: they are \
+             not started. Deploy others, or start them with POST /flows/state"
+        );
+        let facts = json!({ "rev": bad });
+        audit.record(Event::Safe, &Actor::program(), now, facts);
+        return Ok(None);
+    };
+    store.set_aside(bad).await.map_err(Error::Store)?;
+    let active = Active::new(earlier.flows, earlier.credentials, None);
+    let record = active.record("", FALLBACK, now);
+    store.commit(record).await.map_err(Error::Store)?;
+    tracing::error!(
+        set_aside = bad,
+        rev = active.rev,
+        "FALLEN BACK: the flows deployed last did not start {failed} times in a row. They are set aside as \
+         flows.set-aside-{bad}.json, and those before them are started"
+    );
+    let facts = json!({ "set_aside": bad, "rev": active.rev, "starts": failed });
+    audit.record(Event::Fallback, &Actor::program(), now, facts);
+    metrics.fallback();
+    store.begin_start(&active.rev).await.map_err(Error::Store)?;
+    Start::of(active, store, false).await.map(Some)
 }
 
 async fn make_live(runtime: &Runtime, active: &Active) -> Result<(), Error> {
@@ -147,19 +172,30 @@ async fn make_live(runtime: &Runtime, active: &Active) -> Result<(), Error> {
 }
 
 /// What the flow files hold; an edit becomes a revision of its own.
-async fn stored(store: &Store, audit: &Audit, now: u64) -> Result<Active, Error> {
-    let loaded = match store.load().await {
+async fn stored(
+    store: &Store,
+    config: &config::Engine,
+    audit: &Audit,
+    now: u64,
+) -> Result<Found, Error> {
+    let Reading { failed, rev } = store.begin_reading().await.map_err(Error::Store)?;
+    // With `--safe` somebody looks on.
+    if config.start_attempts > 0 && failed >= config.start_attempts && !config.safe {
+        if let Some(rev) = rev {
+            return Ok(Found::Deadly(rev, failed));
+        }
+        tracing::error!(
+            "flows.json was edited outside, and the process ended {failed} times while it was read: {MEND}"
+        );
+        return Ok(Found::Flows(nothing()));
+    }
+    let loaded = store.load().await;
+    store.end_reading().await.map_err(Error::Store)?;
+    let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(error @ store::Error::Invalid { .. }) => {
-            tracing::error!(
-                "{error}: nothing runs. Repair the file or put back .flows.json.backup, and deploy with type reload; \
-                 or deploy other flows"
-            );
-            return Ok(Active::new(
-                FlowSet::default(),
-                Credentials::default(),
-                None,
-            ));
+            tracing::error!("{error}: {MEND}");
+            return Ok(Found::Flows(nothing()));
         }
         Err(error) => return Err(Error::Store(error)),
     };
@@ -177,5 +213,14 @@ async fn stored(store: &Store, audit: &Audit, now: u64) -> Result<Active, Error>
         let facts = json!({ "rev": active.rev });
         audit.record(Event::OutsideEdit, &Actor::program(), now, facts);
     }
-    Ok(active)
+    Ok(Found::Flows(active))
+}
+
+/// The way out of flow files that cannot be used.
+const MEND: &str = "nothing runs. Repair the file or put back .flows.json.backup, and deploy with type reload; or deploy \
+                    other flows";
+
+/// No flows: the files stay as they are.
+fn nothing() -> Active {
+    Active::new(FlowSet::default(), Credentials::default(), None)
 }

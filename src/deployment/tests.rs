@@ -31,6 +31,7 @@ async fn open(place: &TempDir) -> Deployments {
 fn actor() -> Actor {
     Actor {
         user: "admin".into(),
+        by: String::new(),
         address: None,
         request: "r".into(),
     }

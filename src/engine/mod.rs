@@ -6,6 +6,7 @@
 pub mod between;
 mod change;
 pub mod context;
+mod debug_encode;
 pub mod env;
 pub mod expression;
 mod graph;

@@ -1,14 +1,14 @@
 //! What nodes report: errors, status, completed messages, log lines; and whom it reaches.
 
+use super::debug_encode::encode;
 use super::expression::{coerce, json};
 use super::message::Message;
 use super::node::{Info, Level};
-use super::nodes::encode;
 use super::value::{Failure, Object, Value};
 use super::world::World;
 use crate::events::Event;
 use serde_json::{Value as Json, json};
-use smol_str::SmolStr;
+use smol_str::{SmolStr, ToSmolStr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -21,12 +21,7 @@ impl World {
         self.metrics.node_type(label(&info.kind)).error();
         let caught = message.is_some_and(|m| self.caught(info, failure, m));
         if !caught {
-            let value = if failure.name.is_empty() {
-                Value::text(failure.to_string())
-            } else {
-                Value::Error(Arc::new(failure.clone()))
-            };
-            self.log(info, Level::Error, &value);
+            self.log(info, Level::Error, &thrown(failure));
         }
     }
 
@@ -129,7 +124,7 @@ impl World {
     pub(super) fn log(&self, info: &Info, level: Level, value: &Value) {
         let text = match value {
             Value::String(text) => text.clone(),
-            Value::Error(failure) => SmolStr::from(failure.to_string()),
+            Value::Error(failure) => failure.to_smolstr(),
             other => json::stringify(other).unwrap_or_default().into(),
         };
         let (id, kind, name) = (&info.id, &info.kind, &info.name);
@@ -168,6 +163,15 @@ impl World {
     pub(super) fn info_of(&self, id: &str) -> Option<Rc<Info>> {
         let slot = *self.directory.get(id)?;
         self.infos.get(slot as usize)?.clone()
+    }
+}
+
+/// A failure as a node gave it: an error, or only a text.
+fn thrown(failure: &Failure) -> Value {
+    if failure.name.is_empty() {
+        Value::String(failure.message.clone())
+    } else {
+        Value::Error(Arc::new(failure.clone()))
     }
 }
 

@@ -58,6 +58,7 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
     let asked = SignIn { here, ..asked };
     let actor = Actor {
         user: asked.user.clone(),
+        by: "password".to_owned(),
         ..call.actor()
     };
     let mut facts = json!({ "client": asked.client });

@@ -92,8 +92,10 @@ impl Call<'_> {
 
     /// Who acts, for audit and history.
     pub(super) fn actor(&self) -> Actor {
+        let caller = self.caller.as_ref();
         Actor {
             user: self.user().to_owned(),
+            by: caller.map_or_else(String::new, |caller| caller.known.to_string()),
             address: Some(self.peer.address.ip().to_canonical()),
             request: self.id.to_string(),
         }

@@ -3,19 +3,19 @@
 //! The path is open, because a browser cannot send a token with the handshake: the first frame brings it.
 
 use super::call::Call;
+use super::clock::since_1970;
 use super::content::Body;
 use super::error::Error;
 use super::forward::front;
+use super::origin::{self, Page};
 use super::upgrade::Opening;
 use crate::comms::{Guest, Source};
-use crate::config::Origin;
 use crate::upstream::{self, Upstream};
 use hyper::Response;
-use hyper::header::{HOST, HeaderMap, HeaderValue, ORIGIN, SEC_WEBSOCKET_PROTOCOL};
-use hyper::http::uri::{Authority, PathAndQuery};
+use hyper::header::{HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
+use hyper::http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Shakes hands; the editor is then served on this thread, until it is gone.
 pub(super) fn open(
@@ -23,7 +23,8 @@ pub(super) fn open(
     upstream: Option<&Upstream>,
 ) -> Result<Response<Body>, Error> {
     let opening = Opening::check(call)?;
-    if !may_come_from(call) {
+    let page = origin::page(call);
+    if page == Page::Foreign {
         return Err(Error::Origin);
     }
     // An editor tells its user of a lost connection after several refused handshakes (facts admin API §5): a channel
@@ -31,16 +32,22 @@ pub(super) fn open(
     if upstream.is_some_and(Upstream::is_away) {
         return Err(Error::Upstream(upstream::Error::Away));
     }
+    let place = call.gateway.comms.enter(call.peer.address.ip());
+    let place = place.map_err(|_| Error::TooManyWaiting)?;
     let source = match upstream {
         None => Source::Own,
         Some(upstream) => {
             let target = PathAndQuery::from_static("/");
-            let head = upstream.link_head(&front(call, &target, upstream));
+            let head = upstream.link_head(&front(call, &target, Some(upstream)));
             Source::Upstream(upstream.clone(), Box::new(head))
         }
     };
     let guest = Guest {
         actor: call.actor(),
+        place: Some(place),
+        certificate: (page.is_ours())
+            .then(|| call.peer.certificate.clone())
+            .flatten(),
         clock: since_1970,
         here: {
             let site = Arc::clone(call.site);
@@ -58,26 +65,6 @@ pub(super) fn open(
     Ok(response)
 }
 
-/// Whether the page that asks is ours, or one that the operator trusts. Programs that are no browser send no `Origin`.
-fn may_come_from(call: &Call<'_>) -> bool {
-    let headers = &call.head.headers;
-    let mut origins = headers.get_all(ORIGIN).iter();
-    let origin = match (origins.next(), origins.next()) {
-        (None, _) => return true,
-        (Some(only), None) => only.to_str().ok().and_then(Origin::parse),
-        (Some(_), Some(_)) => None,
-    };
-    let host = || {
-        let host = headers.get(HOST)?;
-        Authority::try_from(host.as_bytes()).ok()
-    };
-    let own = call.head.uri.authority().cloned().or_else(host);
-    origin.is_some_and(|origin| {
-        own.is_some_and(|own| origin.is_of(&own))
-            || call.gateway.comms.config.origins.contains(&origin)
-    })
-}
-
 /// The subprotocol that the client wants most, as the stock runtime answers it.
 pub(super) fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     let offered = headers.get(SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
@@ -86,10 +73,4 @@ pub(super) fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
     let plain = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     let token = !first.is_empty() && first.bytes().all(plain);
     HeaderValue::from_str(first).ok().filter(|_| token)
-}
-
-fn since_1970() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
 }

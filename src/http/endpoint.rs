@@ -5,16 +5,19 @@
 use super::call::Call;
 use super::content::Body;
 use super::error::Error;
+use super::forward::front;
 use super::path::{self, Path};
 use super::{reply, socket, upgrade};
 use crate::auth::Caller;
 use crate::engine::Engine;
 use crate::engine::http::{Endpoint, Reply, Request};
 use crate::gateway::Runtime;
+use crate::upstream::{Authorization, seen_by_flows};
 use hyper::header::{
-    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, PROXY_AUTHENTICATE, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, PROXY_AUTHENTICATE, TE, TRAILER,
+    TRANSFER_ENCODING, UPGRADE,
 };
+use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
 use smol_str::SmolStr;
 
@@ -72,7 +75,7 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
 
 /// Waits until the token that let the caller in is revoked or over; what it has open ends then.
 async fn revoked(caller: Option<&Caller>) {
-    match caller.and_then(|caller| caller.session.as_ref()) {
+    match caller.and_then(Caller::session) {
         Some(session) => session.over().await,
         None => std::future::pending().await,
     }
@@ -80,11 +83,13 @@ async fn revoked(caller: Option<&Caller>) {
 
 fn request(call: &Call<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::Bytes) -> Request {
     let uri = &call.head.uri;
-    let mut headers = call.head.headers.clone();
-    if call.caller.is_some() {
-        // The token let the caller in here; a flow could use it for more.
-        headers.remove(AUTHORIZATION);
-    }
+    let target = PathAndQuery::from_static("/");
+    let mut front = front(call, &target, None);
+    // The token let the caller in here; a flow could use it for more.
+    front.authorization = match call.caller {
+        Some(_) => Authorization::Nobody,
+        None => Authorization::Client,
+    };
     Request {
         method: call.head.method.clone(),
         path: path.decoded(),
@@ -94,7 +99,7 @@ fn request(call: &Call<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::B
             .to_owned(),
         query: uri.query().unwrap_or_default().to_owned(),
         params: endpoint.params.iter().map(decoded).collect(),
-        headers,
+        headers: seen_by_flows(&front),
         body,
         address: call.peer.address.ip(),
         secure: call.peer.secure,

@@ -67,9 +67,12 @@ pub(super) enum Error {
     /// Another version of the WebSocket protocol than 13.
     #[error("Sec-WebSocket-Version must be 13")]
     WebSocketVersion,
-    /// A web page of another origin asks for a WebSocket.
-    #[error("pages of this origin may not open it")]
+    /// A web page of another origin asks for what only ours may have without a token.
+    #[error("pages of this origin may not do that")]
     Origin,
+    /// Too many editors' channels have not signed in.
+    #[error("too many channels have not signed in, try again later")]
+    TooManyWaiting,
     /// `Authorization` is malformed or doubled.
     #[error("the Authorization header is malformed")]
     Authorization,

@@ -80,7 +80,7 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Resu
         Outgoing::stream(incoming, config.limits.body, config.timeouts.body_idle)
     });
     let progress = body.progress();
-    let front = front(call, &target, upstream);
+    let front = front(call, &target, Some(upstream));
     let head = || upstream.head(&front);
     let sent = match call.authorization {
         Authorization::Ours => upstream.send(head, body).await,
@@ -123,7 +123,11 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
         let body = call.read_json().await?;
         checked(call, version, kind, body).await?
     };
-    let change = upstream.deployment(&front(call, &target, upstream), (spelled, name(kind)), body);
+    let change = upstream.deployment(
+        &front(call, &target, Some(upstream)),
+        (spelled, name(kind)),
+        body,
+    );
     let forward = Forward {
         change,
         rev,
@@ -183,7 +187,7 @@ async fn change(
         body
     };
     let url = path.target(&call.head.uri)?;
-    let change: Change = upstream.change(&front(call, &url, upstream), body);
+    let change: Change = upstream.change(&front(call, &url, Some(upstream)), body);
     let kind = DeploymentType::Flows;
     let forward = Forward {
         change,
@@ -255,7 +259,7 @@ fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>)
 async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
-    let front = front(call, &target, upstream);
+    let front = front(call, &target, Some(upstream));
     // None of the client's own headers: a condition or a range would be about another body than the one it gets.
     let head = || {
         let mut request = upstream.own_head(&front);
@@ -303,9 +307,9 @@ fn answer(call: &Call<'_>, upstream: &Upstream, changed: Changed) -> Result {
 pub(super) fn front<'c>(
     call: &'c Call<'_>,
     target: &'c PathAndQuery,
-    upstream: &Upstream,
+    upstream: Option<&Upstream>,
 ) -> Front<'c> {
-    let known = call.caller.as_ref().filter(|c| c.session.is_some());
+    let known = call.caller.as_ref().filter(|c| c.is_known());
     Front {
         head: call.head,
         target,
@@ -316,7 +320,7 @@ pub(super) fn front<'c>(
         id: &call.id,
         authorization: call.authorization,
         identity: known
-            .filter(|_| upstream.is_told_callers())
+            .filter(|_| upstream.is_some_and(Upstream::is_told_callers))
             .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
     }
 }

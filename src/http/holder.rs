@@ -3,9 +3,10 @@
 //! It is closed as soon as its holder may not have it any more.
 
 use super::call::Call;
+use super::clock::since_1970;
 use super::path::Path;
 use super::route::{self, Needs};
-use crate::auth::{Caller, Session};
+use crate::auth::Caller;
 use crate::gateway::{Gateway, Site};
 use crate::metrics::TunnelEnd;
 use crate::upstream::Ended;
@@ -13,8 +14,7 @@ use hyper::Method;
 use smol_str::SmolStr;
 use std::future::pending;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::time::sleep;
+use std::time::Duration;
 
 /// Who has a WebSocket, and to what.
 pub(super) struct Holder {
@@ -40,12 +40,19 @@ impl Holder {
 
     /// Waits until the WebSocket must be closed, and tells why.
     pub(super) async fn over(&self) -> TunnelEnd {
-        let session = self.caller.as_ref().and_then(|c| c.session.as_deref());
         tokio::select! {
             biased;
-            () = ended(session) => TunnelEnd::Session,
+            () = self.ended() => TunnelEnd::Session,
             () = self.forbidden() => TunnelEnd::Permission,
             () = self.gateway.left() => TunnelEnd::Drain,
+        }
+    }
+
+    /// Waits until what the caller is known by is revoked or over.
+    async fn ended(&self) {
+        match &self.caller {
+            Some(caller) => caller.over(since_1970()).await,
+            None => pending().await,
         }
     }
 
@@ -96,18 +103,5 @@ impl Holder {
             duration_ms = duration.as_micros() as f64 / 1000.0,
             user,
         );
-    }
-}
-
-/// Waits until a session is revoked or over.
-async fn ended(session: Option<&Session>) {
-    let Some(session) = session else {
-        return pending().await;
-    };
-    let expires = UNIX_EPOCH + Duration::from_secs(session.expires);
-    let left = expires.duration_since(SystemTime::now());
-    tokio::select! {
-        () = session.over() => {}
-        () = sleep(left.unwrap_or_default()) => {}
     }
 }

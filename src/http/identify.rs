@@ -1,22 +1,45 @@
-//! Who calls: the bearer token of a request, by the rules of RFC 6750 and design §5 Who.
+//! Who calls: the bearer token of a request, by the rules of RFC 6750 and design §5 Who; without one, the certificate of
+//! its connection.
 //!
-//! Looks at no header but `Authorization`, and at no token anywhere else.
+//! Looks at no header but `Authorization`, and at no token anywhere else; whose page asks, [`super::origin`] knows.
 
 use super::call::Call;
 use super::error::Error;
-use crate::auth::Caller;
+use super::origin::{self, Page};
+use crate::auth::{Auth, Caller, Known};
 use crate::metrics::TokenCheck;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use serde_json::{Value as Json, json};
 
-/// The caller of a request that needs to be known.
-pub(super) fn caller(call: &Call<'_>) -> Result<Caller, Error> {
-    let (gateway, now) = (call.gateway, call.now);
-    let Some(auth) = &gateway.auth else {
-        return Ok(gateway.everybody.clone());
+/// The caller of a request that needs to be known; `admin`: it is for the admin API.
+pub(super) fn caller(call: &Call<'_>, admin: bool) -> Result<Caller, Error> {
+    let caller = match &call.gateway.auth {
+        Some(auth) => known(call, auth)?,
+        None => call.gateway.everybody.clone(),
     };
-    let count = |check| gateway.metrics.token_check(check);
+    // Whoever shows a token knows what he does. A browser that only brings its certificate, or its place in the
+    // network, may be made to by any page that it shows.
+    let led = match caller.known {
+        Known::Token(_) => false,
+        Known::Certificate(_) => true,
+        Known::Nobody => admin && !call.head.method.is_safe(),
+    };
+    let astray = || match origin::page(call) {
+        Page::Ours => false,
+        Page::Trusted => caller.is_known(),
+        Page::Foreign => true,
+    };
+    if led && astray() {
+        return Err(Error::Origin);
+    }
+    Ok(caller)
+}
+
+/// The caller where users sign in. A token counts more than a certificate: a bad one is refused, whatever else is there.
+fn known(call: &Call<'_>, auth: &Auth) -> Result<Caller, Error> {
+    let now = call.now;
+    let count = |check| call.gateway.metrics.token_check(check);
     match token(&call.head.headers) {
         Ok(Some(token)) => {
             if let Some(caller) = auth.identify(token, now) {
@@ -35,6 +58,11 @@ pub(super) fn caller(call: &Call<'_>) -> Result<Caller, Error> {
             }
         }
         Ok(None) => {
+            let certificate = call.peer.certificate.as_ref();
+            if let Some(caller) = certificate.and_then(|shown| auth.certified(shown, now)) {
+                count(TokenCheck::Certificate);
+                return Ok(caller);
+            }
             count(TokenCheck::Absent);
             auth.anonymous().ok_or(Error::NoToken)
         }
@@ -48,7 +76,7 @@ pub(super) fn caller(call: &Call<'_>) -> Result<Caller, Error> {
 /// A caller as the editor wants to know him: what he effectively has, scope and user together (design §5 Who).
 pub(super) fn shown(caller: &Caller) -> Json {
     let permissions = caller.permissions.shown();
-    if caller.session.is_some() {
+    if caller.is_known() {
         json!({ "username": caller.user, "permissions": permissions })
     } else {
         json!({ "anonymous": true, "permissions": permissions })

@@ -7,6 +7,7 @@ mod admin;
 mod auth;
 mod body;
 mod call;
+mod clock;
 mod comms;
 mod content;
 mod dialect;
@@ -20,6 +21,7 @@ mod forward;
 mod holder;
 mod host;
 mod identify;
+mod origin;
 mod path;
 mod proxied;
 mod reply;
@@ -29,10 +31,12 @@ mod socket;
 mod tunnel;
 mod upgrade;
 
+pub use clock::since_1970;
 pub use content::Body;
 pub use error::Flaw;
 
 use crate::audit::Event;
+use crate::auth::Certificate;
 use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
 use crate::upstream::Authorization;
@@ -50,10 +54,10 @@ use route::Target;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// The other end of a connection; behind a trusted proxy, its client.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Peer {
     /// Its address.
     pub address: SocketAddr,
@@ -61,6 +65,8 @@ pub struct Peer {
     pub secure: bool,
     /// Whether a trusted proxy speaks for it: `X-Forwarded-For`, `-Proto` and `-Host` are believed.
     pub trusted: bool,
+    /// What its connection began with; never that of a proxy, who speaks for others.
+    pub certificate: Option<Arc<Certificate>>,
 }
 
 /// Answers one request; whatever happens, there is an answer, a count and a line in the access log.
@@ -85,7 +91,7 @@ pub async fn answer(
         site: gateway.sites.first(),
         peer: client.as_ref().unwrap_or(peer),
         id: gateway.request_id(),
-        now: unix_time(),
+        now: since_1970().as_secs(),
         head: &head,
         body: Some(body),
         upgrade,
@@ -142,7 +148,7 @@ async fn proceed(
         if admin && identify::token_in_query(call.head.uri.query()) {
             return Err(Error::TokenInQuery);
         }
-        let caller = identify::caller(call)?;
+        let caller = identify::caller(call, admin)?;
         // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
         call.caller = Some(match route.class {
             RouteClass::Auth => caller,
@@ -280,10 +286,4 @@ fn report(call: &Call<'_>, error: &Error) {
             "{error}{causes}"
         );
     }
-}
-
-fn unix_time() -> u64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs())
 }

@@ -23,10 +23,12 @@ pub(super) fn client(gateway: &Gateway, proxy: &Peer, headers: &HeaderMap) -> Pe
         address: found.map_or(proxy.address, |ip| SocketAddr::new(ip, 0)),
         secure: secure.unwrap_or(proxy.secure),
         trusted: true,
+        certificate: None,
     }
 }
 
-/// The host that the client asked a trusted proxy for. It is only passed on: what counts here is `Host`.
+/// The host that the client asked a trusted proxy for. It is passed on, and tells our own pages from others; which
+/// runtime a request is for, `Host` says.
 pub(super) fn host<'c>(call: &Call<'c>) -> Option<&'c HeaderValue> {
     let headers = call.peer.trusted.then_some(&call.head.headers)?;
     let mut hosts = headers.get_all(HOST).iter();

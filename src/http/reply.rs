@@ -83,6 +83,7 @@ pub(super) fn is_ours(error: &Error) -> bool {
         error,
         Error::Deployment(deployment::Error::Upstream(SignedOut))
             | Error::Upstream(SignedOut | Away)
+            | Error::TooManyWaiting
     );
     !told && refusal(error).status().is_server_error()
 }
@@ -106,6 +107,10 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
         Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
+        Error::TooManyWaiting => retry_after(
+            refuse(S::SERVICE_UNAVAILABLE, "too_many_channels"),
+            BREATHER,
+        ),
         Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
         Error::Authorization | Error::TokenInQuery => {
             challenge(refuse(S::BAD_REQUEST, "invalid_request"), INVALID_REQUEST)
@@ -240,7 +245,7 @@ fn upstream(error: &upstream::Error) -> Response<Body> {
     }
 }
 
-/// When to try again while the upstream is busy. Our choice.
+/// When to try again while there is no room. Our choice.
 const BREATHER: Duration = Duration::from_secs(1);
 
 /// Instead of an upstream's error page.

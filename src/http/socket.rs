@@ -30,8 +30,6 @@ use tokio_tungstenite::tungstenite::{self, Message};
 
 /// How much is read at once. Our choice: an idle socket keeps it, and most frames are smaller.
 const READ: usize = 4 * 1024;
-/// How long a client may take no byte of a frame. Our choice.
-const STALLED: Duration = Duration::from_mins(1);
 /// How long the client may take to hear a goodbye and to close. Our choice.
 const GOODBYE: Duration = Duration::from_secs(2);
 
@@ -49,6 +47,7 @@ pub(super) fn open(
     let tell = engine.join(listening);
     let holder = Holder::of(call, path);
     let longest = call.gateway.config.limits.body;
+    let patience = call.gateway.config.timeouts.body_idle;
     let mut response = opening.accept(async move |client| {
         let opened = Instant::now();
         let config = WebSocketConfig::default()
@@ -57,7 +56,9 @@ pub(super) fn open(
             .max_message_size(Some(longest));
         let client = TokioIo::new(client);
         let socket = Socket::from_raw_socket(client, Role::Server, Some(config)).await;
-        let ended = Talk::new(socket, tell).run(pin!(holder.over())).await;
+        let ended = Talk::new(socket, tell, patience)
+            .run(pin!(holder.over()))
+            .await;
         holder.log(ended, opened.elapsed());
     });
     if let Some(protocol) = first_protocol(&call.head.headers) {
@@ -75,15 +76,18 @@ struct Talk<T> {
     tell: T,
     /// What the client says and the listener has not taken yet.
     room: Arc<Semaphore>,
+    /// How long the client may take nothing of a frame.
+    patience: Duration,
     ended: Ended,
 }
 
 impl<T: Fn(Event) -> Result<(), engine::Error>> Talk<T> {
-    fn new(socket: Socket, tell: T) -> Self {
+    fn new(socket: Socket, tell: T, patience: Duration) -> Self {
         Self {
             socket,
             tell,
             room: Arc::new(Semaphore::new(WAITING)),
+            patience,
             ended: Ended {
                 cause: TunnelEnd::Client,
                 up: 0,
@@ -105,7 +109,9 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Talk<T> {
         let _ = (self.tell)(Event::Closed);
         let code = match self.ended.cause {
             TunnelEnd::Session | TunnelEnd::Permission => CloseCode::Policy,
-            TunnelEnd::Drain | TunnelEnd::Client | TunnelEnd::Upstream => CloseCode::Away,
+            TunnelEnd::Drain | TunnelEnd::Client | TunnelEnd::Upstream | TunnelEnd::Slow => {
+                CloseCode::Away
+            }
         };
         // The client may have gone first.
         let _ = timeout(GOODBYE, goodbye(self.socket, code)).await;
@@ -125,9 +131,10 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Talk<T> {
                         Frame::Binary(bytes) => Message::binary(bytes),
                     };
                     self.ended.down += message.len() as u64;
-                    match timeout(STALLED, self.socket.send(message)).await {
+                    match timeout(self.patience, self.socket.send(message)).await {
                         Ok(Ok(())) => continue,
-                        _ => return TunnelEnd::Client,
+                        Ok(Err(_)) => return TunnelEnd::Client,
+                        Err(_) => return TunnelEnd::Slow,
                     }
                 }
             };

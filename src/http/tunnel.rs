@@ -23,7 +23,7 @@ pub(super) async fn open(
 ) -> Result<Response<Body>, Error> {
     let opening = Opening::check(call)?;
     let target = path.target(&call.head.uri)?;
-    let front = front(call, &target, upstream);
+    let front = front(call, &target, Some(upstream));
     let (headers, tunnel) = match upstream.tunnel(&front, opening.accept_key()).await? {
         Opened::Tunnel(headers, tunnel) => (headers, tunnel),
         Opened::Refused(response) => {
@@ -31,9 +31,10 @@ pub(super) async fn open(
         }
     };
     let holder = Holder::of(call, path);
+    let patience = call.gateway.config.timeouts.body_idle;
     let mut response = opening.accept(async move |client| {
         let opened = Instant::now();
-        let ended = tunnel.join(client, pin!(holder.over())).await;
+        let ended = tunnel.join(client, patience, pin!(holder.over())).await;
         holder.log(ended, opened.elapsed());
     });
     let mut answer = Response::new(());

@@ -57,6 +57,8 @@ label! {
         Invalid = "invalid",
         /// The same, of an address that has shown too many of these.
         Throttled = "throttled",
+        /// None was sent, and none is needed: there is a user's certificate.
+        Certificate = "certificate",
         /// None was sent.
         Absent = "absent",
         /// Not a bearer token, or doubled.
@@ -151,6 +153,8 @@ label! {
         Session = "session",
         /// The caller may not have it any more.
         Permission = "permission",
+        /// One of the two took nothing for too long.
+        Slow = "slow",
         /// The gateway drains.
         Drain = "drain",
     }

@@ -50,9 +50,14 @@ pub enum Error {
         /// Why.
         source: pem::Error,
     },
-    /// No certificate in the file.
-    #[error("{} has no certificate in it", .0.display())]
-    Empty(PathBuf),
+    /// Nothing of what was looked for is in the file.
+    #[error("{} has no {what} in it", .file.display())]
+    Empty {
+        /// Which.
+        file: PathBuf,
+        /// What was looked for.
+        what: &'static str,
+    },
     /// The certificate itself is malformed.
     #[error("the certificate in {} is malformed", .0.display())]
     Malformed(PathBuf),
@@ -65,6 +70,14 @@ pub enum Error {
         key: PathBuf,
         /// Why.
         source: rustls::Error,
+    },
+    /// The authorities of clients, or what they have revoked, cannot be used.
+    #[error("{} cannot be used: {source}", .file.display())]
+    Clients {
+        /// Which.
+        file: PathBuf,
+        /// Why.
+        source: rustls::server::VerifierBuilderError,
     },
     /// The self-signed certificate could not be made.
     #[error("cannot make a self-signed certificate: {0}")]
@@ -89,14 +102,7 @@ pub(super) fn read(
     key: &Path,
     provider: &CryptoProvider,
 ) -> Result<Certificate, Error> {
-    let pem = read_file(cert)?;
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&pem)
-        .collect::<Result<_, _>>()
-        .map_err(|source| Error::Pem {
-            file: cert.into(),
-            what: "certificate",
-            source,
-        })?;
+    let chain: Vec<CertificateDer<'static>> = all(cert, "certificate")?;
     let private = PrivateKeyDer::from_pem_slice(&read_file(key)?).map_err(|source| Error::Pem {
         file: key.into(),
         what: "private key",
@@ -104,7 +110,10 @@ pub(super) fn read(
     })?;
     let leaf = chain
         .first()
-        .ok_or_else(|| Error::Empty(cert.into()))?
+        .ok_or_else(|| Error::Empty {
+            file: cert.into(),
+            what: "certificate",
+        })?
         .clone();
     let (_, parsed) =
         X509Certificate::from_der(&leaf).map_err(|_| Error::Malformed(cert.into()))?;
@@ -119,6 +128,16 @@ pub(super) fn read(
         names: names(&parsed),
         not_after: parsed.validity().not_after.timestamp(),
         fingerprint: fingerprint(&leaf),
+    })
+}
+
+/// All that a PEM file has of one kind.
+pub(super) fn all<T: PemObject>(file: &Path, what: &'static str) -> Result<Vec<T>, Error> {
+    let found = T::pem_slice_iter(&read_file(file)?).collect::<Result<_, _>>();
+    found.map_err(|source| Error::Pem {
+        file: file.into(),
+        what,
+        source,
     })
 }
 

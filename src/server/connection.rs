@@ -4,10 +4,11 @@
 //! out of hyper's hands (parked) until the peer sends again: that saves two thirds of its memory.
 
 use super::answer::answer;
+use super::client_certificate;
 use super::proxy_protocol;
 use super::pulse::{Pulse, Verdict};
 use super::wire::{Counted, Stream, Wire};
-use super::worker::Worker;
+use super::worker::{Worker, refused};
 use crate::http::Peer;
 use crate::metrics::{Handshake, Refused};
 use hyper::server::conn::http1::UpgradeableConnection;
@@ -69,7 +70,7 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
     };
     let Accepted {
         tcp,
-        peer,
+        mut peer,
         tls,
         counted,
     } = accepted;
@@ -79,7 +80,14 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
         None => (Stream::Plain(tcp), false),
         Some(tls) => match Box::pin(handshake(&worker, tls, tcp)).await {
             Some(tls) => {
-                let h2 = tls.get_ref().1.alpn_protocol() == Some(b"h2");
+                let agreed = tls.get_ref().1;
+                let h2 = agreed.alpn_protocol() == Some(b"h2");
+                // A proxy's is not its clients'.
+                let certificates = agreed.peer_certificates().filter(|_| !peer.trusted);
+                let certificate = certificates.and_then(<[_]>::first);
+                peer.certificate = certificate
+                    .and_then(client_certificate::shown)
+                    .map(Arc::new);
                 (Stream::Tls(Box::new(tls)), h2)
             }
             None => return,
@@ -113,7 +121,8 @@ async fn introduced(worker: &Worker, accepted: Accepted) -> Result<Accepted, Ref
             peer.address = client;
             peer.trusted = worker.trusts(client.ip());
             if !peer.trusted {
-                counted.permit = counted.permit.of(client.ip())?;
+                let permit = counted.permit.of(client.ip());
+                counted.permit = permit.map_err(refused)?;
             }
         }
         // Whoever it speaks for, headers of theirs are not believed.

@@ -5,11 +5,11 @@
 //! connects. Knows no terminal: what people see is the command line's.
 
 use super::reload::Reload;
-use super::since_1970;
 use crate::audit::{Actor, Event, Unavailable};
 use crate::auth::{self, Auth, Listed, Which};
 use crate::config::is_permission;
 use crate::gateway::Gateway;
+use crate::http::since_1970;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;

@@ -1,11 +1,12 @@
 //! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
 //!
-//! The way of a connection: [`listen`] binds, a [`worker`] accepts and asks [`limits`], [`connection`] learns from
+//! The way of a connection: [`listen`] binds, a [`worker`] accepts if there is room in the [`crowd`](crate::crowd), [`connection`] learns from
 //! [`proxy_protocol`] who is behind a proxy, shakes hands by [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`heads`] when its requests
 //! have two readings, [`frames`] when it is a flood. [`operations`] tells monitoring.
 
 mod answer;
 mod certificate;
+mod client_certificate;
 mod clock;
 mod connection;
 mod control;
@@ -14,7 +15,6 @@ mod drain;
 mod frames;
 mod heads;
 mod inherited;
-mod limits;
 mod listen;
 mod operations;
 mod proxy_protocol;
@@ -32,11 +32,12 @@ pub use inherited::Inherited;
 pub use run::run;
 
 use crate::config::Config;
+use crate::crowd::Crowd;
 use crate::gateway::{self, Gateway};
+use crate::http::since_1970;
 use crate::metrics::Metrics;
 use crate::secret::Secret;
 use control::Control;
-use limits::Limits;
 use listen::Sockets;
 use operations::{Operations, Stage};
 use reload::Reload;
@@ -45,12 +46,11 @@ use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use tls::{Found, Tls};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
 use worker::Worker;
 
 /// The gateway cannot start. Every message says what to do.
@@ -240,13 +240,13 @@ impl Drop for Running {
     }
 }
 
-fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Tls>, Error> {
+fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Arc<Tls>>, Error> {
     if config.server.listen.is_empty() {
         return Ok(None);
     }
     let (tls, found) = Tls::open(&config.tls, since_1970())?;
     tell(&found, metrics);
-    Ok(Some(tls))
+    Ok(Some(Arc::new(tls)))
 }
 
 fn tell(found: &Found, metrics: &Metrics) {
@@ -272,20 +272,23 @@ fn open_gateway(
     let (done, opened) = std::sync::mpsc::sync_channel(1);
     let (metrics, handle) = (Arc::clone(metrics), control.clone());
     control.spawn(async move {
-        let result = Gateway::open(config, metrics, handle, since_1970().as_secs()).await;
+        let result = Gateway::open(config, metrics, handle, since_1970).await;
         let _ = done.send(result);
     });
     Ok(opened.recv().map_err(|_| Error::Lost)??)
 }
 
 /// One worker for each thread; what they share for the limits' sake is the count of connections.
-fn workers(gateway: &Arc<Gateway>, metrics: &Arc<Metrics>, tls: Option<&Tls>) -> Vec<Arc<Worker>> {
+fn workers(
+    gateway: &Arc<Gateway>,
+    metrics: &Arc<Metrics>,
+    tls: Option<&Arc<Tls>>,
+) -> Vec<Arc<Worker>> {
     let limits = &gateway.config.limits;
-    let limits = Limits::new(limits.connections, limits.connections_per_address);
-    let tls = tls.map(|tls| TlsAcceptor::from(Arc::clone(&tls.config)));
+    let crowd = Crowd::new(limits.connections, limits.connections_per_address);
     let workers = 0..gateway.config.server.workers;
     workers
-        .map(|_| Worker::new(gateway, metrics, &limits, tls.clone()))
+        .map(|_| Worker::new(gateway, metrics, &crowd, tls))
         .collect()
 }
 
@@ -300,10 +303,4 @@ fn open_control_socket(reload: &Arc<Reload>) -> Option<control_socket::Open> {
             tracing::warn!(%error, %path, "no control socket: `flowgate token`, `session` and `reload` do not work");
         })
         .ok()
-}
-
-fn since_1970() -> Duration {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
 }

@@ -2,19 +2,20 @@
 //!
 //! What cannot be used stays as it was, and log and audit say so. Never touches a connection.
 
+use super::tell;
 use super::tls::Tls;
 use super::watch::Watch;
-use super::{since_1970, tell};
 use crate::audit::{Actor, Event};
 use crate::config::{self, Config};
 use crate::gateway::Gateway;
+use crate::http::since_1970;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The way to reload one gateway.
 pub(super) struct Reload {
     pub(super) gateway: Arc<Gateway>,
-    tls: Option<Tls>,
+    tls: Option<Arc<Tls>>,
     /// SHA-256 of the config that was taken over last.
     sha256: Mutex<String>,
     /// The files that it was read from.
@@ -33,7 +34,7 @@ pub(super) enum Error {
 }
 
 impl Reload {
-    pub(super) fn new(gateway: Arc<Gateway>, tls: Option<Tls>) -> Self {
+    pub(super) fn new(gateway: Arc<Gateway>, tls: Option<Arc<Tls>>) -> Self {
         let sha256 = Mutex::new(gateway.config.sha256.clone());
         let watch = Mutex::new(Watch::new(gateway.config.sources()));
         Self {

@@ -1,10 +1,11 @@
 //! TLS for all workers: versions, protocols, tickets, and which certificate a client is shown.
 
 use super::certificate::{self, Certificate};
+use super::client_certificate;
 use crate::config;
 use arc_swap::ArcSwap;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
-use rustls::server::{ClientHello, NoServerSessionStorage, ResolvesServerCert};
+use rustls::server::{ClientHello, NoServerSessionStorage, ProducesTickets, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use rustls::{ServerConfig, SignatureScheme};
@@ -12,6 +13,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio_rustls::TlsAcceptor;
 
 /// TLS cannot be offered.
 #[derive(Debug, thiserror::Error)]
@@ -24,10 +26,12 @@ pub enum Error {
     Library(#[from] rustls::Error),
 }
 
-/// One configuration for all workers: with one each, a ticket would be good at one worker in N.
+/// One configuration for all workers: with one each, a ticket would be good at one worker in N. A reload makes a new
+/// one for the connections that come.
 pub(super) struct Tls {
-    pub(super) config: Arc<ServerConfig>,
-    shown: Arc<Shown>,
+    current: ArcSwap<ServerConfig>,
+    provider: Arc<CryptoProvider>,
+    ticketer: Arc<dyn ProducesTickets>,
 }
 
 /// What a start or reload has found.
@@ -44,10 +48,11 @@ pub(super) struct Found {
 
 /// Says whether the certificates of the config can be used; makes none.
 pub(super) fn check(config: &config::Tls) -> Result<(), Error> {
-    let provider = aws_lc_rs::default_provider();
+    let provider = Arc::new(aws_lc_rs::default_provider());
     for given in &config.certificates {
         certificate::read(&given.cert, &given.key, &provider)?;
     }
+    client_certificate::verifier(config.clients.as_ref(), &provider)?;
     Ok(())
 }
 
@@ -55,49 +60,65 @@ impl Tls {
     /// Reads the certificates; makes the self-signed one if none is configured. `now` is since 1970.
     pub(super) fn open(config: &config::Tls, now: Duration) -> Result<(Self, Found), Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let (names, found) = Names::read(config, &provider, now)?;
-        let shown = Arc::new(Shown(ArcSwap::from_pointee(names)));
-        let versions: &[_] = if config.tls12 {
-            &[&TLS13, &TLS12]
-        } else {
-            &[&TLS13]
+        let ticketer = aws_lc_rs::Ticketer::new()?;
+        let (server, found) = server(config, (&provider, &ticketer), now)?;
+        let tls = Self {
+            current: ArcSwap::from_pointee(server),
+            provider,
+            ticketer,
         };
-        let mut server = ServerConfig::builder_with_provider(provider)
-            .with_protocol_versions(versions)?
-            .with_no_client_auth()
-            .with_cert_resolver(Arc::clone(&shown) as _);
-        server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        // Sessions live in the tickets (RFC 8446 §4.6.1, RFC 5077), whose key changes every six hours; one is enough
-        // for a client that comes back, and each costs an encryption and a kilobyte on the way.
-        server.ticketer = aws_lc_rs::Ticketer::new()?;
-        server.send_tls13_tickets = 1;
-        server.session_storage = Arc::new(NoServerSessionStorage {});
-        Ok((
-            Self {
-                config: Arc::new(server),
-                shown,
-            },
-            found,
-        ))
+        Ok((tls, found))
     }
 
-    /// Reads the certificates again; if one cannot be used, the old ones stay.
+    /// Reads the certificates again; if one cannot be used, all stays as it was.
     pub(super) fn reload(&self, config: &config::Tls, now: Duration) -> Result<Found, Error> {
-        let (names, found) = Names::read(config, self.config.crypto_provider(), now)?;
-        self.shown.0.store(Arc::new(names));
+        let (server, found) = server(config, (&self.provider, &self.ticketer), now)?;
+        self.current.store(Arc::new(server));
         Ok(found)
+    }
+
+    /// For the next connection.
+    pub(super) fn acceptor(&self) -> TlsAcceptor {
+        self.current.load_full().into()
     }
 }
 
-/// Shows the certificates of the last reload.
-#[derive(Debug)]
-struct Shown(ArcSwap<Names>);
+fn server(
+    config: &config::Tls,
+    (provider, ticketer): (&Arc<CryptoProvider>, &Arc<dyn ProducesTickets>),
+    now: Duration,
+) -> Result<(ServerConfig, Found), Error> {
+    let (names, found) = Names::read(config, provider, now)?;
+    let versions: &[_] = if config.tls12 {
+        &[&TLS13, &TLS12]
+    } else {
+        &[&TLS13]
+    };
+    let mut server = ServerConfig::builder_with_provider(Arc::clone(provider))
+        .with_protocol_versions(versions)?
+        .with_client_cert_verifier(client_certificate::verifier(
+            config.clients.as_ref(),
+            provider,
+        )?)
+        .with_cert_resolver(Arc::new(names));
+    server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    // Sessions live in the tickets (RFC 8446 §4.6.1, RFC 5077), whose key changes every six hours; one is enough
+    // for a client that comes back, and each costs an encryption and a kilobyte on the way.
+    server.session_storage = Arc::new(NoServerSessionStorage {});
+    server.send_tls13_tickets = 1;
+    if config.clients.is_some() {
+        // A resumed session would bring a certificate that nobody checks again: it may be over or revoked by now, or
+        // its authority no longer ours.
+        server.send_tls13_tickets = 0;
+    } else {
+        server.ticketer = Arc::clone(ticketer);
+    }
+    Ok((server, found))
+}
 
-impl ResolvesServerCert for Shown {
+impl ResolvesServerCert for Names {
     fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        self.0
-            .load()
-            .choose(hello.server_name(), hello.signature_schemes())
+        self.choose(hello.server_name(), hello.signature_schemes())
     }
 }
 
@@ -256,12 +277,13 @@ mod tests {
             directory: directory.path().into(),
             certificates: Vec::new(),
             tls12: true,
+            clients: None,
         };
         let now = Duration::from_hours(500_000);
         let (tls, _) = Tls::open(&config, now).unwrap();
-        let before = tls.shown.0.load_full();
+        let before = tls.current.load_full();
         std::fs::write(directory.path().join("self-signed.crt"), "broken").unwrap();
         assert!(tls.reload(&config, now).is_err());
-        assert!(Arc::ptr_eq(&before, &tls.shown.0.load_full()));
+        assert!(Arc::ptr_eq(&before, &tls.current.load_full()));
     }
 }

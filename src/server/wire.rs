@@ -4,8 +4,8 @@
 use super::clock::Clock;
 use super::frames::Frames;
 use super::heads::{Heads, Stop};
-use super::limits::Permit;
 use super::pulse::Pulse;
+use crate::crowd::Permit;
 use crate::metrics::OpenConnection;
 use bytes::{Buf, Bytes};
 use std::convert::Infallible;

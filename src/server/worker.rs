@@ -3,9 +3,10 @@
 use super::clock::Clock;
 use super::connection::{self, Accepted};
 use super::drain::Drain;
-use super::limits::{Limits, Permit};
+use super::tls::Tls;
 use super::wire::Counted;
 use crate::config::{self, Timeouts};
+use crate::crowd::{Crowd, Full, Permit};
 use crate::gateway::Gateway;
 use crate::http::Peer;
 use crate::metrics::{Metrics, Refused};
@@ -74,8 +75,8 @@ pub(super) struct Worker {
     pub(super) drain: Drain,
     pub(super) http1: http1::Builder,
     pub(super) http2: http2::Builder<TokioExecutor>,
-    limits: Arc<Limits>,
-    tls: Option<TlsAcceptor>,
+    crowd: Arc<Crowd>,
+    tls: Option<Arc<Tls>>,
     runtime: OnceLock<Handle>,
 }
 
@@ -83,8 +84,8 @@ impl Worker {
     pub(super) fn new(
         gateway: &Arc<Gateway>,
         metrics: &Arc<Metrics>,
-        limits: &Arc<Limits>,
-        tls: Option<TlsAcceptor>,
+        crowd: &Arc<Crowd>,
+        tls: Option<&Arc<Tls>>,
     ) -> Arc<Self> {
         let config = &gateway.config;
         Arc::new(Self {
@@ -96,8 +97,8 @@ impl Worker {
             drain: Drain::default(),
             http1: speak_http1(&config.limits),
             http2: speak_http2(&config.limits, &config.timeouts),
-            limits: Arc::clone(limits),
-            tls,
+            crowd: Arc::clone(crowd),
+            tls: tls.cloned(),
             runtime: OnceLock::new(),
         })
     }
@@ -166,7 +167,7 @@ impl Worker {
     async fn accept(
         self: Arc<Self>,
         listener: TcpListener,
-        tls: Option<TlsAcceptor>,
+        tls: Option<Arc<Tls>>,
         alive: Sender<Infallible>,
     ) {
         let mut drain = pin!(self.drain.begun());
@@ -180,7 +181,8 @@ impl Worker {
             match accepted {
                 Ok((tcp, address)) => {
                     complained = false;
-                    self.welcome((tcp, address), tls.clone(), &alive);
+                    let tls = tls.as_ref().map(|tls| tls.acceptor());
+                    self.welcome((tcp, address), tls, &alive);
                 }
                 Err(error) if left_already(&error) => {}
                 Err(error) => {
@@ -214,6 +216,7 @@ impl Worker {
             address,
             secure: tls.is_some(),
             trusted,
+            certificate: None,
         };
         let accepted = Accepted {
             tcp,
@@ -232,11 +235,22 @@ impl Worker {
     /// Admits a connection. A proxy's counts for no address: it brings many clients.
     fn admit(&self, address: IpAddr, trusted: bool) -> Result<Permit, Refused> {
         match (trusted, self.gateway.config.server.proxy_protocol) {
-            (true, _) => self.limits.admit(),
-            (false, false) => self.limits.admit()?.of(address),
+            (true, _) => self.crowd.admit().map_err(refused),
+            (false, false) => {
+                let permit = self.crowd.admit().and_then(|permit| permit.of(address));
+                permit.map_err(refused)
+            }
             // What it says of itself could be anything.
             (false, true) => Err(Refused::Untrusted),
         }
+    }
+}
+
+/// How metrics call a lack of room.
+pub(super) fn refused(full: Full) -> Refused {
+    match full {
+        Full::Total => Refused::Total,
+        Full::Address => Refused::Address,
     }
 }
 

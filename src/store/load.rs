@@ -16,6 +16,7 @@ impl Disk {
         if files.flows.is_none() && newest.is_some() {
             tracing::warn!("{FLOWS} is gone: taken as an outside edit that empties the flow set");
         }
+        super::step();
         let mut loaded = self.parse_files(&files)?;
         if let Some(newest) = newest
             && self.same_content(&newest, &files, &loaded)?

@@ -151,6 +151,15 @@ pub struct Loaded {
     pub rev: Option<String>,
 }
 
+/// The flow files, before anybody has understood them.
+#[derive(Debug)]
+pub struct Reading {
+    /// How often in a row the process ended while it read just these.
+    pub failed: u32,
+    /// The revision of the last deployment, when they are what it wrote.
+    pub rev: Option<String>,
+}
+
 /// One flow set in the history, without its content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Revision {
@@ -266,6 +275,16 @@ impl Store {
     /// The history, newest first: the active flow set and as many earlier ones as `storage.history` says.
     pub async fn history(&self) -> Result<Vec<Revision>, Error> {
         self.owner.ask(|disk| disk.database.history()).await
+    }
+
+    /// The flow files are about to be read, which may end the process.
+    pub async fn begin_reading(&self) -> Result<Reading, Error> {
+        self.owner.ask(Disk::begin_reading).await
+    }
+
+    /// That has gone well, or the files are known to be broken.
+    pub async fn end_reading(&self) -> Result<(), Error> {
+        self.owner.ask(Disk::end_reading).await
     }
 
     /// Counts a start of a revision; answers how many there were in a row before it that neither settled nor ended well.

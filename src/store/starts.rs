@@ -3,14 +3,45 @@
 
 use super::disk::Disk;
 use super::flow_files::{CREDENTIALS, FLOWS};
-use super::{Error, FALLBACK, Loaded};
+use super::{Error, FALLBACK, Loaded, Reading};
+use crate::secret::{hex, sha256};
 
 /// The name of the fact that counts the starts of a revision: `2 REVISION`.
 const STARTS: &str = "starts";
+/// The name of the fact that counts how often files were read that ended the process meanwhile: `2 HASH`.
+const READINGS: &str = "readings";
 /// The name of the fact that says which revision was set aside last.
 const SET_ASIDE: &str = "set_aside";
 
 impl Disk {
+    /// Counts a reading of the flow files, which may end the process: by their content, because nobody knows yet whose
+    /// they are.
+    pub(super) fn begin_reading(&mut self) -> Result<Reading, Error> {
+        let files = self.read_files()?;
+        let hashes = files.hashes();
+        let both = [
+            hashes.flows.unwrap_or_default(),
+            hashes.credentials.unwrap_or_default(),
+        ];
+        let hash = hex(&sha256(both.as_flattened()));
+        let failed = match self.count(READINGS)? {
+            Some((count, counted)) if counted == hash => count,
+            _ => 0,
+        };
+        let counted = format!("{} {hash}", failed.saturating_add(1));
+        self.database.save_fact(READINGS, &counted)?;
+        let newest = self.database.newest_deployment()?;
+        let rev = newest
+            .filter(|newest| newest.after == hashes)
+            .map(|newest| newest.rev);
+        Ok(Reading { failed, rev })
+    }
+
+    /// The flow files have been read.
+    pub(super) fn end_reading(&mut self) -> Result<(), Error> {
+        self.database.save_fact(READINGS, "")
+    }
+
     /// Counts a start of a revision; answers how many there were before it that neither settled nor ended well.
     pub(super) fn begin_start(&mut self, rev: &str) -> Result<u32, Error> {
         let before = self.starts_of(rev)?;
@@ -44,7 +75,12 @@ impl Disk {
     }
 
     fn starts(&self) -> Result<Option<(u32, String)>, Error> {
-        let fact = self.database.fact(STARTS)?;
+        self.count(STARTS)
+    }
+
+    /// A fact that is a number and what it counts.
+    fn count(&self, fact: &str) -> Result<Option<(u32, String)>, Error> {
+        let fact = self.database.fact(fact)?;
         Ok(fact.and_then(|fact| {
             let (count, rev) = fact.split_once(' ')?;
             Some((count.parse().ok()?, rev.to_owned()))

@@ -101,14 +101,14 @@ impl Upstream {
         {
             request.headers_mut().insert(AUTHORIZATION, only.clone());
         }
-        self.introduce(request.headers_mut(), front);
+        introduce(request.headers_mut(), front, || host_of(&self.0.config));
         request
     }
 
     /// The head of a request about the same that carries none of the client's own headers.
     pub fn own_head(&self, front: &Front<'_>) -> Request<()> {
         let mut request = request(front);
-        self.introduce(request.headers_mut(), front);
+        introduce(request.headers_mut(), front, || host_of(&self.0.config));
         request
     }
 
@@ -136,35 +136,46 @@ impl Upstream {
     pub fn is_told_callers(&self) -> bool {
         self.0.config.identity_headers
     }
+}
 
-    /// Says who calls, and from where.
-    fn introduce(&self, headers: &mut HeaderMap, front: &Front<'_>) {
-        let host = match front.head.uri.authority() {
-            // RFC 9112 §3.2.2: what stands in the target wins; with HTTP/2 it is all there is.
-            Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
-            None => front.head.headers.get(HOST).cloned(),
-        };
-        let host = host.unwrap_or_else(|| host_of(&self.0.config));
-        let asked = front.asked.unwrap_or(&host).clone();
-        headers.insert(FORWARDED_HOST, asked);
-        headers.insert(HOST, host);
-        if !front.prefix.is_empty()
-            && let Ok(prefix) = HeaderValue::from_str(front.prefix)
-        {
-            headers.insert(FORWARDED_PREFIX, prefix);
-        }
-        let proto = if front.secure { "https" } else { "http" };
-        headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
-        if let Ok(address) = HeaderValue::try_from(front.address.to_canonical().to_string()) {
-            headers.insert(FORWARDED_FOR, address);
-        }
-        if let Ok(id) = HeaderValue::from_str(front.id) {
-            headers.insert(REQUEST_ID, id);
-        }
-        if let Some(identity) = &front.identity {
-            headers.insert(USER, identity.user.clone());
-            headers.insert(PERMISSIONS, identity.permissions.clone());
-        }
+/// A client's headers as a flow of our own engine sees them: as those of an upstream do.
+pub fn seen_by_flows(front: &Front<'_>) -> HeaderMap {
+    let mut headers = passed_on(&front.head.headers, Dialect::NodeRed);
+    let own = front.head.headers.get(AUTHORIZATION);
+    if let Some(own) = own.filter(|_| front.authorization == Authorization::Client) {
+        headers.insert(AUTHORIZATION, own.clone());
+    }
+    introduce(&mut headers, front, || HeaderValue::from_static("flowgate"));
+    headers
+}
+
+/// Says who calls, and from where. `nameless`: the host, if the client named none.
+fn introduce(headers: &mut HeaderMap, front: &Front<'_>, nameless: impl FnOnce() -> HeaderValue) {
+    let host = match front.head.uri.authority() {
+        // RFC 9112 §3.2.2: what stands in the target wins; with HTTP/2 it is all there is.
+        Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
+        None => front.head.headers.get(HOST).cloned(),
+    };
+    let host = host.unwrap_or_else(nameless);
+    let asked = front.asked.unwrap_or(&host).clone();
+    headers.insert(FORWARDED_HOST, asked);
+    headers.insert(HOST, host);
+    if !front.prefix.is_empty()
+        && let Ok(prefix) = HeaderValue::from_str(front.prefix)
+    {
+        headers.insert(FORWARDED_PREFIX, prefix);
+    }
+    let proto = if front.secure { "https" } else { "http" };
+    headers.insert(FORWARDED_PROTO, HeaderValue::from_static(proto));
+    if let Ok(address) = HeaderValue::try_from(front.address.to_canonical().to_string()) {
+        headers.insert(FORWARDED_FOR, address);
+    }
+    if let Ok(id) = HeaderValue::from_str(front.id) {
+        headers.insert(REQUEST_ID, id);
+    }
+    if let Some(identity) = &front.identity {
+        headers.insert(USER, identity.user.clone());
+        headers.insert(PERMISSIONS, identity.permissions.clone());
     }
 }
 

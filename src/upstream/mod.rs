@@ -24,7 +24,7 @@ pub use answer::{Answer, Cut};
 pub use bearer::Bearer;
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
-pub use headers::{Authorization, Front, Identity, returned};
+pub use headers::{Authorization, Front, Identity, returned, seen_by_flows};
 pub use outgoing::{Outgoing, Refusal};
 pub use tunnel::{Ended, Opened, Tunnel};
 

@@ -21,6 +21,7 @@ use joint::Joint;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// What the upstream made of a handshake.
@@ -101,15 +102,17 @@ impl Upstream {
 }
 
 impl Tunnel {
-    /// Passes bytes both ways until one end closes or `cut` says that it is over.
+    /// Passes bytes both ways until one end closes, takes nothing for as long as `patience`, or `cut` says that it is
+    /// over.
     pub async fn join(
         mut self,
         client: Upgraded,
+        patience: Duration,
         cut: Pin<&mut (impl Future<Output = TunnelEnd> + Send)>,
     ) -> Ended {
         let metrics = Arc::clone(&self.open.behind.metrics);
         let (client, far) = (TokioIo::new(client), TokioIo::new(self.far));
-        let mut joint = Joint::new(client, far, &metrics);
+        let mut joint = Joint::new((client, far), patience, &metrics);
         let cause = tokio::select! {
             biased;
             cause = bell::on_ring(cut) => {

@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{ClientConfig, RootCertStore, SupportedProtocolVersion};
 use rustls::{DigitallySignedStruct, SignatureScheme};
 use serde_json::{Value as Json, json};
@@ -46,9 +47,19 @@ pub struct Door {
     pub operations: SocketAddr,
     /// The certificates that clients trust.
     pub roots: Arc<RootCertStore>,
+    /// The certificate that clients show when they are asked for one.
+    pub certificate: Option<Arc<CertifiedKey>>,
 }
 
 impl Door {
+    /// The same for clients that have a certificate.
+    pub fn with_certificate(&self, certificate: &Arc<CertifiedKey>) -> Self {
+        Self {
+            certificate: Some(Arc::clone(certificate)),
+            ..self.clone()
+        }
+    }
+
     pub fn get(&self, path: &str) -> Request {
         self.request("GET", path)
     }
@@ -201,6 +212,10 @@ impl Door {
             .unwrap()
             .with_root_certificates(Arc::clone(&self.roots))
             .with_no_client_auth();
+        if let Some(certificate) = &self.certificate {
+            let shown = SingleCertAndKey::from(Arc::clone(certificate));
+            tls.client_auth_cert_resolver = Arc::new(shown);
+        }
         tls.alpn_protocols = protocols.iter().map(|p| p.as_bytes().to_vec()).collect();
         tls
     }

@@ -117,6 +117,32 @@ async fn who_says_nothing_is_sent_away() {
 }
 
 #[tokio::test]
+async fn who_has_not_signed_in_takes_only_so_many_places_and_signing_in_frees_one() {
+    let gateway = Gateway::with("[comms]\nsign_in = \"1h\"\nwaiting_per_address = 3");
+    let token = gateway.sign_in("reader").await;
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        waiting.push(gateway.comms().await);
+    }
+    let Err(Error::Http(refused)) = gateway.open_comms(&[]).await else {
+        panic!("there was room for one more");
+    };
+    assert_eq!(refused.status(), 503);
+    assert_eq!(refused.headers()["retry-after"], "1");
+    // One signs in, one leaves: both make room.
+    let mut editor = waiting.pop().unwrap();
+    editor.say(&json!({ "auth": token })).await;
+    assert_eq!(editor.hear().await, Told::Auth("ok".to_owned()));
+    waiting.push(gateway.comms().await);
+    assert!(gateway.open_comms(&[]).await.is_err());
+    waiting.pop();
+    until("there is room again", async || {
+        gateway.open_comms(&[]).await.is_ok()
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn nobody_hears_anything_before_the_sign_in() {
     let gateway = Gateway::with("[comms]\nheartbeat = \"10ms\"");
     let token = gateway.sign_in("admin").await;

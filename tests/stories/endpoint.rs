@@ -217,3 +217,60 @@ async fn a_client_that_leaves_is_not_waited_for() {
     .await;
     assert_eq!(gateway.get("/called").send().await.text(), "5");
 }
+
+#[tokio::test]
+async fn what_a_client_says_about_itself_does_not_reach_a_flow() {
+    let code = "msg.payload = msg.req.headers; return msg";
+    for (more, trusted) in [
+        ("", false),
+        ("[server]\ntrusted_proxies = [\"127.0.0.1\"]\n", true),
+    ] {
+        let gateway = Gateway::with(&(more.to_owned() + &public(&["/who"])));
+        let token = gateway.sign_in("admin").await;
+        let who = script("a", ("get", "/who"), code);
+        gateway.deploy(&token, &flow_set(&[who])).await;
+        for http2 in [false, true] {
+            let mut request = gateway.get("/who");
+            if http2 {
+                request = request.http2();
+            }
+            for (name, value) in [
+                ("X-Forwarded-For", "203.0.113.9"),
+                ("X_Forwarded_For", "203.0.113.9"),
+                ("X-Forwarded-Proto", "http"),
+                ("X-Forwarded-Host", "asked.example"),
+                ("Forwarded", "for=203.0.113.9"),
+                ("X-Real-IP", "203.0.113.9"),
+                ("X-Remote-User", "root"),
+                ("X-Flowgate-User", "root"),
+                ("X-Request-Id", "mine"),
+                ("X-HTTP-Method-Override", "DELETE"),
+                ("X-Custom", "kept"),
+                ("Authorization", "Basic dTpw"),
+            ] {
+                request = request.header(name, value);
+            }
+            let seen = request.send().await.json();
+            let seen = seen.as_object().unwrap();
+            let told = |name| seen.get(name).and_then(|value| value.as_str());
+            assert_eq!(told("x-custom"), Some("kept"));
+            assert_eq!(told("authorization"), Some("Basic dTpw"), "it is public");
+            let address = if trusted { "203.0.113.9" } else { "127.0.0.1" };
+            assert_eq!(told("x-forwarded-for"), Some(address));
+            let proto = if trusted { "http" } else { "https" };
+            assert_eq!(told("x-forwarded-proto"), Some(proto));
+            let host = gateway.address.to_string();
+            assert_eq!(told("host"), Some(host.as_str()));
+            let asked = if trusted { "asked.example" } else { &host };
+            assert_eq!(told("x-forwarded-host"), Some(asked));
+            assert_ne!(told("x-request-id"), Some("mine"));
+            let text = serde_json::to_string(seen).unwrap();
+            assert!(!text.contains("root") && !text.contains("DELETE"), "{text}");
+            assert_eq!(
+                text.matches("203.0.113.9").count(),
+                usize::from(trusted),
+                "{text}"
+            );
+        }
+    }
+}

@@ -308,3 +308,77 @@ async fn run_safe_loads_the_flows_and_the_next_deployment_of_any_type_starts_the
         assert_eq!(process.get("/a").send().await.text(), "page", "{kind}");
     }
 }
+
+/// The step of a start at which the flow files are parsed: the one after the readings are counted.
+fn dies_while_reading(directory: &Path) -> u32 {
+    let sql = "SELECT value FROM fact WHERE name = 'readings'";
+    for step in 1.. {
+        let mut command = program(directory, &["run"]);
+        command.env("FLOWGATE_KILL_AT_STEP", step.to_string());
+        assert!(
+            Process::launch(command, directory).is_err(),
+            "it never reads them"
+        );
+        let file = directory.join("data/flowgate.db");
+        let database = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        let counted = database.query_row(sql, [], |row| row.get::<_, String>(0));
+        if counted.is_ok_and(|counted| counted.starts_with("1 ")) {
+            return step;
+        }
+    }
+    unreachable!()
+}
+
+fn die_again(directory: &Path, step: u32) {
+    let mut command = program(directory, &["run"]);
+    command.env("FLOWGATE_KILL_AT_STEP", step.to_string());
+    assert!(Process::launch(command, directory).is_err());
+}
+
+#[tokio::test]
+async fn flows_that_end_the_process_while_they_are_read_are_set_aside_too() {
+    let place = tempdir().unwrap();
+    let process = start(place.path());
+    let token = process.sign_in("admin").await;
+    process.deploy(&token, &harmless("good")).await;
+    let bad = process.deploy(&token, &harmless("bad")).await;
+    process.signal("KILL");
+    process.end();
+    let step = dies_while_reading(place.path());
+    for _ in 0..2 {
+        die_again(place.path(), step);
+    }
+    let process = start(place.path());
+    assert_eq!(process.get("/a").send().await.text(), "good");
+    assert_eq!(ready(&process).await["set_aside"], *bad);
+    // What is read well is not counted any more.
+    process.deploy(&token, &harmless("mended")).await;
+    process.signal("TERM");
+    process.end();
+    let process = start(place.path());
+    assert_eq!(process.get("/a").send().await.text(), "mended");
+}
+
+#[tokio::test]
+async fn an_edit_that_ends_the_process_while_it_is_read_stays_and_nothing_runs() {
+    let place = tempdir().unwrap();
+    let process = start(place.path());
+    let token = process.sign_in("admin").await;
+    process.deploy(&token, &harmless("good")).await;
+    process.signal("TERM");
+    process.end();
+    let file = place.path().join("data/flows.json");
+    let edit = harmless("edited").to_string();
+    fs::write(&file, &edit).unwrap();
+    let step = dies_while_reading(place.path());
+    for _ in 0..2 {
+        die_again(place.path(), step);
+    }
+    let process = start(place.path());
+    assert_eq!(process.get("/a").send().await.status, 404);
+    assert_eq!(fs::read_to_string(&file).unwrap(), edit, "it is as it was");
+    // Put right, it is taken up.
+    fs::write(&file, harmless("right").to_string()).unwrap();
+    process.deploy_as("reload", &token, &json!([])).await;
+    assert_eq!(process.get("/a").send().await.text(), "right");
+}

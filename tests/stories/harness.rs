@@ -94,6 +94,7 @@ pub fn door(running: &Running, directory: &Path) -> Door {
         address: addresses.tls[0],
         operations: addresses.operations.unwrap(),
         roots: trust(&directory.join("certs/self-signed.crt")),
+        certificate: None,
     }
 }
 
@@ -225,6 +226,7 @@ impl Process {
                 address: secure,
                 operations,
                 roots,
+                certificate: None,
             },
             said,
             all,

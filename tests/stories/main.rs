@@ -14,6 +14,7 @@
 )]
 
 mod admin_cli;
+mod authority;
 mod channel;
 mod client;
 mod harness;
@@ -26,6 +27,7 @@ mod abuse;
 mod audit;
 mod behind_a_proxy;
 mod broken_storage;
+mod client_certificates;
 mod comms;
 mod comms_upstream;
 mod contexts;
@@ -35,11 +37,13 @@ mod editor;
 mod endpoint;
 mod fallback;
 mod from_the_shell;
+mod golden;
 mod http_rules;
 mod kill;
 mod life_cycle;
 mod listener;
 mod operations;
+mod other_pages;
 mod permissions;
 mod restarts;
 mod secrets;

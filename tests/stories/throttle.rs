@@ -147,3 +147,19 @@ async fn an_address_that_guesses_tokens_is_held_up_and_good_tokens_from_there_ar
     let counted = "flowgate_token_checks_total{result=\"throttled\"}";
     assert_eq!(gateway.metric(counted).await, Some(1.0));
 }
+
+#[tokio::test]
+async fn guesses_over_the_editors_channel_count_as_any_others() {
+    let gateway = Gateway::with("[auth.throttle]\nbad_tokens_per_address = 3");
+    let token = gateway.sign_in("reader").await;
+    for _ in 0..3 {
+        let mut channel = gateway.comms().await;
+        channel.say(&serde_json::json!({ "auth": "guess" })).await;
+        channel.is_sent_away().await;
+    }
+    let guess = gateway.get("/flows").token("guess").send().await;
+    assert_eq!(guess.status, 429);
+    // A good one is as good as ever.
+    gateway.editor(&token).await;
+    assert!(gateway.knows(&token).await);
+}

@@ -6,6 +6,7 @@ use futures_util::{SinkExt, StreamExt};
 use hyper::header::{HeaderName, HeaderValue};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -29,6 +30,8 @@ enum Plan {
     Bytes(String),
     /// Says this, then every message that it hears.
     Messages(String),
+    /// Says this, then frames without end.
+    Flood(String),
 }
 
 /// A runtime that speaks WebSocket.
@@ -127,6 +130,11 @@ async fn serve(
             tcp.write_all(said.as_bytes()).await.unwrap();
             let (mut read, mut write) = tcp.split();
             let _ = tokio::io::copy(&mut read, &mut write).await;
+        }
+        Plan::Flood(said) => {
+            tcp.write_all(said.as_bytes()).await.unwrap();
+            let frame = [&[0x82, 126, 0xff, 0xff][..], &[b'x'; 0xffff]].concat();
+            while tcp.write_all(&frame).await.is_ok() {}
         }
         Plan::Messages(said) => {
             tcp.write_all(said.as_bytes()).await.unwrap();
@@ -448,6 +456,38 @@ async fn a_tunnel_ends_when_its_token_expires() {
     assert_eq!(closing(socket).await, 1008);
     assert!(!gateway.knows(&token).await);
     closed(&gateway, "session").await;
+}
+
+#[tokio::test]
+async fn who_takes_nothing_for_too_long_loses_the_tunnel() {
+    let far = Far::start(|head| Plan::Flood(agree(head, ""))).await;
+    let gateway = Gateway::with(&far.config("[timeouts]\nbody_idle = \"300ms\""));
+    let token = gateway.sign_in("reader").await;
+    let _unread = open_as(&gateway, &token).await.unwrap();
+    closed(&gateway, "slow").await;
+    until("nothing is left of it", async || {
+        gateway.metric("flowgate_connections_open").await == Some(0.0)
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_tunnel_of_a_token_that_is_not_used_ends_within_seconds() {
+    let far = Far::echo().await;
+    let gateway = Gateway::with(&far.config("[auth]\nidle = \"2s\""));
+    let token = gateway.sign_in("reader").await;
+    let Ok(socket) = open_as(&gateway, &token).await else {
+        return;
+    };
+    let since = Instant::now();
+    assert_eq!(closing(socket).await, 1008);
+    // Two seconds, and five until it is looked at; machines that run tests are busy.
+    assert!(
+        since.elapsed() < Duration::from_secs(15),
+        "{:?}",
+        since.elapsed()
+    );
+    assert!(!gateway.knows(&token).await);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! What is long passes through as it comes: events, answers that are waited for, large bodies. Nothing is collected.
 
 use crate::client::Raw;
-use crate::harness::{Gateway, PATIENCE, Process, public};
+use crate::harness::{Gateway, PATIENCE, Process, public, until};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use std::net::SocketAddr;
@@ -221,4 +221,36 @@ async fn what_is_large_passes_both_ways_and_takes_no_memory() {
     let grown = gateway.peak_memory() - before;
     assert!(before < 64 << 10, "{before} KiB");
     assert!(grown < 16 << 10, "{grown} KiB more");
+}
+
+#[tokio::test]
+async fn who_does_not_read_events_or_a_long_answer_loses_the_connection() {
+    let address = runtime(|mut tcp: TcpStream, head| async move {
+        let kind = if head.contains("events") {
+            "text/event-stream"
+        } else {
+            "application/octet-stream"
+        };
+        let said = format!("HTTP/1.1 200 OK\r\nContent-Type: {kind}\r\n\r\n");
+        tcp.write_all(said.as_bytes()).await.unwrap();
+        while tcp.write_all(&[b'x'; 64 * 1024]).await.is_ok() {}
+    })
+    .await;
+    let lines = in_front_of(address, "[timeouts]\nbody_idle = \"300ms\"");
+    let gateway = Gateway::with(&lines);
+    let mut open = Vec::new();
+    for query in ["events", "long"] {
+        let mut raw = gateway.raw().await;
+        raw.say(&format!("GET /x?{query} HTTP/1.1\r\nHost: x\r\n\r\n"))
+            .await;
+        let request = gateway.get(&format!("/x?{query}"));
+        let mut connection = gateway.connect(true).await.unwrap();
+        // The window of the stream fills; nobody opens it again.
+        let answer = connection.begin(request).await.unwrap();
+        open.push((raw, connection, answer));
+    }
+    until("all four are closed", async || {
+        gateway.metric("flowgate_connections_open").await == Some(0.0)
+    })
+    .await;
 }

@@ -67,7 +67,8 @@ fn user(name: &str, permissions: &str) -> config::User {
     let hash = bcrypt::hash(format!("{name}'s"), 4).unwrap();
     config::User {
         name: name.into(),
-        password_hash: Secret::new(hash),
+        password_hash: Some(Secret::new(hash)),
+        certificates: Vec::new(),
         permissions: permissions.split(' ').map(Into::into).collect(),
     }
 }

@@ -64,7 +64,8 @@ async fn the_sessions_of_a_user_who_is_gone_never_come_back() {
         token(&auth, "ann", "*").await,
         token(&auth, "bob", "*").await,
     );
-    let open = caller(&auth, &anns).session.unwrap();
+    let open = caller(&auth, &anns);
+    let open = open.session().unwrap();
     let both = std::mem::take(&mut house.config.users);
     house.config.users = vec![user("bob", "*")];
     auth.reload(&house.config).await.unwrap();
@@ -114,7 +115,7 @@ async fn ones_own_tokens_may_be_revoked_by_anyone_and_anothers_with_everything_o
 
     auth.revoke(&ann, other.reveal()).await.unwrap();
     auth.revoke(&ann, "unknown").await.unwrap();
-    let open = ann.session.clone().unwrap();
+    let open = ann.session().unwrap();
     auth.revoke(&caller(&auth, &bobs), one.reveal())
         .await
         .unwrap();
@@ -163,7 +164,8 @@ async fn a_sweep_ends_what_is_over() {
     house.config.idle = Some(Duration::from_secs(100));
     let auth = house.open().await;
     let (used, unused) = (token(&auth, "ann", "").await, token(&auth, "ann", "").await);
-    let open = caller(&auth, &unused).session.unwrap();
+    let open = caller(&auth, &unused);
+    let open = open.session().unwrap();
     assert!(is_alive(&auth, &used, NOW + 99));
     assert!(
         !is_alive(&auth, &unused, NOW + 100),

@@ -66,7 +66,7 @@ async fn a_wrong_password_and_an_unknown_user_are_the_same_error() {
 #[tokio::test]
 async fn a_user_whose_hash_is_none_cannot_sign_in() {
     let mut house = House::with(&[("ann", "*")]);
-    house.config.users[0].password_hash = Secret::new("ann's".into());
+    house.config.users[0].password_hash = Some(Secret::new("ann's".into()));
     let auth = house.open().await;
     assert!(matches!(
         auth.sign_in(right("ann", "*"), NOW).await,

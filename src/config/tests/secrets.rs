@@ -17,7 +17,10 @@ fn users_have_a_name_of_their_own_a_hash_and_permissions() {
     )));
     let users = config.auth.unwrap().users;
     assert_eq!(
-        (users[0].name.as_str(), users[0].password_hash.reveal()),
+        (
+            users[0].name.as_str(),
+            users[0].password_hash.as_ref().unwrap().reveal()
+        ),
         ("Ann", HASH)
     );
     let hash = format!("password_hash = '{HASH}'");
@@ -100,7 +103,14 @@ fn secrets_come_from_files_without_the_last_newline() {
     std::fs::write(directory.path().join("empty"), "\n").unwrap();
     let text = user("name = \"ann\"\npassword_hash_file = \"ann.hash\"\npermissions = [\"read\"]");
     let config = Config::parse(&text, "test.toml", directory.path()).unwrap();
-    assert_eq!(config.auth.unwrap().users[0].password_hash.reveal(), HASH);
+    assert_eq!(
+        config.auth.unwrap().users[0]
+            .password_hash
+            .as_ref()
+            .unwrap()
+            .reveal(),
+        HASH
+    );
     let message = Config::parse(
         "[storage]\ncredential_secret_file = \"empty\"",
         "t",

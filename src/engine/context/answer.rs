@@ -3,9 +3,9 @@
 
 use super::{Contexts, Place, Scope, Store};
 use crate::engine::Error;
+use crate::engine::debug_encode::encode;
 use crate::engine::expression::{Path, json as values};
 use crate::engine::node::Info;
-use crate::engine::nodes::encode;
 use crate::engine::value::Value;
 use serde_json::{Map, Value as Json, json};
 use smol_str::SmolStr;

@@ -2,8 +2,6 @@
 //!
 //! [`build`] knows every type; a type that is not in [`TYPES`] is missing.
 
-pub(super) use common::debug_encode::encode;
-
 use super::node::{Build, Host, Node};
 use super::value::Failure;
 

@@ -62,7 +62,7 @@ mod tests {
         let caller = Caller {
             user: SmolStr::default(),
             permissions: Permissions::of(Arc::from([SmolStr::new("read")])),
-            session: None,
+            known: crate::auth::Known::Nobody,
         };
         let shown = settings(&config, Some(&caller));
         assert_eq!(shown["user"]["anonymous"], true);

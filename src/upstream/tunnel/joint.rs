@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
-use tokio::time::timeout;
+use tokio::time::{Sleep, sleep, timeout};
 
 /// How much is read at once, and the most that a tunnel holds in each direction. Our choice: four TLS records.
 const PIECE: usize = 64 * 1024;
@@ -33,6 +33,8 @@ pub(super) struct Joint<'m, S> {
     upstream: S,
     up: Way,
     down: Way,
+    /// How long either may take nothing of what there is for it.
+    patience: Duration,
     metrics: &'m Metrics,
 }
 
@@ -43,6 +45,11 @@ struct Way {
     kept: Bytes,
     /// Bytes passed on.
     bytes: u64,
+    /// Bytes that the writer has taken, and how many these were when it was last asked.
+    taken: u64,
+    before: u64,
+    /// Runs while the writer takes nothing of what there is for it.
+    stalled: Option<Pin<Box<Sleep>>>,
     frames: Frames,
     stage: Stage,
     /// What the writer is told if the reader leaves without a Close.
@@ -66,7 +73,11 @@ enum Stage {
 }
 
 impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
-    pub(super) fn new(client: S, upstream: S, metrics: &'m Metrics) -> Self {
+    pub(super) fn new(
+        (client, upstream): (S, S),
+        patience: Duration,
+        metrics: &'m Metrics,
+    ) -> Self {
         Self {
             client,
             upstream,
@@ -75,6 +86,7 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
                 goodbye: Some(GOING_AWAY),
                 ..Way::default()
             },
+            patience,
             metrics,
         }
     }
@@ -99,7 +111,9 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
     pub(super) async fn part(&mut self, cause: TunnelEnd) {
         let code = match cause {
             TunnelEnd::Session | TunnelEnd::Permission => POLICY,
-            TunnelEnd::Drain | TunnelEnd::Client | TunnelEnd::Upstream => GOING_AWAY,
+            TunnelEnd::Drain | TunnelEnd::Client | TunnelEnd::Upstream | TunnelEnd::Slow => {
+                GOING_AWAY
+            }
         };
         let goodbye = async {
             self.client.write_all(&self.down.kept).await?;
@@ -139,6 +153,12 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
         if upward.is_ready() && downward.is_ready() {
             return Poll::Ready(());
         }
+        let up = self.up.is_stalled(cx, self.patience);
+        let down = self.down.is_stalled(cx, self.patience);
+        if up || down {
+            first.get_or_insert(TunnelEnd::Slow);
+            return Poll::Ready(());
+        }
         Poll::Pending
     }
 }
@@ -165,7 +185,7 @@ impl Way {
         mut to: Pin<&mut S>,
     ) -> Poll<io::Result<()>> {
         for _ in 0..TURN {
-            ready!(write(cx, to.as_mut(), &mut self.kept))?;
+            ready!(write(cx, to.as_mut(), &mut self.kept, &mut self.taken))?;
             // Its memory goes too.
             self.kept = Bytes::new();
             match self.stage {
@@ -209,12 +229,26 @@ impl Way {
             self.stage = Stage::Unflushed;
             self.bytes += piece.len() as u64;
             self.frames.pass(piece);
-            if let Poll::Ready(written) = write(cx, to, &mut piece) {
+            if let Poll::Ready(written) = write(cx, to, &mut piece, &mut self.taken) {
                 return Poll::Ready(written);
             }
             self.kept = Bytes::copy_from_slice(piece);
             Poll::Ready(Ok(()))
         })
+    }
+
+    /// Whether the writer has taken nothing for too long. Nothing is timed while there is nothing to take.
+    fn is_stalled(&mut self, cx: &mut Context<'_>, patience: Duration) -> bool {
+        let waiting = self.kept.has_remaining() || self.stage == Stage::Unflushed;
+        let moves = std::mem::replace(&mut self.before, self.taken) != self.taken;
+        if moves || !waiting {
+            self.stalled = None;
+        }
+        waiting && {
+            let timer = || Box::pin(sleep(patience));
+            let stalled = self.stalled.get_or_insert_with(timer);
+            stalled.as_mut().poll(cx).is_ready()
+        }
     }
 
     fn goodbye(&self) -> Option<Bytes> {
@@ -227,16 +261,20 @@ impl Way {
     }
 }
 
-/// Writes until nothing is left.
+/// Writes until nothing is left, and counts.
 fn write<S: AsyncWrite>(
     cx: &mut Context<'_>,
     mut to: Pin<&mut S>,
     bytes: &mut impl Buf,
+    taken: &mut u64,
 ) -> Poll<io::Result<()>> {
     while bytes.has_remaining() {
         match ready!(to.as_mut().poll_write(cx, bytes.chunk()))? {
             0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-            count => bytes.advance(count),
+            count => {
+                bytes.advance(count);
+                *taken += count as u64;
+            }
         }
     }
     Poll::Ready(Ok(()))
@@ -248,19 +286,24 @@ mod tests {
     use super::*;
     use tokio::io::{DuplexStream, duplex};
 
-    /// Joins two pipes that hold `room` bytes; gives their far ends, and how it ends.
-    fn joined(
-        room: usize,
-    ) -> (
+    /// The far ends of two pipes, and how it ends.
+    type Joined = (
         DuplexStream,
         DuplexStream,
         tokio::task::JoinHandle<TunnelEnd>,
-    ) {
+    );
+
+    /// Joins two pipes that hold `room` bytes.
+    fn joined(room: usize) -> Joined {
+        joined_for(Duration::from_mins(1), room)
+    }
+
+    fn joined_for(patience: Duration, room: usize) -> Joined {
         let (client, near) = duplex(room);
         let (upstream, far) = duplex(room);
         let task = tokio::spawn(async move {
             let metrics = crate::metrics::Metrics::new().upstream("test");
-            Joint::new(near, far, &metrics).run().await
+            Joint::new((near, far), patience, &metrics).run().await
         });
         (client, upstream, task)
     }
@@ -330,6 +373,29 @@ mod tests {
         let (_client, upstream, task) = joined(1 << 10);
         drop(upstream);
         assert_eq!(task.await.unwrap(), TunnelEnd::Upstream);
+    }
+
+    #[tokio::test]
+    async fn who_takes_nothing_for_too_long_ends_it_however_much_he_says() {
+        let (mut client, mut upstream, task) = joined_for(Duration::from_millis(200), 8);
+        upstream.write_all(&[0x82; 16]).await.unwrap();
+        let mut heard = [0; 6];
+        while client.write_all(&[0x81, 0x80, 0, 0, 0, 0]).await.is_ok()
+            && upstream.read_exact(&mut heard).await.is_ok()
+        {
+            sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(task.await.unwrap(), TunnelEnd::Slow);
+    }
+
+    #[tokio::test]
+    async fn who_has_nothing_to_take_may_be_silent_for_any_time() {
+        let (mut client, mut upstream, task) = joined_for(Duration::from_millis(5), 64);
+        sleep(Duration::from_millis(50)).await;
+        upstream.write_all(&[0x81, 1, b'x']).await.unwrap();
+        let mut heard = [0; 3];
+        client.read_exact(&mut heard).await.unwrap();
+        assert!(!task.is_finished());
     }
 
     #[tokio::test]

@@ -127,6 +127,7 @@ impl NodeRed {
             address: self.address,
             operations: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             roots: Arc::new(rustls::RootCertStore::empty()),
+            certificate: None,
         };
         door.request(method, path).plain()
     }

@@ -1,6 +1,6 @@
 //! `debug`: shows messages in the editor's sidebar, in the log, or as the node's status.
 
-use super::debug_encode::encode;
+use crate::engine::debug_encode::encode;
 use crate::engine::expression::jsonata::Jsonata;
 use crate::engine::expression::typed::{Scene, Typed};
 use crate::engine::expression::{Path, coerce, json};

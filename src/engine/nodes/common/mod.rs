@@ -1,7 +1,6 @@
 //! The palette folder `common`.
 
 pub(super) mod debug;
-pub(super) mod debug_encode;
 pub(super) mod inject;
 pub(super) mod link_call;
 pub(super) mod link_out;

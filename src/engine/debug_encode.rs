@@ -1,4 +1,4 @@
-//! How a debug node's value travels to the editor: a text and the name of what it was.
+//! How a value travels to the editor's debug sidebar: a text and the name of what it was.
 //!
 //! Long texts, arrays and buffers are cut; what JSON cannot say is wrapped with `__enc__`
 //! (facts engine §4.3; observed on `@node-red/util` 4.1.15).

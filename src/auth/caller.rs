@@ -1,0 +1,82 @@
+//! Who calls, how that is known, and until when.
+
+use super::{Permissions, Session};
+use crate::config::CertificateName;
+use smol_str::SmolStr;
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::sleep;
+
+/// Who calls, after *identify*. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Caller {
+    /// The user's name; empty: anonymous.
+    pub user: SmolStr,
+    /// What the caller may do now: the token's scope and what the user has.
+    pub permissions: Permissions,
+    /// How we know.
+    pub known: Known,
+}
+
+/// How a caller is known.
+#[derive(Debug, Clone)]
+pub enum Known {
+    /// Not at all: anonymous, or nobody has to sign in.
+    Nobody,
+    /// By a token.
+    Token(Arc<Session>),
+    /// By the certificate that his connection began with.
+    Certificate(Arc<Certificate>),
+}
+
+/// A client's certificate, as far as it says who calls. The handshake has proved it; nobody here reads one.
+#[derive(Debug)]
+pub struct Certificate {
+    /// All that it is called, its fingerprint too.
+    pub names: Vec<CertificateName>,
+    /// Its fingerprint.
+    pub fingerprint: CertificateName,
+    /// When it ends, seconds since 1970. Its connection may last longer.
+    pub expires: u64,
+}
+
+impl Caller {
+    /// Whether we know who this is.
+    pub fn is_known(&self) -> bool {
+        !matches!(self.known, Known::Nobody)
+    }
+
+    /// His session, if he has one.
+    pub fn session(&self) -> Option<&Session> {
+        match &self.known {
+            Known::Token(session) => Some(session),
+            Known::Nobody | Known::Certificate(_) => None,
+        }
+    }
+
+    /// Waits until what he is known by is revoked or over. `now` is since 1970.
+    pub async fn over(&self, now: Duration) {
+        let until = |expires| sleep(Duration::from_secs(expires).saturating_sub(now));
+        match &self.known {
+            Known::Nobody => pending().await,
+            Known::Token(session) => tokio::select! {
+                () = session.over() => {}
+                () = until(session.expires) => {}
+            },
+            Known::Certificate(certificate) => until(certificate.expires).await,
+        }
+    }
+}
+
+/// For the audit log.
+impl fmt::Display for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nobody => Ok(()),
+            Self::Token(_) => f.write_str("token"),
+            Self::Certificate(certificate) => write!(f, "certificate {}", certificate.fingerprint),
+        }
+    }
+}

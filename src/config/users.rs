@@ -1,0 +1,106 @@
+//! `[[auth.user]]`: accounts, each with a name, a way to be known, and permissions.
+//!
+//! Knows how they are spelled, and that no two are the same; never checks a password.
+
+use super::entry::{Source, Span};
+use super::error::Fault;
+use super::{CertificateName, User, password_hash as hash, raw, route, tls};
+use crate::secret::Secret;
+use toml::Spanned;
+
+/// All of them. `asked`: whether clients are asked for certificates.
+pub(super) fn users(
+    raw: Vec<Spanned<raw::User>>,
+    asked: bool,
+    source: &Source<'_>,
+) -> Result<Vec<User>, Fault> {
+    let mut users: Vec<User> = Vec::new();
+    for table in raw {
+        let span = table.span();
+        let user = user(table, asked, source)?;
+        if users.iter().any(|other| other.name == user.name) {
+            return Err(Fault::rule(
+                span,
+                format!("there are two users named \"{}\"", user.name),
+            ));
+        }
+        let shared = user.certificates.iter().find_map(|name| {
+            let other = users.iter().find(|other| other.certificates.contains(name));
+            Some((name, other?))
+        });
+        if let Some((name, other)) = shared {
+            let (one, two) = (&other.name, &user.name);
+            let sentence = format!("the certificate {name} is both {one}'s and {two}'s");
+            return Err(Fault::rule(span, sentence));
+        }
+        users.push(user);
+    }
+    Ok(users)
+}
+
+fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<User, Fault> {
+    let span = table.span();
+    let raw = table.into_inner();
+    let Some(name) = raw.name else {
+        return Err(Fault::rule(span, "a user needs a name"));
+    };
+    let name = source.parsed(
+        &name,
+        "a name, not empty, without control characters, and not beginning with \"token:\" as those of service tokens do",
+        |text| {
+            let plain = !text.is_empty() && !text.contains(char::is_control);
+            (plain && !text.starts_with("token:")).then(|| text.to_owned())
+        },
+    )?;
+    let certificates = certificates(raw.certificates, asked, source)?;
+    let secret = source.secret(raw.password_hash, raw.password_hash_file)?;
+    if secret.is_none() && certificates.is_empty() {
+        return Err(Fault::rule(
+            span,
+            format!(
+                "user \"{name}\" needs a password_hash or a password_hash_file, or certificates"
+            ),
+        ));
+    }
+    let password_hash = secret.map(|secret| password_hash(&name, secret));
+    let Some(permissions) = source.list(raw.permissions, route::PERMISSION, route::permission)?
+    else {
+        return Err(Fault::rule(
+            span,
+            format!("user \"{name}\" needs permissions, such as [\"*\"] or [\"read\"]"),
+        ));
+    };
+    Ok(User {
+        name,
+        password_hash: password_hash.transpose()?,
+        certificates,
+        permissions,
+    })
+}
+
+fn password_hash(name: &str, (hash, place): (Secret, Span)) -> Result<Secret, Fault> {
+    if hash::is_hash(hash.reveal()) {
+        return Ok(hash);
+    }
+    let sentence = format!(
+        "the password hash of user \"{name}\" is not {}",
+        hash::EXPECTED
+    );
+    Err(Fault::rule(place, sentence))
+}
+
+fn certificates(
+    list: raw::List,
+    asked: bool,
+    source: &Source<'_>,
+) -> Result<Vec<CertificateName>, Fault> {
+    let span = list.as_ref().map(Spanned::span);
+    let names = source.list(list, tls::NAME, tls::name)?.unwrap_or_default();
+    match span {
+        Some(span) if !asked && !names.is_empty() => Err(Fault::rule(
+            span,
+            "clients are not asked for certificates: name the file of their authorities, tls.client_ca",
+        )),
+        _ => Ok(names),
+    }
+}

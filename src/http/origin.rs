@@ -1,0 +1,66 @@
+//! Which web page made a request, as far as its browser tells: `Origin` (RFC 6454) and `Sec-Fetch-Site` (W3C Fetch
+//! Metadata). No page can forge them; programs send neither.
+//!
+//! It matters for what a browser adds by itself, without the page knowing it: a client's certificate, its address, a
+//! WebSocket. A token is never such a thing.
+
+use super::call::Call;
+use super::proxied;
+use crate::config::Origin;
+use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
+use hyper::http::uri::Authority;
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// Where the page comes from that made a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Page {
+    /// From here; or it is no page that asks, but a program or the user himself.
+    Ours,
+    /// From somewhere that the operator trusts (`[comms] origins`).
+    Trusted,
+    /// From elsewhere.
+    Foreign,
+}
+
+impl Page {
+    pub(super) fn is_ours(self) -> bool {
+        self == Self::Ours
+    }
+}
+
+/// Finds out. What the two headers say must agree.
+pub(super) fn page(call: &Call<'_>) -> Page {
+    let headers = &call.head.headers;
+    let near = is_near(headers);
+    let Some(origin) = headers.get(ORIGIN) else {
+        return if near { Page::Ours } else { Page::Foreign };
+    };
+    let one = headers.get_all(ORIGIN).iter().count() == 1;
+    let origin = origin.to_str().ok().filter(|_| one);
+    let Some(origin) = origin.and_then(Origin::parse) else {
+        return Page::Foreign;
+    };
+    if near && own(call).is_some_and(|own| origin.is_of(&own)) {
+        Page::Ours
+    } else if call.gateway.comms.config.origins.contains(&origin) {
+        Page::Trusted
+    } else {
+        Page::Foreign
+    }
+}
+
+/// Whether `Sec-Fetch-Site`, if it is sent, says that no other page is concerned: `none` is the user himself.
+fn is_near(headers: &HeaderMap) -> bool {
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
+    sites.all(|site| site == "same-origin" || site == "none")
+}
+
+/// The host and port that the browser believes to speak to.
+fn own(call: &Call<'_>) -> Option<Authority> {
+    let named = |host: &HeaderValue| Authority::try_from(host.as_bytes()).ok();
+    proxied::host(call)
+        .and_then(named)
+        .or_else(|| call.head.uri.authority().cloned())
+        .or_else(|| call.head.headers.get(HOST).and_then(named))
+}

@@ -1,0 +1,120 @@
+// WebSocket servers and clients of a case. Each message that they hear is seen as a line of JSON.
+
+import { createServer } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
+import WebSocket from 'ws';
+import { Heard, bytes, inText, patiently } from './peer_heard.mjs';
+
+/** What both have: messages that are heard, `{"text"}` or `{"binary"}`. */
+class Messages extends Heard {
+    constructor(context) {
+        super(context);
+        this.messages = [];
+    }
+
+    note(data, binary) {
+        this.messages.push(binary ? { binary: inText(data) } : data.toString());
+    }
+
+    /** Waits for so many messages and shows them. */
+    async hears(count) {
+        await patiently(() => this.messages.length >= count, `${this.name} hears ${count} messages`).catch(() => {});
+        this.tell(this.messages);
+        this.messages = [];
+    }
+}
+
+/** `protocols`: the ones it speaks. `greets`, `echo`. `shows`: header fields of the upgrade that are seen. */
+export class WebSocketServer extends Messages {
+    constructor(spec, context) {
+        super(context);
+        this.spec = spec;
+        this.server = context.tls ? createSecureServer(context.tls) : createServer();
+        const protocols = spec.protocols ?? [];
+        const handleProtocols = (offered) => offered.find((each) => protocols.includes(each)) ?? false;
+        this.sockets = new WebSocket.Server({ server: this.server, handleProtocols });
+        this.sockets.on('connection', (socket, request) => this.serve(socket, request));
+    }
+
+    async start() {
+        await new Promise((resolve) => this.server.listen(this.spec.port ?? 0, '127.0.0.1', resolve));
+        this.port = this.server.address().port;
+    }
+
+    serve(socket, request) {
+        this.connections++;
+        if (this.spec.shows) {
+            const headers = Object.fromEntries(this.spec.shows.map((name) => [name, request.headers[name] ?? null]));
+            this.tell({ url: request.url, headers, protocol: socket.protocol });
+        }
+        socket.on('error', () => {});
+        socket.on('close', () => this.ended++);
+        socket.on('ping', () => (this.pings = (this.pings ?? 0) + 1));
+        socket.on('message', (data, binary) => {
+            this.note(data, binary);
+            if (this.spec.echo) {
+                socket.send(data, { binary });
+            }
+        });
+        if (this.spec.greets) {
+            socket.send(this.spec.greets);
+        }
+    }
+
+    async pinged(count) {
+        await patiently(() => this.pings >= count, `${count} pings`);
+        this.tell('pinged');
+    }
+
+    say(data) {
+        this.sockets.clients.forEach((socket) => socket.send(typeof data === 'string' ? data : bytes(data)));
+    }
+
+    end() {
+        this.sockets.clients.forEach((socket) => socket.close());
+    }
+
+    close() {
+        this.sockets.clients.forEach((socket) => socket.terminate());
+        this.server.close();
+    }
+}
+
+/** `path`: of the runtime's own listener. Connects at `connect`. */
+export class WebSocketClient extends Messages {
+    constructor(spec, context) {
+        super(context);
+        this.spec = spec;
+        this.runtime = context.runtime;
+    }
+
+    async connect() {
+        await patiently(() => this.tried(), `somebody listens at ${this.spec.path}`);
+        this.socket.on('message', (data, binary) => this.note(data, binary));
+        this.socket.on('close', () => this.ended++);
+    }
+
+    tried() {
+        const url = new URL(this.spec.path.replace(/^\//, ''), this.runtime.url.replace('http', 'ws'));
+        const headers = this.runtime.token ? { Authorization: `Bearer ${this.runtime.token}` } : {};
+        const socket = new WebSocket(url, this.spec.protocols ?? [], { rejectUnauthorized: false, headers });
+        this.socket = socket;
+        return new Promise((resolve) => {
+            socket.on('open', () => resolve(true));
+            socket.on('error', () => resolve(false));
+        });
+    }
+
+    say(data) {
+        this.socket.send(typeof data === 'string' ? data : bytes(data));
+    }
+
+    async end() {
+        this.socket.close();
+        await patiently(() => this.ended > 0, `${this.name} is closed`);
+    }
+
+    close() {
+        this.socket?.terminate();
+    }
+}

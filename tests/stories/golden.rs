@@ -1,0 +1,71 @@
+//! The engine shows what the stock runtime showed: every case of `tests/golden/*.json`, over the admin API and comms.
+
+use crate::harness::Gateway;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A test for each file of cases.
+macro_rules! files {
+    ($($name:ident)*) => {
+        const FILES: &[&str] = &[$(stringify!($name)),*];
+
+        $(
+            #[tokio::test]
+            async fn $name() {
+                check(stringify!($name)).await;
+            }
+        )*
+    };
+}
+
+files! {
+    environment
+    function_context
+    function_errors
+    links
+    subflow
+    switch
+}
+
+fn directory() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+async fn check(name: &str) {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("admin").await;
+    let mut command = Command::new("node");
+    command
+        .args(["check.mjs", &format!("https://{}/", gateway.address)])
+        .arg(format!("{name}.json"))
+        .args(std::env::var("CASE"))
+        .current_dir(directory())
+        .env_remove("NODE_OPTIONS")
+        .env("NODE_NO_WARNINGS", "1")
+        .env("NODE_TLS_REJECT_UNAUTHORIZED", "0")
+        .env("TOKEN", token);
+    let output = tokio::task::spawn_blocking(move || command.output().unwrap())
+        .await
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn every_file_of_cases_is_played() {
+    let files: BTreeSet<String> = std::fs::read_dir(directory())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "json")
+        })
+        .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+        .collect();
+    assert_eq!(files, FILES.iter().map(ToString::to_string).collect());
+}
