@@ -110,7 +110,7 @@ fn sandbox(scripts: &Rc<Scripts>, source: &str) -> Sandbox {
         id: "n1".into(),
         alias: "n1".into(),
         kind: "function".into(),
-        name: "bench".into(),
+        name: Some("bench".into()),
         z: "t1".into(),
         path: "t1".into(),
         outputs: 1,

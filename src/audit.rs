@@ -47,6 +47,13 @@ pub struct Actor {
     pub request: String,
 }
 
+fn no_thread(source: io::Error) -> io::Error {
+    let told = format!(
+        "the system gives no thread: {source}; raise the limits of this process (`ulimit -u`, `ulimit -v`)"
+    );
+    io::Error::new(source.kind(), told)
+}
+
 /// It could not be written down, and what is not written down must not happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the audit log cannot be written, so nothing was done")]
@@ -77,7 +84,8 @@ impl Audit {
         let counted = Arc::clone(&metrics);
         let thread = thread::Builder::new()
             .name("audit".to_owned())
-            .spawn(move || writer::run(trail, &received, counted))?;
+            .spawn(move || writer::run(trail, &received, counted))
+            .map_err(no_thread)?;
         Ok(Self(Arc::new(Parts {
             orders: Some(orders),
             thread: Some(thread),

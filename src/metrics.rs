@@ -132,6 +132,13 @@ impl Metrics {
         OpenConnection(self.connections.open.clone())
     }
 
+    /// How many tasks the workers and the control thread have now.
+    pub fn tasks(&self, workers: usize, control: usize) {
+        let [of_workers, of_control] = &self.connections.tasks;
+        of_workers.set(workers as f64);
+        of_control.set(control as f64);
+    }
+
     /// A connection has been closed at once.
     pub fn refused(&self, reason: Refused) {
         self.connections.refused[reason as usize].increment(1);

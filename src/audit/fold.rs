@@ -63,7 +63,8 @@ impl Fold {
 fn is_free(entry: &Entry) -> bool {
     match entry.event {
         Event::LoginThrottled | Event::LoginInvalid | Event::CommsRefused => true,
-        Event::Denied => entry.actor.user.is_empty(),
+        // Any page that a browser shows can make it ask.
+        Event::Denied => entry.actor.user.is_empty() || entry.facts["reason"] == "origin",
         _ => false,
     }
 }

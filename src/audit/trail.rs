@@ -7,6 +7,7 @@
 use super::line::{Entry, Link};
 use super::{Actor, Event, files};
 use crate::config;
+use crate::store::step;
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -91,7 +92,10 @@ impl Trail {
             return Ok(());
         }
         match &mut self.out {
-            Out::File(current) => current.file.sync_data()?,
+            Out::File(current) => {
+                step();
+                current.file.sync_data()?;
+            }
             Out::Stdout => io::stdout().flush()?,
         }
         let head = files::head_text(&self.last);
@@ -104,6 +108,7 @@ impl Trail {
         let line = self.last.next(entry);
         let written = Link::after(self.last.seq + 1, line.as_bytes());
         let line = format!("{line}\n");
+        step();
         match &mut self.out {
             Out::File(current) => current.write(line.as_bytes())?,
             Out::Stdout => {
@@ -141,7 +146,9 @@ impl Trail {
         if before.exists() {
             return Err(io::Error::new(io::ErrorKind::AlreadyExists, name));
         }
+        step();
         fs::rename(&current, &before)?;
+        step();
         self.out = Out::File(Current::open(&current)?);
         sync_directory(&self.directory)?;
 
@@ -157,6 +164,7 @@ impl Trail {
         self.write(&entry(Event::Rotated, facts, now))?;
         self.sync()?;
         for (_, path) in old {
+            step();
             fs::remove_file(path)?;
         }
         Ok(())

@@ -7,6 +7,7 @@ mod budget;
 mod caller;
 mod hashing;
 mod inventory;
+mod map;
 mod password;
 mod permission;
 mod session;

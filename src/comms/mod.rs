@@ -7,6 +7,8 @@
 
 mod editor;
 mod frame;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod outbox;
 mod pattern;
 mod relay;

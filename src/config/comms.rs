@@ -17,7 +17,8 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-const ORIGIN: &str =
+/// How an origin is spelled.
+pub(super) const ORIGIN: &str =
     "an origin: a scheme and a host, such as \"https://flows.example.org\", without a path";
 
 /// Where a web page comes from (RFC 6454): what a browser sends as `Origin`.

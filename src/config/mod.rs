@@ -11,6 +11,9 @@ mod comms;
 mod engine;
 mod entry;
 mod error;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
+mod headers;
 mod networks;
 mod password_hash;
 mod raw;
@@ -30,6 +33,7 @@ pub use tls::CertificateName;
 pub use upstream::{is_token, token_in};
 
 use crate::secret::{Secret, hex, sha256};
+use hyper::header::{HeaderName, HeaderValue};
 use smol_str::SmolStr;
 use std::cell::RefCell;
 use std::net::SocketAddr;
@@ -59,6 +63,8 @@ pub struct Config {
     pub timeouts: Timeouts,
     /// How much of everything one client may use.
     pub limits: Limits,
+    /// What answers tell browsers.
+    pub headers: Headers,
     /// Who may come in; `None` when `auth = "off"` is written out or no `[auth]` table exists.
     pub auth: Option<Auth>,
     /// The runtimes behind us; none: our own engine runs the flows.
@@ -263,6 +269,21 @@ pub struct Limits {
     pub h2_resets: usize,
     /// How many passwords are hashed at a time.
     pub hashing: usize,
+}
+
+/// `[headers]`.
+#[derive(Debug, Clone)]
+pub struct Headers {
+    /// `Strict-Transport-Security`, if it is sent.
+    pub hsts: Option<HeaderValue>,
+    /// What answers have that the gateway makes itself.
+    pub own: Vec<(HeaderName, HeaderValue)>,
+    /// What all others have, unless they have it already.
+    pub others: Vec<(HeaderName, HeaderValue)>,
+    /// Whether the others have `hsts` too.
+    pub everywhere: bool,
+    /// Web pages that may read answers.
+    pub cors_origins: Vec<Origin>,
 }
 
 /// `[auth]`.

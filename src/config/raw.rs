@@ -57,6 +57,8 @@ pub(super) struct Root {
     pub(super) timeouts: Timeouts,
     #[serde(default)]
     pub(super) limits: Limits,
+    #[serde(default)]
+    pub(super) headers: Headers,
     pub(super) upstream: Option<Spanned<Upstreams>>,
     #[serde(default)]
     pub(super) comms: Comms,
@@ -162,6 +164,19 @@ pub(super) struct Limits {
     pub(super) h2_window: Entry,
     pub(super) h2_resets: Entry,
     pub(super) hashing: Entry,
+}
+
+/// `[headers]`.
+#[derive(Deserialize, Default)]
+#[serde(deny_unknown_fields, expecting = "a table [headers]")]
+pub(super) struct Headers {
+    pub(super) hsts: Entry,
+    pub(super) content_security_policy: Entry,
+    pub(super) frame_options: Entry,
+    pub(super) referrer_policy: Entry,
+    pub(super) resource_policy: Entry,
+    pub(super) everywhere: Entry,
+    pub(super) cors_origins: List,
 }
 
 /// `[auth]`.

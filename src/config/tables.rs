@@ -6,7 +6,7 @@ use super::entry::{Source, Span, flag, number};
 use super::error::Fault;
 use super::raw::{self, AuthChoice};
 use super::{Auth, Config, Limits, Log, Server, Storage, Throttle, Timeouts};
-use super::{audit, comms, engine, networks, route, tls, upstream, users};
+use super::{audit, comms, engine, headers, networks, route, tls, upstream, users};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -70,6 +70,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         tls: tls::tls(raw.tls, source)?,
         timeouts: timeouts(raw.timeouts, source)?,
         limits: limits(raw.limits, source)?,
+        headers: headers::headers(raw.headers, source)?,
         auth,
         comms: comms::comms(raw.comms, source)?,
         engine: engine::engine(raw.engine, &storage.directory, source)?,

@@ -220,7 +220,7 @@ impl Thread {
             self.world.timers = timers;
             let slots = &self.slots;
             let runs = |d: &Delivery| slots.get(d.slot as usize).is_some_and(Option::is_some);
-            self.world.retain_deliveries(runs);
+            self.world.queue.retain(runs);
             let endpoints = self.world.endpoints.clone();
             endpoints.retain(|instance| self.runs(instance));
             let sockets = self.world.sockets.clone();

@@ -32,8 +32,8 @@ pub(in crate::engine) fn encode(value: &Value, longest: usize) -> (Json, String)
         }
         Value::Date(_) => (coerce::to_text(value).as_str().into(), "Date".to_owned()),
         Value::RegExp(_) => (coerce::to_text(value).as_str().into(), "regexp".to_owned()),
-        Value::Error(_) => (
-            nested(value, longest).to_string().into(),
+        Value::Error(failure) => (
+            error(failure, usize::MAX).to_string().into(),
             "error".to_owned(),
         ),
         Value::Array(elements) => (
@@ -101,11 +101,7 @@ fn error(failure: &Failure, longest: usize) -> Json {
     if let Some(cause) = &failure.cause {
         data["cause"] = coerce::to_text(cause).as_str().into();
     }
-    if !failure.stack.is_empty() {
-        data["stack"] = failure.stack.as_str().into();
-    } else if !failure.name.is_empty() {
-        data["stack"] = failure.to_string().into();
-    }
+    data["stack"] = cut(&failure.stack(), longest).into();
     tree!({"__enc__": true, "type": "error", "data": data})
 }
 

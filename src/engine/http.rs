@@ -1,5 +1,6 @@
 //! Requests to endpoints made by http-in nodes, where they lead, and the way back.
 
+use super::http_path::Shape;
 use super::value::Failure;
 use super::world::Instance;
 use arc_swap::ArcSwap;
@@ -65,6 +66,14 @@ impl Responder {
         (Arc::new(Self(Mutex::new(Some(sender)))), receiver)
     }
 
+    /// Whether an answer was given before.
+    pub fn is_answered(&self) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_none()
+    }
+
     /// Answers; false if an answer was given before or the client is gone.
     pub fn answer(&self, reply: Reply) -> bool {
         let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -97,30 +106,20 @@ struct Table {
 #[derive(Debug, Clone)]
 struct Entry {
     method: Method,
-    segments: Vec<Segment>,
+    shape: Shape,
     instance: Instance,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-enum Segment {
-    /// Lower-case text.
-    Text(String),
-    /// `:name`, or `:name?` that may be absent.
-    Param { name: SmolStr, optional: bool },
-    /// `*`: all that is left.
-    Rest,
-}
-
 impl Endpoints {
-    /// Adds an endpoint. The path may hold `:name`, `:name?` and a last `*`, as Express has them.
+    /// Adds an endpoint; its path is one of Express.
     pub(super) fn add(&self, method: &str, path: &str, instance: Instance) -> Result<(), Failure> {
         let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
             .map_err(|_| Failure::error(format!("unknown method: {method}")))?;
-        let segments = segments(path)?;
+        let shape = Shape::parse(path)?;
         let mut table = Table::clone(&self.0.load());
         table.entries.push(Entry {
             method,
-            segments,
+            shape,
             instance,
         });
         table.index();
@@ -150,18 +149,15 @@ impl Endpoints {
         } else {
             method.clone()
         };
-        let path = path.trim_matches('/');
-        let fixed = table
-            .fixed
-            .get(&(method.clone(), path.to_lowercase()))
-            .copied();
+        let bare = path.trim_matches('/').to_lowercase();
+        let fixed = table.fixed.get(&(method.clone(), bare)).copied();
         for &at in &table.patterns {
             if fixed.is_some_and(|f| f < at) {
                 break;
             }
             let entry = &table.entries[at];
             if entry.method == method
-                && let Some(params) = matched(&entry.segments, path)
+                && let Some(params) = entry.shape.matched(path)
             {
                 return Some(Endpoint {
                     params,
@@ -181,75 +177,15 @@ impl Table {
         self.fixed.clear();
         self.patterns.clear();
         for (at, entry) in self.entries.iter().enumerate() {
-            let texts: Option<Vec<&str>> = entry
-                .segments
-                .iter()
-                .map(|s| {
-                    if let Segment::Text(text) = s {
-                        Some(text.as_str())
-                    } else {
-                        None
-                    }
-                })
-                .collect();
-            match texts {
-                Some(texts) => {
-                    self.fixed
-                        .entry((entry.method.clone(), texts.join("/")))
-                        .or_insert(at);
+            match &entry.shape {
+                Shape::Fixed(path) => {
+                    let key = (entry.method.clone(), path.clone());
+                    self.fixed.entry(key).or_insert(at);
                 }
-                None => self.patterns.push(at),
+                Shape::Segments(_) | Shape::Pattern(..) => self.patterns.push(at),
             }
         }
     }
-}
-
-fn segments(path: &str) -> Result<Vec<Segment>, Failure> {
-    let mut segments = Vec::new();
-    for part in path.trim_matches('/').split('/').filter(|p| !p.is_empty()) {
-        if matches!(segments.last(), Some(Segment::Rest)) {
-            return Err(Failure::error(format!(
-                "a path may have * only at its end: {path}"
-            )));
-        }
-        segments.push(match part.strip_prefix(':') {
-            Some(name) => {
-                let optional = name.ends_with('?');
-                Segment::Param {
-                    name: name.trim_end_matches('?').into(),
-                    optional,
-                }
-            }
-            None if part == "*" => Segment::Rest,
-            None if part.contains(['(', ')', '*', '+', '?', ':']) => {
-                return Err(Failure::error(format!(
-                    "this form of path is not supported: {path}"
-                )));
-            }
-            None => Segment::Text(part.to_lowercase()),
-        });
-    }
-    Ok(segments)
-}
-
-fn matched(segments: &[Segment], path: &str) -> Option<Vec<(SmolStr, SmolStr)>> {
-    let mut parts = path.split('/').filter(|p| !p.is_empty());
-    let mut params = Vec::new();
-    for segment in segments {
-        match (segment, parts.next()) {
-            (Segment::Text(text), Some(part)) if *text == part.to_lowercase() => {}
-            (Segment::Param { name, .. }, Some(part)) => params.push((name.clone(), part.into())),
-            (Segment::Param { optional: true, .. }, None) => {}
-            (Segment::Rest, Some(first)) => {
-                let rest = parts.fold(first.to_owned(), |all, part| all + "/" + part);
-                params.push(("0".into(), rest.into()));
-                return Some(params);
-            }
-            (Segment::Rest, None) => return Some(params),
-            _ => return None,
-        }
-    }
-    parts.next().is_none().then_some(params)
 }
 
 #[cfg(test)]
@@ -281,22 +217,11 @@ mod tests {
     }
 
     #[test]
-    fn case_and_a_trailing_slash_do_not_matter_but_parameters_keep_theirs() {
+    fn parameters_keep_their_case_and_head_is_answered_by_get() {
         let table = endpoints(&["/Things/:id"]);
         let found = table.find(&Method::HEAD, "/tHINGS/AbC/").unwrap();
         assert_eq!(found.params, [("id".into(), "AbC".into())]);
-    }
-
-    #[test]
-    fn optional_parameters_and_the_rest_match() {
-        let table = endpoints(&["/o/:x?", "/r/*"]);
-        assert_eq!(slot(&table, "/o"), Some(0));
-        assert_eq!(slot(&table, "/o/1"), Some(0));
-        assert_eq!(
-            table.find(&Method::GET, "/r/a/b").unwrap().params,
-            [("0".into(), "a/b".into())]
-        );
-        assert!(table.find(&Method::POST, "/r/a").is_none());
+        assert!(table.find(&Method::POST, "/things/a").is_none());
     }
 
     #[test]

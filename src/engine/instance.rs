@@ -3,15 +3,12 @@
 use super::env::{Entry as EnvEntry, Env};
 use super::graph::{Builder, Flow, Role, Running, Wires, scope};
 use super::groups;
-use crate::flows::Node;
+use crate::flows::{DEPTH, Node};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Instances inside instances, at most; a subflow that contains itself stops here.
-const MAX_DEPTH: usize = 32;
 
 /// Outputs of a node, at most, that a subflow's output may name.
 const MAX_PORTS: usize = 1024;
@@ -59,11 +56,8 @@ impl<'a> Builder<'a> {
             return;
         };
         let (element, definition) = (Arc::clone(element), Rc::clone(definition));
-        if depth >= MAX_DEPTH {
-            tracing::error!(
-                subflow = template,
-                "subflow instances nested deeper than {MAX_DEPTH}: it contains itself"
-            );
+        // No flow set can have more.
+        if depth >= DEPTH {
             return;
         }
         let children = self.children.get(template).cloned().unwrap_or_default();

@@ -11,8 +11,8 @@ use std::rc::Rc;
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     flows: FxHashMap<SmolStr, Flow>,
-    /// Complete nodes, by the running id of the node that they watch.
-    complete: FxHashMap<SmolStr, Vec<u32>>,
+    /// Complete nodes, by their flow and the running id of the node that they watch.
+    complete: FxHashMap<(SmolStr, SmolStr), Vec<u32>>,
 }
 
 /// The listeners of one flow.
@@ -89,7 +89,8 @@ impl Listeners {
         if info.kind == "complete" {
             if let Scope::Nodes(ids) = listener.scope {
                 for id in ids {
-                    self.complete.entry(id).or_default().push(slot);
+                    let watched = (info.z.clone(), id);
+                    self.complete.entry(watched).or_default().push(slot);
                 }
             }
             return;
@@ -106,9 +107,10 @@ impl Listeners {
         self.flows.get(id)
     }
 
-    /// Complete nodes that watch a node.
-    pub(super) fn complete(&self, id: &str) -> &[u32] {
-        self.complete.get(id).map_or(&[], Vec::as_slice)
+    /// Complete nodes that watch a node of their flow.
+    pub(super) fn complete(&self, info: &Info) -> &[u32] {
+        let watched = (info.z.clone(), info.id.clone());
+        self.complete.get(&watched).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -9,9 +9,13 @@ pub mod context;
 mod debug_encode;
 pub mod env;
 pub mod expression;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod graph;
 mod groups;
 pub mod http;
+mod http_path;
+mod inspect;
 mod instance;
 mod listeners;
 pub mod message;

@@ -90,10 +90,8 @@ pub struct Info {
     pub alias: SmolStr,
     /// `type`.
     pub kind: SmolStr,
-    /// `name`; may be empty.
-    pub name: SmolStr,
-    /// Whether the element has a `name` at all: without one it is `undefined` in what the node tells.
-    pub named: bool,
+    /// `name`, if the node has that property; it may be empty.
+    pub name: Option<SmolStr>,
     /// Id of the tab or subflow instance it runs in; empty for global config nodes.
     pub z: SmolStr,
     /// Ids from the tab down to its container, joined by `/`: `T1` or `T1/I`.
@@ -109,20 +107,11 @@ pub struct Info {
 }
 
 impl Info {
-    /// The name as JavaScript sees it.
-    pub fn shown_name(&self) -> Value {
-        if self.named {
-            Value::String(self.name.clone())
-        } else {
-            Value::Undefined
-        }
-    }
-
     /// A variable as this node sees it: its own `NR_NODE_*` first, then the scopes around it (facts engine §2.5).
     pub fn env(&self, name: &str) -> Value {
         match name {
             "NR_NODE_ID" => Value::String(self.id.clone()),
-            "NR_NODE_NAME" => self.shown_name(),
+            "NR_NODE_NAME" => Value::from(self.name.clone()),
             "NR_NODE_PATH" => Value::from(format!("{}/{}", self.path, self.alias)),
             _ => self.env.lookup(name),
         }
@@ -268,13 +257,13 @@ impl Host<'_> {
         self.world.spawn(self.instance, future);
     }
 
-    /// Hands a message to a node by its running id, as a wire would; false if there is none.
+    /// Calls a node with a message, by its running id; false if there is none.
     pub fn deliver(&mut self, id: &str, mut message: Message) -> bool {
         let Some(slot) = self.world.directory.get(id).copied() else {
             return false;
         };
         self.world.name(&mut message);
-        self.world.push(slot, message);
+        self.world.call(slot, message);
         true
     }
 
@@ -295,7 +284,7 @@ impl Host<'_> {
                 .infos
                 .iter()
                 .flatten()
-                .filter(|i| i.kind == "link in" && i.name == name)
+                .filter(|i| i.kind == "link in" && link_name(i) == name)
         };
         let here: Vec<_> = links().filter(|i| i.z == self.info.z).collect();
         let found = if here.is_empty() {
@@ -354,4 +343,10 @@ impl Host<'_> {
     pub fn listen_sockets(&mut self, path: &str) -> Result<(), Failure> {
         self.world.sockets.add(path, self.instance)
     }
+}
+
+/// A link in node without a name is called by its id.
+fn link_name(info: &Info) -> &SmolStr {
+    let named = info.name.as_ref().filter(|name| !name.is_empty());
+    named.unwrap_or(&info.id)
 }

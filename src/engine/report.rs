@@ -8,9 +8,8 @@ use super::value::{Failure, Object, Value};
 use super::world::World;
 use crate::events::Event;
 use serde_json::{Value as Json, json};
-use smol_str::{SmolStr, ToSmolStr};
+use smol_str::SmolStr;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// How often a message may come back to the node whose error it carries (facts engine §3.2: the 10th is dropped).
 const MAX_CATCHES: f64 = 10.0;
@@ -21,7 +20,7 @@ impl World {
         self.metrics.node_type(label(&info.kind)).error();
         let caught = message.is_some_and(|m| self.caught(info, failure, m));
         if !caught {
-            self.log(info, Level::Error, &thrown(failure));
+            self.log(info, Level::Error, &failure.to_value());
         }
     }
 
@@ -33,7 +32,7 @@ impl World {
                 Level::Warn,
                 &Value::text("Message exceeded maximum number of catches"),
             );
-            return true;
+            return false;
         }
         let slots = self.catching(source);
         if slots.is_empty() {
@@ -47,7 +46,7 @@ impl World {
         for slot in slots {
             let mut copy = message.clone();
             self.name(&mut copy);
-            self.report(slot, copy);
+            self.call(slot, copy);
         }
         true
     }
@@ -96,7 +95,7 @@ impl World {
                 for slot in slots {
                     let mut copy = message.clone();
                     self.name(&mut copy);
-                    self.report(slot, copy);
+                    self.call(slot, copy);
                 }
                 return;
             }
@@ -112,11 +111,11 @@ impl World {
 
     /// A node has finished with a message: to the complete nodes that watch it.
     pub(super) fn complete(&mut self, info: &Rc<Info>, message: &Message) {
-        for slot in self.listeners.complete(&info.id).to_vec() {
+        for slot in self.listeners.complete(info).to_vec() {
             let mut copy = message.clone();
             copy.set("complete", Value::record([("source", source(info, None))]));
             self.name(&mut copy);
-            self.report(slot, copy);
+            self.call(slot, copy);
         }
     }
 
@@ -124,10 +123,10 @@ impl World {
     pub(super) fn log(&self, info: &Info, level: Level, value: &Value) {
         let text = match value {
             Value::String(text) => text.clone(),
-            Value::Error(failure) => failure.to_smolstr(),
+            Value::Error(failure) => failure.to_string().into(),
             other => json::stringify(other).unwrap_or_default().into(),
         };
-        let (id, kind, name) = (&info.id, &info.kind, &info.name);
+        let (id, kind, name) = (&info.id, &info.kind, info.name.as_deref().unwrap_or(""));
         match level {
             Level::Error => tracing::error!(target: "flow", node = %id, %kind, %name, "{text}"),
             Level::Warn => tracing::warn!(target: "flow", node = %id, %kind, %name, "{text}"),
@@ -136,19 +135,28 @@ impl World {
             Level::Trace => tracing::trace!(target: "flow", node = %id, %kind, %name, "{text}"),
         }
         if matches!(level, Level::Error | Level::Warn) && self.events.debug_is_heard() {
-            let (msg, format) = encode(value, self.config.debug_length);
-            let mut data = json!({
-                "level": level as u8, "id": id, "type": kind, "msg": msg, "z": info.z,
-                "path": info.path, "timestamp": self.now, "format": format,
-            });
-            if info.named {
-                data["name"] = name.as_str().into();
-            }
-            if info.alias != info.id {
-                data["_alias"] = info.alias.as_str().into();
-            }
-            self.events.say(Event::Debug(data));
+            self.events
+                .say(Event::Debug(self.logged(info, level, value)));
         }
+    }
+
+    /// A line of the log as the debug sidebar shows it; properties that a node does not have are left out.
+    fn logged(&self, info: &Info, level: Level, value: &Value) -> Json {
+        let (msg, format) = encode(value, self.config.debug_length);
+        let mut data =
+            json!({ "level": level as u8, "id": info.id, "type": info.kind, "msg": msg });
+        if info.alias != info.id {
+            data["_alias"] = info.alias.as_str().into();
+        }
+        for (key, text) in [("z", Some(&info.z)), ("name", info.name.as_ref())] {
+            if let Some(text) = text.filter(|text| !text.is_empty()) {
+                data[key] = text.as_str().into();
+            }
+        }
+        data["path"] = info.path.as_str().into();
+        data["timestamp"] = self.now.into();
+        data["format"] = format.into();
+        data
     }
 
     /// Gives a message an id if it has none.
@@ -163,15 +171,6 @@ impl World {
     pub(super) fn info_of(&self, id: &str) -> Option<Rc<Info>> {
         let slot = *self.directory.get(id)?;
         self.infos.get(slot as usize)?.clone()
-    }
-}
-
-/// A failure as a node gave it: an error, or only a text.
-fn thrown(failure: &Failure) -> Value {
-    if failure.name.is_empty() {
-        Value::String(failure.message.clone())
-    } else {
-        Value::Error(Arc::new(failure.clone()))
     }
 }
 
@@ -198,23 +197,10 @@ fn described(info: &Info, failure: &Failure, count: f64) -> Value {
         Value::from(failure.to_string()),
     );
     error.insert(SmolStr::new_static("source"), source(info, Some(count)));
-    if !failure.code.is_empty() {
-        error.insert(
-            SmolStr::new_static("code"),
-            Value::String(failure.code.clone()),
-        );
-    }
-    // Every Error object has a stack, one of ours no more than its first line.
-    if !failure.stack.is_empty() {
-        error.insert(
-            SmolStr::new_static("stack"),
-            Value::String(failure.stack.clone()),
-        );
-    } else if !failure.name.is_empty() {
-        error.insert(
-            SmolStr::new_static("stack"),
-            Value::from(failure.to_string()),
-        );
+    for (key, text) in [("code", &failure.code), ("stack", &failure.stack())] {
+        if !text.is_empty() {
+            error.insert(SmolStr::new_static(key), Value::String(text.clone()));
+        }
     }
     if let Some(cause) = &failure.cause {
         error.insert(SmolStr::new_static("cause"), cause.clone());
@@ -227,7 +213,7 @@ fn source(info: &Info, count: Option<f64>) -> Value {
     for (key, text) in [("id", &info.id), ("type", &info.kind)] {
         source.insert(SmolStr::new_static(key), Value::String(text.clone()));
     }
-    source.insert(SmolStr::new_static("name"), info.shown_name());
+    source.insert(SmolStr::new_static("name"), Value::from(info.name.clone()));
     if let Some(count) = count {
         source.insert(SmolStr::new_static("count"), Value::Number(count));
     }

@@ -52,10 +52,13 @@ impl Thread {
         }
         let graph = graph::build(&self.flows, &self.credentials);
         let new = self.place(&graph);
-        self.connect(&graph);
+        let listeners = self.connect(&graph);
+        // Nobody listens while nodes start: Node-RED gathers its listeners afterwards.
+        self.world.listeners = Listeners::default();
         for (at, slot) in new {
             self.construct(&graph.nodes[at], slot);
         }
+        self.world.listeners = listeners;
         self.announce(report::runtime_state("start", deploy));
         self.count_running(&graph);
     }
@@ -102,7 +105,7 @@ impl Thread {
 
     /// Wires every node to the slots of its targets, and finds out who listens to whom. A target that
     /// does not exist is left out (facts engine §2.2).
-    fn connect(&mut self, graph: &Graph) {
+    fn connect(&mut self, graph: &Graph) -> Listeners {
         let mut listeners = Listeners::default();
         let mut parents = FxHashMap::default();
         for flow in &graph.flows {
@@ -138,10 +141,10 @@ impl Thread {
             }
         }
         for slot in self.slots.iter_mut().flatten() {
-            slot.watched = !listeners.complete(&slot.info.id).is_empty();
+            slot.watched = !listeners.complete(&slot.info).is_empty();
         }
-        self.world.listeners = listeners;
         self.world.contexts.borrow_mut().set_flows(parents);
+        listeners
     }
 
     /// Builds and starts one node. A failure is the node's own: it is logged and the others start.
@@ -169,7 +172,7 @@ impl Thread {
         }));
         match made {
             Ok(Ok(node)) => *place = Some(node),
-            Ok(Err(failure)) => host.log(Level::Error, failure.to_string()),
+            Ok(Err(failure)) => host.error(failure, None),
             Err(_) => host.log(Level::Error, "the node failed inside while it started"),
         }
     }
@@ -195,9 +198,13 @@ impl Thread {
     }
 }
 
+/// An empty name counts as none, but for these types (observed on 4.1).
+fn keeps_empty_name(kind: &str) -> bool {
+    matches!(kind, "debug" | "function" | "template" | "delay")
+}
+
 #[derive(Deserialize)]
 struct Named {
-    #[serde(default)]
     name: Option<SmolStr>,
 }
 
@@ -205,7 +212,8 @@ fn info(running: &Running, flow: &Flow) -> Rc<Info> {
     let node = &running.node;
     let name = serde_json::from_str::<Named>(&node.text)
         .ok()
-        .and_then(|n| n.name);
+        .and_then(|n| n.name)
+        .filter(|name| !name.is_empty() || keeps_empty_name(&node.kind));
     Rc::new(Info {
         id: running.id.clone(),
         alias: node.id.clone(),
@@ -214,8 +222,7 @@ fn info(running: &Running, flow: &Flow) -> Rc<Info> {
         } else {
             node.kind.clone()
         },
-        named: name.is_some(),
-        name: name.unwrap_or_default(),
+        name,
         z: flow.id.clone(),
         path: flow.path.clone(),
         groups: flow.groups(&node.group),

@@ -1,5 +1,6 @@
 //! What a subflow instance adds to the nodes inside: its entrance and its status output (facts engine §2.6).
 
+use super::inspect::{DEPTH, inspect};
 use super::message::Message;
 use super::node::{Host, Node};
 use super::value::{Object, Value};
@@ -31,16 +32,11 @@ impl StatusPort {
 
 impl Node for StatusPort {
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        let status = shown(&message, |value| {
-            let scripts = host.scripts().ok()?;
-            scripts.inspect(value)
-        });
-        host.status_of(&self.instance, &status);
+        host.status_of(&self.instance, &shown(&message));
     }
 }
 
-/// `inspect` tells what a value looks like, as Node's `util.inspect` does.
-fn shown(message: &Message, inspect: impl FnOnce(&Value) -> Option<String>) -> Value {
+fn shown(message: &Message) -> Value {
     match message.get("payload") {
         Value::String(text) => Value::record([("text", Value::String(text.clone()))]),
         Value::Object(o)
@@ -53,7 +49,7 @@ fn shown(message: &Message, inspect: impl FnOnce(&Value) -> Option<String>) -> V
             _ => Value::object(Object::default()),
         },
         other => {
-            let text = inspect(other).unwrap_or_default();
+            let text = inspect(other, DEPTH);
             let text = match text.char_indices().nth(MAX_TEXT) {
                 Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
                 None => text,
@@ -68,7 +64,7 @@ mod tests {
     use super::*;
 
     fn text(message: &Message) -> Option<String> {
-        shown(message, |_| Some("x".repeat(40)))
+        shown(message)
             .as_object()?
             .get("text")?
             .as_str()
@@ -87,7 +83,7 @@ mod tests {
     fn a_status_object_is_taken_as_it_is() {
         let payload = Value::record([("fill", Value::from("red"))]);
         assert_eq!(
-            shown(&Message::with_payload(payload), |_| None)
+            shown(&Message::with_payload(payload))
                 .as_object()
                 .map(Object::len),
             Some(1)
@@ -96,8 +92,14 @@ mod tests {
 
     #[test]
     fn any_other_payload_is_shown_as_node_shows_it_and_cut() {
-        let cut = text(&Message::with_payload(Value::array(Vec::new())));
-        assert_eq!(cut, Some(format!("{}...", "x".repeat(32))));
+        let list = Value::array(vec![
+            Value::from("a long text"),
+            Value::from("b".repeat(40)),
+        ]);
+        assert_eq!(
+            text(&Message::with_payload(list)).as_deref(),
+            Some("[ 'a long text', 'bbbbbbbbbbbbbb...")
+        );
     }
 
     #[test]

@@ -250,21 +250,25 @@ impl Thread {
                 return;
             };
             match item {
-                Item::Message(message) => {
-                    let Some(kind) = self
-                        .slots
-                        .get(slot as usize)
-                        .and_then(Option::as_ref)
-                        .map(|s| s.kind)
-                    else {
-                        continue;
-                    };
-                    self.kinds[kind].1 += 1;
-                    self.visit(slot, |node, host| node.receive(message, host));
+                Item::Message(message) => self.receive(slot, message),
+                Item::Call(message) => {
+                    let waiting = self.world.queue.len();
+                    self.receive(slot, message);
+                    let made = self.world.queue.len() - waiting;
+                    self.world.queue.rotate_right(made);
                 }
                 Item::Wake(wake) => self.visit(slot, |node, host| node.wake(*wake, host)),
             }
         }
+    }
+
+    fn receive(&mut self, slot: u32, message: Message) {
+        let place = self.slots.get(slot as usize).and_then(Option::as_ref);
+        let Some(kind) = place.map(|s| s.kind) else {
+            return;
+        };
+        self.kinds[kind].1 += 1;
+        self.visit(slot, |node, host| node.receive(message, host));
     }
 
     /// Wakes a node unless it is no longer the one that asked for it.
@@ -391,8 +395,7 @@ mod tests {
                 id: format!("n{number}").into(),
                 alias: format!("n{number}").into(),
                 kind: "test".into(),
-                name: SmolStr::default(),
-                named: false,
+                name: None,
                 z: "t".into(),
                 path: "t".into(),
                 groups: Rc::from([]),

@@ -83,6 +83,22 @@ impl Failure {
             ..Self::default()
         }
     }
+
+    /// Where it came from: JavaScript's stack, else only what went wrong; nothing for a bare text.
+    pub fn stack(&self) -> SmolStr {
+        if self.stack.is_empty() && !self.name.is_empty() {
+            return self.to_string().into();
+        }
+        self.stack.clone()
+    }
+
+    /// What went wrong as a value: an `Error`, or the bare text.
+    pub fn to_value(&self) -> Value {
+        if self.name.is_empty() {
+            return Value::String(self.message.clone());
+        }
+        Value::Error(Arc::new(self.clone()))
+    }
 }
 
 impl fmt::Display for Failure {
@@ -186,6 +202,12 @@ impl From<String> for Value {
 impl From<SmolStr> for Value {
     fn from(text: SmolStr) -> Self {
         Self::String(text)
+    }
+}
+
+impl From<Option<SmolStr>> for Value {
+    fn from(text: Option<SmolStr>) -> Self {
+        text.map_or(Self::Undefined, Self::String)
     }
 }
 

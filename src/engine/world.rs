@@ -30,6 +30,9 @@ const FAR: Duration = Duration::from_hours(100 * 365 * 24);
 /// What is on its way to a node.
 pub(super) enum Item {
     Message(Message),
+    /// A message that the node is called with instead of being sent it, as Node-RED does with catch, status, complete
+    /// and link in nodes: what the node makes of it takes its place in the queue.
+    Call(Message),
     Wake(Box<Wake>),
 }
 
@@ -58,13 +61,6 @@ pub(super) struct World {
     pub(super) now: f64,
     /// Breadth first: what is sent first is delivered first (facts engine §3.1).
     pub(super) queue: VecDeque<Delivery>,
-    /// What catch, status and complete nodes hear: they pass it on before anything else moves, because in Node-RED
-    /// they are called, not sent to (observed on 4.1).
-    pub(super) reports: VecDeque<Delivery>,
-    /// What a node sent after it had reported something: it waits until the reports are through.
-    behind: Vec<Delivery>,
-    /// Whether the last thing delivered was a report: what its receiver sends comes before what waits behind.
-    reporting: bool,
     pub(super) timers: BTreeMap<TimerId, Instance>,
     /// Running id to slot.
     pub(super) directory: FxHashMap<SmolStr, u32>,
@@ -95,9 +91,6 @@ impl World {
         Self {
             now: 0.0,
             queue: VecDeque::new(),
-            reports: VecDeque::new(),
-            behind: Vec::new(),
-            reporting: false,
             timers: BTreeMap::new(),
             directory: FxHashMap::default(),
             infos: Vec::new(),
@@ -133,45 +126,28 @@ impl World {
 
     /// Queues a message for a slot.
     pub(super) fn push(&mut self, slot: u32, message: Message) {
-        let delivery = Delivery {
-            slot,
-            item: Item::Message(message),
-        };
-        if self.reporting || self.reports.is_empty() {
-            self.queue.push_back(delivery);
-        } else {
-            self.behind.push(delivery);
-        }
-    }
-
-    /// Hands a report to the node in a slot, ahead of all messages.
-    pub(super) fn report(&mut self, slot: u32, message: Message) {
-        self.reports.push_back(Delivery {
+        self.queue.push_back(Delivery {
             slot,
             item: Item::Message(message),
         });
     }
 
+    /// Calls the node in a slot with a message.
+    pub(super) fn call(&mut self, slot: u32, message: Message) {
+        self.queue.push_back(Delivery {
+            slot,
+            item: Item::Call(message),
+        });
+    }
+
     /// Whether nothing is on its way.
     pub(super) fn is_idle(&self) -> bool {
-        self.reports.is_empty() && self.queue.is_empty() && self.behind.is_empty()
+        self.queue.is_empty()
     }
 
     /// The next thing to deliver.
     pub(super) fn next(&mut self) -> Option<Delivery> {
-        let report = self.reports.pop_front();
-        self.reporting = report.is_some();
-        report.or_else(|| {
-            self.queue.extend(self.behind.drain(..));
-            self.queue.pop_front()
-        })
-    }
-
-    /// Forgets what is on its way to slots of which this is not true.
-    pub(super) fn retain_deliveries(&mut self, runs: impl Fn(&Delivery) -> bool) {
-        self.queue.extend(self.behind.drain(..));
-        self.queue.retain(&runs);
-        self.reports.retain(&runs);
+        self.queue.pop_front()
     }
 
     /// Queues anything else for a slot.

@@ -2,7 +2,9 @@
 
 pub mod credentials;
 mod diff;
-mod json;
+mod expansion;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod model;
 mod order;
 mod parse;
@@ -15,8 +17,9 @@ mod submission;
 
 pub use credentials::Credentials;
 pub use diff::{Diff, diff};
+pub use expansion::DEPTH;
 pub use model::{FlowSet, Malformed, Node, Part};
 pub use plan::{DeploymentType, Plan, Stop, plan};
 pub use revision::revision;
-pub use single::{Error as FlowError, add_flow, flow_json, remove_flow, replace_flow};
+pub use single::{Error as FlowError, add_flow, check_flow, flow_json, remove_flow, replace_flow};
 pub use submission::Submission;

@@ -2,7 +2,8 @@
 //!
 //! Knows which element runs where; never what its type does. Texts become nodes in `parse`.
 
-use super::{Credentials, json, parse, same};
+use super::{Credentials, expansion, parse, same};
+use crate::json::{self, shown};
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
 use std::collections::HashMap;
@@ -12,6 +13,12 @@ use std::sync::Arc;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Malformed(pub String);
+
+impl From<json::Invalid> for Malformed {
+    fn from(invalid: json::Invalid) -> Self {
+        Self(invalid.to_string())
+    }
+}
 
 /// One element of a flow set: a tab, subflow, group, config node or flow node.
 ///
@@ -89,23 +96,24 @@ impl FlowSet {
 
     /// Parses a JSON array of node objects, and takes the credentials out of it.
     pub fn parse_with_credentials(json: &[u8]) -> Result<(Self, Credentials), Malformed> {
-        let text = json::text(json)?;
-        let (nodes, credentials) = parse::elements(text, text)?;
+        let (nodes, credentials) = parse::elements(json::text(json)?)?;
         Ok((Self::new(nodes)?, credentials))
     }
 
-    /// A flow set of these nodes, in this order. Ids must differ.
+    /// A flow set of these nodes, in this order. Ids must differ, and subflows must come to an end.
     pub fn new(nodes: Vec<Arc<Node>>) -> Result<Self, Malformed> {
         let mut index = HashMap::with_capacity(nodes.len());
         for (i, node) in nodes.iter().enumerate() {
             if let Some(first) = index.insert(node.id.clone(), i) {
+                let id = shown(&node.id);
                 return Err(Malformed(format!(
-                    "elements {first} and {i} have the same id, {:?}",
-                    node.id.as_str()
+                    "elements {first} and {i} have the same id, {id}"
                 )));
             }
         }
-        Ok(Self { nodes, index })
+        let flows = Self { nodes, index };
+        expansion::check(&flows)?;
+        Ok(flows)
     }
 
     /// All nodes in the order received.

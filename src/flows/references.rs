@@ -3,9 +3,9 @@
 //! There is no schema: any property whose value, used as a key, is an id counts; a list with exactly one element
 //! counts as that element (JavaScript makes one text of both). `id`, `z` and `wires` do not count, nor a group's `nodes`.
 
-use super::json::Members;
 use super::model::Part;
 use super::{FlowSet, Node};
+use crate::json::Members;
 use serde_json::Value;
 use smol_str::SmolStr;
 use std::borrow::Cow;

@@ -1,6 +1,6 @@
 //! Whether two JSON texts mean the same: key order and the spelling of numbers do not matter.
 
-use super::json::Members;
+use crate::json::Members;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use std::borrow::Cow;

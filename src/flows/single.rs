@@ -3,13 +3,16 @@
 //! Knows the shape `{id, label, nodes, configs?, subflows?}` and its errors (facts admin API §2). `global` names what
 //! is on no tab: global config nodes and subflows.
 
-use super::json::{syntax, text};
 use super::model::Part;
-use super::parse::elements;
+use super::parse::{Place, node, string};
 use super::{Credentials, FlowSet, Malformed, Node};
+use crate::json::{Members, shown, text, with};
+use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
+use std::borrow::Cow;
 use std::collections::HashSet;
+use std::fmt::Write;
 use std::sync::Arc;
 
 /// Why a single flow was not added, replaced, removed or shown.
@@ -25,15 +28,22 @@ pub enum Error {
 
 const GLOBAL: &str = "global";
 
+/// Checks what can be wrong with a body whatever the flow set is: to be added, or to replace the flow of that id.
+pub fn check_flow(body: &[u8], id: Option<&str>) -> Result<(), Error> {
+    let nodes = match id {
+        // The tab is the first, and has no id of its own yet.
+        None => added(body, "new")?.nodes.split_off(1),
+        Some(id) => replaced(body, id)?.nodes,
+    };
+    unique(nodes)?;
+    Ok(())
+}
+
 /// Adds the flow that `body` describes, under the fresh `id`; an id in the body is ignored. Credentials are taken out.
 pub fn add_flow(flows: &FlowSet, body: &[u8], id: &str) -> Result<(FlowSet, Credentials), Error> {
-    let body = object(body)?;
-    if !body.contains_key("nodes") {
-        return Err(wrong("missing nodes property"));
-    }
-    let (added, credentials) = tab(&body, id)?;
-    let nodes = flows.nodes().iter().cloned().chain(added).collect();
-    Ok((unique(nodes)?, credentials))
+    let added = added(body, id)?;
+    let nodes = flows.nodes().iter().cloned().chain(added.nodes).collect();
+    Ok((unique(nodes)?, added.credentials))
 }
 
 /// Replaces the flow of that id by what `body` describes, in its place; `{}` empties it. An id in the body is ignored.
@@ -42,23 +52,35 @@ pub fn replace_flow(
     id: &str,
     body: &[u8],
 ) -> Result<(FlowSet, Credentials), Error> {
-    let body = object(body)?;
+    let new = replaced(body, id)?;
     let gone = members(flows, id)?;
-    let (new, credentials) = if id == GLOBAL {
-        global(&body)?
-    } else {
-        tab(&body, id)?
-    };
     let stays = |node: &&Arc<Node>| !gone.contains(&node.id);
     // What stands before the tab stays before it: the order of tabs is the order of their start.
     let at = flows.position(id).unwrap_or(flows.nodes().len());
     let (before, after) = flows.nodes().split_at(at);
     let before = before.iter().filter(stays).cloned();
     let nodes = before
-        .chain(new)
+        .chain(new.nodes)
         .chain(after.iter().filter(stays).cloned())
         .collect();
-    Ok((unique(nodes)?, credentials))
+    Ok((unique(nodes)?, new.credentials))
+}
+
+fn added(body: &[u8], id: &str) -> Result<Elements, Error> {
+    let body = Body::parse(body)?;
+    if body.member("nodes").is_none() {
+        return Err(wrong("missing nodes property"));
+    }
+    tab(&body, id)
+}
+
+fn replaced(body: &[u8], id: &str) -> Result<Elements, Error> {
+    let body = Body::parse(body)?;
+    if id == GLOBAL {
+        global(&body)
+    } else {
+        tab(&body, id)
+    }
 }
 
 /// Removes the flow of that id with all that is on it.
@@ -67,14 +89,8 @@ pub fn remove_flow(flows: &FlowSet, id: &str) -> Result<FlowSet, Error> {
         return Err(wrong("not allowed to remove global"));
     }
     let gone = members(flows, id)?;
-    Ok(unique(
-        flows
-            .nodes()
-            .iter()
-            .filter(|node| !gone.contains(&node.id))
-            .cloned()
-            .collect(),
-    )?)
+    let stay = flows.nodes().iter().filter(|node| !gone.contains(&node.id));
+    Ok(FlowSet::new(stay.cloned().collect())?)
 }
 
 /// The flow of that id as `GET /flow/:id` shows it.
@@ -163,97 +179,121 @@ fn members(flows: &FlowSet, id: &str) -> Result<HashSet<SmolStr>, Error> {
 }
 
 /// The elements that a body describes: the tab, then `nodes`, then `configs`, all with the tab's id as their `z`.
-fn tab(body: &Map<String, Value>, id: &str) -> Result<(Vec<Arc<Node>>, Credentials), Error> {
-    let mut tab = Map::new();
-    tab.insert("id".into(), id.into());
-    tab.insert("type".into(), "tab".into());
-    let own =
-        |key: &&String| !["id", "type", "nodes", "configs", "subflows"].contains(&key.as_str());
-    for key in body.keys().filter(own) {
-        tab.insert(key.clone(), body.get(key).cloned().unwrap_or_default());
+fn tab(body: &Body<'_>, id: &str) -> Result<Elements, Error> {
+    let quoted = quoted(id);
+    let mut tab = format!("{{\"id\":{quoted},\"type\":\"tab\"");
+    for (key, value) in &body.0 {
+        if !["id", "type", "nodes", "configs", "subflows"].contains(&key.as_ref()) {
+            let _ = write!(tab, ",{}:{}", self::quoted(key), value.get());
+        }
     }
-    let mut all = vec![Value::Object(tab)];
-    inside(&mut all, body, "nodes", id)?;
-    inside(&mut all, body, "configs", id)?;
-    parsed(all)
+    tab.push('}');
+    let mut all = Elements::default();
+    all.add(&Place::In("flow", 0), &tab)?;
+    all.inside(body, "nodes", &quoted)?;
+    all.inside(body, "configs", &quoted)?;
+    Ok(all)
 }
 
 /// The elements that a body for `global` describes: `configs` without `z`, then `subflows` with what is in each.
-fn global(body: &Map<String, Value>) -> Result<(Vec<Arc<Node>>, Credentials), Error> {
-    let mut all = Vec::new();
-    inside(&mut all, body, "configs", "")?;
-    for subflow in array(body, "subflows")? {
-        let Value::Object(mut subflow) = subflow.clone() else {
-            return Err(wrong("an element of \"subflows\" is no object"));
+fn global(body: &Body<'_>) -> Result<Elements, Error> {
+    let mut all = Elements::default();
+    all.inside(body, "configs", "")?;
+    for (i, raw) in body.list("subflows")?.into_iter().enumerate() {
+        let place = Place::In("subflows", i);
+        let not = |what: &str| wrong(&format!("{place} {what}"));
+        let subflow = Body::of(raw).map_err(|_| not("must be an object"))?;
+        if subflow.text("type").as_deref() != Some("subflow") {
+            return Err(not("is not of type \"subflow\""));
+        }
+        let alone = with(raw, "nodes", None).and_then(|rest| with(&rest, "configs", None));
+        all.add(&place, &alone.map_err(|_| not("must be an object"))?)?;
+        let id = quoted(&subflow.text("id").unwrap_or_default());
+        all.inside(&subflow, "nodes", &id)?;
+        all.inside(&subflow, "configs", &id)?;
+    }
+    Ok(all)
+}
+
+/// What becomes part of the flow set.
+#[derive(Default)]
+struct Elements {
+    nodes: Vec<Arc<Node>>,
+    credentials: Credentials,
+}
+
+impl Elements {
+    fn add(&mut self, place: &Place<'_>, element: &str) -> Result<(), Malformed> {
+        let node = node(place, element, &mut self.credentials)?;
+        self.nodes.push(Arc::new(node));
+        Ok(())
+    }
+
+    /// Adds the elements of one list of the body, each with this text as its `z` (empty: with none).
+    fn inside(&mut self, body: &Body<'_>, list: &str, z: &str) -> Result<(), Error> {
+        for (i, raw) in body.list(list)?.into_iter().enumerate() {
+            let place = Place::In(list, i);
+            let element =
+                Body::of(raw).map_err(|_| wrong(&format!("{place} must be an object")))?;
+            if let Some(kind @ ("tab" | "subflow")) = element.text("type").as_deref() {
+                return Err(wrong(&format!("{place}: invalid node type: {kind}")));
+            }
+            let z = Some(z).filter(|z| !z.is_empty());
+            let placed =
+                with(raw, "z", z).map_err(|_| wrong(&format!("{place} must be an object")))?;
+            self.add(&place, &placed)?;
+        }
+        Ok(())
+    }
+}
+
+/// An object of the body, its members as texts.
+struct Body<'b>(Vec<(Cow<'b, str>, &'b RawValue)>);
+
+impl<'b> Body<'b> {
+    fn parse(body: &'b [u8]) -> Result<Self, Error> {
+        let json = text(body).map_err(Malformed::from)?;
+        Self::of(json).map_err(|_| wrong("a flow must be an object"))
+    }
+
+    /// A text that is known to be good; an error means that it is no object.
+    fn of(json: &'b str) -> Result<Self, serde_json::Error> {
+        let Members(members) = serde_json::from_str(json)?;
+        Ok(Self(members))
+    }
+
+    fn member(&self, key: &str) -> Option<&'b str> {
+        let found = self.0.iter().find(|(own, _)| own == key);
+        found.map(|(_, value)| value.get())
+    }
+
+    /// A member that is a string.
+    fn text(&self, key: &str) -> Option<SmolStr> {
+        self.member(key).and_then(string)
+    }
+
+    /// A member that is a list; absent: empty.
+    fn list(&self, key: &str) -> Result<Vec<&'b str>, Error> {
+        let Some(list) = self.member(key) else {
+            return Ok(Vec::new());
         };
-        if subflow.get("type").and_then(Value::as_str) != Some("subflow") {
-            return Err(wrong(
-                "an element of \"subflows\" is not of type \"subflow\"",
-            ));
-        }
-        let id = subflow
-            .get("id")
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned();
-        let mut within = Vec::new();
-        inside(&mut within, &subflow, "nodes", &id)?;
-        inside(&mut within, &subflow, "configs", &id)?;
-        subflow.shift_remove("nodes");
-        subflow.shift_remove("configs");
-        all.push(Value::Object(subflow));
-        all.extend(within);
-    }
-    parsed(all)
-}
-
-/// Appends the elements of one list of the body, each with this `z` (empty: with none).
-fn inside(
-    all: &mut Vec<Value>,
-    body: &Map<String, Value>,
-    key: &str,
-    z: &str,
-) -> Result<(), Error> {
-    for element in array(body, key)? {
-        let mut element = element.clone();
-        if let Value::Object(object) = &mut element {
-            if let Some(kind @ ("tab" | "subflow")) = object.get("type").and_then(Value::as_str) {
-                return Err(wrong(&format!("invalid node type: {kind}")));
-            }
-            if z.is_empty() {
-                object.shift_remove("z");
-            } else {
-                object.insert("z".into(), z.into());
-            }
-        }
-        all.push(element);
-    }
-    Ok(())
-}
-
-/// A list of the body; absent: empty.
-fn array<'a>(body: &'a Map<String, Value>, key: &str) -> Result<&'a [Value], Error> {
-    match body.get(key) {
-        None => Ok(&[]),
-        Some(Value::Array(list)) => Ok(list),
-        Some(_) => Err(wrong(&format!("{key:?} must be an array"))),
+        let list: Vec<&RawValue> =
+            serde_json::from_str(list).map_err(|_| wrong(&format!("{key:?} must be an array")))?;
+        Ok(list.into_iter().map(RawValue::get).collect())
     }
 }
 
-fn object(body: &[u8]) -> Result<Map<String, Value>, Error> {
-    match serde_json::from_str(text(body)?).map_err(|e| syntax(&e, (0, 0)))? {
-        Value::Object(object) => Ok(object),
-        _ => Err(wrong("a flow must be an object")),
-    }
+fn quoted(text: &str) -> String {
+    Value::from(text).to_string()
 }
 
-fn parsed(all: Vec<Value>) -> Result<(Vec<Arc<Node>>, Credentials), Error> {
-    let json = Value::Array(all).to_string();
-    Ok(elements(&json, &json)?)
-}
-
+/// A flow set of these nodes; the stock runtime's words for an id that is there twice.
 fn unique(nodes: Vec<Arc<Node>>) -> Result<FlowSet, Malformed> {
-    FlowSet::new(nodes).map_err(|_| Malformed("duplicate id".into()))
+    let mut ids = HashSet::with_capacity(nodes.len());
+    if let Some(node) = nodes.iter().find(|node| !ids.insert(&node.id)) {
+        return Err(Malformed(format!("duplicate id {}", shown(&node.id))));
+    }
+    FlowSet::new(nodes)
 }
 
 fn wrong(what: &str) -> Error {
@@ -308,14 +348,17 @@ mod tests {
     fn what_cannot_be_added_is_named_as_the_stock_runtime_names_it() {
         let add = |body: &str| message(add_flow(&set(), body.as_bytes(), "new"));
         assert_eq!(add("{}"), "missing nodes property");
-        assert_eq!(add(r#"{"nodes":[{"id":"a1","type":"x"}]}"#), "duplicate id");
+        assert_eq!(
+            add(r#"{"nodes":[{"id":"a1","type":"x"}]}"#),
+            "duplicate id \"a1\""
+        );
         assert_eq!(
             add(r#"{"nodes":[{"id":"zz1","type":"tab"}]}"#),
-            "invalid node type: tab"
+            "nodes[0]: invalid node type: tab"
         );
         assert_eq!(
             add(r#"{"nodes":[{"type":"x"}]}"#),
-            "element 1: \"id\" must be a non-empty string"
+            "nodes[0]: \"id\" must be a non-empty string"
         );
         assert_eq!(add("[]"), "a flow must be an object");
     }
@@ -338,7 +381,7 @@ mod tests {
                 "a",
                 br#"{"nodes":[{"id":"b1","type":"x"}]}"#
             )),
-            "duplicate id"
+            "duplicate id \"b1\""
         );
         assert_eq!(
             replace_flow(&set(), "nope", b"{}").unwrap_err(),

@@ -2,10 +2,9 @@
 //!
 //! Knows the two shapes of a body (specification §2.4, §9); never whether the revision is the active one.
 
-use super::json::{Members, syntax, text};
 use super::parse::elements;
 use super::{Credentials, FlowSet, Malformed};
-use serde_json::value::RawValue;
+use crate::json::{self, Members};
 use smol_str::SmolStr;
 use std::collections::HashSet;
 
@@ -36,31 +35,25 @@ impl Submission {
 
     /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored.
     pub fn v2(body: &[u8]) -> Result<Self, Malformed> {
-        let json = text(body)?;
-        if !json.trim_start().starts_with('{') {
-            serde_json::from_str::<&RawValue>(json).map_err(|e| syntax(&e, (0, 0)))?;
+        let Ok(Members(members)) = serde_json::from_str(json::text(body)?) else {
             return Err(wrong(
                 "the body of version v2 must be an object with \"flows\"",
             ));
-        }
-        let Members(members) = serde_json::from_str(json).map_err(|e| syntax(&e, (0, 0)))?;
+        };
         let (mut flows, mut rev, mut replacing) = (None, None, None);
         for (key, value) in members {
-            let twice = match key.as_ref() {
-                "flows" => flows.replace(value.get()).is_some(),
-                "rev" => rev.replace(revision(value.get())?).is_some(),
-                "credentials" => replacing.replace(beside(value.get())?).is_some(),
-                _ => false,
-            };
-            if twice {
-                return Err(wrong(&format!("{key:?} is there twice")));
+            match key.as_ref() {
+                "flows" => flows = Some(value.get()),
+                "rev" => rev = Some(revision(value.get())?),
+                "credentials" => replacing = Some(beside(value.get())?),
+                _ => {}
             }
         }
         let flows = flows.ok_or_else(|| wrong("\"flows\" is missing"))?;
         if !flows.starts_with('[') {
             return Err(wrong("\"flows\" must be an array of node objects"));
         }
-        let (nodes, credentials) = elements(flows, json)?;
+        let (nodes, credentials) = elements(flows)?;
         Ok(Self {
             flows: FlowSet::new(nodes)?,
             credentials,
@@ -163,11 +156,11 @@ mod tests {
         }
         assert_eq!(
             node(r#""id":"b","type":"x","name":1,"name":2"#),
-            r#"element 1 ("b"): "name" is there twice"#
+            "invalid JSON at line 1, column 60: the key \"name\" is there twice"
         );
         assert_eq!(
             node(r#""id":"b","type":"x","id":"c""#),
-            r#"element 1 ("c"): "id" is there twice"#
+            "invalid JSON at line 1, column 49: the key \"id\" is there twice"
         );
         assert_eq!(
             node(r#""id":"ok","type":"x""#),
@@ -177,14 +170,6 @@ mod tests {
             node(r#""id":"b","type":"x","credentials":1"#),
             r#"element 1 ("b"): "credentials" must be an object"#
         );
-    }
-
-    #[test]
-    fn many_keys_are_checked_for_twins_as_well() {
-        let keys = (0..100).fold(String::new(), |keys, i| keys + &format!(r#","k{i}":{i}"#));
-        assert!(Submission::v1(format!(r#"[{{"id":"a","type":"x"{keys}}}]"#).as_bytes()).is_ok());
-        let message = v1(&format!(r#"[{{"id":"a","type":"x"{keys},"k50":0}}]"#));
-        assert_eq!(message, r#"element 0 ("a"): "k50" is there twice"#);
     }
 
     #[test]
@@ -204,11 +189,11 @@ mod tests {
         assert_eq!(v1("{}"), "the flows must be an array of node objects");
         assert_eq!(
             v1("[\"\u{1}\"]").split(':').next(),
-            Some("invalid JSON at line 1, column 2")
+            Some("invalid JSON at line 1, column 3")
         );
         assert_eq!(
             Submission::v1(b"[\"\xff\"]").unwrap_err().to_string(),
-            "byte 2 is not valid UTF-8"
+            "invalid JSON at line 1, column 3: it is not UTF-8"
         );
     }
 
@@ -226,15 +211,10 @@ mod tests {
         );
         assert!(name("\"\\ud800\"").contains("hex escape"));
         let deep = "[".repeat(200) + &"]".repeat(200);
-        assert!(name(&deep).contains("recursion limit"));
+        assert!(name(&deep).contains("nested more than"));
         assert!(
-            v1(&format!(r#"[{{"id":"a","type":"x","g":{deep}}}]"#)).contains("recursion limit")
+            v1(&format!(r#"[{{"id":"a","type":"x","g":{deep}}}]"#)).contains("nested more than")
         );
-    }
-
-    #[test]
-    fn a_byte_order_mark_is_skipped() {
-        assert!(Submission::v1(b"\xEF\xBB\xBF[]").is_ok());
     }
 
     #[test]
@@ -262,7 +242,7 @@ mod tests {
             v2(r#"{"flows":null}"#),
             "\"flows\" must be an array of node objects"
         );
-        assert_eq!(v2(r#"{"flows":[],"flows":[]}"#), "\"flows\" is there twice");
+        assert!(v2(r#"{"flows":[],"flows":[]}"#).ends_with("the key \"flows\" is there twice"));
         assert_eq!(
             v2(r#"{"flows":[],"credentials":{"$":"abc"}}"#),
             "encrypted \"credentials\" are not supported: send them in clear"

@@ -1,10 +1,12 @@
 //! One request on its way: what the steps of [`super::answer`] have learned, and its body, not yet read.
 
+use super::clock::since_1970;
 use super::error::Error;
 use super::{Peer, body};
 use crate::audit::{Actor, Event};
 use crate::auth::Caller;
 use crate::gateway::{Gateway, Site};
+use crate::json;
 use crate::metrics::{InFlight, RouteClass};
 use crate::upstream::{Authorization, Upstream};
 use bytes::Bytes;
@@ -42,7 +44,26 @@ pub(super) struct Call<'a> {
     pub(super) caller: Option<Caller>,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    /// At its beginning: only its head has been read.
+    pub(super) fn new(gateway: &'a Arc<Gateway>, peer: &'a Peer, head: &'a Parts) -> Self {
+        Self {
+            gateway,
+            site: gateway.sites.first(),
+            peer,
+            id: gateway.request_id(),
+            now: since_1970().as_secs(),
+            head,
+            body: None,
+            upgrade: None,
+            received: 0,
+            class: RouteClass::None,
+            authorization: Authorization::Nobody,
+            in_flight: None,
+            caller: None,
+        }
+    }
+
     /// Reads the whole body, of at most `limit` bytes.
     pub(super) async fn read(&mut self, limit: usize) -> Result<Bytes, Error> {
         body::announced(&self.head.headers, limit)?;
@@ -62,18 +83,26 @@ impl Call<'_> {
         self.read(limit).await
     }
 
-    /// Reads a small JSON body that may be missing.
-    #[cfg(feature = "engine")]
-    pub(super) async fn read_json_value(&mut self) -> Result<Option<Json>, Error> {
+    /// Reads a JSON body that may be missing; empty: it is.
+    pub(super) async fn read_json_if_any(&mut self) -> Result<Bytes, Error> {
         let limit = self.gateway.config.limits.body;
         let content = self.read(limit).await?;
+        if !content.is_empty() {
+            body::json(&self.head.headers)?;
+            json::text(&content).map_err(|invalid| Error::Body(invalid.to_string()))?;
+        }
+        Ok(content)
+    }
+
+    /// The same as a value.
+    #[cfg(feature = "engine")]
+    pub(super) async fn read_json_value(&mut self) -> Result<Option<Json>, Error> {
+        let content = self.read_json_if_any().await?;
         if content.is_empty() {
             return Ok(None);
         }
-        body::json(&self.head.headers)?;
-        serde_json::from_slice(&content)
-            .map(Some)
-            .map_err(|e| Error::Body(format!("the body is not JSON: {e}")))
+        let value = serde_json::from_slice(&content);
+        value.map(Some).map_err(|e| Error::Body(e.to_string()))
     }
 
     /// The name of the upstream that it is for; `None`: that is not known yet, or it is for our own engine.

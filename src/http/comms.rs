@@ -23,7 +23,7 @@ pub(super) fn open(
     upstream: Option<&Upstream>,
 ) -> Result<Response<Body>, Error> {
     let opening = Opening::check(call)?;
-    let page = origin::page(call);
+    let page = origin::page(call, &call.gateway.comms.config.origins);
     if page == Page::Foreign {
         return Err(Error::Origin);
     }

@@ -1,4 +1,4 @@
-//! The body of an answer: made here, or on its way from the upstream.
+//! The body of an answer, and whose it is: ours, or a flow's or the upstream's.
 
 use crate::upstream::{self, Cut};
 use bytes::Bytes;
@@ -9,22 +9,24 @@ use std::task::{Context, Poll};
 /// The body of an answer.
 #[derive(Debug)]
 pub enum Body {
-    /// Known as a whole.
-    Whole(Bytes),
+    /// Made here.
+    Ours(Bytes),
+    /// Made by a flow or the upstream, known as a whole.
+    Theirs(Bytes),
     /// Passed on as it comes from the upstream.
     Upstream(upstream::Answer),
 }
 
 impl Body {
-    /// These bytes.
-    pub(super) fn new(bytes: Bytes) -> Self {
-        Self::Whole(bytes)
+    /// Whether the gateway has made it.
+    pub(super) fn is_ours(&self) -> bool {
+        matches!(self, Self::Ours(_))
     }
 }
 
 impl Default for Body {
     fn default() -> Self {
-        Self::Whole(Bytes::new())
+        Self::Ours(Bytes::new())
     }
 }
 
@@ -38,22 +40,24 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         match self.get_mut() {
-            Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Ours(bytes) | Self::Theirs(bytes) if bytes.is_empty() => Poll::Ready(None),
+            Self::Ours(bytes) | Self::Theirs(bytes) => {
+                Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
+            }
             Self::Upstream(answer) => Pin::new(answer).poll_frame(cx),
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Whole(bytes) => bytes.is_empty(),
+            Self::Ours(bytes) | Self::Theirs(bytes) => bytes.is_empty(),
             Self::Upstream(answer) => answer.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Ours(bytes) | Self::Theirs(bytes) => SizeHint::with_exact(bytes.len() as u64),
             Self::Upstream(answer) => answer.size_hint(),
         }
     }

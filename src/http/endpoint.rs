@@ -135,9 +135,9 @@ fn response(answer: Reply) -> Result<Response<Body>, Error> {
         .ok_or(Error::EndpointStatus(answer.status))?;
     let bodyless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let body = if bodyless {
-        Body::default()
+        Body::Theirs(bytes::Bytes::new())
     } else {
-        Body::new(answer.body)
+        Body::Theirs(answer.body)
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;

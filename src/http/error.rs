@@ -5,7 +5,8 @@ use crate::gateway::Nowhere;
 use crate::{auth, deployment, upstream};
 use std::time::Duration;
 
-/// Why the framing of an HTTP/1.1 request has more than one reading.
+/// Why an HTTP/1.1 request has no answer but that it is wrong, whatever it asks for: most often, its framing has more than
+/// one reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Flaw {
     /// A line ends in LF without CR.
@@ -17,6 +18,9 @@ pub enum Flaw {
     /// `Transfer-Encoding` is something else than `chunked`, or doubled.
     #[error("the only transfer encoding is chunked")]
     Encoding,
+    /// It came without TLS where TLS is spoken.
+    #[error("TLS is missing")]
+    Unencrypted,
     /// `#` in the request line.
     #[error("a target has no fragment")]
     Fragment,
@@ -27,7 +31,10 @@ pub enum Flaw {
 pub(super) enum Error {
     /// Two programs could read the request differently.
     #[error("the request is malformed: {0}")]
-    Framing(#[from] Flaw),
+    Framing(Flaw),
+    /// It came without TLS where TLS is spoken.
+    #[error("this port speaks TLS: ask with https")]
+    Unencrypted,
     /// The method is no word in capitals.
     #[error("the method must be in upper-case letters")]
     MethodName,
@@ -166,6 +173,17 @@ pub(super) enum Error {
     /// A task of ours broke.
     #[error("something broke")]
     Broken,
+}
+
+impl From<Flaw> for Error {
+    fn from(flaw: Flaw) -> Self {
+        match flaw {
+            Flaw::Unencrypted => Self::Unencrypted,
+            Flaw::BareLineFeed | Flaw::Length | Flaw::Encoding | Flaw::Fragment => {
+                Self::Framing(flaw)
+            }
+        }
+    }
 }
 
 impl From<Nowhere> for Error {

@@ -4,10 +4,8 @@
 
 use super::body;
 use super::error::Error;
+use crate::json::{self, Members};
 use hyper::HeaderMap;
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
-use serde_json::Value;
-use std::fmt;
 
 /// Reads these fields from a body; `None` where one is missing. Others are ignored.
 pub(super) fn fields<const N: usize>(
@@ -26,17 +24,15 @@ pub(super) fn fields<const N: usize>(
         {
             form(content)
         }
-        Some(kind) if kind.name.eq_ignore_ascii_case("application/json") => {
-            serde_json::from_slice(content).map_err(|_| refuse("the body must be a JSON object"))?
-        }
+        Some(kind) if kind.name.eq_ignore_ascii_case("application/json") => json(content)?,
         Some(_) | None => return Err(refuse("the body must be a form or JSON")),
     };
     let mut found = [const { None }; N];
-    for (name, value) in pairs.0 {
+    for (name, value) in pairs {
         let Some(i) = names.iter().position(|n| *n == name) else {
             continue;
         };
-        let Value::String(value) = value else {
+        let Some(value) = value else {
             return Err(Error::Form(format!("{name} must be a string")));
         };
         // A form that is not UTF-8 has been read with replacement characters.
@@ -53,39 +49,26 @@ pub(super) fn fields<const N: usize>(
     Ok(found)
 }
 
-/// Names and values in the order received, doubled ones too.
-struct Pairs(Vec<(String, Value)>);
+/// Names and values in the order received, doubled ones too; a value that is no string is none.
+type Pairs = Vec<(String, Option<String>)>;
 
 fn form(content: &[u8]) -> Pairs {
-    let pairs = form_urlencoded::parse(content);
-    Pairs(
-        pairs
-            .map(|(name, value)| (name.into_owned(), Value::String(value.into_owned())))
-            .collect(),
-    )
+    form_urlencoded::parse(content)
+        .map(|(name, value)| (name.into_owned(), Some(value.into_owned())))
+        .collect()
 }
 
-/// A JSON object only: what serde derives would also take an array, and what `Map` does would hide doubled names.
-impl<'de> Deserialize<'de> for Pairs {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Object;
-        impl<'de> Visitor<'de> for Object {
-            type Value = Pairs;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
-                let mut pairs = Vec::new();
-                while let Some(pair) = map.next_entry()? {
-                    pairs.push(pair);
-                }
-                Ok(Pairs(pairs))
-            }
-        }
-        deserializer.deserialize_map(Object)
-    }
+fn json(content: &[u8]) -> Result<Pairs, Error> {
+    let text = json::text(content).map_err(|invalid| Error::Form(invalid.to_string()))?;
+    let Ok(Members(members)) = serde_json::from_str(text) else {
+        return Err(Error::Form("the body must be a JSON object".into()));
+    };
+    let pairs = members
+        .into_iter()
+        .map(|(name, value)| (name.into_owned(), value.get()));
+    // A text that is known to be good: only what is no string is not read.
+    let read = |raw| serde_json::from_str(raw).unwrap_or_default();
+    Ok(pairs.map(|(name, value)| (name, read(value))).collect())
 }
 
 #[cfg(test)]

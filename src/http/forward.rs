@@ -13,7 +13,8 @@ use super::route::{self, Admin, Target};
 use super::{auth, comms, identify, reply, tunnel, upgrade};
 use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
-use crate::flows::{DeploymentType, FlowSet, Submission};
+use crate::flows::{DeploymentType, FlowSet, Submission, check_flow};
+use crate::json;
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
     self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Upstream, returned,
@@ -56,18 +57,33 @@ pub(super) async fn act(
         Target::Endpoint if upgrade::is_wanted(call.head) => {
             Box::pin(tunnel::open(call, path, upstream)).await
         }
+        Target::Admin(admin) if admin.takes_json() => {
+            let body = Outgoing::Whole(Box::pin(call.read_json_if_any()).await?);
+            pass(call, path, body, upstream).await
+        }
         Target::Flows
         | Target::State
         | Target::Flow
         | Target::Admin(_)
         | Target::Absent
-        | Target::Endpoint => pass(call, path, upstream).await,
+        | Target::Endpoint => {
+            let body = streamed(call);
+            pass(call, path, body, upstream).await
+        }
         Target::OtherMethod(offers) => reply::other_method(&call.head.method, route::allow(offers)),
     }
 }
 
-/// Passes a request on as it comes, and the answer back.
-async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+/// A body, to be passed on as it comes.
+fn streamed(call: &mut Call<'_>) -> Outgoing {
+    let config = &call.gateway.config;
+    call.body.take().map_or_else(Outgoing::empty, |incoming| {
+        Outgoing::stream(incoming, config.limits.body, config.timeouts.body_idle)
+    })
+}
+
+/// Passes a request on, and the answer back.
+async fn pass(call: &mut Call<'_>, path: &Path<'_>, body: Outgoing, upstream: &Upstream) -> Result {
     if matches!(call.head.method, Method::TRACE | Method::CONNECT) {
         // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
         let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();
@@ -75,10 +91,6 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Resu
     }
     check_version(call)?;
     let target = path.target(&call.head.uri)?;
-    let config = &call.gateway.config;
-    let body = call.body.take().map_or_else(Outgoing::empty, |incoming| {
-        Outgoing::stream(incoming, config.limits.body, config.timeouts.body_idle)
-    });
     let progress = body.progress();
     let front = front(call, &target, Some(upstream));
     let head = || upstream.head(&front);
@@ -178,11 +190,11 @@ async fn change(
         Bytes::new()
     } else {
         let body = call.read_json().await?;
-        let Ok(Json::Object(mut object)) = serde_json::from_slice(&body) else {
-            return Err(Error::Body("the body must be a JSON object".into()));
-        };
         if target == Target::SetState {
-            purpose = Purpose::State(object.remove("state").unwrap_or_default());
+            purpose = Purpose::State(state(&body)?);
+        } else {
+            let id = (target == Target::ReplaceFlow).then(|| path.parameter(1));
+            check_one(call, body.clone(), id).await?;
         }
         body
     };
@@ -196,6 +208,26 @@ async fn change(
         purpose,
     };
     answer(call, upstream, run(call, Version::V1, forward).await?)
+}
+
+/// The state that flows are to have. Whether there is one of that name, the upstream knows.
+fn state(body: &[u8]) -> Result<Json> {
+    let text = json::text(body).map_err(|invalid| Error::Body(invalid.to_string()))?;
+    match serde_json::from_str(text) {
+        Ok(Json::Object(mut object)) => Ok(object.remove("state").unwrap_or_default()),
+        Ok(_) | Err(_) => Err(Error::Body("the body must be a JSON object".into())),
+    }
+}
+
+/// Parses a single flow elsewhere than on this thread.
+async fn check_one(call: &Call<'_>, body: Bytes, id: Option<String>) -> Result<()> {
+    let parsed = call.control(async move { check_flow(&body, id.as_deref()) });
+    parsed.await?.map_err(|error| {
+        let error = error.into();
+        let facts = deployment::refusal(name(DeploymentType::Flows), &error);
+        call.audit(Event::DeployFail, call.actor(), facts);
+        Error::Deployment(error)
+    })
 }
 
 /// Sends a change as one task of the control runtime, and counts what came of it.
@@ -301,7 +333,7 @@ fn answer(call: &Call<'_>, upstream: &Upstream, changed: Changed) -> Result {
     if let Some(told) = told_in_json(response.status(), response.headers()) {
         return Ok(told);
     }
-    Ok(passed_back(call, upstream, response).map(Body::new))
+    Ok(passed_back(call, upstream, response).map(Body::Theirs))
 }
 
 pub(super) fn front<'c>(

@@ -6,6 +6,7 @@
 use super::call::Call;
 use super::error::Error;
 use super::origin::{self, Page};
+use crate::audit::{Actor, Event};
 use crate::auth::{Auth, Caller, Known};
 use crate::metrics::TokenCheck;
 use hyper::HeaderMap;
@@ -25,12 +26,19 @@ pub(super) fn caller(call: &Call<'_>, admin: bool) -> Result<Caller, Error> {
         Known::Certificate(_) => true,
         Known::Nobody => admin && !call.head.method.is_safe(),
     };
-    let astray = || match origin::page(call) {
+    let trusted = &call.gateway.config.headers.cors_origins;
+    let astray = || match origin::page(call, trusted) {
         Page::Ours => false,
         Page::Trusted => caller.is_known(),
         Page::Foreign => true,
     };
     if led && astray() {
+        let actor = Actor {
+            user: caller.user.to_string(),
+            by: caller.known.to_string(),
+            ..call.actor()
+        };
+        call.audit(Event::Denied, actor, json!({ "reason": "origin" }));
         return Err(Error::Origin);
     }
     Ok(caller)

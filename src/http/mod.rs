@@ -10,6 +10,7 @@ mod call;
 mod clock;
 mod comms;
 mod content;
+mod cors;
 mod dialect;
 #[cfg(feature = "engine")]
 mod endpoint;
@@ -18,6 +19,8 @@ mod error;
 mod flows;
 mod form;
 mod forward;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod holder;
 mod host;
 mod identify;
@@ -39,14 +42,13 @@ use crate::audit::Event;
 use crate::auth::Certificate;
 use crate::gateway::{Gateway, Runtime};
 use crate::metrics::{RouteClass, Traffic};
-use crate::upstream::Authorization;
 use call::Call;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
-use hyper::header::{HeaderName, HeaderValue};
+use hyper::header::{HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
-use hyper::{Request, Response, Version};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use path::{Path, Refused};
 use route::Needs;
 #[cfg(feature = "engine")]
@@ -86,21 +88,8 @@ pub async fn answer(
         .trusted
         .then(|| proxied::client(gateway, peer, &head.headers));
     let mut path = Path::parse(head.uri.path());
-    let mut call = Call {
-        gateway,
-        site: gateway.sites.first(),
-        peer: client.as_ref().unwrap_or(peer),
-        id: gateway.request_id(),
-        now: since_1970().as_secs(),
-        head: &head,
-        body: Some(body),
-        upgrade,
-        received: 0,
-        class: RouteClass::None,
-        authorization: Authorization::Nobody,
-        in_flight: None,
-        caller: None,
-    };
+    let mut call = Call::new(gateway, client.as_ref().unwrap_or(peer), &head);
+    (call.body, call.upgrade) = (Some(body), upgrade);
     let proceeded = match flaw {
         Some(flaw) => Err(flaw.into()),
         None => proceed(&mut call, path.as_mut().map_err(|refused| *refused)).await,
@@ -117,6 +106,20 @@ pub async fn answer(
     };
     let path = path.as_ref().map_or("-", Path::as_str);
     finish(&call, path, started.elapsed(), response)
+}
+
+/// Counts and writes down what never became a request, because it could not be read: the library has answered it, with
+/// nothing but a status, before anybody else saw it.
+pub fn unreadable(gateway: &Arc<Gateway>, peer: &Peer, too_large: bool) {
+    let (mut head, ()) = Request::new(()).into_parts();
+    head.method = Method::from_bytes(b"-").unwrap_or_default();
+    let call = Call::new(gateway, peer, &head);
+    let answered = reply::empty(if too_large {
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+    } else {
+        StatusCode::BAD_REQUEST
+    });
+    finish(&call, "-", Duration::ZERO, answered);
 }
 
 /// The steps in order; each may refuse.
@@ -141,6 +144,10 @@ async fn proceed(
     call.class = route.class;
     call.authorization = route.authorization;
     call.in_flight = Some(gateway.metrics.in_flight(route.class));
+
+    if let Some(answer) = cors::preflight(call, &route) {
+        return Ok(answer);
+    }
 
     // 3. identify: an open path does not look at `Authorization`
     if route.needs != Needs::Nothing {
@@ -236,7 +243,7 @@ fn finish(
     response: Response<Body>,
 ) -> Response<Body> {
     let method = &call.head.method;
-    let mut response = reply::for_method(method, response);
+    let mut response = reply::for_method(method, dressed(call, response));
     if let Ok(id) = HeaderValue::from_str(&call.id) {
         response
             .headers_mut()
@@ -267,6 +274,30 @@ fn finish(
             address = %call.peer.address.ip().to_canonical(),
         );
     }
+    response
+}
+
+/// With what browsers are to be told, see `[headers]`.
+fn dressed(call: &Call<'_>, mut response: Response<Body>) -> Response<Body> {
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return response;
+    }
+    let config = &call.gateway.config.headers;
+    let ours = response.body().is_ours();
+    let headers = response.headers_mut();
+    for (name, value) in if ours { &config.own } else { &config.others } {
+        headers.entry(name).or_insert_with(|| value.clone());
+    }
+    if let Some(hsts) = &config.hsts
+        && call.peer.secure
+        && (ours || config.everywhere)
+    {
+        let hsts = || hsts.clone();
+        headers
+            .entry(STRICT_TRANSPORT_SECURITY)
+            .or_insert_with(hsts);
+    }
+    cors::allow(call, headers);
     response
 }
 

@@ -17,7 +17,7 @@ const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 pub(super) enum Page {
     /// From here; or it is no page that asks, but a program or the user himself.
     Ours,
-    /// From somewhere that the operator trusts (`[comms] origins`).
+    /// From somewhere that the operator trusts with it.
     Trusted,
     /// From elsewhere.
     Foreign,
@@ -30,7 +30,7 @@ impl Page {
 }
 
 /// Finds out. What the two headers say must agree.
-pub(super) fn page(call: &Call<'_>) -> Page {
+pub(super) fn page(call: &Call<'_>, trusted: &[Origin]) -> Page {
     let headers = &call.head.headers;
     let near = is_near(headers);
     let Some(origin) = headers.get(ORIGIN) else {
@@ -43,7 +43,7 @@ pub(super) fn page(call: &Call<'_>) -> Page {
     };
     if near && own(call).is_some_and(|own| origin.is_of(&own)) {
         Page::Ours
-    } else if call.gateway.comms.config.origins.contains(&origin) {
+    } else if trusted.contains(&origin) {
         Page::Trusted
     } else {
         Page::Foreign

@@ -148,7 +148,6 @@ impl<'a> Path<'a> {
     }
 
     /// The `n`th segment of a path of the admin API decoded, letters as sent; empty if there is none.
-    #[cfg(feature = "engine")]
     pub(super) fn parameter(&self, n: usize) -> String {
         let path = self.admin.and_then(|admin| self.text.get(admin..));
         decode(
@@ -238,7 +237,6 @@ fn encode(byte: u8, text: &mut String) {
     text.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-#[cfg(feature = "engine")]
 pub(super) fn decode(text: &str) -> String {
     let mut decoded = Vec::with_capacity(text.len());
     let mut bytes = text.bytes();

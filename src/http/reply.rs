@@ -12,7 +12,6 @@ use hyper::body::Body as _;
 use hyper::header::{
     ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
     LOCATION, PRAGMA, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
-    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
@@ -94,6 +93,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
+        Error::Unencrypted => closing(refuse(S::BAD_REQUEST, "tls_required")),
         Error::Framing(_) => closing(refuse(S::BAD_REQUEST, "malformed_request")),
         Error::MethodName => closing(refuse(S::BAD_REQUEST, "invalid_method")),
         Error::Host => closing(refuse(S::BAD_REQUEST, "invalid_host")),
@@ -333,10 +333,9 @@ fn with(mut response: Response<Body>, name: HeaderName, value: &str) -> Response
 }
 
 fn content(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::new(body));
+    let mut response = Response::new(Body::Ours(body));
     *response.status_mut() = status;
     set(&mut response, CONTENT_TYPE, kind);
-    set(&mut response, X_CONTENT_TYPE_OPTIONS, "nosniff");
     response
 }
 

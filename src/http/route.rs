@@ -90,6 +90,27 @@ pub(super) enum Admin {
     DebugNodes(bool),
 }
 
+impl Admin {
+    /// Whether a body is read as JSON, if there is one.
+    pub(super) fn takes_json(self) -> bool {
+        match self {
+            Self::SwitchModule
+            | Self::SwitchNodeSet
+            | Self::Inject
+            | Self::DebugNode(_)
+            | Self::DebugNodes(_) => true,
+            Self::Settings
+            | Self::Nodes
+            | Self::Module
+            | Self::NodeSet
+            | Self::Credentials
+            | Self::Context
+            | Self::ForgetContext
+            | Self::Diagnostics => false,
+        }
+    }
+}
+
 /// The methods of the admin API; `HEAD` comes with [`Verb::Get`], `OPTIONS` with all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {

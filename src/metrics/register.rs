@@ -77,6 +77,8 @@ pub(super) struct Connections {
     pub(super) handshakes: [[[Counter; Handshake::DONE]; ALPNS.len()]; TLS_VERSIONS.len()],
     pub(super) failed: [Counter; Handshake::NAMES.len() - Handshake::DONE],
     pub(super) not_after: Gauge,
+    /// Of the workers; of the control thread.
+    pub(super) tasks: [Gauge; 2],
 }
 
 impl Connections {
@@ -116,6 +118,10 @@ impl Connections {
                 ALPNS.map(|alpn| Handshake::done().map(|result| handshake(version, alpn, result)))
             }),
             failed: Handshake::failed().map(|result| handshake("none", "none", result)),
+            tasks: ["worker", "control"].map(|runtime| {
+                let help = "Tasks alive: what goes on for connections, and beside them.";
+                gauge(r, "flowgate_tasks", help, &[("runtime", runtime)])
+            }),
             not_after: gauge(r, "flowgate_tls_certificate_not_after_seconds", expiry, &[]),
         }
     }

@@ -9,7 +9,7 @@ use super::proxy_protocol;
 use super::pulse::{Pulse, Verdict};
 use super::wire::{Counted, Stream, Wire};
 use super::worker::{Worker, refused};
-use crate::http::Peer;
+use crate::http::{self, Flaw, Peer};
 use crate::metrics::{Handshake, Refused};
 use hyper::server::conn::http1::UpgradeableConnection;
 use hyper::server::conn::http2;
@@ -17,6 +17,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use rustls::{HandshakeKind, ProtocolVersion};
 use std::future::poll_fn;
+use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
@@ -76,10 +77,16 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
     } = accepted;
     // Only latency is lost when it fails.
     let _ = tcp.set_nodelay(true);
+    let mut flaw = None;
     let (stream, h2) = match tls {
         None => (Stream::Plain(tcp), false),
         Some(tls) => match Box::pin(handshake(&worker, tls, tcp)).await {
-            Some(tls) => {
+            Some(Shaken::Plain(tcp)) => {
+                peer.secure = false;
+                flaw = Some(Flaw::Unencrypted);
+                (Stream::Plain(tcp), false)
+            }
+            Some(Shaken::Tls(tls)) => {
                 let agreed = tls.get_ref().1;
                 let h2 = agreed.alpn_protocol() == Some(b"h2");
                 // A proxy's is not its clients'.
@@ -88,12 +95,16 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
                 peer.certificate = certificate
                     .and_then(client_certificate::shown)
                     .map(Arc::new);
-                (Stream::Tls(Box::new(tls)), h2)
+                (Stream::Tls(tls), h2)
             }
             None => return,
         },
     };
     let pulse = Arc::new(Pulse::new(worker.clock.now()));
+    if let Some(flaw) = flaw {
+        // Its answer ends the connection.
+        pulse.flawed(1, flaw);
+    }
     let wire = Wire::new(stream, Arc::clone(&pulse), worker.clock, counted);
     let client = Arc::new(Client {
         worker,
@@ -141,19 +152,35 @@ async fn introduced(worker: &Worker, accepted: Accepted) -> Result<Accepted, Ref
     })
 }
 
-async fn handshake(
-    worker: &Worker,
-    tls: TlsAcceptor,
-    tcp: TcpStream,
-) -> Option<TlsStream<TcpStream>> {
+/// What a connection speaks to a port where TLS is spoken.
+enum Shaken {
+    Tls(Box<TlsStream<TcpStream>>),
+    /// HTTP without TLS: it is told so.
+    Plain(TcpStream),
+}
+
+async fn shake_hands(tls: TlsAcceptor, tcp: TcpStream) -> io::Result<Shaken> {
+    let mut first = [0];
+    // No record of TLS begins with a letter (RFC 8446 §5.1), every method of HTTP with a capital one.
+    if tcp.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
+        return Ok(Shaken::Plain(tcp));
+    }
+    tls.accept(tcp).await.map(|tls| Shaken::Tls(Box::new(tls)))
+}
+
+async fn handshake(worker: &Worker, tls: TlsAcceptor, tcp: TcpStream) -> Option<Shaken> {
     let count = |result| worker.metrics.handshake(result, false, None);
-    match timeout(worker.timeouts.handshake, tls.accept(tcp)).await {
+    match timeout(worker.timeouts.handshake, shake_hands(tls, tcp)).await {
         Err(_) => count(Handshake::Timeout),
         Ok(Err(error)) => {
             tracing::debug!(%error, "TLS handshake failed");
             count(Handshake::Failed);
         }
-        Ok(Ok(stream)) => {
+        Ok(Ok(Shaken::Plain(tcp))) => {
+            count(Handshake::Failed);
+            return Some(Shaken::Plain(tcp));
+        }
+        Ok(Ok(Shaken::Tls(stream))) => {
             let agreed = stream.get_ref().1;
             let result = match agreed.handshake_kind() {
                 Some(HandshakeKind::Resumed) => Handshake::Resumed,
@@ -163,7 +190,7 @@ async fn handshake(
             worker
                 .metrics
                 .handshake(result, tls13, agreed.alpn_protocol());
-            return Some(stream);
+            return Some(Shaken::Tls(stream));
         }
     }
     None
@@ -307,7 +334,7 @@ async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> Verdict>(
             }
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 if let Err(error) = ended {
-                    told(worker, &error);
+                    told(client, &error);
                 }
                 return Poll::Ready(End::Over);
             }
@@ -333,9 +360,11 @@ async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> Verdict>(
 }
 
 /// hyper has ended a connection; what it could not read it has answered itself, if at all.
-fn told(worker: &Worker, error: &hyper::Error) {
+fn told(client: &Client, error: &hyper::Error) {
     if error.is_parse() {
-        worker.metrics.malformed();
+        let gateway = &client.worker.gateway;
+        gateway.metrics.malformed();
+        http::unreadable(gateway, &client.peer, error.is_parse_too_large());
     }
     tracing::debug!(
         error = error as &dyn std::error::Error,

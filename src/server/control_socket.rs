@@ -10,6 +10,7 @@ use crate::auth::{self, Auth, Listed, Which};
 use crate::config::is_permission;
 use crate::gateway::Gateway;
 use crate::http::since_1970;
+use crate::store::step;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;
@@ -91,6 +92,7 @@ pub fn path(directory: &Path) -> PathBuf {
 pub(super) fn open(reload: &Arc<Reload>) -> io::Result<Open> {
     let path = path(&reload.gateway.config.storage.directory);
     // Nobody hears on it: the data directory is ours alone.
+    step();
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

@@ -13,6 +13,8 @@ mod control;
 mod control_socket;
 mod drain;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod heads;
 mod inherited;
 mod listen;
@@ -78,7 +80,9 @@ pub enum Error {
     #[error(transparent)]
     Gateway(#[from] gateway::Error),
     /// No thread or runtime.
-    #[error("the system gives no threads: {0}; raise the limits of this process (`ulimit -u`)")]
+    #[error(
+        "the system gives no threads: {0}; raise the limits of this process (`ulimit -u`, `ulimit -v`)"
+    )]
     Threads(#[source] io::Error),
     /// The control runtime has lost the task that opens the gateway.
     #[error("the gateway could not be opened; the log says why")]
@@ -140,9 +144,9 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     }
 
     let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
-    operations.look_at(gateway.sites.all());
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
+    operations.look_at(gateway.sites.all(), &workers);
     let doors = sockets.secure.into_iter().zip(sockets.plain);
     for (worker, (secure, plain)) in workers.iter().zip(doors) {
         worker

@@ -1,6 +1,7 @@
 //! The operations listener: `/metrics`, `/healthz`, `/readyz`, for monitoring. Plain HTTP, on the control runtime,
 //! with small limits. Knows nothing of the gateway's requests.
 
+use super::worker::Worker;
 use crate::gateway::Site;
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
@@ -18,6 +19,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::time::{interval, sleep, timeout};
 
@@ -49,6 +51,8 @@ pub(super) struct Operations {
     stage: AtomicU8,
     /// The runtimes; weak, because we live on when the gateway closes its store.
     sites: OnceLock<Vec<Weak<Site>>>,
+    /// Whose tasks are counted, for the same reason weak.
+    workers: OnceLock<Vec<Weak<Worker>>>,
 }
 
 impl Operations {
@@ -57,13 +61,27 @@ impl Operations {
             metrics,
             stage: AtomicU8::new(Stage::Starting as u8),
             sites: OnceLock::new(),
+            workers: OnceLock::new(),
         })
     }
 
-    /// From now on readiness tells of these runtimes too.
-    pub(super) fn look_at(&self, sites: &[Arc<Site>]) {
+    /// From now on readiness tells of these runtimes too, and metrics of these workers.
+    pub(super) fn look_at(&self, sites: &[Arc<Site>], workers: &[Arc<Worker>]) {
         // They are the same for the gateway's life.
         let _ = self.sites.set(sites.iter().map(Arc::downgrade).collect());
+        let workers = workers.iter().map(Arc::downgrade).collect();
+        let _ = self.workers.set(workers);
+    }
+
+    /// The page for Prometheus.
+    fn metrics(&self) -> String {
+        let workers = self.workers.get().into_iter().flatten();
+        let workers = workers.filter_map(|worker| worker.upgrade()?.runtime());
+        let tasks = |runtime: &Handle| runtime.metrics().num_alive_tasks();
+        let control = Handle::try_current().map_or(0, |control| tasks(&control));
+        self.metrics
+            .tasks(workers.map(|worker| tasks(&worker)).sum(), control);
+        self.metrics.render()
     }
 
     /// The gateway has come to this stage.
@@ -155,7 +173,7 @@ impl Operations {
             return response;
         }
         // hyper leaves a HEAD's body out and keeps its length.
-        let body = body.unwrap_or_else(|| Bytes::from(self.metrics.render()));
+        let body = body.unwrap_or_else(|| Bytes::from(self.metrics()));
         let mut response = Response::new(Full::new(body));
         *response.status_mut() = status;
         response

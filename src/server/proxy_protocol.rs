@@ -68,7 +68,7 @@ async fn read_line(tcp: &mut TcpStream, line: &mut Vec<u8>) -> Result<(), Error>
 }
 
 /// The client in a line of version 1, its end included.
-fn source_in(line: &[u8]) -> Result<Option<SocketAddr>, Error> {
+pub(super) fn source_in(line: &[u8]) -> Result<Option<SocketAddr>, Error> {
     let line = std::str::from_utf8(line)
         .ok()
         .and_then(|line| line.strip_suffix("\r\n"));
@@ -121,7 +121,7 @@ async fn version_2(tcp: &mut TcpStream) -> Result<Option<SocketAddr>, Error> {
 }
 
 /// The client of a family; what follows the addresses are TLVs, of which none matters here.
-fn source_of(family: u8, rest: &[u8]) -> Result<Option<SocketAddr>, Error> {
+pub(super) fn source_of(family: u8, rest: &[u8]) -> Result<Option<SocketAddr>, Error> {
     match family {
         // TCP over IPv4: source, destination, their ports.
         0x11 => ends_of::<4>(rest).map(Some),

@@ -15,7 +15,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
-/// Descriptors that are not connections: sockets, files, the database, pipes.
+/// Descriptors that are not connections: sockets, files, the database, pipes, what asks for metrics.
 const OTHER_DESCRIPTORS: usize = 64;
 
 /// Runs until a signal ends it. SIGTERM and SIGINT drain, a second one ends at once; SIGHUP reads users, routes,
@@ -32,7 +32,7 @@ pub fn run(config: Config) -> ExitCode {
 }
 
 fn run_until_signalled(mut config: Config) -> Result<(), Error> {
-    allow_descriptors(&config);
+    allow_descriptors(&mut config);
     let inherited = Inherited::take(&mut config)?;
     let running = start_with(config, &inherited)?;
     // What drains must not hold them: who comes next finds them with systemd.
@@ -201,9 +201,10 @@ fn keep_to_ourselves() {
     }
 }
 
-/// Lets the process open as many files as its connections need, which a shell's soft limit (often 1024) seldom does;
-/// warns where the hard limit is lower.
-fn allow_descriptors(config: &Config) {
+/// Lets the process open as many files as its connections need, which a shell's soft limit (often 1024) seldom does.
+/// Where the hard limit is lower, fewer connections are taken: files, sign-ins and deployments must have theirs however
+/// many clients come.
+fn allow_descriptors(config: &mut Config) {
     let connections = config.limits.connections;
     let upstreams = config.upstreams.iter();
     let upstreams: usize = upstreams.map(|u| u.max_in_flight + u.max_tunnels).sum();
@@ -212,13 +213,39 @@ fn allow_descriptors(config: &Config) {
     if limit.current.is_none_or(|current| current >= needed) {
         return;
     }
+    let before = limit.current.unwrap_or(needed);
     let allowed = limit.maximum.map_or(needed, |most| most.min(needed));
     limit.current = Some(allowed);
     let raised = setrlimit(Resource::Nofile, limit).is_ok();
-    if !raised || allowed < needed {
-        tracing::warn!(
-            "this process may not open {needed} files, which [limits] connections = {connections} and the upstream \
-             need: raise its limit (`ulimit -Hn`, LimitNOFILE= in systemd) or lower the settings"
-        );
+    let allowed = if raised { allowed } else { before };
+    if allowed >= needed {
+        return;
+    }
+    let room = room_for_connections(allowed, !config.upstreams.is_empty());
+    config.limits.connections = connections.min(room);
+    tracing::warn!(
+        "this process may not open {needed} files, which [limits] connections = {connections} and the upstream \
+         need: raise its limit (`ulimit -Hn`, LimitNOFILE= in systemd) or lower the settings. It takes {} connections",
+        config.limits.connections
+    );
+}
+
+/// How many connections there may be with so many descriptors; each may need another one to the upstream.
+fn room_for_connections(descriptors: u64, upstream: bool) -> usize {
+    let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+    let left = descriptors - OTHER_DESCRIPTORS.min(descriptors / 2);
+    (if upstream { left / 2 } else { left }).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn few_descriptors_are_shared_between_files_clients_and_the_upstream() {
+        assert_eq!(room_for_connections(1024, false), 960);
+        assert_eq!(room_for_connections(1024, true), 480);
+        assert_eq!(room_for_connections(64, false), 32);
+        assert_eq!(room_for_connections(1, true), 1);
     }
 }

@@ -101,6 +101,8 @@ fn server(
             provider,
         )?)
         .with_cert_resolver(Arc::new(names));
+    // All are good; which of them is taken is ours to say, the library's strongest first.
+    server.ignore_client_order = true;
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     // Sessions live in the tickets (RFC 8446 §4.6.1, RFC 5077), whose key changes every six hours; one is enough
     // for a client that comes back, and each costs an encryption and a kilobyte on the way.

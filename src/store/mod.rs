@@ -7,6 +7,8 @@ mod database;
 mod directory;
 mod disk;
 mod flow_files;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod load;
 mod owner;
 mod starts;

@@ -26,6 +26,8 @@ pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
 pub use headers::{Authorization, Front, Identity, returned, seen_by_flows};
 pub use outgoing::{Outgoing, Refusal};
+#[cfg(any(test, fuzzing))]
+pub(crate) use tunnel::fuzzing;
 pub use tunnel::{Ended, Opened, Tunnel};
 
 use crate::config;

@@ -6,6 +6,8 @@
 
 mod bell;
 mod frames;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod joint;
 
 use super::{Answer, Authorization, Behind, Error, Front, Outgoing, Upstream};

@@ -26,7 +26,8 @@ try {
         for (const [name, given] of Object.entries(cases)) {
             if (!given.differs && name.includes(process.env.CASE ?? '')) {
                 given.seen = await play(runtime, given).catch((error) => {
-                    throw new Error(`${file}: ${name}: ${error.message}`);
+                    console.error(`${file}: ${name}: ${error.message}`);
+                    return [];
                 });
             }
         }

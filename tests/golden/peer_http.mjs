@@ -44,7 +44,8 @@ export class HttpServer extends Heard {
         for await (const piece of request) {
             pieces.push(piece);
         }
-        const body = Buffer.concat(pieces);
+        const [, boundary] = (request.headers['content-type'] ?? '').match(/boundary="?([^";]+)/) ?? [];
+        const body = Buffer.from(Buffer.concat(pieces).toString('latin1').replaceAll(boundary ?? '\0\0', '<boundary>'), 'latin1');
         if (this.shows) {
             const headers = Object.fromEntries(this.shows.map((name) => [name, request.headers[name] ?? null]));
             this.tell({ method: request.method, url: request.url, headers, body: inText(body) });

@@ -1,7 +1,7 @@
 // MQTT: one mosquitto for all cases of a file, and clients that look at it from outside.
 
 import { execFileSync, spawn } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { connect as dial, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -9,6 +9,7 @@ import mqtt from 'mqtt';
 import { Heard, bytes, inText, patiently } from './peer_heard.mjs';
 
 let started;
+let log;
 
 /** The ports of the broker by name: `broker` is open, `brokerlocked` wants the user `ann` with the password
  *  `secret`, `brokerweb` speaks over WebSocket. */
@@ -28,6 +29,10 @@ async function start() {
     const config = [
         // As root it would become another user, who may not read the directory.
         'user root',
+        // Who subscribed is read here.
+        `log_dest file ${join(directory, 'log')}`,
+        'log_type subscribe',
+        'log_timestamp false',
         'per_listener_settings true',
         `listener ${ports.get('broker')} 127.0.0.1`,
         'allow_anonymous true',
@@ -37,6 +42,7 @@ async function start() {
         'protocol websockets',
         'allow_anonymous true',
     ];
+    log = join(directory, 'log');
     writeFileSync(join(directory, 'mosquitto.conf'), config.join('\n') + '\n');
     const options = { stdio: 'ignore', env: { ...process.env, PATH: path } };
     const child = spawn('mosquitto', ['-c', join(directory, 'mosquitto.conf')], options);
@@ -65,6 +71,9 @@ function listens(port) {
     });
 }
 
+/** The name of a client of ours, by which it is told from the nodes'. */
+const OWN = 'golden';
+
 /** `subscribes`: topics, from the start. Each message that it hears is shown when a step says `hears`. */
 export class MqttClient extends Heard {
     constructor(spec, context) {
@@ -72,6 +81,7 @@ export class MqttClient extends Heard {
         this.spec = spec;
         this.ports = context.ports;
         this.messages = [];
+        this.waited = new Map();
     }
 
     async start() {
@@ -79,6 +89,7 @@ export class MqttClient extends Heard {
             host: '127.0.0.1',
             port: this.ports.get('broker'),
             protocolVersion: this.spec.version ?? 5,
+            clientId: OWN,
             reconnectPeriod: 0,
         });
         this.client.on('message', (topic, payload, packet) => this.note(topic, payload, packet));
@@ -99,6 +110,15 @@ export class MqttClient extends Heard {
             message.expires = messageExpiryInterval > 0;
         }
         this.messages.push(JSON.parse(JSON.stringify(message)));
+    }
+
+    /** Waits until a node has subscribed to a topic, once more than was waited for before. */
+    async subscribed(topic) {
+        const before = this.waited.get(topic) ?? 0;
+        const lines = () => readFileSync(log, 'utf8').split('\n');
+        const own = (line) => line.endsWith(` ${topic}`) && !line.startsWith(`${OWN} `);
+        await patiently(() => lines().filter(own).length > before, `a subscription to ${topic}`);
+        this.waited.set(topic, before + 1);
     }
 
     /** Publishes: `{"topic", "payload", "qos", "retain", "properties"}`. */

@@ -12,8 +12,8 @@ class Messages extends Heard {
         this.messages = [];
     }
 
-    note(data, binary) {
-        this.messages.push(binary ? { binary: inText(data) } : data.toString());
+    note(data) {
+        this.messages.push(Buffer.isBuffer(data) ? { binary: inText(data) } : data);
     }
 
     /** Waits for so many messages and shows them. */
@@ -45,15 +45,15 @@ export class WebSocketServer extends Messages {
         this.connections++;
         if (this.spec.shows) {
             const headers = Object.fromEntries(this.spec.shows.map((name) => [name, request.headers[name] ?? null]));
-            this.tell({ url: request.url, headers, protocol: socket.protocol });
+            this.tell({ url: request.url, headers, protocol: socket.protocol || null });
         }
         socket.on('error', () => {});
         socket.on('close', () => this.ended++);
         socket.on('ping', () => (this.pings = (this.pings ?? 0) + 1));
-        socket.on('message', (data, binary) => {
-            this.note(data, binary);
+        socket.on('message', (data) => {
+            this.note(data);
             if (this.spec.echo) {
-                socket.send(data, { binary });
+                socket.send(data);
             }
         });
         if (this.spec.greets) {
@@ -90,7 +90,7 @@ export class WebSocketClient extends Messages {
 
     async connect() {
         await patiently(() => this.tried(), `somebody listens at ${this.spec.path}`);
-        this.socket.on('message', (data, binary) => this.note(data, binary));
+        this.socket.on('message', (data) => this.note(data));
         this.socket.on('close', () => this.ended++);
     }
 

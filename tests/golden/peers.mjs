@@ -119,7 +119,8 @@ function certificates() {
         const signed = ['-CA', 'ca.pem', '-CAkey', 'ca-key.pem', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1'];
         openssl('req', '-x509', ...key, ...signed, '-keyout', `${name}-key.pem`, '-out', `${name}.pem`, '-subj', `/CN=${name}`, '-addext', 'basicConstraints=critical,CA:FALSE');
     }
-    openssl('ec', '-in', 'client-key.pem', '-aes256', '-passout', 'pass:secret', '-out', 'client-key-locked.pem');
+    const lock = ['-topk8', '-v2', 'aes256', '-passout', 'pass:secret'];
+    openssl('pkcs8', '-in', 'client-key.pem', ...lock, '-out', 'client-key-locked.pem');
     return made;
 }
 

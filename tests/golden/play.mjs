@@ -6,10 +6,13 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import WebSocket from 'ws';
-import { inText, sleep } from './peer_heard.mjs';
+import { inText, patiently, sleep } from './peer_heard.mjs';
 import { Peers, pems } from './peers.mjs';
 
 const PATIENCE = 20_000;
+
+/** What has not come after so long does not come any more. */
+const SILENCE = 10_000;
 
 /** Where an error came from, in the words of a JavaScript engine: the lines after its message. */
 const STACK = /(\n|\\n) +at [^]*?(?="|$)/g;
@@ -108,7 +111,10 @@ export async function play(runtime, given, expected) {
     const peers = await Peers.start({ ...given, peers: filled(given.peers ?? {}) }, surroundings);
     texts = pems(directory);
     const names = new Set();
+    const badges = new Map();
     const listen = (event) => {
+        const id = event.topic.match(/^status\/(.*)/)?.[1];
+        badges.set(id, event.data?.text ?? '');
         const what = shown(event, names, given);
         if (what) {
             seen.push(what);
@@ -123,10 +129,11 @@ export async function play(runtime, given, expected) {
                 flow = flow.filter(({ id }) => !step.flow.some((node) => node.id === id)).concat(step.flow);
                 await runtime.deploy(whole(flow, given, names), step.deploy);
             } else {
-                await take(step, { runtime, flow, seen, directory, peers });
+                await take(step, { runtime, flow, seen, directory, peers, badges });
             }
         }
-        await silence(seen, given.settle ?? (given.peers ? 400 : 100), expected);
+        // While it is observed a busy machine must not cut off what is seen.
+        await silence(seen, given.settle ?? (expected === undefined ? 400 : 100), expected);
     } finally {
         runtime.listeners.delete(listen);
         await runtime.deploy([]).catch(() => {});
@@ -136,7 +143,7 @@ export async function play(runtime, given, expected) {
     return settled(seen, given, directory, ports);
 }
 
-async function take(step, { runtime, flow, seen, directory, peers }) {
+async function take(step, { runtime, flow, seen, directory, peers, badges }) {
     if ('peer' in step) {
         await peers.take(step);
     } else if ('send' in step) {
@@ -148,6 +155,9 @@ async function take(step, { runtime, flow, seen, directory, peers }) {
         await sleep(step.wait);
     } else if ('http' in step) {
         seen.push({ http: await called(runtime, step.http) });
+    } else if ('badge' in step) {
+        const { badge, text } = step;
+        await patiently(() => badges.get(badge)?.includes(text), `${badge} shows ${text}`);
     } else if ('until' in step) {
         await reached(seen, step.until);
     } else if ('file' in step) {
@@ -165,6 +175,9 @@ async function take(step, { runtime, flow, seen, directory, peers }) {
 
 async function called(runtime, { method = 'GET', path, headers, body, shows }) {
     const answer = await runtime.call(method, path, { headers, body: body?.base64 ? Buffer.from(body.base64, 'base64') : body });
+    if (shows === 'status') {
+        return { status: answer.status };
+    }
     const known = shows && { headers: Object.fromEntries(shows.map((name) => [name, answer.headers.get(name)])) };
     const content = inText(Buffer.from(await answer.arrayBuffer()));
     return { status: answer.status, type: answer.headers.get('content-type'), ...known, body: content };
@@ -242,7 +255,7 @@ function settled(seen, given, directory, ports) {
     const today = (time) => Math.abs(time - Date.now()) < 86_400_000;
     const plain = (value) => {
         if (typeof value === 'string') {
-            let text = value.replaceAll(directory, '{dir}').replaceAll(/\b[0-9a-f]{16}\b/g, label);
+            let text = value.replaceAll(directory, '{dir}').replaceAll(/\b([0-9a-f]{16}|[0-9a-f]{28})\b/g, label);
             text = text.replaceAll(/\bpid:\d+/g, 'pid:<pid>').replaceAll(STACK, '');
             ports.forEach((port, n) => (text = text.replaceAll(String(port), `{port:${n}}`)));
             return text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, (at) => (today(Date.parse(at)) ? '<now>' : at));
@@ -289,9 +302,11 @@ async function silence(seen, settle, expected) {
 
 /** Until so many things were seen; what never comes is missed by whoever compares. */
 async function reached(seen, count) {
-    const end = Date.now() + PATIENCE;
-    while (seen.length < count && Date.now() < end) {
+    for (let known = seen.length, since = Date.now(); seen.length < count && Date.now() - since < SILENCE; ) {
         await sleep(5);
+        if (seen.length !== known) {
+            [known, since] = [seen.length, Date.now()];
+        }
     }
 }
 

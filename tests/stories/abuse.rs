@@ -165,6 +165,11 @@ async fn floods_over_http_2_end_their_connection_and_disturb_nobody() {
         ("continuations", Flood::Continuations, 10_000),
         ("bombs", Flood::Bomb, 1000),
         ("settings", Flood::Settings, 10_000),
+        ("pings", Flood::Pings, 10_000),
+        ("priorities", Flood::Priorities, 10_000),
+        ("window updates", Flood::WindowUpdates, 10_000),
+        ("data without bytes", Flood::EmptyData, 100_000),
+        ("unknown frames", Flood::Unknown, 10_000),
     ] {
         let stream = gateway
             .shake_hands(Arc::clone(&tls), HERE, "localhost")
@@ -220,4 +225,29 @@ async fn compressed_bodies_are_refused_before_they_are_read() {
             assert_eq!(answer.status, 415, "{encoding}");
         }
     }
+}
+
+#[tokio::test]
+async fn a_compressed_body_stays_as_it_is_in_an_endpoint_of_a_flow() {
+    let gateway = Gateway::with(&public(&["/take"]));
+    let token = gateway.sign_in("admin").await;
+    let code = "msg.payload = String(msg.req.body.length); return msg";
+    gateway
+        .deploy(&token, &flow_set(&[script("a", ("post", "/take"), code)]))
+        .await;
+    let request = gateway
+        .post("/take")
+        .header("Content-Type", "application/octet-stream");
+    let answer = request
+        .header("Content-Encoding", "gzip")
+        .body(vec![0x1f; 1000])
+        .send()
+        .await;
+    assert_eq!((answer.status, answer.text().as_str()), (200, "1000"));
+    // What would be read as JSON is not unpacked for that.
+    let request = gateway
+        .post("/take")
+        .header("Content-Type", "application/json");
+    let request = request.header("Content-Encoding", "gzip");
+    assert_eq!(request.body(vec![0x1f; 1000]).send().await.status, 400);
 }

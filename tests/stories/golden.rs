@@ -25,7 +25,22 @@ files! {
     function_errors
     links
     subflow
+    catch
+    change
+    complete
+    debug
+    delay
+    delivery
+    exec
+    function
+    inject
+    link
+    range
+    rbe
+    status
     switch
+    template
+    trigger
 }
 
 fn directory() -> PathBuf {

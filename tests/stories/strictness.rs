@@ -209,11 +209,19 @@ async fn what_has_two_readings_is_answered_counted_and_the_last_of_its_connectio
     let counted = "flowgate_requests_total{route=\"none\",method=\"POST\",status=\"4xx\"}";
     assert_eq!(gateway.metric(counted).await, Some(1.0));
 
-    // What cannot be read at all is not answered by us, but counted.
-    let answer = gateway.raw_exchange("\0\r\n\r\n").await;
-    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
-    until("it is counted", async || {
-        gateway.metric("flowgate_requests_malformed_total").await == Some(1.0)
+    // What cannot be read at all the library answers, with a status only; it is counted like all else.
+    let long = format!(
+        "GET / HTTP/1.1\r\nHost: x\r\nX: {}\r\n\r\n",
+        "v".repeat(20_000)
+    );
+    for (request, status) in [("\0\r\n\r\n", " 400 "), (&long, " 431 ")] {
+        let answer = gateway.raw_exchange(request).await;
+        assert_eq!(answer.get(8..13), Some(status), "{answer}");
+    }
+    until("they are counted", async || {
+        let malformed = gateway.metric("flowgate_requests_malformed_total").await;
+        let other = "flowgate_requests_total{route=\"none\",method=\"other\",status=\"4xx\"}";
+        (malformed, gateway.metric(other).await) == (Some(2.0), Some(2.0))
     })
     .await;
 }

@@ -1,6 +1,9 @@
 //! `Auth` as the other rooms use it, over a real store in a directory of its own.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+mod races;
+mod schedules;
+mod session;
 mod sessions;
 mod sign_in;
 
@@ -98,6 +101,13 @@ async fn token(auth: &Auth, user: &str, scope: &str) -> Secret {
 
 fn caller(auth: &Auth, token: &Secret) -> Caller {
     auth.identify(token.reveal(), NOW).unwrap()
+}
+
+fn session_of(caller: &Caller) -> Option<Arc<Session>> {
+    match &caller.known {
+        Known::Token(session) => Some(Arc::clone(session)),
+        Known::Nobody | Known::Certificate(_) => None,
+    }
 }
 
 fn is_alive(auth: &Auth, token: &Secret, now: u64) -> bool {

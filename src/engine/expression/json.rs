@@ -247,6 +247,8 @@ fn syntax_error(text: &str, error: &serde_json::Error) -> Failure {
         } else {
             "Unexpected end of JSON input".to_owned()
         }
+    } else if error.to_string().starts_with("control character") {
+        format!("Bad control character in string literal in JSON at position {position}")
     } else if error.to_string().starts_with("trailing characters") {
         format!("Unexpected non-whitespace character after JSON at position {position}")
     } else if error.to_string().starts_with("key must be a string") {

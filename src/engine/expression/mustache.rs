@@ -3,10 +3,10 @@
 //! Compiled once; a name is looked up in the message, then as `env.X`, then as `flow.x` or `global.x`.
 //! There are no partials: nothing outside the template is read.
 
+use super::coerce;
 use super::mustache_parse;
 use super::path::{self, Path};
 use super::typed::Scene;
-use super::{coerce, json};
 use crate::engine::context::Scope;
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Value};
@@ -202,7 +202,7 @@ impl Rendering<'_> {
         match &value {
             Value::String(text) if self.within_json && self.views.len() == 1 => {
                 let mut escaped = String::with_capacity(text.len());
-                json::escape(text, &mut escaped);
+                escape_json(text, &mut escaped);
                 Value::from(escaped)
             }
             _ => value,
@@ -229,6 +229,21 @@ fn find(view: &Value, keys: &[SmolStr]) -> Option<Value> {
     }
 }
 
+/// Escapes what cannot stand in a JSON string; quotes stay, so that a text may be JSON itself.
+fn escape_json(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            '\u{c}' => out.push_str("\\f"),
+            '\u{8}' => out.push_str("\\b"),
+            plain => out.push(plain),
+        }
+    }
+}
+
 /// Escapes as mustache.js does (observed on its 4.2.0).
 fn escape_html(text: &str, out: &mut String) {
     for c in text.chars() {
@@ -250,6 +265,7 @@ fn escape_html(text: &str, out: &mut String) {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::engine::expression::json;
 
     fn rendered(template: &str, message: &str) -> String {
         let message = Message::from_value(json::parse(message).unwrap()).unwrap();
@@ -269,6 +285,16 @@ mod tests {
             rendered("{{{payload}}}{{& payload }}", message),
             "<a&\"b\">'/`=<a&\"b\">'/`="
         );
+    }
+
+    #[test]
+    fn sections_are_nested_only_so_deeply() {
+        let nested = |depth: usize| "{{#a}}".repeat(depth) + &"{{/a}}".repeat(depth);
+        assert!(Template::compile(&nested(100)).is_ok());
+        for depth in [101, 100_000] {
+            let failure = Template::compile(&nested(depth)).unwrap_err();
+            assert!(failure.message.contains("nested too deeply"), "{failure}");
+        }
     }
 
     #[test]

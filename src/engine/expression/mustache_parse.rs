@@ -8,6 +8,9 @@ use crate::engine::context::Scope;
 use crate::engine::value::Failure;
 use smol_str::SmolStr;
 
+/// Sections inside sections, at most; ours. They are rendered by a function that calls itself, and the stack has an end.
+const DEPTH: usize = 100;
+
 /// Parses a template into its parts and the texts that they refer to.
 pub(super) fn parse(text: &str) -> Result<(Vec<Part>, Vec<String>), Failure> {
     let mut parser = Parser {
@@ -146,6 +149,9 @@ impl<'t> Parser<'t> {
         self.at += value.len() + end.len();
         let value = value.trim_end();
         match kind {
+            Some('#' | '^') if self.sections.len() > DEPTH => {
+                return Err(self.failure("Sections are nested too deeply", start));
+            }
             Some('#' | '^') => {
                 let inverted = kind == Some('^');
                 self.sections.push(Section {

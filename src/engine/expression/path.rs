@@ -220,6 +220,8 @@ fn write(keys: &[Key], target: &mut Value, value: Value) -> bool {
     match target {
         Value::Object(object) => write_in(keys, Arc::make_mut(object), value),
         Value::Array(array) => write_element(keys, Arc::make_mut(array), value),
+        // What is set on other objects is lost on every JSON round trip; ours have none.
+        Value::Buffer(_) | Value::Date(_) | Value::RegExp(_) | Value::Error(_) => true,
         _ => false,
     }
 }
@@ -274,10 +276,13 @@ fn write_element(keys: &[Key], array: &mut Vec<Value>, value: Value) -> bool {
         Key::Name(name) => path_parse::index(name),
         Key::Nested(_) => None,
     };
-    // Named properties of arrays are lost on every JSON round trip; ours have none.
-    let Some(index) = index.filter(|i| *i < LONGEST_ARRAY) else {
-        return false;
+    // As with other objects.
+    let Some(index) = index else {
+        return true;
     };
+    if index >= LONGEST_ARRAY {
+        return false;
+    }
     if value.is_undefined() {
         if rest.is_empty() && index < array.len() {
             array.remove(index);

@@ -34,10 +34,22 @@ pub(super) fn invalid(message: String) -> Failure {
 
 /// Parses the keys of an expression.
 pub(super) fn keys(text: &str) -> Result<Vec<Key>, Failure> {
+    keys_within(text, 0)
+}
+
+/// Paths inside paths, at most; ours. They are read by a function that calls itself, and the stack has an end.
+const DEPTH: usize = 32;
+
+/// The same of a path inside so many others.
+fn keys_within(text: &str, depth: usize) -> Result<Vec<Key>, Failure> {
     if text.is_empty() {
         return Err(error("zero-length"));
     }
+    if depth > DEPTH {
+        return Err(error("nested too deeply"));
+    }
     let mut parser = Parser {
+        depth,
         chars: text.chars().collect(),
         at: 0,
         start: 0,
@@ -63,6 +75,8 @@ struct Parser {
     start: usize,
     boxed: bool,
     keys: Vec<Key>,
+    /// How many paths it is inside.
+    depth: usize,
 }
 
 impl Parser {
@@ -195,11 +209,11 @@ impl Parser {
         // `msg[0]` keeps its bracket: the message itself is the first key then.
         let path = match text.strip_prefix("msg.") {
             Some(below) => Path {
-                keys: keys(below)?,
+                keys: keys_within(below, self.depth + 1)?,
                 store: None,
             },
             None => Path {
-                keys: keys(&text)?.split_off(1),
+                keys: keys_within(&text, self.depth + 1)?.split_off(1),
                 store: None,
             },
         };
@@ -312,6 +326,16 @@ mod tests {
                 "{text}"
             );
             assert_eq!(failure.code, "INVALID_EXPR");
+        }
+    }
+
+    #[test]
+    fn paths_are_nested_only_so_deeply() {
+        let nested = |depth: usize| "a[msg.".repeat(depth) + "b" + &"]".repeat(depth);
+        assert!(keys(&nested(DEPTH)).is_ok());
+        for depth in [DEPTH + 1, 100_000] {
+            let failure = keys(&nested(depth)).unwrap_err();
+            assert!(failure.message.ends_with("nested too deeply"));
         }
     }
 

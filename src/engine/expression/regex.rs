@@ -26,7 +26,8 @@ impl RegExp {
         let regex = Regex::with_flags(source, options).map_err(|e| Failure {
             name: SmolStr::new_static("SyntaxError"),
             ..Failure::text(format!(
-                "Invalid regular expression: /{source}/{flags}: {e}"
+                "Invalid regular expression: /{source}/{flags}: {}",
+                worded(&e.to_string(), source)
             ))
         })?;
         Ok(Self {
@@ -56,6 +57,27 @@ impl RegExp {
         out.push_str(text.get(done?..).unwrap_or_default());
         Some(out)
     }
+}
+
+/// What is wrong with an expression in the words of V8, as far as the two see the same.
+fn worded(error: &str, source: &str) -> String {
+    let error = error.rsplit(": ").next().unwrap_or(error);
+    let text = match error {
+        "Unbalanced parenthesis" if source.matches('(').count() > source.matches(')').count() => {
+            "Unterminated group"
+        }
+        "Unbalanced parenthesis" => "Unmatched ')'",
+        "Unbalanced bracket" => "Unterminated character class",
+        "Invalid atom character" | "Quantifier not allowed here" => "Nothing to repeat",
+        "Invalid character range" => "Range out of order in character class",
+        "Invalid quantifier" => "numbers out of order in {} quantifier",
+        "Invalid group modifier" => "Invalid group",
+        "Incomplete escape" => "\\ at end of pattern",
+        "Invalid named backreference syntax" => "Invalid named reference",
+        "Invalid token at named capture group identifier" => "Invalid capture group name",
+        other => other,
+    };
+    text.to_owned()
 }
 
 /// Writes the replacement for one match (`GetSubstitution`, ECMA-262 §22.1.3.19.1).

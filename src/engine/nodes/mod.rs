@@ -7,6 +7,8 @@ use super::value::Failure;
 
 mod common;
 mod function;
+#[cfg(any(test, fuzzing))]
+pub(crate) use parser::fuzzing;
 mod network;
 mod parser;
 mod sequence;

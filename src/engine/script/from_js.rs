@@ -228,16 +228,24 @@ impl<'js> Reading<'_, 'js> {
             }
             "instead" => self.any(&told.get(1)?, Some(inside))?,
             "date" => Value::Date(told.get(1)?),
-            "error" => Value::Error(Arc::new(Failure {
-                name: told_text(1)?,
-                message: told_text(2)?,
-                code: told_text(3)?,
-                stack: told_text(4)?,
-                cause: match self.any(&told.get(5)?, Some(inside))? {
-                    Value::Undefined => None,
-                    cause => Some(cause),
-                },
-            })),
+            "error" => {
+                let mut failure = Failure {
+                    name: told_text(1)?,
+                    message: told_text(2)?,
+                    code: told_text(3)?,
+                    stack: told_text(4)?,
+                    cause: match self.any(&told.get(5)?, Some(inside))? {
+                        Value::Undefined => None,
+                        cause => Some(cause),
+                    },
+                };
+                // QuickJS leaves out the first line, which V8 writes.
+                let head = failure.to_string();
+                if !failure.stack.starts_with(head.as_str()) {
+                    failure.stack = format!("{head}\n{}", failure.stack).trim_end().into();
+                }
+                Value::Error(Arc::new(failure))
+            }
             "regexp" => Value::RegExp(Arc::new((told_text(1)?, told_text(2)?))),
             "handle" => self
                 .scripts

@@ -27,7 +27,7 @@ pub use effect::Effect;
 pub use sandbox::{Code, Sandbox, Surroundings};
 
 use crate::config;
-use crate::engine::value::{Failure, Handle, Value};
+use crate::engine::value::{Failure, Handle};
 use names::Names;
 use native::State;
 use rejections::Rejections;
@@ -165,21 +165,6 @@ impl Scripts {
         }
         checked.insert(source.into(), result.clone());
         result
-    }
-
-    /// What a value looks like, as `util.inspect` shows it; `None`: it cannot be shown. Must not be called from inside a
-    /// realm.
-    pub fn inspect(self: &Rc<Self>, value: &Value) -> Option<String> {
-        self.load().ok()?;
-        let realm = self.realm().ok()?;
-        self.clock.start(self.default_limit);
-        let shown = realm.with(|ctx| {
-            let value = to_js::value(self, &ctx, value).ok()?;
-            let inspect = self.library().ok()?.function(&ctx, "inspect").ok()?;
-            inspect.call::<_, String>((value,)).ok()
-        });
-        self.end_turn(&realm);
-        shown
     }
 
     /// Bytes that all JavaScript of this thread takes now.

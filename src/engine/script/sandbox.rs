@@ -319,9 +319,7 @@ impl Sandbox {
         let about = JsObject::new(ctx.clone())?;
         let text = |name: &'static str, text: &SmolStr| about.set(name, text.as_str());
         text("id", &info.id)?;
-        if info.named {
-            text("name", &info.name)?;
-        }
+        about.set("name", info.name.as_deref())?;
         about.set("path", format!("{}/{}", info.path, info.alias))?;
         text("z", &info.z)?;
         about.set("outputCount", self.code.outputs)?;

@@ -32,54 +32,64 @@ pub(super) fn finish<'js>(
 }
 
 /// Sends a message, or a list with one entry an output: a message, a list of messages, or nothing.
-/// If something is no message, that is an error and nothing is sent. Messages get the id of the one that was received.
+/// What is no message is an error, told a second time when it is among others. Messages get the id of the one that was
+/// received.
 pub(super) fn send<'js>(
     scripts: &Scripts,
     state: &State,
     ctx: &Ctx<'js>,
     (result, id): (&JsValue<'js>, &Value),
 ) -> Result<()> {
-    let mut messages = Vec::new();
-    match collect(scripts, state, ctx, (result, id), &mut messages)? {
-        Some(kind) => state.push(Effect::Error(
-            Failure::text(format!("Function tried to send a message of type {kind}")),
-            None,
-        )),
-        None if messages.is_empty() => {}
-        None => state.push(Effect::Send(messages)),
+    let mut found = Found::default();
+    collect(scripts, state, ctx, (result, id), &mut found)?;
+    let tried = |who: &str, kind: &SmolStr| {
+        let text = format!("{who} tried to send a message of type {kind}");
+        state.push(Effect::Error(Failure::text(text), None));
+    };
+    for (kind, _) in &found.others {
+        tried("Function", kind);
+    }
+    if !found.messages.is_empty() {
+        for (kind, _) in found.others.iter().filter(|(_, plain)| *plain) {
+            tried("Node", kind);
+        }
+        state.push(Effect::Send(found.messages));
     }
     Ok(())
 }
 
-/// Fills the list of messages; answers what was found that is none.
+/// What a function wants sent.
+#[derive(Default)]
+struct Found {
+    messages: Vec<(usize, Message)>,
+    /// The kinds of what is no message, and whether it is no object either.
+    others: Vec<(SmolStr, bool)>,
+}
+
+/// Finds the messages, and what is none.
 fn collect<'js>(
     scripts: &Scripts,
     state: &State,
     ctx: &Ctx<'js>,
     (result, id): (&JsValue<'js>, &Value),
-    messages: &mut Vec<(usize, Message)>,
-) -> Result<Option<SmolStr>> {
-    let mut add = |output: usize, value: &JsValue<'js>| -> Result<Option<SmolStr>> {
+    found: &mut Found,
+) -> Result<()> {
+    let mut add = |output: usize, value: &JsValue<'js>| -> Result<()> {
         if value.is_undefined() || value.is_null() {
-            return Ok(None);
+            return Ok(());
         }
         match state.value(scripts, ctx, value)? {
             Value::Object(object) => {
-                messages.push((
-                    output,
-                    named(
-                        Message::from_value(Value::Object(object)).unwrap_or_default(),
-                        id,
-                    ),
-                ));
-                Ok(None)
+                let message = Message::from_value(Value::Object(object)).unwrap_or_default();
+                found.messages.push((output, named(message, id)));
             }
-            other => Ok(Some(kind(&other, value))),
+            other => found.others.push((kind(&other, value), !value.is_object())),
         }
+        Ok(())
     };
     let Some(outputs) = result.as_array() else {
         return if is_falsy(result) {
-            Ok(None)
+            Ok(())
         } else {
             add(0, result)
         };
@@ -90,18 +100,14 @@ fn collect<'js>(
             continue;
         }
         let Some(several) = entry.as_array() else {
-            if let Some(kind) = add(output, &entry)? {
-                return Ok(Some(kind));
-            }
+            add(output, &entry)?;
             continue;
         };
         for index in 0..from_js::length(several)? {
-            if let Some(kind) = add(output, &several.get(index)?)? {
-                return Ok(Some(kind));
-            }
+            add(output, &several.get(index)?)?;
         }
     }
-    Ok(None)
+    Ok(())
 }
 
 fn named(mut message: Message, id: &Value) -> Message {

@@ -2,8 +2,9 @@
 
 use crate::engine::debug_encode::encode;
 use crate::engine::expression::jsonata::Jsonata;
-use crate::engine::expression::typed::{Scene, Typed};
+use crate::engine::expression::typed::{Scene, text_of};
 use crate::engine::expression::{Path, coerce, json};
+use crate::engine::inspect::{DEPTH, inspect};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Info, Level, Node, TimerId, Wake};
 use crate::engine::value::{Failure, Value};
@@ -15,10 +16,10 @@ use std::time::Duration;
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Properties {
-    active: Option<bool>,
-    tosidebar: Option<bool>,
+    active: Json,
+    tosidebar: Json,
     console: Json,
-    tostatus: bool,
+    tostatus: Json,
     complete: Json,
     target_type: SmolStr,
     status_val: SmolStr,
@@ -28,8 +29,14 @@ struct Properties {
 /// Longest status text, characters (observed on 4.1.15).
 const STATUS_LENGTH: usize = 32;
 
-/// Shortest time between two changes of the status (facts engine §4.3).
-const STATUS_PAUSE: Duration = Duration::from_millis(100);
+/// A count that changes faster than this, in milliseconds, is shown when it has come to rest.
+const FAST: f64 = 100.0;
+
+/// How long a fast count must rest.
+const REST: Duration = Duration::from_millis(200);
+
+/// Levels of an object in the log.
+const LOG_DEPTH: usize = 10;
 
 struct Debug {
     shown: Shown,
@@ -44,26 +51,34 @@ struct Debug {
 /// What of a message is shown.
 enum Shown {
     Whole,
-    Property { name: SmolStr, path: Path },
-    Expression(Box<Jsonata>),
+    Property {
+        name: SmolStr,
+        path: Path,
+    },
+    Expression {
+        text: SmolStr,
+        compiled: Box<Jsonata>,
+    },
 }
 
 /// What the status shows.
 enum StatusSource {
-    /// The same as the sidebar.
+    /// The same as the sidebar; of a whole message the payload.
     Auto,
     /// How many messages came.
     Counter,
-    /// Something else of the message.
-    Typed(Typed),
+    /// Another property; `None` where it cannot be named.
+    Property(Option<Path>),
+    Expression(Box<Jsonata>),
 }
 
-/// The node's status, changed only so often.
+/// What the status shows at the moment.
 #[derive(Default)]
 struct Badge {
-    count: u64,
-    pending: Option<Value>,
-    pause: Option<TimerId>,
+    text: Option<Value>,
+    count: f64,
+    counted: f64,
+    rest: Option<TimerId>,
 }
 
 pub(in crate::engine::nodes) fn build(
@@ -71,16 +86,17 @@ pub(in crate::engine::nodes) fn build(
     host: &mut Host<'_>,
 ) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
+    let shown = shown(&properties)?;
+    let status = match properties.tostatus == true {
+        true => Some(status_source(&properties, &shown)?),
+        false => None,
+    };
     Ok(Box::new(Debug {
-        shown: shown(&properties)?,
-        active: properties.active.unwrap_or(true),
-        sidebar: properties.tosidebar.unwrap_or(true),
-        console: matches!(&properties.console, Json::Bool(true)) || properties.console == "true",
-        status: if properties.tostatus {
-            Some(status_source(&properties)?)
-        } else {
-            None
-        },
+        shown,
+        active: properties.active.is_null() || properties.active == true,
+        sidebar: properties.tosidebar.is_null() || properties.tosidebar == true,
+        console: properties.console == true || properties.console == "true",
+        status,
         longest: host.config().debug_length,
         badge: Badge::default(),
     }))
@@ -93,9 +109,11 @@ fn shown(properties: &Properties) -> Result<Shown, Failure> {
         _ => "payload",
     };
     if properties.target_type == "jsonata" {
-        return Ok(Shown::Expression(Box::new(
-            Jsonata::compile(complete).map_err(invalid_expression)?,
-        )));
+        let compiled = Jsonata::compile(complete).map_err(|_| invalid_expression(complete))?;
+        return Ok(Shown::Expression {
+            text: complete.into(),
+            compiled: Box::new(compiled),
+        });
     }
     if complete == "true" || properties.target_type == "full" {
         return Ok(Shown::Whole);
@@ -106,50 +124,80 @@ fn shown(properties: &Properties) -> Result<Shown, Failure> {
     })
 }
 
-fn invalid_expression(failure: Failure) -> Failure {
-    Failure {
-        message: format!("Invalid JSONata expression: {}", failure.message).into(),
-        ..failure
+/// Node-RED names the expression of the sidebar, whichever is wrong.
+fn invalid_expression(text: &str) -> Failure {
+    Failure::text(format!("Invalid JSONata expression: {text}"))
+}
+
+impl Shown {
+    fn expression(&self) -> &str {
+        match self {
+            Self::Expression { text, .. } => text,
+            _ => "",
+        }
+    }
+
+    fn value(&self, message: &Message, scene: &Scene) -> Result<Value, Failure> {
+        match self {
+            Self::Whole => Ok(message.to_value()),
+            Self::Property { path, .. } => Ok(path.read_message(message)),
+            Self::Expression { text, compiled } => compiled
+                .evaluate(scene, message)
+                .map_err(|_| invalid_expression(text)),
+        }
     }
 }
 
-fn status_source(properties: &Properties) -> Result<StatusSource, Failure> {
+fn status_source(properties: &Properties, shown: &Shown) -> Result<StatusSource, Failure> {
+    let text = match properties.status_val.as_str() {
+        "" => text_of(&properties.complete),
+        text => text.into(),
+    };
     Ok(match properties.status_type.as_str() {
         "" | "auto" => StatusSource::Auto,
         "counter" => StatusSource::Counter,
-        kind => StatusSource::Typed(Typed::parse(
-            kind,
-            &Json::from(properties.status_val.as_str()),
-        )?),
+        "jsonata" => match Jsonata::compile(&properties.status_val) {
+            Ok(expression) => StatusSource::Expression(Box::new(expression)),
+            Err(_) => return Err(invalid_expression(shown.expression())),
+        },
+        _ => StatusSource::Property(Path::parse_message(&text).ok()),
     })
 }
 
 impl Node for Debug {
+    fn start(&mut self, host: &mut Host<'_>) {
+        self.badge.counted = host.now();
+        if self.status.is_some() {
+            host.status(Value::record([
+                ("fill", "grey".into()),
+                ("shape", "ring".into()),
+            ]));
+        }
+        host.status(match &self.status {
+            Some(StatusSource::Counter) => badge("blue", "ring", "0"),
+            _ => Value::record([]),
+        });
+    }
+
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
         if is_own_status(&message, host.info()) {
             return host.done(message);
         }
         let scene = Scene::of(host);
-        let value = match &self.shown {
-            Shown::Whole => message.to_value(),
-            Shown::Property { path, .. } => path.read_message(&message),
-            Shown::Expression(expression) => match expression.evaluate(&scene, &message) {
-                Ok(value) => value,
-                Err(failure) => return host.error(invalid_expression(failure), Some(message)),
-            },
+        let told = self.show_status(&message, &scene, host);
+        let value = match self.shown.value(&message, &scene) {
+            Ok(value) => value,
+            Err(failure) => return host.error(failure, None),
         };
-        if let Err(failure) = self.show_status(&value, &message, &scene, host) {
-            return host.error(failure, Some(message));
-        }
         if self.console {
-            host.log(
-                Level::Info,
-                Value::from(coerce::to_output_text(&value).into_owned()),
-            );
+            host.log(Level::Info, Value::from(logged(&value)));
         }
         if self.active && self.sidebar && host.debug_heard() {
             let data = self.frame(&value, &message, host.info());
             host.debug(data);
+        }
+        if let Err(failure) = told {
+            host.error(failure, None);
         }
         host.done(message);
     }
@@ -158,11 +206,8 @@ impl Node for Debug {
         match wake {
             Wake::Active(active) => self.active = active,
             Wake::Timer(_) => {
-                self.badge.pause = None;
-                if let Some(status) = self.badge.pending.take() {
-                    host.status(status);
-                    self.badge.pause = Some(host.after(STATUS_PAUSE));
-                }
+                self.badge.rest = None;
+                host.status(count(self.badge.count));
             }
             _ => {}
         }
@@ -180,6 +225,16 @@ impl Node for Debug {
     }
 }
 
+/// A value as a line of the log; what takes several lines begins on one of its own.
+fn logged(value: &Value) -> String {
+    let text = match value {
+        Value::String(text) => text.to_string(),
+        other => inspect(other, LOG_DEPTH),
+    };
+    let apart = text.contains('\n') || coerce::type_of(value) == "object";
+    if apart { format!("\n{text}") } else { text }
+}
+
 impl Debug {
     /// The frame that the editor gets (facts admin API §4).
     fn frame(&self, value: &Value, message: &Message, info: &Info) -> Json {
@@ -192,8 +247,8 @@ impl Debug {
             put("_alias", info.alias.as_str().into());
         }
         put("path", info.path.as_str().into());
-        if info.named {
-            put("name", info.name.as_str().into());
+        if let Some(name) = &info.name {
+            put("name", name.as_str().into());
         }
         let topic = message.get("topic");
         if !topic.is_undefined() {
@@ -209,28 +264,59 @@ impl Debug {
 
     fn show_status(
         &mut self,
-        value: &Value,
         message: &Message,
         scene: &Scene,
         host: &mut Host<'_>,
     ) -> Result<(), Failure> {
         let status = match &self.status {
             None => return Ok(()),
-            Some(StatusSource::Auto) => auto_status(value, message),
             Some(StatusSource::Counter) => {
-                self.badge.count += 1;
-                badge("blue", "ring", &self.badge.count.to_string())
+                self.count(host);
+                return Ok(());
             }
-            Some(StatusSource::Typed(typed)) => status_of(&typed.evaluate(scene, message)?),
+            Some(StatusSource::Auto) => {
+                let value = match &self.shown {
+                    Shown::Whole => message.get("payload").clone(),
+                    shown => shown.value(message, scene)?,
+                };
+                auto_status(&value, message)
+            }
+            Some(StatusSource::Property(path)) => {
+                let value = path.as_ref().map(|path| path.read_message(message));
+                status_of(&value.unwrap_or_default())
+            }
+            Some(StatusSource::Expression(expression)) => status_of(
+                &expression
+                    .evaluate(scene, message)
+                    .map_err(|_| invalid_expression(self.shown.expression()))?,
+            ),
         };
-        if self.badge.pause.is_some() {
-            self.badge.pending = Some(status);
-        } else {
-            host.status(status);
-            self.badge.pause = Some(host.after(STATUS_PAUSE));
+        let same = self.badge.text.as_ref();
+        if !same.is_some_and(|before| coerce::deep_equal(before, &status)) {
+            host.status(status.clone());
+            self.badge.text = Some(status);
         }
         Ok(())
     }
+
+    /// Counts a message; a fast count is shown when it rests.
+    fn count(&mut self, host: &mut Host<'_>) {
+        let since = host.now() - self.badge.counted;
+        self.badge.counted = host.now();
+        self.badge.count += 1.0;
+        if since > FAST {
+            host.status(count(self.badge.count));
+            return;
+        }
+        if let Some(timer) = self.badge.rest.take() {
+            host.cancel(timer);
+        }
+        self.badge.rest = Some(host.after(REST));
+    }
+}
+
+fn count(count: f64) -> Value {
+    badge("blue", "ring", &coerce::number_text(count))
 }
 
 /// A status that this very node showed must not come back to it for ever.
@@ -270,14 +356,17 @@ fn status_of(value: &Value) -> Value {
     let object = value.as_object().filter(|o| {
         ["fill", "shape", "text"]
             .iter()
-            .all(|key| o.contains_key(*key))
+            .all(|key| o.get(*key).is_some_and(coerce::truthy))
     });
     match object {
         Some(object) => {
             let text = |key: &str| object.get(key).map(coerce::to_text).unwrap_or_default();
             badge(&text("fill"), &text("shape"), &text("text"))
         }
-        None => badge("grey", "dot", &coerce::to_output_text(value)),
+        None => match value {
+            Value::String(text) => badge("grey", "dot", text),
+            other => badge("grey", "dot", &inspect(other, DEPTH)),
+        },
     }
 }
 
@@ -319,7 +408,7 @@ mod tests {
         ));
         assert!(matches!(
             shown_by(r#"{"complete":"1+1","targetType":"jsonata"}"#),
-            Shown::Expression(_)
+            Shown::Expression { .. }
         ));
     }
 

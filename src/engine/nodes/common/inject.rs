@@ -50,10 +50,10 @@ struct Inject {
     due: f64,
 }
 
+/// What cannot be read of it fails on each message.
 struct Assignment {
-    name: SmolStr,
-    path: Path,
-    value: Typed,
+    path: Result<Path, Failure>,
+    value: Result<Typed, Failure>,
 }
 
 enum Repeat {
@@ -69,7 +69,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     let repeat = repeat(&properties)?;
     let once =
         matches!(properties.once, Json::Bool(true)).then(|| once_delay(&properties.once_delay));
-    let assignments = assignments(with_legacy(properties))?;
+    let assignments = assignments(with_legacy(properties));
     Ok(Box::new(Inject {
         assignments,
         once,
@@ -100,6 +100,13 @@ impl Inject {
 
 impl Node for Inject {
     fn start(&mut self, host: &mut Host<'_>) {
+        for assignment in &self.assignments {
+            if let Err(failure) = &assignment.value
+                && failure.name.is_empty()
+            {
+                host.error(invalid_expression(failure), None);
+            }
+        }
         match self.once {
             Some(delay) => {
                 host.after(delay);
@@ -111,9 +118,7 @@ impl Node for Inject {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
         let scene = Scene::of(host);
         let made = match message.take("__user_inject_props__") {
-            Value::Array(props) => {
-                user_props(&props).and_then(|own| fill(&own, &mut message, &scene))
-            }
+            Value::Array(props) => fill(&user_props(&props), &mut message, &scene),
             _ => fill(&self.assignments, &mut message, &scene),
         };
         match made {
@@ -204,38 +209,35 @@ fn with_legacy(properties: Properties) -> Vec<Prop> {
     props
 }
 
-fn assignments(props: Vec<Prop>) -> Result<Vec<Assignment>, Failure> {
+fn assignments(props: Vec<Prop>) -> Vec<Assignment> {
     let named = props.into_iter().filter(|prop| !prop.p.is_empty());
     named.map(assignment).collect()
 }
 
-fn assignment(prop: Prop) -> Result<Assignment, Failure> {
+fn assignment(prop: Prop) -> Assignment {
     let kind = prop.vt.as_deref().unwrap_or("str");
-    let wrong = |failure: Failure| match kind {
-        "jsonata" => Failure::error(format!("Invalid JSONata expression: {}", failure.message)),
-        "json" => Failure::error(format!(
-            "{}: invalid JSON data: {}",
-            prop.p, failure.message
-        )),
-        _ => failure,
-    };
-    let value = match &prop.v {
-        Some(value) => Typed::parse(kind, value).map_err(wrong)?,
-        None => Typed::Constant(Value::Undefined),
-    };
-    Ok(Assignment {
-        path: Path::parse_message(&prop.p)?,
-        name: prop.p,
-        value,
-    })
+    let text = Json::from("");
+    let value = prop.v.as_ref().unwrap_or(&text);
+    Assignment {
+        path: Path::parse_message(&prop.p),
+        value: Typed::parse(kind, value).map_err(|failure| match kind {
+            // Only of expressions the bare text is told.
+            "jsonata" => Failure::text(failure.message),
+            _ => failure,
+        }),
+    }
+}
+
+fn invalid_expression(failure: &Failure) -> Failure {
+    Failure::text(format!("Invalid JSONata expression: {}", failure.message))
 }
 
 /// The properties that a caller of `POST /inject/:id` gives instead of the node's own.
-fn user_props(props: &[Value]) -> Result<Vec<Assignment>, Failure> {
-    let props = props.iter().map(|prop| {
-        serde_json::from_value(json::to_tree(prop)).map_err(|e| Failure::error(e.to_string()))
-    });
-    assignments(props.collect::<Result<_, _>>()?)
+fn user_props(props: &[Value]) -> Vec<Assignment> {
+    let props = props
+        .iter()
+        .map(|prop| serde_json::from_value(json::to_tree(prop)).unwrap_or_default());
+    assignments(props.collect())
 }
 
 /// Evaluates the properties in order, each seeing what the ones before it set. All failures are told
@@ -243,14 +245,21 @@ fn user_props(props: &[Value]) -> Result<Vec<Assignment>, Failure> {
 fn fill(assignments: &[Assignment], message: &mut Message, scene: &Scene) -> Result<(), Failure> {
     let mut failures = Vec::new();
     for assignment in assignments {
-        match assignment.value.evaluate(scene, message) {
-            Ok(value) => {
-                assignment.path.write_message(message, value);
+        let value = match &assignment.value {
+            Ok(typed) => typed
+                .evaluate(scene, message)
+                .map_err(|failure| match typed {
+                    Typed::Jsonata(_) => invalid_expression(&failure),
+                    _ => failure,
+                }),
+            Err(failure) => Err(failure.clone()),
+        };
+        match (value, &assignment.path) {
+            (Ok(value), Ok(path)) => {
+                path.write_message(message, value);
             }
-            Err(failure) if matches!(assignment.value, Typed::Jsonata(_)) => {
-                failures.push(format!("Invalid JSONata expression: {}", failure.message));
-            }
-            Err(failure) => failures.push(format!("{}: {failure}", assignment.name)),
+            (Err(failure), _) => failures.push(failure.to_string()),
+            (_, Err(failure)) => failures.push(failure.to_string()),
         }
     }
     if failures.is_empty() {
@@ -269,7 +278,7 @@ mod tests {
         let properties: Properties = serde_json::from_str(properties).unwrap();
         let mut message = Message::default();
         fill(
-            &assignments(with_legacy(properties))?,
+            &assignments(with_legacy(properties)),
             &mut message,
             &Scene::for_tests(),
         )?;

@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Properties {
-    links: Vec<SmolStr>,
+    links: Json,
     link_type: SmolStr,
     timeout: Json,
 }
@@ -24,7 +24,7 @@ struct Properties {
 impl Default for Properties {
     fn default() -> Self {
         Self {
-            links: Vec::new(),
+            links: Json::Null,
             link_type: SmolStr::default(),
             timeout: Json::from("30"),
         }
@@ -52,7 +52,11 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     let target = if dynamic {
         None
     } else {
-        Some(properties.links.into_iter().next().unwrap_or_default())
+        let first = match &properties.links {
+            Json::Array(links) => links.first().unwrap_or(&Json::Null),
+            other => other,
+        };
+        Some(typed::text_of(first))
     };
     let seconds = coerce::text_to_number(&typed::text_of(&properties.timeout));
     let seconds = if seconds > 0.0 {
@@ -70,18 +74,20 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
 
 impl LinkCall {
     fn find(&self, message: &Message, host: &Host<'_>) -> Result<SmolStr, Failure> {
-        if let Some(target) = &self.target {
-            return Ok(target.clone());
-        }
-        let target = match message.get("target") {
-            Value::Undefined | Value::Null => SmolStr::default(),
-            target => coerce::to_text(target),
+        let target = match (&self.target, message.get("target")) {
+            (Some(target), _) => target.clone(),
+            (None, target) if !coerce::truthy(target) => SmolStr::default(),
+            (None, target) => coerce::to_text(target),
         };
         if host.is_link_in(&target) {
-            Ok(target)
-        } else {
-            host.link_named(&target)
+            return Ok(target);
         }
+        if self.target.is_some() || target.is_empty() {
+            return Err(Failure::error(format!(
+                "target link-in node '{target}' not found"
+            )));
+        }
+        host.link_named(&target)
     }
 }
 
@@ -92,17 +98,19 @@ impl Node for LinkCall {
             Err(failure) => return host.error(failure, Some(message)),
         };
         let event = host.fresh_id();
-        let mut called = message.clone();
-        push(&mut called, &event, &host.info().id);
-        if !host.deliver(&target, called.clone()) {
-            let failure = Failure::error(format!("target link-in node '{target}' not found"));
-            return host.error(failure, Some(message));
+        let mut called = message;
+        if called.get("_linkSource").as_array().is_none() {
+            called.set("_linkSource", Value::array(Vec::new()));
         }
+        // What is told when no answer comes does not know of this call.
+        let kept = called.clone();
+        push(&mut called, &event, &host.info().id);
+        host.deliver(&target, called);
         let timer = host.after(self.timeout);
         self.waiting.insert(
             event,
             Call {
-                message: called,
+                message: kept,
                 timer,
             },
         );

@@ -4,34 +4,46 @@ use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Level, Node, Wake};
 use crate::engine::value::{Failure, Value};
 use serde::Deserialize;
-use smol_str::{SmolStr, format_smolstr};
+use smol_str::SmolStr;
 
 #[derive(Deserialize)]
 struct Properties {
     #[serde(default)]
-    mode: SmolStr,
+    mode: Option<SmolStr>,
 }
 
 struct LinkOut {
-    returns: bool,
-    /// What it notes on each message as `_event`, as Node-RED does.
+    mode: Mode,
+    /// What messages carry from then on as `_event`.
     event: SmolStr,
+}
+
+enum Mode {
+    Link,
+    Return,
+    /// Any other word: messages end here.
+    Unknown,
 }
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     Ok(Box::new(LinkOut {
-        returns: properties.mode == "return",
-        event: format_smolstr!("node:{}", build.info.id),
+        mode: match properties.mode.as_deref() {
+            None | Some("" | "link") => Mode::Link,
+            Some("return") => Mode::Return,
+            Some(_) => Mode::Unknown,
+        },
+        event: format!("node:{}", build.info.alias).into(),
     }))
 }
 
 impl Node for LinkOut {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
         message.set(SmolStr::new_static("_event"), self.event.clone());
-        if !self.returns {
-            host.pass(message);
-            return;
+        match self.mode {
+            Mode::Link => return host.pass(message),
+            Mode::Return => {}
+            Mode::Unknown => return,
         }
         // The link call takes its own entry off the list: it needs the entry to know what it waited for.
         let finished = host.watched().then(|| message.clone());

@@ -1,5 +1,6 @@
 //! `change`: sets, changes, deletes and moves properties of messages and contexts.
 
+use super::change_apply::Note;
 use super::change_rules::{self, Rule};
 use crate::engine::expression::typed::Scene;
 use crate::engine::message::Message;
@@ -19,13 +20,16 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
 impl Node for Change {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
         let scene = Scene::of(host);
-        let mut warnings = Vec::new();
+        let mut notes = Vec::new();
         let changed = self
             .rules
             .iter()
-            .try_for_each(|rule| rule.apply(&mut message, &scene, &mut warnings));
-        for warning in warnings {
-            host.log(Level::Warn, Value::from(warning));
+            .try_for_each(|rule| rule.apply(&mut message, &scene, &mut notes));
+        for note in notes {
+            match note {
+                Note::Warning(text) => host.log(Level::Warn, Value::from(text)),
+                Note::Error(failure) => host.error(failure, Some(message.clone())),
+            }
         }
         match changed {
             Ok(()) => host.pass(message),

@@ -2,90 +2,96 @@
 //!
 //! Values are shared until written, so nothing needs the deep copies that `dc` asks for.
 
-use super::change_rules::{From, Rule, Sought, Target, invalid_expression, invalid_from};
+use super::change_rules::{From, Kind, Rule, Sought, Target, invalid_expression, invalid_from};
 use crate::engine::expression::regex::RegExp;
 use crate::engine::expression::typed::{Scene, Typed};
-use crate::engine::expression::{Key, coerce};
+use crate::engine::expression::{Path, coerce};
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Value};
 
+/// What is told while the rules are applied; the message goes on.
+pub(super) enum Note {
+    Warning(String),
+    Error(Failure),
+}
+
 impl Target {
-    fn read(&self, message: &Message, scene: &Scene) -> Value {
+    /// The value; `None` if it cannot be read because a parent is missing.
+    fn read(&self, message: &Message, scene: &Scene) -> Option<Value> {
         match self {
-            Self::Message(path) => path.read_message(message),
-            Self::Context(scope, key) => scene.read(*scope, key, message).unwrap_or_default(),
+            Self::Message(path, _) => path.try_read_message(message).ok(),
+            Self::Context(scope, key) => Some(scene.read(*scope, key, message).unwrap_or_default()),
         }
     }
 
-    fn write(
-        &self,
-        message: &mut Message,
-        scene: &Scene,
-        value: Value,
-        warnings: &mut Vec<String>,
-    ) -> Result<(), Failure> {
+    /// Sets the value. Where the path depends on something that the message lacks, nothing is set.
+    fn write(&self, message: &mut Message, scene: &Scene, value: Value, notes: &mut Vec<Note>) {
         match self {
-            Self::Message(path) => {
+            Self::Message(path, text) => {
                 let deletes = value.is_undefined();
-                if !path.write_message(message, value) && !deletes {
-                    let names = path
-                        .keys
-                        .iter()
-                        .map(Key::to_string)
-                        .collect::<Vec<_>>()
-                        .join(".");
-                    warnings.push(format!("Cannot set property of non-object type: {names}"));
+                let known = !path.is_nested() || path.resolve(message).is_ok();
+                if known && !path.write_message(message, value) && !deletes {
+                    notes.push(Note::Warning(format!(
+                        "Cannot set property of non-object type: {text}"
+                    )));
                 }
-                Ok(())
             }
-            Self::Context(scope, key) => scene.write(*scope, key, message, value),
+            Self::Context(scope, key) => {
+                // As above.
+                let _ = scene.write(*scope, key, message, value);
+            }
         }
     }
 
     /// Whether this is `other` or lies within it.
     fn is_within(&self, other: &Self) -> bool {
-        let keys = match (self, other) {
-            (Self::Message(a), Self::Message(b)) => Some((&a.keys, &b.keys)),
-            (Self::Context(s, a), Self::Context(t, b)) if s == t => Some((&a.keys, &b.keys)),
-            _ => None,
-        };
-        keys.is_some_and(|(inner, outer)| inner.starts_with(outer))
+        let within = |inner: &Path, outer: &Path| inner.keys.starts_with(&outer.keys);
+        match (self, other) {
+            (Self::Message(inner, _), Self::Message(outer, _)) => within(inner, outer),
+            (Self::Context(s, inner), Self::Context(t, outer)) => s == t && within(inner, outer),
+            _ => false,
+        }
     }
 }
 
 impl Rule {
-    /// Applies the rule. What cannot be set is left, with a warning; a failing expression stops the message.
+    /// Applies the rule. What cannot be read or set is left; a failing expression stops the message.
     pub(super) fn apply(
         &self,
         message: &mut Message,
         scene: &Scene,
-        warnings: &mut Vec<String>,
+        notes: &mut Vec<Note>,
     ) -> Result<(), Failure> {
         match self {
             Self::Set { target, value } => {
-                let value = evaluate(value, message, scene)?;
-                target.write(message, scene, value, warnings)
-            }
-            Self::Delete { target } => target.write(message, scene, Value::Undefined, warnings),
-            Self::Move { source, target } => {
-                let value = source.read(message, scene);
-                if target.is_within(source) {
-                    source.write(message, scene, Value::Undefined, warnings)?;
-                    return target.write(message, scene, value, warnings);
+                if let Some(value) = evaluate(value, message, scene)? {
+                    target.write(message, scene, value, notes);
                 }
-                target.write(message, scene, value, warnings)?;
-                source.write(message, scene, Value::Undefined, warnings)
+            }
+            Self::Delete { target } => target.write(message, scene, Value::Undefined, notes),
+            Self::Move { source, target } => {
+                let value = source.read(message, scene).unwrap_or_default();
+                if target.is_within(source) {
+                    source.write(message, scene, Value::Undefined, notes);
+                    target.write(message, scene, value, notes);
+                } else {
+                    target.write(message, scene, value, notes);
+                    source.write(message, scene, Value::Undefined, notes);
+                }
             }
             Self::Change { target, from, to } => {
-                let to_value = evaluate(to, message, scene)?;
-                let current = target.read(message, scene);
-                let changed = from.change(&current, to_value, message, scene)?;
-                match changed {
-                    Some(value) => target.write(message, scene, value, warnings),
-                    None => Ok(()),
+                let Some(to) = evaluate(to, message, scene)? else {
+                    return Ok(());
+                };
+                let current = target.read(message, scene).unwrap_or_default();
+                match from.change(&current, to, message, scene) {
+                    Ok(Some(value)) => target.write(message, scene, value, notes),
+                    Ok(None) => {}
+                    Err(failure) => notes.push(Note::Error(failure)),
                 }
             }
         }
+        Ok(())
     }
 }
 
@@ -99,69 +105,65 @@ impl From {
         scene: &Scene,
     ) -> Result<Option<Value>, Failure> {
         let from = match self {
-            Self::Fixed(sought, regex) => return changed(current, sought, Some(regex), to),
-            Self::Evaluated(from) => from.evaluate(scene, message).unwrap_or_default(),
+            Self::Fixed(sought, regex) => return Ok(changed(current, sought, Some(regex), to)),
+            Self::Evaluated(from) => match from.evaluate(scene, message) {
+                // A missing parent: nothing to look for.
+                Err(_) if matches!(from, Typed::Message(_)) => return Ok(None),
+                from => from.unwrap_or_default(),
+            },
         };
-        match from {
-            Value::String(text) => changed(current, &Sought::Text(text), None, to),
-            Value::Number(n) => changed(current, &Sought::Number(n), None, to),
-            Value::Bool(b) => changed(current, &Sought::Bool(b), None, to),
-            Value::RegExp(regex) => {
-                let regex = RegExp::compile(&regex.0, &format!("{}g", regex.1))?;
-                changed(current, &Sought::Pattern, Some(&regex), to)
-            }
+        let (kind, text) = match from {
+            Value::String(text) => (Kind::Text, Some(text)),
+            Value::Number(n) => (Kind::Number(n), None),
+            Value::Bool(_) => (Kind::Bool, None),
             other => {
                 let kind = coerce::type_of(&other);
-                Err(invalid_from(&format!("unsupported type: {kind}")))
+                let what = invalid_from(&format!("unsupported type: {kind}"));
+                return Err(Failure::error(what.message));
             }
-        }
+        };
+        let regex = match &text {
+            Some(text) => Some(RegExp::compile(&regress::escape(text), "g")?),
+            None => None,
+        };
+        Ok(changed(current, &Sought { kind, text }, regex.as_ref(), to))
     }
 }
 
-/// A missing property is `undefined`; a failing expression is a failure.
-fn evaluate(value: &Typed, message: &Message, scene: &Scene) -> Result<Value, Failure> {
+/// The new value: `None` if it is to be read from below something that is missing; a failing expression is a failure.
+fn evaluate(value: &Typed, message: &Message, scene: &Scene) -> Result<Option<Value>, Failure> {
     match value.evaluate(scene, message) {
         Err(failure) if matches!(value, Typed::Jsonata(_)) => Err(invalid_expression(&failure)),
-        other => Ok(other.unwrap_or_default()),
+        Err(_) if matches!(value, Typed::Message(_)) => Ok(None),
+        value => Ok(Some(value.unwrap_or_default())),
     }
 }
 
 /// What a `change` rule makes of the current value; `None` if it stays. A match of the whole value
 /// gives the new value with its type, a match within a text gives text.
 #[expect(clippy::float_cmp, reason = "as JavaScript compares them")]
-fn changed(
-    current: &Value,
-    sought: &Sought,
-    regex: Option<&RegExp>,
-    to: Value,
-) -> Result<Option<Value>, Failure> {
+fn changed(current: &Value, sought: &Sought, regex: Option<&RegExp>, to: Value) -> Option<Value> {
     let text = match current {
-        Value::Number(n) => return Ok(matches!(sought, Sought::Number(m) if n == m).then_some(to)),
-        Value::Bool(b) => return Ok(matches!(sought, Sought::Bool(c) if b == c).then_some(to)),
+        Value::Number(n) => {
+            return matches!(sought.kind, Kind::Number(m) if *n == m).then_some(to);
+        }
+        Value::Bool(b) => {
+            let text = if *b { "true" } else { "false" };
+            return (sought.kind == Kind::Bool && sought.text.as_deref() == Some(text))
+                .then_some(to);
+        }
         Value::String(text) => text,
-        _ => return Ok(None),
+        _ => return None,
     };
-    let whole = match sought {
-        Sought::Text(sought) => Some(sought.clone()),
-        Sought::Number(n) => Some(coerce::number_text(*n)),
-        Sought::Bool(b) => Some(if *b { "true".into() } else { "false".into() }),
-        Sought::Pattern => None,
-    };
-    if whole.as_ref() == Some(text) {
-        return Ok(Some(to));
+    if sought.kind != Kind::Pattern && sought.text.as_ref() == Some(text) {
+        return Some(to);
     }
     let replacement = coerce::to_text(&to);
-    let replaced = match (regex, &whole) {
-        (Some(regex), _) => regex.replace(text, &replacement),
-        (None, Some(sought)) => {
-            RegExp::compile(&regress::escape(sought), "g")?.replace(text, &replacement)
-        }
-        (None, None) => None,
-    };
-    Ok(replaced.map(|text| match &to {
-        Value::Bool(_) if text == replacement => to,
-        _ => Value::from(text),
-    }))
+    let replaced = regex?.replace(text, &replacement)?;
+    Some(match &to {
+        Value::Bool(_) if replaced == replacement => to,
+        _ => Value::from(replaced),
+    })
 }
 
 #[cfg(test)]
@@ -173,11 +175,18 @@ mod tests {
 
     fn applied(node: &str, message: &str) -> Result<(String, Vec<String>), Failure> {
         let mut message = Message::from_value(json::parse(message).unwrap()).unwrap();
-        let mut warnings = Vec::new();
+        let mut notes = Vec::new();
         for rule in parse(serde_json::from_str(node).unwrap())? {
-            rule.apply(&mut message, &Scene::for_tests(), &mut warnings)?;
+            rule.apply(&mut message, &Scene::for_tests(), &mut notes)?;
         }
-        Ok((json::stringify(&message.to_value()).unwrap(), warnings))
+        let notes = notes.into_iter().map(|note| match note {
+            Note::Warning(text) => text,
+            Note::Error(failure) => failure.to_string(),
+        });
+        Ok((
+            json::stringify(&message.to_value()).unwrap(),
+            notes.collect(),
+        ))
     }
 
     fn after(rule: &str, message: &str) -> String {

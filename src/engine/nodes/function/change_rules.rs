@@ -18,7 +18,8 @@ pub(super) struct Properties {
     property: SmolStr,
     from: Json,
     to: Json,
-    reg: bool,
+    /// `null` counts as true.
+    reg: Json,
 }
 
 #[derive(Deserialize, Default)]
@@ -31,7 +32,7 @@ struct RuleProperties {
     tot: Option<SmolStr>,
     from: Json,
     fromt: Option<SmolStr>,
-    re: bool,
+    re: Json,
 }
 
 /// One rule.
@@ -54,10 +55,10 @@ pub(super) enum Rule {
     },
 }
 
-/// A property of the message or of a context.
+/// A property of the message, with its text, or of a context.
 #[derive(Debug, PartialEq)]
 pub(super) enum Target {
-    Message(Path),
+    Message(Path, SmolStr),
     Context(Scope, Path),
 }
 
@@ -69,11 +70,19 @@ pub(super) enum From {
     Evaluated(Typed),
 }
 
-/// What is looked for, and as what.
-pub(super) enum Sought {
-    Text(SmolStr),
+/// What is looked for: numbers and booleans also as the whole of a text, as it was written in the rule.
+pub(super) struct Sought {
+    pub(super) kind: Kind,
+    pub(super) text: Option<SmolStr>,
+}
+
+/// As what something is looked for.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    Text,
     Number(f64),
-    Bool(bool),
+    Bool,
+    /// Only within a text.
     Pattern,
 }
 
@@ -90,7 +99,7 @@ pub(super) fn parse(properties: Properties) -> Result<Vec<Rule>, Failure> {
             p: properties.property,
             to: properties.to,
             from: properties.from,
-            re: properties.reg,
+            re: Json::Bool(properties.reg != Json::Bool(false)),
             ..RuleProperties::default()
         }]
     });
@@ -108,7 +117,13 @@ fn parse_rule(properties: &RuleProperties) -> Result<Option<Rule>, Failure> {
     };
     Ok(Some(match properties.t.as_str() {
         "set" => Rule::Set {
-            value: to(properties)?,
+            value: match to(properties) {
+                // What is JSON but cannot be a buffer changes nothing.
+                Err(failure) if failure.code == "INVALID_BUFFER_DATA" => return Ok(None),
+                // Nor does what cannot be named.
+                Err(failure) if failure.code == "INVALID_EXPR" => return Ok(None),
+                value => value?,
+            },
             target,
         },
         "change" => Rule::Change {
@@ -124,7 +139,7 @@ fn parse_rule(properties: &RuleProperties) -> Result<Option<Rule>, Failure> {
                 source: target,
             }
         }
-        other => return Err(Failure::error(format!("unknown rule: {other}"))),
+        _ => return Ok(None),
     }))
 }
 
@@ -137,7 +152,8 @@ fn to(properties: &RuleProperties) -> Result<Typed, Failure> {
         None => "str",
     };
     Typed::parse(kind, &properties.to).map_err(|failure| match kind {
-        "json" => Failure::error("Invalid 'to' JSON property"),
+        "json" => Failure::text("Invalid 'to' JSON property"),
+        "bin" if failure.code.is_empty() => Failure::text("Invalid 'to' JSON property"),
         "jsonata" => invalid_expression(&failure),
         _ => failure,
     })
@@ -148,7 +164,7 @@ pub(super) fn invalid_expression(failure: &Failure) -> Failure {
 }
 
 pub(super) fn invalid_from(what: &str) -> Failure {
-    Failure::error(format!("Invalid 'from' property: {what}"))
+    Failure::text(format!("Invalid 'from' property: {what}"))
 }
 
 fn from(properties: &RuleProperties) -> Result<From, Failure> {
@@ -156,15 +172,15 @@ fn from(properties: &RuleProperties) -> Result<From, Failure> {
     let kind = properties
         .fromt
         .as_deref()
-        .unwrap_or(if properties.re { "re" } else { "str" });
+        .unwrap_or(if properties.re == true { "re" } else { "str" });
     let sought = match kind {
-        "msg" | "flow" | "global" | "env" => {
+        "msg" | "flow" | "global" => {
             return Ok(From::Evaluated(Typed::parse(kind, &properties.from)?));
         }
-        "re" => Sought::Pattern,
-        "num" => Sought::Number(coerce::text_to_number(&text)),
-        "bool" => Sought::Bool(text.eq_ignore_ascii_case("true")),
-        _ => Sought::Text(text.clone()),
+        "num" => Kind::Number(coerce::text_to_number(&text)),
+        "bool" => Kind::Bool,
+        "str" => Kind::Text,
+        _ => Kind::Pattern,
     };
     let source = if kind == "re" {
         text.to_string()
@@ -172,6 +188,10 @@ fn from(properties: &RuleProperties) -> Result<From, Failure> {
         regress::escape(&text)
     };
     let regex = RegExp::compile(&source, "g").map_err(|failure| invalid_from(&failure.message))?;
+    let sought = Sought {
+        kind: sought,
+        text: Some(text),
+    };
     Ok(From::Fixed(sought, regex))
 }
 
@@ -185,7 +205,7 @@ impl Target {
         let path =
             path.map_err(|_| Failure::error(format!("Invalid property expression: {text}")))?;
         match kind {
-            "msg" => Ok(Self::Message(path)),
+            "msg" => Ok(Self::Message(path, text.into())),
             "flow" => Ok(Self::Context(Scope::Flow, path)),
             "global" => Ok(Self::Context(Scope::Global, path)),
             other => Err(Failure::error(format!("Invalid property type: {other}"))),

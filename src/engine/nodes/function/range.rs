@@ -106,7 +106,10 @@ impl Map {
 
 impl Node for Range {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        let value = self.property.read_message(&message);
+        let value = match self.property.try_read_message(&message) {
+            Ok(value) => value,
+            Err(failure) => return host.error(failure, Some(message)),
+        };
         if value.is_undefined() {
             return host.pass(message);
         }

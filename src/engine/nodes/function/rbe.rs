@@ -8,6 +8,7 @@ use crate::engine::value::{Failure, Value};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
+use std::cmp::Ordering;
 use std::collections::HashMap;
 
 #[derive(Deserialize)]
@@ -56,7 +57,7 @@ struct Band {
     gap: Gap,
     /// Lets through what lies within the gap, not what lies beyond.
     narrow: bool,
-    /// What lies exactly at the gap counts as beyond it.
+    /// What lies exactly at the gap counts as beyond it, of a narrow band too.
     inclusive: bool,
     /// What the first is compared with; narrow bands only (observed).
     start: Option<f64>,
@@ -101,6 +102,8 @@ impl Filter {
                 let last = self.last.get(&topic);
                 let passes = match last {
                     Some(last) if coerce::deep_equal(last, &value) => return Ok(false),
+                    // To Node-RED an object without properties is nothing new after what is none (observed).
+                    last if is_bare(&value) && !last.is_some_and(is_object) => return Ok(false),
                     last => *first || last.is_some(),
                 };
                 self.last.insert(topic, value);
@@ -150,15 +153,29 @@ impl Properties {
 
 impl Band {
     fn lets_through(&self, last: Option<f64>, n: f64) -> bool {
-        let Some(last) = last else { return true };
+        if last.is_none() && !self.narrow {
+            return true;
+        }
+        let last = last.unwrap_or(n);
         let gap = match self.gap {
             Gap::Size(size) => size,
             Gap::Percent(percent) => (last * percent / 100.0).abs(),
         };
-        let moved = (n - last).abs();
-        let beyond = moved > gap || (self.inclusive && moved >= gap);
-        beyond != self.narrow
+        match (n - last).abs().partial_cmp(&gap) {
+            Some(Ordering::Greater) => !self.narrow,
+            Some(Ordering::Less) => self.narrow,
+            Some(Ordering::Equal) => self.narrow != self.inclusive,
+            None => false,
+        }
     }
+}
+
+fn is_object(value: &Value) -> bool {
+    coerce::type_of(value) == "object"
+}
+
+fn is_bare(value: &Value) -> bool {
+    value.as_object().is_some_and(|object| object.is_empty())
 }
 
 impl Node for Filter {
@@ -169,8 +186,9 @@ impl Node for Filter {
         };
         if message.properties().contains_key("reset") {
             match &topic {
+                // Whatever the topic's property is, `msg.topic` is what is forgotten (observed).
                 Value::String(topic) if !topic.is_empty() => {
-                    self.last.remove(topic);
+                    self.last.remove(&coerce::to_text(message.get("topic")));
                 }
                 _ => self.last.clear(),
             }
@@ -179,10 +197,10 @@ impl Node for Filter {
         if value.is_undefined() {
             return;
         }
-        let topic = if topic.is_undefined() {
-            NO_TOPIC
-        } else {
+        let topic = if coerce::truthy(&topic) {
             coerce::to_text(&topic)
+        } else {
+            NO_TOPIC
         };
         // Node-RED's filter never says that it is done (observed).
         match self.lets_through(topic, value) {

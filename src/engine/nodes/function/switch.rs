@@ -3,7 +3,7 @@
 //! It never says that it is done with a message, as in Node-RED: complete nodes do not see it (facts engine §3.1).
 
 use super::switch_rules::{self, Rules, Unroutable};
-use super::switch_sequence::Sequences;
+use super::switch_sequence::{Sequences, is_part};
 use crate::engine::expression::typed::Scene;
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Level, Node};
@@ -72,9 +72,12 @@ impl Node for Switch {
         let Some(sequences) = &mut self.sequences else {
             return self.route(message, host);
         };
+        if !is_part(&message) {
+            return self.route(message, host);
+        }
         let repairs = sequences.repairs();
         let ready = sequences.add(message);
-        if repairs && ready.len() > 1 {
+        if repairs {
             return self.repair(ready, host);
         }
         for message in ready {

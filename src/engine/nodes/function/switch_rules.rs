@@ -6,7 +6,7 @@ use crate::engine::expression::typed::{Scene, Typed, text_of};
 use crate::engine::expression::{coerce, json, property};
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Value};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::cmp::Ordering;
@@ -17,20 +17,26 @@ use std::cmp::Ordering;
 pub(super) struct Properties {
     property: Option<SmolStr>,
     property_type: Option<SmolStr>,
-    rules: Vec<RuleProperties>,
+    rules: Option<Vec<RuleProperties>>,
     checkall: Json,
-    repair: bool,
+    repair: Json,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct RuleProperties {
     t: SmolStr,
-    v: Json,
+    /// Left out it is `undefined`, not `null`.
+    #[serde(deserialize_with = "given")]
+    v: Option<Json>,
     vt: Option<SmolStr>,
     v2: Json,
     v2t: Option<SmolStr>,
-    case: bool,
+    case: Json,
+}
+
+fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(value).map(Some)
 }
 
 /// All rules of a node.
@@ -80,12 +86,14 @@ enum Test {
     HasKey,
     Expression,
     Else,
+    /// A rule that nobody knows fails on each message.
+    Unknown,
 }
 
 impl Properties {
     /// Whether sequences are numbered anew.
     pub(super) fn repair(&self) -> bool {
-        self.repair
+        self.repair == true
     }
 }
 
@@ -101,10 +109,11 @@ pub(super) fn parse(properties: Properties) -> Result<Rules, Failure> {
         property: property_of(&kind, &text)?,
         list: properties
             .rules
+            .unwrap_or_default()
             .into_iter()
             .map(rule)
             .collect::<Result<_, _>>()?,
-        first_only: properties.checkall == "false" || properties.checkall == Json::Bool(false),
+        first_only: properties.checkall == "false",
         previous: Value::Null,
     })
 }
@@ -131,8 +140,11 @@ fn rule(properties: RuleProperties) -> Result<Rule, Failure> {
         "istype" => Some(SmolStr::new_static("str")),
         _ => properties.vt,
     };
-    let value = operand(&properties.v, kind.as_deref())?;
-    let flags = if properties.case { "i" } else { "" };
+    let value = match &properties.v {
+        Some(value) => operand(value, kind.as_deref())?,
+        None => Operand::Typed(Typed::Constant(Value::Undefined)),
+    };
+    let flags = if properties.case == true { "i" } else { "" };
     let test = match properties.t.as_str() {
         "eq" => Test::Equal,
         "neq" => Test::NotEqual,
@@ -162,7 +174,7 @@ fn rule(properties: RuleProperties) -> Result<Rule, Failure> {
         "hask" => Test::HasKey,
         "jsonata_exp" => Test::Expression,
         "else" => Test::Else,
-        other => return Err(Failure::error(format!("unknown rule: {other}"))),
+        _ => Test::Unknown,
     };
     Ok(Rule {
         test,
@@ -198,10 +210,7 @@ fn operand(value: &Json, kind: Option<&str>) -> Result<Operand, Failure> {
 impl Rules {
     /// Whether a rule needs the length of the message's sequence.
     pub(super) fn need_count(&self) -> bool {
-        let counts = |operand: &Operand| matches!(operand, Operand::Placed(_));
-        self.list.iter().any(|rule| {
-            matches!(rule.test, Test::Tail) || counts(&rule.value) || counts(&rule.second)
-        })
+        self.list.iter().any(|rule| matches!(rule.test, Test::Tail))
     }
 
     /// Fills in the outputs whose rules the message meets.
@@ -227,8 +236,8 @@ impl Rules {
         };
         for (output, rule) in self.list.iter().enumerate() {
             let met = rule.test(&value, &place).map_err(Unroutable::Rule)?;
-            // An `else` looks back to the `else` before it.
-            place.unmatched = matches!(rule.test, Test::Else) || (place.unmatched && !met);
+            // An `else` that does not fit begins anew for the next one.
+            place.unmatched = !met && (place.unmatched || matches!(rule.test, Test::Else));
             if met {
                 outputs.push(output);
                 if self.first_only {
@@ -251,10 +260,14 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    fn part(&self, name: &str) -> f64 {
-        property(self.message.get("parts"), name)
-            .as_number()
-            .unwrap_or(f64::NAN)
+    fn part(&self, name: &str) -> Result<f64, Failure> {
+        let parts = self.message.get("parts");
+        if parts.is_nullish() {
+            return Err(type_error(format!(
+                "Cannot read properties of {parts:?} (reading '{name}')"
+            )));
+        }
+        Ok(coerce::to_number(&property(parts, name)))
     }
 
     fn evaluate(&self, operand: &Operand) -> Result<Value, Failure> {
@@ -305,16 +318,26 @@ impl Rule {
             }
             Test::Is(holds) => holds(value),
             Test::Type => is_type(value, &coerce::to_text(&first()?)),
-            Test::Head => place.part("index") < number(&self.value)?,
-            Test::Tail => place.part("index") >= place.part("count") - number(&self.value)?,
+            Test::Head => place.part("index")? < number(&self.value)?,
+            Test::Tail => place.part("count")? - number(&self.value)? <= place.part("index")?,
             Test::Index => {
-                let index = place.part("index");
+                let index = place.part("index")?;
                 number(&self.value)? <= index && index <= number(&self.second)?
             }
             Test::HasKey => has_key(value, &first()?),
             Test::Expression => matches!(first()?, Value::Bool(true)),
             Test::Else => place.unmatched,
+            Test::Unknown => {
+                return Err(type_error("operators[rule.t] is not a function".to_owned()));
+            }
         })
+    }
+}
+
+fn type_error(message: String) -> Failure {
+    Failure {
+        name: SmolStr::new_static("TypeError"),
+        ..Failure::error(message)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Holds messages of a sequence until its length is known, for rules that count from the end and for
 //! sequences that are numbered anew (`repair`).
 
-use crate::engine::expression::{Path, property};
+use crate::engine::expression::{Path, coerce, property};
 use crate::engine::message::Message;
 use crate::engine::value::Value;
 use smol_str::SmolStr;
@@ -10,7 +10,20 @@ use std::collections::HashMap;
 /// The sequences that are not yet routed.
 pub(super) struct Sequences {
     repair: bool,
-    held: HashMap<SmolStr, Vec<Message>>,
+    held: HashMap<SmolStr, Held>,
+}
+
+/// What came of a sequence so far.
+#[derive(Default)]
+struct Held {
+    messages: Vec<Message>,
+    count: Option<f64>,
+}
+
+/// Whether the message is of a sequence.
+pub(super) fn is_part(message: &Message) -> bool {
+    let parts = message.get("parts").as_object();
+    parts.is_some_and(|parts| parts.contains_key("id") && parts.contains_key("index"))
 }
 
 impl Sequences {
@@ -26,21 +39,19 @@ impl Sequences {
         self.repair
     }
 
-    /// Takes a message and gives what can be routed now: the message itself if it is of no sequence.
+    /// Takes a message of a sequence and gives the whole sequence when it is complete.
     pub(super) fn add(&mut self, message: Message) -> Vec<Message> {
         let parts = message.get("parts").clone();
-        let Value::String(id) = property(&parts, "id") else {
-            return vec![message];
-        };
+        let id = coerce::to_text(&property(&parts, "id"));
         let held = self.held.entry(id.clone()).or_default();
-        held.push(message);
-        let Value::Number(count) = property(&parts, "count") else {
+        held.messages.push(message);
+        if let Value::Number(count) = property(&parts, "count") {
+            held.count = Some(count);
+        }
+        let Some(count) = held.count.filter(|n| *n == held.messages.len() as f64) else {
             return Vec::new();
         };
-        if self.repair && (held.len() as f64) < count {
-            return Vec::new();
-        }
-        let mut ready = self.held.remove(&id).unwrap_or_default();
+        let mut ready = self.held.remove(&id).unwrap_or_default().messages;
         for message in &mut ready {
             set_part(message, "count", Value::Number(count));
         }
@@ -106,7 +117,6 @@ mod tests {
             r#"{"payload":0,"parts":{"id":"s","index":0,"count":2}}"#
         );
         assert_eq!(ready.len(), 2);
-        assert_eq!(sequences.add(Message::default()).len(), 1);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use crate::engine::expression::{Path, coerce, json};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Node};
 use crate::engine::value::{Failure, Value};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value as Json;
 use smol_str::SmolStr;
 
 #[derive(Deserialize, Default)]
@@ -16,13 +17,21 @@ struct Properties {
     field: Option<SmolStr>,
     field_type: SmolStr,
     syntax: Option<SmolStr>,
-    template: Option<String>,
+    /// Left out it is `undefined`, not `null`.
+    #[serde(deserialize_with = "given")]
+    template: Option<Json>,
     output: SmolStr,
+}
+
+fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(value).map(Some)
 }
 
 struct Template {
     /// `None`: an empty template, for which `msg.template` stands in.
     body: Option<Body>,
+    /// What stands in where the message has no template: the empty one, or what is none.
+    otherwise: Body,
     mustache: bool,
     output: Output,
     scope: Option<Scope>,
@@ -53,11 +62,13 @@ impl Template {
             .field
             .filter(|field| !field.is_empty())
             .unwrap_or(SmolStr::new_static("payload"));
+        let template = properties
+            .template
+            .map_or(Value::Undefined, |value| json::from_tree(&value));
+        let stands_in = template.is_undefined() || coerce::truthy(&template);
         Ok(Self {
-            body: properties
-                .template
-                .filter(|text| !text.is_empty())
-                .map(|text| Body::new(&text, mustache)),
+            body: stands_in.then(|| Body::new(&template, mustache)),
+            otherwise: Body::new(&template, mustache),
             mustache,
             output: match properties.output.as_str() {
                 "json" => Output::Json,
@@ -82,14 +93,13 @@ impl Template {
         let body = if let Some(body) = &self.body {
             body
         } else {
-            let text = message.get("template");
-            let text = if text.is_nullish() {
-                SmolStr::default()
-            } else {
-                coerce::to_text(text)
-            };
-            own = Body::new(&text, self.mustache);
-            &own
+            match message.properties().get("template") {
+                Some(template) => {
+                    own = Body::new(template, self.mustache);
+                    &own
+                }
+                None => &self.otherwise,
+            }
         };
         let text = match body {
             Body::Plain(text) => text.clone(),
@@ -105,7 +115,8 @@ impl Template {
                 })
             }
         };
-        let plain = text.as_str().unwrap_or_default();
+        let plain = coerce::to_text(&text);
+        let plain = plain.as_str();
         match self.output {
             Output::Text => Ok(text),
             Output::Json => json::parse(plain).map_err(|f| Failure::text(f.message)),
@@ -115,12 +126,19 @@ impl Template {
 }
 
 impl Body {
-    fn new(text: &str, mustache: bool) -> Self {
-        if mustache {
-            Self::Mustache(Mustache::compile(text))
-        } else {
-            Self::Plain(text.into())
+    /// A template that is no text is refused in the words of mustache.js (observed on its 4.2.0).
+    fn new(template: &Value, mustache: bool) -> Self {
+        if !mustache {
+            return Self::Plain(template.clone());
         }
+        Self::Mustache(match template {
+            Value::String(text) => Mustache::compile(text),
+            other if !coerce::truthy(other) => Err(Failure::text(format!(
+                "Invalid template! Template should be a \"string\" but \"{}\" was given as the first argument for mustache#render(template, view, partials)",
+                coerce::type_of(other)
+            ))),
+            _ => Err(Failure::text("this.tail.search is not a function")),
+        })
     }
 }
 

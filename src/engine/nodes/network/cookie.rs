@@ -69,7 +69,13 @@ pub(super) fn field(name: &str, cookie: &Value) -> Option<String> {
     match option("sameSite") {
         Some(Value::Bool(true)) => out.push_str("; SameSite=Strict"),
         Some(Value::String(policy)) => {
-            let _ = write!(out, "; SameSite={policy}");
+            let word = match policy.to_ascii_lowercase().as_str() {
+                "strict" => "Strict",
+                "lax" => "Lax",
+                "none" => "None",
+                _ => return None,
+            };
+            let _ = write!(out, "; SameSite={word}");
         }
         _ => {}
     }

@@ -176,10 +176,13 @@ fn tls_failure(error: &io::Error, host: &str) -> Failure {
         .and_then(|e| e.downcast_ref::<rustls::Error>());
     match inner {
         Some(rustls::Error::InvalidCertificate(wrong)) => match wrong {
-            CertificateError::Other(other) if other.0.is::<SelfSigned>() => told(
-                "DEPTH_ZERO_SELF_SIGNED_CERT",
-                "self-signed certificate".into(),
-            ),
+            CertificateError::Other(other) if other.0.is::<SelfSigned>() => {
+                let code = match other.0.downcast_ref() {
+                    Some(SelfSigned::InChain) => "SELF_SIGNED_CERT_IN_CHAIN",
+                    _ => "DEPTH_ZERO_SELF_SIGNED_CERT",
+                };
+                told(code, other.0.to_string())
+            }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                 told("CERT_HAS_EXPIRED", "certificate has expired".into())
             }

@@ -14,7 +14,8 @@ const DEEPEST: usize = 5;
 /// Parses `application/x-www-form-urlencoded` text.
 pub(super) fn parse(text: &[u8]) -> Value {
     let mut root = Value::object(Object::default());
-    for (key, value) in form_urlencoded::parse(text).take(MOST_PAIRS) {
+    let pairs = form_urlencoded::parse(text).take(MOST_PAIRS);
+    for (key, value) in pairs.filter(|(key, _)| !key.is_empty()) {
         let (first, rest) = steps(&key);
         insert(&mut root, first, &rest, Value::from(&*value));
     }

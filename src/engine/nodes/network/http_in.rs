@@ -94,9 +94,10 @@ impl HttpIn {
         } = exchange;
         let content_type = text_field(&request.headers, header::CONTENT_TYPE.as_str()).to_owned();
         let bytes = std::mem::take(&mut request.body);
+        let upload = self.upload && !self.raw;
         let boundary = multer::parse_boundary(&content_type)
             .ok()
-            .filter(|_| self.upload && !self.raw);
+            .filter(|_| upload);
         if let Some(boundary) = boundary {
             return host.spawn(async move {
                 let body = request_body::parse_multipart(boundary, bytes).await;
@@ -110,7 +111,7 @@ impl HttpIn {
         let value = if self.raw {
             Ok(Value::Buffer(bytes))
         } else {
-            request_body::parse(&content_type, bytes)
+            request_body::parse(&content_type, bytes, upload)
         };
         self.send(
             &request,
@@ -213,11 +214,12 @@ fn request_object(request: &Request, query: Value, body: Body) -> Value {
 fn headers_object(headers: &HeaderMap) -> Value {
     let mut object = Object::default();
     for (name, value) in headers {
-        let text = String::from_utf8_lossy(value.as_bytes());
+        // Node.js reads Latin-1.
+        let text: String = value.as_bytes().iter().map(|&b| char::from(b)).collect();
         let joined = match object.get(name.as_str()) {
             Some(Value::String(first)) if name == header::COOKIE => format!("{first}; {text}"),
             Some(Value::String(first)) => format!("{first}, {text}"),
-            _ => text.into_owned(),
+            _ => text,
         };
         object.insert(name.as_str().into(), Value::from(joined));
     }

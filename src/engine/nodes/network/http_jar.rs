@@ -101,11 +101,15 @@ impl Jar {
         if cookie.name.is_empty() || foreign {
             return;
         }
-        self.cookies.retain(|kept| {
-            kept.name != cookie.name || kept.domain != cookie.domain || kept.path != cookie.path
+        let same = self.cookies.iter().position(|kept| {
+            kept.name == cookie.name && kept.domain == cookie.domain && kept.path == cookie.path
         });
-        if !over {
-            self.cookies.push(cookie);
+        match same {
+            Some(at) if over => drop(self.cookies.remove(at)),
+            // It keeps its place (RFC 6265 §5.3, step 11.3).
+            Some(at) => self.cookies[at] = cookie,
+            None if over => {}
+            None => self.cookies.push(cookie),
         }
     }
 

@@ -6,7 +6,7 @@ use super::http_proxy::{self, Proxy};
 use super::http_request_headers::{Header, Headers};
 use super::http_send::{Plan, Pool, Trust};
 use super::tls::Defaults;
-use super::{digest, http_answer, http_content, http_jar, http_request_url};
+use super::{cookie, digest, http_answer, http_content, http_jar, http_request_url};
 use crate::engine::expression::mustache::Template;
 use crate::engine::expression::typed::{Scene, text_of};
 use crate::engine::expression::{coerce, json};
@@ -293,8 +293,11 @@ impl HttpRequest {
     /// Puts in `Authorization`; digest credentials wait for the server's challenge.
     fn authorize(&self, url: &Url, headers: &mut Headers) -> Option<digest::Credentials> {
         let or = |own: &str, other: &str| if own.is_empty() { other } else { own }.to_owned();
-        let user = or(&self.auth.user, url.username());
-        let password = or(&self.auth.password, url.password().unwrap_or_default());
+        let user = or(&self.auth.user, &cookie::decode(url.username()));
+        let password = or(
+            &self.auth.password,
+            &cookie::decode(url.password().unwrap_or_default()),
+        );
         if user.is_empty() && password.is_empty() {
             return None;
         }
@@ -341,6 +344,10 @@ impl HttpRequest {
                 };
                 url.set_query(Some(&whole));
                 Ok((url, None))
+            }
+            // Node-RED looks at objects first: a buffer is one.
+            Query::Body if matches!(payload, Value::Buffer(_)) => {
+                Ok((url, json::stringify(payload).map(Into::into)))
             }
             Query::Body => Ok((url, http_content::plain(payload))),
         }

@@ -13,8 +13,9 @@ pub(super) struct Body {
     pub(super) files: Vec<Value>,
 }
 
-/// Parses a body of any type but `multipart/form-data`.
-pub(super) fn parse(content_type: &str, body: Bytes) -> Result<Value, Failure> {
+/// Parses a body of any type but `multipart/form-data`. What is neither JSON nor a form is empty where uploads are
+/// taken, as it is in Node-RED.
+pub(super) fn parse(content_type: &str, body: Bytes, upload: bool) -> Result<Value, Failure> {
     let essence = content_type
         .split(';')
         .next()
@@ -24,29 +25,34 @@ pub(super) fn parse(content_type: &str, body: Bytes) -> Result<Value, Failure> {
     let text = |body: &Bytes| Value::from(String::from_utf8_lossy(body).into_owned());
     Ok(match essence.as_str() {
         "application/json" if body.is_empty() => Value::object(Object::default()),
-        "application/json" => json::parse(&String::from_utf8_lossy(&body))?,
+        "application/json" => strict(&body)?,
         "application/x-www-form-urlencoded" => form::parse(&body),
-        "" | "application/xml" => text(&body),
-        "application/octet-stream" | "application/cbor" => Value::Buffer(body),
+        _ if upload => Value::object(Object::default()),
+        "application/octet-stream" | "application/cbor" | "application/x-protobuf" => {
+            Value::Buffer(body)
+        }
         other
-            if other.starts_with("text/")
-                || other.ends_with("+xml")
-                || other.ends_with("+json") =>
+            if other.is_empty()
+                || ["text/", "application/"]
+                    .iter()
+                    .any(|kind| other.starts_with(kind))
+                || ["/xml", "+xml"].iter().any(|kind| other.ends_with(kind)) =>
         {
             text(&body)
         }
-        other
-            if ["image/", "audio/", "video/", "multipart/"]
-                .iter()
-                .any(|kind| other.starts_with(kind)) =>
-        {
-            Value::Buffer(body)
-        }
-        // Anything else is text if it reads as text.
-        _ => match std::str::from_utf8(&body) {
-            Ok(text) => Value::from(text),
-            Err(_) => Value::Buffer(body),
-        },
+        _ => Value::Buffer(body),
+    })
+}
+
+/// JSON that is an object or a list: `body-parser` takes nothing else.
+fn strict(body: &[u8]) -> Result<Value, Failure> {
+    let value = json::parse(&String::from_utf8_lossy(body))?;
+    if matches!(value, Value::Object(_) | Value::Array(_)) {
+        return Ok(value);
+    }
+    Err(Failure {
+        name: "SyntaxError".into(),
+        ..Failure::text("the JSON is neither an object nor a list")
     })
 }
 
@@ -69,11 +75,15 @@ pub(super) async fn parse_multipart(boundary: String, body: Bytes) -> Result<Bod
         let bytes = part.bytes().await.map_err(wrong)?;
         files.push(Value::record([
             ("fieldname", name.into()),
-            ("originalname", file.into()),
+            // The library that Node-RED uses reads names as Latin-1, and flows put that right.
+            (
+                "originalname",
+                file.bytes().map(char::from).collect::<String>().into(),
+            ),
             ("encoding", Value::String(SmolStr::new_static("7bit"))),
             ("mimetype", kind.into()),
+            ("buffer", Value::Buffer(bytes.clone())),
             ("size", Value::Number(bytes.len() as f64)),
-            ("buffer", Value::Buffer(bytes)),
         ]));
     }
     Ok(Body {
@@ -90,7 +100,7 @@ mod tests {
     fn parsed(content_type: &str, body: &'static [u8]) -> String {
         format!(
             "{:?}",
-            parse(content_type, Bytes::from_static(body)).unwrap()
+            parse(content_type, Bytes::from_static(body), false).unwrap()
         )
     }
 
@@ -109,13 +119,13 @@ mod tests {
         assert_eq!(parsed("application/octet-stream", b"hi"), "Buffer(b\"hi\")");
         assert_eq!(parsed("image/png", b"hi"), "Buffer(b\"hi\")");
         assert_eq!(parsed("application/x-own", b"hi"), "\"hi\"");
-        assert_eq!(parsed("application/x-own", b"\xff"), "Buffer(b\"\\xff\")");
+        assert_eq!(parsed("font/woff", b"hi"), "Buffer(b\"hi\")");
     }
 
     #[test]
     fn broken_json_is_refused() {
         assert_eq!(
-            parse("application/json", Bytes::from_static(b"{"))
+            parse("application/json", Bytes::from_static(b"{"), false)
                 .unwrap_err()
                 .name,
             "SyntaxError"
@@ -131,7 +141,7 @@ mod tests {
         assert_eq!(format!("{:?}", parsed.value), r#"{"a": "1"}"#);
         assert_eq!(
             format!("{:?}", parsed.files),
-            r#"[{"fieldname": "f", "originalname": "t.txt", "encoding": "7bit", "mimetype": "text/plain", "size": 2, "buffer": Buffer(b"hi")}]"#
+            r#"[{"fieldname": "f", "originalname": "t.txt", "encoding": "7bit", "mimetype": "text/plain", "buffer": Buffer(b"hi"), "size": 2}]"#
         );
     }
 }

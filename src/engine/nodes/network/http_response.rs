@@ -1,16 +1,18 @@
 //! `http response`: answers the request that a message came from (facts engine §4.3).
 
-use super::cookie;
+use super::http_request_headers::{MARK, marked};
+use super::{cookie, entity_tag};
 use crate::engine::expression::typed::text_of;
 use crate::engine::expression::{coerce, json};
 use crate::engine::http::{Reply, Responder};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Level, Node};
-use crate::engine::value::{Failure, Value};
+use crate::engine::value::{Failure, Object, Value};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::{
     CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue, SET_COOKIE, TRANSFER_ENCODING,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -29,9 +31,6 @@ struct HttpResponse {
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-/// Set by http request nodes on the headers they got: those are the other server's, not ours to send.
-const FROM_REQUEST_NODE: &str = "x-node-red-request-node";
-
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     Ok(Box::new(HttpResponse::new(&build.properties()?)?))
 }
@@ -46,15 +45,23 @@ impl HttpResponse {
             .filter(|(name, _)| !name.is_empty());
         let headers = fields.map(|(name, value)| field(name, &text_of(value)));
         Ok(Self {
-            status: (!status.is_empty()).then(|| coerce::text_to_number(&status)),
+            status: Some(coerce::parse_float(&status).trunc()).filter(|status| usable(*status)),
             headers: headers.collect::<Result<_, _>>()?,
         })
     }
 
     fn reply(&self, message: &Message) -> Result<Reply, Failure> {
-        let status = self.status(message)?;
+        let mut status = self.status(message)?;
         let mut headers = self.headers(message)?;
-        let (body, content_type) = body(message.get("payload"));
+        let payload = message.get("payload");
+        let (mut body, content_type) = body(payload);
+        let whole = !matches!(
+            payload,
+            Value::Undefined | Value::Buffer(_) | Value::String(_) | Value::Number(_)
+        );
+        if whole {
+            body = as_jsonp(body, message, &mut headers);
+        }
         match headers.get(CONTENT_TYPE) {
             None => {
                 if let Some(content_type) = content_type {
@@ -62,30 +69,35 @@ impl HttpResponse {
                 }
             }
             // Texts are sent as UTF-8, so they say so.
-            Some(own) if matches!(message.get("payload"), Value::String(_) | Value::Number(_)) => {
+            Some(own) if !matches!(payload, Value::Buffer(_) | Value::Undefined) => {
                 if let Some(own) = with_charset(own) {
                     headers.insert(CONTENT_TYPE, own);
                 }
             }
             Some(_) => {}
         }
-        let empty = status == 204 || status == 304;
+        if !payload.is_undefined() {
+            entity_tag::put(&body, &mut headers);
+            if entity_tag::is_known(status, message.get("req"), &headers) {
+                status = 304;
+            }
+        }
+        if status == 204 || status == 304 {
+            headers.remove(CONTENT_TYPE);
+            body = Bytes::new();
+        }
         Ok(Reply {
             status,
             headers,
-            body: if empty { Bytes::new() } else { body },
+            body,
         })
     }
 
     fn status(&self, message: &Message) -> Result<u16, Failure> {
-        let own = message.get("statusCode");
-        let status = self.status.unwrap_or_else(|| {
-            if coerce::truthy(own) {
-                coerce::to_number(own)
-            } else {
-                200.0
-            }
-        });
+        let own = || coerce::parse_float(&coerce::to_text(message.get("statusCode"))).trunc();
+        let status = self
+            .status
+            .unwrap_or_else(|| Some(own()).filter(|own| usable(*own)).unwrap_or(200.0));
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
@@ -106,11 +118,8 @@ impl HttpResponse {
     /// The node's headers, then those of the message that the node does not set, then cookies.
     fn headers(&self, message: &Message) -> Result<HeaderMap, Failure> {
         let mut headers: HeaderMap = self.headers.iter().cloned().collect();
-        let own = message
-            .get("headers")
-            .as_object()
-            .filter(|o| !o.contains_key(FROM_REQUEST_NODE));
-        for (name, value) in own.into_iter().flatten() {
+        let own = own_headers(message.get("headers"));
+        for (name, value) in own.iter().flat_map(|own| own.iter()) {
             if headers.contains_key(name.as_str()) {
                 continue;
             }
@@ -144,12 +153,11 @@ impl Node for HttpResponse {
         };
         match self.reply(&message) {
             Ok(reply) => {
-                if !responder.answer(reply) {
-                    host.log(
-                        Level::Debug,
-                        Value::from("the request is answered already, or its client is gone"),
-                    );
+                if responder.is_answered() {
+                    return host.error(answered_before(), Some(message));
                 }
+                // A client that is gone is nobody's fault.
+                responder.answer(reply);
                 host.done(message);
             }
             // The client must not wait for what never comes.
@@ -163,6 +171,55 @@ impl Node for HttpResponse {
             }
         }
     }
+}
+
+/// Whether a status is one that counts: not a number and 0 are none.
+fn usable(status: f64) -> bool {
+    !status.is_nan() && status != 0.0
+}
+
+/// The headers of a message, unless they are those that an http request node got, unchanged.
+fn own_headers(headers: &Value) -> Option<Object> {
+    let mut own = headers.as_object()?.clone();
+    let mark = own.shift_remove(MARK);
+    let theirs = mark.is_some_and(|mark| mark.as_str() == Some(marked(&own).as_str()));
+    (!theirs).then_some(own)
+}
+
+fn answered_before() -> Failure {
+    Failure {
+        name: "Error [ERR_HTTP_HEADERS_SENT]".into(),
+        code: "ERR_HTTP_HEADERS_SENT".into(),
+        ..Failure::text("Cannot set headers after they are sent to the client")
+    }
+}
+
+/// JSON as it is, or as a script that calls the function named in the query, as Express' `res.jsonp`.
+fn as_jsonp(body: Bytes, message: &Message, headers: &mut HeaderMap) -> Bytes {
+    let nosniff = HeaderValue::from_static("nosniff");
+    if !headers.contains_key(CONTENT_TYPE) {
+        headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff.clone());
+    }
+    let part = |value: &Value, key: &str| value.as_object()?.get(key).cloned();
+    let query = part(message.get("req"), "query").unwrap_or_default();
+    let callback = match part(&query, "callback").unwrap_or_default() {
+        Value::Array(names) => names.first().cloned().unwrap_or_default(),
+        one => one,
+    };
+    let Some(callback) = callback.as_str().filter(|name| !name.is_empty()) else {
+        return body;
+    };
+    let fits = |c: &char| c.is_ascii_alphanumeric() || "[]_$.".contains(*c);
+    let callback: String = callback.chars().filter(fits).collect();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff);
+    headers.insert(
+        CONTENT_TYPE,
+        HeaderValue::from_static("text/javascript; charset=utf-8"),
+    );
+    let json = String::from_utf8_lossy(&body)
+        .replace('\u{2028}', "\\u2028")
+        .replace('\u{2029}', "\\u2029");
+    format!("/**/ typeof {callback} === 'function' && {callback}({json});").into()
 }
 
 fn responder(message: &Message) -> Option<Arc<Responder>> {

@@ -209,9 +209,9 @@ impl Plan {
         })?;
         if !matches!(next.scheme(), "http" | "https") {
             return Err(Failure {
-                name: "UnsupportedProtocolError".into(),
+                name: "RequestError".into(),
                 code: "ERR_UNSUPPORTED_PROTOCOL".into(),
-                ..Failure::text(format!("Unsupported protocol \"{}:\"", next.scheme()))
+                ..Failure::text(format!("Unsupported protocol: {}:", next.scheme()))
             });
         }
         if status == 303 && self.method != "HEAD" {
@@ -259,7 +259,13 @@ impl Plan {
     }
 
     fn spell(&self, line: &Line) {
-        let own = ["Host", "Connection", "Content-Length"];
+        // The library that Node-RED uses writes this one itself where Node.js would not.
+        let length = if self.method == "GET" {
+            "content-length"
+        } else {
+            "Content-Length"
+        };
+        let own = ["Host", "Connection", length];
         let names = own.into_iter().chain(self.headers.names());
         line.spelling.borrow_mut().begin(names, self.lenient);
     }
@@ -283,12 +289,18 @@ impl Plan {
         if let Ok(host) = HeaderValue::from_str(host) {
             headers.entry(HOST).or_insert(host);
         }
+        let empty = self.body.as_ref().is_none_or(Bytes::is_empty);
+        // Methods that have a body say so when it is empty (RFC 9110 §8.6).
+        if empty && matches!(self.method.as_str(), "POST" | "PUT" | "PATCH") {
+            headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
         headers
             .entry(CONNECTION)
             .or_insert(HeaderValue::from_static("keep-alive"));
         let method = Method::from_bytes(self.method.as_bytes())
             .map_err(|_| Failure::error(format!("Invalid HTTP method: {}", self.method)))?;
         let target = &self.url[url::Position::BeforePath..url::Position::AfterQuery];
+        let target = target.strip_suffix('?').unwrap_or(target);
         let mut request = Request::new(Full::new(self.body.clone().unwrap_or_default()));
         *request.method_mut() = method;
         *request.uri_mut() = target.parse().map_err(|_| Failure::error("Invalid URL"))?;
@@ -329,8 +341,14 @@ fn is_redirect(head: &Parts) -> bool {
 
 /// As `got`, the library of Node-RED, names what went wrong.
 fn request_error(failure: Failure) -> Failure {
+    let code = if failure.code.is_empty() {
+        "ERR_GOT_REQUEST_ERROR".into()
+    } else {
+        failure.code
+    };
     Failure {
         name: "RequestError".into(),
+        code,
         ..failure
     }
 }

@@ -3,6 +3,7 @@
 mod cookie;
 mod dial;
 mod digest;
+mod entity_tag;
 mod form;
 mod http_answer;
 mod http_content;

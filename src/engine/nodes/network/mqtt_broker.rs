@@ -198,6 +198,7 @@ impl Broker {
 
     /// Connects, again and again until it is told to end. The ticket is told when it is connected.
     pub(super) fn connect(self: &Rc<Self>, host: &Host<'_>, ticket: Option<Ticket>) {
+        let by_itself = ticket.is_none();
         self.waiting.borrow_mut().extend(ticket);
         let settings = self.settings();
         let trust = match host.offered(&self.tls) {
@@ -207,7 +208,7 @@ impl Broker {
         self.enter(Phase::Connecting);
         let (orders, receive) = mpsc::unbounded_channel();
         let link = Link::new(Rc::clone(self), settings, trust, receive);
-        let task = Task::run(link.run(self.reconnect));
+        let task = Task::run(link.run(self.reconnect, by_itself));
         self.link.replace(Some((orders, task)));
     }
 

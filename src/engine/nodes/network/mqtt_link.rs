@@ -98,12 +98,14 @@ impl Link {
         }
     }
 
-    /// Runs until it is told to close.
-    pub(super) async fn run(mut self, reconnect: Duration) {
+    /// Runs until it is told to close. `by_itself`: no message asked for it.
+    pub(super) async fn run(mut self, reconnect: Duration, by_itself: bool) {
         // Nodes that start with the broker have registered by then; their badges are to show it.
         tokio::time::sleep(Duration::from_millis(1)).await;
-        loop {
+        if by_itself {
             self.broker.enter(Phase::Connecting);
+        }
+        loop {
             let dialled = tokio::time::timeout(PATIENCE, self.dial()).await;
             if let Ok(Ok(stream)) = dialled
                 && self.session(stream).await == End::Closed
@@ -118,6 +120,7 @@ impl Link {
             }
             self.lost();
             tokio::time::sleep(reconnect).await;
+            self.broker.enter(Phase::Connecting);
         }
     }
 

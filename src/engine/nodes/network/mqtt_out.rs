@@ -15,6 +15,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
+use std::sync::Arc;
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -91,7 +92,13 @@ impl MqttOut {
             return;
         }
         if !mqtt_topic::may_publish(&publish.topic) {
-            return host.log(Level::Warn, "Error: Invalid topic specified");
+            let words = Failure::error("Invalid topic specified");
+            return host.log(Level::Warn, Value::Error(Arc::new(words)));
+        }
+        // The message has what was sent, as in Node-RED.
+        if !matches!(message.get("payload"), Value::Buffer(_) | Value::String(_)) {
+            let sent = String::from_utf8_lossy(&publish.payload).into_owned();
+            message.set("payload", sent);
         }
         let ticket = user.ticket(message, host);
         user.broker.publish(publish, ticket);

@@ -17,7 +17,13 @@ pub(super) fn message(
     match payload(received, datatype) {
         Ok(payload) => Ok(whole(received, payload, local)),
         Err(words) => {
-            let mut message = Message::with_payload(Value::Buffer(received.payload.clone()));
+            // Where the content type said that it is JSON, it is a text by then.
+            let payload = if datatype == "json" {
+                Value::Buffer(received.payload.clone())
+            } else {
+                Value::from(String::from_utf8_lossy(&received.payload).into_owned())
+            };
+            let mut message = Message::with_payload(payload);
             message.set("topic", received.topic.as_str());
             message.set("qos", f64::from(received.qos));
             message.set("retain", received.retain);

@@ -244,7 +244,12 @@ impl TcpIn {
         }
         connection.served = true;
         let payload = self.form.payload(held);
-        let message = self.message(id, payload);
+        let mut message = self.message(id, payload);
+        if self.server && self.form.stream {
+            // Node-RED notes who it is only where it gathers whole connections.
+            message.set("ip", Value::Undefined);
+            message.set("port", Value::Undefined);
+        }
         host.send(0, message);
     }
 

@@ -194,10 +194,16 @@ struct Checked {
     own: Vec<CertificateDer<'static>>,
 }
 
-/// A server's certificate that nobody but itself vouches for.
+/// A server's certificate that nobody whom we trust vouches for.
 #[derive(Debug, thiserror::Error)]
-#[error("self-signed certificate")]
-pub(super) struct SelfSigned;
+pub(super) enum SelfSigned {
+    /// Nobody but itself.
+    #[error("self-signed certificate")]
+    Itself,
+    /// An authority that came with it.
+    #[error("self-signed certificate in certificate chain")]
+    InChain,
+}
 
 impl ServerCertVerifier for Checked {
     fn verify_server_cert(
@@ -216,14 +222,22 @@ impl ServerCertVerifier for Checked {
         let checked = self
             .web
             .verify_server_cert(certificate, chain, name, ocsp, now);
-        match checked {
+        let unknown = matches!(
+            checked,
             Err(rustls::Error::InvalidCertificate(
-                CertificateError::UnknownIssuer | CertificateError::Other(_),
-            )) if is_self_signed(certificate) => Err(rustls::Error::InvalidCertificate(
-                CertificateError::Other(OtherError(Arc::new(SelfSigned))),
-            )),
-            other => other,
-        }
+                CertificateError::UnknownIssuer | CertificateError::Other(_)
+            ))
+        );
+        let by_whom = if unknown && is_self_signed(certificate) {
+            SelfSigned::Itself
+        } else if unknown && chain.iter().any(is_self_signed) {
+            SelfSigned::InChain
+        } else {
+            return checked;
+        };
+        Err(rustls::Error::InvalidCertificate(CertificateError::Other(
+            OtherError(Arc::new(by_whom)),
+        )))
     }
 
     fn verify_tls12_signature(

@@ -163,7 +163,11 @@ impl WebSocketClient {
             let value = match header.value_type.as_str() {
                 "other" => header.value_value.to_string(),
                 "env" => {
-                    let value = host.info().env.expand(&header.value_value);
+                    let text = &header.value_value;
+                    let value = match host.info().env(text) {
+                        Value::Undefined => host.info().env.expand(text),
+                        own => own,
+                    };
                     coerce::to_text(&value).to_string()
                 }
                 fixed => fixed.to_owned(),

@@ -34,6 +34,8 @@ struct User {
 pub(super) enum Told {
     Badge(Value),
     Message(Message),
+    /// A list in place of a message: one for each output, as when a function node returns it.
+    List(Vec<Value>),
 }
 
 impl Hub {
@@ -113,11 +115,6 @@ impl Hub {
 
     /// Something was said: a message for each `websocket in` node.
     pub(super) fn said(&self, id: &SmolStr, frame: Frame) {
-        let message = self.message(id, frame);
-        self.tell(|user| user.hears, &|| Told::Message(message.clone()));
-    }
-
-    fn message(&self, id: &SmolStr, frame: Frame) -> Message {
         let parsed = match &frame {
             _ if !self.whole => None,
             Frame::Text(text) => json::parse(text).ok(),
@@ -125,6 +122,14 @@ impl Hub {
                 .ok()
                 .and_then(|text| json::parse(text).ok()),
         };
+        if let Some(Value::Array(list)) = parsed {
+            return self.tell(|user| user.hears, &|| Told::List(list.to_vec()));
+        }
+        let message = self.message(id, frame, parsed);
+        self.tell(|user| user.hears, &|| Told::Message(message.clone()));
+    }
+
+    fn message(&self, id: &SmolStr, frame: Frame, parsed: Option<Value>) -> Message {
         let payload = match parsed {
             Some(parsed) => parsed,
             None => match frame {

@@ -58,6 +58,12 @@ impl Node for WebSocketIn {
             match *told {
                 Told::Badge(status) => host.status(status),
                 Told::Message(message) => host.send(0, message),
+                Told::List(list) => {
+                    let outputs = list.into_iter().enumerate();
+                    let messages = outputs
+                        .filter_map(|(output, value)| Some((output, Message::from_value(value)?)));
+                    host.send_all(messages.collect());
+                }
             }
         }
     }

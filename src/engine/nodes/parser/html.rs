@@ -72,6 +72,22 @@ fn selector(text: &str) -> Result<Selector, Failure> {
     Selector::parse(text).map_err(|e| Failure::text(e.to_string()))
 }
 
+/// All that can be given of what a selector picks.
+#[cfg(any(test, fuzzing))]
+pub(super) fn pick(document: &str, selector: &str) {
+    for gives in [Gives::Html, Gives::Text, Gives::Attributes, Gives::Both] {
+        let node = Html {
+            from: Path::name("from"),
+            to: Path::name("to"),
+            tag: Some(self::selector(selector)),
+            gives,
+            one_array: true,
+            key: SmolStr::new_static("_"),
+        };
+        let _ = node.pick(document, &Value::Undefined);
+    }
+}
+
 impl Html {
     /// What is given of each element that the selector picks; nothing without a selector.
     fn pick(&self, text: &str, select: &Value) -> Result<Vec<Value>, Failure> {

@@ -3,6 +3,8 @@
 pub(super) mod csv;
 mod csv_read;
 mod csv_write;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 pub(super) mod html;
 pub(super) mod json;
 pub(super) mod xml;

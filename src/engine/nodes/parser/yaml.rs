@@ -49,7 +49,7 @@ fn convert(value: &Value) -> Result<Outcome, Failure> {
 }
 
 /// Parses one document; an empty text is no value. Aliases and nesting are limited by the library's budget.
-fn read(text: &str) -> Result<Value, Failure> {
+pub(super) fn read(text: &str) -> Result<Value, Failure> {
     if text.trim().is_empty() {
         return Ok(Value::Undefined);
     }

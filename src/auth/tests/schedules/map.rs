@@ -1,0 +1,73 @@
+//! `DashMap` as far as sessions use it, of locks that shuttle schedules: shards that are locked one after the other.
+
+use shuttle::sync::RwLock;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash};
+use std::ops::Deref;
+
+/// So few that keys meet in one, and so many that not all do.
+const SHARDS: usize = 2;
+
+pub(super) struct DashMap<K, V, S> {
+    shards: [RwLock<HashMap<K, V>>; SHARDS],
+    hasher: S,
+}
+
+/// A key with its value.
+pub(super) struct Pair<K, V>(K, V);
+
+impl<K, V: Clone, S: BuildHasher> DashMap<K, V, S>
+where
+    K: Copy + Eq + Hash,
+{
+    fn shard(&self, key: &K) -> &RwLock<HashMap<K, V>> {
+        &self.shards[usize::try_from(self.hasher.hash_one(key) % 2).unwrap()]
+    }
+
+    pub(super) fn get(&self, key: &K) -> Option<V> {
+        self.shard(key).read().unwrap().get(key).cloned()
+    }
+
+    pub(super) fn insert(&self, key: K, value: V) {
+        self.shard(&key).write().unwrap().insert(key, value);
+    }
+
+    pub(super) fn remove(&self, key: &K) -> Option<(K, V)> {
+        self.shard(key).write().unwrap().remove_entry(key)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = Pair<K, V>> {
+        self.shards.iter().flat_map(|shard| {
+            let shard = shard.read().unwrap();
+            let pairs: Vec<_> = shard.iter().map(|(k, v)| Pair(*k, v.clone())).collect();
+            pairs
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.iter().count()
+    }
+}
+
+impl<K, V, S: Default> Default for DashMap<K, V, S> {
+    fn default() -> Self {
+        Self {
+            shards: std::array::from_fn(|_| RwLock::new(HashMap::new())),
+            hasher: S::default(),
+        }
+    }
+}
+
+impl<K, V> Pair<K, V> {
+    pub(super) fn key(&self) -> &K {
+        &self.0
+    }
+}
+
+impl<K, V> Deref for Pair<K, V> {
+    type Target = V;
+
+    fn deref(&self) -> &V {
+        &self.1
+    }
+}

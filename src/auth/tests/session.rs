@@ -1,0 +1,101 @@
+//! A session and the map of those alive, alone.
+
+use super::*;
+use crate::auth::session::*;
+use crate::store::SessionRow;
+use std::hash::{BuildHasher, BuildHasherDefault};
+
+fn session(token: u8, expires: u64) -> Session {
+    let row = SessionRow {
+        token: sha256(&[token]),
+        user: "ann".into(),
+        client: "service-admin".into(),
+        scope: vec!["read".into()],
+        created: 0,
+        expires,
+    };
+    Session::new(&row, 0)
+}
+
+#[test]
+fn a_token_is_a_b64token_of_43_characters_and_never_twice_the_same() {
+    let (one, other) = (new_token(), new_token());
+    assert_eq!(one.reveal().len(), TOKEN_LENGTH);
+    assert!(
+        one.reveal()
+            .bytes()
+            .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
+    );
+    assert_ne!(one.reveal(), other.reveal());
+}
+
+#[test]
+fn keys_are_spread_by_their_own_bytes() {
+    let hasher = BuildHasherDefault::<FirstEightBytes>::default();
+    let key = sha256(b"abc");
+    assert_eq!(hasher.hash_one(key).to_ne_bytes(), key[..8]);
+}
+
+#[test]
+fn a_session_is_over_when_its_absolute_lifetime_has_passed_however_used() {
+    let session = session(1, 100);
+    session.touch(99);
+    assert!(!session.is_over(99, None));
+    assert!(session.is_over(100, None));
+}
+
+#[test]
+fn a_session_is_over_when_unused_for_the_idle_lifetime() {
+    let session = session(1, 1000);
+    let idle = Some(Duration::from_mins(1));
+    assert!(!session.is_over(59, idle));
+    assert!(session.is_over(60, idle));
+    session.touch(59);
+    assert!(!session.is_over(118, idle));
+    assert!(session.is_over(119, idle));
+}
+
+#[test]
+fn a_session_that_begins_in_the_future_is_told_apart_because_the_clock_was_set_back() {
+    let row = SessionRow {
+        token: sha256(&[1]),
+        user: "ann".into(),
+        client: "service-admin".into(),
+        scope: Vec::new(),
+        created: 10_000,
+        expires: 20_000,
+    };
+    let session = Session::new(&row, 10_000);
+    assert!(!session.is_ahead(10_000 - AHEAD));
+    assert!(session.is_ahead(10_000 - AHEAD - 1));
+}
+
+#[test]
+fn an_earlier_use_does_not_shorten_the_idle_lifetime() {
+    let session = session(1, 1000);
+    session.touch(50);
+    session.touch(40);
+    assert!(!session.is_over(109, Some(Duration::from_mins(1))));
+}
+
+#[test]
+fn the_end_of_a_session_is_told_even_to_who_asks_late() {
+    let sessions = Sessions::default();
+    sessions.insert(session(1, 10));
+    sessions.insert(session(2, 20));
+    let first = sessions.find(&sha256(&[1])).unwrap();
+    let early = first.ended.subscribe();
+
+    assert_eq!(
+        sessions.end(|session| session.expires <= 10),
+        [sha256(&[1])]
+    );
+    assert!(early.has_changed().unwrap());
+    tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap()
+        .block_on(first.over());
+    assert!(sessions.find(&sha256(&[1])).is_none());
+    assert_eq!(sessions.len(), 1);
+    assert!(!sessions.end_one(&sha256(&[1])), "it is gone already");
+}

@@ -1,0 +1,27 @@
+//! What must hold for every frame of an editor.
+
+use super::frame::{Frame, TOPIC};
+
+/// What is passed on is a frame again, the same, and holds nothing that an upstream would trip over.
+pub fn frame(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    let Ok(Frame::Publish { topic, text }) = Frame::parse(text) else {
+        return;
+    };
+    assert!((1..=TOPIC).contains(&topic.len()));
+    for name in ["\"__proto__\":", "\"toString\":", "\"constructor\":"] {
+        let quoted = text.contains(&format!("\\{name}"));
+        assert!(quoted || !text.contains(name), "{text}");
+    }
+    match Frame::parse(&text) {
+        Ok(Frame::Publish {
+            topic: again,
+            text: once,
+        }) => {
+            assert_eq!((again, once), (topic, text));
+        }
+        other => panic!("{text}: {other:?}"),
+    }
+}

@@ -1,0 +1,31 @@
+//! What must hold for every `gateway.toml`.
+
+use super::{Config, Error};
+use std::path::Path;
+
+/// It is read the same each time, and what is wrong with it is told with its place.
+pub fn config(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else {
+        return;
+    };
+    // Secrets come from files and the environment, which are none of the input.
+    if text.contains('/') || text.contains('$') || text.contains('_') && text.contains("file") {
+        return;
+    }
+    let read = || Config::parse(text, "fuzzed.toml", Path::new("/nonexistent"));
+    match (read(), read()) {
+        (Ok(one), Ok(other)) => {
+            assert_eq!(one.sha256, other.sha256);
+            assert!(one.server.workers > 0 && one.limits.body > 0);
+            assert!(one.upstreams.iter().all(|up| up.site.path != "/"));
+        }
+        (Err(one), Err(other)) => {
+            let told = one.to_string();
+            assert_eq!(told, other.to_string());
+            if matches!(one, Error::Wrong(_)) {
+                assert!(told.contains("fuzzed.toml"), "{told}");
+            }
+        }
+        (one, other) => panic!("{one:?} and {other:?}"),
+    }
+}

@@ -1,0 +1,77 @@
+//! Which pages of other origins may read answers (Fetch Standard §3.2): those of `[headers] cors_origins`, no others.
+//!
+//! A page brings its token itself. That answers may be read with what a browser adds by itself (`credentials`) is never
+//! said. A public endpoint's own words about it pass unchanged: what it answers, everybody may read anyway.
+
+use super::call::Call;
+use super::content::Body;
+use super::reply;
+use super::route::{Needs, Route, Target};
+use crate::config::Origin;
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD,
+    HeaderMap, HeaderValue, ORIGIN, VARY,
+};
+use hyper::{Method, Response, StatusCode};
+
+/// What pages may send.
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
+const HEADERS: &str = "Authorization, Content-Type, Service-API-Version, Service-Deployment-Type, Node-RED-API-Version, Node-RED-Deployment-Type";
+/// What they may read beside the body.
+const EXPOSED: &str = "X-Request-Id, WWW-Authenticate, Retry-After";
+/// For how long a browser may remember it, seconds. Our choice: an origin that is taken out is out soon.
+const MAX_AGE: &str = "600";
+
+/// Answers the question of a browser whether a page may ask, which comes without the page's token. What concerns a
+/// public endpoint, its flow is asked.
+pub(super) fn preflight(call: &Call<'_>, route: &Route<'_>) -> Option<Response<Body>> {
+    let headers = &call.head.headers;
+    let asks =
+        call.head.method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+    let public = route.needs == Needs::Nothing && route.target == Target::Endpoint;
+    if !asks || public || listed(call).is_none() {
+        return None;
+    }
+    let mut response = reply::empty(StatusCode::NO_CONTENT);
+    let headers = response.headers_mut();
+    for (name, value) in [
+        (ACCESS_CONTROL_ALLOW_METHODS, METHODS),
+        (ACCESS_CONTROL_ALLOW_HEADERS, HEADERS),
+        (ACCESS_CONTROL_MAX_AGE, MAX_AGE),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    Some(response)
+}
+
+/// Lets the page read the answer, if it may.
+pub(super) fn allow(call: &Call<'_>, headers: &mut HeaderMap) {
+    if call.gateway.config.headers.cors_origins.is_empty() {
+        return;
+    }
+    headers.append(VARY, HeaderValue::from_static("Origin"));
+    if let Some(origin) = listed(call)
+        && !headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN)
+    {
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+        let exposed = HeaderValue::from_static(EXPOSED);
+        headers
+            .entry(ACCESS_CONTROL_EXPOSE_HEADERS)
+            .or_insert(exposed);
+    }
+}
+
+/// The origin of the page, if it is one of those that may.
+fn listed<'c>(call: &Call<'c>) -> Option<&'c HeaderValue> {
+    let origins = &call.gateway.config.headers.cors_origins;
+    if origins.is_empty() {
+        return None;
+    }
+    let mut sent = call.head.headers.get_all(ORIGIN).iter();
+    let (Some(only), None) = (sent.next(), sent.next()) else {
+        return None;
+    };
+    let origin = only.to_str().ok().and_then(Origin::parse)?;
+    origins.contains(&origin).then_some(only)
+}

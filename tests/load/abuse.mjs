@@ -1,0 +1,166 @@
+// What malicious clients cost: each kind of abuse beside a well-behaved client, and what is left of it afterwards.
+//
+//   node abuse.mjs FLOWGATE [KIND]     see tests/abuse
+
+import path from 'node:path';
+import readline from 'node:readline';
+import zlib from 'node:zlib';
+import { flows, Gateway, pause, processorTime, start, until } from './parts.mjs';
+
+/** What a well-behaved client may have to wait, in ms, of a hundred requests the slowest but one. */
+const BEARABLE = 50;
+const CONFIG = `
+server = { listen = ["127.0.0.1:0"], workers = 2 }
+log = { format = "json", access = false }
+limits = { connections_per_address = 4000 }
+timeouts = { handshake = "5s", header = "5s", body_idle = "5s", keep_alive = "20s" }
+auth.throttle = { per_address = 100000, per_user_and_address = 100000 }
+route = [{ path = "/hello", public = true }, { path = "/upload", public = true }, { path = "/long", public = true }]
+`;
+
+const gateway = await new Gateway('abuse', path.resolve(process.argv[2]), CONFIG).start();
+const token = await gateway.token();
+await gateway.deploy(token, flows('hello'));
+const probe = start(process.execPath, [path.join(import.meta.dirname, 'probe.mjs'), gateway.port, '/hello', '200'], { stdio: ['pipe', 'pipe', 'inherit'] });
+const reports = readline.createInterface({ input: probe.stdout })[Symbol.asyncIterator]();
+const waited = async () => {
+    probe.stdin.write('\n');
+    return JSON.parse((await reports.next()).value);
+};
+let failed = false;
+
+/** Frames (RFC 9113 §4.1), and fields as they are, none indexed (RFC 7541 §6.2.2). */
+const frame = (kind, flags, stream, payload = Buffer.alloc(0)) => {
+    const head = Buffer.alloc(9);
+    head.writeUIntBE(payload.length, 0, 3);
+    head.writeUInt8(kind, 3);
+    head.writeUInt8(flags, 4);
+    head.writeUInt32BE(stream, 5);
+    return Buffer.concat([head, payload]);
+};
+const field = (name, value) => Buffer.concat([Buffer.from([0, name.length]), Buffer.from(name), Buffer.from([value.length]), Buffer.from(value)]);
+const number = (value) => Buffer.from([value >>> 24, (value >>> 16) & 255, (value >>> 8) & 255, value & 255]);
+const preface = Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0)]);
+const head = (method, target) => Buffer.concat([field(':method', method), field(':scheme', 'https'), field(':path', target), field(':authority', 'x')]);
+const get = head('GET', '/hello');
+const bomb = Buffer.concat([get, Buffer.from([0x40, 1, 120, 0x7f, 0xa1, 0x1e]), Buffer.alloc(4000, 121), Buffer.alloc(12_000, 0xbe)]);
+const streams = (count, make) => Array.from({ length: count }, (_, n) => make(2 * n + 1));
+
+/** Sends these frames on one connection; tells whether the gateway closed it. */
+async function flood(frames) {
+    const socket = await gateway.stream('h2');
+    const closed = new Promise((done) => socket.on('close', () => done(true)));
+    socket.on('error', () => {}).resume();
+    socket.write(preface);
+    for (let at = 0; at < frames.length && !socket.destroyed; at += 100) {
+        const room = socket.write(Buffer.concat(frames.slice(at, at + 100)));
+        if (!room) await Promise.race([new Promise((done) => socket.once('drain', done)), closed, pause(5000)]);
+    }
+    const end = await Promise.race([closed, pause(5000)]);
+    socket.destroy();
+    return end ? 'closed' : 'OPEN';
+}
+
+/** Many connections that say something and then wait until they are closed. */
+async function crowd(count, say, opened) {
+    const open = [];
+    for (let n = 0; n < count; n++) {
+        const socket = await gateway.stream();
+        socket.on('error', () => {});
+        const closed = new Promise((done) => socket.on('close', done));
+        say(socket);
+        open.push({ socket, closed });
+    }
+    const told = await opened?.();
+    await Promise.race([Promise.all(open.map(({ closed }) => closed)), pause(60_000)]);
+    open.forEach(({ socket }) => socket.destroy());
+    return told ?? '';
+}
+
+const slowly = (text) => (socket) => {
+    const timer = setInterval(() => socket.destroyed ? clearInterval(timer) : socket.write('x'), 700);
+    socket.on('close', () => clearInterval(timer));
+    socket.resume().write(text);
+};
+
+const sign = async (count) => {
+    const began = performance.now();
+    const answers = await Promise.all(Array.from({ length: count }, (_, n) => gateway.signIn('admin', n % 2 ? undefined : 'wrong')));
+    const statuses = answers.map(({ status }) => status).sort().join(' ').replace(/(\d+)( \1)*/g, (all, status) => `${all.split(' ').length}×${status}`);
+    return `${statuses} in ${Math.round(performance.now() - began)} ms`;
+};
+
+const upload = (url, headers, body) => async () => {
+    const answer = await gateway.ask('POST', url, { token: url === '/flows' ? token : undefined, headers, body }).catch(({ code }) => ({ status: code, body: '' }));
+    return `${answer.status} ${String(answer.body).slice(0, 40)}`;
+};
+const gigabyte = zlib.gzipSync(Buffer.alloc(200 << 20), { level: 9 });
+const json = { 'Content-Type': 'application/json' };
+const POST = `POST /flows HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\n`;
+
+const only = process.argv[3];
+const abuses = {
+    'nothing at all': () => pause(4000),
+    'sign-ins, 50 at a time, 5 times': async () => {
+        const told = [];
+        for (let n = 0; n < 5; n++) told.push(await sign(50));
+        return told.at(-1);
+    },
+    'resets, 10,000 on one connection': () => flood(streams(10_000, (n) => Buffer.concat([frame(1, 5, n, get), frame(3, 0, n, number(8))]))),
+    'CONTINUATION, 10,000': () => flood([frame(1, 1, 1, get), ...streams(10_000, () => frame(9, 0, 1, field('x', 'y'.repeat(100))))]),
+    'HPACK bombs, 1000': () => flood(streams(1000, (n) => frame(1, 5, n, bomb))),
+    'SETTINGS, 50,000': () => flood(streams(50_000, () => frame(4, 0, 0))),
+    'PING, 50,000': () => flood(streams(50_000, () => frame(6, 0, 0, Buffer.alloc(8)))),
+    'PRIORITY, 50,000': () => flood(streams(50_000, (n) => frame(2, 0, n, Buffer.from([0, 0, 0, 0, 16])))),
+    'WINDOW_UPDATE, 50,000': () => flood(streams(50_000, () => frame(8, 0, 0, number(1)))),
+    'DATA without bytes, 200,000': () => flood([frame(1, 4, 1, head('POST', '/upload')), ...streams(200_000, () => frame(0, 0, 1))]),
+    'unknown frames, 50,000': () => flood(streams(50_000, () => frame(0x77, 0, 0))),
+    'idle TLS connections, 2000': async () => {
+        const before = await gateway.uses();
+        return crowd(2000, (socket) => socket.resume(), async () => {
+            await pause(1000);
+            const now = await gateway.uses();
+            return `${Math.round(((now.pss - before.pss) * 1024) / (now.connections - before.connections))} bytes a connection (PSS)`;
+        });
+    },
+    'slow heads, 500': () => crowd(500, slowly('GET /hello HTTP/1.1\r\nHost: x\r\nX: ')),
+    'slow bodies, 300': () => crowd(300, (socket) => socket.resume().write(`${POST}Content-Length: 1000\r\n\r\n[`)),
+    'slow chunks, 300': () => crowd(300, (socket) => socket.resume().write(`${POST}Transfer-Encoding: chunked\r\n\r\n3`)),
+    'readers that do not read, 20 × 4 MB': () => crowd(20, (socket) => socket.pause().write('GET /long HTTP/1.1\r\nHost: x\r\n\r\n')),
+    'gzip of 200 MiB to POST /flows': upload('/flows', { ...json, 'Content-Encoding': 'gzip' }, gigabyte),
+    'gzip of 200 MiB to an endpoint': upload('/upload', { ...json, 'Content-Encoding': 'gzip' }, gigabyte),
+    '200 MiB to an endpoint': upload('/upload', { 'Content-Type': 'application/octet-stream' }, Buffer.alloc(200 << 20)),
+    '5 MiB of [ to POST /flows': upload('/flows', json, Buffer.alloc((5 << 20) - 10, '[')),
+};
+
+console.log(`| abuse | it | p50 | p99 | worst | a server that does nothing: p99 | RSS, MiB: before, after | descriptors | tasks |`);
+console.log('|---|---|---|---|---|---|---|---|---|');
+const first = await gateway.uses();
+for (const [what, abuse] of Object.entries(abuses)) {
+    if (only && !what.includes(only)) continue;
+    const before = await gateway.uses();
+    await waited();
+    const since = processorTime([process.pid]);
+    const told = await abuse();
+    const now = processorTime([process.pid]);
+    const figures = await waited();
+    // The probe has two connections.
+    await until(`nothing is left of ${what}`, async () => (await gateway.uses()).connections <= 2, 120_000);
+    const after = await gateway.uses();
+    const others = (now.busy - since.busy - (now.own - since.own)) / (now.total - since.total);
+    console.log(`| ${[what, told, figures.p50, figures.p99, figures.worst, figures.idle.p99,
+        `${(before.rss / 1024).toFixed(1)}, ${(after.rss / 1024).toFixed(1)}`, `${before.descriptors}, ${after.descriptors}`, `${before.tasks}, ${after.tasks}`,
+    ].join(' | ')} |`);
+    const slow = figures.p99 > BEARABLE && figures.idle.p99 < BEARABLE / 2 && others < 0.2;
+    const leak = after.descriptors > first.descriptors + 10 || after.tasks > first.tasks + 10;
+    if (slow || leak || Object.keys(figures.wrong).length || String(told).includes('OPEN')) {
+        failed = true;
+        console.log(`| ^ NOT AS PROMISED | ${JSON.stringify({ slow, leak, wrong: figures.wrong, others: others.toFixed(2) })} |`);
+    }
+}
+const errors = gateway.log.filter((line) => line.includes('"ERROR"'));
+console.log(errors.length ? `errors in the log: ${errors.slice(0, 5).join('\n')}` : 'no error in the log');
+probe.kill();
+await gateway.stop();
+gateway.remove();
+process.exit(failed || errors.length ? 1 : 0);
