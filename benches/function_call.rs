@@ -27,6 +27,7 @@ fn main() -> Result<(), flowgate::engine::value::Failure> {
         socket_reconnect: Duration::from_secs(10),
         socket_queue: 1000,
         mqtt_reconnect: Duration::from_secs(5),
+        context: Vec::new(),
         http_node_root: String::new(),
         start_attempts: 0,
         settle: Duration::from_mins(1),

@@ -2,12 +2,15 @@
 //!
 //! Knows the bounds of the numbers; nothing of flows.
 
-use super::Engine;
 use super::entry::{Source, number};
 use super::error::Fault;
 use super::raw;
 use super::route;
+use super::{ContextFiles, ContextStore, Engine};
+use smol_str::SmolStr;
+use std::path::Path;
 use std::time::Duration;
+use toml::Spanned;
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -16,7 +19,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// The table, complete.
-pub(super) fn engine(raw: raw::Engine, source: &Source<'_>) -> Result<Engine, Fault> {
+pub(super) fn engine(raw: raw::Engine, data: &Path, source: &Source<'_>) -> Result<Engine, Fault> {
     Ok(Engine {
         close_timeout: source.duration(raw.close_timeout, 15 * SECOND, MS..=HOUR)?,
         script_memory: source.size(raw.script_memory, 1 << 30, 8 * MIB..=64 * GIB)?,
@@ -38,5 +41,72 @@ pub(super) fn engine(raw: raw::Engine, source: &Source<'_>) -> Result<Engine, Fa
         socket_reconnect: source.duration(raw.socket_reconnect, 10 * SECOND, MS..=HOUR)?,
         socket_queue: number(raw.socket_queue, 1000, 1..=1_000_000)?,
         mqtt_reconnect: source.duration(raw.mqtt_reconnect, 5 * SECOND, MS..=HOUR)?,
+        context: contexts(raw.context, data, source)?,
+    })
+}
+
+/// The stores, each name once.
+fn contexts(
+    raw: Vec<Spanned<raw::ContextStore>>,
+    data: &Path,
+    source: &Source<'_>,
+) -> Result<Vec<ContextStore>, Fault> {
+    let mut stores: Vec<ContextStore> = Vec::new();
+    for table in raw {
+        let span = table.span();
+        let store = context(table, data, source)?;
+        if stores.iter().any(|other| other.name == store.name) {
+            let sentence = format!("a context store named {:?} is configured above", store.name);
+            return Err(Fault::rule(span, sentence));
+        }
+        stores.push(store);
+    }
+    Ok(stores)
+}
+
+fn context(
+    table: Spanned<raw::ContextStore>,
+    data: &Path,
+    source: &Source<'_>,
+) -> Result<ContextStore, Fault> {
+    let span = table.span();
+    let raw = table.into_inner();
+    let (Some(name), Some(module)) = (raw.name, raw.module) else {
+        let sentence =
+            "an [[engine.context]] needs name, and module: \"memory\" or \"localfilesystem\"";
+        return Err(Fault::rule(span, sentence));
+    };
+    let named = |text: &str| {
+        let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
+        (!text.is_empty() && text.chars().all(allowed)).then(|| SmolStr::from(text))
+    };
+    let name = source.parsed(&name, "a name of letters, digits, _ and -", named)?;
+    let on_disk = source.parsed(
+        &module,
+        "\"memory\" or \"localfilesystem\"",
+        |text| match text {
+            "memory" => Some(false),
+            "localfilesystem" => Some(true),
+            _ => None,
+        },
+    )?;
+    if !on_disk {
+        if raw.directory.is_some() || raw.flush.is_some() || raw.file_limit.is_some() {
+            let sentence = "directory, flush and file_limit are for the module \"localfilesystem\"";
+            return Err(Fault::rule(span, sentence));
+        }
+        return Ok(ContextStore { name, files: None });
+    }
+    let files = ContextFiles {
+        directory: match raw.directory {
+            Some(entry) => source.path(&entry)?,
+            None => data.join("context"),
+        },
+        flush: source.duration(raw.flush, 30 * SECOND, MS..=HOUR)?,
+        file_limit: source.size(raw.file_limit, 64 << 20, 1024..=GIB)?,
+    };
+    Ok(ContextStore {
+        name,
+        files: Some(files),
     })
 }

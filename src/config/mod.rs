@@ -34,6 +34,7 @@ pub use upstream::{is_token, token_in};
 
 use crate::secret::{Secret, hex, sha256};
 use hyper::header::{HeaderName, HeaderValue};
+use smol_str::SmolStr;
 use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -482,6 +483,31 @@ pub struct Engine {
     pub socket_queue: usize,
     /// How long mqtt nodes wait before they connect again (5 s, as in Node-RED).
     pub mqtt_reconnect: Duration,
+    /// Context stores, the one for unnamed use first; empty: one in memory.
+    pub context: Vec<ContextStore>,
+}
+
+/// The name of the context store that there is when none is configured, as in Node-RED.
+pub const MEMORY: &str = "memory";
+
+/// One `[[engine.context]]`: a store for what flows remember.
+#[derive(Debug, Clone)]
+pub struct ContextStore {
+    /// What flows call it.
+    pub name: SmolStr,
+    /// Where it is kept; `None`: in memory only.
+    pub files: Option<ContextFiles>,
+}
+
+/// The files of a context store of module `localfilesystem`.
+#[derive(Debug, Clone)]
+pub struct ContextFiles {
+    /// Where they are.
+    pub directory: PathBuf,
+    /// How long a change may wait until it is written (30 s, as in Node-RED).
+    pub flush: Duration,
+    /// A context of more bytes is neither read nor written.
+    pub file_limit: usize,
 }
 
 /// `[editor]`.

@@ -313,6 +313,19 @@ pub(super) struct Engine {
     pub(super) socket_reconnect: Entry,
     pub(super) socket_queue: Entry,
     pub(super) mqtt_reconnect: Entry,
+    #[serde(default)]
+    pub(super) context: Vec<Spanned<ContextStore>>,
+}
+
+/// `[[engine.context]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [[engine.context]]")]
+pub(super) struct ContextStore {
+    pub(super) name: Entry,
+    pub(super) module: Entry,
+    pub(super) directory: Entry,
+    pub(super) flush: Entry,
+    pub(super) file_limit: Entry,
 }
 
 /// `[editor]`.

@@ -60,6 +60,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
             .chain(others)
             .collect(),
     )?;
+    let storage = storage(raw.storage, source)?;
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
     Ok(Config {
         file: None,
@@ -72,9 +73,9 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         headers: headers::headers(raw.headers, source)?,
         auth,
         comms: comms::comms(raw.comms, source)?,
-        engine: engine::engine(raw.engine, source)?,
+        engine: engine::engine(raw.engine, &storage.directory, source)?,
         editor: editor(raw.editor, upstreams.is_empty(), source)?,
-        storage: storage(raw.storage, source)?,
+        storage,
         operations,
         log: log(raw.log, source)?,
         audit: audit::audit(raw.audit, source)?,

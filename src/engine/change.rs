@@ -49,6 +49,7 @@ impl Thread {
             Change::Apply {
                 flows, credentials, ..
             } => {
+                self.world.contexts.borrow_mut().clean(&flows);
                 self.flows = flows;
                 self.credentials = credentials;
                 self.start(true);
@@ -58,6 +59,7 @@ impl Thread {
                 self.start(false);
             }
             Change::Close => {
+                self.world.contexts.borrow_mut().close();
                 let _ = done.send(());
                 return ControlFlow::Break(());
             }
@@ -204,10 +206,7 @@ impl Thread {
                 slot: number,
                 epoch: stopped.epoch,
             });
-            self.world
-                .contexts
-                .borrow_mut()
-                .forget_node(&stopped.info.id);
+            self.world.contexts.borrow_mut().forget_node(&stopped.info);
             self.world.between.withdraw(&stopped.info.id);
             if self.world.directory.get(&stopped.info.id) == Some(&number) {
                 self.world.directory.remove(&stopped.info.id);

@@ -98,6 +98,9 @@ fn error(failure: &Failure, longest: usize) -> Json {
     if !failure.code.is_empty() {
         data["code"] = failure.code.as_str().into();
     }
+    if let Some(cause) = &failure.cause {
+        data["cause"] = coerce::to_text(cause).as_str().into();
+    }
     data["stack"] = cut(&failure.stack(), longest).into();
     tree!({"__enc__": true, "type": "error", "data": data})
 }

@@ -1,7 +1,9 @@
 //! Environment variables of nodes: groups, subflow instances, tabs, global-config, the process (facts engine §2.5).
 
+use super::expression::jsonata::Jsonata;
+use super::expression::typed::Scene;
 use super::expression::{coerce, json};
-use super::value::Value;
+use super::value::{Object, Value};
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -18,6 +20,9 @@ pub struct Env {
     parent: Option<Rc<Env>>,
 }
 
+/// Entries, and the credentials that hold the values of those of type `cred`.
+pub type Layer<'a> = (&'a [Entry], Option<&'a Map<String, Json>>);
+
 /// One entry of an `env` property of a tab, group, subflow or instance.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Entry {
@@ -26,7 +31,7 @@ pub struct Entry {
     /// Its value, as text of the type.
     #[serde(default)]
     pub value: Json,
-    /// `str`, `num`, `bool`, `json`, `bin`, `env`, `cred`, or a type of config node.
+    /// `str`, `num`, `bool`, `json`, `bin`, `jsonata`, `env`, `cred`, or a type of config node.
     #[serde(default, rename = "type")]
     pub kind: SmolStr,
 }
@@ -37,31 +42,39 @@ impl Env {
         Rc::new(Self::default())
     }
 
-    /// A scope inside `parent`: fixed variables of the runtime first, then entries evaluated in order,
-    /// those of type `env` last (facts engine §2.5). `credentials` hold the values of type `cred`.
+    /// A scope inside `parent`: fixed variables of the runtime over those of the layers, a later layer over an earlier one.
+    /// Those of type `env` are evaluated last, in order; until then they are their text (facts engine §2.5, and observed).
     pub fn inside(
         parent: &Rc<Self>,
         fixed: &[(&'static str, &SmolStr)],
-        entries: &[Entry],
-        credentials: Option<&Map<String, Json>>,
+        layers: &[Layer<'_>],
     ) -> Rc<Self> {
         let mut scope = Self {
             vars: FxHashMap::default(),
             parent: Some(Rc::clone(parent)),
         };
-        for entry in entries.iter().filter(|e| e.kind != "env") {
-            let value = evaluate(entry, credentials);
-            scope.vars.insert(entry.name.clone(), value);
+        let mut later: Vec<(&SmolStr, &str)> = Vec::new();
+        for (entries, credentials) in layers {
+            for entry in *entries {
+                later.retain(|(name, _)| *name != &entry.name);
+                let value = if entry.kind == "env" {
+                    let text = entry.value.as_str().unwrap_or_default();
+                    later.push((&entry.name, text));
+                    Value::from(text)
+                } else {
+                    evaluate(entry, *credentials, parent)
+                };
+                scope.vars.insert(entry.name.clone(), value);
+            }
         }
-        for entry in entries.iter().filter(|e| e.kind == "env") {
-            let text = entry.value.as_str().unwrap_or_default();
+        for (name, text) in later {
             // A variable that names itself means the one outside.
-            let value = if text == entry.name || text == format!("${{{}}}", entry.name) {
-                parent.lookup(&entry.name)
+            let value = if text == name {
+                parent.lookup(name)
             } else {
                 scope.expand(text)
             };
-            scope.vars.insert(entry.name.clone(), value);
+            scope.vars.insert(name.clone(), value);
         }
         for (name, value) in fixed {
             scope
@@ -135,12 +148,12 @@ impl Env {
     }
 }
 
-fn evaluate(entry: &Entry, credentials: Option<&Map<String, Json>>) -> Value {
+fn evaluate(entry: &Entry, credentials: Option<&Map<String, Json>>, outside: &Rc<Env>) -> Value {
     let text = entry.value.as_str().unwrap_or_default();
     match entry.kind.as_str() {
         "num" => match &entry.value {
             Json::Number(n) => Value::Number(n.as_f64().unwrap_or(f64::NAN)),
-            _ => Value::Number(text.trim().parse().unwrap_or(f64::NAN)),
+            _ => Value::Number(coerce::text_to_number(text)),
         },
         "bool" => Value::Bool(entry.value == Json::Bool(true) || text.eq_ignore_ascii_case("true")),
         "json" => {
@@ -149,9 +162,22 @@ fn evaluate(entry: &Entry, credentials: Option<&Map<String, Json>>) -> Value {
         "bin" => binary(text),
         "cred" => credentials
             .and_then(|c| c.get(entry.name.as_str()))
-            .map_or(Value::Undefined, json::from_tree),
+            .map_or(Value::text(""), json::from_tree),
+        "jsonata" => computed(&entry.name, text, outside),
         _ => json::from_tree(&entry.value),
     }
+}
+
+/// The value of an expression, which sees only the variables outside of its scope.
+fn computed(name: &str, text: &str, outside: &Rc<Env>) -> Value {
+    let result = Jsonata::compile(text).and_then(|expression| {
+        let nothing = Value::object(Object::default());
+        expression.evaluate_on(&Scene::outside(outside), &nothing)
+    });
+    result.unwrap_or_else(|failure| {
+        tracing::error!(target: "flow", variable = name, %failure, "an environment variable has no value");
+        Value::Undefined
+    })
 }
 
 fn binary(text: &str) -> Value {
@@ -180,18 +206,32 @@ mod tests {
         let tab = Env::inside(
             &Env::root(),
             &[],
-            &[
-                entry("A", "str", "tab"),
-                entry("N", "num", "7"),
-                entry("E", "env", "${A}-x"),
-            ],
-            None,
+            &[(
+                &[
+                    entry("A", "str", "tab"),
+                    entry("N", "num", "7"),
+                    entry("E", "env", "${A}-x"),
+                    entry("H", "num", "0x10"),
+                    entry("J", "jsonata", "1 + 1"),
+                    entry("K", "jsonata", "$env('A') & '!'"),
+                    entry("C", "cred", ""),
+                ],
+                None,
+            )],
         );
         let group = Env::inside(
             &tab,
             &[],
-            &[entry("A", "str", "group"), entry("N", "env", "N")],
-            None,
+            &[(
+                &[
+                    entry("A", "str", "group"),
+                    entry("N", "env", "N"),
+                    entry("K", "jsonata", "$env('A') & '!'"),
+                    entry("L", "env", "M"),
+                    entry("M", "env", "${M}2"),
+                ],
+                None,
+            )],
         );
         (tab, group)
     }
@@ -207,6 +247,36 @@ mod tests {
     fn a_variable_that_refers_to_itself_takes_the_value_outside() {
         let (_, group) = scopes();
         assert_eq!(group.lookup("N").as_number(), Some(7.0));
+    }
+
+    #[test]
+    fn expressions_see_the_variables_outside() {
+        let (tab, group) = scopes();
+        assert_eq!(tab.lookup("J").as_number(), Some(2.0));
+        assert_eq!(tab.lookup("K").as_str(), Some("!"));
+        assert_eq!(group.lookup("K").as_str(), Some("tab!"));
+        assert_eq!(tab.lookup("H").as_number(), Some(16.0));
+        assert_eq!(tab.lookup("C").as_str(), Some(""));
+    }
+
+    /// As observed on Node-RED 4.1.15.
+    #[test]
+    fn an_env_entry_that_is_not_evaluated_yet_is_its_text() {
+        let (_, group) = scopes();
+        assert_eq!(group.lookup("L").as_str(), Some("${M}2"));
+        assert_eq!(group.lookup("M").as_str(), Some("${M}22"));
+    }
+
+    #[test]
+    fn a_later_layer_hides_an_earlier_one_and_the_parent_of_both_is_outside() {
+        let (tab, _) = scopes();
+        let under = [entry("A", "str", "under"), entry("B", "str", "under")];
+        let over = [entry("A", "str", "over"), entry("P", "env", "$parent.A")];
+        let scope = Env::inside(&tab, &[], &[(&under, None), (&over, None)]);
+        assert_eq!(scope.lookup("A").as_str(), Some("over"));
+        assert_eq!(scope.lookup("B").as_str(), Some("under"));
+        assert_eq!(scope.lookup("P").as_str(), Some("tab"));
+        assert_eq!(scope.lookup("$parent.A").as_str(), Some("tab"));
     }
 
     #[test]

@@ -190,8 +190,7 @@ impl<'a> Builder<'a> {
         let env = Env::inside(
             root,
             &[("NR_FLOW_ID", id), ("NR_FLOW_NAME", &scope.label)],
-            &scope.env,
-            self.credentials.nodes.get(id),
+            &[(&scope.env, self.credentials.nodes.get(id))],
         );
         let children = self.children.remove(id.as_str()).unwrap_or_default();
         let groups = groups::of(&children, &env, None);
@@ -263,7 +262,7 @@ impl<'a> Builder<'a> {
         let map = credentials
             .and_then(|c| c.get("map"))
             .and_then(|m| m.as_object());
-        Env::inside(&process, &[], &scope(node).env, map.or(credentials))
+        Env::inside(&process, &[], &[(&scope(node).env, map.or(credentials))])
     }
 }
 

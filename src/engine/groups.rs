@@ -63,8 +63,7 @@ fn group(
     let env = Env::inside(
         outer.map_or(flow, |o| &o.env),
         &fixed,
-        &properties.env,
-        None,
+        &[(&properties.env, None)],
     );
     let chain = std::iter::once(id.clone())
         .chain(outer.iter().flat_map(|o| o.chain.iter().cloned()))

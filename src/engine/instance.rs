@@ -16,8 +16,6 @@ const MAX_PORTS: usize = 1024;
 /// A subflow's definition.
 #[derive(Deserialize)]
 pub(super) struct Definition {
-    #[serde(default)]
-    name: SmolStr,
     #[serde(default, rename = "in")]
     inputs: Vec<Port>,
     #[serde(default, rename = "out")]
@@ -134,26 +132,18 @@ impl<'a> Builder<'a> {
         let own = scope(instance.node);
         let outer = &self.graph.flows[instance.flow];
         let path = format_smolstr!("{}/{}", outer.path, instance.node.id);
-        let name = if own.name.is_empty() {
-            &definition.name
-        } else {
-            &own.name
-        };
-        let defaults = Env::inside(
-            &instance.env,
-            &[],
-            &definition.env,
-            self.credentials.nodes.get(&element.id),
-        );
+        let credentials = |id| self.credentials.nodes.get(id);
         let env = Env::inside(
-            &defaults,
+            &instance.env,
             &[
                 ("NR_SUBFLOW_ID", instance.id),
-                ("NR_SUBFLOW_NAME", name),
+                ("NR_SUBFLOW_NAME", &own.name),
                 ("NR_SUBFLOW_PATH", &path),
             ],
-            &own.env,
-            self.credentials.nodes.get(&instance.node.id),
+            &[
+                (&definition.env, credentials(&element.id)),
+                (&own.env, credentials(&instance.node.id)),
+            ],
         );
         let groups = groups::of(children, &env, Some(ids));
         self.graph.flows.push(Flow {

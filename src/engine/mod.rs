@@ -35,7 +35,6 @@ use crate::config;
 use crate::events::{Event, Events};
 use crate::flows::{Credentials, FlowSet, Plan};
 use crate::metrics::Metrics;
-use context::{Contexts, Scope};
 use message::Message;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
@@ -44,7 +43,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use thread::{Change, Command, Inbox, Thread};
 use tokio::sync::{mpsc, oneshot};
-use value::Value;
 use world::World;
 
 /// The engine cannot do what was asked.
@@ -53,6 +51,9 @@ pub enum Error {
     /// No running node has this id.
     #[error("no running node has this id")]
     NoSuchNode,
+    /// No context store has this name.
+    #[error("no context store has this name")]
+    NoSuchStore,
     /// The flow ended without an answer: its node stopped.
     #[error("the flow was stopped before it answered")]
     Stopped,
@@ -86,19 +87,6 @@ struct Shared {
     events: Events,
     state: AtomicU8,
     thread: Mutex<Option<JoinHandle<()>>>,
-}
-
-/// A question of the admin API about contexts.
-#[derive(Debug)]
-pub struct ContextRequest {
-    /// Which context.
-    pub scope: Scope,
-    /// The node's or flow's id; empty for the global one.
-    pub id: String,
-    /// The key; `None`: all of them.
-    pub key: Option<expression::Path>,
-    /// Delete the key instead of reading it.
-    pub delete: bool,
 }
 
 impl Engine {
@@ -181,10 +169,10 @@ impl Engine {
     }
 
     /// Reads or deletes context values.
-    pub async fn context(&self, ask: ContextRequest) -> Result<Value, Error> {
+    pub async fn context(&self, ask: context::Request) -> Result<Json, Error> {
         let (answer, receive) = oneshot::channel();
         self.ask(Command::Context { ask, answer })?;
-        receive.await.map_err(|_| Error::Gone)
+        receive.await.map_err(|_| Error::Gone)?
     }
 
     /// The endpoint of an http-in node for this method and canonical path, if there is one.
@@ -309,18 +297,5 @@ impl Shared {
 
     fn set_state(&self, state: RunState) {
         self.state.store(state as u8, Ordering::Relaxed);
-    }
-}
-
-impl ContextRequest {
-    fn answer(&self, contexts: &mut Contexts) -> Value {
-        match &self.key {
-            Some(key) if self.delete => {
-                contexts.delete(self.scope, &self.id, key);
-                Value::Undefined
-            }
-            Some(key) => key.read(&contexts.whole(self.scope, &self.id)),
-            None => contexts.whole(self.scope, &self.id),
-        }
     }
 }

@@ -202,6 +202,9 @@ fn described(info: &Info, failure: &Failure, count: f64) -> Value {
             error.insert(SmolStr::new_static(key), Value::String(text.clone()));
         }
     }
+    if let Some(cause) = &failure.cause {
+        error.insert(SmolStr::new_static("cause"), cause.clone());
+    }
     Value::object(error)
 }
 

@@ -49,7 +49,11 @@ fn shown(message: &Message) -> Value {
             _ => Value::object(Object::default()),
         },
         other => {
-            let text: String = inspect(other, DEPTH).chars().take(MAX_TEXT).collect();
+            let text = inspect(other, DEPTH);
+            let text = match text.char_indices().nth(MAX_TEXT) {
+                Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+                None => text,
+            };
             Value::record([("text", Value::from(text))])
         }
     }
@@ -83,6 +87,18 @@ mod tests {
                 .as_object()
                 .map(Object::len),
             Some(1)
+        );
+    }
+
+    #[test]
+    fn any_other_payload_is_shown_as_node_shows_it_and_cut() {
+        let list = Value::array(vec![
+            Value::from("a long text"),
+            Value::from("b".repeat(40)),
+        ]);
+        assert_eq!(
+            text(&Message::with_payload(list)).as_deref(),
+            Some("[ 'a long text', 'bbbbbbbbbbbbbb...")
         );
     }
 

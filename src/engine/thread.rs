@@ -3,12 +3,12 @@
 use super::http::Exchange;
 use super::message::Message;
 use super::node::{Host, Info, Level, Node, Wake};
-use super::value::Value;
 use super::world::{Delivery, Finished, Instance, Item, World};
-use super::{Error, RunState, Shared, socket};
+use super::{Error, RunState, Shared, context, socket};
 use crate::flows::{Credentials, FlowSet, Plan};
 use crate::metrics::{Metrics, NodeType};
 use rustc_hash::FxHashMap;
+use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -43,8 +43,8 @@ pub(super) enum Command {
         event: socket::Event,
     },
     Context {
-        ask: super::ContextRequest,
-        answer: oneshot::Sender<Value>,
+        ask: context::Request,
+        answer: oneshot::Sender<Result<Json, Error>>,
     },
 }
 
@@ -135,6 +135,7 @@ impl Thread {
                 self.wake(instance, Wake::Timer(timer));
             }
             self.deliver();
+            self.world.save_contexts();
             if self.world.is_idle() {
                 self.count_messages();
                 if self.wait(&mut inbox).await.is_break() {
@@ -162,7 +163,7 @@ impl Thread {
 
     /// Sleeps until something arrives or a timer is due.
     async fn wait(&mut self, inbox: &mut Inbox) -> ControlFlow<()> {
-        let due = self.world.timers.first_key_value().map(|(t, _)| t.0);
+        let due = self.world.next_due();
         let timer = async {
             match due {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -226,7 +227,9 @@ impl Thread {
                 event,
             } => self.wake(instance, Wake::Socket(connection, event)),
             Command::Context { ask, answer } => {
-                let _ = answer.send(ask.answer(&mut self.world.contexts.borrow_mut()));
+                let info = self.world.info_of(&ask.id);
+                let mut contexts = self.world.contexts.borrow_mut();
+                let _ = answer.send(ask.answer(&mut contexts, info.as_deref()));
             }
         }
     }

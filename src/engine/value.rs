@@ -45,7 +45,7 @@ pub enum Value {
 }
 
 /// What went wrong in a node, as its catch nodes see it.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Failure {
     /// `Error`, `TypeError` …; empty: a bare text, not an Error object.
     pub name: SmolStr,
@@ -55,6 +55,15 @@ pub struct Failure {
     pub code: SmolStr,
     /// The JavaScript stack; empty: none.
     pub stack: SmolStr,
+    /// `cause`: what led to it.
+    pub cause: Option<Value>,
+}
+
+impl PartialEq for Failure {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, &self.message, &self.code, &self.stack)
+            == (&other.name, &other.message, &other.code, &other.stack)
+    }
 }
 
 impl Failure {

@@ -97,7 +97,7 @@ impl World {
             listeners: Listeners::default(),
             endpoints: shared.endpoints.clone(),
             sockets: shared.sockets.clone(),
-            contexts: Rc::default(),
+            contexts: Rc::new(RefCell::new(Contexts::open(&config.context))),
             config,
             events: shared.events.clone(),
             metrics,
@@ -165,6 +165,19 @@ impl World {
         let timer = TimerId(due, self.sequence);
         self.timers.insert(timer, instance);
         timer
+    }
+
+    /// When there is something to do even if nothing arrives.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let timer = self.timers.first_key_value().map(|(timer, _)| timer.0);
+        timer.into_iter().chain(self.contexts.borrow().due()).min()
+    }
+
+    /// Writes contexts to disk that have waited long enough.
+    pub(super) fn save_contexts(&self) {
+        if self.contexts.borrow().unsaved() {
+            self.contexts.borrow_mut().save(Instant::now());
+        }
     }
 
     /// Takes the timers that are due.

@@ -368,7 +368,7 @@ fn engine(error: &crate::engine::Error) -> Response<Body> {
     use StatusCode as S;
     let refuse = |status, code| coded(status, code, &error.to_string());
     match error {
-        E::NoSuchNode => refuse(S::NOT_FOUND, "not_found"),
+        E::NoSuchNode | E::NoSuchStore => refuse(S::NOT_FOUND, "not_found"),
         E::Stopped => coded(
             S::SERVICE_UNAVAILABLE,
             "no_answer",

@@ -284,10 +284,34 @@ fn palette(segments: &[&str]) -> Option<&'static [Offer]> {
     })
 }
 
+/// What flows remember.
+fn context(segments: &[&str]) -> &'static [Offer] {
+    match segments {
+        ["context", "global"] | ["context", "flow" | "node", _] => &[(
+            Get,
+            Target::Admin(Admin::Context),
+            Permission("context.read"),
+        )],
+        ["context", "global", _, ..] | ["context", "flow" | "node", _, _, ..] => &[
+            (
+                Get,
+                Target::Admin(Admin::Context),
+                Permission("context.read"),
+            ),
+            (
+                Delete,
+                Target::Admin(Admin::ForgetContext),
+                Permission("context.write"),
+            ),
+        ],
+        _ => &const { absent("context.read", "context.write") },
+    }
+}
+
 /// What concerns running nodes.
 fn running(segments: &[&str]) -> Option<&'static [Offer]> {
     Some(match segments {
-        ["context", ..] => &const { absent("context.read", "context.write") },
+        ["context", ..] => context(segments),
         ["diagnostics"] => &[(
             Get,
             Target::Admin(Admin::Diagnostics),

@@ -96,13 +96,12 @@ impl Bench {
         .await
     }
 
-    /// The next warning or error in the debug sidebar: the node's id and the text.
+    /// The next warning or error in the debug sidebar: the node's id and the text, that of an Error object as `name: message`.
     pub(crate) async fn complaint(&mut self) -> (String, String) {
         self.next(|event| match event {
-            Event::Debug(data) if data.get("level").is_some() => Some((
-                data["id"].as_str().unwrap().to_owned(),
-                data["msg"].as_str().unwrap().to_owned(),
-            )),
+            Event::Debug(data) if data.get("level").is_some() => {
+                Some((data["id"].as_str().unwrap().to_owned(), complaint_of(data)))
+            }
             _ => None,
         })
         .await
@@ -118,6 +117,16 @@ impl Bench {
         })
         .await
     }
+}
+
+fn complaint_of(data: &Json) -> String {
+    let text = data["msg"].as_str().unwrap();
+    if data["format"] != "error" {
+        return text.to_owned();
+    }
+    let error: Json = serde_json::from_str(text).unwrap();
+    let part = |name: &str| error["data"][name].as_str().unwrap().to_owned();
+    format!("{}: {}", part("name"), part("message"))
 }
 
 /// An inject node that sends these properties to these nodes.

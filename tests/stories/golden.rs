@@ -29,10 +29,13 @@ files! {
     debug
     delay
     delivery
+    environment
     exec
     file
     file_in
     function
+    function_context
+    function_errors
     html
     http_in
     http_request
@@ -42,6 +45,7 @@ files! {
     join
     json
     link
+    links
     mqtt
     mqtt_actions
     range
@@ -49,6 +53,7 @@ files! {
     sort
     split
     status
+    subflow
     switch
     tcp
     tcp_request

@@ -30,6 +30,7 @@ mod broken_storage;
 mod client_certificates;
 mod comms;
 mod comms_upstream;
+mod contexts;
 mod crash_steps;
 mod deploy;
 mod editor;

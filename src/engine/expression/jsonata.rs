@@ -128,9 +128,37 @@ fn failure(error: &EvaluatorError) -> Failure {
     match (error.code(), message.split_once(": ")) {
         (Some(code), Some((_, rest))) => Failure {
             code: code.into(),
-            ..Failure::error(rest)
+            ..Failure::error(reworded(code, rest))
         },
         _ => Failure::error(message),
+    }
+}
+
+/// The message as the reference implementation has it, where the library says it otherwise.
+fn reworded(code: &str, message: &str) -> String {
+    match code {
+        // An operator stands in quotes.
+        "T2001" | "T2002" | "T2009" | "T2010" => {
+            let quoted = message.split(' ').map(|word| {
+                let is_operator =
+                    matches!(word, "+" | "-" | "*" | "/" | "%" | "<" | ">" | "<=" | ">=");
+                if is_operator {
+                    format!("\"{word}\"")
+                } else {
+                    word.to_owned()
+                }
+            });
+            quoted.collect::<Vec<_>>().join(" ")
+        }
+        "T1006" => message.split(": $").next().unwrap_or(message).to_owned(),
+        "D3030" => match message
+            .strip_prefix("Cannot convert '")
+            .and_then(|m| m.strip_suffix("' to number"))
+        {
+            Some(value) => format!("Unable to cast value to a number: \"{value}\""),
+            None => message.to_owned(),
+        },
+        _ => message.to_owned(),
     }
 }
 

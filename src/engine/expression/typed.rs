@@ -7,6 +7,7 @@ use super::path::Path;
 use super::regex::RegExp;
 use super::{coerce, date, json};
 use crate::engine::context::{Contexts, Scope};
+use crate::engine::env::Env;
 use crate::engine::message::Message;
 use crate::engine::node::{Host, Info};
 use crate::engine::value::{Failure, Value};
@@ -243,10 +244,9 @@ fn env_value(pieces: &[EnvPiece], info: &Info) -> Value {
     Value::from(out)
 }
 
-#[cfg(any(test, fuzzing))]
 impl Scene {
-    /// A scene without a node, contexts or time.
-    pub(crate) fn for_tests() -> Self {
+    /// A scene without a node, contexts or time, in which these variables are seen.
+    pub(in crate::engine) fn outside(env: &Rc<Env>) -> Self {
         let text = SmolStr::default;
         let info = Info {
             id: text(),
@@ -257,13 +257,22 @@ impl Scene {
             path: text(),
             groups: Rc::from([]),
             outputs: 1,
-            env: Rc::default(),
+            env: Rc::clone(env),
             flow_context: text(),
         };
         Self {
             info: Rc::new(info),
             contexts: Rc::default(),
+            now: 0.0,
+        }
+    }
+
+    /// A scene without a node or contexts, at a time that is known.
+    #[cfg(test)]
+    pub(crate) fn for_tests() -> Self {
+        Self {
             now: 1_795_203_905_042.0,
+            ..Self::outside(&Rc::default())
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What was thrown, as a failure with the line of the user's code.
 
-use super::{Scripts, from_js, source};
+use super::{Scripts, from_js, source, wording};
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Value};
 use rquickjs::{Ctx, Value as JsValue};
@@ -43,13 +43,21 @@ pub(super) fn thrown_by_code<'js>(
         ctx.catch();
         Failure::error("the function failed, and so did telling why")
     });
-    let (stack, place) = relocate(&failure.stack);
-    let head = failure.to_string();
+    let (frames, place) = relocate(&failure.stack);
+    let own = scripts.current.borrow().clone();
+    let source = own.as_ref().map(|state| state.source.as_str());
+    let at = place.and_then(|(line, column)| {
+        Some((source?.lines().nth(line as usize - 1)?, column as usize))
+    });
+    if let Some(message) = wording::of_v8(&failure.message, at) {
+        failure.message = message.into();
+    }
+    let stack = format!("{failure}\n{frames}");
     if let ("ReferenceError", Some((line, column))) = (failure.name.as_str(), place) {
         failure.message = SmolStr::from(format!("{failure} (line {line}, col {column})"));
     }
     if !failure.name.is_empty() {
-        failure.stack = SmolStr::from(format!("{head}\n{stack}").trim_end());
+        failure.stack = SmolStr::from(stack.trim_end());
     }
     failure
 }

@@ -234,6 +234,10 @@ impl<'js> Reading<'_, 'js> {
                     message: told_text(2)?,
                     code: told_text(3)?,
                     stack: told_text(4)?,
+                    cause: match self.any(&told.get(5)?, Some(inside))? {
+                        Value::Undefined => None,
+                        cause => Some(cause),
+                    },
                 };
                 // QuickJS leaves out the first line, which V8 writes.
                 let head = failure.to_string();

@@ -21,6 +21,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 mod to_js;
+mod wording;
 
 pub use effect::Effect;
 pub use sandbox::{Code, Sandbox, Surroundings};
@@ -53,7 +54,7 @@ type Intrinsics = (
 );
 
 /// The library's files, in the order in which they build on one another.
-const LIBRARY: [(&str, &str); 11] = [
+const LIBRARY: [(&str, &str); 13] = [
     ("types.js", include_str!("lib/types.js")),
     ("buffer.js", include_str!("lib/buffer.js")),
     ("buffer_numbers.js", include_str!("lib/buffer_numbers.js")),
@@ -66,6 +67,8 @@ const LIBRARY: [(&str, &str); 11] = [
         include_str!("lib/url_search_params.js"),
     ),
     ("red_util.js", include_str!("lib/red_util.js")),
+    ("locale.js", include_str!("lib/locale.js")),
+    ("contexts.js", include_str!("lib/contexts.js")),
     ("sandbox.js", include_str!("lib/sandbox.js")),
     ("freeze.js", include_str!("lib/freeze.js")),
 ];

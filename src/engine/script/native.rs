@@ -6,6 +6,7 @@ use crate::engine::context::Scope;
 use crate::engine::expression::{Key, Path, coerce};
 use crate::engine::node::Level;
 use crate::engine::value::{Failure, Value};
+use rquickjs::function::Opt;
 use rquickjs::{
     Ctx, Exception, Function, Object as JsObject, Persistent, Result, Value as JsValue,
 };
@@ -21,9 +22,13 @@ const LONGEST_DELAY: f64 = 2_147_483_647.0;
 /// One function node, as its code sees it and changes it.
 pub(super) struct State {
     pub(super) surroundings: Surroundings,
+    /// The source, for errors that quote it.
+    pub(super) source: SmolStr,
     pub(super) phase: Cell<Phase>,
     pub(super) closing: Cell<bool>,
     pub(super) shows_status: Cell<bool>,
+    /// Whether the code holds objects of the context stores, which are written back when its turn ends.
+    pub(super) holds: Cell<bool>,
     /// Whether returning means being done.
     pub(super) auto_done: bool,
     /// The prototype of plain objects in the node's realm; it also leads to that realm.
@@ -32,12 +37,14 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(surroundings: Surroundings, auto_done: bool) -> Self {
+    pub(super) fn new(surroundings: Surroundings, source: &SmolStr, auto_done: bool) -> Self {
         Self {
             surroundings,
+            source: source.clone(),
             phase: Cell::new(Phase::Ready),
             closing: Cell::new(false),
             shows_status: Cell::new(false),
+            holds: Cell::new(false),
             auto_done,
             plain: RefCell::new(None),
             effects: RefCell::default(),
@@ -84,12 +91,40 @@ impl<'js> Turn<'js> {
     }
 }
 
+/// The name of the machine's time zone: what `TZ` says, else what `/etc/localtime` leads to, else UTC.
+fn time_zone() -> String {
+    let named = |text: String| {
+        let name = text
+            .trim_start_matches(':')
+            .rsplit_once("zoneinfo/")
+            .map(|(_, name)| name.to_owned());
+        name.unwrap_or(text)
+    };
+    let link = || {
+        Some(
+            std::fs::read_link("/etc/localtime")
+                .ok()?
+                .to_str()?
+                .to_owned(),
+        )
+    };
+    let asked = std::env::var("TZ").ok().filter(|tz| !tz.is_empty());
+    let name = asked.or_else(link).map_or_else(|| "UTC".to_owned(), named);
+    if name == "Etc/UTC" {
+        "UTC".to_owned()
+    } else {
+        name
+    }
+}
+
 /// Defines everything.
 pub(super) fn define(native: &JsObject<'_>, scripts: &Weak<Scripts>) -> Result<()> {
+    native.set("timeZone", Function::new(native.ctx().clone(), time_zone)?)?;
     define_messages(native, scripts)?;
     define_outcomes(native, scripts)?;
     define_reports(native, scripts)?;
     define_timers(native, scripts)?;
+    define_held(native, scripts)?;
     define_contexts(native, scripts)
 }
 
@@ -101,7 +136,7 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
         let turn = Turn::of(&weak, &ctx)?;
         if turn.state.closing.get() {
             turn.state.push(Effect::Error(
-                Failure::text("Cannot send from close code"),
+                Failure::text("Cannot send from close function"),
                 None,
             ));
             return Ok(());
@@ -238,40 +273,73 @@ fn define_timers<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result
     native.set("clearTimer", Function::new(ctx.clone(), clear)?)
 }
 
-/// `read(scope, key)`, `write(scope, key, value)`, `keys(scope)`, `env(name)`, `path(expression)`.
+/// `hold()`, `settle(scope, key, value, store)`: objects of the stores that the code may have changed in place.
+fn define_held<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let hold = move |ctx: Ctx<'js>| {
+        Turn::of(&weak, &ctx)?.state.holds.set(true);
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("hold", Function::new(ctx.clone(), hold)?)?;
+    let weak = scripts.clone();
+    let settle = move |ctx: Ctx<'js>,
+                       scope: u8,
+                       key: String,
+                       value: JsValue<'js>,
+                       store: Opt<Option<String>>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let value = turn.value(&value)?;
+        let around = &turn.state.surroundings;
+        let (scope, path) = (scope_of(scope), path(&ctx, &key, store)?);
+        let mut contexts = around.contexts.borrow_mut();
+        if !coerce::deep_equal(&contexts.read(scope, &around.info, &path), &value) {
+            contexts.write(scope, &around.info, &path, value);
+        }
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("settle", Function::new(ctx.clone(), settle)?)
+}
+
+/// `read(scope, key, store)`, `write(scope, key, value, store)`, `keys(scope, store)`, `env(name)`, `path(expression)`.
 fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();
-    let read = move |ctx: Ctx<'js>, scope: u8, key: String| {
+    let read = move |ctx: Ctx<'js>, scope: u8, key: String, store: Opt<Option<String>>| {
         let turn = Turn::of(&weak, &ctx)?;
         let around = &turn.state.surroundings;
         let value =
             around
                 .contexts
                 .borrow()
-                .read(scope_of(scope), &around.info, &path(&ctx, &key)?);
+                .read(scope_of(scope), &around.info, &path(&ctx, &key, store)?);
         to_js::value(&turn.scripts, &turn.realm, &value)
     };
     native.set("read", Function::new(ctx.clone(), read)?)?;
     let weak = scripts.clone();
-    let write = move |ctx: Ctx<'js>, scope: u8, key: String, value: JsValue<'js>| {
+    let write = move |ctx: Ctx<'js>,
+                      scope: u8,
+                      key: String,
+                      value: JsValue<'js>,
+                      store: Opt<Option<String>>| {
         let turn = Turn::of(&weak, &ctx)?;
         let value = turn.value(&value)?;
         let around = &turn.state.surroundings;
         around.contexts.borrow_mut().write(
             scope_of(scope),
             &around.info,
-            &path(&ctx, &key)?,
+            &path(&ctx, &key, store)?,
             value,
         );
         Ok::<_, rquickjs::Error>(())
     };
     native.set("write", Function::new(ctx.clone(), write)?)?;
     let weak = scripts.clone();
-    let keys = move |ctx: Ctx<'js>, scope: u8| {
+    let keys = move |ctx: Ctx<'js>, scope: u8, store: Opt<Option<String>>| {
         let turn = Turn::of(&weak, &ctx)?;
         let around = &turn.state.surroundings;
-        let keys = around.contexts.borrow().keys(scope_of(scope), &around.info);
+        let contexts = around.contexts.borrow();
+        let keys = contexts.keys(scope_of(scope), &around.info, store.0.flatten().as_deref());
         Ok::<_, rquickjs::Error>(keys.into_iter().map(String::from).collect::<Vec<_>>())
     };
     native.set("keys", Function::new(ctx.clone(), keys)?)?;
@@ -297,15 +365,19 @@ fn scope_of(number: u8) -> Scope {
 }
 
 /// A key of a context. Most are plain names, which need no parsing.
-fn path(ctx: &Ctx<'_>, key: &str) -> Result<Path> {
+fn path(ctx: &Ctx<'_>, key: &str, store: Opt<Option<String>>) -> Result<Path> {
     let is_plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if is_plain {
         return Ok(Path {
             keys: vec![Key::Name(SmolStr::from(key))],
-            store: None,
+            store: store.0.flatten().map(SmolStr::from),
         });
     }
-    Path::parse(key).map_err(|failure| throw(ctx, &failure))
+    let mut path = Path::parse(key).map_err(|failure| throw(ctx, &failure))?;
+    if let Some(store) = store.0.flatten() {
+        path.store = Some(store.into());
+    }
+    Ok(path)
 }
 
 /// A failure, thrown with its code.
@@ -322,7 +394,7 @@ pub(super) fn throw(ctx: &Ctx<'_>, failure: &Failure) -> rquickjs::Error {
 /// The steps of a property expression: texts, numbers, and lists for nested ones.
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
 fn parts(ctx: Ctx<'_>, expression: String) -> Result<JsValue<'_>> {
-    steps(&ctx, &path(&ctx, &expression)?)
+    steps(&ctx, &path(&ctx, &expression, Opt(None))?)
 }
 
 fn steps<'js>(ctx: &Ctx<'js>, path: &Path) -> Result<JsValue<'js>> {

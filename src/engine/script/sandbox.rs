@@ -21,7 +21,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, Default)]
 pub struct Code {
     /// For every message.
-    pub function: String,
+    pub function: SmolStr,
     /// Before the first one.
     pub initialize: String,
     /// When the node closes.
@@ -75,7 +75,7 @@ impl Sandbox {
     pub fn new(scripts: Rc<Scripts>, code: Code, surroundings: Surroundings) -> Self {
         let uses = source::uses(&code.function);
         let limit = code.limit.unwrap_or(scripts.default_limit);
-        let state = Rc::new(State::new(surroundings, !uses.done));
+        let state = Rc::new(State::new(surroundings, &code.function, !uses.done));
         Self {
             room: None,
             state,
@@ -90,7 +90,7 @@ impl Sandbox {
     /// Checks the code and runs the setup code. Messages that come before it has finished wait.
     pub fn start(&mut self) -> Vec<Effect> {
         for source in [
-            &self.code.function,
+            self.code.function.as_str(),
             &self.code.initialize,
             &self.code.finalize,
         ] {
@@ -229,6 +229,7 @@ impl Sandbox {
             if self.scripts.run_jobs(&ctx) && self.scripts.clock.expired.get() {
                 self.failed(failure::timed_out(self.limit), message);
             }
+            self.settle(&ctx, room);
             self.report_rejections(&ctx);
         });
         self.scripts.end_turn(&room.realm);
@@ -240,6 +241,21 @@ impl Sandbox {
             effects.extend(self.run(&message));
         }
         effects
+    }
+
+    /// Writes back what the code has changed in place in objects of the context stores.
+    fn settle(&self, ctx: &Ctx<'_>, room: &Room) {
+        if !self.state.holds.take() || self.scripts.clock.expired.get() {
+            return;
+        }
+        let settled = room.furniture.clone().restore(ctx).and_then(|furniture| {
+            furniture
+                .get::<_, Function<'_>>("settle")?
+                .call::<_, ()>(())
+        });
+        if settled.is_err() {
+            self.failed(failure::pending(&self.scripts, ctx), None);
+        }
     }
 
     fn failed(&self, failure: Failure, message: Option<&Message>) {
@@ -304,7 +320,7 @@ impl Sandbox {
         let text = |name: &'static str, text: &SmolStr| about.set(name, text.as_str());
         text("id", &info.id)?;
         about.set("name", info.name.as_deref())?;
-        text("path", &info.path)?;
+        about.set("path", format!("{}/{}", info.path, info.alias))?;
         text("z", &info.z)?;
         about.set("outputCount", self.code.outputs)?;
         let plain: JsObject<'_> = ctx

@@ -21,7 +21,8 @@ pub(super) fn as_function(source: &str) -> String {
     } else {
         "function"
     };
-    format!("({kind} (msg, node) {{\n{source}\n}})")
+    // The semicolon keeps a `"use strict"` in the source from being a directive, as in Node-RED.
+    format!("({kind} (msg, node) {{;\n{source}\n}})")
 }
 
 /// Reads a source.

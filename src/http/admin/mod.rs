@@ -1,5 +1,6 @@
 //! The runtime's admin endpoints when the engine is the runtime (facts admin API §2).
 
+mod context;
 mod credentials;
 mod diagnostics;
 mod editor;
@@ -35,6 +36,8 @@ pub(super) async fn act(
         Admin::SwitchNodeSet => {
             nodes::switch_set(call, &path.parameter(1), &path.parameter(2)).await
         }
+        Admin::Context => context::read(call, path).await,
+        Admin::ForgetContext => context::forget(call, path).await,
         Admin::Credentials => Ok(credentials::read(call, path)),
         Admin::Diagnostics => Ok(diagnostics::read(call)),
         Admin::Inject => running::inject(call, path).await,

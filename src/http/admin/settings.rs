@@ -2,7 +2,7 @@
 
 use super::nodes::version;
 use crate::auth::Caller;
-use crate::config::Config;
+use crate::config::{Config, ContextStore, MEMORY};
 use crate::editor::Editor;
 use crate::http::call::Call;
 use crate::http::content::Body;
@@ -25,7 +25,7 @@ fn settings(config: &Config, caller: Option<&Caller>, editor: Option<&Editor>) -
     let mut settings = json!({
         "httpNodeRoot": config.engine.http_node_root,
         "version": version(editor),
-        "context": { "default": "memory", "stores": ["memory"] },
+        "context": contexts(&config.engine.context),
         "libraries": libraries(editor),
         // There is nothing to install or upload.
         "externalModules": { "palette": { "allowInstall": false, "allowUpload": false } },
@@ -57,6 +57,15 @@ fn libraries(editor: Option<&Editor>) -> Json {
         Some(_) => json!([local, examples]),
         None => json!([local]),
     }
+}
+
+/// The context stores, the one for unnamed use as the default.
+fn contexts(stores: &[ContextStore]) -> Json {
+    let names: Vec<&str> = match stores {
+        [] => vec![MEMORY],
+        stores => stores.iter().map(|store| store.name.as_str()).collect(),
+    };
+    json!({ "default": names.first(), "stores": names })
 }
 
 #[cfg(test)]

@@ -17,6 +17,10 @@ pub(in crate::http) enum Admin {
     SwitchNodeSet,
     /// `GET /credentials/:type/:id`
     Credentials,
+    /// `GET /context/(global|flow/:id|node/:id)[/:key]`
+    Context,
+    /// `DELETE /context/(global|flow/:id|node/:id)/:key`
+    ForgetContext,
     /// `GET /diagnostics`
     Diagnostics,
     /// `POST /inject/:id`
@@ -72,18 +76,20 @@ impl Admin {
             | Self::SwitchNodeSet
             | Self::Inject
             | Self::DebugNode(_)
-            | Self::DebugNodes(_) => true,
+            | Self::DebugNodes(_)
+            | Self::SaveUserSettings
+            | Self::SaveInLibrary => true,
             Self::Settings
             | Self::Nodes
             | Self::Module
             | Self::NodeSet
             | Self::Credentials
+            | Self::Context
+            | Self::ForgetContext
             | Self::Diagnostics
             | Self::UdpPorts
             | Self::UserSettings
-            | Self::SaveUserSettings
             | Self::Library
-            | Self::SaveInLibrary
             | Self::Plugins
             | Self::Messages
             | Self::ChangeModules

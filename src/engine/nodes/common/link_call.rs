@@ -135,7 +135,13 @@ impl Node for LinkCall {
                     .iter()
                     .find(|(_, call)| call.timer == timer)
                     .map(|(id, _)| id.clone());
-                if let Some(call) = event.and_then(|event| self.waiting.remove(&event)) {
+                if let Some(mut call) = event.and_then(|event| self.waiting.remove(&event)) {
+                    // The way back is taken off, the list stays, as observed on Node-RED 4.1.
+                    if let Some(Value::Array(sources)) =
+                        call.message.properties_mut().get_mut("_linkSource")
+                    {
+                        Arc::make_mut(sources).pop();
+                    }
                     host.error(Failure::text("timeout"), Some(call.message));
                 }
             }

@@ -65,7 +65,7 @@ pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn No
     }
     let seconds = number(&properties.timeout);
     let code = Code {
-        function: properties.func,
+        function: properties.func.into(),
         initialize: properties.initialize,
         finalize: properties.finalize,
         outputs: number(&properties.outputs).map_or(0, whole),

@@ -81,7 +81,10 @@ impl Template {
                 "global" => Some(Scope::Global),
                 _ => None,
             },
-            field: Path::parse_message(&field)?,
+            field: match properties.field_type.as_str() {
+                "flow" | "global" => Path::parse(&field)?,
+                _ => Path::parse_message(&field)?,
+            },
         })
     }
 

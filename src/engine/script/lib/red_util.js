@@ -10,15 +10,17 @@
     if (copies.has(value)) return copies.get(value);
     const remember = copy => { copies.set(value, copy); return copy; };
     if (Buffer.isBuffer(value)) return remember(Buffer.from(value));
-    if (types.isDate(value)) return remember(new Date(+value));
-    if (types.isRegExp(value)) return remember(new RegExp(value.source, value.flags));
+    // Of the node's own realm, so that `instanceof` holds.
+    const made = (kind, ...values) => remember(Reflect.construct(typeof value.constructor === 'function' ? value.constructor : kind, values));
+    if (types.isDate(value)) return made(Date, +value);
+    if (types.isRegExp(value)) return made(RegExp, value.source, value.flags);
     if (types.isMap(value)) {
-      const copy = remember(new Map());
+      const copy = made(Map);
       for (const [key, item] of value) copy.set(clone(key, copies), clone(item, copies));
       return copy;
     }
     if (types.isSet(value)) {
-      const copy = remember(new Set());
+      const copy = made(Set);
       for (const item of value) copy.add(clone(item, copies));
       return copy;
     }
@@ -90,6 +92,8 @@
     return true;
   }
 
+  library.property = { read: getObjectProperty, write: setObjectProperty };
+
   const withoutMsg = expression => expression.startsWith('msg.') ? expression.slice(4) : expression;
 
   function parseContextStore(key) {
@@ -132,13 +136,18 @@
   function encodeObject(message, options = {}) {
     const longest = options.maxLength ?? 1000;
     const value = message.msg;
+    if (value === null || value === undefined) {
+      return Object.assign(message, { format: value === null ? 'null' : 'undefined', msg: '(undefined)' });
+    }
     message.format = formats(value);
+    if (typeof value === 'function') return Object.assign(message, { msg: '[function]' });
+    if (types.isRegExp(value)) return Object.assign(message, { msg: String(value), format: 'regexp' });
     if (Buffer.isBuffer(value)) message.msg = value.toString('hex').slice(0, longest);
     else if (types.isNativeError(value)) message.msg = JSON.stringify({ __enc__: true, type: 'error', data: { name: value.name, message: value.message, stack: value.stack } });
     else if (typeof value === 'string') message.msg = value.length > longest ? value.slice(0, longest) + '...' : value;
     else if (typeof value === 'object' && value !== null) {
       try { message.msg = JSON.stringify(value); } catch { message.msg = inspect(value); }
-    } else message.msg = value === undefined ? '(undefined)' : String(value);
+    } else message.msg = String(value);
     return message;
   }
 
@@ -180,18 +189,19 @@
       jsonata: (value, msg) => evaluate(value, msg),
       env: value => {
         const name = /^\$\{([^}]+)\}$/.exec(value);
-        if (name) return env.get(name[1]);
-        return value.includes('${') ? value.replace(/\$\{([^}]+)\}/g, (all, key) => env.get(key) ?? '') : env.get(value);
+        if (name) return env.get(name[1]) ?? '';
+        return value.includes('${') ? value.replace(/\$\{([^}]+)\}/g, (all, key) => env.get(key) ?? '') : env.get(value) ?? '';
       },
     };
     return {
-      cloneMessage, generateId, normalisePropertyExpression, getObjectProperty, setObjectProperty, parseContextStore,
-      ensureString, ensureBuffer, compareObjects, encodeObject, normaliseNodeTypeName, prepareJSONataExpression,
-      evaluateJSONataExpression, getSetting,
+      encodeObject, ensureString, ensureBuffer, cloneMessage, compareObjects, generateId,
       getMessageProperty: (msg, expression) => getObjectProperty(msg, withoutMsg(expression)),
       setMessageProperty: (msg, expression, value, create) => setObjectProperty(msg, withoutMsg(expression), value, create),
+      getObjectProperty, setObjectProperty,
       evaluateNodeProperty: (value, type, node, msg, callback) =>
         answer(callback, () => Object.hasOwn(typed, type) ? typed[type](value, msg) : value),
+      normalisePropertyExpression, normaliseNodeTypeName, prepareJSONataExpression, evaluateJSONataExpression,
+      parseContextStore, getSetting,
     };
   };
 })

@@ -2,56 +2,17 @@
 (function (library, native) {
   'use strict';
 
-  const { Buffer, URL, URLSearchParams, util, redUtil, inspect } = library;
+  const { Buffer, URL, URLSearchParams, util, redUtil, inspect, contextOf, heldByCode } = library;
   const NODE = 0, FLOW = 1, GLOBAL = 2;
 
-  // `context.get(key[, store][, callback])`: with a list of keys, a list of values; with a callback, through it.
-  function contextOf(scope) {
-    const split = (store, callback) => typeof store === 'function' ? store : callback;
-    const answer = (callback, work) => {
-      if (callback === undefined) return work();
-      if (typeof callback !== 'function') throw new Error('Callback must be a function');
-      let results;
-      try { results = [undefined].concat(work()); } catch (error) { results = [error]; }
-      callback(...results);
-    };
-    const check = key => {
-      if (typeof key !== 'string' || key === '') throw new Error('Key must be a non-empty string');
-      return key;
-    };
-    return {
-      get(key, store, callback) {
-        callback = split(store, callback);
-        if (typeof key === 'string' && key !== '' && callback === undefined) return native.read(scope, key);
-        if (Array.isArray(key)) return answer(callback, () => key.map(k => native.read(scope, check(k))));
-        return answer(callback, () => {
-          const value = native.read(scope, check(key));
-          return callback === undefined ? value : [value];
-        });
-      },
-      set(key, value, store, callback) {
-        callback = split(store, callback);
-        return answer(callback, () => {
-          const keys = Array.isArray(key) ? key : [key];
-          const values = Array.isArray(key) ? (Array.isArray(value) ? value : [value]) : [value];
-          keys.forEach((k, i) => native.write(scope, check(k), i < values.length ? values[i] : null));
-          return callback === undefined ? undefined : [];
-        });
-      },
-      keys(store, callback) {
-        callback = split(store, callback);
-        return answer(callback, () => callback === undefined ? native.keys(scope) : [native.keys(scope)]);
-      },
-    };
-  }
-
+  // The console is the program's log; nothing of it reaches the debug sidebar.
   function consoleOf() {
     const say = level => (...values) => native.log(level, util.format(...values));
     return {
-      log: say('info'), info: say('info'), debug: say('debug'), warn: say('warn'), error: say('error'),
+      log: say('info'), info: say('info'), debug: say('debug'), warn: say('info'), error: say('info'),
       trace: say('trace'), dir: value => native.log('info', inspect(value)), table: say('info'),
       group: say('info'), groupEnd() {}, assert(condition, ...values) {
-        if (!condition) native.log('error', ['Assertion failed', ...values.map(String)].join(': '));
+        if (!condition) native.log('info', ['Assertion failed', ...values.map(String)].join(': '));
       },
     };
   }
@@ -118,8 +79,9 @@
   library.furnish = (global, about) => {
     const { node, closing } = nodeOf(about);
     const timers = timersOf(node);
-    const flow = contextOf(FLOW), wide = contextOf(GLOBAL);
-    const context = Object.assign(contextOf(NODE), { flow, global: wide });
+    const held = heldByCode();
+    const flow = contextOf(FLOW, held), wide = contextOf(GLOBAL, held);
+    const context = Object.assign(contextOf(NODE, held), { global: wide, flow });
     const env = { get: name => native.env(String(name)) };
     const offered = {
       Buffer, URL, URLSearchParams, util, context, flow, env,
@@ -131,6 +93,7 @@
     for (const name of Object.keys(offered)) {
       Object.defineProperty(global, name, { value: offered[name], writable: true, configurable: true, enumerable: false });
     }
+    library.localize(global);
     // A `FinalizationRegistry` would call this node's code in another node's turn.
     for (const name of ['FinalizationRegistry', 'queueMicrotask', 'performance', 'navigator', 'atob', 'btoa', 'DOMException']) {
       delete global[name];
@@ -139,10 +102,11 @@
       node(msg, id) {
         const own = Object.create(node);
         own.send = (messages, clone) => native.send(messages, id);
-        if (msg !== undefined) own.done = reason => reason ? native.rejected(reason, msg) : native.done(msg);
+        if (msg !== undefined) own.done = reason => reason ? native.error(reason, msg) : native.done(msg);
         return own;
       },
       timerIsDue: timers.due,
+      settle: held.settle,
       whenDone: (promise, msg, id) => {
         // What cannot be sent is the message's failure, just as what the code throws.
         promise.then(result => native.resolved(result, msg, id)).catch(thrown => native.rejected(thrown, msg));

@@ -76,7 +76,7 @@
     if (Handle.isHandle(value)) { Handle.open(value); return ['handle']; }
     if (types.isDate(value)) return ['date', Date.prototype.getTime.call(value)];
     if (types.isNativeError(value)) {
-      return ['error', textOf(value.name) || 'Error', textOf(value.message), textOf(value.code), textOf(value.stack)];
+      return ['error', textOf(value.name) || 'Error', textOf(value.message), textOf(value.code), textOf(value.stack), value.cause];
     }
     if (types.isRegExp(value)) return ['regexp', textOf(value.source), textOf(value.flags)];
     if (types.isMap(value)) {

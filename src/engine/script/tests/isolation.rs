@@ -76,8 +76,17 @@ fn assigning_to_the_library_is_silent_or_throws_in_strict_code() {
         payload("Buffer.x = 1; msg.payload = Buffer.x; return msg", 1.0),
         "undefined"
     );
-    assert!(error("'use strict'; Buffer.x = 1").starts_with("TypeError"));
-    assert!(error("'use strict'; Buffer.prototype.x = 1").starts_with("TypeError"));
+    let strict = |source: &str| error(&format!("(function () {{ 'use strict'; {source} }})()"));
+    assert!(strict("Buffer.x = 1").starts_with("TypeError"));
+    assert!(strict("Buffer.prototype.x = 1").starts_with("TypeError"));
+    // As in Node-RED, the code itself cannot be strict.
+    assert_eq!(
+        payload(
+            "'use strict'; undeclared = 1; msg.payload = undeclared; return msg",
+            1.0
+        ),
+        "1"
+    );
 }
 
 #[test]

@@ -142,6 +142,88 @@ fn contexts_are_read_and_written_in_all_ways() {
     );
 }
 
+/// As observed on Node-RED 4.1.15: what was got from a store, or put there, is the stored thing itself.
+#[test]
+fn what_is_changed_in_an_object_of_a_store_counts_without_set() {
+    let made = |source: &str| payload(&format!("{source}; return msg"), 1.0);
+    assert_eq!(
+        made(
+            "const o = { n: 0 }; flow.set('o', o); o.n++; msg.payload = [flow.get('o'), flow.get('o') === o]"
+        ),
+        r#"[{"n": 1}, true]"#
+    );
+    assert_eq!(
+        made(
+            "flow.set('a', { b: {} }); const a = flow.get('a'); flow.set('a.b.c', 1); msg.payload = [a, flow.get('a.b.c')]"
+        ),
+        r#"[{"b": {"c": 1}}, 1]"#
+    );
+    let code = Code {
+        function: "if (!flow.get('o')) flow.set('o', { n: 0 }); flow.get('o').n++; msg.payload = flow.get('o').n; return msg".into(),
+        ..Code::default()
+    };
+    let mut sandbox = sandbox_of(&scripts(), code);
+    for expected in 1..4 {
+        let effects = sandbox.call(message(1.0));
+        assert!(
+            matches!(&effects[..], [Effect::Pass(m)] if m.get("payload").as_number() == Some(f64::from(expected))),
+            "{effects:?}"
+        );
+    }
+}
+
+#[test]
+fn numbers_dates_and_texts_are_those_of_en_us() {
+    let made = |source: &str| payload(&format!("msg.payload = {source}; return msg"), 1.0);
+    for (source, expected) in [
+        ("(1234567.891).toLocaleString()", r#""1,234,567.891""#),
+        (
+            "(1234.5).toLocaleString('en-US', { style: 'currency', currency: 'USD' })",
+            r#""$1,234.50""#,
+        ),
+        (
+            "(0.256).toLocaleString(undefined, { style: 'percent' })",
+            r#""26%""#,
+        ),
+        ("(1234.5).toLocaleString('de-DE')", r#""1.234,5""#),
+        (
+            "(5).toLocaleString('en-US', { minimumFractionDigits: 2 })",
+            r#""5.00""#,
+        ),
+        (
+            "new Date(0).toLocaleString('en-US', { timeZone: 'UTC' })",
+            r#""1/1/1970, 12:00:00 AM""#,
+        ),
+        (
+            "new Date(0).toLocaleDateString('en-US', { timeZone: 'UTC', weekday: 'long', year: 'numeric', month: 'long', day: 'numeric' })",
+            r#""Thursday, January 1, 1970""#,
+        ),
+        (
+            "new Date(0).toLocaleString('sv-SE', { timeZone: 'UTC' })",
+            r#""1970-01-01 00:00:00""#,
+        ),
+        (
+            "new Intl.DateTimeFormat('en-GB', { timeZone: 'UTC' }).format(0)",
+            r#""01/01/1970""#,
+        ),
+        (
+            "['b', 'a', 'C', 'A', 'ä', '_', '10', '2'].sort((x, y) => x.localeCompare(y)).join(' ')",
+            r#""_ 10 2 a A ä b C""#,
+        ),
+        (
+            "'a10'.localeCompare('a2', undefined, { numeric: true })",
+            "1",
+        ),
+        ("new Intl.PluralRules('en-US').select(1)", r#""one""#),
+        (
+            "new Intl.ListFormat('en').format(['a', 'b', 'c'])",
+            r#""a, b, and c""#,
+        ),
+    ] {
+        assert_eq!(made(source), expected, "{source}");
+    }
+}
+
 #[test]
 fn messages_wait_for_the_setup_code() {
     let code = |initialize: &str| Code {

@@ -17,6 +17,7 @@ use std::time::Duration;
 
 fn scripts() -> Rc<Scripts> {
     Scripts::new(&Engine {
+        context: Vec::new(),
         close_timeout: Duration::from_secs(15),
         script_memory: 32 << 20,
         script_timeout: Duration::from_millis(200),

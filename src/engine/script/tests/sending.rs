@@ -99,7 +99,11 @@ fn errors_tell_where_they_happened() {
     assert_eq!(error("throw { a: 1 }"), r#"{"a":1}"#);
     assert_eq!(
         error("\n\nmsg.nothing.x()"),
-        "TypeError: cannot read property 'x' of undefined"
+        "TypeError: Cannot read properties of undefined (reading 'x')"
+    );
+    assert_eq!(
+        error("msg.payload.foo(1)"),
+        "TypeError: msg.payload.foo is not a function"
     );
     assert_eq!(
         error("await null; throw new Error('later')"),
@@ -111,7 +115,10 @@ fn errors_tell_where_they_happened() {
     };
     assert_eq!(
         (message.get("payload").as_str(), failure.stack.as_str()),
-        (Some("changed"), "    at <anonymous> (Function node:1:36)")
+        (
+            Some("changed"),
+            "Error: boom\n    at <anonymous> (Function node:1:36)"
+        )
     );
 }
 

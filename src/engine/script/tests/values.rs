@@ -61,6 +61,7 @@ fn values_survive_the_way_in_and_out() {
             message: "m".into(),
             code: "C".into(),
             stack: "s".into(),
+            cause: None,
         })),
     );
     nested.insert("res".into(), Value::Handle(handle.clone()));
@@ -129,7 +130,7 @@ fn the_sandbox_has_this_and_not_that() {
             "msg.payload = [node.id, node.name, node.path, node.z, node.outputCount]; return msg",
             1.0
         ),
-        r#"["n1", "a name", "t1", "t1", 2]"#
+        r#"["n1", "a name", "t1/n1", "t1", 2]"#
     );
 }
 

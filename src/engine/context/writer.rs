@@ -1,0 +1,122 @@
+//! The thread that writes a store's files, so that a slow disk does not hold up flows. In order, one after the other; what
+//! could not be written is tried again with the next job and at the end.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+/// What there is to do.
+#[derive(Debug)]
+pub(super) enum Job {
+    Write { path: PathBuf, text: String },
+    Remove(PathBuf),
+    RemoveDirectory(PathBuf),
+}
+
+/// The thread. Dropping it waits until everything is done.
+#[derive(Debug)]
+pub(super) struct Writer {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start() -> Self {
+        let (jobs, inbox) = mpsc::channel();
+        let thread = std::thread::Builder::new()
+            .name("context-files".into())
+            .spawn(move || work(&inbox));
+        match thread {
+            Ok(thread) => Self {
+                jobs: Some(jobs),
+                thread: Some(thread),
+            },
+            Err(error) => {
+                tracing::error!(%error, "contexts are not written to disk: no thread can be started");
+                Self {
+                    jobs: None,
+                    thread: None,
+                }
+            }
+        }
+    }
+
+    pub(super) fn give(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            // The thread lives until the sender is dropped.
+            let _ = jobs.send(job);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn work(inbox: &mpsc::Receiver<Job>) {
+    let mut failed: BTreeMap<PathBuf, String> = BTreeMap::new();
+    for job in inbox {
+        match job {
+            Job::Write { path, text } => {
+                failed.insert(path, text);
+                failed.retain(|path, text| !written(path, text));
+            }
+            Job::Remove(path) => {
+                failed.remove(&path);
+                removed(&path, fs::remove_file(&path));
+            }
+            Job::RemoveDirectory(path) => {
+                failed.retain(|file, _| !file.starts_with(&path));
+                removed(&path, fs::remove_dir_all(&path));
+            }
+        }
+    }
+    failed.retain(|path, text| !written(path, text));
+}
+
+fn written(path: &Path, text: &str) -> bool {
+    let result = replace(path, text.as_bytes());
+    if let Err(error) = &result {
+        tracing::error!(file = %path.display(), %error, "a context cannot be written; it is tried again");
+    }
+    result.is_ok()
+}
+
+fn removed(path: &Path, result: io::Result<()>) {
+    if let Err(error) = result
+        && error.kind() != io::ErrorKind::NotFound
+    {
+        tracing::error!(path = %path.display(), %error, "the context of what was deleted cannot be removed");
+    }
+}
+
+/// Puts the new file in the place of the old one: a crash leaves the one or the other, whole.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let Some(directory) = path.parent() else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)?;
+    let temporary = path.with_extension("json.new");
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    File::open(directory)?.sync_all()
+}

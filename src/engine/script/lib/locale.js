@@ -1,0 +1,281 @@
+// What depends on language and place, as far as it goes without ICU's data: English of the United States, and how a few
+// other languages write numbers and numeric dates. Time zones are the machine's own and UTC. Everything else is en-US.
+(function (library, native) {
+  'use strict';
+
+  const narrow = '\u202f';
+  // Decimal sign, sign between thousands, numeric date, whether the day has 24 hours, what stands between date and time.
+  const written = {
+    'en-US': ['.', ',', (y, m, d) => `${m}/${d}/${y}`, false, ', '],
+    'en-GB': ['.', ',', (y, m, d) => `${two(d)}/${two(m)}/${y}`, true, ', '],
+    'en-CA': ['.', ',', (y, m, d) => `${y}-${two(m)}-${two(d)}`, false, ', '],
+    'de-DE': [',', '.', (y, m, d) => `${d}.${m}.${y}`, true, ', '],
+    'fr-FR': [',', narrow, (y, m, d) => `${two(d)}/${two(m)}/${y}`, true, ' '],
+    'sv-SE': [',', '\u00a0', (y, m, d) => `${y}-${two(m)}-${two(d)}`, true, ' '],
+  };
+  const languages = { en: 'en-US', de: 'de-DE', fr: 'fr-FR', sv: 'sv-SE' };
+  const months = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December'];
+  const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+  const symbols = { USD: '$', EUR: '€', GBP: '£', JPY: '¥', INR: '₹', CNY: 'CN¥', KRW: '₩' };
+  const two = n => String(n).padStart(2, '0');
+  const localeOf = locales => {
+    const asked = Array.isArray(locales) ? locales[0] : locales;
+    if (asked === undefined) return 'en-US';
+    if (typeof asked !== 'string' || !/^[a-zA-Z]{2,8}([-_][a-zA-Z0-9]{1,8})*$/.test(asked)) {
+      throw new RangeError(`Incorrect locale information provided`);
+    }
+    return Object.hasOwn(written, asked) ? asked : languages[asked.slice(0, 2).toLowerCase()] ?? 'en-US';
+  };
+
+  function numberText(value, locales, options = {}) {
+    const locale = localeOf(locales);
+    const [point, group] = written[locale];
+    const style = options.style ?? 'decimal';
+    if (style === 'currency' && options.currency === undefined) throw new TypeError('Currency code is required with currency style.');
+    const isWhole = style === 'currency' && ['JPY', 'KRW'].includes(options.currency);
+    const usual = style === 'currency' ? (isWhole ? [0, 0] : [2, 2]) : style === 'percent' ? [0, 0] : [0, 3];
+    const least = options.minimumFractionDigits ?? Math.min(usual[0], options.maximumFractionDigits ?? usual[0]);
+    const most = options.maximumFractionDigits ?? Math.max(usual[1], least);
+    if (!(least >= 0 && most >= least && most <= 100)) throw new RangeError('maximumFractionDigits value is out of range.');
+    const big = typeof value === 'bigint';
+    const n = big ? value : Number(value) * (style === 'percent' ? 100 : 1);
+    const negative = n < 0 || Object.is(n, -0);
+    let text;
+    if (!big && Number.isNaN(n)) text = 'NaN';
+    else if (!big && !Number.isFinite(n)) text = '∞';
+    else {
+      const digits = big ? String(n < 0n ? -n : n) : digitsOf(Math.abs(n), most, options.maximumSignificantDigits);
+      let [whole, fraction = ''] = digits.split('.');
+      if (options.maximumSignificantDigits === undefined) fraction = fraction.replace(/0+$/, '').padEnd(least, '0');
+      whole = whole.padStart(options.minimumIntegerDigits ?? 1, '0');
+      if (options.useGrouping !== false) whole = whole.replace(/\B(?=(\d{3})+$)/g, group);
+      text = fraction === '' ? whole : whole + point + fraction;
+    }
+    if (style === 'percent') text += locale.startsWith('en') ? '%' : '\u00a0%';
+    if (style === 'currency') {
+      const sign = options.currencyDisplay === 'code' ? `${options.currency}\u00a0` : symbols[options.currency] ?? `${options.currency}\u00a0`;
+      text = locale.startsWith('en') ? sign + text : `${text}\u00a0${sign.trim()}`;
+    }
+    return (negative ? '-' : '') + text;
+  }
+
+  // Decimal digits without an exponent, rounded half away from zero as the decimal text says.
+  function digitsOf(n, most, significant) {
+    if (significant !== undefined) return plain(Number(n.toPrecision(significant)));
+    const text = plain(n);
+    const [whole, fraction = ''] = text.split('.');
+    if (fraction.length <= most) return text;
+    const scaled = BigInt(whole + fraction.slice(0, most)) + (fraction[most] >= '5' ? 1n : 0n);
+    const all = String(scaled).padStart(most + 1, '0');
+    return most === 0 ? all : `${all.slice(0, -most)}.${all.slice(-most)}`;
+  }
+  function plain(n) {
+    const text = String(n);
+    const parts = /^(\d+)(?:\.(\d+))?e([+-]\d+)$/.exec(text);
+    if (parts === null) return text;
+    const [, whole, fraction = '', exponent] = parts;
+    const shift = Number(exponent);
+    return shift > 0 ? (whole + fraction).padEnd(whole.length + shift, '0') : `0.${'0'.repeat(-shift - 1)}${whole}${fraction}`;
+  }
+
+  const isUtc = zone => /^(utc|gmt|etc\/utc|etc\/gmt)$/i.test(zone);
+  const ownZone = () => native.timeZone();
+  function fieldsOf(date, zone) {
+    const utc = zone !== undefined && isUtc(zone);
+    if (zone !== undefined && !utc && zone.toLowerCase() !== ownZone().toLowerCase()) throw new RangeError(`Invalid time zone specified: ${zone}`);
+    const read = name => date[`get${utc ? 'UTC' : ''}${name}`]();
+    return {
+      year: read('FullYear'), month: read('Month') + 1, day: read('Date'), weekday: read('Day'),
+      hour: read('Hours'), minute: read('Minutes'), second: read('Seconds'), ms: read('Milliseconds'),
+      zone: utc || date.getTimezoneOffset() === 0 ? 'UTC' : offsetName(date),
+    };
+  }
+  const offsetName = date => {
+    const minutes = -date.getTimezoneOffset(), rest = Math.abs(minutes) % 60;
+    return `GMT${minutes < 0 ? '-' : '+'}${Math.floor(Math.abs(minutes) / 60)}${rest ? `:${two(rest)}` : ''}`;
+  };
+
+  const styles = {
+    date: {
+      full: { weekday: 'long', year: 'numeric', month: 'long', day: 'numeric' }, long: { year: 'numeric', month: 'long', day: 'numeric' },
+      medium: { year: 'numeric', month: 'short', day: 'numeric' }, short: { year: '2-digit', month: 'numeric', day: 'numeric' },
+    },
+    time: {
+      full: { hour: 'numeric', minute: '2-digit', second: '2-digit', timeZoneName: 'short' }, long: { hour: 'numeric', minute: '2-digit', second: '2-digit', timeZoneName: 'short' },
+      medium: { hour: 'numeric', minute: '2-digit', second: '2-digit' }, short: { hour: 'numeric', minute: '2-digit' },
+    },
+  };
+  const dateFields = { year: 'numeric', month: 'numeric', day: 'numeric' };
+  const timeFields = { hour: 'numeric', minute: '2-digit', second: '2-digit' };
+
+  // `kind`: what is meant when no field is asked for.
+  function dateText(date, locales, options = {}, kind = 'any') {
+    const locale = localeOf(locales);
+    if (Number.isNaN(+date)) return 'Invalid Date';
+    let asked = { ...options };
+    if (asked.dateStyle || asked.timeStyle) Object.assign(asked, styles.date[asked.dateStyle], styles.time[asked.timeStyle]);
+    const has = names => names.some(name => asked[name] !== undefined);
+    const named = has(['weekday', 'year', 'month', 'day']), timed = has(['hour', 'minute', 'second', 'fractionalSecondDigits', 'dayPeriod']);
+    if (kind === 'date' ? !named : kind === 'time' ? !timed : !named && !timed) {
+      asked = { ...asked, ...(kind === 'time' ? {} : dateFields), ...(kind === 'date' ? {} : timeFields) };
+    }
+    const at = fieldsOf(date, asked.timeZone);
+    const parts = [datePart(at, asked, locale), timePart(at, asked, locale)].filter(part => part !== '');
+    const onlyWeekday = asked.weekday !== undefined && !asked.year && !asked.month && !asked.day;
+    const between = ['full', 'long'].includes(asked.dateStyle) ? ' at ' : onlyWeekday ? ' ' : written[locale][4];
+    return parts.join(between) + (asked.timeZoneName ? ` ${at.zone}` : '');
+  }
+
+  function datePart(at, asked, locale) {
+    const weekday = asked.weekday && (asked.weekday === 'long' ? days[at.weekday] : days[at.weekday].slice(0, asked.weekday === 'narrow' ? 1 : 3));
+    const year = asked.year && (asked.year === '2-digit' ? two(at.year % 100) : String(at.year));
+    const day = asked.day && (asked.day === '2-digit' ? two(at.day) : String(at.day));
+    let rest;
+    if (['long', 'short', 'narrow'].includes(asked.month)) {
+      const month = asked.month === 'long' ? months[at.month - 1] : months[at.month - 1].slice(0, asked.month === 'short' ? 3 : 1);
+      rest = locale === 'en-GB' ? [day, month, year].filter(Boolean).join(' ')
+        : [[month, day].filter(Boolean).join(' '), year].filter(Boolean).join(day ? ', ' : ' ');
+    } else {
+      const month = asked.month && (asked.month === '2-digit' ? two(at.month) : String(at.month));
+      rest = year && month && day ? written[locale][2](year, month, day) : [month, day, year].filter(Boolean).join('/');
+    }
+    return [weekday, rest].filter(Boolean).join(', ');
+  }
+
+  function timePart(at, asked, locale) {
+    const full = asked.hour12 === undefined && asked.hourCycle === undefined ? written[locale][3]
+      : asked.hour12 !== undefined ? !asked.hour12 : ['h23', 'h24'].includes(asked.hourCycle);
+    const parts = [];
+    if (asked.hour !== undefined) {
+      // Without more, ICU counts the first hour of an American day as 24.
+      const hour = full ? (at.hour === 0 && locale === 'en-US' && asked.hour12 === false ? 24 : at.hour) : at.hour % 12 || 12;
+      parts.push(full || asked.hour === '2-digit' ? two(hour) : String(hour));
+    }
+    if (asked.minute !== undefined) parts.push(parts.length > 0 || asked.second !== undefined ? two(at.minute) : String(at.minute));
+    if (asked.second !== undefined) {
+      const digits = asked.fractionalSecondDigits;
+      parts.push((parts.length > 0 ? two(at.second) : String(at.second)) + (digits ? `.${String(at.ms).padStart(3, '0').slice(0, digits)}` : ''));
+    }
+    const half = at.hour < 12 ? ['AM', 'a.m.'] : ['PM', 'p.m.'];
+    const suffix = asked.hour !== undefined && !full ? ' ' + (locale === 'en-CA' ? half[1] : half[0]) : '';
+    return parts.join(':') + suffix;
+  }
+
+  // Order of texts: what is no letter or digit, digits, letters; accents and then case decide between equals.
+  const rank = c => /\p{L}/u.test(c) ? 2 : /\p{N}/u.test(c) ? 1 : 0;
+  const base = text => text.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase();
+  const marks = text => text.normalize('NFD').replace(/[^\p{M}]/gu, '');
+  function compare(a, b, locales, options = {}) {
+    const [x, y] = [String(a), String(b)];
+    const parts = text => options.numeric ? base(text).match(/\d+|\D/gu) ?? [] : [...base(text)];
+    const [left, right] = [parts(x), parts(y)];
+    for (let i = 0; i < Math.min(left.length, right.length); i++) {
+      const [l, r] = [left[i], right[i]];
+      if (l === r) continue;
+      if (options.numeric && /^\d/.test(l) && /^\d/.test(r) && Number(l) !== Number(r)) return Number(l) < Number(r) ? -1 : 1;
+      if (rank(l) !== rank(r)) return rank(l) < rank(r) ? -1 : 1;
+      if (l !== r) return l < r ? -1 : 1;
+    }
+    if (left.length !== right.length) return left.length < right.length ? -1 : 1;
+    const sensitivity = options.sensitivity ?? 'variant';
+    if (sensitivity !== 'base' && sensitivity !== 'case' && marks(x) !== marks(y)) return marks(x) < marks(y) ? -1 : 1;
+    if (sensitivity === 'base' || sensitivity === 'accent') return 0;
+    const cased = text => text.normalize('NFC');
+    for (let i = 0, l = cased(x), r = cased(y); i < Math.min(l.length, r.length); i++) {
+      if (l[i] !== r[i]) return l[i] === l[i].toLowerCase() ? -1 : 1;
+    }
+    return 0;
+  }
+
+  const resolved = (locales, more) => ({ locale: localeOf(locales), numberingSystem: 'latn', ...more });
+  class NumberFormat {
+    constructor(locales, options) {
+      numberText(0, locales, options);
+      this.format = value => numberText(value, locales, options);
+      this.resolvedOptions = () => resolved(locales, { style: 'decimal', ...options });
+    }
+    formatToParts(value) { return [{ type: 'literal', value: this.format(value) }]; }
+    static supportedLocalesOf(locales) { return [].concat(locales ?? []).filter(l => Object.hasOwn(written, l)); }
+  }
+  class DateTimeFormat {
+    constructor(locales, options) {
+      dateText(new Date(0), locales, options, 'any');
+      const usual = { ...options };
+      this.format = date => {
+        const at = date === undefined ? new Date() : new Date(+date);
+        if (Number.isNaN(+at)) throw new RangeError('Invalid time value');
+        const none = !['weekday', 'year', 'month', 'day', 'hour', 'minute', 'second', 'dateStyle', 'timeStyle', 'fractionalSecondDigits'].some(name => usual[name] !== undefined);
+        return none ? dateText(at, locales, { ...usual, ...dateFields }) : dateText(at, locales, usual);
+      };
+      this.resolvedOptions = () => resolved(locales, { calendar: 'gregory', timeZone: usual.timeZone ?? ownZone(), ...usual });
+    }
+    formatToParts(date) { return [{ type: 'literal', value: this.format(date) }]; }
+    static supportedLocalesOf(locales) { return NumberFormat.supportedLocalesOf(locales); }
+  }
+  class Collator {
+    constructor(locales, options) {
+      this.compare = (a, b) => compare(a, b, locales, options);
+      this.resolvedOptions = () => resolved(locales, { sensitivity: 'variant', numeric: false, ...options });
+    }
+  }
+  class PluralRules {
+    constructor(locales, options = {}) {
+      this.select = options.type === 'ordinal'
+        ? n => n % 10 === 1 && n % 100 !== 11 ? 'one' : n % 10 === 2 && n % 100 !== 12 ? 'two' : n % 10 === 3 && n % 100 !== 13 ? 'few' : 'other'
+        : n => n === 1 ? 'one' : 'other';
+    }
+  }
+  class ListFormat {
+    constructor(locales, { type = 'conjunction', style = 'long' } = {}) {
+      const word = type === 'disjunction' ? 'or' : type === 'unit' ? '' : style === 'long' ? 'and' : '&';
+      this.format = list => {
+        const items = [...list];
+        if (items.length < 2) return items.join('');
+        if (items.length === 2) return word ? `${items[0]} ${word} ${items[1]}` : items.join(', ');
+        return `${items.slice(0, -1).join(', ')}, ${word ? `${word} ` : ''}${items[items.length - 1]}`;
+      };
+    }
+  }
+  class RelativeTimeFormat {
+    constructor(locales, { numeric = 'always' } = {}) {
+      const words = { day: ['yesterday', 'today', 'tomorrow'] };
+      this.format = (value, unit) => {
+        const name = String(unit).replace(/s$/, '');
+        if (numeric === 'auto' && [-1, 0, 1].includes(value)) {
+          const word = words[name]?.[value + 1]
+            ?? (['year', 'quarter', 'month', 'week'].includes(name) && [`last ${name}`, `this ${name}`, `next ${name}`][value + 1]);
+          if (word) return word;
+        }
+        const n = Math.abs(value), text = `${numberText(n)} ${name}${n === 1 ? '' : 's'}`;
+        return value < 0 || Object.is(value, -0) ? `${text} ago` : `in ${text}`;
+      };
+    }
+  }
+  // `Intl.NumberFormat(…)` works without `new`, as in ECMA-402.
+  const callable = kind => new Proxy(kind, { apply: (target, self, values) => new target(...values) });
+  library.Intl = {
+    NumberFormat: callable(NumberFormat), DateTimeFormat: callable(DateTimeFormat), Collator: callable(Collator),
+    PluralRules, ListFormat, RelativeTimeFormat,
+    getCanonicalLocales: locales => [].concat(locales ?? []),
+  };
+
+  const zoneName = date => {
+    const name = date.getTimezoneOffset() === 0 && /^(utc|gmt|etc\/.*)$/i.test(ownZone()) ? 'Coordinated Universal Time' : offsetName(date);
+    return Number.isNaN(+date) ? '' : ` (${name})`;
+  };
+
+  // Puts it into a realm: the methods of its dates, numbers and texts.
+  library.localize = realm => {
+    const put = (target, name, value) => Object.defineProperty(target, name, { value, writable: true, configurable: true, enumerable: false });
+    const { toString, toTimeString } = realm.Date.prototype;
+    put(realm.Date.prototype, 'toString', function () { return toString.call(this) + zoneName(this); });
+    put(realm.Date.prototype, 'toTimeString', function () { return toTimeString.call(this) + zoneName(this); });
+    put(realm.Date.prototype, 'toLocaleString', function (locales, options) { return dateText(this, locales, options); });
+    put(realm.Date.prototype, 'toLocaleDateString', function (locales, options) { return dateText(this, locales, options, 'date'); });
+    put(realm.Date.prototype, 'toLocaleTimeString', function (locales, options) { return dateText(this, locales, options, 'time'); });
+    put(realm.Number.prototype, 'toLocaleString', function (locales, options) { return numberText(this, locales, options); });
+    put(realm.BigInt.prototype, 'toLocaleString', function (locales, options) { return numberText(BigInt(this), locales, options); });
+    put(realm.String.prototype, 'localeCompare', function (other, locales, options) { return compare(this, other, locales, options); });
+    put(realm, 'Intl', library.Intl);
+  };
+})

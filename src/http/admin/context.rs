@@ -1,0 +1,51 @@
+//! `/context`: what flows remember, for the editor's context sidebar (facts engine §3.5).
+
+use crate::engine::context::{Request, Scope};
+use crate::gateway::Runtime;
+use crate::http::call::Call;
+use crate::http::content::Body;
+use crate::http::error::Error;
+use crate::http::path::Path;
+use crate::http::reply;
+use hyper::{Response, StatusCode};
+use serde_json::Value as Json;
+
+/// `GET /context/(global|flow/:id|node/:id)[/:key]?store=…&keysOnly`
+pub(super) async fn read(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+    let answer = ask(call, path, false).await?;
+    Ok(reply::json(StatusCode::OK, answer.to_string()))
+}
+
+/// `DELETE /context/(global|flow/:id|node/:id)/:key?store=…`
+pub(super) async fn forget(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+    ask(call, path, true).await?;
+    Ok(reply::empty(StatusCode::NO_CONTENT))
+}
+
+async fn ask(call: &Call<'_>, path: &Path<'_>, delete: bool) -> Result<Json, Error> {
+    let Runtime::Own(engine) = &call.site.runtime else {
+        return Err(Error::NotFound);
+    };
+    let (scope, id, key) = match path.parameter(1).to_ascii_lowercase().as_str() {
+        "global" => (Scope::Global, String::new(), path.rest(2)),
+        "flow" => (Scope::Flow, path.parameter(2), path.rest(3)),
+        _ => (Scope::Node, path.parameter(2), path.rest(3)),
+    };
+    let key = Some(key.join("/")).filter(|key| !key.is_empty());
+    let query = call.head.uri.query().unwrap_or_default();
+    let parameter = |name: &str| {
+        form_urlencoded::parse(query.as_bytes())
+            .find(|(key, _)| key == name)
+            .map(|(_, value)| value.into_owned())
+    };
+    let request = Request {
+        scope,
+        id,
+        key,
+        store: parameter("store").filter(|store| !store.is_empty()),
+        keys_only: parameter("keysOnly").is_some(),
+        delete,
+        longest: call.gateway.config.engine.debug_length,
+    };
+    Ok(engine.context(request).await?)
+}
