@@ -36,7 +36,12 @@ pub enum Half {
 impl Body {
     /// Whether the gateway has made it.
     pub(super) fn is_ours(&self) -> bool {
-        matches!(self, Self::Ours(_))
+        match self {
+            Self::Ours(_) => true,
+            #[cfg(feature = "engine")]
+            Self::Editor(_) => true,
+            Self::Theirs(_) | Self::Upstream(_) => false,
+        }
     }
 }
 

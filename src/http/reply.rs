@@ -18,7 +18,9 @@ use hyper::header::{
     LOCATION, PRAGMA, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
 };
 #[cfg(feature = "engine")]
-use hyper::header::{ETAG, HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED};
+use hyper::header::{
+    CONTENT_SECURITY_POLICY, ETAG, HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
+};
 use hyper::{Method, Response, StatusCode};
 use serde_json::json;
 use std::time::Duration;
@@ -43,8 +45,14 @@ pub(super) fn text(status: StatusCode, body: &'static str) -> Response<Body> {
 /// A page.
 #[cfg(feature = "engine")]
 pub(super) fn html(body: impl Into<Bytes>) -> Response<Body> {
-    content(StatusCode::OK, "text/html; charset=utf-8", body.into())
+    let page = content(StatusCode::OK, "text/html; charset=utf-8", body.into());
+    with(page, CONTENT_SECURITY_POLICY, EDITOR)
 }
+
+/// What the editor's pages and workers may do: all but being framed by others. Its scripts are inline, made at run time
+/// and in blobs, so there is nothing more to forbid.
+#[cfg(feature = "engine")]
+const EDITOR: &str = "object-src 'none'; base-uri 'self'; frame-ancestors 'none'";
 
 /// An answer in plain text of others.
 #[cfg(feature = "engine")]
@@ -66,6 +74,7 @@ pub(super) fn file(
     } else {
         content(StatusCode::OK, file.kind, Bytes::new())
     };
+    response = with(response, CONTENT_SECURITY_POLICY, EDITOR);
     response = with(response, ETAG, &file.tag);
     response = with(response, LAST_MODIFIED, &file.modified);
     set(&mut response, CACHE_CONTROL, "public, max-age=0");
