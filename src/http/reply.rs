@@ -50,10 +50,11 @@ pub(super) fn html(body: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
-/// What the stock editor's page may load: its own files, and the inline scripts and styles that nodes bring with them
-/// (observed on 4.1 and 5.0). Monaco makes its workers and fonts itself.
+/// What the stock editor's page may load: its own files, and scripts and styles that are inline, made at run time, or
+/// in blobs (observed on 4.1 and 5.0).
 #[cfg(feature = "engine")]
-const EDITOR_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; \
+const EDITOR_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; \
+                             style-src 'self' 'unsafe-inline'; \
                              img-src 'self' data: https:; font-src 'self' data:; worker-src 'self' blob:; \
                              object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
 
@@ -77,6 +78,7 @@ pub(super) fn file(
     } else {
         content(StatusCode::OK, file.kind, Bytes::new())
     };
+    response = with(response, CONTENT_SECURITY_POLICY, EDITOR);
     response = with(response, ETAG, &file.tag);
     response = with(response, LAST_MODIFIED, &file.modified);
     set(&mut response, CACHE_CONTROL, "public, max-age=0");
