@@ -123,36 +123,6 @@ pub(super) enum Editor {
     DebugView,
 }
 
-impl Admin {
-    /// Whether a body is read as JSON, if there is one.
-    pub(super) fn takes_json(self) -> bool {
-        match self {
-            Self::SwitchModule
-            | Self::SwitchNodeSet
-            | Self::Inject
-            | Self::DebugNode(_)
-            | Self::DebugNodes(_)
-            | Self::SaveUserSettings
-            | Self::SaveInLibrary => true,
-            Self::Settings
-            | Self::Nodes
-            | Self::Module
-            | Self::NodeSet
-            | Self::Credentials
-            | Self::Diagnostics
-            | Self::UdpPorts
-            | Self::UserSettings
-            | Self::Library
-            | Self::Plugins
-            | Self::Messages
-            | Self::Icons
-            | Self::Editor(_)
-            // Modules may be uploaded as files.
-            | Self::ChangeModules => false,
-        }
-    }
-}
-
 /// The methods of the admin API; `HEAD` comes with [`Verb::Get`], `OPTIONS` with all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verb {
