@@ -12,6 +12,7 @@
 )]
 
 mod map;
+#[allow(clippy::duplicate_mod, reason = "over another map")]
 #[path = "../../session.rs"]
 mod session;
 
