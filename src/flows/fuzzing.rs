@@ -160,7 +160,7 @@ fn meaning(set: &FlowSet, id: &str, known: &FlowSet) -> Vec<String> {
     let is_group = |node: &Arc<Node>| node.part() == Part::Group;
     let mut group = set.get(&node.group);
     for _ in 0..4 {
-        let counts = |g: &&Arc<Node>| is_group(g) && known.get(&g.id).is_some_and(|g| is_group(g));
+        let counts = |g: &&Arc<Node>| is_group(g) && known.get(&g.id).is_some_and(is_group);
         let Some(found) = group.filter(counts) else {
             break;
         };

@@ -56,7 +56,16 @@ pub(super) async fn act(
         Target::Endpoint if upgrade::is_wanted(call.head) => {
             Box::pin(tunnel::open(call, path, upstream)).await
         }
-        Target::Admin(admin) if admin.takes_json() => {
+        // These read JSON, if there is a body.
+        Target::Admin(
+            Admin::SwitchModule
+            | Admin::SwitchNodeSet
+            | Admin::Inject
+            | Admin::DebugNode(_)
+            | Admin::DebugNodes(_)
+            | Admin::SaveUserSettings
+            | Admin::SaveInLibrary,
+        ) => {
             let body = Outgoing::Whole(Box::pin(call.read_json_if_any()).await?);
             pass(call, path, body, upstream).await
         }

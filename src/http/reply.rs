@@ -78,7 +78,6 @@ pub(super) fn file(
     } else {
         content(StatusCode::OK, file.kind, Bytes::new())
     };
-    response = with(response, CONTENT_SECURITY_POLICY, EDITOR);
     response = with(response, ETAG, &file.tag);
     response = with(response, LAST_MODIFIED, &file.modified);
     set(&mut response, CACHE_CONTROL, "public, max-age=0");
