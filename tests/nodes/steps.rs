@@ -32,19 +32,30 @@ fn flow(node: &Json, outputs: usize) -> Json {
         place(json!({ "id": "in", "type": "inject", "props": [], "wires": [["fn"]] })),
         // Buffers cannot be injected: `{"$buffer": "text"}` becomes one.
         place(
-            json!({ "id": "fn", "type": "function", "outputs": 1, "wires": [["node"]], "func":
+            json!({ "id": "fn", "type": "function", "outputs": 2, "wires": [["node"], ["j0"]], "func":
             "const make = v => v && v.$buffer !== undefined ? Buffer.from(v.$buffer) : v;\
              for (const k of Object.keys(msg)) { msg[k] = make(msg[k]); }\
              if (msg.parts) { for (const k of Object.keys(msg.parts)) { msg.parts[k] = make(msg.parts[k]); } }\
-             return msg;" }),
+             return msg.end ? [null, msg] : msg;" }),
         ),
         place(json!({ "id": "c", "type": "catch", "scope": null, "wires": [["catch"]] })),
         place(json!({ "id": "d", "type": "complete", "scope": ["node"], "wires": [["complete"]] })),
         debug("catch"),
         debug("complete"),
         debug("mark"),
-        place(json!({ "id": "end", "type": "inject", "props": [], "wires": [["mark"]] })),
+        // The end comes behind the messages, and takes more hops than they.
+        place(
+            json!({ "id": "end", "type": "inject", "props": [{ "p": "end", "v": "true", "vt": "bool" }], "wires": [["fn"]] }),
+        ),
     ];
+    flow.extend((0..8).map(|n| {
+        let to = if n == 7 {
+            "mark".to_owned()
+        } else {
+            format!("j{}", n + 1)
+        };
+        place(json!({ "id": format!("j{n}"), "type": "junction", "wires": [[to]] }))
+    }));
     flow.extend(names.iter().map(|n| debug(n)));
     Json::Array(flow)
 }
