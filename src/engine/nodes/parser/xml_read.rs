@@ -67,8 +67,12 @@ pub(super) fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
             }
             Event::GeneralRef(part) => {
                 let reference = format!("&{};", part.into_inner());
-                let meaning = meaning(&reference, (text, at))?;
-                add_text(&mut stack, &meaning, true, (text, at))?;
+                add_text(
+                    &mut stack,
+                    &meaning(&reference, (text, at))?,
+                    true,
+                    (text, at),
+                )?;
                 None
             }
             Event::Eof if stack.is_empty() => return Err(failure("Unexpected end", text, at)),

@@ -216,11 +216,7 @@ impl Reader {
             _ => false,
         };
         self.resolve()?;
-        if let Some(anchor) = self.node.anchor.clone() {
-            let weight = self.nodes - before + 1;
-            self.anchors
-                .insert(anchor, (self.node.value.clone(), weight));
-        }
+        self.remember(self.nodes - before + 1);
         self.depth -= 1;
         Ok(self.node.tag.is_some() || self.node.anchor.is_some() || any)
     }
@@ -238,6 +234,14 @@ impl Reader {
             ..Node::default()
         };
         Ok(())
+    }
+
+    /// Keeps a node that has an anchor for its aliases, each of which counts as so many nodes.
+    fn remember(&mut self, weight: usize) {
+        if let Some(anchor) = self.node.anchor.clone() {
+            self.anchors
+                .insert(anchor, (self.node.value.clone(), weight));
+        }
     }
 
     pub(super) fn count(&mut self, nodes: usize) -> Result<(), Failure> {
