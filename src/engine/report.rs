@@ -203,7 +203,7 @@ fn described(info: &Info, failure: &Failure, count: f64) -> Value {
         }
     }
     if let Some(cause) = &failure.cause {
-        error.insert(SmolStr::new_static("cause"), cause.clone());
+        error.insert(SmolStr::new_static("cause"), (**cause).clone());
     }
     Value::object(error)
 }
