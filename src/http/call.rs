@@ -86,16 +86,21 @@ impl<'a> Call<'a> {
     /// Reads the body of `POST /flows/state`, which the stock editor sends as a form and others as JSON; of a form
     /// only what is understood is left.
     pub(super) async fn read_state(&mut self) -> Result<(Bytes, Option<String>), Error> {
+        if !form::is_form(&self.head.headers) {
+            let content = self.read_json_if_any().await?;
+            let value = serde_json::from_slice(&content).unwrap_or(Json::Null);
+            let state = value.get("state").and_then(Json::as_str);
+            return Ok((content, state.map(str::to_owned)));
+        }
         let limit = self.gateway.config.limits.body;
         let content = self.read(limit).await?;
-        let fields = form::fields(&self.head.headers, &content, ["state"]);
-        match fields {
-            Ok([Some(state)]) if form::is_form(&self.head.headers) => {
+        match form::fields(&self.head.headers, &content, ["state"]) {
+            Ok([Some(state)]) => {
                 let mut form = form_urlencoded::Serializer::new(String::new());
                 form.append_pair("state", &state);
                 Ok((form.finish().into(), Some(state)))
             }
-            Ok([state]) => Ok((content, state)),
+            Ok([None]) => Ok((content, None)),
             Err(Error::Form(reason)) => Err(Error::Body(reason)),
             Err(other) => Err(other),
         }

@@ -90,10 +90,16 @@ mod tests {
         let text = "auth = \"off\"\noperations = \"off\"\n[server]\nlisten = [\"127.0.0.1:0\"]\nworkers = 2\n";
         let config = Config::parse(text, "test.toml", place.path()).unwrap();
         let running = crate::server::start(config).ok().unwrap();
+        // The thread of a worker starts in its own time.
+        let worker = loop {
+            match running.workers.last().and_then(|worker| worker.runtime()) {
+                Some(runtime) => break runtime,
+                None => tokio::task::yield_now().await,
+            }
+        };
         running.answer().await;
         let (release, hanging) = std::sync::mpsc::channel::<()>();
-        let worker = running.workers.last().and_then(|worker| worker.runtime());
-        let hung = worker.unwrap().spawn(async move { hanging.recv() });
+        let hung = worker.spawn(async move { hanging.recv() });
         let short = Duration::from_millis(100);
         assert!(timeout(short, running.answer()).await.is_err());
         drop(release);

@@ -18,6 +18,8 @@ pub(crate) struct Bench {
     pub(crate) engine: Engine,
     flows: Arc<FlowSet>,
     events: Listener,
+    /// The nodes that have a status.
+    badges: HashSet<String>,
 }
 
 impl Bench {
@@ -45,6 +47,7 @@ impl Bench {
             engine,
             flows: Arc::default(),
             events,
+            badges: HashSet::new(),
         };
         bench.deploy(flows, DeploymentType::Full).await;
         bench
@@ -69,12 +72,22 @@ impl Bench {
         self.engine.inject(id, None).await.unwrap();
     }
 
-    /// The next event that `pick` takes.
+    /// The next event that `pick` takes. A status that ends where there was none, as debug nodes say it when they
+    /// start, is passed over.
     pub(crate) async fn next<T>(&mut self, mut pick: impl FnMut(&Event) -> Option<T>) -> T {
         let found = async {
             loop {
                 self.events.news().await;
-                if let Some(found) = self.events.hear(1).events.iter().find_map(&mut pick) {
+                let mut heard = self.events.hear(1).events;
+                heard.retain(|event| match event {
+                    Event::Status { id, status: None } => self.badges.remove(id.as_str()),
+                    Event::Status { id, .. } => {
+                        self.badges.insert(id.to_string());
+                        true
+                    }
+                    _ => true,
+                });
+                if let Some(found) = heard.iter().find_map(&mut pick) {
                     return found;
                 }
             }

@@ -39,11 +39,16 @@ async fn the_status_shows_the_value_or_the_count() {
     .await;
     bench.inject("in").await;
     let grey = json!({ "fill": "grey", "shape": "dot", "text": "hello" });
-    assert_eq!(bench.status().await, ("d".to_owned(), grey));
+    // The first two are those of the start.
+    for status in [json!({ "fill": "grey", "shape": "ring" }), Json::Null, grey] {
+        assert_eq!(bench.status().await, ("d".to_owned(), status));
+    }
     let mut bench = Bench::with(&flow(
         &json!({ "tosidebar": false, "tostatus": true, "statusType": "counter" }),
     ))
     .await;
+    assert_eq!(bench.status().await.1["shape"], "ring");
+    assert_eq!(bench.status().await.1["text"], "0");
     bench.inject("in").await;
     assert_eq!(bench.status().await.1["text"], "1");
 }

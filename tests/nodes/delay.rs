@@ -124,12 +124,12 @@ async fn a_rate_lets_the_first_pass_and_the_others_in_turn() {
 async fn a_rate_drops_obeys_messages_and_is_flushed() {
     let soon = Duration::from_millis(50);
     // Golden result: three at once, one passes.
-    let node = delay(&json!({ "pauseType": "rate", "rate": "10", "drop": true }));
+    let node = delay(&json!({ "pauseType": "rate", "rate": "1", "drop": true }));
     assert_eq!(
         payloads(&node, &messages(&[1, 2, 3]), soon).await,
         json!([1])
     );
-    let node = delay(&json!({ "pauseType": "rate", "rate": "10", "drop": true, "outputs": 2 }));
+    let node = delay(&json!({ "pauseType": "rate", "rate": "1", "drop": true, "outputs": 2 }));
     let out = |id: &str, n: i32| (id.to_owned(), json!({ "payload": n }));
     assert_eq!(
         outputs(&node, &messages(&[1, 2]), soon).await,
@@ -157,8 +157,8 @@ async fn a_rate_drops_obeys_messages_and_is_flushed() {
 async fn topics_have_their_turn_with_their_newest_message() {
     let of = |payload: i32, topic: &str| json!({ "payload": payload, "topic": topic });
     let list = [of(1, "a"), of(2, "b"), of(3, "a"), json!({ "payload": 4 })];
-    let node = delay(&json!({ "pauseType": "queue", "rate": "10" }));
-    let seen = outputs(&node, &list, Duration::from_millis(600)).await;
+    let node = delay(&json!({ "pauseType": "queue", "rate": "2" }));
+    let seen = outputs(&node, &list, Duration::from_millis(2000)).await;
     let out = |payload: i32, topic: &str| {
         (
             "out0".to_owned(),
@@ -166,8 +166,8 @@ async fn topics_have_their_turn_with_their_newest_message() {
         )
     };
     assert_eq!(seen, [out(3, "a"), out(2, "b"), out(4, "_none_")]);
-    let node = delay(&json!({ "pauseType": "timed", "rate": "5" }));
-    let seen = outputs(&node, &list, Duration::from_millis(300)).await;
+    let node = delay(&json!({ "pauseType": "timed", "rate": "2" }));
+    let seen = outputs(&node, &list, Duration::from_millis(900)).await;
     assert_eq!(seen, [out(3, "a"), out(2, "b"), out(4, "_none_")]);
     let node = delay(&json!({ "pauseType": "queue", "rate": "1", "rateUnits": "hour" }));
     let mut flushed = list.to_vec();

@@ -242,10 +242,7 @@ async fn a_node_may_say_what_is_made_of_how_many() {
             SOON
         )
         .await,
-        [(
-            "catch".to_owned(),
-            json!("Error: Cannot join number to buffer")
-        )]
+        [("catch".to_owned(), json!("Cannot join number to buffer"))]
     );
 }
 

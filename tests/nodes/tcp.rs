@@ -107,12 +107,23 @@ async fn a_server_makes_payloads_of_what_it_is_sent() {
         let from = client.local_addr().unwrap().port();
         client.write_all(sent.as_bytes()).await.unwrap();
         client.shutdown().await.unwrap();
-        for payload in payloads {
+        let count = payloads.len();
+        for (place, payload) in payloads.into_iter().enumerate() {
             let mut came = at(&mut bench, "out").await;
             assert!(came["_session"].take()["id"].is_string());
+            // What comes when the connection has ended does not say from where (observed).
+            let ended =
+                more["newline"] == "\\n" && more["datamode"].is_null() && place + 1 == count;
+            let known = |value: Json| {
+                if ended {
+                    json!({ "__enc__": true, "type": "undefined" })
+                } else {
+                    value
+                }
+            };
             assert_eq!(
                 came,
-                json!({ "topic": "t", "payload": payload, "ip": "::ffff:127.0.0.1", "port": from, "_session": null }),
+                json!({ "topic": "t", "payload": payload, "ip": known(json!("::ffff:127.0.0.1")), "port": known(json!(from)), "_session": null }),
                 "{more}"
             );
         }

@@ -190,13 +190,14 @@ async fn the_stock_client_can_enable_what_is_built_in_but_neither_disable_nor_in
         unknown.starts_with("400: there are no such nodes"),
         "{unknown}"
     );
-    for arguments in [
-        ["info", "other"],
-        ["install", "node-red-dashboard"],
-        ["remove", "other"],
-    ] {
-        let missing = complained(&machine.run(&arguments).await);
-        assert_eq!(missing, "404: there is nothing here\n", "{arguments:?}");
+    let missing = complained(&machine.run(&["info", "other"]).await);
+    assert_eq!(missing, "404: there is nothing here\n");
+    for arguments in [["install", "node-red-dashboard"], ["remove", "other"]] {
+        let refused = complained(&machine.run(&arguments).await);
+        assert!(
+            refused.starts_with("403: no modules are installed or removed here"),
+            "{arguments:?}: {refused}"
+        );
     }
 }
 

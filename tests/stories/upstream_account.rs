@@ -199,7 +199,7 @@ async fn a_deployment_that_met_a_refused_token_is_sent_once_more_and_never_other
         .post("/flow")
         .token(&admin)
         .header("X-Forbidden", "1");
-    let answer = forbidden.json(&json!({})).send().await;
+    let answer = forbidden.json(&json!({ "nodes": [] })).send().await;
     assert_eq!(
         (answer.status, answer.code().as_str()),
         (502, "upstream_unauthorized")
@@ -398,7 +398,13 @@ async fn the_upstream_learns_who_calls_if_the_operator_says_so_and_only_from_us(
         for (request, known) in [
             (gateway.get("/flows").token(&token), told),
             (gateway.get("/settings"), false),
-            (gateway.post("/flow").token(&token).json(&json!({})), told),
+            (
+                gateway
+                    .post("/flow")
+                    .token(&token)
+                    .json(&json!({ "nodes": [] })),
+                told,
+            ),
             (gateway.get("/open"), false),
             (gateway.post("/flows").token(&token).json(&json!([])), told),
         ] {

@@ -350,7 +350,7 @@ mod tests {
         let template = Template::compile("{{{payload}}}").unwrap();
         assert_eq!(
             template.render_json(&Scene::for_tests(), &message),
-            "a\\\"b\\n"
+            "a\"b\\n"
         );
     }
 

@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(cookie("\"a b\""), "n=a%20b; Path=/");
         assert_eq!(
             cookie(r#"{"value":"v","maxAge":1500,"path":"/x","httpOnly":true,"sameSite":"lax"}"#),
-            "n=v; Max-Age=1; Path=/x; HttpOnly; SameSite=lax"
+            "n=v; Max-Age=1; Path=/x; HttpOnly; SameSite=Lax"
         );
         assert_eq!(
             cookie("null"),

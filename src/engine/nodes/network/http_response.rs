@@ -345,13 +345,18 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_another_server_are_not_sent_on() {
-        let reply = replied(
-            "{}",
-            r#"{"headers":{"x-node-red-request-node":"abc","x-b":"1"}}"#,
-        )
-        .unwrap();
-        assert_eq!(header(&reply, "x-b"), "");
+    fn headers_of_another_server_are_sent_on_only_if_they_were_changed() {
+        let theirs = json::parse(r#"{"x-b":"1"}"#).unwrap();
+        let mark = marked(theirs.as_object().unwrap());
+        for (mark, sent) in [(mark.as_str(), ""), ("they were changed", "1")] {
+            let message = format!(r#"{{"headers":{{"{MARK}":"{mark}","x-b":"1"}}}}"#);
+            let reply = replied("{}", &message).unwrap();
+            assert_eq!(
+                (header(&reply, "x-b"), header(&reply, MARK)),
+                (sent, ""),
+                "{mark}"
+            );
+        }
     }
 
     #[test]
