@@ -213,9 +213,7 @@ fn source(info: &Info, count: Option<f64>) -> Value {
     for (key, text) in [("id", &info.id), ("type", &info.kind)] {
         source.insert(SmolStr::new_static(key), Value::String(text.clone()));
     }
-    // A node with an empty name has none (observed).
-    let name = info.name.clone().filter(|name| !name.is_empty());
-    source.insert(SmolStr::new_static("name"), Value::from(name));
+    source.insert(SmolStr::new_static("name"), Value::from(info.name.clone()));
     if let Some(count) = count {
         source.insert(SmolStr::new_static("count"), Value::Number(count));
     }
