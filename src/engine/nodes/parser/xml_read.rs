@@ -66,13 +66,7 @@ pub(super) fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
                 None
             }
             Event::GeneralRef(part) => {
-                let reference = format!("&{};", part.into_inner());
-                add_text(
-                    &mut stack,
-                    &meaning(&reference, (text, at))?,
-                    true,
-                    (text, at),
-                )?;
+                add_reference(&mut stack, &part.into_inner(), (text, at))?;
                 None
             }
             Event::Eof if stack.is_empty() => return Err(failure("Unexpected end", text, at)),
@@ -143,6 +137,12 @@ fn open(tag: &BytesStart<'_>, text: &str, at: usize, options: &Options) -> Resul
 /// A text with what its references stand for.
 fn meaning<'t>(written: &'t str, (text, at): (&str, usize)) -> Result<Cow<'t, str>, Failure> {
     unescape(written).map_err(|_| failure("Invalid character entity", text, at))
+}
+
+/// Adds what a reference stands for, given without its `&` and `;`.
+fn add_reference(stack: &mut [Open], name: &str, place: (&str, usize)) -> Result<(), Failure> {
+    let reference = format!("&{name};");
+    add_text(stack, &meaning(&reference, place)?, true, place)
 }
 
 fn add_text(
