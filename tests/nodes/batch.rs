@@ -77,15 +77,15 @@ async fn sequences_may_overlap_and_end_early() {
 
 #[tokio::test]
 async fn the_messages_of_a_time_make_a_sequence() {
-    let node = batch(&json!({ "mode": "interval", "interval": "0.2" }));
-    let seen = outputs(&node, &numbers(2), Duration::from_millis(500)).await;
+    let node = batch(&json!({ "mode": "interval", "interval": "1" }));
+    let seen = outputs(&node, &numbers(2), Duration::from_millis(1800)).await;
     assert_eq!(
         seen[1].1,
         json!({ "payload": 2, "parts": { "id": "*", "index": 1, "count": 2 } })
     );
     assert_eq!(seen.len(), 2);
     let node = batch(&json!({ "mode": "interval", "interval": "0.2", "allowEmptySequence": true }));
-    let seen = outputs(&node, &[], Duration::from_millis(300)).await;
+    let seen = outputs(&node, &[], Duration::from_millis(900)).await;
     assert_eq!(
         seen[0].1,
         json!({ "payload": null, "parts": { "id": "*", "index": 0, "count": 1 } })

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 fn trigger(extra: &Json) -> Json {
     let mut node = json!({ "type": "trigger", "op1": "1", "op2": "0", "op1type": "str", "op2type": "str",
-        "duration": "100", "extend": false, "overrideDelay": false, "units": "ms", "reset": "", "bytopic": "all",
+        "duration": "400", "extend": false, "overrideDelay": false, "units": "ms", "reset": "", "bytopic": "all",
         "topic": "topic", "outputs": 1 });
     for (key, value) in extra.as_object().unwrap() {
         node[key] = value.clone();
@@ -18,7 +18,7 @@ fn message(payload: &str, x: i32) -> Json {
     json!({ "payload": payload, "x": x })
 }
 
-const LATER: Duration = Duration::from_millis(300);
+const LATER: Duration = Duration::from_millis(1200);
 
 #[tokio::test]
 async fn two_messages_are_sent_of_a_type_each() {
