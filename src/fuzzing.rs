@@ -58,6 +58,7 @@ mod tests {
         ("yaml", yaml),
     ];
 
+    #[cfg(feature = "engine")]
     fn names(directory: &str) -> Vec<String> {
         let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join(directory);
         let names = std::fs::read_dir(directory).unwrap().map(|entry| {

@@ -51,15 +51,8 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
     let others = others
         .into_iter()
         .filter_map(|(address, span)| Some((address?, span.unwrap_or_default())));
-    each_once(
-        server
-            .listen
-            .iter()
-            .copied()
-            .zip(spans)
-            .chain(others)
-            .collect(),
-    )?;
+    let listened = server.listen.iter().copied().zip(spans);
+    each_once(listened.chain(others).collect())?;
     let storage = storage(raw.storage, source)?;
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
     Ok(Config {

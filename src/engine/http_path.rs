@@ -124,8 +124,8 @@ fn translate(path: &str) -> (String, Vec<SmolStr>) {
         rest = after;
     }
     out.push_str(if path.ends_with('/') { "?$" } else { "/?$" });
-    let names = groups(&out, &named);
-    (out, names)
+    let groups = groups(&out, &named);
+    (out, groups)
 }
 
 /// Takes a `:name` with what belongs to it; gives what follows.
@@ -171,7 +171,9 @@ fn parameter<'p>(
     out.push_str(dot);
     out.push_str(slash);
     named.push((out.len(), name.into()));
-    out.push_str(&format!("{capture}{star}){optional}"));
+    for piece in [capture.as_str(), star.as_str(), ")", optional] {
+        out.push_str(piece);
+    }
     between.clear();
     Some(after)
 }
@@ -187,14 +189,14 @@ fn strip<'t>(text: &'t str, sign: &'static str) -> (&'static str, &'t str) {
 fn groups(source: &str, named: &[(usize, SmolStr)]) -> Vec<SmolStr> {
     let bytes = source.as_bytes();
     let mut number = 0;
-    let mut names = Vec::new();
+    let mut found = Vec::new();
     for (at, _) in source.match_indices('(') {
         let escaped = at > 0 && bytes.get(at - 1) == Some(&b'\\');
         if escaped || bytes.get(at + 1) == Some(&b'?') {
             continue;
         }
         let own = named.iter().find(|(place, _)| *place == at);
-        names.push(own.map_or_else(
+        found.push(own.map_or_else(
             || {
                 number += 1;
                 format_smolstr!("{}", number - 1)
@@ -202,7 +204,7 @@ fn groups(source: &str, named: &[(usize, SmolStr)]) -> Vec<SmolStr> {
             |(_, name)| name.clone(),
         ));
     }
-    names
+    found
 }
 
 #[cfg(test)]

@@ -203,7 +203,7 @@ fn described(info: &Info, failure: &Failure, count: f64) -> Value {
         }
     }
     if let Some(cause) = &failure.cause {
-        error.insert(SmolStr::new_static("cause"), cause.clone());
+        error.insert(SmolStr::new_static("cause"), (**cause).clone());
     }
     Value::object(error)
 }
@@ -213,9 +213,7 @@ fn source(info: &Info, count: Option<f64>) -> Value {
     for (key, text) in [("id", &info.id), ("type", &info.kind)] {
         source.insert(SmolStr::new_static(key), Value::String(text.clone()));
     }
-    // A node with an empty name has none (observed).
-    let name = info.name.clone().filter(|name| !name.is_empty());
-    source.insert(SmolStr::new_static("name"), Value::from(name));
+    source.insert(SmolStr::new_static("name"), Value::from(info.name.clone()));
     if let Some(count) = count {
         source.insert(SmolStr::new_static("count"), Value::Number(count));
     }

@@ -6,7 +6,7 @@ use super::listeners::Listeners;
 use super::node::{Build, Info, Level, Node};
 use super::report::{self, label};
 use super::thread::{Slot, Thread};
-use super::value::Failure;
+use super::value::{Failure, Value};
 use super::{Engine, RunState, nodes, subflow, text};
 use crate::events::Event;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -213,6 +213,10 @@ fn info(running: &Running, flow: &Flow) -> Rc<Info> {
     let name = serde_json::from_str::<Named>(&node.text)
         .ok()
         .and_then(|n| n.name)
+        .map(|name| match flow.env(&node.group).substitute(&name) {
+            Some(Value::String(named)) => named,
+            _ => name,
+        })
         .filter(|name| !name.is_empty() || keeps_empty_name(&node.kind));
     Rc::new(Info {
         id: running.id.clone(),

@@ -55,8 +55,8 @@ pub struct Failure {
     pub code: SmolStr,
     /// The JavaScript stack; empty: none.
     pub stack: SmolStr,
-    /// `cause`: what led to it.
-    pub cause: Option<Value>,
+    /// `cause`: what led to it. Boxed, as it is rare and would make every result large.
+    pub cause: Option<Box<Value>>,
 }
 
 impl PartialEq for Failure {

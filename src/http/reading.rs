@@ -134,7 +134,10 @@ mod tests {
         let pieces = pieces(reading).await.unwrap();
         let lengths: Vec<usize> = pieces.iter().map(Bytes::len).collect();
         assert_eq!(lengths, [65_536, 65_536, 18_928]);
-        assert_eq!(pieces.concat()[149_999], (149_999 % 256) as u8);
+        assert_eq!(
+            pieces.concat()[149_999],
+            u8::try_from(149_999 % 256).unwrap()
+        );
         assert_eq!(places.available_permits(), 1);
     }
 

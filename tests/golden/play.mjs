@@ -281,7 +281,9 @@ function settled(seen, given, directory, ports) {
         }
         return value;
     };
-    return ordered(seen.map((what) => plain(without(what))), given);
+    // The bytes of a file may look like an id.
+    const isBytes = ({ file, text }) => file !== undefined && /^[0-9a-f]*$/.test(text);
+    return ordered(seen.map((what) => (isBytes(what) ? what : plain(without(what)))), given);
 }
 
 /** The order of what is seen, where it is not the same each time. */

@@ -158,7 +158,7 @@ async fn topics_have_their_turn_with_their_newest_message() {
     let of = |payload: i32, topic: &str| json!({ "payload": payload, "topic": topic });
     let list = [of(1, "a"), of(2, "b"), of(3, "a"), json!({ "payload": 4 })];
     let node = delay(&json!({ "pauseType": "queue", "rate": "2" }));
-    let seen = outputs(&node, &list, Duration::from_millis(2000)).await;
+    let seen = outputs(&node, &list, Duration::from_secs(2)).await;
     let out = |payload: i32, topic: &str| {
         (
             "out0".to_owned(),

@@ -139,10 +139,10 @@ async fn a_token_counts_more_and_a_bad_one_is_not_made_good_by_a_certificate() {
         let answer = root.get("/flows").header("Authorization", &authorization);
         assert_eq!(answer.send().await.status, 401, "{authorization}");
     }
-    let robot = authority.sign(&Client::named("x").dns("robot.example.org"));
-    let robot = gateway.with_certificate(&robot);
+    let machine = authority.sign(&Client::named("x").dns("robot.example.org"));
+    let machine = gateway.with_certificate(&machine);
     let foreign = gateway.sign_in("reader").await;
-    let answer = robot.post("/auth/revoke").form(&[("token", &foreign)]);
+    let answer = machine.post("/auth/revoke").form(&[("token", &foreign)]);
     assert_eq!(answer.send().await.status, 401, "another user's");
     assert!(gateway.knows(&foreign).await);
 }

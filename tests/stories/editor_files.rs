@@ -104,7 +104,7 @@ async fn both_versions_of_the_editor_are_served_with_what_their_pages_name() {
         assert!(!page.contains("{{"), "{page}");
         let links = page
             .split(['"'])
-            .filter(|link| link.contains("?v=") || link.ends_with(".ico"));
+            .filter(|link| link.contains("?v=") || link.ends_with("favicon.ico"));
         let links: Vec<&str> = links.collect();
         assert!(links.len() >= 8, "{links:?}");
         for link in links {

@@ -103,7 +103,7 @@ fn a_change_waits_for_the_flush_and_no_longer() {
     contexts.save(start);
     let due = contexts.due().unwrap();
     assert_eq!(due - start, Duration::from_secs(30));
-    contexts.save(due - Duration::from_millis(1));
+    contexts.save(due.checked_sub(Duration::from_millis(1)).unwrap());
     assert!(contexts.unsaved());
     contexts.save(due);
     assert!(!contexts.unsaved() && contexts.due().is_none());

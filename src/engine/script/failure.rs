@@ -12,6 +12,9 @@ use std::time::Duration;
 /// The name of a function's source in stacks.
 pub(super) const FILE: &str = "Function node";
 
+/// What Node's `vm` says when the time is over. It is no error of the function's own.
+const OUT_OF_TIME: &str = "ERR_SCRIPT_EXECUTION_TIMEOUT";
+
 /// The pending exception, or that the time was over.
 pub(super) fn pending(scripts: &Scripts, ctx: &Ctx<'_>) -> Failure {
     let thrown = ctx.catch();
@@ -24,7 +27,7 @@ pub(super) fn pending(scripts: &Scripts, ctx: &Ctx<'_>) -> Failure {
 /// As Node's `vm` says it.
 pub(super) fn timed_out(limit: Duration) -> Failure {
     Failure {
-        code: "ERR_SCRIPT_EXECUTION_TIMEOUT".into(),
+        code: OUT_OF_TIME.into(),
         ..Failure::error(format!(
             "Script execution timed out after {}ms",
             limit.as_millis()
@@ -64,7 +67,7 @@ pub(super) fn thrown_by_code<'js>(
 
 /// The message with the thrown error in it; catch nodes find it as `_error` (facts engine §4.3).
 pub(super) fn noted(failure: &Failure, mut message: Message) -> Message {
-    if !failure.name.is_empty() {
+    if !failure.name.is_empty() && failure.code != OUT_OF_TIME {
         message.set("error", Value::Error(Arc::new(failure.clone())));
     }
     message

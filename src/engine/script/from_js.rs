@@ -236,7 +236,7 @@ impl<'js> Reading<'_, 'js> {
                     stack: told_text(4)?,
                     cause: match self.any(&told.get(5)?, Some(inside))? {
                         Value::Undefined => None,
-                        cause => Some(cause),
+                        cause => Some(Box::new(cause)),
                     },
                 };
                 // QuickJS leaves out the first line, which V8 writes.

@@ -162,7 +162,7 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     native.set("done", Function::new(ctx.clone(), done)?)
 }
 
-/// `resolved(result, msg, id)`, `rejected(thrown, msg)`, `setUp(well)`: how asynchronous code ended.
+/// `resolved(result, msg, id)`, `rejected(thrown, msg, isNoted)`, `setUp(well)`: how asynchronous code ended.
 fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();
@@ -178,14 +178,18 @@ fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
         };
     native.set("resolved", Function::new(ctx.clone(), resolved)?)?;
     let weak = scripts.clone();
-    let rejected = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>| {
+    let rejected = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>, is_noted: bool| {
         let turn = Turn::of(&weak, &ctx)?;
         let failure = failure::thrown_by_code(&turn.scripts, &turn.realm, &thrown);
         let message = if msg.is_undefined() {
             None
         } else {
             let message = turn.state.message(&turn.scripts, &turn.realm, &msg)?;
-            Some(failure::noted(&failure, message))
+            Some(if is_noted {
+                failure::noted(&failure, message)
+            } else {
+                message
+            })
         };
         turn.state.push(Effect::Error(failure, message));
         Ok::<_, rquickjs::Error>(())

@@ -67,34 +67,3 @@ pub(in crate::http) enum Editor {
     /// `GET /debug/view/…`
     DebugView,
 }
-
-impl Admin {
-    /// Whether a body is read as JSON, if there is one.
-    pub(in crate::http) fn takes_json(self) -> bool {
-        match self {
-            Self::SwitchModule
-            | Self::SwitchNodeSet
-            | Self::Inject
-            | Self::DebugNode(_)
-            | Self::DebugNodes(_)
-            | Self::SaveUserSettings
-            | Self::SaveInLibrary => true,
-            Self::Settings
-            | Self::Nodes
-            | Self::Module
-            | Self::NodeSet
-            | Self::Credentials
-            | Self::Context
-            | Self::ForgetContext
-            | Self::Diagnostics
-            | Self::UdpPorts
-            | Self::UserSettings
-            | Self::Library
-            | Self::Plugins
-            | Self::Messages
-            | Self::ChangeModules
-            | Self::Icons
-            | Self::Editor(_) => false,
-        }
-    }
-}

@@ -87,9 +87,10 @@ pub(in crate::engine::nodes) fn build(
 ) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let shown = shown(&properties)?;
-    let status = match properties.tostatus == true {
-        true => Some(status_source(&properties, &shown)?),
-        false => None,
+    let status = if properties.tostatus == true {
+        Some(status_source(&properties, &shown)?)
+    } else {
+        None
     };
     Ok(Box::new(Debug {
         shown,

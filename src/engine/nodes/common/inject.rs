@@ -71,7 +71,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     let repeat = repeat(&properties)?;
     let once =
         matches!(properties.once, Json::Bool(true)).then(|| once_delay(&properties.once_delay));
-    let assignments = assignments(with_legacy(properties));
+    let assignments = assignments(&with_legacy(properties));
     Ok(Box::new(Inject {
         assignments,
         once,
@@ -211,12 +211,12 @@ fn with_legacy(properties: Properties) -> Vec<Prop> {
     props
 }
 
-fn assignments(props: Vec<Prop>) -> Vec<Assignment> {
-    let named = props.into_iter().filter(|prop| !prop.p.is_empty());
+fn assignments(props: &[Prop]) -> Vec<Assignment> {
+    let named = props.iter().filter(|prop| !prop.p.is_empty());
     named.map(assignment).collect()
 }
 
-fn assignment(prop: Prop) -> Assignment {
+fn assignment(prop: &Prop) -> Assignment {
     let kind = prop.vt.as_deref().unwrap_or("str");
     let text = Json::from("");
     let value = prop.v.as_ref().unwrap_or(&text);
@@ -240,7 +240,7 @@ fn user_props(props: &[Value]) -> Vec<Assignment> {
     let props = props
         .iter()
         .map(|prop| serde_json::from_value(json::to_tree(prop)).unwrap_or_default());
-    assignments(props.collect())
+    assignments(&props.collect::<Vec<Prop>>())
 }
 
 /// Evaluates the properties in order, each seeing what the ones before it set. All failures are told
@@ -281,7 +281,7 @@ mod tests {
         let properties: Properties = serde_json::from_str(properties).unwrap();
         let mut message = Message::default();
         fill(
-            &assignments(with_legacy(properties)),
+            &assignments(&with_legacy(properties)),
             &mut message,
             &Scene::for_tests(),
         )?;

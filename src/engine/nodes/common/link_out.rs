@@ -33,7 +33,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
             Some("return") => Mode::Return,
             Some(_) => Mode::Unknown,
         },
-        event: format!("node:{}", build.info.alias).into(),
+        event: format!("node:{}", build.info.id).into(),
     }))
 }
 

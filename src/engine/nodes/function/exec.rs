@@ -260,12 +260,11 @@ impl Exec {
     /// A message asks for the end of a process: the one it names, or the only one.
     fn kill(&self, mut message: Message, host: &mut Host<'_>) {
         let name = message.get("kill").as_str().map(str::to_uppercase);
-        let signal = match name.filter(|name| name.starts_with("SIG")) {
-            Some(name) => exec_process::signal(&name),
-            None => {
-                message.set(SmolStr::new_static("kill"), Value::from("SIGTERM"));
-                Signal::TERM
-            }
+        let signal = if let Some(name) = name.filter(|name| name.starts_with("SIG")) {
+            exec_process::signal(&name)
+        } else {
+            message.set(SmolStr::new_static("kill"), Value::from("SIGTERM"));
+            Signal::TERM
         };
         let running = match message.get("pid") {
             Value::Undefined if self.running.len() == 1 => self.running.values().next(),

@@ -4,7 +4,7 @@ use crate::engine::expression::typed::text_of;
 use crate::engine::expression::{Path, coerce};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Level, Node};
-use crate::engine::value::{Failure, Value};
+use crate::engine::value::{Failure, Object, Value};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -175,7 +175,7 @@ fn is_object(value: &Value) -> bool {
 }
 
 fn is_bare(value: &Value) -> bool {
-    value.as_object().is_some_and(|object| object.is_empty())
+    value.as_object().is_some_and(Object::is_empty)
 }
 
 impl Node for Filter {

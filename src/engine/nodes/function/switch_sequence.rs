@@ -48,7 +48,8 @@ impl Sequences {
         if let Value::Number(count) = property(&parts, "count") {
             held.count = Some(count);
         }
-        let Some(count) = held.count.filter(|n| *n == held.messages.len() as f64) else {
+        let arrived = held.messages.len() as f64;
+        let Some(count) = held.count.filter(|n| n.total_cmp(&arrived).is_eq()) else {
             return Vec::new();
         };
         let mut ready = self.held.remove(&id).unwrap_or_default().messages;

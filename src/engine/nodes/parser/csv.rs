@@ -2,7 +2,7 @@
 
 use super::csv_legacy::{self, Reading, Template};
 use super::csv_part::Part;
-use super::csv_rfc::{self, Cells};
+use super::csv_rfc::{self, Cells, Row};
 use super::csv_write::{self, Format};
 use crate::engine::expression::{coerce, json, property, typed};
 use crate::engine::message::Message;
@@ -136,6 +136,39 @@ fn skip(value: &Json) -> usize {
     coerce::parse_float(&typed::text_of(value)) as usize
 }
 
+impl Settings {
+    /// Whether the columns may still come, and how many lines of this text are skipped.
+    fn start(&self, part: Option<&Part>) -> (bool, usize) {
+        let index = part.map_or(0.0, |p| p.index);
+        let first = index.is_nan() || index <= self.skip as f64;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "saturates"
+        )]
+        let skip = self.skip.saturating_sub(index as usize);
+        (first, skip)
+    }
+
+    /// Rows as objects; where no column has a name, they are numbered.
+    fn objects(&self, rows: &[Row], template: &[SmolStr]) -> Parsed {
+        let columns = if csv_write::has_none(template) {
+            csv_rfc::numbered(rows.first())
+        } else {
+            template.to_vec()
+        };
+        let rows: Vec<Value> = rows
+            .iter()
+            .filter_map(|row| self.cells.object(row, &columns))
+            .collect();
+        Parsed {
+            kept: rows.clone(),
+            rows,
+            columns: csv_write::told(&columns),
+        }
+    }
+}
+
 impl Csv {
     /// The rows of a text; `None`: all of it is skipped.
     fn parse(
@@ -144,29 +177,17 @@ impl Csv {
         part: Option<&Part>,
         host: &mut Host<'_>,
     ) -> Result<Option<Parsed>, Failure> {
-        let Settings {
-            separator,
-            cells,
-            one_array,
-            ..
-        } = &self.settings;
-        let index = part.map_or(0.0, |p| p.index);
-        let mut first = !(index > self.settings.skip as f64);
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "saturates"
-        )]
-        let skip = self.settings.skip.saturating_sub(index as usize);
+        let settings = &self.settings;
+        let (mut first, skip) = settings.start(part);
         let several = |text: &str| part.is_some() && text.matches(['\n', '\r']).count() > 1;
         let template = match &mut self.dialect {
             Dialect::Legacy(template) => {
-                let again = first || *one_array && several(text);
+                let again = first || settings.one_array && several(text);
                 let read = Reading {
                     template,
-                    separator,
-                    cells: *cells,
-                    header: self.settings.header_in && again,
+                    separator: &settings.separator,
+                    cells: settings.cells,
+                    header: settings.header_in && again,
                     skip: if again { skip } else { 0 },
                 }
                 .read(text)?;
@@ -188,12 +209,12 @@ impl Csv {
                 rest => rest,
             },
         };
-        first |= *one_array && several(text);
+        first |= settings.one_array && several(text);
         let text: Vec<char> = text.chars().collect();
         let mut rest = text.as_slice();
-        let mut characters = separator.chars();
+        let mut characters = settings.separator.chars();
         let separator = characters.next().filter(|_| characters.next().is_none());
-        if first && self.settings.header_in {
+        if first && settings.header_in {
             let (names, end) = csv_rfc::header(rest, separator).inspect_err(|_| {
                 show_error(&mut self.shows_error, BAD_COLUMNS, host);
             })?;
@@ -201,20 +222,7 @@ impl Csv {
             rest = rest.get(end..).unwrap_or_default();
         }
         let rows = csv_rfc::rows(rest, separator, false)?;
-        let columns = if csv_write::has_none(template) {
-            csv_rfc::numbered(rows.first())
-        } else {
-            template.clone()
-        };
-        let rows: Vec<Value> = rows
-            .iter()
-            .filter_map(|row| cells.object(row, &columns))
-            .collect();
-        Ok(Some(Parsed {
-            kept: rows.clone(),
-            rows,
-            columns: csv_write::told(&columns),
-        }))
+        Ok(Some(settings.objects(&rows, template)))
     }
 
     /// All rows in one message; those of a sequence of lines in one for all.

@@ -31,7 +31,7 @@ pub(super) fn rows(
     while reader.at < text.len() {
         reader.step(separator)?;
     }
-    reader.finish()
+    Ok(reader.finish())
 }
 
 /// The first row, read strictly, and where the next begins.
@@ -42,7 +42,7 @@ pub(super) fn header(
     let mut reader = Reader::new(text, true);
     while reader.at < text.len() && !reader.step(separator)? {}
     let end = reader.at;
-    let first = reader.finish()?.into_iter().next();
+    let first = reader.finish().into_iter().next();
     Ok((names(first), end))
 }
 
@@ -73,9 +73,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn finish(mut self) -> Result<Vec<Row>, Failure> {
+    fn finish(mut self) -> Vec<Row> {
         self.end_row();
-        Ok(self.rows)
+        self.rows
     }
 
     fn end_cell(&mut self) {

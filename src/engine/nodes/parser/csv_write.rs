@@ -29,7 +29,7 @@ pub(super) struct Written {
 struct Lines<'a> {
     format: &'a Format,
     message: &'a Message,
-    lines: Vec<String>,
+    done: Vec<String>,
     /// Set if rows have no columns given.
     unnamed: &'a mut bool,
 }
@@ -56,7 +56,7 @@ impl Format {
                 };
             }
             let names: Vec<String> = template.iter().map(|n| self.rfc_cell(n)).collect();
-            lines.lines.push(names.join(&self.separator));
+            lines.done.push(names.join(&self.separator));
         }
         let of_arrays = matches!(rows.first(), Some(Value::Array(_)));
         for row in rows {
@@ -65,7 +65,7 @@ impl Format {
             } else {
                 lines.rfc_object(row, rows.first(), template)?
             };
-            lines.lines.push(line);
+            lines.done.push(line);
         }
         Ok(lines.written(told(template)))
     }
@@ -118,7 +118,7 @@ impl Format {
             }
             let quoted = |name: &SmolStr| csv_legacy::quoted_if(name, &self.separator);
             let names: Vec<String> = template.names.iter().map(quoted).collect();
-            lines.lines.push(names.join(&self.separator));
+            lines.done.push(names.join(&self.separator));
         }
         let first = rows.first().cloned();
         for at in 0..rows.len() {
@@ -135,7 +135,7 @@ impl Format {
                 Some(row) => lines.legacy_object(row, first.as_ref(), template)?,
                 None => continue,
             };
-            lines.lines.push(line);
+            lines.done.push(line);
         }
         Ok(lines.written(csv_legacy::told(&template.names, true)))
     }
@@ -176,7 +176,7 @@ impl<'a> Lines<'a> {
         Self {
             format,
             message,
-            lines: Vec::new(),
+            done: Vec::new(),
             unnamed,
         }
     }
@@ -193,12 +193,12 @@ impl<'a> Lines<'a> {
 
     fn written(mut self, columns: String) -> Written {
         let end = self.format.line_end.as_str();
-        self.lines.push(String::new());
-        if self.lines.len() == 1 {
-            self.lines.push(String::new());
+        self.done.push(String::new());
+        if self.done.len() == 1 {
+            self.done.push(String::new());
         }
         Written {
-            text: self.lines.join(end),
+            text: self.done.join(end),
             columns,
         }
     }
@@ -316,8 +316,8 @@ pub(super) fn told(template: &[SmolStr]) -> String {
         header: false,
     };
     let named = template.iter().filter(|name| !name.is_empty());
-    let names: Vec<String> = named.map(|name| commas.rfc_cell(name)).collect();
-    names.join(",")
+    let cells: Vec<String> = named.map(|name| commas.rfc_cell(name)).collect();
+    cells.join(",")
 }
 
 fn is_object(value: &Value) -> bool {

@@ -61,8 +61,8 @@ impl Filter {
             Self::At(n) => from(*n) == Some(index),
             Self::After(n) => from(*n).is_none_or(|n| index > n),
             Self::Before(n) => from(*n).is_some_and(|n| index < n),
-            Self::Even => index % 2 == 0,
-            Self::Odd => index % 2 == 1,
+            Self::Even => index.is_multiple_of(2),
+            Self::Odd => !index.is_multiple_of(2),
             Self::Contains(text) => element.text().collect::<String>().contains(text),
         }
     }

@@ -96,8 +96,18 @@ fn fragment(key: &str) -> String {
     let mut out = String::new();
     for byte in pointer(key).bytes() {
         match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' => out.push(byte as char),
-            b'-' | b'_' | b'.' | b'!' | b'~' | b'*' | b'\'' | b'(' | b')' => out.push(byte as char),
+            b'A'..=b'Z'
+            | b'a'..=b'z'
+            | b'0'..=b'9'
+            | b'-'
+            | b'_'
+            | b'.'
+            | b'!'
+            | b'~'
+            | b'*'
+            | b'\''
+            | b'('
+            | b')' => out.push(byte as char),
             _ => {
                 let _ = write!(out, "%{byte:02X}");
             }
@@ -107,6 +117,9 @@ fn fragment(key: &str) -> String {
 }
 
 pub(super) type Params = Vec<(&'static str, Value)>;
+
+/// Whether a number keeps to a limit.
+type Fits = fn(f64, f64) -> bool;
 
 /// A check under way.
 pub(super) struct Check<'a> {
@@ -119,6 +132,7 @@ pub(super) struct Check<'a> {
 impl<'a> Check<'a> {
     pub(super) fn wrong(&mut self, at: &At, keyword: &str, message: String, params: Params) {
         let params = params.into_iter().map(|(k, v)| (SmolStr::new_static(k), v));
+        let text = format!("data{} {message}", at.instance);
         let mut error = Object::default();
         let path = if keyword == "false schema" {
             format!("{}/false schema", at.schema)
@@ -130,11 +144,10 @@ impl<'a> Check<'a> {
         set("schemaPath", Value::from(path));
         set("keyword", Value::from(keyword));
         set("params", Value::object(params.collect()));
-        set("message", Value::from(message.as_str()));
+        set("message", Value::from(message));
         if let Some(name) = &at.name {
             set("propertyName", Value::from(name.clone()));
         }
-        let text = format!("data{} {message}", at.instance);
         self.errors.push((text, Value::object(error)));
     }
 
@@ -209,7 +222,7 @@ impl<'a> Check<'a> {
     }
 
     fn number(&mut self, schema: &Object, n: f64, at: &At) {
-        let table: [(&str, &str, fn(f64, f64) -> bool); 4] = [
+        let table: [(&str, &str, Fits); 4] = [
             ("maximum", "<=", |n, limit| n <= limit),
             ("minimum", ">=", |n, limit| n >= limit),
             ("exclusiveMaximum", "<", |n, limit| n < limit),

@@ -75,8 +75,8 @@ impl<'a> Check<'a> {
     }
 
     pub(super) fn object(&mut self, schema: &'a Object, object: &Object, at: &At) {
-        let names = ("maxProperties", "minProperties", "properties");
-        self.limits(schema, object.len(), names, at);
+        let words = ("maxProperties", "minProperties", "properties");
+        self.limits(schema, object.len(), words, at);
         if let Some(Value::Array(names)) = schema.get("required") {
             for name in names.iter().filter_map(Value::as_str) {
                 if !object.contains_key(name) {

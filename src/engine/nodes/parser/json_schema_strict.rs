@@ -102,11 +102,10 @@ fn fits(value: &Value, wants: &Wants, root: &Value) -> bool {
         (Wants::Type, Value::Array(kinds)) => !kinds.is_empty() && kinds.iter().all(is_type),
         (Wants::Type, value) => is_type(value),
         (Wants::Values, value) => matches!(value, Value::Array(values) if !values.is_empty()),
-        (Wants::Schema, value) => schema(value),
         (Wants::Schemas | Wants::Items, Value::Array(each)) => {
             !each.is_empty() && each.iter().all(schema)
         }
-        (Wants::Items, value) => schema(value),
+        (Wants::Schema | Wants::Items, value) => schema(value),
         (Wants::Named, Value::Object(each)) => each.values().all(schema),
         (Wants::Dependencies, Value::Object(each)) => {
             each.values().all(|value| texts(value) || schema(value))

@@ -10,6 +10,7 @@ use quick_xml::events::attributes::AttrError;
 use quick_xml::events::{BytesStart, Event};
 use quick_xml::reader::Reader;
 use smol_str::SmolStr;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// How deep elements may be nested: values are read, written and dropped by recursion.
@@ -65,10 +66,7 @@ pub(super) fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
                 None
             }
             Event::GeneralRef(part) => {
-                let reference = format!("&{};", part.into_inner());
-                let meaning = unescape(&reference)
-                    .map_err(|_| failure("Invalid character entity", text, at))?;
-                add_text(&mut stack, &meaning, true, (text, at))?;
+                add_reference(&mut stack, &part.into_inner(), (text, at))?;
                 None
             }
             Event::Eof if stack.is_empty() => return Err(failure("Unexpected end", text, at)),
@@ -121,8 +119,7 @@ fn open(tag: &BytesStart<'_>, text: &str, at: usize, options: &Options) -> Resul
         if options.ignore_attrs {
             continue;
         }
-        let value = unescape(&attribute.value)
-            .map_err(|_| failure("Invalid character entity", text, at))?;
+        let value = meaning(&attribute.value, (text, at))?;
         // The first of several with one name counts.
         attributes
             .entry(SmolStr::new(attribute.key.as_ref()))
@@ -135,6 +132,17 @@ fn open(tag: &BytesStart<'_>, text: &str, at: usize, options: &Options) -> Resul
         text: String::new(),
         literal: false,
     })
+}
+
+/// A text with what its references stand for.
+fn meaning<'t>(written: &'t str, (text, at): (&str, usize)) -> Result<Cow<'t, str>, Failure> {
+    unescape(written).map_err(|_| failure("Invalid character entity", text, at))
+}
+
+/// Adds what a reference stands for, given without its `&` and `;`.
+fn add_reference(stack: &mut [Open], name: &str, place: (&str, usize)) -> Result<(), Failure> {
+    let reference = format!("&{name};");
+    add_text(stack, &meaning(&reference, place)?, true, place)
 }
 
 fn add_text(

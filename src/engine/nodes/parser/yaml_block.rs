@@ -145,13 +145,11 @@ impl Reader {
         }
         let there = self.compose(indent, Context::BlockOut, true, block.compact)?;
         let (value, _) = self.taken();
-        if !block.at_value {
-            if there {
-                block.explicit = Some((value, None));
-            }
-        } else {
+        if block.at_value {
             block.value = there.then_some(value);
             block.store(&self.scan)?;
+        } else if there {
+            block.explicit = Some((value, None));
         }
         self.scan.skip(true)?;
         Ok(())

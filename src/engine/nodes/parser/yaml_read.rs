@@ -133,7 +133,7 @@ impl Reader {
         loop {
             self.scan.word(|c| !is_blank(c));
             if self.scan.here() == '#' {
-                self.scan.to_eol();
+                self.scan.skip_to_eol();
             }
             if is_eol(self.scan.here()) || self.scan.position >= self.scan.len() {
                 break;
@@ -167,17 +167,8 @@ impl Reader {
         seeks: bool,
         compact: bool,
     ) -> Result<bool, Failure> {
-        if self.depth >= DEEPEST {
-            let reason = format!("nesting exceeded maxDepth ({DEEPEST})");
-            return Err(self.scan.wrong(&reason));
-        }
-        self.depth += 1;
-        self.count(1)?;
+        self.descend()?;
         let before = self.nodes;
-        self.node = Node {
-            value: Value::Null,
-            ..Node::default()
-        };
         let blocks = matches!(context, Context::BlockIn | Context::BlockOut);
         let (mut collections, mut new_line) = (blocks, false);
         // Whether it stands deeper than its parent, just as deep, or less.
@@ -207,31 +198,50 @@ impl Reader {
             }
         }
         collections = collections && (new_line || compact);
-        let mut any = false;
-        if deeper == 1 || context == Context::BlockOut {
-            let flow_indent = if blocks { parent + 1 } else { parent };
-            let block_indent = self.column(self.scan.position);
-            if deeper == 1 {
-                let place = Inside {
+        let block_indent = self.column(self.scan.position);
+        let any = match deeper {
+            1 => {
+                let inside = Inside {
                     context,
                     blocks,
                     collections,
-                    flow_indent,
+                    flow_indent: if blocks { parent + 1 } else { parent },
                     block_indent,
                 };
-                any = self.content(place, properties)?;
-            } else if deeper == 0 {
-                any = collections && self.block_sequence(block_indent)?;
+                self.content(inside, properties)?
             }
-        }
+            0 if context == Context::BlockOut => {
+                collections && self.block_sequence(block_indent)?
+            }
+            _ => false,
+        };
         self.resolve()?;
+        self.remember(self.nodes - before + 1);
+        self.depth -= 1;
+        Ok(self.node.tag.is_some() || self.node.anchor.is_some() || any)
+    }
+
+    /// Begins a node, one deeper than the one before.
+    fn descend(&mut self) -> Result<(), Failure> {
+        if self.depth >= DEEPEST {
+            let reason = format!("nesting exceeded maxDepth ({DEEPEST})");
+            return Err(self.scan.wrong(&reason));
+        }
+        self.depth += 1;
+        self.count(1)?;
+        self.node = Node {
+            value: Value::Null,
+            ..Node::default()
+        };
+        Ok(())
+    }
+
+    /// Keeps a node that has an anchor for its aliases, each of which counts as so many nodes.
+    fn remember(&mut self, weight: usize) {
         if let Some(anchor) = self.node.anchor.clone() {
-            let weight = self.nodes - before + 1;
             self.anchors
                 .insert(anchor, (self.node.value.clone(), weight));
         }
-        self.depth -= 1;
-        Ok(self.node.tag.is_some() || self.node.anchor.is_some() || any)
     }
 
     pub(super) fn count(&mut self, nodes: usize) -> Result<(), Failure> {
@@ -333,17 +343,13 @@ impl Reader {
             let reason = format!("unknown tag !<{tag}>");
             return Err(self.scan.wrong(&reason));
         };
-        match yaml_types::tagged(&tag, &self.node.value) {
-            Some(value) => {
-                self.node.value = value;
-                self.node.kind.get_or_insert(wanted);
-                Ok(())
-            }
-            None => {
-                let reason = format!("cannot resolve a node with !<{tag}> explicit tag");
-                Err(self.scan.wrong(&reason))
-            }
-        }
+        let Some(value) = yaml_types::tagged(&tag, &self.node.value) else {
+            let reason = format!("cannot resolve a node with !<{tag}> explicit tag");
+            return Err(self.scan.wrong(&reason));
+        };
+        self.node.value = value;
+        self.node.kind.get_or_insert(wanted);
+        Ok(())
     }
 
     /// Begins a collection: its own properties are kept while what is in it is read.

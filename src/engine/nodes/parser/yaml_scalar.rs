@@ -258,7 +258,7 @@ pub(super) fn block(scan: &mut Scan, node_indent: isize) -> Result<Option<String
         }
         (any, known, empty) = (true, true, 0);
         let mut capture = Capture::at(scan.position);
-        scan.to_eol();
+        scan.skip_to_eol();
         let end = scan.position;
         capture.take(scan, end, false)?;
         out.push_str(&capture.out);
@@ -298,7 +298,7 @@ fn head(scan: &mut Scan, node_indent: isize) -> Result<Head, Failure> {
     if is_blank(scan.here()) {
         scan.word(|c| !is_blank(c));
         if scan.here() == '#' {
-            scan.to_eol();
+            scan.skip_to_eol();
         }
     }
     Ok(head)

@@ -154,7 +154,7 @@ impl Scan {
                 self.position += 1;
             }
             if notes && self.here() == '#' {
-                self.to_eol();
+                self.skip_to_eol();
             }
             if !is_eol(self.here()) {
                 break;
@@ -170,7 +170,7 @@ impl Scan {
         Ok(breaks)
     }
 
-    pub(super) fn to_eol(&mut self) {
+    pub(super) fn skip_to_eol(&mut self) {
         while self.position < self.len() && !is_eol(self.here()) {
             self.position += 1;
         }

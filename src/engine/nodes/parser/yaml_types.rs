@@ -152,7 +152,7 @@ fn binary(text: &str) -> Option<Value> {
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
     );
     let text: String = text.chars().filter(|c| !matches!(c, '\n' | '\r')).collect();
-    if text.len() % 4 != 0 {
+    if !text.len().is_multiple_of(4) {
         return None;
     }
     let bytes = FORGIVING.decode(text).ok()?;

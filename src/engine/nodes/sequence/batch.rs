@@ -275,7 +275,9 @@ impl ByTopic {
         for message in sequence(messages.clone()) {
             host.send(0, message);
         }
-        messages.into_iter().for_each(|m| host.done(m));
+        for message in messages {
+            host.done(message);
+        }
     }
 }
 

@@ -238,7 +238,9 @@ impl Node for Join {
                 host.done(message);
             }
             Err(Refused::Done(held)) => {
-                held.into_iter().for_each(|m| host.done(m));
+                for message in held {
+                    host.done(message);
+                }
                 host.done(message);
             }
             Err(Refused::Failure(failure)) => host.error(failure, Some(message)),
@@ -248,10 +250,10 @@ impl Node for Join {
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         let Wake::Timer(timer) = wake else { return };
         let due = self.timers.iter().find(|(_, t)| **t == timer);
-        if let Some(name) = due.map(|(name, _)| name.clone()) {
-            if let Err(Refused::Failure(failure)) = self.send(&name, host) {
-                host.error(failure, None);
-            }
+        if let Some(name) = due.map(|(name, _)| name.clone())
+            && let Err(Refused::Failure(failure)) = self.send(&name, host)
+        {
+            host.error(failure, None);
         }
     }
 

@@ -142,9 +142,8 @@ impl SequenceSort {
             .iter()
             .map(|m| self.key.evaluate(&scene, m))
             .collect();
-        let keys = match keys {
-            Ok(keys) => keys,
-            Err(_) => return fail(&broken(), messages, host),
+        let Ok(keys) = keys else {
+            return fail(&broken(), messages, host);
         };
         let mut keyed: Vec<(Value, Message)> = keys.into_iter().zip(messages).collect();
         self.order.sort(&mut keyed);

@@ -44,7 +44,7 @@ impl Order {
     }
 
     fn mixed(self, a: &Value, b: &Value) -> Ordering {
-        let (x, y) = (self.number(a), self.number(b));
+        let (x, y) = (number(a), number(b));
         match (x.is_nan(), y.is_nan()) {
             (true, true) if self.as_number => Ordering::Equal,
             (true, true) => coerce::to_text(a).cmp(&coerce::to_text(b)),
@@ -53,11 +53,11 @@ impl Order {
             (false, false) => x.total_cmp(&y),
         }
     }
+}
 
-    fn number(self, value: &Value) -> f64 {
-        // -0 is 0.
-        coerce::to_number(value) + 0.0
-    }
+fn number(value: &Value) -> f64 {
+    // -0 is 0.
+    coerce::to_number(value) + 0.0
 }
 
 #[cfg(test)]

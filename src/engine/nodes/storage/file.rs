@@ -92,7 +92,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
         name => Some(Encoding::named(name)?),
     };
     Ok(Box::new(File {
-        name: FileName::parse(properties.filename_type.as_deref(), &properties.filename)?,
+        name: FileName::parse(properties.filename_type.as_deref(), &properties.filename),
         settings: Settings {
             mode,
             newline: properties.append_newline,

@@ -43,7 +43,7 @@ type Stepped = Result<(Reading, Step), Failure>;
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     Ok(Box::new(FileIn {
-        name: FileName::parse(properties.filename_type.as_deref(), &properties.filename)?,
+        name: FileName::parse(properties.filename_type.as_deref(), &properties.filename),
         format: match properties.format.as_str() {
             "lines" => Format::Lines,
             "stream" => Format::Stream,

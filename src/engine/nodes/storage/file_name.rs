@@ -20,18 +20,18 @@ pub(super) struct FileName {
 impl FileName {
     /// Parses the two properties. Flows from before typed inputs have no type; theirs is the text, or
     /// `msg.filename` when that is empty.
-    pub(super) fn parse(kind: Option<&str>, name: &Json) -> Result<Self, Failure> {
+    pub(super) fn parse(kind: Option<&str>, name: &Json) -> Self {
         let empty = name.as_str().is_none_or(str::is_empty);
         let (kind, name) = match kind.filter(|k| !k.is_empty()) {
             Some(kind) => (kind, name.clone()),
             None if empty => ("msg", Json::from("filename")),
             None => ("str", name.clone()),
         };
-        Ok(Self {
+        Self {
             unset: kind == "str" && empty,
             input: Typed::parse(kind, &name).map_err(|f| unsaid(kind, f)),
             jsonata: kind == "jsonata",
-        })
+        }
     }
 
     /// The name for this message; `None`: there is none, and the node has warned.

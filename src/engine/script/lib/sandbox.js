@@ -3,6 +3,7 @@
   'use strict';
 
   const { Buffer, URL, URLSearchParams, util, redUtil, inspect, contextOf, heldByCode } = library;
+  const { promisify } = util;
   const NODE = 0, FLOW = 1, GLOBAL = 2;
 
   // The console is the program's log; nothing of it reaches the debug sidebar.
@@ -28,6 +29,8 @@
       native.setTimer(last, timer.delay);
       return last;
     };
+    const startTimeout = (code, delay, ...values) => start(false, code, delay, values);
+    startTimeout[promisify.custom] = (delay, value) => new Promise(resolve => start(false, resolve, delay, [value]));
     const clear = number => {
       if (running.delete(Number(number))) native.clearTimer(Number(number));
     };
@@ -39,11 +42,11 @@
         try {
           timer.code.apply(node, timer.values);
         } catch (error) {
-          native.rejected(error, {});
+          native.rejected(error, {}, false);
         }
       },
       clearAll() { for (const number of [...running.keys()]) clear(number); },
-      setTimeout: (code, delay, ...values) => start(false, code, delay, values),
+      setTimeout: startTimeout,
       setInterval: (code, delay, ...values) => start(true, code, delay, values),
       clearTimeout: clear,
       clearInterval: clear,
@@ -109,14 +112,14 @@
       settle: held.settle,
       whenDone: (promise, msg, id) => {
         // What cannot be sent is the message's failure, just as what the code throws.
-        promise.then(result => native.resolved(result, msg, id)).catch(thrown => native.rejected(thrown, msg));
+        promise.then(result => native.resolved(result, msg, id)).catch(thrown => native.rejected(thrown, msg, true));
       },
       whenSetUp: promise => {
-        promise.then(() => native.setUp(true), thrown => { native.setUp(false); native.rejected(thrown); });
+        promise.then(() => native.setUp(true), thrown => { native.setUp(false); native.rejected(thrown, undefined, false); });
       },
       close() {
         for (const listener of closing) {
-          try { listener.call(node, () => {}); } catch (error) { native.rejected(error); }
+          try { listener.call(node, () => {}); } catch (error) { native.rejected(error, undefined, false); }
         }
         timers.clearAll();
       },
