@@ -183,16 +183,14 @@ export class Editor {
 
     // Opens a node's dialog, lets somebody do something in it, and closes it.
     async edit(id, change, button = 'Done') {
-        await this.node(id).dblclick();
-        await this.dialogOpens();
+        await this.openDialog(id);
         await change(this.page);
         await this.closeDialog(button);
     }
 
     // Gives a node another name, in its dialog.
     async rename(id, name) {
-        await this.node(id).dblclick();
-        await this.dialogOpens();
+        await this.openDialog(id);
         await this.page.fill('#node-input-name', name);
         await this.closeDialog('Done');
         await this.node(id).getByText(name).waitFor();
@@ -200,8 +198,7 @@ export class Editor {
 
     // Writes other code into a function node, in the code editor of its dialog.
     async program(id, code) {
-        await this.node(id).dblclick();
-        await this.dialogOpens();
+        await this.openDialog(id);
         await this.page.locator('.red-ui-tray .monaco-editor .view-lines').filter({ visible: true }).click();
         await this.page.keyboard.press('Control+A');
         await this.page.keyboard.insertText(code);
@@ -268,6 +265,13 @@ export class Editor {
     async menu(item) {
         await this.page.click('#red-ui-header-button-sidemenu');
         await this.page.click(`#${item}`);
+    }
+
+    // Opens a node's dialog. A busy editor may take a double click for two: then it is made again.
+    async openDialog(id) {
+        await this.node(id).dblclick();
+        await this.page.locator('.red-ui-tray').waitFor({ timeout: 5_000 }).catch(() => this.node(id).dblclick());
+        await this.dialogOpens();
     }
 
     // A dialog that slides in from the right has the focus when it is there.
