@@ -17,10 +17,14 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
+use tokio::sync::Mutex;
 
 /// Files in all, and how many of them ran when this was written: more nodes may only make it more.
 const FILES: usize = 113;
 const RUNNABLE: usize = 51;
+
+/// The examples listen where they say: they are deployed by one test at a time.
+static PORTS: Mutex<()> = Mutex::const_new(());
 
 /// What one example shows.
 #[derive(Deserialize)]
@@ -154,6 +158,7 @@ fn every_example_parses_and_gives_back_equal_json() {
 
 #[tokio::test]
 async fn every_example_deploys() {
+    let _ports = PORTS.lock().await;
     for (name, elements) in files() {
         let bench = Bench::with(&imported(&elements)).await;
         let submission = Submission::v1(elements.to_string().as_bytes()).unwrap();
@@ -169,6 +174,7 @@ async fn every_example_deploys() {
 
 #[tokio::test]
 async fn every_example_whose_nodes_there_are_starts_without_complaint() {
+    let _ports = PORTS.lock().await;
     let files = files();
     let runnable = files.iter().filter(|(_, elements)| runnable(elements));
     let mut count = 0;
@@ -194,6 +200,7 @@ fn is_of_a_file(seen: &Seen) -> bool {
 
 #[tokio::test]
 async fn the_examples_show_what_is_written_down() {
+    let _ports = PORTS.lock().await;
     let files = files();
     let mut ran = 0;
     let mut wrong = Vec::new();

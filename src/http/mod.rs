@@ -41,8 +41,8 @@ pub use content::Body;
 pub use error::Flaw;
 
 use crate::audit::Event;
-use crate::auth::Certificate;
-use crate::gateway::{Gateway, Runtime};
+use crate::auth::{Caller, Certificate};
+use crate::gateway::{Gateway, Rules, Runtime};
 use crate::metrics::{RouteClass, Traffic};
 use call::Call;
 use error::Error;
@@ -153,16 +153,7 @@ async fn proceed(
 
     // 3. identify: an open path does not look at `Authorization`
     if route.needs != Needs::Nothing {
-        let admin = route.class != RouteClass::Endpoint;
-        if admin && identify::token_in_query(call.head.uri.query()) {
-            return Err(Error::TokenInQuery);
-        }
-        let caller = identify::caller(call, admin)?;
-        // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
-        call.caller = Some(match route.class {
-            RouteClass::Auth => caller,
-            _ => rules.here(caller),
-        });
+        call.caller = Some(known(call, route.class, &rules)?);
     }
 
     // 4. authorize: scope and user must both cover what the route needs
@@ -186,6 +177,20 @@ async fn proceed(
         Runtime::Own(_) => Box::pin(act(call, path, target)).await,
         Runtime::Upstream(upstream) => Box::pin(forward::act(call, path, target, upstream)).await,
     }
+}
+
+/// Who calls, with what he has at this site.
+fn known(call: &mut Call<'_>, class: RouteClass, rules: &Rules) -> Result<Caller, Error> {
+    let admin = class != RouteClass::Endpoint;
+    if admin && identify::token_in_query(call.head.uri.query()) {
+        return Err(Error::TokenInQuery);
+    }
+    let caller = identify::caller(call, admin)?;
+    // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
+    Ok(match class {
+        RouteClass::Auth => caller,
+        _ => rules.here(caller),
+    })
 }
 
 /// Refuses what is too much, and what names its method, scheme or host as nobody does.

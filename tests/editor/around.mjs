@@ -1,6 +1,5 @@
 // What there is around the flows: settings that are kept, context, the palette manager, help, search.
 
-import assert from 'node:assert/strict';
 import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
@@ -39,17 +38,6 @@ scenario(async (stage) => {
     await admin.closeDialog('Close');
 
     // A setting of the view is kept with the user.
-    await admin.menu('menu-item-user-settings');
-    await admin.dialogOpens();
-    await page.fill('#user-settings-view-grid-size', '40');
-    const [saved] = await Promise.all([
-        page.waitForResponse((response) => response.request().postData()?.includes('"view-grid-size":"40"')),
-        admin.closeDialog('Close'),
-    ]);
-    assert.equal(saved.url(), `${stage.url}settings/user`);
-    assert.equal(saved.status(), 204);
-    await admin.reload();
-    const view = await page.evaluate(() => window.RED.settings.get('editor').view);
-    assert.equal(view['view-grid-size'], '40');
+    await admin.changesTheGrid();
     await admin.see('has another grid');
 });

@@ -96,17 +96,7 @@ scenario(async (stage) => {
     await page.click('#red-ui-header-button-sidemenu');
 
     // A setting of the view is kept with the user.
-    await admin.menu('menu-item-user-settings');
-    await admin.dialogOpens();
-    await page.fill('#user-settings-view-grid-size', '40');
-    const [saved] = await Promise.all([
-        page.waitForResponse((response) => response.request().postData()?.includes('"view-grid-size":"40"')),
-        admin.closeDialog('Close'),
-    ]);
-    assert.equal(saved.status(), 204);
-    await admin.reload();
-    const view = await page.evaluate(() => window.RED.settings.get('editor').view);
-    assert.equal(view['view-grid-size'], '40');
+    await admin.changesTheGrid();
 
     // Debug messages in a window of their own.
     await admin.act('core:show-debug-tab');

@@ -267,6 +267,22 @@ export class Editor {
         await this.page.click(`#${item}`);
     }
 
+    // Changes a setting of the view, which is there again when the page is loaded anew.
+    async changesTheGrid() {
+        await this.menu('menu-item-user-settings');
+        await this.dialogOpens();
+        await this.page.fill('#user-settings-view-grid-size', '40');
+        const [saved] = await Promise.all([
+            this.page.waitForResponse((response) => response.request().postData()?.includes('"view-grid-size":"40"')),
+            this.closeDialog('Close'),
+        ]);
+        assert.equal(saved.url(), `${this.url}settings/user`);
+        assert.equal(saved.status(), 204);
+        await this.reload();
+        const view = await this.page.evaluate(() => window.RED.settings.get('editor').view);
+        assert.equal(view['view-grid-size'], '40');
+    }
+
     // Opens a node's dialog. A busy editor may take a double click for two: then it is made again.
     async openDialog(id) {
         await this.node(id).dblclick();
