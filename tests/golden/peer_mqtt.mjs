@@ -2,10 +2,11 @@
 
 import { execFileSync, spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { connect as dial, createServer } from 'node:net';
+import { connect as dial } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import mqtt from 'mqtt';
+import { freePort } from './ports.mjs';
 import { Heard, bytes, inText, patiently } from './peer_heard.mjs';
 
 let started;
@@ -22,7 +23,7 @@ async function start() {
     const directory = mkdtempSync(join(tmpdir(), 'golden-broker-'));
     const ports = new Map();
     for (const name of ['broker', 'brokerlocked', 'brokerweb']) {
-        ports.set(name, await free());
+        ports.set(name, await freePort());
     }
     const path = `${process.env.PATH}:/usr/sbin`;
     execFileSync('mosquitto_passwd', ['-b', '-c', join(directory, 'users'), 'ann', 'secret'], { stdio: 'ignore' });
@@ -53,14 +54,6 @@ async function start() {
     });
     await patiently(() => listens(ports.get('broker')), 'the broker listens');
     return ports;
-}
-
-async function free() {
-    const server = createServer().listen(0, '127.0.0.1');
-    await new Promise((resolve) => server.on('listening', resolve));
-    const { port } = server.address();
-    await new Promise((resolve) => server.close(resolve));
-    return port;
 }
 
 function listens(port) {

@@ -2,10 +2,10 @@
 // a case is.
 
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import WebSocket from 'ws';
+import { freePort } from './ports.mjs';
 import { inText, patiently, sleep } from './peer_heard.mjs';
 import { Peers, pems } from './peers.mjs';
 
@@ -353,10 +353,7 @@ async function freePorts(given) {
     const ports = new Map();
     for (const [, n] of JSON.stringify([given.flow, given.do ?? [], given.peers ?? {}]).matchAll(/\{port:(\d)\}/g)) {
         if (!ports.has(n)) {
-            const server = createServer().listen(0, '127.0.0.1');
-            await new Promise((resolve) => server.on('listening', resolve));
-            ports.set(n, server.address().port);
-            server.close();
+            ports.set(n, await freePort());
         }
     }
     return ports;

@@ -7,7 +7,6 @@ import https from 'node:https';
 import http from 'node:http';
 import http2 from 'node:http2';
 import { createRequire } from 'node:module';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import tls from 'node:tls';
@@ -35,15 +34,6 @@ export async function until(what, holds, patience = 60_000) {
         if (Date.now() - since > patience) throw new Error(`never: ${what}`);
     }
 }
-
-/** A port that nobody has. */
-export const freePort = () =>
-    new Promise((done) => {
-        const server = net.createServer().listen(0, '127.0.0.1', () => {
-            const { port } = server.address();
-            server.close(() => done(port));
-        });
-    });
 
 /** A certificate of its own, made anew, over whatever was there. */
 export function certificate(directory, name) {

@@ -8,7 +8,8 @@ import https from 'node:https';
 import fs from 'node:fs';
 import path from 'node:path';
 import readline from 'node:readline';
-import { any, certificate, flows, freePort, Gateway, median, NodeRed, pause, processorTime, start, until } from './parts.mjs';
+import { any, certificate, flows, Gateway, median, NodeRed, pause, processorTime, start, until } from './parts.mjs';
+import { freePort } from '../golden/ports.mjs';
 
 const [program, minutes] = [path.resolve(process.argv[2]), Number(process.argv[3])];
 const END = Date.now() + minutes * 60_000;

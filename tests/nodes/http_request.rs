@@ -306,11 +306,7 @@ async fn credentials_are_sent_as_the_node_says() {
 async fn what_fails_is_caught_shown_and_sent_on() {
     let silent = Server::with(&["silence"]).await.url("/");
     let gone = Server::with(&["hang up"]).await.url("/");
-    let free = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let free = crate::ports::free();
     let refused = format!("http://127.0.0.1:{free}/");
     let table = [
         (

@@ -18,6 +18,8 @@ mod link;
 mod mqtt;
 mod parser;
 mod peer;
+#[path = "../stories/ports.rs"]
+mod ports;
 mod rbe;
 mod sort;
 mod split;

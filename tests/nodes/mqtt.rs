@@ -2,6 +2,7 @@
 
 use crate::bench::{Bench, debug};
 use crate::peer::certificate;
+use crate::ports;
 use serde_json::{Value as Json, json};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -13,16 +14,11 @@ struct Mosquitto {
     port: u16,
 }
 
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
-
 impl Mosquitto {
     /// A broker that anybody may use; `{}` in the configuration is the port.
     async fn start(config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let port = free_port();
+        let port = ports::free();
         Self::again(config, directory, port).await
     }
 
@@ -437,7 +433,7 @@ async fn a_password_tls_and_websockets_lead_to_the_broker() {
         .status()
         .unwrap();
     assert!(hashed.success());
-    let (tls, ws) = (free_port(), free_port());
+    let (tls, ws) = (ports::free(), ports::free());
     let config = format!(
         "listener {{}} 127.0.0.1\nlistener {tls} 127.0.0.1\ncertfile {}\nkeyfile {}\nlistener {ws} 127.0.0.1\nprotocol websockets\npassword_file {}\n",
         path("cert.pem"),

@@ -2,15 +2,11 @@
 
 use crate::bench::{Bench, debug};
 use crate::peer::{acceptor, certificate};
+use crate::ports;
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("[::]:0").unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 /// A tab with these nodes, an inject node `in` for `node`, and the debug node `out`; `done` shows completions of `node`.
 fn flow(nodes: &[Json]) -> Json {
@@ -101,7 +97,7 @@ async fn a_server_makes_payloads_of_what_it_is_sent() {
         ),
     ];
     for (more, sent, payloads) in table {
-        let port = free_port();
+        let port = ports::free();
         let mut bench = Bench::with(&flow(&[tcp_in(port, &more)])).await;
         let mut client = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         let from = client.local_addr().unwrap().port();
@@ -132,7 +128,7 @@ async fn a_server_makes_payloads_of_what_it_is_sent() {
 
 #[tokio::test]
 async fn a_server_shows_who_is_there_and_its_port_is_free_at_once_when_it_stops() {
-    let port = free_port();
+    let port = ports::free();
     let deployed = flow(&[tcp_in(port, &json!({}))]);
     let mut bench = Bench::with(&deployed).await;
     let mut client = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
@@ -179,7 +175,7 @@ async fn a_port_in_use_is_told() {
 
 #[tokio::test]
 async fn replies_go_to_whom_they_answer_or_to_all() {
-    let port = free_port();
+    let port = ports::free();
     let server = tcp_in(
         port,
         &json!({ "id": "server", "datatype": "utf8", "wires": [["upper"]] }),
@@ -228,7 +224,7 @@ async fn a_client_reads_and_comes_back() {
 
 #[tokio::test]
 async fn a_lost_server_is_looked_for_again() {
-    let port = free_port();
+    let port = ports::free();
     let client = tcp_in(port, &json!({ "server": "client" }));
     let mut bench = Bench::set(&flow(&[client]), |engine| {
         engine.socket_reconnect = Duration::from_millis(20);
@@ -280,7 +276,7 @@ async fn a_client_writes_payloads() {
 
 #[tokio::test]
 async fn a_server_writes_to_all_who_are_there() {
-    let port = free_port();
+    let port = ports::free();
     let mut bench = Bench::with(&flow(&[tcp_out(port, &json!({ "beserver": "server" }))])).await;
     let mut clients = Vec::new();
     for words in ["1 connection", "2 connections"] {
@@ -392,7 +388,7 @@ async fn a_request_that_stays_uses_its_connection_until_it_is_reset() {
 
 #[tokio::test]
 async fn a_request_that_cannot_be_made_is_told() {
-    let port = free_port();
+    let port = ports::free();
     let node = json!({ "id": "node", "type": "tcp request", "server": "127.0.0.1", "port": port, "out": "time", "splitc": "0", "wires": [["out"]] });
     let mut bench = Bench::with(&flow(&[node])).await;
     send(&bench, &json!({ "payload": "x" })).await;
@@ -417,7 +413,7 @@ async fn connections_may_be_tls() {
     let (certificate, key) = certificate();
     let tls = json!({ "id": "tls", "type": "tls-config", "cert": "", "key": "", "ca": "", "verifyservercert": true,
         "credentials": { "certdata": certificate, "keydata": key, "cadata": certificate } });
-    let port = free_port();
+    let port = ports::free();
     let server = tcp_in(port, &json!({ "tls": "tls", "datatype": "utf8" }));
     let client = json!({ "id": "client", "type": "tcp request", "server": "localhost", "port": port, "out": "immed", "ret": "string", "tls": "tls", "wires": [[]] });
     let ask = json!({ "id": "ask", "type": "inject", "props": [{ "p": "payload", "v": "secret", "vt": "str" }], "wires": [["client"]] });

@@ -1,18 +1,11 @@
 //! `udp in` and `udp out` in a running engine, with real sockets at the other end.
 
 use crate::bench::{Bench, debug};
+use crate::ports;
 use crate::steps;
 use serde_json::{Value as Json, json};
 use std::net::UdpSocket;
 use std::time::Duration;
-
-fn free_port() -> u16 {
-    UdpSocket::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port()
-}
 
 fn udp_in(id: &str, port: u16, more: &Json) -> Json {
     let mut node = json!({ "id": id, "type": "udp in", "z": "t", "x": 1, "y": 1, "iface": "", "port": port.to_string(), "ipv": "udp4",
@@ -42,7 +35,7 @@ async fn datagrams_become_messages() {
             json!({ "type": "Buffer", "data": b"hi", "__enc__": true, "length": 2 }),
         ),
     ] {
-        let port = free_port();
+        let port = ports::free();
         let mut bench = Bench::with(&flow(&[udp_in(
             "node",
             port,
@@ -63,7 +56,7 @@ async fn datagrams_become_messages() {
 
 #[tokio::test]
 async fn nodes_on_one_port_all_hear_and_answers_come_from_it() {
-    let port = free_port();
+    let port = ports::free();
     let out = json!({ "id": "answer", "type": "udp out", "z": "t", "x": 1, "y": 1, "addr": "", "port": "", "iface": "", "ipv": "udp4",
         "outport": port.to_string(), "base64": false, "multicast": "false", "wires": [] });
     let nodes = [
@@ -94,7 +87,7 @@ async fn nodes_on_one_port_all_hear_and_answers_come_from_it() {
 
 #[tokio::test]
 async fn a_multicast_group_is_joined() {
-    let port = free_port();
+    let port = ports::free();
     let group = json!({ "multicast": "true", "group": "239.77.77.77", "iface": "lo" });
     let mut bench = Bench::with(&json!([])).await;
     bench

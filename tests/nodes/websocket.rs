@@ -312,11 +312,7 @@ where
 
 #[tokio::test]
 async fn a_server_that_is_not_there_is_shown() {
-    let port = std::net::TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = crate::ports::free();
     let config = json!({ "type": "websocket-client", "path": format!("ws://127.0.0.1:{port}/"), "wholemsg": "false" });
     let mut bench = Bench::with(&flow(&config, &json!({}))).await;
     badge(&mut bench, "common.status.error", "error").await;

@@ -30,7 +30,7 @@ struct Runtime {
 impl Runtime {
     /// One that wants this token; `""`: none.
     async fn start(token: &'static str) -> Self {
-        Self::at("127.0.0.1:0".parse().unwrap(), token).await
+        Self::at(crate::peers::free(), token).await
     }
 
     async fn at(address: SocketAddr, token: &'static str) -> Self {

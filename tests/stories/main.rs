@@ -21,6 +21,7 @@ mod harness;
 mod http2_bytes;
 mod node_red;
 mod peers;
+mod ports;
 mod upstream;
 
 mod abuse;

@@ -1,8 +1,9 @@
 //! Other programs of the gateway's kind, as processes: `HAProxy` and nginx, each with a config of a few lines.
 
 use crate::harness::until;
+use crate::ports;
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
 use tokio::net::TcpStream;
@@ -71,6 +72,5 @@ impl Drop for Peer {
 
 /// An address of this machine that nobody listens at.
 pub fn free() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap()
+    SocketAddr::from(([127, 0, 0, 1], ports::free()))
 }

@@ -37,7 +37,7 @@ pub struct Behind {
 impl Behind {
     /// On a port of its own.
     pub async fn start(act: impl Fn(&str) -> Act + Send + Sync + 'static) -> Self {
-        Self::at("127.0.0.1:0".parse().unwrap(), act).await
+        Self::at(crate::peers::free(), act).await
     }
 
     /// At an address that may have been another's.

@@ -62,7 +62,11 @@ impl NodeRed {
 
     /// With some lines of `settings.js`; returns when it listens.
     pub fn start(release: Release, settings: &str) -> Self {
-        Self::start_in(tempfile::tempdir().unwrap(), 0, (release, settings))
+        Self::start_in(
+            tempfile::tempdir().unwrap(),
+            crate::ports::free(),
+            (release, settings),
+        )
     }
 
     fn start_in(directory: TempDir, port: u16, (release, settings): (Release, &str)) -> Self {

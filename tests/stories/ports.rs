@@ -1,0 +1,28 @@
+//! Ports that a test names before somebody listens there, or after.
+//!
+//! They lie below those that systems give to clients and to who asks for port 0 (Linux: from 32768), so that nobody
+//! else of this machine is met there meanwhile. Each process has a thousand of its own.
+
+use std::net::{Ipv4Addr, TcpListener, UdpSocket};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const FIRST: u32 = 20_000;
+const PROCESSES: u32 = 12;
+const EACH: u32 = 1000;
+
+static GIVEN: AtomicU32 = AtomicU32::new(0);
+
+/// A port that nobody listens at.
+#[allow(unreachable_pub, reason = "stories have it so")]
+pub fn free() -> u16 {
+    let own = FIRST + std::process::id() % PROCESSES * EACH;
+    loop {
+        let given = GIVEN.fetch_add(1, Ordering::Relaxed);
+        assert!(given < EACH, "all ports were given");
+        let port = u16::try_from(own + given).unwrap();
+        let here = (Ipv4Addr::LOCALHOST, port);
+        if TcpListener::bind(here).is_ok() && UdpSocket::bind(here).is_ok() {
+            return port;
+        }
+    }
+}
