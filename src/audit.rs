@@ -64,7 +64,7 @@ pub struct Unavailable;
 pub struct Audit(Arc<Parts>);
 
 struct Parts {
-    orders: Option<SyncSender<Order>>,
+    orders: Option<SyncSender<Box<Order>>>,
     thread: Option<JoinHandle<()>>,
     metrics: Arc<Metrics>,
     /// What cannot be written down is refused.
@@ -141,7 +141,7 @@ impl Audit {
     /// Who waits hears of a failure because what he waits on is dropped.
     fn order(&self, entry: Entry, wait: Wait) {
         let event = entry.event.name();
-        let order = Order { entry, wait };
+        let order = Box::new(Order { entry, wait });
         let orders = self.0.orders.as_ref();
         if orders.is_none_or(|orders| orders.try_send(order).is_err()) {
             self.0.metrics.audit_failure();

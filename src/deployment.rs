@@ -37,8 +37,6 @@ pub struct Active {
     pub credentials: Arc<Credentials>,
     /// Its revision.
     pub rev: String,
-    /// The flow set as JSON: the body of `GET /flows` v1.
-    pub json: Bytes,
 }
 
 /// Why a deployment did not happen. The active flow set is as before.
@@ -321,12 +319,10 @@ impl Request {
 impl Active {
     /// Under the revision it has, or a fresh one.
     fn new(flows: FlowSet, credentials: Credentials, rev: Option<String>) -> Self {
-        let json = Bytes::from(flows.to_json());
         Self {
-            rev: rev.unwrap_or_else(|| fresh_rev(&json)),
+            rev: rev.unwrap_or_else(|| fresh_rev(&flows)),
             flows: Arc::new(flows),
             credentials: Arc::new(credentials),
-            json,
         }
     }
 
@@ -352,8 +348,8 @@ impl From<FlowError> for Error {
 }
 
 /// A name that no deployment had before, of an identical flow set neither (design §5 Deployments).
-fn fresh_rev(json: &[u8]) -> String {
-    flows::revision(json, &secret::random::<16>())
+fn fresh_rev(flows: &FlowSet) -> String {
+    flows::revision(flows.to_json().as_bytes(), &secret::random::<16>())
 }
 
 fn plan_of(

@@ -36,7 +36,7 @@ pub(super) enum Wait {
 }
 
 /// Writes what is ordered until nobody can order any more.
-pub(super) fn run(trail: Trail, orders: &Receiver<Order>, metrics: Arc<Metrics>) {
+pub(super) fn run(trail: Trail, orders: &Receiver<Box<Order>>, metrics: Arc<Metrics>) {
     let mut writer = Writer {
         trail,
         fold: Fold::default(),
@@ -73,10 +73,11 @@ struct Writer {
 }
 
 impl Writer {
-    fn write(&mut self, orders: impl Iterator<Item = Order>) {
+    fn write(&mut self, orders: impl Iterator<Item = Box<Order>>) {
         let mut durable = Vec::new();
         let mut now = 0;
-        for Order { entry, wait } in orders {
+        for order in orders {
+            let Order { entry, wait } = *order;
             now = entry.now;
             self.unsynced.get_or_insert(now);
             let mut done = true;

@@ -60,12 +60,12 @@ async fn a_deployment_becomes_active_and_survives_a_restart_under_its_revision()
     let deployments = open(&place).await;
     let deployed = send(&deployments, flows(&tab("a"), None)).await.unwrap();
     assert_eq!(deployments.active().rev, deployed.rev);
-    assert_eq!(deployments.active().json, tab("a"));
+    assert_eq!(deployments.active().flows.to_json(), tab("a"));
     deployments.close().await;
     drop(deployments);
     let again = open(&place).await;
     assert_eq!(again.active().rev, deployed.rev);
-    assert_eq!(again.active().json, tab("a"));
+    assert_eq!(again.active().flows.to_json(), tab("a"));
 }
 
 #[tokio::test]
@@ -105,8 +105,8 @@ async fn of_many_deployments_with_one_revision_exactly_one_is_accepted() {
     };
     let active = deployments.active();
     assert_eq!(
-        (&active.rev, &active.json[..]),
-        (rev, tab(&format!("t{n}")).as_bytes())
+        (&active.rev, &active.flows.to_json()[..]),
+        (rev, &tab(&format!("t{n}"))[..])
     );
 }
 
@@ -137,7 +137,7 @@ async fn reload_takes_up_an_outside_edit_under_a_new_revision() {
     fs::write(place.path().join("flows.json"), tab("edited")).unwrap();
     let second = send(&deployments, Request::Reload).await.unwrap();
     assert_ne!(first.rev, second.rev);
-    assert_eq!(deployments.active().json, tab("edited"));
+    assert_eq!(deployments.active().flows.to_json(), tab("edited"));
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn an_outside_edit_that_a_deployment_replaces_is_kept_in_the_history() {
             .any(|revision| revision.kind == "outside-edit"),
         "{history:?}"
     );
-    assert_eq!(deployments.active().json, tab("b"));
+    assert_eq!(deployments.active().flows.to_json(), tab("b"));
 }
 
 #[tokio::test]
@@ -233,5 +233,5 @@ async fn stopped_flows_stay_stopped_over_a_deployment_and_a_restart() {
     drop(deployments);
     let again = open(&place).await;
     assert!(!again.running());
-    assert_eq!(again.active().json, tab("a"));
+    assert_eq!(again.active().flows.to_json(), tab("a"));
 }

@@ -92,7 +92,7 @@ pub struct Info {
     pub kind: SmolStr,
     /// `name`, if the node has that property; it may be empty.
     pub name: Option<SmolStr>,
-    /// Id of the tab or subflow instance it runs in; empty for global config nodes.
+    /// Id of the tab or subflow instance it runs in, whose `flow` context it has; empty for global config nodes.
     pub z: SmolStr,
     /// Ids from the tab down to its container, joined by `/`: `T1` or `T1/I`.
     pub path: SmolStr,
@@ -102,8 +102,6 @@ pub struct Info {
     pub outputs: usize,
     /// Its environment variables, inner scopes first.
     pub env: Rc<Env>,
-    /// Key of its `flow` context (the tab, or the subflow instance).
-    pub flow_context: SmolStr,
 }
 
 impl Info {

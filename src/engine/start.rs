@@ -66,6 +66,9 @@ impl Thread {
     /// Gives every node of the graph that does not run a slot.
     fn place(&mut self, graph: &Graph) -> Vec<(usize, u32)> {
         let mut new = Vec::new();
+        let more = graph.nodes.len().saturating_sub(self.world.directory.len());
+        self.slots
+            .reserve_exact(more.saturating_sub(self.free.len()));
         for (at, running) in graph.nodes.iter().enumerate() {
             if self.world.directory.contains_key(&running.id) {
                 continue;
@@ -232,7 +235,6 @@ fn info(running: &Running, flow: &Flow) -> Rc<Info> {
         groups: flow.groups(&node.group),
         outputs: node.wires.len(),
         env: Rc::clone(flow.env(&node.group)),
-        flow_context: flow.id.clone(),
     })
 }
 

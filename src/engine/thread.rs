@@ -401,7 +401,6 @@ mod tests {
                 groups: Rc::from([]),
                 outputs: 0,
                 env: Env::root(),
-                flow_context: "t".into(),
             });
             thread.world.infos.push(Some(Rc::clone(&info)));
             thread.world.directory.insert(info.id.clone(), number);

@@ -26,17 +26,13 @@ pub(super) fn read(call: &Call<'_>) -> Answer {
     let version = dialect::version(&call.head.headers)?;
     let active = call.site.deployments.active();
     Ok(match version {
-        Version::V1 => reply::json(StatusCode::OK, active.json.clone()),
+        Version::V1 => reply::json(StatusCode::OK, active.flows.to_json()),
         Version::V2 => {
-            let rev = json!(active.rev).to_string();
-            let parts: [&[u8]; 5] = [
-                b"{\"flows\":",
-                &active.json,
-                b",\"rev\":",
-                rev.as_bytes(),
-                b"}",
-            ];
-            reply::json(StatusCode::OK, parts.concat())
+            let (flows, rev) = (active.flows.to_json(), json!(active.rev));
+            reply::json(
+                StatusCode::OK,
+                format!("{{\"flows\":{flows},\"rev\":{rev}}}"),
+            )
         }
     })
 }

@@ -74,7 +74,7 @@ impl Request {
                     flow(&info.id)
                 } else {
                     Place {
-                        flow: info.flow_context.clone(),
+                        flow: info.z.clone(),
                         node: info.alias.clone(),
                     }
                 };

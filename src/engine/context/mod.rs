@@ -145,7 +145,7 @@ impl Contexts {
     /// Forgets a node's context, if contexts end with their nodes.
     pub(super) fn forget_node(&mut self, info: &Info) {
         if self.passing
-            && let Some(context) = self.stores[0].context_mut(&info.flow_context)
+            && let Some(context) = self.stores[0].context_mut(&info.z)
         {
             context.nodes.remove(&info.alias);
         }
@@ -228,13 +228,13 @@ impl Contexts {
     fn flow_of<'k>(&self, scope: Scope, info: &Info, key: &'k Path) -> (SmolStr, Cow<'k, Path>) {
         match scope {
             Scope::Global => (SmolStr::default(), Cow::Borrowed(key)),
-            Scope::Node => (info.flow_context.clone(), Cow::Borrowed(key)),
+            Scope::Node => (info.z.clone(), Cow::Borrowed(key)),
             Scope::Flow => self.outwards(info, key),
         }
     }
 
     fn outwards<'k>(&self, info: &Info, key: &'k Path) -> (SmolStr, Cow<'k, Path>) {
-        let mut flow = &info.flow_context;
+        let mut flow = &info.z;
         let mut steps = 0;
         while key.keys.len() > steps + 1
             && matches!(&key.keys[steps], Key::Name(n) if n == "$parent")
@@ -246,7 +246,7 @@ impl Contexts {
             return (flow.clone(), Cow::Borrowed(key));
         }
         let rest = Path {
-            keys: key.keys[steps..].to_vec(),
+            keys: key.keys[steps..].into(),
             store: key.store.clone(),
         };
         (flow.clone(), Cow::Owned(rest))

@@ -19,7 +19,6 @@ fn info(flow: &str, alias: &str) -> Info {
         groups: Rc::from([]),
         outputs: 1,
         env: Rc::default(),
-        flow_context: flow.into(),
     }
 }
 

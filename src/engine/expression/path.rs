@@ -17,16 +17,16 @@ pub enum Key {
     /// `[0]`.
     Index(usize),
     /// `[msg.x]`: the value of another path in the message.
-    Nested(Path),
+    Nested(Box<Path>),
 }
 
 /// A parsed property expression; parsed once, when the node is built.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Path {
     /// The steps; at least one.
-    pub keys: Vec<Key>,
+    pub keys: Box<[Key]>,
     /// The context store named by `#:(store)::`, if any.
-    pub store: Option<SmolStr>,
+    pub store: Option<Box<str>>,
 }
 
 /// The longest array that a write to an index may make; a larger index is refused, so that one
@@ -54,14 +54,14 @@ impl Path {
     /// A path of one name.
     pub fn name(name: impl Into<SmolStr>) -> Self {
         Self {
-            keys: vec![Key::Name(name.into())],
+            keys: Box::new([Key::Name(name.into())]),
             store: None,
         }
     }
 
     /// The name, if this path is nothing else.
     pub fn as_name(&self) -> Option<&SmolStr> {
-        match self.keys.as_slice() {
+        match &*self.keys {
             [Key::Name(name)] => Some(name),
             _ => None,
         }

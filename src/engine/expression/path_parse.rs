@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 use std::fmt;
 
 /// Splits `#:(store)::key` into the store's name and the key.
-pub(super) fn split_store(text: &str) -> (Option<SmolStr>, &str) {
+pub(super) fn split_store(text: &str) -> (Option<Box<str>>, &str) {
     let parts = text
         .strip_prefix("#:(")
         .and_then(|rest| rest.split_once(")::"));
@@ -33,8 +33,8 @@ pub(super) fn invalid(message: String) -> Failure {
 }
 
 /// Parses the keys of an expression.
-pub(super) fn keys(text: &str) -> Result<Vec<Key>, Failure> {
-    keys_within(text, 0)
+pub(super) fn keys(text: &str) -> Result<Box<[Key]>, Failure> {
+    keys_within(text, 0).map(Vec::into_boxed_slice)
 }
 
 /// Paths inside paths, at most; ours. They are read by a function that calls itself, and the stack has an end.
@@ -207,17 +207,14 @@ impl Parser {
         let end = end.ok_or_else(|| error(format_args!("unmatched '[' at position {opened}")))?;
         let text = self.slice(opened + 1, end);
         // `msg[0]` keeps its bracket: the message itself is the first key then.
-        let path = match text.strip_prefix("msg.") {
-            Some(below) => Path {
-                keys: keys_within(below, self.depth + 1)?,
-                store: None,
-            },
-            None => Path {
-                keys: keys_within(&text, self.depth + 1)?.split_off(1),
-                store: None,
-            },
+        let keys = match text.strip_prefix("msg.") {
+            Some(below) => keys_within(below, self.depth + 1)?,
+            None => keys_within(&text, self.depth + 1)?.split_off(1),
         };
-        self.keys.push(Key::Nested(path));
+        self.keys.push(Key::Nested(Box::new(Path {
+            keys: keys.into(),
+            store: None,
+        })));
         self.at = end;
         self.start = end + 1;
         Ok(())

@@ -258,7 +258,6 @@ impl Scene {
             groups: Rc::from([]),
             outputs: 1,
             env: Rc::clone(env),
-            flow_context: text(),
         };
         Self {
             info: Rc::new(info),

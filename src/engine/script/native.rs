@@ -373,8 +373,8 @@ fn path(ctx: &Ctx<'_>, key: &str, store: Opt<Option<String>>) -> Result<Path> {
     let is_plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if is_plain {
         return Ok(Path {
-            keys: vec![Key::Name(SmolStr::from(key))],
-            store: store.0.flatten().map(SmolStr::from),
+            keys: Box::new([Key::Name(SmolStr::from(key))]),
+            store: store.0.flatten().map(Into::into),
         });
     }
     let mut path = Path::parse(key).map_err(|failure| throw(ctx, &failure))?;

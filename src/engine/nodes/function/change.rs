@@ -8,7 +8,7 @@ use crate::engine::node::{Build, Host, Level, Node};
 use crate::engine::value::{Failure, Value};
 
 struct Change {
-    rules: Vec<Rule>,
+    rules: Box<[Rule]>,
 }
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {

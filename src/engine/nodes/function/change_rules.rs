@@ -43,7 +43,7 @@ pub(super) enum Rule {
     },
     Change {
         target: Target,
-        from: From,
+        from: Box<From>,
         to: Typed,
     },
     Delete {
@@ -87,7 +87,7 @@ pub(super) enum Kind {
 }
 
 /// Parses the rules; a failure keeps the node from running.
-pub(super) fn parse(properties: Properties) -> Result<Vec<Rule>, Failure> {
+pub(super) fn parse(properties: Properties) -> Result<Box<[Rule]>, Failure> {
     let rules = properties.rules.unwrap_or_else(|| {
         let action = if properties.action == "replace" {
             "set".into()
@@ -127,7 +127,7 @@ fn parse_rule(properties: &RuleProperties) -> Result<Option<Rule>, Failure> {
             target,
         },
         "change" => Rule::Change {
-            from: from(properties)?,
+            from: Box::new(from(properties)?),
             to: to(properties)?,
             target,
         },

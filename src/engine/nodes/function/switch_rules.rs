@@ -42,7 +42,7 @@ fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Json>, D::Error> 
 /// All rules of a node.
 pub(super) struct Rules {
     property: Typed,
-    list: Vec<Rule>,
+    list: Box<[Rule]>,
     first_only: bool,
     /// The property of the message before.
     previous: Value,
@@ -77,7 +77,7 @@ enum Test {
     Between,
     Contains,
     /// `None`: the expression comes from the message. A broken one fails on each message.
-    Regex(Option<Result<RegExp, Failure>>, &'static str),
+    Regex(Option<Box<Result<RegExp, Failure>>>, &'static str),
     Is(fn(&Value) -> bool),
     Type,
     Head,
@@ -161,7 +161,10 @@ fn rule(properties: RuleProperties) -> Result<Rule, Failure> {
                 Operand::Typed(Typed::Constant(value)) => Some(pattern(value)),
                 _ => None,
             };
-            Test::Regex(fixed.map(|text| RegExp::compile(&text, flags)), flags)
+            Test::Regex(
+                fixed.map(|text| Box::new(RegExp::compile(&text, flags))),
+                flags,
+            )
         }
         "true" => Test::Is(|v| matches!(v, Value::Bool(true))),
         "false" => Test::Is(|v| matches!(v, Value::Bool(false))),
@@ -315,10 +318,10 @@ impl Rule {
                 within(&a, &b) || within(&b, &a)
             }
             Test::Contains => coerce::to_text(value).contains(coerce::to_text(&first()?).as_str()),
-            Test::Regex(Some(regex), _) => regex
-                .as_ref()
-                .map_err(Clone::clone)?
-                .test(&coerce::to_text(value)),
+            Test::Regex(Some(regex), _) => match &**regex {
+                Ok(regex) => regex.test(&coerce::to_text(value)),
+                Err(failure) => return Err(failure.clone()),
+            },
             Test::Regex(None, flags) => {
                 RegExp::compile(&pattern(&first()?), flags)?.test(&coerce::to_text(value))
             }

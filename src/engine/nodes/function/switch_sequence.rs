@@ -1,7 +1,7 @@
 //! Holds messages of a sequence until its length is known, for rules that count from the end and for
 //! sequences that are numbered anew (`repair`).
 
-use crate::engine::expression::{Path, coerce, property};
+use crate::engine::expression::{Key, Path, coerce, property};
 use crate::engine::message::Message;
 use crate::engine::value::Value;
 use smol_str::SmolStr;
@@ -85,8 +85,11 @@ impl Sequences {
 }
 
 fn set_part(message: &mut Message, name: &'static str, value: Value) {
-    let mut path = Path::name("parts");
-    path.keys.extend(Path::name(SmolStr::new_static(name)).keys);
+    let keys = ["parts", name].map(|name| Key::Name(SmolStr::new_static(name)));
+    let path = Path {
+        keys: Box::new(keys),
+        store: None,
+    };
     path.write_message(message, value);
 }
 

@@ -46,7 +46,6 @@ fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
         path: "t1".into(),
         outputs: 2,
         env: Rc::new(Env::default()),
-        flow_context: "t1".into(),
     };
     Sandbox::new(
         Rc::clone(scripts),
