@@ -115,7 +115,6 @@ fn sandbox(scripts: &Rc<Scripts>, source: &str) -> Sandbox {
         path: "t1".into(),
         outputs: 1,
         env: Rc::new(Env::default()),
-        flow_context: "t1".into(),
     };
     let code = Code {
         function: source.into(),

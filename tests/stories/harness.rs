@@ -255,16 +255,12 @@ impl Process {
         self.said.iter().collect()
     }
 
-    /// The most memory that it has had, in KiB.
-    pub fn peak_memory(&self) -> u64 {
-        let status =
-            std::fs::read_to_string(format!("/proc/{}/status", self.child.0.id())).unwrap();
-        let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-        line.unwrap()
-            .trim()
-            .trim_end_matches(" kB")
-            .parse()
-            .unwrap()
+    /// Memory in KiB: `VmHWM` is the most that it has had, `RssAnon` what it has of its own now (proc(5)).
+    pub fn memory(&self, which: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.id())).unwrap();
+        let line = status.lines().find_map(|l| l.strip_prefix(which)).unwrap();
+        let kib = line.trim_matches([':', '\t', ' ', 'k', 'B']);
+        kib.parse().unwrap()
     }
 
     /// Sends it a signal: `TERM`, `INT`, `HUP`, `KILL`.

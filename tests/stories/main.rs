@@ -46,6 +46,7 @@ mod json;
 mod kill;
 mod life_cycle;
 mod listener;
+mod memory;
 mod operations;
 mod other_pages;
 mod permissions;

@@ -193,7 +193,7 @@ async fn what_is_large_passes_both_ways_and_takes_no_memory() {
             .len(),
         MUCH
     );
-    let before = gateway.peak_memory();
+    let before = gateway.memory("VmHWM");
 
     let mut raw = gateway.raw().await;
     let host = gateway.address;
@@ -218,7 +218,7 @@ async fn what_is_large_passes_both_ways_and_takes_no_memory() {
     assert_eq!((up.status, up.text().as_str()), (200, "all"));
     assert_eq!(gateway.get("/x").send().await.body.len(), MUCH);
     // Against 200 MiB: what two more connections and the allocator may hold.
-    let grown = gateway.peak_memory() - before;
+    let grown = gateway.memory("VmHWM") - before;
     assert!(before < 64 << 10, "{before} KiB");
     assert!(grown < 16 << 10, "{grown} KiB more");
 }
