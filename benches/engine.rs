@@ -81,7 +81,10 @@ fn hops(times: u32, kind: &str) -> Outcome {
         let config = Config::parse(DEFAULT, "default", "".as_ref())?.engine;
         let engine = Engine::start(config, Metrics::new())?;
         let events = engine.events().listen(usize::MAX);
-        let submission = Submission::v1(chain(kind, messages).to_string().as_bytes())?;
+        let submission = Submission::v1(
+            &FlowSet::default(),
+            chain(kind, messages).to_string().as_bytes(),
+        )?;
         let new = Arc::new(submission.flows);
         let old = FlowSet::default();
         let difference = diff(&old, &new, &HashSet::new());
@@ -190,12 +193,12 @@ fn deployments(times: u32, act: fn(&[u8], &FlowSet) -> Outcome) -> Outcome {
 }
 
 fn parse(new: &[u8], _old: &FlowSet) -> Outcome {
-    black_box(Submission::v1(new)?);
+    black_box(Submission::v1(&FlowSet::default(), new)?);
     Ok(())
 }
 
 fn compare(new: &[u8], old: &FlowSet) -> Outcome {
-    let new = Submission::v1(new)?.flows;
+    let new = Submission::v1(&FlowSet::default(), new)?.flows;
     let difference = diff(old, &new, &HashSet::new());
     black_box(plan(old, &new, &difference, DeploymentType::Nodes));
     Ok(())

@@ -14,7 +14,7 @@ pub use runtime::Runtime;
 
 use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::flows::{
-    self, Credentials, DeploymentType, FlowError, FlowSet, Malformed, Plan, Submission, diff, plan,
+    Credentials, DeploymentType, FlowError, FlowSet, Malformed, Plan, Submission, diff, plan,
 };
 use crate::memory;
 use crate::metrics::{Metrics, Phase};
@@ -323,7 +323,7 @@ impl Active {
     /// Under the revision it has, or a fresh one.
     fn new(flows: FlowSet, credentials: Credentials, rev: Option<String>) -> Self {
         Self {
-            rev: rev.unwrap_or_else(|| fresh_rev(&flows)),
+            rev: rev.unwrap_or_else(fresh_rev),
             flows: Arc::new(flows),
             credentials: Arc::new(credentials),
         }
@@ -350,9 +350,10 @@ impl From<FlowError> for Error {
     }
 }
 
-/// A name that no deployment had before, of an identical flow set neither (design §5 Deployments).
-fn fresh_rev(flows: &FlowSet) -> String {
-    flows::revision(flows.to_json().as_bytes(), &secret::random::<16>())
+/// A name that no deployment had before, of an identical flow set neither (design §5 Deployments): 64 hexadecimal
+/// digits, as Node-RED's are.
+fn fresh_rev() -> String {
+    secret::hex(&secret::random::<32>())
 }
 
 fn plan_of(

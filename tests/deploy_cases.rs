@@ -36,7 +36,11 @@ impl Cases {
         if case["reverse"] == true {
             elements.reverse();
         }
-        Submission::v1(Value::Array(elements).to_string().as_bytes()).unwrap()
+        Submission::v1(
+            &FlowSet::default(),
+            Value::Array(elements).to_string().as_bytes(),
+        )
+        .unwrap()
     }
 
     fn plan(&self, case: &Value, kind: DeploymentType) -> (FlowSet, FlowSet, Plan) {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use flowgate::engine::http::Request;
 use flowgate::engine::{Engine, nodes};
 use flowgate::events::Event;
-use flowgate::flows::Submission;
+use flowgate::flows::{FlowSet, Submission};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -150,7 +150,8 @@ fn every_example_parses_and_gives_back_equal_json() {
     let files = files();
     assert_eq!(files.len(), FILES);
     for (name, elements) in files {
-        let submission = Submission::v1(elements.to_string().as_bytes()).unwrap();
+        let submission =
+            Submission::v1(&FlowSet::default(), elements.to_string().as_bytes()).unwrap();
         let back = serde_json::from_str::<Json>(&submission.flows.to_json()).unwrap();
         assert_eq!(back, elements, "{name}");
     }
@@ -161,7 +162,8 @@ async fn every_example_deploys() {
     let _ports = PORTS.lock().await;
     for (name, elements) in files() {
         let bench = Bench::with(&imported(&elements)).await;
-        let submission = Submission::v1(elements.to_string().as_bytes()).unwrap();
+        let submission =
+            Submission::v1(&FlowSet::default(), elements.to_string().as_bytes()).unwrap();
         let missing = Engine::missing_types(&submission.flows);
         assert_eq!(
             missing.is_empty(),

@@ -136,7 +136,9 @@ impl Deployments {
             self.metrics.revision_conflict();
             return Err(Error::Stale { active });
         }
-        Ok(Submission::v2(&flows).ok().map(|active| active.flows))
+        Ok(Submission::v2(&FlowSet::default(), &flows)
+            .ok()
+            .map(|active| active.flows))
     }
 }
 

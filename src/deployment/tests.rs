@@ -49,7 +49,7 @@ fn flows(json: &str, rev: Option<&str>) -> Request {
     let rev = rev.map_or(String::new(), |rev| format!(r#","rev":"{rev}""#));
     let body = format!(r#"{{"flows":{json}{rev}}}"#);
     Request::Flows {
-        submission: Submission::v2(body.as_bytes()).unwrap(),
+        submission: Submission::v2(&FlowSet::default(), body.as_bytes()).unwrap(),
         kind: DeploymentType::Full,
     }
 }

@@ -21,6 +21,7 @@ mod listeners;
 pub mod message;
 pub mod node;
 pub mod nodes;
+mod object;
 mod report;
 pub mod script;
 pub mod socket;

@@ -43,7 +43,7 @@ fn shown(message: &Message) -> Value {
     match message.get("payload") {
         Value::String(text) => Value::record([("text", Value::String(text.clone()))]),
         Value::Object(o)
-            if o.is_empty() || ["text", "fill", "shape"].iter().any(|k| o.contains_key(*k)) =>
+            if o.is_empty() || ["text", "fill", "shape"].iter().any(|k| o.contains_key(k)) =>
         {
             Value::Object(o.clone())
         }

@@ -4,15 +4,12 @@
 //! [`Arc::make_mut`] copies just the level that is written. Numbers are always IEEE doubles.
 
 use bytes::Bytes;
-use indexmap::IndexMap;
-use rustc_hash::FxBuildHasher;
 use smol_str::SmolStr;
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
-/// The properties of an object, in the order in which they were set.
-pub type Object = IndexMap<SmolStr, Value, FxBuildHasher>;
+pub use super::object::Object;
 
 /// A JavaScript value.
 #[derive(Clone, Default)]

@@ -7,6 +7,7 @@ use super::references::dependants;
 use super::{FlowSet, Node, same};
 use smol_str::SmolStr;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The difference, as lists of ids, each in the order of the flow set. A disabled node counts as absent.
 #[derive(Debug, Default)]
@@ -34,19 +35,20 @@ pub fn diff(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Dif
         tabs: tabs(old, new, credentials),
         ..Diff::default()
     };
-    let not_tab = |node: &&std::sync::Arc<Node>| node.part() != Part::Tab;
+    let not_tab = |node: &&Arc<Node>| node.part() != Part::Tab;
     for node in old.nodes().iter().filter(not_tab) {
         let was = old.enabled(node);
         match new.get(&node.id).filter(|now| now.part() != Part::Tab) {
             Some(now) => {
                 let is = new.enabled(now);
+                let same = Arc::ptr_eq(node, now);
                 if was && !is {
                     diff.removed.push(node.id.clone());
                 } else if is && !was {
                     diff.added.push(node.id.clone());
-                } else if credentials.contains(&node.id) || changed(node, now) {
+                } else if credentials.contains(&node.id) || (!same && changed(node, now)) {
                     diff.changed.push(node.id.clone());
-                } else if node.wires != now.wires {
+                } else if !same && node.wires != now.wires {
                     diff.rewired.push(node.id.clone());
                 }
             }
@@ -54,8 +56,7 @@ pub fn diff(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Dif
             None => {}
         }
     }
-    let absent =
-        |node: &&std::sync::Arc<Node>| old.get(&node.id).is_none_or(|was| was.part() == Part::Tab);
+    let absent = |node: &&Arc<Node>| old.get(&node.id).is_none_or(|was| was.part() == Part::Tab);
     let added = new
         .nodes()
         .iter()

@@ -23,8 +23,8 @@ pub fn submission(data: &[u8]) {
         return;
     };
     let parsed = match version & 1 {
-        0 => Submission::v1(body),
-        _ => Submission::v2(body),
+        0 => Submission::v1(&FlowSet::default(), body),
+        _ => Submission::v2(&FlowSet::default(), body),
     };
     let Ok(submission) = parsed else { return };
     let flows = &submission.flows;
@@ -63,12 +63,22 @@ pub fn single(data: &[u8]) {
 /// rewires what is only wired otherwise, and touches nothing else.
 pub fn deployment(data: &[u8]) {
     let (old, new, credentials) = made::two_sets(data);
-    let (Ok(old), Ok(new)) = (
-        FlowSet::parse(old.as_bytes()),
-        FlowSet::parse(new.as_bytes()),
-    ) else {
+    let Ok(old) = FlowSet::parse(old.as_bytes()) else {
         return;
     };
+    let parsed = (
+        FlowSet::parse(new.as_bytes()),
+        Submission::v1(&old, new.as_bytes()).map(|sent| sent.flows),
+    );
+    let (Ok(alone), Ok(new)) = parsed else {
+        assert!(parsed.0.is_err() && parsed.1.is_err(), "{new}");
+        return;
+    };
+    assert!(
+        new == alone,
+        "what was before changes what is: {}",
+        alone.to_json()
+    );
     for kind in [
         DeploymentType::Full,
         DeploymentType::Nodes,

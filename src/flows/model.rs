@@ -4,9 +4,9 @@
 
 use super::{Credentials, expansion, parse, same};
 use crate::json::{self, shown};
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What is wrong with a submission, in words for the client: which element, which field.
@@ -85,7 +85,7 @@ impl Node {
 #[derive(Debug, Default, PartialEq)]
 pub struct FlowSet {
     nodes: Vec<Arc<Node>>,
-    index: HashMap<SmolStr, usize>,
+    index: FxHashMap<SmolStr, usize>,
 }
 
 impl FlowSet {
@@ -96,13 +96,21 @@ impl FlowSet {
 
     /// Parses a JSON array of node objects, and takes the credentials out of it.
     pub fn parse_with_credentials(json: &[u8]) -> Result<(Self, Credentials), Malformed> {
-        let (nodes, credentials) = parse::elements(json::text(json)?)?;
+        Self::parse_after(&Self::default(), json)
+    }
+
+    /// The same, quicker: elements that stand in the flow set before it in the same words are taken from there.
+    pub(super) fn parse_after(
+        before: &Self,
+        json: &[u8],
+    ) -> Result<(Self, Credentials), Malformed> {
+        let (nodes, credentials) = parse::array(before, json::text(json)?)?;
         Ok((Self::new(nodes)?, credentials))
     }
 
     /// A flow set of these nodes, in this order. Ids must differ, and subflows must come to an end.
     pub fn new(nodes: Vec<Arc<Node>>) -> Result<Self, Malformed> {
-        let mut index = HashMap::with_capacity(nodes.len());
+        let mut index = FxHashMap::with_capacity_and_hasher(nodes.len(), FxBuildHasher);
         for (i, node) in nodes.iter().enumerate() {
             if let Some(first) = index.insert(node.id.clone(), i) {
                 let id = shown(&node.id);
@@ -143,10 +151,7 @@ impl FlowSet {
 
     /// Neither the node nor its tab is disabled.
     pub fn enabled(&self, node: &Node) -> bool {
-        !node.disabled
-            && !self
-                .get(&node.z)
-                .is_some_and(|tab| tab.part() == Part::Tab && tab.disabled)
+        !node.disabled && !self.get(&node.z).is_some_and(|around| stands_still(around))
     }
 
     /// Whether the node is one that runs by itself: an enabled flow node on a tab, or an enabled config node that is
@@ -157,7 +162,8 @@ impl FlowSet {
             Part::Config => true,
             Part::Tab | Part::Subflow | Part::Group => false,
         };
-        place && self.subflow(&node.z).is_none() && self.enabled(node)
+        let still = |around: &Arc<Node>| around.part() == Part::Subflow || stands_still(around);
+        place && !node.disabled && !self.get(&node.z).is_some_and(still)
     }
 
     /// The flow set as a compact JSON array: the body of `GET /flows` v1 and the content of `flows.json`.
@@ -182,6 +188,11 @@ impl FlowSet {
                 a.text == b.text || (a.id == b.id && same::texts(&a.text, &b.text, |_| true))
             })
     }
+}
+
+/// A disabled tab: nothing on it runs.
+fn stands_still(around: &Node) -> bool {
+    around.disabled && around.part() == Part::Tab
 }
 
 #[cfg(test)]

@@ -4,8 +4,9 @@
 use super::FlowSet;
 use super::model::Part;
 use super::references::each_reference;
+use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Some of the nodes of one flow.
 #[derive(Debug)]
@@ -30,7 +31,7 @@ impl Flow {
 pub(super) fn running(flows: &FlowSet, wanted: impl Fn(&SmolStr) -> bool) -> Vec<Flow> {
     let ids = std::iter::once(SmolStr::default()).chain(flows.tabs().map(|tab| tab.id.clone()));
     let mut list: Vec<Flow> = ids.map(empty).collect();
-    let mut place: HashMap<SmolStr, usize> = list
+    let mut place: FxHashMap<SmolStr, usize> = list
         .iter()
         .enumerate()
         .map(|(i, flow)| (flow.id.clone(), i))
@@ -74,7 +75,7 @@ fn after_their_references(flows: &FlowSet, configs: Vec<SmolStr>) -> Vec<SmolStr
     if configs.len() < 2 {
         return configs;
     }
-    let place: HashMap<&str, usize> = configs
+    let place: FxHashMap<&str, usize> = configs
         .iter()
         .enumerate()
         .map(|(i, id)| (id.as_str(), i))

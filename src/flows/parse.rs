@@ -3,7 +3,7 @@
 //! Takes texts that are known to be good JSON. Knows the fields that routing needs and what is malformed (design §5);
 //! never what a type does with its fields.
 
-use super::{Credentials, Malformed, Node};
+use super::{Credentials, FlowSet, Malformed, Node};
 use crate::json::{Key, PROTO, compact, shown, with};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -16,18 +16,41 @@ use std::sync::Arc;
 /// has the instance's id in its own.
 const LONGEST_NAME: usize = 256;
 
-/// Parses an array of elements; their numbers in messages count from 0. The credentials are taken out.
-pub(super) fn elements(array: &str) -> Result<(Vec<Arc<Node>>, Credentials), Malformed> {
-    let Ok(list) = serde_json::from_str::<Vec<&RawValue>>(array) else {
+/// Parses an array of elements, see [`elements`].
+pub(super) fn array(
+    before: &FlowSet,
+    array: &str,
+) -> Result<(Vec<Arc<Node>>, Credentials), Malformed> {
+    let Ok(list) = serde_json::from_str(array) else {
         return Err(Malformed(
             "the flows must be an array of node objects".into(),
         ));
     };
+    elements(before, list)
+}
+
+/// Parses elements; their numbers in messages count from 0. The credentials are taken out. Most deployments change
+/// little: an element in the words of the flow set before is the node that is there.
+pub(super) fn elements(
+    before: &FlowSet,
+    list: Vec<&RawValue>,
+) -> Result<(Vec<Arc<Node>>, Credentials), Malformed> {
     let mut credentials = Credentials::default();
     let mut nodes = Vec::with_capacity(list.len());
-    for (i, element) in list.iter().enumerate() {
-        let place = Place::Element(i);
-        nodes.push(Arc::new(node(&place, element.get(), &mut credentials)?));
+    // Where the element stood before, if the order is the same.
+    let mut expected = 0;
+    for (i, element) in list.into_iter().enumerate() {
+        let known = before.nodes().get(expected);
+        if let Some(known) = known.filter(|known| *known.text == *element.get()) {
+            nodes.push(Arc::clone(known));
+            expected += 1;
+            continue;
+        }
+        let node = node(&Place::Element(i), element.get(), &mut credentials)?;
+        expected = before
+            .position(&node.id)
+            .map_or(expected, |place| place + 1);
+        nodes.push(Arc::new(node));
     }
     Ok((nodes, credentials))
 }

@@ -6,8 +6,9 @@ use super::model::Part;
 use super::order::{Flow, running};
 use super::references::dependants;
 use super::{Diff, FlowSet};
+use rustc_hash::{FxHashMap, FxHashSet};
 use smol_str::SmolStr;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 /// How much of the running flow set a deployment touches (specification §4.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -55,7 +56,7 @@ pub fn plan(old: &FlowSet, new: &FlowSet, diff: &Diff, kind: DeploymentType) -> 
         DeploymentType::Flows => flows(old, new, diff),
     };
     let stop = stops(old, new, diff, &restart);
-    let stopped: HashSet<&SmolStr> = stop.iter().map(|stop| &stop.id).collect();
+    let stopped: FxHashSet<&SmolStr> = stop.iter().map(|stop| &stop.id).collect();
     let starts =
         |id: &SmolStr| stopped.contains(id) || old.get(id).is_none_or(|was| !old.runs(was));
     let start: Vec<SmolStr> = running(new, starts)
@@ -126,9 +127,9 @@ fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
 /// Stops: flows in the order they were made, global last; in each, normal nodes before config nodes, and those
 /// in the order of the diff: changed, depending, removed (facts engine §1.5). What no longer runs stops in any case.
 fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart) -> Vec<Stop> {
-    let removed: HashSet<&SmolStr> = diff.removed.iter().collect();
-    let rank: HashMap<&SmolStr, u8> = match restart {
-        Restart::All => HashMap::new(),
+    let removed: FxHashSet<&SmolStr> = diff.removed.iter().collect();
+    let rank: FxHashMap<&SmolStr, u8> = match restart {
+        Restart::All => FxHashMap::default(),
         Restart::Some { .. } => diff
             .depending
             .iter()

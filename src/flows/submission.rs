@@ -4,9 +4,12 @@
 
 use super::parse::elements;
 use super::{Credentials, FlowSet, Malformed};
-use crate::json::{self, Members};
+use crate::json::{self, Key};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use std::collections::HashSet;
+use std::fmt;
 
 /// A parsed and checked body of `POST /flows`.
 #[derive(Debug)]
@@ -22,9 +25,9 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Parses a v1 body: a JSON array of node objects.
-    pub fn v1(body: &[u8]) -> Result<Self, Malformed> {
-        let (flows, credentials) = FlowSet::parse_with_credentials(body)?;
+    /// Parses a v1 body: a JSON array of node objects. What is in it as it is in the flow set `before` is quick.
+    pub fn v1(before: &FlowSet, body: &[u8]) -> Result<Self, Malformed> {
+        let (flows, credentials) = FlowSet::parse_after(before, body)?;
         Ok(Self {
             flows,
             credentials,
@@ -33,27 +36,24 @@ impl Submission {
         })
     }
 
-    /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored.
-    pub fn v2(body: &[u8]) -> Result<Self, Malformed> {
-        let Ok(Members(members)) = serde_json::from_str(json::text(body)?) else {
-            return Err(wrong(
-                "the body of version v2 must be an object with \"flows\"",
-            ));
+    /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored. What is
+    /// in it as it is in the flow set `before` is quick.
+    pub fn v2(before: &FlowSet, body: &[u8]) -> Result<Self, Malformed> {
+        let text = json::text(body)?;
+        let Ok(body) = serde_json::Deserializer::from_str(text).deserialize_map(Body) else {
+            return Err(wrong(if text.trim_start().starts_with('{') {
+                "\"flows\" must be an array of node objects"
+            } else {
+                "the body of version v2 must be an object with \"flows\""
+            }));
         };
-        let (mut flows, mut rev, mut replacing) = (None, None, None);
-        for (key, value) in members {
-            match key.as_ref() {
-                "flows" => flows = Some(value.get()),
-                "rev" => rev = Some(revision(value.get())?),
-                "credentials" => replacing = Some(beside(value.get())?),
-                _ => {}
-            }
-        }
-        let flows = flows.ok_or_else(|| wrong("\"flows\" is missing"))?;
-        if !flows.starts_with('[') {
-            return Err(wrong("\"flows\" must be an array of node objects"));
-        }
-        let (nodes, credentials) = elements(flows)?;
+        let rev = body.rev.map(|rev| revision(rev.get())).transpose()?;
+        let replacing = body
+            .credentials
+            .map(|sent| beside(sent.get()))
+            .transpose()?;
+        let list = body.flows.ok_or_else(|| wrong("\"flows\" is missing"))?;
+        let (nodes, credentials) = elements(before, list)?;
         Ok(Self {
             flows: FlowSet::new(nodes)?,
             credentials,
@@ -83,6 +83,38 @@ impl Submission {
     }
 }
 
+/// The keys of a v2 body that count, as they are.
+#[derive(Default)]
+struct Members<'de> {
+    flows: Option<Vec<&'de RawValue>>,
+    rev: Option<&'de RawValue>,
+    credentials: Option<&'de RawValue>,
+}
+
+/// Reads them at once: a flow set is long. `flows` that is no array is the only thing that can go wrong.
+struct Body;
+
+impl<'de> Visitor<'de> for Body {
+    type Value = Members<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members = Members::default();
+        while let Some(key) = map.next_key_seed(Key)? {
+            match key.as_ref() {
+                "flows" => members.flows = Some(map.next_value()?),
+                "rev" => members.rev = Some(map.next_value()?),
+                "credentials" => members.credentials = Some(map.next_value()?),
+                _ => drop(map.next_value::<IgnoredAny>()?),
+            }
+        }
+        Ok(members)
+    }
+}
+
 fn revision(raw: &str) -> Result<String, Malformed> {
     serde_json::from_str(raw).map_err(|_| {
         wrong("\"rev\" must be a string: the one of GET /flows, or none at all to overwrite")
@@ -107,13 +139,19 @@ fn wrong(what: &str) -> Malformed {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::flows::Node;
+    use std::sync::Arc;
 
     fn v1(body: &str) -> String {
-        Submission::v1(body.as_bytes()).unwrap_err().to_string()
+        Submission::v1(&FlowSet::default(), body.as_bytes())
+            .unwrap_err()
+            .to_string()
     }
 
     fn v2(body: &str) -> String {
-        Submission::v2(body.as_bytes()).unwrap_err().to_string()
+        Submission::v2(&FlowSet::default(), body.as_bytes())
+            .unwrap_err()
+            .to_string()
     }
 
     #[test]
@@ -173,8 +211,34 @@ mod tests {
     }
 
     #[test]
+    fn an_element_in_the_words_of_before_is_the_node_of_before() {
+        let element = |id: &str| format!(r#"{{"id":"{id}","type":"x"}}"#);
+        let parse = |before: &FlowSet, list: &[String]| {
+            let body = format!(r#"{{"flows":[{}]}}"#, list.join(","));
+            Submission::v2(before, body.as_bytes()).unwrap().flows
+        };
+        let before = parse(&FlowSet::default(), &["a", "b", "c", "d"].map(element));
+        let shared = |after: &FlowSet| -> String {
+            let is_of_before = |node: &&Arc<Node>| {
+                before
+                    .get(&node.id)
+                    .is_some_and(|was| Arc::ptr_eq(was, node))
+            };
+            let nodes = after.nodes().iter().filter(is_of_before);
+            nodes.map(|node| node.id.as_str()).collect()
+        };
+        let mut list = ["a", "b", "new", "c", "d"].map(element);
+        list[1] = list[1].replace('x', "y");
+        let after = parse(&before, &list);
+        assert_eq!(shared(&after), "acd");
+        assert_eq!(after.get("b").unwrap().kind, "y");
+        // What comes after one that is gone is found again from the second on.
+        assert_eq!(shared(&parse(&before, &["b", "c", "d"].map(element))), "cd");
+    }
+
+    #[test]
     fn an_empty_z_is_none() {
-        let s = Submission::v1(br#"[{"id":"a","type":"x","z":""}]"#).unwrap();
+        let s = Submission::v1(&FlowSet::default(), br#"[{"id":"a","type":"x","z":""}]"#).unwrap();
         assert!(s.flows.get("a").unwrap().z.is_empty());
     }
 
@@ -192,7 +256,9 @@ mod tests {
             Some("invalid JSON at line 1, column 3")
         );
         assert_eq!(
-            Submission::v1(b"[\"\xff\"]").unwrap_err().to_string(),
+            Submission::v1(&FlowSet::default(), b"[\"\xff\"]")
+                .unwrap_err()
+                .to_string(),
             "invalid JSON at line 1, column 3: it is not UTF-8"
         );
     }
@@ -219,7 +285,11 @@ mod tests {
 
     #[test]
     fn a_rev_is_a_string_or_absent() {
-        let rev = |body: &str| Submission::v2(body.as_bytes()).unwrap().rev;
+        let rev = |body: &str| {
+            Submission::v2(&FlowSet::default(), body.as_bytes())
+                .unwrap()
+                .rev
+        };
         assert_eq!(rev(r#"{"flows":[]}"#), None);
         assert_eq!(rev(r#"{"rev":"","flows":[]}"#), Some(String::new()));
         assert_eq!(rev(r#"{"flows":[],"rev":"a","more":{}}"#), Some("a".into()));
@@ -255,7 +325,7 @@ mod tests {
 
     #[test]
     fn credentials_leave_the_text_and_the_rest_stays_letter_for_letter() {
-        let s = Submission::v1(br#"[{"id":"a","credentials":{"user":"u"},"n":1.50,"type":"x"},{"id":"b","type":"x","credentials":null}]"#).unwrap();
+        let s = Submission::v1(&FlowSet::default(), br#"[{"id":"a","credentials":{"user":"u"},"n":1.50,"type":"x"},{"id":"b","type":"x","credentials":null}]"#).unwrap();
         assert_eq!(
             s.flows.to_json(),
             r#"[{"id":"a","n":1.50,"type":"x"},{"id":"b","type":"x"}]"#
@@ -269,6 +339,7 @@ mod tests {
         let kept =
             Credentials::from_json(br#"{"a":{"one":"1","two":"2"},"b":{"one":"1"}}"#).unwrap();
         let s = Submission::v2(
+            &FlowSet::default(),
             br#"{"flows":[{"id":"a","type":"x"},{"id":"b","type":"x","credentials":{"two":"2"}}],"credentials":{"a":{"two":"3"}}}"#,
         );
         let expected =

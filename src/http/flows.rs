@@ -48,10 +48,12 @@ pub(super) async fn deploy(call: &mut Call<'_>) -> Answer {
         run(call, version, kind, || Ok(Request::Reload)).await?
     } else {
         let body = call.read_json().await?;
+        let site = Arc::clone(call.site);
         let parse = move || {
+            let before = site.deployments.active();
             let submission = match version {
-                Version::V1 => Submission::v1(&body),
-                Version::V2 => Submission::v2(&body),
+                Version::V1 => Submission::v1(&before.flows, &body),
+                Version::V2 => Submission::v2(&before.flows, &body),
             };
             Ok(Request::Flows {
                 submission: submission?,

@@ -168,8 +168,8 @@ async fn checked(
     let parse = async move {
         let started = Instant::now();
         let submission = match version {
-            Version::V1 => Submission::v1(&body),
-            Version::V2 => Submission::v2(&body),
+            Version::V1 => Submission::v1(&FlowSet::default(), &body),
+            Version::V2 => Submission::v2(&FlowSet::default(), &body),
         };
         gateway
             .metrics

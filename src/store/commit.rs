@@ -21,10 +21,11 @@ impl Disk {
             flows: Some(record.flows.to_json().into_bytes()),
             credentials: self.credentials_file(&record.credentials, old.credentials.as_deref())?,
         };
-        self.set_aside_unreadable(&old, &new, record.at)?;
+        let hashes = (old.hashes(), new.hashes());
+        self.set_aside_unreadable((&old, hashes.0), &new, record.at)?;
         let outcome = self
             .stage(&old, &new)
-            .and_then(|()| self.exchange(record, &old, &new));
+            .and_then(|()| self.exchange(record, (&old, &new), hashes));
         if outcome.is_err() {
             self.directory.discard(CREDENTIALS);
             self.directory.discard(FLOWS);
@@ -99,7 +100,7 @@ impl Disk {
     /// What nobody can read may still be worth something to its owner.
     fn set_aside_unreadable(
         &self,
-        old: &FlowFiles,
+        (old, hashes): (&FlowFiles, Hashes),
         new: &FlowFiles,
         now: u64,
     ) -> Result<(), Error> {
@@ -109,7 +110,7 @@ impl Disk {
             .map(|newest| newest.after)
             .unwrap_or_default();
         if let Some(flows) = &old.flows
-            && old.hashes().flows != written.flows
+            && hashes.flows != written.flows
             && load::parse(flows).is_err()
         {
             self.directory
@@ -133,11 +134,15 @@ impl Disk {
     }
 
     /// From the history row on: everything, or everything back.
-    fn exchange(&mut self, record: &Record, old: &FlowFiles, new: &FlowFiles) -> Result<(), Error> {
-        let hashes = Some((old.hashes(), new.hashes()));
+    fn exchange(
+        &mut self,
+        record: &Record,
+        (old, new): (&FlowFiles, &FlowFiles),
+        hashes: (Hashes, Hashes),
+    ) -> Result<(), Error> {
         let number = self
             .database
-            .add(&record.into(), new, hashes, self.history)?;
+            .add(&record.into(), new, Some(hashes), self.history)?;
         if let Err(error) = self.put_in_place(old, new) {
             if let Err(error) = self.take_back(number, old, new) {
                 tracing::error!(%error, rev = record.rev, "a deployment that failed could not be taken back");

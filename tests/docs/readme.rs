@@ -5,7 +5,7 @@ use super::repository;
 use flowgate::audit::Event;
 use flowgate::config::{Config, DEFAULT};
 use flowgate::engine::nodes::TYPES;
-use flowgate::flows::Submission;
+use flowgate::flows::{FlowSet, Submission};
 use flowgate::metrics::Metrics;
 use std::collections::BTreeSet;
 use std::fs;
@@ -286,7 +286,7 @@ fn every_toml_block_is_a_configuration_or_an_addition_to_the_default() {
 #[test]
 fn every_json_block_is_a_flow_set_that_can_be_deployed() {
     for block in blocks().iter().filter(|block| block.language == "json") {
-        let submission = Submission::v2(block.text.as_bytes()).unwrap();
+        let submission = Submission::v2(&FlowSet::default(), block.text.as_bytes()).unwrap();
         let missing = flowgate::engine::Engine::missing_types(&submission.flows);
         assert!(missing.is_empty(), "{missing:?}");
     }

@@ -55,7 +55,7 @@ impl Bench {
 
     /// Deploys another flow set.
     pub(crate) async fn deploy(&mut self, flows: &Json, kind: DeploymentType) {
-        let submission = Submission::v1(flows.to_string().as_bytes()).unwrap();
+        let submission = Submission::v1(&FlowSet::default(), flows.to_string().as_bytes()).unwrap();
         let credentials = Arc::new(submission.credentials.clone());
         let new = Arc::new(submission.flows);
         let difference = diff(&self.flows, &new, &HashSet::new());

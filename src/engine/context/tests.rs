@@ -161,7 +161,11 @@ fn ids_that_make_no_file_name_stay_in_memory() {
 fn what_left_the_flow_set_is_forgotten_with_its_files() {
     let directory = tempfile::tempdir().unwrap();
     let mut contexts = on_disk(directory.path());
-    let flows = |text: &str| crate::flows::Submission::v1(text.as_bytes()).unwrap().flows;
+    let flows = |text: &str| {
+        crate::flows::Submission::v1(&FlowSet::default(), text.as_bytes())
+            .unwrap()
+            .flows
+    };
     for (flow, node) in [
         ("t", "n"),
         ("t", "m"),

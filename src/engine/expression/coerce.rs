@@ -7,6 +7,7 @@ use crate::engine::value::Value;
 use smol_str::{SmolStr, ToSmolStr};
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::fmt::Write;
 use std::sync::Arc;
 
 /// `ToBoolean` (§7.1.2).
@@ -105,6 +106,20 @@ pub fn parse_float(text: &str) -> f64 {
 /// `Number::toString` (§6.1.6.1.20), radix 10.
 pub fn number_text(n: f64) -> SmolStr {
     SmolStr::new(ryu_js::Buffer::new().format(n))
+}
+
+/// The same, at the end of a text. Whole numbers, which most are, are written the short way.
+pub fn write_number(n: f64, out: &mut String) {
+    if n.fract() == 0.0 && n.abs() < f64::from(i32::MAX) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "checked: whole and in range"
+        )]
+        let whole = n as i32;
+        let _ = write!(out, "{whole}");
+    } else {
+        out.push_str(ryu_js::Buffer::new().format(n));
+    }
 }
 
 /// `ToString` (§7.1.17), as `String(value)` gives it.

@@ -4,7 +4,7 @@
 
 use super::{coerce, date, json_syntax};
 use crate::engine::value::{Failure, Object, Value};
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::borrow::Cow;
@@ -15,9 +15,12 @@ pub fn parse(text: &str) -> Result<Value, Failure> {
     serde_json::from_str(text).or_else(|_| json_syntax::parse(text))
 }
 
+/// Room for the texts of most values, in bytes.
+const ROOM: usize = 128;
+
 /// `JSON.stringify(value)`; `None` for `undefined`.
 pub fn stringify(value: &Value) -> Option<String> {
-    let mut out = String::new();
+    let mut out = String::with_capacity(ROOM);
     Writer {
         out: &mut out,
         indent: None,
@@ -125,7 +128,7 @@ impl Writer<'_> {
         match value {
             Value::Undefined => return false,
             Value::Bool(b) => self.out.push_str(if *b { "true" } else { "false" }),
-            Value::Number(n) if n.is_finite() => self.out.push_str(&coerce::number_text(*n)),
+            Value::Number(n) if n.is_finite() => coerce::write_number(*n, self.out),
             Value::Null | Value::Number(_) => self.out.push_str("null"),
             Value::String(text) => self.text(text),
             Value::Date(ms) => match date::iso(*ms) {
@@ -226,13 +229,35 @@ pub fn escape(text: &str, out: &mut String) {
 
 impl<'de> Deserialize<'de> for Value {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Tree)
+        let mut open = Vec::with_capacity(OPEN);
+        Tree { open: &mut open }.deserialize(deserializer)
     }
 }
 
-struct Tree;
+/// Room for elements and properties of what is not read to its end.
+const OPEN: usize = 16;
 
-impl<'de> Visitor<'de> for Tree {
+/// Reads a value. Elements and properties are gathered where there is room already, so that each array and object is
+/// made once, as large as it needs to be.
+struct Tree<'a> {
+    open: &'a mut Vec<(SmolStr, Value)>,
+}
+
+impl Tree<'_> {
+    fn inner(&mut self) -> Tree<'_> {
+        Tree { open: self.open }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Tree<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Tree<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -248,7 +273,7 @@ impl<'de> Visitor<'de> for Tree {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Value::deserialize(deserializer)
+        self.deserialize(deserializer)
     }
 
     fn visit_bool<E>(self, b: bool) -> Result<Value, E> {
@@ -271,20 +296,22 @@ impl<'de> Visitor<'de> for Tree {
         Ok(Value::from(text))
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
-        let mut elements = Vec::new();
-        while let Some(element) = seq.next_element()? {
-            elements.push(element);
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<Value, A::Error> {
+        let start = self.open.len();
+        while let Some(element) = seq.next_element_seed(self.inner())? {
+            self.open.push((SmolStr::default(), element));
         }
-        Ok(Value::array(elements))
+        let elements = self.open.drain(start..).map(|(_, element)| element);
+        Ok(Value::array(elements.collect()))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        let mut object = Object::default();
-        while let Some((key, value)) = map.next_entry::<SmolStr, Value>()? {
-            object.insert(key, value);
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Value, A::Error> {
+        let start = self.open.len();
+        while let Some(key) = map.next_key()? {
+            let value = map.next_value_seed(self.inner())?;
+            self.open.push((key, value));
         }
-        Ok(Value::object(object))
+        Ok(Value::object(self.open.drain(start..).collect()))
     }
 }
 

@@ -199,8 +199,7 @@ impl<'js> Reading<'_, 'js> {
 
     fn properties(&self, object: &JsObject<'js>, inside: &Inside<'_, 'js>) -> Result<Value> {
         let names = object.own_keys::<Atom<'js>>(Filter::new().string().enum_only());
-        let mut properties =
-            Object::with_capacity_and_hasher(names.len(), rustc_hash::FxBuildHasher);
+        let mut properties = Object::with_capacity(names.len());
         for name in names {
             let (text, atom) = self.scripts.names.text(self.ctx, name?)?;
             let value: JsValue<'js> = object.get(atom)?;

@@ -357,7 +357,7 @@ fn status_of(value: &Value) -> Value {
     let object = value.as_object().filter(|o| {
         ["fill", "shape", "text"]
             .iter()
-            .all(|key| o.get(*key).is_some_and(coerce::truthy))
+            .all(|key| o.get(key).is_some_and(coerce::truthy))
     });
     match object {
         Some(object) => {

@@ -21,9 +21,9 @@ pub(super) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Value {
         let value = text
             .strip_prefix("j:")
             .and_then(|text| json::parse(text).ok());
-        cookies
-            .entry(name.trim().into())
-            .or_insert_with(|| value.unwrap_or_else(|| Value::from(text)));
+        cookies.get_or_insert_with(name.trim().into(), || {
+            value.unwrap_or_else(|| Value::from(text))
+        });
     }
     Value::object(cookies)
 }

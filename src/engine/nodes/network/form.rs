@@ -66,7 +66,7 @@ fn insert(target: &mut Value, step: &str, rest: &[&str], value: Value) {
     }
     if let Value::Object(object) = target {
         place(
-            Arc::make_mut(object).entry(step.into()).or_default(),
+            Arc::make_mut(object).get_or_insert_with(step.into(), Value::default),
             rest,
             value,
         );

@@ -148,13 +148,13 @@ impl<'a> Check<'a> {
         let Some(Value::Object(dependencies)) = schema.get("dependencies") else {
             return;
         };
-        let there = || dependencies.iter().filter(|(n, _)| object.contains_key(*n));
+        let there = || dependencies.iter().filter(|(n, _)| object.contains_key(n));
         for (name, needed) in there() {
             let Value::Array(needed) = needed else {
                 continue;
             };
             let needed: Vec<&str> = needed.iter().filter_map(Value::as_str).collect();
-            for missing in needed.iter().filter(|n| !object.contains_key(**n)) {
+            for missing in needed.iter().filter(|n| !object.contains_key(n)) {
                 let (deps, count) = (needed.join(", "), needed.len());
                 let word = if count == 1 { "property" } else { "properties" };
                 let message = format!("must have {word} {deps} when property {name} is present");

@@ -192,5 +192,5 @@ pub(super) fn has_rules_for(schema: &Object, kind: &str) -> bool {
         ],
         _ => &[],
     };
-    keywords.iter().any(|keyword| schema.contains_key(*keyword))
+    keywords.iter().any(|keyword| schema.contains_key(keyword))
 }

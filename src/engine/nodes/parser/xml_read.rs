@@ -121,9 +121,9 @@ fn open(tag: &BytesStart<'_>, text: &str, at: usize, options: &Options) -> Resul
         }
         let value = meaning(&attribute.value, (text, at))?;
         // The first of several with one name counts.
-        attributes
-            .entry(SmolStr::new(attribute.key.as_ref()))
-            .or_insert_with(|| Value::from(value.as_ref()));
+        attributes.get_or_insert_with(SmolStr::new(attribute.key.as_ref()), || {
+            Value::from(value.as_ref())
+        });
     }
     Ok(Open {
         name: options.tag(tag.name().as_ref()),

@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 pub(super) fn build(value: &Value, options: &Options) -> Result<String, Failure> {
     let (name, value) = match value {
         Value::Object(object) if object.len() == 1 && options.root_name == "root" => {
-            match object.first() {
+            match object.iter().next() {
                 Some((name, value)) => (name.clone(), value),
                 None => (options.root_name.clone(), value),
             }

@@ -1,0 +1,206 @@
+//! The properties of an object, in the order in which they were set.
+//!
+//! Most objects have few: those are compared one by one, which is quicker than hashing. An object of many has an index.
+
+use super::value::Value;
+use smol_str::SmolStr;
+use std::collections::HashMap;
+use std::fmt;
+use std::iter::Map;
+use std::slice;
+
+/// Properties that are searched without an index. Measured: with 8, a search costs as much as a hash.
+const FEW: usize = 8;
+
+/// Properties and their keys.
+type Iter<'a> =
+    Map<slice::Iter<'a, (SmolStr, Value)>, fn(&'a (SmolStr, Value)) -> (&'a SmolStr, &'a Value)>;
+
+/// An object's properties. Setting one that is there keeps its place.
+#[derive(Clone, Default)]
+pub struct Object {
+    properties: Vec<(SmolStr, Value)>,
+    /// Where each stands, if there are more than [`FEW`], or were. Keys come from outside: the hash is a secret one.
+    #[allow(
+        clippy::box_collection,
+        reason = "most objects have none, and are to be small"
+    )]
+    index: Option<Box<HashMap<SmolStr, usize>>>,
+}
+
+impl Object {
+    /// No properties, and room for so many.
+    pub fn with_capacity(count: usize) -> Self {
+        Self {
+            properties: Vec::with_capacity(count),
+            index: None,
+        }
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.properties.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.properties.is_empty()
+    }
+
+    fn place(&self, key: &str) -> Option<usize> {
+        match &self.index {
+            None => self.properties.iter().position(|(own, _)| own == key),
+            Some(index) => index.get(key).copied(),
+        }
+    }
+
+    /// The property of that key.
+    pub fn get(&self, key: &str) -> Option<&Value> {
+        self.place(key).map(|place| &self.properties[place].1)
+    }
+
+    /// The property of that key, to be changed.
+    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        self.place(key).map(|place| &mut self.properties[place].1)
+    }
+
+    /// Whether there is a property of that key.
+    pub fn contains_key(&self, key: &str) -> bool {
+        self.place(key).is_some()
+    }
+
+    /// The property at that place, and its key.
+    pub fn get_index(&self, place: usize) -> Option<(&SmolStr, &Value)> {
+        self.properties.get(place).map(|(key, value)| (key, value))
+    }
+
+    /// Sets a property; gives back what it was.
+    pub fn insert(&mut self, key: SmolStr, value: Value) -> Option<Value> {
+        if let Some(place) = self.place(&key) {
+            return Some(std::mem::replace(&mut self.properties[place].1, value));
+        }
+        self.push(key, value);
+        None
+    }
+
+    /// The property of that key, which is made if it is not there.
+    pub fn get_or_insert_with(&mut self, key: SmolStr, make: impl FnOnce() -> Value) -> &mut Value {
+        let place = self.place(&key).unwrap_or_else(|| {
+            self.push(key, make());
+            self.len() - 1
+        });
+        &mut self.properties[place].1
+    }
+
+    fn push(&mut self, key: SmolStr, value: Value) {
+        if let Some(index) = &mut self.index {
+            index.insert(key.clone(), self.properties.len());
+        }
+        self.properties.push((key, value));
+        if self.index.is_none() && self.len() > FEW {
+            let keys = self.keys().cloned();
+            self.index = Some(Box::new(keys.zip(0..).collect()));
+        }
+    }
+
+    /// Removes a property and gives it back; those after it move up.
+    pub fn shift_remove(&mut self, key: &str) -> Option<Value> {
+        let place = self.place(key)?;
+        if let Some(index) = &mut self.index {
+            index.remove(key);
+            let after = index.values_mut().filter(|own| **own > place);
+            after.for_each(|own| *own -= 1);
+        }
+        Some(self.properties.remove(place).1)
+    }
+
+    /// The properties and their keys.
+    pub fn iter(&self) -> Iter<'_> {
+        self.properties.iter().map(|(key, value)| (key, value))
+    }
+
+    /// The keys.
+    pub fn keys(&self) -> impl ExactSizeIterator<Item = &SmolStr> {
+        self.properties.iter().map(|(key, _)| key)
+    }
+
+    /// The properties without their keys.
+    pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> {
+        self.properties.iter().map(|(_, value)| value)
+    }
+
+    /// The properties without their keys, to be changed.
+    pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Value> {
+        self.properties.iter_mut().map(|(_, value)| value)
+    }
+}
+
+impl Extend<(SmolStr, Value)> for Object {
+    fn extend<I: IntoIterator<Item = (SmolStr, Value)>>(&mut self, properties: I) {
+        for (key, value) in properties {
+            self.insert(key, value);
+        }
+    }
+}
+
+impl FromIterator<(SmolStr, Value)> for Object {
+    fn from_iter<I: IntoIterator<Item = (SmolStr, Value)>>(properties: I) -> Self {
+        let properties = properties.into_iter();
+        let mut object = Self::with_capacity(properties.size_hint().0);
+        object.extend(properties);
+        object
+    }
+}
+
+impl IntoIterator for Object {
+    type Item = (SmolStr, Value);
+    type IntoIter = std::vec::IntoIter<(SmolStr, Value)>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.properties.into_iter()
+    }
+}
+
+impl<'a> IntoIterator for &'a Object {
+    type Item = (&'a SmolStr, &'a Value);
+    type IntoIter = Iter<'a>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use indexmap::IndexMap;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn it_is_a_map_in_the_order_of_insertion(steps in prop::collection::vec((0..24u8, any::<bool>()), 0..200)) {
+            let mut object = Object::default();
+            let mut model = IndexMap::new();
+            for (n, (key, sets)) in steps.into_iter().enumerate() {
+                let key = SmolStr::from(format!("key{key}"));
+                let before = if sets {
+                    (object.insert(key.clone(), Value::Number(n as f64)), model.insert(key.clone(), n as f64))
+                } else {
+                    (object.shift_remove(&key), model.shift_remove(&key))
+                };
+                prop_assert_eq!(before.0.and_then(|value| value.as_number()), before.1);
+                prop_assert_eq!(object.get(&key).and_then(Value::as_number), model.get(&key).copied());
+                let shown: Vec<_> = object.iter().map(|(key, value)| (key.clone(), value.as_number().unwrap())).collect();
+                let wanted: Vec<_> = model.iter().map(|(key, n)| (key.clone(), *n)).collect();
+                prop_assert_eq!(shown, wanted);
+            }
+        }
+    }
+}
