@@ -1,16 +1,15 @@
 //! `batch` in a running engine: results observed on Node-RED 4.1.15.
 
-use crate::steps::{SOON, outputs, part, payloads};
+use crate::steps::{SOON, merged, outputs, part, payloads};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 
 fn batch(extra: &Json) -> Json {
-    let mut node = json!({ "type": "batch", "mode": "count", "count": 2, "overlap": 0, "interval": 10,
-        "allowEmptySequence": false, "honourParts": false, "topics": [] });
-    for (key, value) in extra.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+    merged(
+        json!({ "type": "batch", "mode": "count", "count": 2, "overlap": 0, "interval": 10,
+        "allowEmptySequence": false, "honourParts": false, "topics": [] }),
+        extra,
+    )
 }
 
 fn numbers(n: usize) -> Vec<Json> {

@@ -1,15 +1,16 @@
 //! `debug` in a running engine.
 
 use crate::bench::{Bench, debug, inject};
+use crate::steps::merged;
 use flowgate::events::Event;
 use serde_json::{Value as Json, json};
 
 fn flow(extra: &Json) -> Json {
-    let mut debug = json!({ "id": "d", "type": "debug", "z": "t", "x": 1, "y": 1, "name": "dbg", "complete": "payload",
-        "targetType": "msg", "wires": [] });
-    for (key, value) in extra.as_object().unwrap() {
-        debug[key] = value.clone();
-    }
+    let debug = merged(
+        json!({ "id": "d", "type": "debug", "z": "t", "x": 1, "y": 1, "name": "dbg", "complete": "payload",
+        "targetType": "msg", "wires": [] }),
+        extra,
+    );
     json!([{ "id": "t", "type": "tab", "label": "T" }, inject("in", &json!({ "payload": "hello" }), &["d"]), debug])
 }
 

@@ -1,21 +1,16 @@
 //! `delay` in a running engine: results observed on Node-RED 4.1.15.
 
-use crate::steps::{SOON, all, bench, next, outputs, payloads, send};
+use crate::steps::{SOON, all, bench, merged, messages, next, outputs, payloads, send};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 
 fn delay(extra: &Json) -> Json {
-    let mut node = json!({ "type": "delay", "pauseType": "delay", "timeout": "200", "timeoutUnits": "milliseconds",
+    merged(
+        json!({ "type": "delay", "pauseType": "delay", "timeout": "200", "timeoutUnits": "milliseconds",
         "rate": "1", "nbRateUnits": "1", "rateUnits": "second", "randomFirst": "1", "randomLast": "5",
-        "randomUnits": "seconds", "drop": false, "allowrate": false, "outputs": 1 });
-    for (key, value) in extra.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
-}
-
-fn messages(payloads: &[i32]) -> Vec<Json> {
-    payloads.iter().map(|p| json!({ "payload": p })).collect()
+        "randomUnits": "seconds", "drop": false, "allowrate": false, "outputs": 1 }),
+        extra,
+    )
 }
 
 #[tokio::test]

@@ -1,27 +1,21 @@
 //! How messages travel: order, copies, links, subflows, errors, status, completion, context.
 
 use super::bench::{Bench, around, debug, inject, through};
+use crate::steps::merged;
 use flowgate::flows::DeploymentType;
 use serde_json::{Value as Json, json};
 
-fn node(id: &str, kind: &str, wires: &Json) -> Json {
+pub(crate) fn node(id: &str, kind: &str, wires: &Json) -> Json {
     json!({ "id": id, "type": kind, "z": "t", "x": 1, "y": 1, "wires": wires })
 }
 
-fn with(mut node: Json, properties: &Json) -> Json {
-    for (key, value) in properties.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
-}
-
-fn tab() -> Json {
+pub(crate) fn tab() -> Json {
     json!({ "id": "t", "type": "tab", "label": "T" })
 }
 
-fn set_payload(id: &str, to: &str, wires: &Json) -> Json {
+pub(crate) fn set_payload(id: &str, to: &str, wires: &Json) -> Json {
     let rules = json!([{ "t": "set", "p": "payload", "pt": "msg", "to": to, "tot": "str" }]);
-    with(node(id, "change", wires), &json!({ "rules": rules }))
+    merged(node(id, "change", wires), &json!({ "rules": rules }))
 }
 
 async fn order(flow: &Json, count: usize) -> Vec<String> {
@@ -77,19 +71,19 @@ async fn a_link_is_made_by_either_side() {
     let flow = json!([
         tab(),
         inject("in", &json!({ "payload": 1 }), &["o1", "o2"]),
-        with(
+        merged(
             node("o1", "link out", &json!([])),
             &json!({ "mode": "link", "links": ["i1"] })
         ),
-        with(
+        merged(
             node("o2", "link out", &json!([])),
             &json!({ "mode": "link", "links": [] })
         ),
-        with(
+        merged(
             node("i1", "link in", &json!([["d1"]])),
             &json!({ "links": [] })
         ),
-        with(
+        merged(
             node("i2", "link in", &json!([["d2"]])),
             &json!({ "links": ["o2"] })
         ),
@@ -104,16 +98,16 @@ async fn a_link_call_gets_its_answer_back() {
     let flow = json!([
         tab(),
         inject("in", &json!({ "payload": "q" }), &["call"]),
-        with(
+        merged(
             node("call", "link call", &json!([["d"]])),
             &json!({ "links": ["i"], "linkType": "static", "timeout": "5" })
         ),
-        with(
+        merged(
             node("i", "link in", &json!([["c"]])),
             &json!({ "links": [] })
         ),
         set_payload("c", "answer", &json!([["r"]])),
-        with(
+        merged(
             node("r", "link out", &json!([])),
             &json!({ "mode": "return", "links": [] })
         ),
@@ -160,109 +154,13 @@ async fn a_subflow_passes_messages_through_and_sees_its_own_variables() {
     );
 }
 
-/// A change node whose expression fails on every message.
-fn failing(id: &str, z: &str) -> Json {
-    json!({ "id": id, "type": "change", "z": z, "name": "bad", "x": 1, "y": 1, "wires": [[]],
-            "rules": [{ "t": "set", "p": "payload", "pt": "msg", "to": "$error('boom')", "tot": "jsonata" }] })
-}
-
-#[tokio::test]
-async fn an_error_reaches_the_catch_node_that_names_the_failing_node() {
-    let flow = json!([
-        tab(),
-        inject("in", &json!({ "payload": "kept" }), &["f"]),
-        failing("f", "t"),
-        with(
-            node("other", "catch", &json!([["d0"]])),
-            &json!({ "scope": ["x"] })
-        ),
-        with(
-            node("mine", "catch", &json!([["d1"]])),
-            &json!({ "scope": ["f"] })
-        ),
-        with(
-            node("rest", "catch", &json!([["d2"]])),
-            &json!({ "scope": null, "uncaught": true })
-        ),
-        debug("d0"),
-        debug("d1"),
-        debug("d2"),
-    ]);
-    let mut bench = Bench::with(&flow).await;
-    bench.inject("in").await;
-    let (id, message) = bench.output().await;
-    assert_eq!(id, "d1");
-    assert_eq!(message["payload"], "kept");
-    let source = &message["error"]["source"];
-    assert_eq!(
-        *source,
-        json!({ "id": "f", "type": "change", "name": "bad", "count": 1 })
-    );
-    assert!(
-        message["error"]["message"]
-            .as_str()
-            .unwrap()
-            .contains("boom"),
-        "{message}"
-    );
-}
-
-#[tokio::test]
-async fn an_error_in_a_subflow_reaches_the_flow_around_it() {
-    let flow = json!([
-        tab(),
-        { "id": "s", "type": "subflow", "in": [{ "wires": [{ "id": "sf" }] }], "out": [] },
-        failing("sf", "s"),
-        inject("in", &json!({ "payload": 1 }), &["i"]),
-        { "id": "i", "type": "subflow:s", "z": "t", "x": 1, "y": 1, "wires": [] },
-        with(node("c", "catch", &json!([["d"]])), &json!({ "scope": ["i"] })),
-        debug("d"),
-    ]);
-    let mut bench = Bench::with(&flow).await;
-    bench.inject("in").await;
-    assert_eq!(bench.output().await.1["error"]["source"]["id"], "i-sf");
-}
-
-#[tokio::test]
-async fn an_error_that_nobody_catches_is_shown() {
-    let flow = json!([
-        tab(),
-        inject("in", &json!({ "payload": 1 }), &["f"]),
-        failing("f", "t")
-    ]);
-    let mut bench = Bench::with(&flow).await;
-    bench.inject("in").await;
-    let (id, text) = bench.complaint().await;
-    assert_eq!(id, "f");
-    assert!(text.contains("boom"), "{text}");
-}
-
-#[tokio::test]
-async fn an_error_that_comes_back_to_its_node_ends_after_ten_rounds() {
-    let flow = json!([
-        tab(),
-        inject("in", &json!({ "payload": 1 }), &["f"]),
-        failing("f", "t"),
-        with(
-            node("c", "catch", &json!([["f"]])),
-            &json!({ "scope": null })
-        ),
-    ]);
-    let mut bench = Bench::with(&flow).await;
-    bench.inject("in").await;
-    assert_eq!(
-        bench.complaint().await.1,
-        "Message exceeded maximum number of catches"
-    );
-}
-
 #[tokio::test]
 async fn a_complete_node_hears_that_a_node_has_finished() {
     let flow = json!([
         tab(),
         inject("in", &json!({ "payload": 1 }), &["c"]),
         set_payload("c", "x", &json!([[]])),
-        with(
+        merged(
             node("done", "complete", &json!([["d"]])),
             &json!({ "scope": ["c"] })
         ),
@@ -277,7 +175,7 @@ async fn a_complete_node_hears_that_a_node_has_finished() {
 
 #[tokio::test]
 async fn a_status_node_hears_the_status_of_others() {
-    let shown = with(
+    let shown = merged(
         debug("shown"),
         &json!({ "tostatus": true, "complete": "payload", "targetType": "msg", "tosidebar": false }),
     );
@@ -285,7 +183,7 @@ async fn a_status_node_hears_the_status_of_others() {
         tab(),
         inject("in", &json!({ "payload": "busy" }), &["shown"]),
         shown,
-        with(
+        merged(
             node("s", "status", &json!([["d"]])),
             &json!({ "scope": ["shown"] })
         ),
@@ -311,7 +209,7 @@ async fn a_wire_to_nowhere_does_not_stop_the_others() {
 #[tokio::test]
 async fn a_whole_property_that_is_a_variable_is_replaced_before_the_node_is_built() {
     let flow = json!([
-        with(
+        merged(
             tab(),
             &json!({ "env": [{ "name": "WHO", "type": "str", "value": "world" }] })
         ),
@@ -350,11 +248,11 @@ async fn flow_context_survives_a_restart_of_the_node_and_goes_with_its_flow() {
             tab(),
             inject("in", &json!({ "payload": 1 }), &["w"]),
             inject("read", &json!({ "payload": 1 }), &["r"]),
-            with(
+            merged(
                 node("w", "change", &json!([["written"]])),
                 &json!({ "rules": [{ "t": "set", "p": "k", "pt": "flow", "to": to, "tot": "str" }] })
             ),
-            with(
+            merged(
                 node("r", "change", &json!([["d"]])),
                 &json!({ "rules": [{ "t": "set", "p": "payload", "pt": "msg", "to": "k", "tot": "flow" }] })
             ),
@@ -379,7 +277,7 @@ async fn a_nodes_deployment_leaves_other_nodes_running() {
     let flow = |to: &str| {
         json!([
             tab(),
-            with(
+            merged(
                 inject("start", &json!({ "payload": 1 }), &["started"]),
                 &json!({ "once": true, "onceDelay": 0 })
             ),
@@ -427,7 +325,7 @@ async fn an_instance_of_a_subflow_never_says_that_it_is_done() {
         inner,
         inject("in", &json!({}), &["i"]),
         node("i", "subflow:sf", &json!([["out"]])),
-        with(node("c", "complete", &json!([["complete"]])), &json!({ "scope": ["i", "last"] })),
+        merged(node("c", "complete", &json!([["complete"]])), &json!({ "scope": ["i", "last"] })),
         debug("complete"),
         node("out", "junction", &json!([["last"]])),
         node("last", "function", &json!([[]])),

@@ -1,17 +1,16 @@
 //! `exec` in a running engine: results observed on Node-RED 4.1.15.
 
 use crate::bench::Bench;
-use crate::steps::{Seen, bench, next, send};
+use crate::steps::{Seen, bench, merged, next, send};
 use flowgate::flows::DeploymentType;
 use serde_json::{Value as Json, json};
 
 fn exec(extra: &Json) -> Json {
-    let mut node = json!({ "type": "exec", "command": "echo", "addpay": "", "append": "", "useSpawn": "false",
-        "timer": "", "winHide": false, "oldrc": false, "outputs": 3 });
-    for (key, value) in extra.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+    merged(
+        json!({ "type": "exec", "command": "echo", "addpay": "", "append": "", "useSpawn": "false",
+        "timer": "", "winHide": false, "oldrc": false, "outputs": 3 }),
+        extra,
+    )
 }
 
 /// What comes until the message is done with.

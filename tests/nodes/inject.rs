@@ -1,13 +1,14 @@
 //! `inject` in a running engine.
 
 use crate::bench::{Bench, debug};
+use crate::steps::merged;
 use serde_json::{Value as Json, json};
 
 fn flow(extra: &Json) -> Json {
-    let mut inject = json!({ "id": "in", "type": "inject", "z": "t", "x": 1, "y": 1, "name": "n", "wires": [["out"]] });
-    for (key, value) in extra.as_object().unwrap() {
-        inject[key] = value.clone();
-    }
+    let inject = merged(
+        json!({ "id": "in", "type": "inject", "z": "t", "x": 1, "y": 1, "name": "n", "wires": [["out"]] }),
+        extra,
+    );
     json!([{ "id": "t", "type": "tab", "label": "T" }, inject, debug("out")])
 }
 

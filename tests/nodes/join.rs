@@ -1,18 +1,17 @@
 //! `join` in a running engine: results observed on Node-RED 4.1.15.
 
 use crate::bench::{Bench, debug};
-use crate::steps::{SOON, all, bench, next, outputs, part, payloads, send};
+use crate::steps::{SOON, all, bench, merged, next, outputs, part, payloads, send};
 use serde_json::{Value as Json, json};
 use std::time::{Duration, Instant};
 
 fn join(mode: &str, extra: &Json) -> Json {
-    let mut node = json!({ "type": "join", "mode": mode, "build": "object", "property": "payload", "propertyType": "msg",
+    merged(
+        json!({ "type": "join", "mode": mode, "build": "object", "property": "payload", "propertyType": "msg",
         "key": "topic", "joiner": "\\n", "joinerType": "str", "useparts": false, "accumulate": false, "timeout": "",
-        "count": "", "reduceRight": false, "reduceExp": "", "reduceInit": "", "reduceInitType": "", "reduceFixup": "" });
-    for (key, value) in extra.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+        "count": "", "reduceRight": false, "reduceExp": "", "reduceInit": "", "reduceInitType": "", "reduceFixup": "" }),
+        extra,
+    )
 }
 
 fn out(message: Json) -> (String, Json) {
@@ -266,14 +265,13 @@ async fn what_there_is_is_sent_when_the_time_is_over() {
 #[tokio::test]
 async fn an_expression_reduces_a_sequence() {
     let reduce = |extra: &Json| {
-        let mut node = join(
-            "reduce",
-            &json!({ "reduceExp": "$A+payload", "reduceInit": "0", "reduceInitType": "num" }),
-        );
-        for (key, value) in extra.as_object().unwrap() {
-            node[key] = value.clone();
-        }
-        node
+        merged(
+            join(
+                "reduce",
+                &json!({ "reduceExp": "$A+payload", "reduceInit": "0", "reduceInitType": "num" }),
+            ),
+            extra,
+        )
     };
     let three = [1, 2, 3].map(|n| part(&json!(n), n - 1, 3, &json!({})));
     let seen = outputs(&reduce(&json!({ "reduceFixup": "$A*$N" })), &three, SOON).await;

@@ -1,14 +1,14 @@
 //! `link in`, `link out` and `link call` in a running engine.
 
 use crate::bench::{Bench, debug, inject};
+use crate::steps::merged;
 use serde_json::{Value as Json, json};
 
 fn node(id: &str, kind: &str, extra: &Json, to: &[&str]) -> Json {
-    let mut node = json!({ "id": id, "type": kind, "z": "t", "x": 1, "y": 1, "wires": [to] });
-    for (key, value) in extra.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+    merged(
+        json!({ "id": id, "type": kind, "z": "t", "x": 1, "y": 1, "wires": [to] }),
+        extra,
+    )
 }
 
 fn flow(call: &Json, message: &Json) -> Json {

@@ -1,84 +1,13 @@
 //! `mqtt-broker`, `mqtt in` and `mqtt out` in a running engine, with mosquitto as the broker.
 
 use crate::bench::{Bench, debug};
+use crate::mosquitto::{Mosquitto, OPEN};
 use crate::peer::certificate;
 use crate::ports;
+use crate::steps::merged;
 use serde_json::{Value as Json, json};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
-
-/// A broker of its own, which ends with the test.
-struct Mosquitto {
-    child: Child,
-    directory: tempfile::TempDir,
-    port: u16,
-}
-
-impl Mosquitto {
-    /// A broker that anybody may use; `{}` in the configuration is the port.
-    async fn start(config: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
-        let port = ports::free();
-        Self::again(config, directory, port).await
-    }
-
-    async fn again(config: &str, directory: tempfile::TempDir, port: u16) -> Self {
-        let file = directory.path().join("mosquitto.conf");
-        // As root it would become another user, who may not read the directory.
-        let config = format!("user root\n{}", config.replace("{}", &port.to_string()));
-        std::fs::write(&file, config).unwrap();
-        let child = Command::new("mosquitto")
-            .env(
-                "PATH",
-                format!("{}:/usr/sbin", std::env::var("PATH").unwrap()),
-            )
-            .arg("-c")
-            .arg(&file)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("mosquitto is installed by tests/run");
-        while tokio::net::TcpStream::connect(("127.0.0.1", port))
-            .await
-            .is_err()
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        Self {
-            child,
-            directory,
-            port,
-        }
-    }
-
-    async fn open() -> Self {
-        Self::start(OPEN).await
-    }
-
-    fn node(&self, more: &Json) -> Json {
-        merged(
-            json!({ "id": "b", "type": "mqtt-broker", "broker": "127.0.0.1", "port": self.port.to_string(),
-            "clientid": "", "autoConnect": true, "usetls": false, "protocolVersion": "4", "keepalive": "60", "cleansession": true }),
-            more,
-        )
-    }
-}
-
-impl Drop for Mosquitto {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-const OPEN: &str = "listener {} 127.0.0.1\nallow_anonymous true\n";
-
-fn merged(mut node: Json, more: &Json) -> Json {
-    for (key, value) in more.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
-}
 
 fn mqtt_in(id: &str, more: &Json) -> Json {
     merged(

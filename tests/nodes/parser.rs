@@ -1,15 +1,15 @@
 //! `csv`, `html`, `xml`, `yaml` and `json` in a running engine: what Node-RED 4.1 gave for the same.
 
 use crate::bench::{Bench, around, payloads, through};
+use crate::steps::merged;
 use serde_json::{Value as Json, json};
 
 fn csv(more: &Json) -> Json {
-    let mut node = json!({ "type": "csv", "spec": "rfc", "sep": ",", "hdrin": "", "hdrout": "none", "multi": "one",
-        "ret": "\\n", "temp": "", "skip": "0", "strings": true, "include_empty_strings": "", "include_null_values": "" });
-    for (key, value) in more.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+    merged(
+        json!({ "type": "csv", "spec": "rfc", "sep": ",", "hdrin": "", "hdrout": "none", "multi": "one",
+        "ret": "\\n", "temp": "", "skip": "0", "strings": true, "include_empty_strings": "", "include_null_values": "" }),
+        more,
+    )
 }
 
 #[tokio::test]

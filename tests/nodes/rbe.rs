@@ -1,20 +1,15 @@
 //! `rbe` in a running engine: results observed on Node-RED 4.1.15.
 
 use crate::bench::Bench;
-use crate::steps::{SOON, all, bench, payloads, send};
+use crate::steps::{SOON, all, bench, merged, messages, payloads, send};
 use serde_json::{Value as Json, json};
 
 fn rbe(extra: &Json) -> Json {
-    let mut node = json!({ "type": "rbe", "func": "rbe", "gap": "", "start": "", "inout": "out", "septopics": true,
-        "property": "payload", "topi": "topic" });
-    for (key, value) in extra.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
-}
-
-fn messages(payloads: &[i32]) -> Vec<Json> {
-    payloads.iter().map(|p| json!({ "payload": p })).collect()
+    merged(
+        json!({ "type": "rbe", "func": "rbe", "gap": "", "start": "", "inout": "out", "septopics": true,
+        "property": "payload", "topi": "topic" }),
+        extra,
+    )
 }
 
 #[tokio::test]

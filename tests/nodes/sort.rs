@@ -1,15 +1,14 @@
 //! `sort` in a running engine: results observed on Node-RED 4.1.15.
 
-use crate::steps::{SOON, all, outputs, part, payloads};
+use crate::steps::{SOON, all, merged, outputs, part, payloads};
 use serde_json::{Value as Json, json};
 
 fn sort(extra: &Json) -> Json {
-    let mut node = json!({ "type": "sort", "order": "ascending", "as_num": false, "target": "payload", "targetType": "msg",
-        "msgKey": "payload", "msgKeyType": "elem", "seqKey": "payload", "seqKeyType": "msg" });
-    for (key, value) in extra.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+    merged(
+        json!({ "type": "sort", "order": "ascending", "as_num": false, "target": "payload", "targetType": "msg",
+        "msgKey": "payload", "msgKeyType": "elem", "seqKey": "payload", "seqKeyType": "msg" }),
+        extra,
+    )
 }
 
 #[tokio::test]

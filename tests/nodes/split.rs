@@ -1,15 +1,14 @@
 //! `split` in a running engine: results observed on Node-RED 4.1.15.
 
-use crate::steps::{SOON, all, outputs, payloads};
+use crate::steps::{SOON, all, merged, outputs, payloads};
 use serde_json::{Value as Json, json};
 
 fn split(extra: &Json) -> Json {
-    let mut node = json!({ "type": "split", "splt": "\\n", "spltType": "str", "arraySplt": 1, "arraySpltType": "len",
-        "stream": false, "addname": "", "property": "payload" });
-    for (key, value) in extra.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+    merged(
+        json!({ "type": "split", "splt": "\\n", "spltType": "str", "arraySplt": 1, "arraySpltType": "len",
+        "stream": false, "addname": "", "property": "payload" }),
+        extra,
+    )
 }
 
 fn out(message: Json) -> (String, Json) {

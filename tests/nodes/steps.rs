@@ -141,9 +141,19 @@ pub(crate) const SOON: Duration = Duration::from_millis(20);
 
 /// A message of a sequence `s`.
 pub(crate) fn part(payload: &Json, index: usize, count: usize, more: &Json) -> Json {
-    let mut parts = json!({ "id": "s", "index": index, "count": count });
-    for (key, value) in more.as_object().unwrap() {
-        parts[key] = value.clone();
-    }
+    let parts = merged(json!({ "id": "s", "index": index, "count": count }), more);
     json!({ "payload": payload, "parts": parts })
+}
+
+/// A node with other properties than it has, or more.
+pub(crate) fn merged(mut node: Json, more: &Json) -> Json {
+    for (key, value) in more.as_object().unwrap() {
+        node[key] = value.clone();
+    }
+    node
+}
+
+/// Messages of these payloads.
+pub(crate) fn messages(payloads: &[i32]) -> Vec<Json> {
+    payloads.iter().map(|p| json!({ "payload": p })).collect()
 }

@@ -1,25 +1,24 @@
 //! `file`, `file in` and `watch` in a running engine.
 
 use crate::bench::{Bench, around};
+use crate::steps::merged;
 use serde_json::{Value as Json, json};
 use std::path::Path;
 
 fn file(path: &Path, more: &Json) -> Json {
-    let mut node = json!({ "type": "file", "filename": path, "filenameType": "str", "appendNewline": true,
-        "createDir": false, "overwriteFile": "false", "encoding": "none" });
-    for (key, value) in more.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+    merged(
+        json!({ "type": "file", "filename": path, "filenameType": "str", "appendNewline": true,
+        "createDir": false, "overwriteFile": "false", "encoding": "none" }),
+        more,
+    )
 }
 
 fn file_in(path: &Path, more: &Json) -> Json {
-    let mut node = json!({ "type": "file in", "filename": path, "filenameType": "str", "format": "utf8",
-        "chunk": false, "sendError": false, "encoding": "none", "allProps": false });
-    for (key, value) in more.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+    merged(
+        json!({ "type": "file in", "filename": path, "filenameType": "str", "format": "utf8",
+        "chunk": false, "sendError": false, "encoding": "none", "allProps": false }),
+        more,
+    )
 }
 
 /// Sends messages with these payloads, and waits for as many outputs.

@@ -3,13 +3,14 @@
 use crate::bench::{Bench, debug};
 use crate::peer::{acceptor, certificate};
 use crate::ports;
+use crate::steps::{merged, send};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 /// A tab with these nodes, an inject node `in` for `node`, and the debug node `out`; `done` shows completions of `node`.
-fn flow(nodes: &[Json]) -> Json {
+pub(crate) fn flow(nodes: &[Json]) -> Json {
     let mut flow = vec![
         json!({ "id": "t", "type": "tab", "label": "T" }),
         json!({ "id": "in", "type": "inject", "z": "t", "x": 1, "y": 1, "props": [], "wires": [["fn"]] }),
@@ -30,19 +31,7 @@ fn flow(nodes: &[Json]) -> Json {
     Json::Array(flow)
 }
 
-async fn send(bench: &Bench, message: &Json) {
-    let props = message.as_object().unwrap().iter();
-    let props: Vec<Json> = props
-        .map(|(p, v)| json!({ "p": p, "v": v.to_string(), "vt": "json" }))
-        .collect();
-    bench
-        .engine
-        .inject("in", Some(json!({ "__user_inject_props__": props })))
-        .await
-        .unwrap();
-}
-
-async fn at(bench: &mut Bench, name: &str) -> Json {
+pub(crate) async fn at(bench: &mut Bench, name: &str) -> Json {
     loop {
         let (from, mut message) = bench.output().await;
         if from == name {
@@ -52,7 +41,7 @@ async fn at(bench: &mut Bench, name: &str) -> Json {
     }
 }
 
-async fn badge(bench: &mut Bench, text: &str) -> Json {
+pub(crate) async fn badge(bench: &mut Bench, text: &str) -> Json {
     loop {
         let (id, status) = bench.status().await;
         if id == "node" && status["text"] == text {
@@ -62,12 +51,11 @@ async fn badge(bench: &mut Bench, text: &str) -> Json {
 }
 
 fn tcp_in(port: u16, more: &Json) -> Json {
-    let mut node = json!({ "id": "node", "type": "tcp in", "server": "server", "host": "127.0.0.1", "port": port.to_string(),
-        "datamode": "stream", "datatype": "buffer", "newline": "", "topic": "t", "trim": false, "wires": [["out"]] });
-    for (key, value) in more.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+    merged(
+        json!({ "id": "node", "type": "tcp in", "server": "server", "host": "127.0.0.1", "port": port.to_string(),
+        "datamode": "stream", "datatype": "buffer", "newline": "", "topic": "t", "trim": false, "wires": [["out"]] }),
+        more,
+    )
 }
 
 #[tokio::test]
@@ -240,12 +228,11 @@ async fn a_lost_server_is_looked_for_again() {
 }
 
 fn tcp_out(port: u16, more: &Json) -> Json {
-    let mut node = json!({ "id": "node", "type": "tcp out", "host": "127.0.0.1", "port": port.to_string(), "beserver": "client",
-        "base64": false, "end": false, "wires": [] });
-    for (key, value) in more.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+    merged(
+        json!({ "id": "node", "type": "tcp out", "host": "127.0.0.1", "port": port.to_string(), "beserver": "client",
+        "base64": false, "end": false, "wires": [] }),
+        more,
+    )
 }
 
 #[tokio::test]
@@ -290,122 +277,6 @@ async fn a_server_writes_to_all_who_are_there() {
         assert_eq!(&buffer, b"hi");
     }
     assert_eq!(at(&mut bench, "done").await["payload"], "hi");
-}
-
-/// A server that answers each piece with itself, three times over, piece by piece.
-async fn echo() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let port = listener.local_addr().unwrap().port();
-    tokio::spawn(async move {
-        loop {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            tokio::spawn(async move {
-                let mut buffer = [0; 256];
-                while let Ok(count) = stream.read(&mut buffer).await {
-                    if count == 0 || stream.write_all(&buffer[..count]).await.is_err() {
-                        return;
-                    }
-                }
-            });
-        }
-    });
-    port
-}
-
-#[tokio::test]
-async fn a_request_waits_for_its_answer_as_the_node_says() {
-    let port = echo().await;
-    let table = [
-        (
-            json!({ "out": "time", "splitc": "50" }),
-            "a b",
-            json!("a b"),
-        ),
-        (json!({ "out": "count", "splitc": "2" }), "abc", json!("ab")),
-        (
-            json!({ "out": "char", "splitc": "\\n" }),
-            "ab\ncd",
-            json!("ab\n"),
-        ),
-        (
-            json!({ "out": "char", "splitc": "0x62" }),
-            "abc",
-            json!("ab"),
-        ),
-        (json!({ "out": "sit" }), "abc", json!("abc")),
-        (
-            json!({ "out": "sit", "newline": "\\n" }),
-            "a\nb",
-            json!("a"),
-        ),
-        (
-            json!({ "out": "sit", "newline": "\\n", "trim": true }),
-            "a\nb",
-            json!("a\n"),
-        ),
-        (
-            json!({ "out": "count", "splitc": "2", "ret": "buffer" }),
-            "abc",
-            json!({ "type": "Buffer", "data": b"ab", "__enc__": true, "length": 2 }),
-        ),
-    ];
-    for (more, sent, expected) in table {
-        for own in [true, false] {
-            let mut node = json!({ "id": "node", "type": "tcp request", "server": "", "port": "", "ret": "string", "newline": "", "wires": [["out"]] });
-            for (key, value) in more.as_object().unwrap() {
-                node[key] = value.clone();
-            }
-            let mut message = json!({ "payload": sent, "topic": "kept" });
-            let target = if own { &mut node } else { &mut message };
-            target["port"] = json!(port);
-            target[if own { "server" } else { "host" }] = json!("127.0.0.1");
-            let mut bench = Bench::with(&flow(&[node])).await;
-            send(&bench, &message).await;
-            let came = at(&mut bench, "out").await;
-            assert_eq!(
-                (&came["payload"], &came["topic"]),
-                (&expected, &json!("kept")),
-                "{more}"
-            );
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_request_that_stays_uses_its_connection_until_it_is_reset() {
-    let port = echo().await;
-    let node = json!({ "id": "node", "type": "tcp request", "server": "127.0.0.1", "port": port, "out": "sit", "ret": "string", "wires": [["out"]] });
-    let mut bench = Bench::with(&flow(&[node])).await;
-    for text in ["one", "two"] {
-        send(&bench, &json!({ "payload": text })).await;
-        assert_eq!(at(&mut bench, "out").await["payload"], text);
-    }
-    send(&bench, &json!({ "reset": true })).await;
-    badge(&mut bench, "0 connections").await;
-    send(&bench, &json!({ "payload": "three" })).await;
-    assert_eq!(at(&mut bench, "out").await["payload"], "three");
-}
-
-#[tokio::test]
-async fn a_request_that_cannot_be_made_is_told() {
-    let port = ports::free();
-    let node = json!({ "id": "node", "type": "tcp request", "server": "127.0.0.1", "port": port, "out": "time", "splitc": "0", "wires": [["out"]] });
-    let mut bench = Bench::with(&flow(&[node])).await;
-    send(&bench, &json!({ "payload": "x" })).await;
-    let caught = at(&mut bench, "caught").await;
-    assert_eq!(
-        (&caught["error"]["message"], &caught["payload"]),
-        (
-            &json!(format!("connect failed 127.0.0.1:{port}")),
-            &json!("x")
-        )
-    );
-    let node = json!({ "id": "node", "type": "tcp request", "server": "", "port": "", "out": "time", "splitc": "0", "wires": [[]] });
-    bench
-        .deploy(&flow(&[node]), flowgate::flows::DeploymentType::Full)
-        .await;
-    send(&bench, &json!({ "payload": "x" })).await;
-    assert_eq!(bench.complaint().await.1, "Host and/or port not set");
 }
 
 #[tokio::test]

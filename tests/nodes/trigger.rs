@@ -1,17 +1,16 @@
 //! `trigger` in a running engine: results observed on Node-RED 4.1.15.
 
-use crate::steps::{SOON, bench, outputs, payloads, send};
+use crate::steps::{SOON, bench, merged, outputs, payloads, send};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 
 fn trigger(extra: &Json) -> Json {
-    let mut node = json!({ "type": "trigger", "op1": "1", "op2": "0", "op1type": "str", "op2type": "str",
+    merged(
+        json!({ "type": "trigger", "op1": "1", "op2": "0", "op1type": "str", "op2type": "str",
         "duration": "400", "extend": false, "overrideDelay": false, "units": "ms", "reset": "", "bytopic": "all",
-        "topic": "topic", "outputs": 1 });
-    for (key, value) in extra.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+        "topic": "topic", "outputs": 1 }),
+        extra,
+    )
 }
 
 fn message(payload: &str, x: i32) -> Json {

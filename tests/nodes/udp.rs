@@ -3,17 +3,17 @@
 use crate::bench::{Bench, debug};
 use crate::ports;
 use crate::steps;
+use crate::steps::merged;
 use serde_json::{Value as Json, json};
 use std::net::UdpSocket;
 use std::time::Duration;
 
 fn udp_in(id: &str, port: u16, more: &Json) -> Json {
-    let mut node = json!({ "id": id, "type": "udp in", "z": "t", "x": 1, "y": 1, "iface": "", "port": port.to_string(), "ipv": "udp4",
-        "multicast": "false", "group": "", "datatype": "utf8", "wires": [["out"]] });
-    for (key, value) in more.as_object().unwrap() {
-        node[key] = value.clone();
-    }
-    node
+    merged(
+        json!({ "id": id, "type": "udp in", "z": "t", "x": 1, "y": 1, "iface": "", "port": port.to_string(), "ipv": "udp4",
+        "multicast": "false", "group": "", "datatype": "utf8", "wires": [["out"]] }),
+        more,
+    )
 }
 
 fn flow(nodes: &[Json]) -> Json {
@@ -144,10 +144,10 @@ async fn payloads_are_sent_where_the_node_or_the_message_says() {
         ),
     ];
     for (more, message, expected) in table {
-        let mut node = json!({ "type": "udp out", "iface": "", "ipv": "udp4", "outport": "", "base64": false, "multicast": "false" });
-        for (key, value) in more.as_object().unwrap() {
-            node[key] = value.clone();
-        }
+        let node = merged(
+            json!({ "type": "udp out", "iface": "", "ipv": "udp4", "outport": "", "base64": false, "multicast": "false" }),
+            &more,
+        );
         let mut bench = steps::bench(&node, 0).await;
         steps::send(&bench, &message).await;
         assert_eq!(steps::next(&mut bench).await.0, "complete");

@@ -3,6 +3,7 @@
 
 use crate::bench::{Bench, debug};
 use crate::peer::{acceptor, certificate};
+use crate::steps::send;
 use flowgate::engine::socket::{Event, Frame, WAITING};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value as Json, json};
@@ -38,18 +39,6 @@ fn flow(config: &Json, more: &Json) -> Json {
         { "id": "t", "type": "tab", "label": "T" }, config, listen, send, debug("out"),
         { "id": "in", "type": "inject", "z": "t", "x": 1, "y": 1, "props": [], "wires": [["send"]] },
     ])
-}
-
-async fn send(bench: &Bench, message: &Json) {
-    let props = message.as_object().unwrap().iter();
-    let props: Vec<Json> = props
-        .map(|(p, v)| json!({ "p": p, "v": v.to_string(), "vt": "json" }))
-        .collect();
-    bench
-        .engine
-        .inject("in", Some(json!({ "__user_inject_props__": props })))
-        .await
-        .unwrap();
 }
 
 /// The next message at `out`, without its id, and the id of its session.

@@ -1,10 +1,8 @@
 //! Clients that show a certificate: who they are then, and what nobody can make of it who has none.
 
 use crate::authority::{Authority, Client, self_signed};
-use crate::channel::{Channel, Told};
 use crate::client::{Answer, Door, PASSWORD, Request};
 use crate::harness::{Gateway, until};
-use crate::tunnel;
 use crate::upstream::{Act, Behind, ok};
 use flowgate::secret::{hex, sha256};
 use rustls::sign::CertifiedKey;
@@ -13,7 +11,6 @@ use serde_json::json;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use tokio::io::AsyncWriteExt;
-use tokio_tungstenite::tungstenite::Error;
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -310,95 +307,6 @@ async fn names_of_two_users_on_one_certificate_are_nobodys() {
         .dns("robot.example.org")
         .email("robot@example.org");
     assert_eq!(known_as(&gateway, &authority.sign(&same)).await, "robot");
-}
-
-#[tokio::test]
-async fn one_that_ends_while_its_connection_is_open_counts_no_longer() {
-    let authority = Authority::new("ours");
-    let gateway = gateway(&authority, "");
-    let token = gateway.sign_in("admin").await;
-    gateway.deploy(&token, &tunnel_flow()).await;
-    let soon = authority.sign(&Client::named("root").good(-60, 3));
-    let door = gateway.with_certificate(&soon);
-    let mut open = door.connect(true).await.unwrap();
-    assert_eq!(open.send(gateway.get("/flows")).await.unwrap().status, 200);
-    let mut editor = door.comms().await;
-    editor.subscribe("#").await;
-    let socket = tunnel::open(&door, "/ws", &[]).await.unwrap();
-    until("it is over", async || {
-        open.send(gateway.get("/flows")).await.unwrap().status == 401
-    })
-    .await;
-    refused(&mut editor).await;
-    assert_eq!(ending(socket).await, 1008);
-}
-
-/// Hears until the editor is told that it may not.
-async fn refused(editor: &mut Channel) {
-    while editor.hear().await != Told::Auth("fail".to_owned()) {}
-}
-
-/// A flow with a listener on `/ws`.
-pub fn tunnel_flow() -> serde_json::Value {
-    json!([
-        { "id": "t", "type": "tab", "label": "T" },
-        { "id": "l", "type": "websocket-listener", "path": "/ws", "wholemsg": "false" },
-        { "id": "hear", "type": "websocket in", "z": "t", "x": 1, "y": 1, "server": "l", "client": "", "wires": [[]] },
-    ])
-}
-
-async fn ending(mut socket: tunnel::Socket) -> u16 {
-    use futures_util::StreamExt;
-    use tokio_tungstenite::tungstenite::Message;
-    loop {
-        if let Message::Close(frame) = socket.next().await.unwrap().unwrap() {
-            return frame.map_or(1005, |frame| frame.code.into());
-        }
-    }
-}
-
-#[tokio::test]
-async fn an_editor_is_heard_by_its_certificate_unless_another_page_opens_the_channel() {
-    let authority = Authority::new("ours");
-    let gateway = gateway(
-        &authority,
-        "[comms]\norigins = [\"https://trusted.example\"]\n",
-    );
-    let robot = authority.sign(&Client::named("x").dns("robot.example.org"));
-    let door = gateway.with_certificate(&robot);
-    let mut editor = door.comms().await;
-    editor.subscribe("#").await;
-    until("it is signed in", async || {
-        let open =
-            |line: &serde_json::Value| line["event"] == "comms.open" && line["user"] == "robot";
-        gateway.audit().iter().any(open)
-    })
-    .await;
-    for foreign in ["https://elsewhere.example", "null"] {
-        let opened = door.open_comms(&[("Origin", foreign)]).await;
-        assert!(matches!(opened, Err(Error::Http(refusal)) if refusal.status() == 403));
-    }
-    let opened = door
-        .open_comms(&[("Origin", "https://trusted.example")])
-        .await;
-    let mut trusted = opened.unwrap().0;
-    trusted.subscribe("#").await;
-    assert_eq!(trusted.hear().await, Told::Auth("fail".to_owned()));
-    // A token counts more, here too.
-    let mut other = door.comms().await;
-    other.say(&json!({ "auth": "nonsense" })).await;
-    assert_eq!(other.hear().await, Told::Auth("fail".to_owned()));
-    assert!(
-        gateway
-            .reload(
-                &users("")
-                    .replace("dns:robot", "dns:gone")
-                    .replace("email:robot", "email:gone")
-            )
-            .await
-    );
-    // The user is gone.
-    refused(&mut editor).await;
 }
 
 #[tokio::test]

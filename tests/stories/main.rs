@@ -1,7 +1,8 @@
 //! What users do with a gateway, one file a story: over real TLS sockets, against the whole program.
 //!
 //! `harness` starts gateways (in this process, or as a process of their own), `client` talks to them, `channel` hears
-//! what editors hear, `upstream` is a runtime behind them that writes down what it hears, and `node_red` is a real one.
+//! what editors hear, `upstream` is a runtime behind them that writes down what it hears, `protected` one that wants to be
+//! signed in to, `far_end` one that speaks WebSocket, and `node_red` is a real one.
 //! `peers` are other programs of their kind, and `http2_bytes` are frames that no client would send.
 
 #![cfg(feature = "engine")]
@@ -17,11 +18,13 @@ mod admin_cli;
 mod authority;
 mod channel;
 mod client;
+mod far_end;
 mod harness;
 mod http2_bytes;
 mod node_red;
 mod peers;
 mod ports;
+mod protected;
 mod upstream;
 
 mod abuse;
@@ -29,11 +32,14 @@ mod audit;
 mod behind_a_proxy;
 mod broken_storage;
 mod client_certificates;
+mod client_certificates_channels;
 mod comms;
+mod comms_nonsense;
 mod comms_upstream;
 mod contexts;
 mod crash_steps;
 mod deploy;
+mod deploy_refused;
 mod editor;
 mod editor_files;
 mod endpoint;
@@ -55,6 +61,7 @@ mod scarce;
 mod secrets;
 mod server;
 mod several_upstreams;
+mod several_upstreams_users;
 mod sign_in;
 mod single_flows;
 mod stale_deploy;
@@ -65,7 +72,9 @@ mod throttle;
 mod tls;
 mod tokens;
 mod tunnel;
+mod tunnel_handshake;
 mod upstream_account;
+mod upstream_caller;
 mod upstream_deploy;
 mod upstream_forward;
 mod upstream_is_gone;

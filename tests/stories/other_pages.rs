@@ -4,7 +4,8 @@
 
 use crate::authority::{Authority, Client};
 use crate::client::Request;
-use crate::client_certificates::{gateway, tunnel_flow};
+use crate::client_certificates::gateway;
+use crate::client_certificates_channels::tunnel_flow;
 use crate::harness::{Gateway, flow_set, page, public, script, until};
 use crate::tunnel;
 use serde_json::json;

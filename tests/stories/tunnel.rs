@@ -1,175 +1,19 @@
 //! A WebSocket of a flow passes through the gateway, for who may have it and for as long.
 
 use crate::client::{Door, Raw};
-use crate::harness::{Gateway, Process, public, until};
+use crate::far_end::{Far, Plan, agree};
+use crate::harness::{Gateway, Process, until};
 use futures_util::{SinkExt, StreamExt};
 use hyper::header::{HeaderName, HeaderValue};
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
-use tokio_tungstenite::tungstenite::protocol::Role;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
 use tokio_tungstenite::tungstenite::protocol::frame::{CloseFrame, Frame};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{WebSocketStream, client_async};
-
-/// What the runtime does with a request.
-enum Plan {
-    /// Says this and closes.
-    Say(String),
-    /// Says this and nothing more.
-    Hang(String),
-    /// Says this, then every byte that it hears.
-    Bytes(String),
-    /// Says this, then every message that it hears.
-    Messages(String),
-    /// Says this, then frames without end.
-    Flood(String),
-}
-
-/// A runtime that speaks WebSocket.
-struct Far {
-    address: SocketAddr,
-    /// The heads of the requests that came, health checks aside.
-    heads: Arc<Mutex<Vec<String>>>,
-    /// How each WebSocket ended.
-    ends: Arc<Mutex<Vec<String>>>,
-    task: JoinHandle<()>,
-}
-
-impl Far {
-    /// With one that echoes.
-    async fn echo() -> Self {
-        Self::start(|head| Plan::Messages(agree(head, ""))).await
-    }
-
-    async fn start(plan: impl Fn(&str) -> Plan + Send + Sync + 'static) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let (heads, ends) = <(Arc<Mutex<Vec<_>>>, Arc<Mutex<Vec<_>>>)>::default();
-        let (all, ended, plan) = (Arc::clone(&heads), Arc::clone(&ends), Arc::new(plan));
-        let task = tokio::spawn(async move {
-            let mut connections = JoinSet::new();
-            loop {
-                let (tcp, _) = listener.accept().await.unwrap();
-                let (all, ended, plan) = (Arc::clone(&all), Arc::clone(&ended), Arc::clone(&plan));
-                connections.spawn(async move {
-                    let end = serve(tcp, &*plan, |head| all.lock().unwrap().push(head)).await;
-                    ended.lock().unwrap().extend(end);
-                });
-            }
-        });
-        Self {
-            address,
-            heads,
-            ends,
-            task,
-        }
-    }
-
-    fn config(&self, more: &str) -> String {
-        let address = self.address;
-        format!(
-            "[upstream]\nurl = \"http://{address}\"\nhealth = \"1h\"\n{more}\n{}",
-            public(&["/open"])
-        )
-    }
-
-    fn heads(&self) -> Vec<String> {
-        self.heads.lock().unwrap().clone()
-    }
-
-    async fn ended(&self, how: &str) {
-        let ends = || self.ends.lock().unwrap().clone();
-        until(how, async || ends().iter().any(|end| end == how)).await;
-    }
-}
-
-/// The answer that agrees, with some lines more.
-fn agree(head: &str, more: &str) -> String {
-    let mut lines = head.lines();
-    let key = lines
-        .find_map(|line| line.strip_prefix("sec-websocket-key: "))
-        .unwrap_or_default();
-    let accept = derive_accept_key(key.as_bytes());
-    format!(
-        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-         Sec-WebSocket-Accept: {accept}\r\n{more}\r\n"
-    )
-}
-
-/// How the WebSocket ended, if it became one.
-async fn serve(
-    mut tcp: TcpStream,
-    plan: &(dyn Fn(&str) -> Plan + Sync),
-    note: impl Fn(String),
-) -> Option<String> {
-    let mut head = Vec::new();
-    while !head.ends_with(b"\r\n\r\n") {
-        head.push(tcp.read_u8().await.ok()?);
-    }
-    let head = String::from_utf8(head).unwrap();
-    if head.contains("/auth/login") {
-        return None;
-    }
-    note(head.clone());
-    match plan(&head) {
-        Plan::Say(said) => drop(tcp.write_all(said.as_bytes()).await),
-        Plan::Hang(said) => {
-            tcp.write_all(said.as_bytes()).await.unwrap();
-            let _ = tcp.read_to_end(&mut Vec::new()).await;
-        }
-        Plan::Bytes(said) => {
-            tcp.write_all(said.as_bytes()).await.unwrap();
-            let (mut read, mut write) = tcp.split();
-            let _ = tokio::io::copy(&mut read, &mut write).await;
-        }
-        Plan::Flood(said) => {
-            tcp.write_all(said.as_bytes()).await.unwrap();
-            let frame = [&[0x82, 126, 0xff, 0xff][..], &vec![b'x'; 0xffff]].concat();
-            while tcp.write_all(&frame).await.is_ok() {}
-        }
-        Plan::Messages(said) => {
-            tcp.write_all(said.as_bytes()).await.unwrap();
-            return Some(
-                echo(WebSocketStream::from_raw_socket(tcp, Role::Server, None).await).await,
-            );
-        }
-    }
-    None
-}
-
-/// Says every message again; at "bye" it closes.
-async fn echo(mut socket: WebSocketStream<TcpStream>) -> String {
-    while let Some(message) = socket.next().await {
-        let sent = match message {
-            Ok(Message::Close(frame)) => {
-                let code = frame.map_or(1005, |frame| frame.code.into());
-                while socket.next().await.is_some() {}
-                return format!("closed with {code}");
-            }
-            Ok(Message::Text(text)) if text == "bye" => {
-                let code = CloseCode::from(4002);
-                let reason = "bye".into();
-                socket.close(Some(CloseFrame { code, reason })).await
-            }
-            Ok(message @ (Message::Text(_) | Message::Binary(_))) => socket.send(message).await,
-            Ok(_) => Ok(()),
-            Err(_) => break,
-        };
-        if sent.is_err() {
-            break;
-        }
-    }
-    "broke off".to_owned()
-}
 
 pub type Socket = WebSocketStream<TlsStream<TcpStream>>;
 
@@ -196,13 +40,13 @@ pub async fn open_as(door: &Door, token: &str) -> Result<Socket, Error> {
 }
 
 /// Says something and hears it again.
-async fn try_out(socket: &mut Socket) {
+pub async fn try_out(socket: &mut Socket) {
     socket.send("hello".into()).await.unwrap();
     assert_eq!(socket.next().await.unwrap().unwrap(), "hello".into());
 }
 
 /// The code that the other end closes with, after which nothing comes.
-async fn closing(mut socket: Socket) -> u16 {
+pub async fn closing(mut socket: Socket) -> u16 {
     loop {
         match socket.next().await.unwrap().unwrap() {
             Message::Close(frame) => {
@@ -215,7 +59,7 @@ async fn closing(mut socket: Socket) -> u16 {
 }
 
 /// A handshake as bytes, with some lines more.
-fn handshake(door: &Door, path: &str, more: &str) -> String {
+pub fn handshake(door: &Door, path: &str, more: &str) -> String {
     format!(
         "GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{more}\r\n",
@@ -224,7 +68,7 @@ fn handshake(door: &Door, path: &str, more: &str) -> String {
 }
 
 /// Hears until this has come.
-async fn hear_until(raw: &mut Raw, end: &str) -> String {
+pub async fn hear_until(raw: &mut Raw, end: &str) -> String {
     let mut heard = String::new();
     while !heard.contains(end) {
         let piece = raw.hear().await;
@@ -235,13 +79,13 @@ async fn hear_until(raw: &mut Raw, end: &str) -> String {
 }
 
 /// Waits until so many have been closed for this cause.
-async fn closed_by(door: &Door, cause: &str, count: f64) {
+pub async fn closed_by(door: &Door, cause: &str, count: f64) {
     let series = format!("flowgate_upstream_tunnels_closed_total{{cause=\"{cause}\"}}");
     until(&series, async || door.metric(&series).await == Some(count)).await;
 }
 
 /// Waits until the only one has been closed for this cause.
-async fn closed(door: &Door, cause: &str) {
+pub async fn closed(door: &Door, cause: &str) {
     closed_by(door, cause, 1.0).await;
     let open = "flowgate_upstream_tunnels_open";
     until("none is open", async || {
@@ -252,7 +96,7 @@ async fn closed(door: &Door, cause: &str) {
 }
 
 /// Waits until the upstream has no request, health checks included.
-async fn none_in_flight(door: &Door) {
+pub async fn none_in_flight(door: &Door) {
     let in_flight = "flowgate_upstream_requests_in_flight";
     until("none is in flight", async || {
         door.metric(in_flight).await == Some(0.0)
@@ -322,86 +166,6 @@ async fn what_the_flow_closes_with_arrives() {
     socket.send("bye".into()).await.unwrap();
     assert_eq!(closing(socket).await, 4002);
     closed(&gateway, "upstream").await;
-}
-
-#[tokio::test]
-async fn the_handshake_goes_up_without_the_token_and_what_was_agreed_comes_back() {
-    let more = "Sec-WebSocket-Protocol: log\r\nSet-Cookie: a=1\r\nKeep-Alive: timeout=5\r\nContent-Length: 0\r\n";
-    let far = Far::start(move |head| Plan::Bytes(agree(head, more))).await;
-    let gateway = Gateway::with(&far.config(""));
-    let token = gateway.sign_in("reader").await;
-    let mut raw = gateway.raw().await;
-    let more = format!(
-        "Authorization: Bearer {token}\r\nSec-WebSocket-Protocol: chat, log\r\nX-Remote-User: root\r\n\
-         Sec-WebSocket-Extensions: permessage-deflate\r\nOrigin: https://example.org\r\n"
-    );
-    let request = handshake(&gateway, "/Ws?a=1", &more);
-    raw.say(&request.replace("Upgrade: websocket", "Upgrade: h2c, websocket"))
-        .await;
-    let answer = hear_until(&mut raw, "\r\n\r\n").await.to_ascii_lowercase();
-    assert!(answer.starts_with("http/1.1 101 "), "{answer}");
-    for line in [
-        "connection: upgrade",
-        "upgrade: websocket",
-        "sec-websocket-accept: s3pplmbitxaq9kygzzhzrbk+xoo=",
-        "sec-websocket-protocol: log",
-        "set-cookie: a=1",
-        "x-request-id: ",
-    ] {
-        assert_eq!(answer.matches(line).count(), 1, "{line} in {answer}");
-    }
-    assert!(
-        !answer.contains("keep-alive") && !answer.contains("length"),
-        "{answer}"
-    );
-
-    let head = far.heads().remove(0);
-    assert!(head.starts_with("GET /Ws?a=1 HTTP/1.1\r\n"), "{head}");
-    for line in [
-        "connection: Upgrade\r\n",
-        "upgrade: websocket\r\n",
-        "sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
-        "sec-websocket-version: 13\r\n",
-        "sec-websocket-protocol: chat, log\r\n",
-        "sec-websocket-extensions: permessage-deflate\r\n",
-        "origin: https://example.org\r\n",
-        "x-forwarded-for: 127.0.0.1\r\n",
-    ] {
-        assert_eq!(head.matches(line).count(), 1, "{line} in {head}");
-    }
-    for word in ["uthorization", &token, "h2c", "remote-user"] {
-        assert!(!head.contains(word), "{word} in {head}");
-    }
-}
-
-#[tokio::test]
-async fn bytes_pass_as_they_are_and_none_that_come_early_are_lost() {
-    // Compressed frames, reserved bits, what is no WebSocket at all: it is between the two ends.
-    let early = "\u{1}early\r\n\r\n";
-    let glued = "\u{2}glued";
-    let far = Far::start(move |head| {
-        let deflate = "Sec-WebSocket-Extensions: permessage-deflate\r\n";
-        Plan::Bytes(agree(head, deflate) + glued)
-    })
-    .await;
-    let gateway = Gateway::with(&far.config(""));
-    let mut raw = gateway.raw().await;
-    let deflate = "Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n";
-    raw.say(&(handshake(&gateway, "/open", deflate) + early))
-        .await;
-    let heard = hear_until(&mut raw, early).await;
-    assert!(heard.contains("permessage-deflate\r\n"), "{heard}");
-    let (_, bytes) = heard.split_once("\r\n\r\n").unwrap();
-    assert_eq!(bytes, format!("{glued}{early}"));
-    let noise: Vec<u8> = (0..300_000u32)
-        .map(|n| (n % 251 * n % 241).to_le_bytes()[0])
-        .collect();
-    let (mut read, mut write) = tokio::io::split(raw.0);
-    let mut back = vec![0; noise.len()];
-    let (sent, heard) = tokio::join!(write.write_all(&noise), read.read_exact(&mut back));
-    sent.unwrap();
-    heard.unwrap();
-    assert!(back == noise);
 }
 
 #[tokio::test]
@@ -536,106 +300,6 @@ async fn when_one_end_is_gone_the_other_learns_it() {
     far.task.abort();
     assert_eq!(closing(socket).await, 1001);
     closed(&gateway, "upstream").await;
-}
-
-#[tokio::test]
-async fn an_upstream_that_does_not_agree_is_told_as_any_other_fault() {
-    let far = Far::start(|head| {
-        let plain = "HTTP/1.1 404 Not Found\r\nContent-Length: 4\r\nX-A: 1\r\n\r\nnope";
-        let agreed = |more| agree(head, more);
-        match head.split(['/', ' ']).nth(2).unwrap() {
-            "missing" => Plan::Hang(plain.to_owned()),
-            "gone" => Plan::Say(String::new()),
-            "silent" => Plan::Hang(String::new()),
-            "key" => Plan::Hang(agreed("").replace("Accept: ", "Accept: x")),
-            "protocol" => Plan::Hang(agreed("Sec-WebSocket-Protocol: mine\r\n")),
-            "extension" => Plan::Hang(agreed("Sec-WebSocket-Extensions: mine\r\n")),
-            _ => Plan::Hang(agreed("").replace("websocket", "h2c")),
-        }
-    })
-    .await;
-    let paths = [
-        "/missing",
-        "/gone",
-        "/silent",
-        "/key",
-        "/protocol",
-        "/extension",
-        "/other",
-    ];
-    let gateway = Gateway::with(&(far.config("first_byte = \"200ms\"") + &public(&paths)));
-    for (path, status, code) in [
-        ("/missing", "404", "nope"),
-        ("/gone", "502", "upstream_closed"),
-        ("/silent", "504", "upstream_timeout"),
-        ("/key", "502", "upstream_invalid_answer"),
-        ("/protocol", "502", "upstream_invalid_answer"),
-        ("/extension", "502", "upstream_invalid_answer"),
-        ("/other", "502", "upstream_invalid_answer"),
-    ] {
-        let mut raw = gateway.raw().await;
-        raw.say(&handshake(&gateway, path, "")).await;
-        let answer = hear_until(&mut raw, code).await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{answer}"
-        );
-    }
-    let tunnels = "flowgate_upstream_tunnels_total";
-    assert_eq!(gateway.metric(tunnels).await, Some(0.0));
-    assert_eq!(far.heads().len(), paths.len(), "each was asked for once");
-    none_in_flight(&gateway).await;
-}
-
-#[tokio::test]
-async fn only_a_handshake_opens_a_tunnel() {
-    let plain = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nplain";
-    let far = Far::start(|_| Plan::Say(plain.to_owned())).await;
-    let gateway = Gateway::with(&far.config(""));
-    let good = handshake(&gateway, "/open", "");
-    for (bad, status) in [
-        (good.replace("Version: 13", "Version: 8"), "426"),
-        (
-            good.replace("Connection: Upgrade", "Connection: close"),
-            "426",
-        ),
-        (good.replace("dGhlIHNhbXBsZSBub25jZQ==", "short"), "400"),
-        (
-            good.replace("\r\n\r\n", "\r\nContent-Length: 1\r\n\r\nx"),
-            "400",
-        ),
-    ] {
-        let mut raw = gateway.raw().await;
-        raw.say(&bad).await;
-        let answer = hear_until(&mut raw, "\r\n\r\n").await;
-        assert!(
-            answer.starts_with(&format!("HTTP/1.1 {status} ")),
-            "{answer}"
-        );
-    }
-    assert!(far.heads().is_empty(), "nothing of this went up");
-
-    // What is open to everybody for the editor's sake, other methods and HTTP/2 have no tunnels.
-    let close = "Connection: close, Upgrade";
-    let asked = |text: String| text.replace("Connection: Upgrade", close);
-    for request in [
-        asked(handshake(&gateway, "/red/x", "")),
-        asked(handshake(&gateway, "/", "")),
-        asked(
-            good.replace("GET", "POST")
-                .replace("\r\n\r\n", "\r\nContent-Length: 0\r\n\r\n"),
-        ),
-        asked(good.replace("Upgrade: websocket", "Upgrade: h2c")),
-    ] {
-        let answer = gateway.raw_exchange(&request).await;
-        assert!(answer.ends_with("\r\n\r\nplain"), "{answer}");
-    }
-    let over_2 = gateway.get("/open").http2();
-    let over_2 = over_2.header("Sec-WebSocket-Version", "13").send().await;
-    assert_eq!(over_2.text(), "plain");
-    for head in far.heads() {
-        assert!(!head.to_ascii_lowercase().contains("upgrade"), "{head}");
-    }
 }
 
 #[tokio::test]

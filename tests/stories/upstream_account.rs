@@ -3,121 +3,12 @@
 
 use crate::client::Door;
 use crate::harness::{Gateway, Process, until};
-use crate::upstream::{Act, Behind, ok, status};
+use crate::protected::{Protected, field};
+use crate::upstream::{Act, Behind, status};
 use serde_json::json;
-use std::sync::{Arc, Mutex};
 use tokio::task::JoinSet;
 
 const ACCOUNT: &str = "user = \"flowgate\"\npassword = \"pass & word\"\nhealth = \"1h\"";
-const FORM: &str =
-    "client_id=node-red-admin&grant_type=password&scope=*&username=flowgate&password=pass+%26+word";
-
-/// How Node-RED says that a permission is missing.
-const FORBIDDEN: &str = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
-
-/// A runtime with adminAuth, as Node-RED answers (facts of its `/auth/token` and of its 401).
-#[derive(Clone, Default)]
-struct Protected(Arc<Mutex<State>>);
-
-#[derive(Default)]
-struct State {
-    /// The tokens that are good.
-    good: Vec<String>,
-    handed_out: usize,
-    /// What is answered to sign-ins, if not a token.
-    refusal: Option<String>,
-    /// Of new tokens, seconds.
-    life: Option<u64>,
-    /// Whether new tokens are good for nothing.
-    useless: bool,
-    refused: usize,
-    /// Whether who shows no good token may read.
-    anonymous: bool,
-}
-
-impl Protected {
-    async fn start(&self) -> Behind {
-        let here = self.clone();
-        Behind::start(move |request| here.answer(request)).await
-    }
-
-    fn change(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.0.lock().unwrap());
-    }
-
-    /// Its sessions are lost.
-    fn forget(&self) {
-        self.change(|state| state.good.clear());
-    }
-
-    fn refused(&self) -> usize {
-        self.0.lock().unwrap().refused
-    }
-
-    fn answer(&self, request: &str) -> Act {
-        let mut state = self.0.lock().unwrap();
-        if request.starts_with("POST /auth/token ") {
-            // Slowly, so that others come meanwhile.
-            return Act::Wait(50, state.hand_out(request));
-        }
-        if request.starts_with("GET /strict ") {
-            return Act::Say(refusal("Bearer realm=\"theirs\""));
-        }
-        if request.starts_with("GET /auth/login ") || request.contains(" /open") {
-            return Act::Say(ok("application/json", "{}"));
-        }
-        let token = field(request, "authorization: Bearer ");
-        if !token.is_some_and(|token| state.good.iter().any(|good| good == token)) {
-            if state.anonymous {
-                return Act::Say(if request.starts_with("GET ") {
-                    let user = r#"{"user":{"anonymous":true,"permissions":"read"}}"#;
-                    ok("application/json", user)
-                } else {
-                    FORBIDDEN.to_owned()
-                });
-            }
-            state.refused += 1;
-            return Act::Say(refusal("Bearer realm=\"Users\", error=\"invalid_token\""));
-        }
-        Act::Say(
-            if request.contains(" /forbidden") || request.contains("x-forbidden") {
-                FORBIDDEN.to_owned()
-            } else if request.starts_with("POST /flows ") {
-                "HTTP/1.1 204 No Content\r\n\r\n".to_owned()
-            } else {
-                ok("application/json", "{\"rev\":\"1\",\"flows\":[]}")
-            },
-        )
-    }
-}
-
-impl State {
-    fn hand_out(&mut self, request: &str) -> String {
-        assert!(request.ends_with(FORM), "{request}");
-        if let Some(refusal) = &self.refusal {
-            return refusal.clone();
-        }
-        self.handed_out += 1;
-        let token = format!("theirs+{}/==", self.handed_out);
-        let life = self.life.unwrap_or(604_800);
-        let body = json!({ "access_token": token, "expires_in": life, "token_type": "Bearer" });
-        if !self.useless {
-            self.good.push(token);
-        }
-        ok("application/json", &body.to_string())
-    }
-}
-
-fn refusal(challenge: &str) -> String {
-    let page = status("401 Unauthorized", "text/plain", "Unauthorized");
-    page.replacen("\r\n", &format!("\r\nWWW-Authenticate: {challenge}\r\n"), 1)
-}
-
-/// What stands in a line behind these words.
-fn field<'r>(request: &'r str, words: &str) -> Option<&'r str> {
-    request.lines().find_map(|line| line.strip_prefix(words))
-}
-
 /// How many of the requests that it has heard begin so.
 fn count(behind: &Behind, words: &str) -> usize {
     let heard = behind.heard();
@@ -137,7 +28,7 @@ async fn ready(gateway: &Door) {
 }
 
 /// A runtime, and a gateway in front of it that has signed in.
-async fn signed_in(lines: &str) -> (Protected, Behind, Gateway) {
+pub async fn signed_in(lines: &str) -> (Protected, Behind, Gateway) {
     let runtime = Protected::default();
     let behind = runtime.start().await;
     let gateway = Gateway::with(&(behind.config_with(ACCOUNT) + lines));
@@ -379,95 +270,6 @@ async fn a_token_in_a_file_may_be_replaced_at_any_time() {
     runtime.change(|state| state.good = vec!["third".to_owned()]);
     assert_eq!(get().await, 200, "the reload has read it too");
     assert_eq!(sign_ins(&behind), 0);
-}
-
-#[tokio::test]
-async fn the_upstream_learns_who_calls_if_the_operator_says_so_and_only_from_us() {
-    let with_lies = |request: crate::client::Request| {
-        request
-            .header("X-Flowgate-User", "root")
-            .header("X_Flowgate_Permissions", "*")
-            .header("X-Flowgate-Anything", "1")
-    };
-    for told in [true, false] {
-        let lines = format!(
-            "identity_headers = {told}\n[[route]]\npath = \"/open\"\npublic = true\n[auth]\nanonymous = [\"settings.read\"]\n"
-        );
-        let (_runtime, behind, gateway) = signed_in(&lines).await;
-        let token = gateway.sign_in("deployer").await;
-        for (request, known) in [
-            (gateway.get("/flows").token(&token), told),
-            (gateway.get("/settings"), false),
-            (
-                gateway
-                    .post("/flow")
-                    .token(&token)
-                    .json(&json!({ "nodes": [] })),
-                told,
-            ),
-            (gateway.get("/open"), false),
-            (gateway.post("/flows").token(&token).json(&json!([])), told),
-        ] {
-            let _ = with_lies(request).send().await;
-            let heard = behind.heard().pop().unwrap().bytes.to_ascii_lowercase();
-            let lines: Vec<&str> = heard
-                .lines()
-                .filter(|line| line.contains("flowgate"))
-                .collect();
-            let wanted: &[&str] = if known {
-                &[
-                    "x-flowgate-user: deployer",
-                    "x-flowgate-permissions: flows.read flows.write",
-                ]
-            } else {
-                &[]
-            };
-            assert_eq!(lines, wanted, "{heard}");
-        }
-    }
-}
-
-#[tokio::test]
-async fn a_clients_authorization_goes_up_only_on_the_route_that_says_so() {
-    let lines = "[[route]]\npath = \"/open\"\npublic = true\n[[route]]\npath = \"/open/own\"\npublic = true\n\
-                 pass_authorization = true\n[[route]]\npath = \"/known\"\npermission = \"read\"\n";
-    let (_runtime, behind, gateway) = signed_in(lines).await;
-    let token = gateway.sign_in("reader").await;
-    let basic = "Basic dXNlcjpwYXNz";
-    for (path, sent, wanted) in [
-        ("/open/own", basic, Some(basic)),
-        ("/open", basic, None),
-        ("/open/other", basic, None),
-        ("/red/x.js", basic, None),
-        (
-            "/known",
-            &*format!("Bearer {token}"),
-            Some("Bearer theirs+1/=="),
-        ),
-        (
-            "/flows",
-            &*format!("Bearer {token}"),
-            Some("Bearer theirs+1/=="),
-        ),
-    ] {
-        let before = behind.heard().len();
-        let _ = gateway.get(path).header("Authorization", sent).send().await;
-        let heard = behind.heard();
-        let shown = heard
-            .get(before)
-            .map(|heard| field(&heard.bytes, "authorization: "));
-        let closed = path == "/open/other";
-        assert_eq!(shown, (!closed).then_some(wanted), "{path}");
-    }
-    // Its own refusal is the client's business.
-    let behind =
-        Behind::start(|_| Act::Say(refusal("Basic realm=\"Authorization Required\""))).await;
-    let gateway = Gateway::with(&(behind.config() + lines));
-    let answer = gateway.get("/open/own").send().await;
-    assert_eq!(
-        (answer.status, answer.header("www-authenticate")),
-        (401, "Basic realm=\"Authorization Required\"")
-    );
 }
 
 #[tokio::test]

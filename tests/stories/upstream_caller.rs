@@ -1,0 +1,96 @@
+//! What an upstream learns of who calls, and of the token that he shows.
+
+use crate::harness::Gateway;
+use crate::protected::{field, refusal};
+use crate::upstream::{Act, Behind};
+use crate::upstream_account::signed_in;
+use serde_json::json;
+
+#[tokio::test]
+async fn the_upstream_learns_who_calls_if_the_operator_says_so_and_only_from_us() {
+    let with_lies = |request: crate::client::Request| {
+        request
+            .header("X-Flowgate-User", "root")
+            .header("X_Flowgate_Permissions", "*")
+            .header("X-Flowgate-Anything", "1")
+    };
+    for told in [true, false] {
+        let lines = format!(
+            "identity_headers = {told}\n[[route]]\npath = \"/open\"\npublic = true\n[auth]\nanonymous = [\"settings.read\"]\n"
+        );
+        let (_runtime, behind, gateway) = signed_in(&lines).await;
+        let token = gateway.sign_in("deployer").await;
+        for (request, known) in [
+            (gateway.get("/flows").token(&token), told),
+            (gateway.get("/settings"), false),
+            (
+                gateway
+                    .post("/flow")
+                    .token(&token)
+                    .json(&json!({ "nodes": [] })),
+                told,
+            ),
+            (gateway.get("/open"), false),
+            (gateway.post("/flows").token(&token).json(&json!([])), told),
+        ] {
+            let _ = with_lies(request).send().await;
+            let heard = behind.heard().pop().unwrap().bytes.to_ascii_lowercase();
+            let lines: Vec<&str> = heard
+                .lines()
+                .filter(|line| line.contains("flowgate"))
+                .collect();
+            let wanted: &[&str] = if known {
+                &[
+                    "x-flowgate-user: deployer",
+                    "x-flowgate-permissions: flows.read flows.write",
+                ]
+            } else {
+                &[]
+            };
+            assert_eq!(lines, wanted, "{heard}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clients_authorization_goes_up_only_on_the_route_that_says_so() {
+    let lines = "[[route]]\npath = \"/open\"\npublic = true\n[[route]]\npath = \"/open/own\"\npublic = true\n\
+                 pass_authorization = true\n[[route]]\npath = \"/known\"\npermission = \"read\"\n";
+    let (_runtime, behind, gateway) = signed_in(lines).await;
+    let token = gateway.sign_in("reader").await;
+    let basic = "Basic dXNlcjpwYXNz";
+    for (path, sent, wanted) in [
+        ("/open/own", basic, Some(basic)),
+        ("/open", basic, None),
+        ("/open/other", basic, None),
+        ("/red/x.js", basic, None),
+        (
+            "/known",
+            &*format!("Bearer {token}"),
+            Some("Bearer theirs+1/=="),
+        ),
+        (
+            "/flows",
+            &*format!("Bearer {token}"),
+            Some("Bearer theirs+1/=="),
+        ),
+    ] {
+        let before = behind.heard().len();
+        let _ = gateway.get(path).header("Authorization", sent).send().await;
+        let heard = behind.heard();
+        let shown = heard
+            .get(before)
+            .map(|heard| field(&heard.bytes, "authorization: "));
+        let closed = path == "/open/other";
+        assert_eq!(shown, (!closed).then_some(wanted), "{path}");
+    }
+    // Its own refusal is the client's business.
+    let behind =
+        Behind::start(|_| Act::Say(refusal("Basic realm=\"Authorization Required\""))).await;
+    let gateway = Gateway::with(&(behind.config() + lines));
+    let answer = gateway.get("/open/own").send().await;
+    assert_eq!(
+        (answer.status, answer.header("www-authenticate")),
+        (401, "Basic realm=\"Authorization Required\"")
+    );
+}
