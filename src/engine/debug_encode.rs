@@ -129,12 +129,8 @@ mod tests {
             (Value::Bool(true), "true", "boolean"),
             (Value::Null, "(undefined)", "null"),
             (Value::Undefined, "(undefined)", "undefined"),
-            (Value::Buffer(b"abc".to_vec().into()), "616263", "buffer[3]"),
-            (
-                Value::Buffer(vec![0; 12].into()),
-                "0000000000",
-                "buffer[12]",
-            ),
+            (Value::buffer(b"abc".to_vec()), "616263", "buffer[3]"),
+            (Value::buffer(vec![0; 12]), "0000000000", "buffer[12]"),
             (
                 Value::RegExp(Arc::new(("a".into(), "i".into()))),
                 "/a/i",
@@ -152,7 +148,7 @@ mod tests {
         let value = Value::record([
             ("u", Value::Undefined),
             ("n", Value::Number(f64::NAN)),
-            ("b", Value::Buffer(b"abc".to_vec().into())),
+            ("b", Value::buffer(b"abc".to_vec())),
             ("e", Value::Error(Arc::new(Failure::error("x")))),
             ("l", numbers),
         ]);

@@ -187,7 +187,7 @@ fn binary(text: &str) -> Value {
             .decode(text)
             .unwrap_or_else(|_| text.as_bytes().to_vec()),
     };
-    Value::Buffer(Bytes::from(bytes))
+    Value::buffer(Bytes::from(bytes))
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::expression::{Key, Path, coerce};
 use super::message::Message;
 use super::value::Value;
 use crate::json;
+use std::rc::Rc;
 
 /// The largest index that is tried: writing to it makes an array that long.
 const LONGEST: usize = 1 << 12;
@@ -84,7 +85,7 @@ pub fn mustache(data: &[u8]) {
     };
     let message = r#"{"payload":"<b>","a":{"b":[1,{"c":"d"},[]]},"list":[1,2],"no":false}"#;
     let message = Message::from_value(text::parse(message).unwrap()).unwrap();
-    let scene = Scene::for_tests();
+    let scene = Scene::outside(&Rc::default());
     let rendered = template.render(&scene, &message);
     template.render_json(&scene, &message);
     if !given.contains("{{") {

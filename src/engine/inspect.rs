@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(inspect(&json::parse(text).unwrap(), DEPTH), expected);
         }
         assert_eq!(
-            inspect(&Value::Buffer(vec![1, 255].into()), DEPTH),
+            inspect(&Value::buffer(vec![1, 255]), DEPTH),
             "<Buffer 01 ff>"
         );
     }

@@ -96,6 +96,10 @@ impl Object {
         if let Some(index) = &mut self.index {
             index.insert(key.clone(), self.properties.len());
         }
+        if self.len() == self.properties.capacity() {
+            // A message that was made as large as it needs to be gets an id besides, not twice the room.
+            self.properties.reserve_exact(1 + self.len() / 2);
+        }
         self.properties.push((key, value));
         if self.index.is_none() && self.len() > FEW {
             let keys = self.keys().cloned();

@@ -29,8 +29,8 @@ pub enum Value {
     Array(Arc<Vec<Value>>),
     /// A plain object.
     Object(Arc<Object>),
-    /// A Node.js `Buffer`.
-    Buffer(Bytes),
+    /// A Node.js `Buffer`. Boxed, as it is rare and would make every value large.
+    Buffer(Box<Bytes>),
     /// A `Date`, as milliseconds since 1970 (NaN: invalid date).
     Date(f64),
     /// An `Error`.
@@ -124,6 +124,11 @@ impl Value {
     /// An array of these elements.
     pub fn array(elements: Vec<Value>) -> Self {
         Self::Array(Arc::new(elements))
+    }
+
+    /// A buffer of these bytes.
+    pub fn buffer(bytes: impl Into<Bytes>) -> Self {
+        Self::Buffer(Box::new(bytes.into()))
     }
 
     /// An object of these properties.

@@ -360,7 +360,7 @@ mod tests {
             ("nan", Value::Number(f64::NAN)),
             ("list", Value::array(vec![Value::Undefined])),
             ("when", Value::Date(0.0)),
-            ("bytes", Value::Buffer(vec![1, 2].into())),
+            ("bytes", Value::buffer(vec![1, 2])),
         ]);
         let expected = r#"{"nan":null,"list":[null],"when":"1970-01-01T00:00:00.000Z","bytes":{"type":"Buffer","data":[1,2]}}"#;
         assert_eq!(stringify(&object).unwrap(), expected);

@@ -280,7 +280,7 @@ fn buffer_out(value: &JValue) -> Option<Value> {
         .iter()
         .map(|n| super::typed::byte(&value_out(n)))
         .collect();
-    Some(Value::Buffer(bytes.into()))
+    Some(Value::buffer(bytes))
 }
 
 #[cfg(test)]
@@ -326,12 +326,12 @@ mod tests {
 
     #[test]
     fn buffers_survive_and_errors_carry_their_code() {
-        let message = Message::with_payload(Value::Buffer(vec![1, 2].into()));
+        let message = Message::with_payload(Value::buffer(vec![1, 2]));
         let value = Jsonata::compile("payload")
             .unwrap()
             .evaluate(&Scene::for_tests(), &message)
             .unwrap();
-        assert!(matches!(value, Value::Buffer(b) if *b == [1, 2]));
+        assert!(matches!(value, Value::Buffer(b) if **b == [1, 2][..]));
         let failure = result("payload + 1").unwrap_err();
         assert!(failure.code.starts_with('T'), "{failure:?}");
         assert!(Jsonata::compile("a +").is_err());

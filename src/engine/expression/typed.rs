@@ -179,8 +179,8 @@ pub fn text_of(value: &Json) -> SmolStr {
 /// A buffer from a JSON array of bytes or a JSON string.
 fn buffer(text: &str) -> Result<Value, Failure> {
     match json::parse(text)? {
-        Value::String(text) => Ok(Value::Buffer(text.as_bytes().to_vec().into())),
-        Value::Array(bytes) => Ok(Value::Buffer(bytes.iter().map(byte).collect())),
+        Value::String(text) => Ok(Value::buffer(text.as_bytes().to_vec())),
+        Value::Array(bytes) => Ok(Value::buffer(bytes.iter().map(byte).collect::<Vec<u8>>())),
         _ => Err(Failure {
             code: SmolStr::new_static("INVALID_BUFFER_DATA"),
             ..Failure::error("Not string or array")

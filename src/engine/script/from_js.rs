@@ -180,7 +180,7 @@ impl<'js> Reading<'_, 'js> {
                 .library()?
                 .function(self.ctx, "base64Of")?
                 .call((value.clone(),))?;
-            return bytes::from_base64(self.ctx, &encoded).map(Value::Buffer);
+            return bytes::from_base64(self.ctx, &encoded).map(Value::buffer);
         }
         if value.is_function() {
             return Ok(Value::Undefined);

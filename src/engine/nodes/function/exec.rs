@@ -100,7 +100,7 @@ fn status(fill: &'static str, text: String) -> Value {
 fn readable(bytes: Bytes) -> Value {
     match std::str::from_utf8(&bytes) {
         Ok(text) => Value::from(text),
-        Err(_) => Value::Buffer(bytes),
+        Err(_) => Value::buffer(bytes),
     }
 }
 

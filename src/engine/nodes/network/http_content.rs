@@ -33,7 +33,7 @@ pub(super) fn body(payload: &Value, headers: &mut Headers) -> Bytes {
 /// Texts, numbers and buffers as they are, objects as JSON; nothing of what is neither.
 pub(super) fn plain(payload: &Value) -> Option<Bytes> {
     match payload {
-        Value::Buffer(bytes) => Some(bytes.clone()),
+        Value::Buffer(bytes) => Some(Bytes::clone(bytes)),
         Value::String(text) => Some(Bytes::copy_from_slice(text.as_bytes())),
         Value::Number(n) => Some(coerce::number_text(*n).to_string().into()),
         Value::Bool(_) | Value::Undefined => None,

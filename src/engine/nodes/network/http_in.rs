@@ -116,7 +116,7 @@ impl HttpIn {
             });
         }
         let value = if self.raw {
-            Ok(Value::Buffer(bytes))
+            Ok(Value::buffer(bytes))
         } else {
             request_body::parse(&content_type, bytes, upload)
         };

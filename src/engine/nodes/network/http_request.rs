@@ -361,7 +361,7 @@ impl HttpRequest {
         let body = http_answer::describe(&mut message, answer);
         let text = || String::from_utf8_lossy(&body).into_owned();
         let payload = match self.answer {
-            Form::Buffer => Value::Buffer(body),
+            Form::Buffer => Value::buffer(body),
             Form::Text => Value::from(text()),
             Form::Object if no_content => Value::object(Object::default()),
             Form::Object => json::parse(&text()).unwrap_or_else(|_| {

@@ -29,7 +29,7 @@ pub(super) fn parse(content_type: &str, body: Bytes, upload: bool) -> Result<Val
         "application/x-www-form-urlencoded" => form::parse(&body),
         _ if upload => Value::object(Object::default()),
         "application/octet-stream" | "application/cbor" | "application/x-protobuf" => {
-            Value::Buffer(body)
+            Value::buffer(body)
         }
         other
             if other.is_empty()
@@ -40,7 +40,7 @@ pub(super) fn parse(content_type: &str, body: Bytes, upload: bool) -> Result<Val
         {
             text(&body)
         }
-        _ => Value::Buffer(body),
+        _ => Value::buffer(body),
     })
 }
 
@@ -82,7 +82,7 @@ pub(super) async fn parse_multipart(boundary: String, body: Bytes) -> Result<Bod
             ),
             ("encoding", Value::String(SmolStr::new_static("7bit"))),
             ("mimetype", kind.into()),
-            ("buffer", Value::Buffer(bytes.clone())),
+            ("buffer", Value::buffer(bytes.clone())),
             ("size", Value::Number(bytes.len() as f64)),
         ]));
     }

@@ -245,7 +245,7 @@ fn body(payload: &Value) -> (Bytes, Option<&'static str>) {
     const HTML: &str = "text/html; charset=utf-8";
     match payload {
         Value::Undefined => (Bytes::new(), None),
-        Value::Buffer(bytes) => (bytes.clone(), Some("application/octet-stream")),
+        Value::Buffer(bytes) => (Bytes::clone(bytes), Some("application/octet-stream")),
         Value::String(text) => (Bytes::copy_from_slice(text.as_bytes()), Some(HTML)),
         Value::Number(n) => (
             Bytes::copy_from_slice(coerce::number_text(*n).as_bytes()),
@@ -317,7 +317,7 @@ mod tests {
             );
         }
         assert_eq!(
-            super::body(&Value::Buffer(vec![1].into())).1,
+            super::body(&Value::buffer(vec![1])).1,
             Some("application/octet-stream")
         );
     }

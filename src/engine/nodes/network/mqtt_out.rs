@@ -165,7 +165,7 @@ fn publish(message: &mut Message, v5: bool) -> Publish {
     }
     let payload = match message.get("payload") {
         Value::Undefined | Value::Null => Bytes::new(),
-        Value::Buffer(bytes) => bytes.clone(),
+        Value::Buffer(bytes) => Bytes::clone(bytes),
         value @ (Value::Object(_) | Value::Array(_) | Value::Date(_) | Value::Error(_)) => {
             json::stringify(value).unwrap_or_default().into()
         }
@@ -196,7 +196,7 @@ fn extras(message: &Message) -> Extras {
     Extras {
         response_topic: text("responseTopic"),
         correlation: match message.get("correlationData") {
-            Value::Buffer(bytes) => Some(bytes.clone()),
+            Value::Buffer(bytes) => Some(Bytes::clone(bytes)),
             Value::String(text) if !text.is_empty() => Some(text.to_string().into()),
             _ => None,
         },

@@ -19,7 +19,7 @@ pub(super) fn message(
         Err(words) => {
             // Where the content type said that it is JSON, it is a text by then.
             let payload = if datatype == "json" {
-                Value::Buffer(received.payload.clone())
+                Value::buffer(received.payload.clone())
             } else {
                 Value::from(String::from_utf8_lossy(&received.payload).into_owned())
             };
@@ -44,7 +44,7 @@ fn whole(received: &Received, payload: Value, local: bool) -> Message {
         message.set("responseTopic", topic);
     }
     if let Some(data) = &extras.correlation {
-        message.set("correlationData", Value::Buffer(data.clone()));
+        message.set("correlationData", Value::buffer(data.clone()));
     }
     if let Some(kind) = full(&extras.content_type) {
         message.set("contentType", kind);
@@ -76,7 +76,7 @@ const BROKEN_JSON: &str = "Failed to parse JSON string";
 
 fn payload(received: &Received, datatype: &str) -> Result<Value, &'static str> {
     let bytes = &received.payload;
-    let buffer = || Value::Buffer(bytes.clone());
+    let buffer = || Value::buffer(bytes.clone());
     let text = || String::from_utf8_lossy(bytes).into_owned();
     let is_text = received.extras.text == Some(true) || std::str::from_utf8(bytes).is_ok();
     let detect = datatype == "auto-detect";

@@ -351,7 +351,7 @@ impl Form {
 
     fn payload(&self, bytes: Vec<u8>) -> Value {
         match self.datatype {
-            Datatype::Buffer => Value::Buffer(bytes.into()),
+            Datatype::Buffer => Value::buffer(bytes),
             Datatype::Text => Value::from(String::from_utf8_lossy(&bytes).into_owned()),
             Datatype::Base64 => Value::from(BASE64_STANDARD.encode(&bytes)),
         }

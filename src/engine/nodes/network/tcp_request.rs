@@ -329,7 +329,7 @@ impl TcpRequest {
         } else if self.text {
             payloads.push(text(bytes));
         } else {
-            payloads.push(Value::Buffer(bytes.clone()));
+            payloads.push(Value::buffer(bytes.clone()));
         }
         let last = client.last.clone();
         for payload in payloads {
@@ -351,7 +351,7 @@ impl TcpRequest {
         let payload = if self.text {
             text(&held)
         } else {
-            Value::Buffer(held.into())
+            Value::buffer(held)
         };
         message.set("payload", payload);
         if client.socket.is_some() {

@@ -325,7 +325,7 @@ pub(super) struct Accepted(pub(super) (TcpStream, SocketAddr));
 /// The bytes of a payload; texts may be base64.
 pub(super) fn bytes_of(payload: &Value, base64: bool) -> Bytes {
     match payload {
-        Value::Buffer(bytes) => bytes.clone(),
+        Value::Buffer(bytes) => Bytes::clone(bytes),
         Value::String(text) if base64 => decode(text),
         other => coerce::to_text(other).to_string().into(),
     }

@@ -104,7 +104,7 @@ impl UdpIn {
         let payload = match self.properties.datatype.as_str() {
             "base64" => Value::from(BASE64_STANDARD.encode(&bytes)),
             "utf8" => Value::from(String::from_utf8_lossy(&bytes).into_owned()),
-            _ => Value::Buffer(bytes),
+            _ => Value::buffer(bytes),
         };
         let mut message = Message::with_payload(payload);
         message.set("fromip", format!("{}:{}", from.ip(), from.port()));

@@ -339,7 +339,7 @@ async fn goodbye(mut socket: WebSocketStream<Stream>) {
 /// Whether this value is a text, for messages that are.
 pub(super) fn text_frame(value: &Value) -> Option<Frame> {
     match value {
-        Value::Buffer(bytes) => Some(Frame::Binary(bytes.clone())),
+        Value::Buffer(bytes) => Some(Frame::Binary(bytes.as_ref().clone())),
         other => {
             let text = coerce::to_output_text(other);
             (!text.is_empty()).then(|| Frame::Text(text.into_owned()))

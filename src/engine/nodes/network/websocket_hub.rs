@@ -134,7 +134,7 @@ impl Hub {
             Some(parsed) => parsed,
             None => match frame {
                 Frame::Text(text) => Value::from(text),
-                Frame::Binary(bytes) => Value::Buffer(bytes),
+                Frame::Binary(bytes) => Value::buffer(bytes),
             },
         };
         let mut message = match payload {

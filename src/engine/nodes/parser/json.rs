@@ -172,10 +172,10 @@ mod tests {
         assert_eq!(shown(&object, Action::Both), r#"Becomes("{\"a\":[1]}")"#);
         assert_eq!(shown(&text, Action::Stringify), "Stays");
         assert_eq!(shown(&object, Action::Parse), "Stays");
-        let bytes = Value::Buffer(b"x".to_vec().into());
+        let bytes = Value::buffer(b"x".to_vec());
         assert!(shown(&bytes, Action::Stringify).starts_with("Stays"));
         assert_eq!(
-            shown(&Value::Buffer(b"[1]".to_vec().into()), Action::Both),
+            shown(&Value::buffer(b"[1]".to_vec()), Action::Both),
             "Becomes([1])"
         );
         assert_eq!(

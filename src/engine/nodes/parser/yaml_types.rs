@@ -156,5 +156,5 @@ fn binary(text: &str) -> Option<Value> {
         return None;
     }
     let bytes = FORGIVING.decode(text).ok()?;
-    Some(Value::Buffer(bytes.into()))
+    Some(Value::buffer(bytes))
 }

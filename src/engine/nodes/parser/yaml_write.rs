@@ -98,7 +98,7 @@ fn scalar(value: &Value, depth: usize, out: &mut String) {
         Value::Date(ms) => out.push_str(&date::iso(*ms).unwrap_or_else(|| "null".to_owned())),
         Value::Buffer(bytes) => {
             out.push_str("!!binary ");
-            out.push_str(&BASE64_STANDARD.encode(bytes));
+            out.push_str(&BASE64_STANDARD.encode(&**bytes));
         }
         _ => out.push_str("null"),
     }

@@ -207,7 +207,7 @@ impl Group {
                         _ => {}
                     }
                 }
-                Value::Buffer(out.into())
+                Value::buffer(out)
             }
         })
     }

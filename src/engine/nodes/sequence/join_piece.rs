@@ -193,7 +193,7 @@ fn shape_of(parts: &Value) -> Shape {
         Some("merged") => Shape::Merged,
         Some("string") => Shape::Text(between.map(|between| coerce::to_text(&between))),
         Some("buffer") => Shape::Buffer(match between {
-            Some(Value::Buffer(bytes)) => bytes.as_ref().into(),
+            Some(Value::Buffer(bytes)) => bytes[..].into(),
             Some(Value::Array(bytes)) => bytes.iter().map(byte).collect(),
             Some(other) => coerce::to_text(&other).as_bytes().into(),
             None => Box::default(),

@@ -35,7 +35,7 @@ impl Cut {
                 match Typed::parse("bin", value) {
                     Ok(Typed::Constant(Value::Buffer(bytes))) if !bytes.is_empty() => {
                         Ok(Self::Separator {
-                            bytes: bytes.as_ref().into(),
+                            bytes: bytes[..].into(),
                             shown,
                         })
                     }
@@ -84,9 +84,9 @@ impl Cut {
             Self::Length(length) => {
                 let chunks = (0..bytes.len()).step_by(*length);
                 let chunks = chunks
-                    .map(|at| Value::Buffer(bytes.slice(at..bytes.len().min(at + length))))
+                    .map(|at| Value::buffer(bytes.slice(at..bytes.len().min(at + length))))
                     .collect();
-                Pieces::of_length(chunks, || Value::Buffer(Bytes::new()))
+                Pieces::of_length(chunks, || Value::buffer(Bytes::new()))
             }
         }
     }
@@ -122,7 +122,7 @@ impl Cut {
         if !values.last().is_some_and(whole)
             && let Some(Value::Buffer(last)) = values.pop()
         {
-            *rest = last.into();
+            *rest = Vec::from(*last);
         }
         values
     }
@@ -212,14 +212,14 @@ fn split_bytes(bytes: &Bytes, separator: &[u8]) -> Vec<Value> {
     let (mut start, mut at) = (0, 0);
     while let Some(window) = bytes.get(at..at + separator.len()) {
         if window == separator {
-            pieces.push(Value::Buffer(bytes.slice(start..at)));
+            pieces.push(Value::buffer(bytes.slice(start..at)));
             at += separator.len();
             start = at;
         } else {
             at += 1;
         }
     }
-    pieces.push(Value::Buffer(bytes.slice(start..)));
+    pieces.push(Value::buffer(bytes.slice(start..)));
     pieces
 }
 

@@ -114,7 +114,7 @@ impl Settings {
             Value::Undefined => return Ok(None),
             Value::Buffer(bytes) => {
                 return Ok(Some(match self.encoding_for(message)? {
-                    Encoding::Plain => bytes.clone(),
+                    Encoding::Plain => Bytes::clone(bytes),
                     encoding => encoding.encode(&String::from_utf8_lossy(bytes)).into(),
                 }));
             }
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn payloads_are_written_as_node_red_writes_them() {
         assert_eq!(bytes("a".into(), true).unwrap(), "a\n");
-        assert_eq!(bytes(Value::Buffer("B".into()), true).unwrap(), "B");
+        assert_eq!(bytes(Value::buffer("B"), true).unwrap(), "B");
         assert_eq!(
             bytes(Value::record([("x", 1.0.into())]), false).unwrap(),
             r#"{"x":1}"#

@@ -72,7 +72,7 @@ impl Reading {
         let last = ((self.rest.len() - before) as u64) < limit;
         let pieces = match self.format {
             Format::Text => vec![Value::from(self.encoding.decode(&self.rest).as_ref())],
-            Format::Buffer => vec![Value::Buffer(std::mem::take(&mut self.rest).into())],
+            Format::Buffer => vec![Value::buffer(std::mem::take(&mut self.rest))],
             Format::Lines => self.lines(last),
             Format::Stream => self.chunks(last),
         };
@@ -108,9 +108,7 @@ impl Reading {
         let mut pieces = Vec::new();
         while self.rest.len() > CHUNK || (last && !self.rest.is_empty()) {
             let tail = self.rest.split_off(self.rest.len().min(CHUNK));
-            pieces.push(Value::Buffer(
-                std::mem::replace(&mut self.rest, tail).into(),
-            ));
+            pieces.push(Value::buffer(std::mem::replace(&mut self.rest, tail)));
         }
         pieces
     }

@@ -46,7 +46,7 @@ fn values_survive_the_way_in_and_out() {
     nested.insert("__proto__".into(), Value::from("own"));
     nested.insert(
         "bytes".into(),
-        Value::Buffer(bytes::Bytes::from_static(&[0, 255, 3])),
+        Value::buffer(bytes::Bytes::from_static(&[0, 255, 3])),
     );
     nested.insert("when".into(), Value::Date(86_400_000.0));
     nested.insert("zero".into(), Value::Number(-0.0));
@@ -183,7 +183,7 @@ fn jsonata_in_a_function_sees_contexts_and_environment_variables_of_its_node() {
                 msg.payload = RED.util.evaluateJSONataExpression(expression, msg);
                 return msg"
             ),
-            Value::Buffer(vec![1, 2].into()),
+            Value::buffer(vec![1, 2]),
         )
     };
     assert_eq!(made("$sum($flowContext('f.a'))"), "3");
