@@ -59,8 +59,8 @@ fn texts(text: &str) -> Vec<Vec<String>> {
     rows.filter(|row| !row.is_empty()).collect()
 }
 
-/// What is read can be written, and then says the same. But for a text of several lines, the first of which begins with
-/// a blank: where nothing is around it, js-yaml writes one blank more than it takes away again (observed on 4.3.2).
+/// What is read can be written in a list, and then says the same. By itself it need not: with nothing around them, js-yaml
+/// writes texts of several lines otherwise than it reads them (observed on 4.3.2).
 pub fn yaml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -71,12 +71,10 @@ pub fn yaml(data: &[u8]) {
     if value.is_undefined() {
         return;
     }
+    let value = Value::array(vec![value]);
     let Ok(written) = yaml_write::write(&value) else {
         return;
     };
-    if written.starts_with("|2") || written.starts_with(">2") {
-        return;
-    }
     let again = yaml_read::read(&written).unwrap_or_else(|e| panic!("{written:?}: {e}"));
     let same =
         coerce::deep_equal(&value, &again) || json::stringify(&value) == json::stringify(&again);
