@@ -128,7 +128,10 @@ fn number(n: f64, out: &mut String) {
 fn text(content: &str, depth: usize, is_key: bool, out: &mut String) {
     let hidden = |c: char| {
         (c.is_control() && (is_key || c != '\n'))
-            || matches!(c, '\u{a0}' | '\u{2028}' | '\u{2029}' | '\u{feff}')
+            || matches!(
+                c,
+                '\u{a0}' | '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}'
+            )
     };
     let indent = 2 * depth.max(1);
     let width = WIDTH.saturating_sub(indent).max(40);
@@ -169,7 +172,7 @@ fn double_quoted(content: &str, out: &mut String) {
             '\u{2028}' => write!(out, "\\L"),
             '\u{2029}' => write!(out, "\\P"),
             c if u32::from(c) < 0x100 && c.is_control() => write!(out, "\\x{:02X}", u32::from(c)),
-            c if c.is_control() || c == '\u{feff}' => write!(out, "\\u{:04X}", u32::from(c)),
+            '\u{feff}' | '\u{fffe}' | '\u{ffff}' => write!(out, "\\u{:04X}", u32::from(c)),
             c => write!(out, "{c}"),
         };
     }
@@ -384,6 +387,8 @@ mod tests {
             "0o7",
             "012",
             "\u{1}",
+            "\u{fffe}",
+            "\u{ffff}",
             "x\n ",
             " \n",
             "!a",
