@@ -87,26 +87,13 @@ fn empty(modules: &str) -> Gateway {
 const FOUR: &str = "tests/node_modules";
 const FIVE: &str = "tests/node_modules/node-red-5/node_modules";
 
-/// Plays scenarios, and once more from the start if one fails: on a busy machine a page may take one click for two, or
-/// none. What failed is printed.
-async fn twice(scenarios: impl AsyncFn() -> Result<(), String>) {
-    if let Err(why) = scenarios().await {
-        eprintln!("once more: {why}");
-        scenarios().await.unwrap();
-    }
-}
-
-/// Plays a scenario that needs nothing but the gateway; the error is all that it said.
-async fn play(scenario: &str, gateway: &Gateway) -> Result<(), String> {
-    play_with(scenario, gateway, |cue| panic!("nobody does: {cue}")).await
+/// Plays a scenario that needs nothing but the gateway.
+async fn play(scenario: &str, gateway: &Gateway) {
+    play_with(scenario, gateway, |cue| panic!("nobody does: {cue}")).await;
 }
 
 /// Plays a scenario to its end, and does what its cues ask for.
-async fn play_with(
-    scenario: &str,
-    gateway: &Gateway,
-    mut cue: impl FnMut(&str) + Send + 'static,
-) -> Result<(), String> {
+async fn play_with(scenario: &str, gateway: &Gateway, mut cue: impl FnMut(&str) + Send + 'static) {
     let mut command = node(&format!("{scenario}.mjs"));
     let (said, saying) = io::pipe().unwrap();
     command
@@ -134,145 +121,111 @@ async fn play_with(
         (child.0.wait().unwrap().success(), all)
     };
     let (passed, all) = tokio::task::spawn_blocking(playing).await.unwrap();
-    passed.then_some(()).ok_or(format!("{scenario}: {all}"))
+    assert!(passed, "{scenario}: {all}");
 }
 
 #[tokio::test]
 async fn one_signs_in_and_the_palette_loads_and_signs_out() {
-    twice(async || {
-        let red = NodeRed::start(Release::Four, NO_TOURS);
-        play("sign_in", &in_front_of(&red).await).await
-    })
-    .await;
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("sign_in", &in_front_of(&red).await).await;
 }
 
 #[tokio::test]
 async fn flows_are_imported_deployed_in_each_way_and_run() {
-    twice(async || {
-        let red = NodeRed::start(Release::Four, NO_TOURS);
-        play("deploy", &Gateway::with(&red.config())).await
-    })
-    .await;
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("deploy", &Gateway::with(&red.config())).await;
 }
 
 #[tokio::test]
 async fn the_same_works_with_a_node_red_that_wants_a_token() {
-    twice(async || {
-        let settings = NO_TOURS.to_owned() + PROTECTED;
-        let red = NodeRed::start(Release::Four, &settings);
-        let file = red.directory.path().join("token");
-        std::fs::write(&file, TOKEN).unwrap();
-        let lines = format!("token_file = \"{}\"", file.display());
-        play("deploy", &Gateway::with(&red.config_with(&lines))).await
-    })
-    .await;
+    let settings = NO_TOURS.to_owned() + PROTECTED;
+    let red = NodeRed::start(Release::Four, &settings);
+    let file = red.directory.path().join("token");
+    std::fs::write(&file, TOKEN).unwrap();
+    let lines = format!("token_file = \"{}\"", file.display());
+    play("deploy", &Gateway::with(&red.config_with(&lines))).await;
 }
 
 #[tokio::test]
 async fn two_people_do_not_overwrite_each_others_work() {
-    twice(async || {
-        let red = NodeRed::start(Release::Four, NO_TOURS);
-        play("two_editors", &in_front_of(&red).await).await
-    })
-    .await;
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("two_editors", &in_front_of(&red).await).await;
 }
 
 #[tokio::test]
 async fn a_reader_sees_the_flows_and_cannot_deploy() {
-    twice(async || {
-        let red = NodeRed::start(Release::Four, NO_TOURS);
-        play("read_only", &in_front_of(&red).await).await
-    })
-    .await;
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("read_only", &in_front_of(&red).await).await;
 }
 
 #[tokio::test]
 async fn an_editor_whose_token_is_revoked_asks_for_the_password() {
-    twice(async || {
-        let red = NodeRed::start(Release::Four, NO_TOURS);
-        play("revoked", &in_front_of(&red).await).await
-    })
-    .await;
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("revoked", &in_front_of(&red).await).await;
 }
 
 #[tokio::test]
 async fn an_editor_waits_for_a_node_red_that_is_restarted() {
-    twice(async || {
-        let red = NodeRed::start(Release::Four, NO_TOURS);
-        // An editor tells of a lost connection after six attempts; they begin when we give up to keep its channel open.
-        let impatient = "health = \"250ms\"\n[comms]\nupstream_away = \"500ms\"";
-        let gateway = in_front_of_with(&red, impatient).await;
-        let (mut running, mut stopped) = (Some(red), None);
-        let cues = move |cue: &str| match cue {
-            "stop the runtime" => stopped = running.take().map(NodeRed::stop),
-            "start the runtime" => running = stopped.take().map(|start| start()),
-            _ => panic!("nobody does: {cue}"),
-        };
-        play_with("restart", &gateway, cues).await
-    })
-    .await;
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    // An editor tells of a lost connection after six attempts; they begin when we give up to keep its channel open.
+    let impatient = "health = \"250ms\"\n[comms]\nupstream_away = \"500ms\"";
+    let gateway = in_front_of_with(&red, impatient).await;
+    let (mut running, mut stopped) = (Some(red), None);
+    let cues = move |cue: &str| match cue {
+        "stop the runtime" => stopped = running.take().map(NodeRed::stop),
+        "start the runtime" => running = stopped.take().map(|start| start()),
+        _ => panic!("nobody does: {cue}"),
+    };
+    play_with("restart", &gateway, cues).await;
 }
 
 #[tokio::test]
 async fn settings_context_palette_help_and_search_work() {
-    twice(async || {
-        let red = NodeRed::start(Release::Four, NO_TOURS);
-        play("around", &in_front_of(&red).await).await
-    })
-    .await;
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("around", &in_front_of(&red).await).await;
 }
 
 #[tokio::test]
 async fn the_engine_serves_the_editor_with_its_palette_and_one_signs_in_and_out() {
-    twice(async || {
-        play("sign_in", &of_its_own(FOUR).await).await?;
-        play("sign_in", &of_its_own(FIVE).await).await
-    })
-    .await;
+    play("sign_in", &of_its_own(FOUR).await).await;
+    play("sign_in", &of_its_own(FIVE).await).await;
 }
 
 #[tokio::test]
 async fn on_the_engine_flows_are_imported_deployed_in_each_way_and_run() {
-    twice(async || {
-        play("deploy", &empty(FOUR)).await?;
-        play("deploy", &empty(FIVE)).await
-    })
-    .await;
+    play("deploy", &empty(FOUR)).await;
+    play("deploy", &empty(FIVE)).await;
 }
 
 #[tokio::test]
 async fn on_the_engine_two_people_do_not_overwrite_each_others_work() {
-    twice(async || play("two_editors", &of_its_own(FOUR).await).await).await;
+    play("two_editors", &of_its_own(FOUR).await).await;
 }
 
 #[tokio::test]
 async fn on_the_engine_a_reader_sees_the_flows_and_cannot_deploy() {
-    twice(async || play("read_only", &of_its_own(FOUR).await).await).await;
+    play("read_only", &of_its_own(FOUR).await).await;
 }
 
 #[tokio::test]
 async fn on_the_engine_an_editor_whose_token_is_revoked_asks_for_the_password() {
-    twice(async || play("revoked", &of_its_own(FOUR).await).await).await;
+    play("revoked", &of_its_own(FOUR).await).await;
 }
 
 #[tokio::test]
 async fn a_flow_is_built_from_the_palette_and_runs() {
-    twice(async || play("build", &empty(FOUR)).await).await;
+    play("build", &empty(FOUR)).await;
 }
 
 #[tokio::test]
 async fn subflows_links_groups_config_nodes_export_and_search_work() {
-    twice(async || play("arrange", &of_its_own(FOUR).await).await).await;
+    play("arrange", &of_its_own(FOUR).await).await;
 }
 
 #[tokio::test]
 async fn flows_and_functions_are_kept_in_the_library_and_examples_are_there() {
-    twice(async || {
-        let gateway = of_its_own(FOUR).await;
-        play("library", &gateway).await?;
-        let kept = std::fs::read_to_string(gateway.data("lib/functions/greet.js")).unwrap();
-        assert!(kept.starts_with("// name: greet\n"), "{kept}");
-        Ok(())
-    })
-    .await;
+    let gateway = of_its_own(FOUR).await;
+    play("library", &gateway).await;
+    let kept = std::fs::read_to_string(gateway.data("lib/functions/greet.js")).unwrap();
+    assert!(kept.starts_with("// name: greet\n"), "{kept}");
 }
