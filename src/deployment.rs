@@ -16,7 +16,6 @@ use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::flows::{
     Credentials, DeploymentType, FlowError, FlowSet, Malformed, Plan, Submission, diff, plan,
 };
-use crate::memory;
 use crate::metrics::{Metrics, Phase};
 use crate::secret;
 use crate::store::{self, Record, Store};
@@ -207,8 +206,6 @@ impl Deployments {
         let rev = active.rev.clone();
         self.active.send_replace(active);
         self.runtime.announce(&rev);
-        // The old flow set goes with this function.
-        tokio::spawn(async { memory::give_back() });
         Ok(Deployed { rev, flow })
     }
 

@@ -13,6 +13,7 @@ use super::reply;
 use crate::audit::Event;
 use crate::deployment::{self, Deployed, Request, name};
 use crate::flows::{DeploymentType, FlowError, Submission, flow_json};
+use crate::memory;
 use crate::metrics::{self, Phase, Target};
 use hyper::{Response, StatusCode};
 use serde_json::json;
@@ -134,6 +135,8 @@ async fn run(
             let facts = deployment::refusal(name(kind), error);
             audit.record(Event::DeployFail, &actor, now, facts);
         }
+        // A refused flow set needed as much as one that is deployed.
+        tokio::spawn(async { memory::give_back() });
         result
     };
     call.control(task).await?.map_err(Error::Deployment)

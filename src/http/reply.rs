@@ -357,6 +357,7 @@ fn admin(error: &super::admin::Fault) -> Response<Body> {
         E::NoModules => refuse(S::FORBIDDEN, "modules_not_allowed"),
         E::NoSuchLibrary(_) => refuse(S::BAD_REQUEST, "unknown_library"),
         E::LibraryName => refuse(S::FORBIDDEN, "forbidden"),
+        E::LibraryTaken => refuse(S::CONFLICT, "name_taken"),
         E::SettingsTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "settings_too_large"),
         E::Store(_) => failed("storage_failed", "the storage failed"),
         E::EditorFile(_) => failed("editor_failed", "the editor's files cannot be read"),

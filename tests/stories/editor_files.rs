@@ -332,8 +332,17 @@ async fn the_library_is_below_the_data_directory_and_nowhere_else() {
         ("flows/a/.b", 403),
         ("flows/../x", 400),
         ("others/x", 400),
+        ("flows", 403),
+        ("functions/", 403),
+        ("functions/My%20own", 409),
+        ("functions/My%20own/f.js/deeper", 409),
     ] {
-        assert_eq!(save(path, json!([])).await.status, status, "{path}");
+        let body = if path.starts_with("functions") {
+            json!({ "text": "" })
+        } else {
+            json!([])
+        };
+        assert_eq!(save(path, body).await.status, status, "{path}");
     }
     assert_eq!(
         save("functions/x", json!({ "name": "no text" }))

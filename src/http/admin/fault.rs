@@ -22,11 +22,14 @@ pub(in crate::http) enum Fault {
     /// The library has no such part.
     #[error("there is no such library: {0}")]
     NoSuchLibrary(String),
-    /// A name in the library could lead out of it.
+    /// A name in the library could lead out of it, or there is none.
     #[error(
-        "names in the library have no control characters, do not begin with a dot, and are not too long"
+        "names in the library have no control characters, do not begin with a dot, and are neither empty nor too long"
     )]
     LibraryName,
+    /// A text is to be kept under the name of a folder, or in a folder that is a text.
+    #[error("the library has a folder of that name, or a text where a folder is needed")]
+    LibraryTaken,
     /// Something of the editor's is to be kept that is too large.
     #[error("the settings of a user have at most {limit} bytes")]
     SettingsTooLarge {

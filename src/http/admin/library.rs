@@ -8,9 +8,10 @@ use crate::http::content::Body;
 use crate::http::error::Error;
 use crate::http::path::Path;
 use crate::http::reply;
-use crate::store::{Entry, Place};
+use crate::store::{self, Entry, Place};
 use hyper::{Response, StatusCode};
 use serde_json::{Map, Value as Json};
+use std::io::ErrorKind;
 
 /// The kinds of things that editors save.
 const KINDS: [&str; 3] = ["flows", "functions", "templates"];
@@ -52,14 +53,23 @@ pub(super) async fn save(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
     if path.parameter(1) != "local" {
         return Err(Fault::NoSuchLibrary(path.parameter(1)).into());
     }
-    let names = path.rest(3);
-    let place = Place::new(kind, names).ok_or(Fault::LibraryName)?;
+    let names = Some(path.rest(3)).filter(|names| !names.is_empty());
+    let place = names.and_then(|names| Place::new(kind, names));
+    let place = place.ok_or(Fault::LibraryName)?;
     let body = call.read_json_value().await?;
     let (facts, text) = content(kind, body.unwrap_or_default())?;
     let store = call.gateway.store.clone();
     let task = async move { store.save_in_library(place, facts, text).await };
-    call.control(task).await??;
+    call.control(task).await?.map_err(|error| match error {
+        store::Error::Io { source, .. } if is_taken(source.kind()) => Fault::LibraryTaken,
+        error => Fault::Store(error),
+    })?;
     Ok(reply::empty(StatusCode::NO_CONTENT))
+}
+
+/// Whether a file could not be there because of what is.
+fn is_taken(kind: ErrorKind) -> bool {
+    matches!(kind, ErrorKind::IsADirectory | ErrorKind::NotADirectory)
 }
 
 fn kind(path: &Path<'_>) -> Result<&'static str, Error> {
