@@ -236,6 +236,8 @@ export class Editor {
     async #deployment(start) {
         const post = (response) => response.url() === `${this.url}flows` && response.request().method() === 'POST';
         const [response] = await Promise.all([this.page.waitForResponse(post), start()]);
+        // Nothing else is deployed as long as the header has its shade: 300 ms at least.
+        await this.page.locator('#red-ui-header-shade').waitFor({ state: 'hidden' });
         const type = response.request().headers()['node-red-deployment-type'];
         return { type, status: response.status() };
     }
