@@ -200,6 +200,7 @@ async fn on_the_engine_flows_are_imported_deployed_in_each_way_and_run() {
 #[tokio::test]
 async fn on_the_engine_two_people_do_not_overwrite_each_others_work() {
     play("two_editors", &of_its_own(FOUR).await).await;
+    play("two_editors", &of_its_own(FIVE).await).await;
 }
 
 #[tokio::test]
@@ -215,11 +216,21 @@ async fn on_the_engine_an_editor_whose_token_is_revoked_asks_for_the_password() 
 #[tokio::test]
 async fn a_flow_is_built_from_the_palette_and_runs() {
     play("build", &empty(FOUR)).await;
+    play("build", &empty(FIVE)).await;
+}
+
+#[tokio::test]
+async fn the_context_sidebar_shows_reads_again_and_deletes() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("context", &in_front_of(&red).await).await;
+    play("context", &of_its_own(FOUR).await).await;
+    play("context", &of_its_own(FIVE).await).await;
 }
 
 #[tokio::test]
 async fn subflows_links_groups_config_nodes_export_and_search_work() {
     play("arrange", &of_its_own(FOUR).await).await;
+    play("arrange", &of_its_own(FIVE).await).await;
 }
 
 #[tokio::test]
