@@ -33,6 +33,8 @@ const MIGRATIONS: &[&str] = &["
     ) STRICT;
 ", "
     CREATE TABLE user_settings (user TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+", "
+    ALTER TABLE history ADD COLUMN packed INTEGER NOT NULL DEFAULT 0;
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.
@@ -218,13 +220,14 @@ impl Database {
     pub(super) fn files(&self, number: i64) -> Result<FlowFiles, Error> {
         let mut query = self
             .connection
-            .prepare_cached("SELECT flows, credentials FROM history WHERE number = ?")?;
-        Ok(query.query_row([number], |row| {
-            Ok(FlowFiles {
-                flows: row.get(0)?,
-                credentials: row.get(1)?,
-            })
-        })?)
+            .prepare_cached("SELECT flows, credentials, packed FROM history WHERE number = ?")?;
+        let (flows, credentials, packed): (Vec<u8>, _, bool) =
+            query.query_row([number], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+        let flows = if packed { unpack(&flows)? } else { flows };
+        Ok(FlowFiles {
+            flows: Some(flows),
+            credentials,
+        })
     }
 
     /// Adds a flow set to the history and forgets the oldest beyond `earlier` ones; answers its number. With hashes
@@ -241,7 +244,7 @@ impl Database {
         transaction
             .prepare_cached(
                 "INSERT INTO history (rev, user, kind, at, deployed, flows_before, credentials_before, flows_after,
-                    credentials_after, flows, credentials) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    credentials_after, flows, credentials, packed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, TRUE)",
             )?
             .execute(params![
                 revision.rev,
@@ -253,7 +256,7 @@ impl Database {
                 before.credentials,
                 after.flows,
                 after.credentials,
-                files.flows,
+                files.flows.as_deref().map(lz4_flex::compress_prepend_size),
                 files.credentials
             ])?;
         let number = transaction.last_insert_rowid();
@@ -366,6 +369,22 @@ fn migrate(connection: &mut Connection) -> Result<(), Error> {
         i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX),
     )?;
     commit(transaction)
+}
+
+/// Flow sets say the same again and again: the history keeps a tenth of their bytes. No byte of LZ4 stands for more
+/// than 255: what says so is damaged.
+fn unpack(flows: &[u8]) -> Result<Vec<u8>, Error> {
+    let unpacked = lz4_flex::block::uncompressed_size(flows)
+        .ok()
+        .filter(|(size, packed)| size / 255 <= packed.len())
+        .and_then(|(size, packed)| {
+            let flows = lz4_flex::decompress(packed, size).ok()?;
+            (flows.len() == size).then_some(flows)
+        });
+    unpacked.ok_or_else(|| Error::Damaged {
+        what: DATABASE.into(),
+        reason: "a flow set of the history cannot be read".into(),
+    })
 }
 
 /// `SQLite` has no unsigned integers; no clock reaches the bound.
