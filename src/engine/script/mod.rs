@@ -22,6 +22,7 @@ mod source;
 mod tests;
 mod to_js;
 mod wording;
+mod zone;
 
 pub use effect::Effect;
 pub use sandbox::{Code, Sandbox, Surroundings};
@@ -54,7 +55,7 @@ type Intrinsics = (
 );
 
 /// The library's files, in the order in which they build on one another.
-const LIBRARY: [(&str, &str); 13] = [
+const LIBRARY: [(&str, &str); 14] = [
     ("types.js", include_str!("lib/types.js")),
     ("buffer.js", include_str!("lib/buffer.js")),
     ("buffer_numbers.js", include_str!("lib/buffer_numbers.js")),
@@ -68,6 +69,7 @@ const LIBRARY: [(&str, &str); 13] = [
     ),
     ("red_util.js", include_str!("lib/red_util.js")),
     ("locale.js", include_str!("lib/locale.js")),
+    ("dates.js", include_str!("lib/dates.js")),
     ("contexts.js", include_str!("lib/contexts.js")),
     ("sandbox.js", include_str!("lib/sandbox.js")),
     ("freeze.js", include_str!("lib/freeze.js")),

@@ -1,7 +1,7 @@
 //! What the library asks of Rust in the name of the node whose turn it is.
 
 use super::sandbox::{Phase, Surroundings};
-use super::{Effect, Scripts, failure, sending, to_js};
+use super::{Effect, Scripts, failure, sending, to_js, zone};
 use crate::engine::context::Scope;
 use crate::engine::expression::{Key, Path, coerce};
 use crate::engine::node::Level;
@@ -91,35 +91,19 @@ impl<'js> Turn<'js> {
     }
 }
 
-/// The name of the machine's time zone: what `TZ` says, else what `/etc/localtime` leads to, else UTC.
-fn time_zone() -> String {
-    let named = |text: String| {
-        let name = text
-            .trim_start_matches(':')
-            .rsplit_once("zoneinfo/")
-            .map(|(_, name)| name.to_owned());
-        name.unwrap_or(text)
-    };
-    let link = || {
-        Some(
-            std::fs::read_link("/etc/localtime")
-                .ok()?
-                .to_str()?
-                .to_owned(),
-        )
-    };
-    let asked = std::env::var("TZ").ok().filter(|tz| !tz.is_empty());
-    let name = asked.or_else(link).map_or_else(|| "UTC".to_owned(), named);
-    if name == "Etc/UTC" {
-        "UTC".to_owned()
-    } else {
-        name
-    }
+/// Time zones: the machine's own, and what others show.
+fn define_zones(native: &JsObject<'_>) -> Result<()> {
+    let realm = native.ctx();
+    let offset = |name: String, at: f64| zone::offset(&name, at);
+    let short = |name: String, at: f64| zone::short(&name, at);
+    native.set("timeZone", Function::new(realm.clone(), zone::own)?)?;
+    native.set("zoneOffset", Function::new(realm.clone(), offset)?)?;
+    native.set("zoneShort", Function::new(realm.clone(), short)?)
 }
 
 /// Defines everything.
 pub(super) fn define(native: &JsObject<'_>, scripts: &Weak<Scripts>) -> Result<()> {
-    native.set("timeZone", Function::new(native.ctx().clone(), time_zone)?)?;
+    define_zones(native)?;
     define_messages(native, scripts)?;
     define_outcomes(native, scripts)?;
     define_reports(native, scripts)?;

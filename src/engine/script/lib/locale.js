@@ -1,23 +1,21 @@
 // What depends on language and place, as far as it goes without ICU's data: English of the United States, and how a few
-// other languages write numbers and numeric dates. Time zones are the machine's own and UTC. Everything else is en-US.
+// other languages write numbers and numeric dates. Everything else is en-US.
 (function (library, native) {
   'use strict';
 
   const narrow = '\u202f';
-  // Decimal sign, sign between thousands, numeric date, whether the day has 24 hours, what stands between date and time.
+  // Decimal sign, sign between thousands, numeric date, short date, whether the day has 24 hours, what stands between
+  // date and time.
   const written = {
-    'en-US': ['.', ',', (y, m, d) => `${m}/${d}/${y}`, false, ', '],
-    'en-GB': ['.', ',', (y, m, d) => `${two(d)}/${two(m)}/${y}`, true, ', '],
-    'en-CA': ['.', ',', (y, m, d) => `${y}-${two(m)}-${two(d)}`, false, ', '],
-    'de-DE': [',', '.', (y, m, d) => `${d}.${m}.${y}`, true, ', '],
-    'fr-FR': [',', narrow, (y, m, d) => `${two(d)}/${two(m)}/${y}`, true, ' '],
-    'sv-SE': [',', '\u00a0', (y, m, d) => `${y}-${two(m)}-${two(d)}`, true, ' '],
+    'en-US': ['.', ',', 'm/d/y', 'm/d/yy', false, ', '],
+    'en-GB': ['.', ',', 'dd/mm/y', 'dd/mm/y', true, ', '],
+    'en-CA': ['.', ',', 'y-mm-dd', 'y-mm-dd', false, ', '],
+    'de-DE': [',', '.', 'd.m.y', 'dd.mm.yy', true, ', '],
+    'fr-FR': [',', narrow, 'dd/mm/y', 'dd/mm/y', true, ' '],
+    'sv-SE': [',', '\u00a0', 'y-mm-dd', 'y-mm-dd', true, ' '],
   };
   const languages = { en: 'en-US', de: 'de-DE', fr: 'fr-FR', sv: 'sv-SE' };
-  const months = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December'];
-  const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
   const symbols = { USD: '$', EUR: '€', GBP: '£', JPY: '¥', INR: '₹', CNY: 'CN¥', KRW: '₩' };
-  const two = n => String(n).padStart(2, '0');
   const localeOf = locales => {
     const asked = Array.isArray(locales) ? locales[0] : locales;
     if (asked === undefined) return 'en-US';
@@ -25,6 +23,12 @@
       throw new RangeError(`Incorrect locale information provided`);
     }
     return Object.hasOwn(written, asked) ? asked : languages[asked.slice(0, 2).toLowerCase()] ?? 'en-US';
+  };
+
+  library.languageOf = locales => {
+    const locale = localeOf(locales);
+    const [, , date, shortDate, clock24, between] = written[locale];
+    return { locale, date, shortDate, clock24, between };
   };
 
   function numberText(value, locales, options = {}) {
@@ -78,89 +82,6 @@
     return shift > 0 ? (whole + fraction).padEnd(whole.length + shift, '0') : `0.${'0'.repeat(-shift - 1)}${whole}${fraction}`;
   }
 
-  const isUtc = zone => /^(utc|gmt|etc\/utc|etc\/gmt)$/i.test(zone);
-  const ownZone = () => native.timeZone();
-  function fieldsOf(date, zone) {
-    const utc = zone !== undefined && isUtc(zone);
-    if (zone !== undefined && !utc && zone.toLowerCase() !== ownZone().toLowerCase()) throw new RangeError(`Invalid time zone specified: ${zone}`);
-    const read = name => date[`get${utc ? 'UTC' : ''}${name}`]();
-    return {
-      year: read('FullYear'), month: read('Month') + 1, day: read('Date'), weekday: read('Day'),
-      hour: read('Hours'), minute: read('Minutes'), second: read('Seconds'), ms: read('Milliseconds'),
-      zone: utc || date.getTimezoneOffset() === 0 ? 'UTC' : offsetName(date),
-    };
-  }
-  const offsetName = date => {
-    const minutes = -date.getTimezoneOffset(), rest = Math.abs(minutes) % 60;
-    return `GMT${minutes < 0 ? '-' : '+'}${Math.floor(Math.abs(minutes) / 60)}${rest ? `:${two(rest)}` : ''}`;
-  };
-
-  const styles = {
-    date: {
-      full: { weekday: 'long', year: 'numeric', month: 'long', day: 'numeric' }, long: { year: 'numeric', month: 'long', day: 'numeric' },
-      medium: { year: 'numeric', month: 'short', day: 'numeric' }, short: { year: '2-digit', month: 'numeric', day: 'numeric' },
-    },
-    time: {
-      full: { hour: 'numeric', minute: '2-digit', second: '2-digit', timeZoneName: 'short' }, long: { hour: 'numeric', minute: '2-digit', second: '2-digit', timeZoneName: 'short' },
-      medium: { hour: 'numeric', minute: '2-digit', second: '2-digit' }, short: { hour: 'numeric', minute: '2-digit' },
-    },
-  };
-  const dateFields = { year: 'numeric', month: 'numeric', day: 'numeric' };
-  const timeFields = { hour: 'numeric', minute: '2-digit', second: '2-digit' };
-
-  // `kind`: what is meant when no field is asked for.
-  function dateText(date, locales, options = {}, kind = 'any') {
-    const locale = localeOf(locales);
-    if (Number.isNaN(+date)) return 'Invalid Date';
-    let asked = { ...options };
-    if (asked.dateStyle || asked.timeStyle) Object.assign(asked, styles.date[asked.dateStyle], styles.time[asked.timeStyle]);
-    const has = names => names.some(name => asked[name] !== undefined);
-    const named = has(['weekday', 'year', 'month', 'day']), timed = has(['hour', 'minute', 'second', 'fractionalSecondDigits', 'dayPeriod']);
-    if (kind === 'date' ? !named : kind === 'time' ? !timed : !named && !timed) {
-      asked = { ...asked, ...(kind === 'time' ? {} : dateFields), ...(kind === 'date' ? {} : timeFields) };
-    }
-    const at = fieldsOf(date, asked.timeZone);
-    const parts = [datePart(at, asked, locale), timePart(at, asked, locale)].filter(part => part !== '');
-    const onlyWeekday = asked.weekday !== undefined && !asked.year && !asked.month && !asked.day;
-    const between = ['full', 'long'].includes(asked.dateStyle) ? ' at ' : onlyWeekday ? ' ' : written[locale][4];
-    return parts.join(between) + (asked.timeZoneName ? ` ${at.zone}` : '');
-  }
-
-  function datePart(at, asked, locale) {
-    const weekday = asked.weekday && (asked.weekday === 'long' ? days[at.weekday] : days[at.weekday].slice(0, asked.weekday === 'narrow' ? 1 : 3));
-    const year = asked.year && (asked.year === '2-digit' ? two(at.year % 100) : String(at.year));
-    const day = asked.day && (asked.day === '2-digit' ? two(at.day) : String(at.day));
-    let rest;
-    if (['long', 'short', 'narrow'].includes(asked.month)) {
-      const month = asked.month === 'long' ? months[at.month - 1] : months[at.month - 1].slice(0, asked.month === 'short' ? 3 : 1);
-      rest = locale === 'en-GB' ? [day, month, year].filter(Boolean).join(' ')
-        : [[month, day].filter(Boolean).join(' '), year].filter(Boolean).join(day ? ', ' : ' ');
-    } else {
-      const month = asked.month && (asked.month === '2-digit' ? two(at.month) : String(at.month));
-      rest = year && month && day ? written[locale][2](year, month, day) : [month, day, year].filter(Boolean).join('/');
-    }
-    return [weekday, rest].filter(Boolean).join(', ');
-  }
-
-  function timePart(at, asked, locale) {
-    const full = asked.hour12 === undefined && asked.hourCycle === undefined ? written[locale][3]
-      : asked.hour12 !== undefined ? !asked.hour12 : ['h23', 'h24'].includes(asked.hourCycle);
-    const parts = [];
-    if (asked.hour !== undefined) {
-      // Without more, ICU counts the first hour of an American day as 24.
-      const hour = full ? (at.hour === 0 && locale === 'en-US' && asked.hour12 === false ? 24 : at.hour) : at.hour % 12 || 12;
-      parts.push(full || asked.hour === '2-digit' ? two(hour) : String(hour));
-    }
-    if (asked.minute !== undefined) parts.push(parts.length > 0 || asked.second !== undefined ? two(at.minute) : String(at.minute));
-    if (asked.second !== undefined) {
-      const digits = asked.fractionalSecondDigits;
-      parts.push((parts.length > 0 ? two(at.second) : String(at.second)) + (digits ? `.${String(at.ms).padStart(3, '0').slice(0, digits)}` : ''));
-    }
-    const half = at.hour < 12 ? ['AM', 'a.m.'] : ['PM', 'p.m.'];
-    const suffix = asked.hour !== undefined && !full ? ' ' + (locale === 'en-CA' ? half[1] : half[0]) : '';
-    return parts.join(':') + suffix;
-  }
-
   // Order of texts: what is no letter or digit, digits, letters; accents and then case decide between equals.
   const rank = c => /\p{L}/u.test(c) ? 2 : /\p{N}/u.test(c) ? 1 : 0;
   const base = text => text.normalize('NFD').replace(/\p{M}/gu, '').toLowerCase();
@@ -196,21 +117,6 @@
     }
     formatToParts(value) { return [{ type: 'literal', value: this.format(value) }]; }
     static supportedLocalesOf(locales) { return [].concat(locales ?? []).filter(l => Object.hasOwn(written, l)); }
-  }
-  class DateTimeFormat {
-    constructor(locales, options) {
-      dateText(new Date(0), locales, options, 'any');
-      const usual = { ...options };
-      this.format = date => {
-        const at = date === undefined ? new Date() : new Date(+date);
-        if (Number.isNaN(+at)) throw new RangeError('Invalid time value');
-        const none = !['weekday', 'year', 'month', 'day', 'hour', 'minute', 'second', 'dateStyle', 'timeStyle', 'fractionalSecondDigits'].some(name => usual[name] !== undefined);
-        return none ? dateText(at, locales, { ...usual, ...dateFields }) : dateText(at, locales, usual);
-      };
-      this.resolvedOptions = () => resolved(locales, { calendar: 'gregory', timeZone: usual.timeZone ?? ownZone(), ...usual });
-    }
-    formatToParts(date) { return [{ type: 'literal', value: this.format(date) }]; }
-    static supportedLocalesOf(locales) { return NumberFormat.supportedLocalesOf(locales); }
   }
   class Collator {
     constructor(locales, options) {
@@ -252,27 +158,16 @@
     }
   }
   // `Intl.NumberFormat(…)` works without `new`, as in ECMA-402.
-  const callable = kind => new Proxy(kind, { apply: (target, self, values) => new target(...values) });
+  const callable = library.callable = kind => new Proxy(kind, { apply: (target, self, values) => new target(...values) });
   library.Intl = {
-    NumberFormat: callable(NumberFormat), DateTimeFormat: callable(DateTimeFormat), Collator: callable(Collator),
+    NumberFormat: callable(NumberFormat), Collator: callable(Collator),
     PluralRules, ListFormat, RelativeTimeFormat,
     getCanonicalLocales: locales => [].concat(locales ?? []),
   };
 
-  const zoneName = date => {
-    const name = date.getTimezoneOffset() === 0 && /^(utc|gmt|etc\/.*)$/i.test(ownZone()) ? 'Coordinated Universal Time' : offsetName(date);
-    return Number.isNaN(+date) ? '' : ` (${name})`;
-  };
-
-  // Puts it into a realm: the methods of its dates, numbers and texts.
+  // Puts it into a realm: the methods of its numbers and texts.
   library.localize = realm => {
     const put = (target, name, value) => Object.defineProperty(target, name, { value, writable: true, configurable: true, enumerable: false });
-    const { toString, toTimeString } = realm.Date.prototype;
-    put(realm.Date.prototype, 'toString', function () { return toString.call(this) + zoneName(this); });
-    put(realm.Date.prototype, 'toTimeString', function () { return toTimeString.call(this) + zoneName(this); });
-    put(realm.Date.prototype, 'toLocaleString', function (locales, options) { return dateText(this, locales, options); });
-    put(realm.Date.prototype, 'toLocaleDateString', function (locales, options) { return dateText(this, locales, options, 'date'); });
-    put(realm.Date.prototype, 'toLocaleTimeString', function (locales, options) { return dateText(this, locales, options, 'time'); });
     put(realm.Number.prototype, 'toLocaleString', function (locales, options) { return numberText(this, locales, options); });
     put(realm.BigInt.prototype, 'toLocaleString', function (locales, options) { return numberText(BigInt(this), locales, options); });
     put(realm.String.prototype, 'localeCompare', function (other, locales, options) { return compare(this, other, locales, options); });

@@ -97,6 +97,7 @@
       Object.defineProperty(global, name, { value: offered[name], writable: true, configurable: true, enumerable: false });
     }
     library.localize(global);
+    library.localizeDates(global);
     // A `FinalizationRegistry` would call this node's code in another node's turn.
     for (const name of ['FinalizationRegistry', 'queueMicrotask', 'performance', 'navigator', 'atob', 'btoa', 'DOMException']) {
       delete global[name];

@@ -207,6 +207,22 @@ fn numbers_dates_and_texts_are_those_of_en_us() {
             r#""01/01/1970""#,
         ),
         (
+            "[1e12, 11e11].map(at => new Date(at).toLocaleString('en-GB', { timeZone: 'Europe/London' })).join(' ')",
+            r#""09/09/2001, 02:46:40 09/11/2004, 11:33:20""#,
+        ),
+        (
+            "['America/New_York', 'europe/berlin', 'Asia/Kolkata'].map(timeZone => new Date(1e12).toLocaleTimeString('en-US', { timeZone, timeZoneName: 'short' })).join(' ')",
+            r#""9:46:40 PM EDT 3:46:40 AM GMT+2 7:16:40 AM GMT+5:30""#,
+        ),
+        (
+            "(() => { try { new Intl.DateTimeFormat('en-US', { timeZone: 'Mars/Base' }) } catch (error) { return String(error) } })()",
+            r#""RangeError: Invalid time zone specified: Mars/Base""#,
+        ),
+        (
+            "new Intl.DateTimeFormat('en-US', { timeZone: 'Europe/Berlin', weekday: 'short', year: 'numeric', month: '2-digit', day: '2-digit', hour: '2-digit', minute: '2-digit', hourCycle: 'h23' }).formatToParts(1e12).map(part => `${part.type}=${part.value}`).join('|')",
+            r#""weekday=Sun|literal=, |month=09|literal=/|day=09|literal=/|year=2001|literal=, |hour=03|literal=:|minute=46""#,
+        ),
+        (
             "['b', 'a', 'C', 'A', 'ä', '_', '10', '2'].sort((x, y) => x.localeCompare(y)).join(' ')",
             r#""_ 10 2 a A ä b C""#,
         ),
