@@ -5,11 +5,19 @@ use crate::engine::expression::{Path, coerce};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Node};
 use crate::engine::value::{Failure, Object, Value};
+use html5ever::driver::{self, ParseOpts};
+use html5ever::tendril::TendrilSink;
 use scraper::node::{Element, Node as Part};
-use scraper::{ElementRef, Html as Document};
+use scraper::{ElementRef, Html as Document, HtmlTreeSink};
 use serde::Deserialize;
 use smol_str::SmolStr;
 use std::fmt::Write;
+
+/// Elements within elements, at most. Our choice: browsers stop at 512.
+const DEPTH: usize = 1000;
+
+/// Bytes that are read before the depth is looked at.
+const PIECE: usize = 4096;
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -96,7 +104,7 @@ impl Html {
             }
             (None, _) => return Ok(Vec::new()),
         };
-        let document = Document::parse_document(text);
+        let document = parse(text)?;
         let picked = selector.pick(&document);
         Ok(picked.into_iter().map(|e| self.given(e)).collect())
     }
@@ -137,6 +145,34 @@ impl Html {
             host.send(0, out);
         }
     }
+}
+
+/// Reads a document. Every element that is opened is compared with those around it, so that a deep text takes the
+/// square of its length: it is looked at now and then how deep it goes.
+fn parse(text: &str) -> Result<Document, Failure> {
+    let sink = HtmlTreeSink::new(Document::new_document());
+    let mut parser = driver::parse_document(sink, ParseOpts::default());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+        parser.process(piece.into());
+        if is_too_deep(&parser.tokenizer.sink.sink.0.borrow()) {
+            return Err(Failure::error(format!(
+                "elements are nested more than {DEPTH} deep"
+            )));
+        }
+        rest = after;
+    }
+    Ok(parser.finish())
+}
+
+/// Whether the newest elements, which are the last ones everywhere, nest too deep.
+fn is_too_deep(document: &Document) -> bool {
+    let mut newest = Some(document.tree.root());
+    for _ in 0..=DEPTH {
+        newest = newest.and_then(|element| element.last_child());
+    }
+    newest.is_some()
 }
 
 fn attributes(element: ElementRef<'_>) -> impl Iterator<Item = (SmolStr, Value)> {
@@ -242,6 +278,7 @@ impl Node for Html {
 mod tests {
     use super::*;
     use crate::engine::expression::json;
+    use std::time::{Duration, Instant};
 
     const PAGE: &str = "<html><head><title>T</title></head><body><ul id=\"u\"><li class=a>One <b>bold</b> &amp; x</li><li>Two<br>3</li><li></li></ul><p data-x=\"1\" class=\"q r\">a&nbsp;b<!--c--></p></body></html>";
 
@@ -288,10 +325,23 @@ mod tests {
     }
 
     #[test]
-    fn elements_may_nest_deeply() {
-        let deep = "<b>".repeat(50_000);
-        let document = Document::parse_document(&deep);
-        let first = Select::parse("b").unwrap().pick(&document)[0];
-        assert!(inner_xml(first).starts_with("<b><b>"));
+    fn elements_may_nest_deeply_but_not_without_end() {
+        let first = |depth: usize| {
+            let document = parse(&"<b>".repeat(depth))?;
+            let first = Select::parse("b").unwrap().pick(&document)[0];
+            Ok::<_, Failure>(inner_xml(first))
+        };
+        assert!(first(900).unwrap().starts_with("<b><b>"));
+        let since = Instant::now();
+        let error = first(1_000_000).unwrap_err();
+        assert!(since.elapsed() < Duration::from_secs(1));
+        assert_eq!(error.message, "elements are nested more than 1000 deep");
+    }
+
+    #[test]
+    fn it_makes_no_difference_where_a_text_is_cut() {
+        let long = format!("<p>é&amp;{}</p>", "ü<b>x</b>\r\n".repeat(2000));
+        let whole = Document::parse_document(&long).html();
+        assert_eq!(parse(&long).unwrap().html(), whole);
     }
 }
