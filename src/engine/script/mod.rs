@@ -12,6 +12,7 @@ mod effect;
 mod failure;
 mod from_js;
 mod jsonata;
+mod modules;
 mod names;
 mod native;
 mod rejections;
@@ -24,6 +25,7 @@ mod to_js;
 mod wording;
 
 pub use effect::Effect;
+pub use modules::Import;
 pub use sandbox::{Code, Sandbox, Surroundings};
 
 use crate::config;
@@ -36,6 +38,7 @@ use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Persistent, Runti
 use smol_str::SmolStr;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
@@ -89,6 +92,8 @@ pub struct Scripts {
     clock: Rc<Clock>,
     default_limit: Duration,
     memory_limit: usize,
+    /// The directory below which modules of npm are.
+    modules: PathBuf,
     checked: RefCell<HashMap<SmolStr, Result<(), Failure>>>,
     /// The node whose turn it is.
     current: RefCell<Option<Rc<State>>>,
@@ -147,6 +152,7 @@ impl Scripts {
             clock,
             default_limit: config.script_timeout,
             memory_limit: config.script_memory,
+            modules: config.modules.clone(),
             checked: RefCell::default(),
             current: RefCell::default(),
             taken: Rc::default(),
