@@ -75,17 +75,17 @@ fn native<'js>(scripts: &Rc<Scripts>, ctx: &Ctx<'js>) -> Result<JsObject<'js>> {
     let native = JsObject::new(ctx.clone())?;
     let installed = Rc::new(Installed::in_directory(&scripts.modules));
     native.set("builtin", Function::new(ctx.clone(), builtin)?)?;
+    let weak = Rc::downgrade(scripts);
     let finding = Rc::clone(&installed);
     let find = move |ctx: Ctx<'js>, name: String, directory: String| {
+        in_time(&weak, &ctx)?;
         finding
             .find(&name, &directory)
             .map_err(|refusal| refused(&ctx, &refusal))
     };
     native.set("find", Function::new(ctx.clone(), find)?)?;
-    let weak = Rc::downgrade(scripts);
     let reading = Rc::clone(&installed);
     let read = move |ctx: Ctx<'js>, file: String| {
-        in_time(&weak, &ctx)?;
         reading
             .read(&file)
             .map_err(|refusal| refused(&ctx, &refusal))
@@ -133,7 +133,7 @@ fn compile<'js>(
     made
 }
 
-/// Fails when the code's time is over. JavaScript that reads many files asks the clock too seldom.
+/// Fails when the code's time is over. Between what takes long here, JavaScript asks the clock too seldom.
 fn in_time(scripts: &Weak<Scripts>, ctx: &Ctx<'_>) -> Result<()> {
     match scripts.upgrade() {
         Some(scripts) if !scripts.clock.is_over() => Ok(()),

@@ -56,7 +56,7 @@
 
   // RFC 2104.
   function createHmac(algorithm, secret) {
-    const unknown = () => fail(Error, 'ERR_CRYPTO_INVALID_DIGEST', `Invalid digest: ${algorithm}`);
+    const unknown = () => fail(TypeError, 'ERR_CRYPTO_INVALID_DIGEST', `Invalid digest: ${algorithm}`);
     const inner = hasherOf(algorithm, unknown), outer = hasherOf(algorithm, unknown);
     const block = Buffer.alloc(LONG_BLOCKS.includes(nameOf(algorithm)) ? 128 : 64);
     const key = bytesOf(secret, undefined, 'key');

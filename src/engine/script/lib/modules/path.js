@@ -55,18 +55,18 @@
   function split(path) {
     const whole = check(path, 'path').replace(/\/+$/, '');
     const at = whole.lastIndexOf('/');
-    return { directory: at < 0 ? '' : whole.slice(0, at).replace(/\/+$/, '') || whole.slice(0, at + 1), base: whole.slice(at + 1) };
+    return { directory: at < 0 ? '' : whole.slice(0, at) || '/', base: whole.slice(at + 1) };
   }
 
   function dirname(path) {
     const { directory } = split(path);
-    if (directory !== '') return /^\/+$/.test(directory) ? directory.length === 2 ? '//' : '/' : directory;
-    return isAbsolute(path) ? '/' : '.';
+    return directory === '/' && path.startsWith('//') ? '//' : directory || (isAbsolute(path) ? '/' : '.');
   }
 
   function basename(path, suffix) {
     if (suffix !== undefined) check(suffix, 'suffix');
     const { base } = split(path);
+    if (path === suffix) return '';
     return suffix && base !== suffix && base.endsWith(suffix) ? base.slice(0, -suffix.length) : base;
   }
 
@@ -78,8 +78,7 @@
 
   function parse(path) {
     const base = basename(path), ext = extname(path), root = isAbsolute(path) ? '/' : '';
-    const dir = path.replace(/\/+$/, '').includes('/') ? split(path).directory : root;
-    return { root, dir: /^\/+$/.test(dir) ? '/' : dir, base, ext, name: ext === '' ? base : base.slice(0, -ext.length) };
+    return { root, dir: split(path).directory || root, base, ext, name: ext === '' ? base : base.slice(0, -ext.length) };
   }
 
   function format(parts) {

@@ -20,8 +20,8 @@
         return 0;
       case 'utf16le': {
         const odd = length % 2;
-        const high = length - odd >= 2 && (bytes[length - odd - 1] & 0xfc) === 0xd8;
-        return odd + (high ? 2 : 0);
+        const isHigh = length - odd > 0 && (bytes[length - odd - 1] & 0xfc) === 0xd8;
+        return odd + (isHigh ? 2 : 0);
       }
       case 'base64': case 'base64url': return length % 3;
       default: return 0;
