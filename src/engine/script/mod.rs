@@ -5,6 +5,8 @@
 //! a realm with a global object of its own, into which the library is put. A sandbox knows no [`super::node::Host`]:
 //! what the code does comes out as [`Effect`]s, which the node carries out.
 //!
+//! Modules that a node asks for live in its own realm; see [`modules`].
+//!
 //! The way of a message: `to_js` → the function → `from_js` → `sending` → effects.
 
 mod bytes;

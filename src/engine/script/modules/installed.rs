@@ -44,8 +44,7 @@ impl Installed {
 
     /// The text of a file that was found.
     pub(super) fn read(&self, file: &str) -> Result<String, Refusal> {
-        let extension = Path::new(file).extension().and_then(|e| e.to_str());
-        match extension {
+        match extension(file) {
             Some("node") => return Err(Refusal::Native(file.into())),
             Some("mjs") => return Err(Refusal::EsModule(file.into())),
             _ => {}
@@ -69,7 +68,7 @@ impl Installed {
         let nearest = above(file)
             .skip(1)
             .find_map(|directory| self.manifest(directory).ok().flatten());
-        file.ends_with(".js") && nearest.is_some_and(|manifest| manifest.is_es())
+        extension(file) == Some("js") && nearest.is_some_and(|manifest| manifest.is_es())
     }
 
     /// A module by its name, in the nearest `node_modules` that has it; from the top, each of ours is asked.
@@ -162,6 +161,10 @@ impl Installed {
             Some(root.join(rest))
         })
     }
+}
+
+fn extension(file: &str) -> Option<&str> {
+    Path::new(file).extension()?.to_str()
 }
 
 /// A path from a directory on, without `.` and `..`; `None` if it leads above the top.

@@ -111,7 +111,7 @@ fn builtin(ctx: Ctx<'_>, name: String) -> Result<Option<Function<'_>>> {
     }
 }
 
-/// A file as a function of what surrounds modules, which makes the function of CommonJS. Two, as a module may declare
+/// A file as a function of what surrounds modules, which makes the function of `CommonJS`. Two, as a module may declare
 /// what surrounds it again.
 fn compile<'js>(
     ctx: &Ctx<'js>,

@@ -50,7 +50,7 @@ impl Manifest {
     }
 }
 
-/// The first target that holds for CommonJS; `rest` is what `*` stands for.
+/// The first target that holds for `CommonJS`; `rest` is what `*` stands for.
 fn target(value: &Json, rest: &str) -> Option<String> {
     match value {
         Json::String(path) => path.starts_with("./").then(|| path.replace('*', rest)),

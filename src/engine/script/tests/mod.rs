@@ -4,6 +4,7 @@
 mod isolation;
 mod life;
 mod modules;
+mod modules_refused;
 mod sending;
 mod values;
 

@@ -96,59 +96,62 @@
     return keys.length === Object.keys(b).length && keys.every(key => Object.hasOwn(b, key) && isDeepEqual(a[key], b[key], seen));
   }
 
-  const function_ = (name, value) => {
-    if (typeof value !== 'function') throw wrongArgument(`"${name}" argument`, 'of type function', value);
-    return value;
-  };
+  // Of an object only what was expected to be in it, under a name that shows in the message.
+  function onlyAsked(object, keys) {
+    class Comparison { constructor() { for (const key of keys) this[key] = object?.[key]; } }
+    return new Comparison();
+  }
 
-  // Whether what was thrown is what was expected; says so if not.
-  function checkThrown(thrown, expected, message, operator) {
-    const about = { actual: thrown, expected, operator, message };
+  // What is wrong with what was thrown; undefined if it is what was expected.
+  function wrongness(thrown, expected) {
     if (types.isRegExp(expected)) {
-      if (expected.test(String(thrown))) return;
-      if (message !== undefined) claim(false, message, about);
-      unfounded(`The input did not match the regular expression ${inspect(expected)}. Input:\n\n${inspect(String(thrown))}\n`, about);
-    } else if (typeof expected !== 'function') {
-      for (const key of [...Object.keys(expected), ...types.isNativeError(expected) ? ['name', 'message'] : []]) {
-        if (types.isRegExp(expected[key]) && expected[key].test(String(thrown?.[key]))) continue;
-        if (isDeepStrictEqual(thrown?.[key], expected[key])) continue;
-        class Comparison { constructor(of) { for (const one of Object.keys(expected)) this[one] = of?.[one]; } }
-        if (message !== undefined) claim(false, message, about);
-        unfounded(messageOf('throws', new Comparison(thrown), new Comparison(expected)), about);
-      }
-    } else if (expected.prototype !== undefined && thrown instanceof expected) {
-      return;
-    } else if (expected === Error || Object.prototype.isPrototypeOf.call(Error, expected)) {
-      if (message !== undefined) claim(false, message, about);
-      unfounded(`The error is expected to be an instance of "${expected.name}". Received "${thrown?.constructor?.name}"\n\nError message:\n\n${thrown?.message}`, about);
-    } else if (expected.call({}, thrown) !== true) {
-      if (message !== undefined) claim(false, message, about);
-      unfounded(`The ${expected.name ? `"${expected.name}" ` : ''}validation function is expected to return "true". Received ${inspect(expected.call({}, thrown))}\n\nCaught error:\n\n${thrown}`, about);
+      return expected.test(String(thrown)) ? undefined
+        : `The input did not match the regular expression ${inspect(expected)}. Input:\n\n${inspect(String(thrown))}\n`;
     }
+    if (typeof expected !== 'function') {
+      const keys = [...Object.keys(expected), ...types.isNativeError(expected) ? ['name', 'message'] : []];
+      const isAsExpected = key => isDeepStrictEqual(thrown?.[key], expected[key])
+        || (types.isRegExp(expected[key]) && expected[key].test(String(thrown?.[key])));
+      return keys.every(isAsExpected) ? undefined : messageOf('throws', onlyAsked(thrown, keys), onlyAsked(expected, keys));
+    }
+    if (expected.prototype !== undefined && thrown instanceof expected) return undefined;
+    if (expected === Error || Error.isPrototypeOf(expected)) {
+      return `The error is expected to be an instance of "${expected.name}". Received "${thrown?.constructor?.name}"\n\nError message:\n\n${thrown?.message}`;
+    }
+    const answer = expected.call({}, thrown);
+    return answer === true ? undefined
+      : `The ${expected.name ? `"${expected.name}" ` : ''}validation function is expected to return "true". Received ${inspect(answer)}\n\nCaught error:\n\n${thrown}`;
   }
 
   // A text in place of what is expected is the message.
   const sorted = (expected, message) => typeof expected === 'string' ? [undefined, expected] : [expected, message];
   function expectThrown(outcome, [expected, message], operator) {
     if ('thrown' in outcome) {
-      if (expected !== undefined) checkThrown(outcome.thrown, expected, message, operator);
+      const wrong = expected === undefined ? undefined : wrongness(outcome.thrown, expected);
+      const about = { actual: outcome.thrown, expected, operator };
+      if (wrong !== undefined) message === undefined ? unfounded(wrong, about) : claim(false, message, about);
       return;
     }
-    const kind = expected?.name ? ` (${expected.name})` : '';
-    claim(false, `Missing expected ${operator === 'rejects' ? 'rejection' : 'exception'}${kind}${message ? `: ${message}` : '.'}`, { expected, operator });
+    const what = operator === 'rejects' ? 'rejection' : 'exception', kind = expected?.name ? ` (${expected.name})` : '';
+    claim(false, `Missing expected ${what}${kind}${message ? `: ${message}` : '.'}`, { expected, operator });
   }
   function expectNothingThrown(outcome, [expected, message], operator) {
     if (!('thrown' in outcome)) return;
     const { thrown } = outcome;
     if (typeof expected === 'function' && !(thrown instanceof expected)) throw thrown;
     const what = operator === 'doesNotReject' ? 'rejection' : 'exception';
-    claim(false, `Got unwanted ${what}${message ? `: ${message}` : '.'}\nActual message: "${thrown?.message}"`, { actual: thrown, expected, operator });
+    const text = `Got unwanted ${what}${message ? `: ${message}` : '.'}\nActual message: "${thrown?.message}"`;
+    claim(false, text, { actual: thrown, expected, operator });
   }
-  const outcomeOf = work => { try { function_('fn', work)(); return {}; } catch (thrown) { if (typeof work !== 'function') throw thrown; return { thrown }; } };
-  const outcomeOfPromise = async work => {
+
+  function outcomeOf(work) {
+    if (typeof work !== 'function') throw wrongArgument('"fn" argument', 'of type function', work);
+    try { work(); return {}; } catch (thrown) { return { thrown }; }
+  }
+  async function outcomeOfPromise(work) {
     const promise = typeof work === 'function' ? work() : work;
     try { await promise; return {}; } catch (thrown) { return { thrown }; }
-  };
+  }
 
   const both = (operator, holds) => function (actual, expected, message) {
     if (arguments.length < 2) throw errorOf(TypeError, 'ERR_MISSING_ARGS', 'The "actual" and "expected" arguments must be specified');
@@ -186,10 +189,12 @@
     throws: (work, expected, message) => expectThrown(outcomeOf(work), sorted(expected, message), 'throws'),
     doesNotThrow: (work, expected, message) => expectNothingThrown(outcomeOf(work), sorted(expected, message), 'doesNotThrow'),
     rejects: async (work, expected, message) => expectThrown(await outcomeOfPromise(work), sorted(expected, message), 'rejects'),
-    doesNotReject: async (work, expected, message) => expectNothingThrown(await outcomeOfPromise(work), sorted(expected, message), 'doesNotReject'),
+    doesNotReject: async (work, expected, message) =>
+      expectNothingThrown(await outcomeOfPromise(work), sorted(expected, message), 'doesNotReject'),
     ifError(value) {
       if (value === null || value === undefined) return;
-      claim(false, `ifError got unwanted exception: ${types.isNativeError(value) ? value.message : inspect(value)}`, { actual: value, expected: null, operator: 'ifError' });
+      const told = types.isNativeError(value) ? value.message : inspect(value);
+      claim(false, `ifError got unwanted exception: ${told}`, { actual: value, expected: null, operator: 'ifError' });
     },
   };
   const assert = Object.assign((...values) => ok(...values), claims);
