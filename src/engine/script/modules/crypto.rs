@@ -17,6 +17,8 @@ const ROUNDS: u32 = 4096;
 /// Gives `hasher(algorithm)`, `pbkdf2({ algorithm, secret, salt, rounds, length })`, `random(length)` and `areEqual(a, b)`.
 pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
+    let weak = scripts.clone();
+    let hasher = move |ctx: Ctx<'js>, algorithm: String| hasher(ctx, &algorithm, weak.clone());
     native.set("hasher", Function::new(ctx.clone(), hasher)?)?;
     native.set("random", Function::new(ctx.clone(), random)?)?;
     native.set("areEqual", Function::new(ctx.clone(), are_equal)?)?;
@@ -95,13 +97,17 @@ impl Hash {
 
 /// A function that takes bytes and, called with none, answers the digest of all that it has got; `undefined` if the
 /// algorithm is unknown.
-#[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
-fn hasher<'js>(ctx: Ctx<'js>, algorithm: String) -> Result<Option<Function<'js>>> {
-    let Some(hash) = Hash::of(&algorithm) else {
+fn hasher<'js>(
+    ctx: Ctx<'js>,
+    algorithm: &str,
+    scripts: Weak<Scripts>,
+) -> Result<Option<Function<'js>>> {
+    let Some(hash) = Hash::of(algorithm) else {
         return Ok(None);
     };
     let hash = RefCell::new(Some(hash));
     let take = move |ctx: Ctx<'js>, added: Opt<String>| {
+        in_time(&scripts, &ctx)?;
         if let Some(added) = added.0 {
             let added = bytes::from_base64(&ctx, &added)?;
             match hash.borrow_mut().as_mut() {

@@ -72,7 +72,8 @@
   const whole = (value, name, least, most) => {
     if (typeof value !== 'number') throw library.wrongArgument(`"${name}" argument`, 'of type number', value);
     if (!Number.isInteger(value) || value < least || value > most) {
-      throw fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "${name}" is out of range. It must be >= ${least} && <= ${most}. Received ${value}`);
+      throw fail(RangeError, 'ERR_OUT_OF_RANGE',
+        `The value of "${name}" is out of range. It must be >= ${least} && <= ${most}. Received ${value}`);
     }
     return value;
   };
@@ -120,7 +121,8 @@
     if (!Number.isSafeInteger(least)) throw library.wrongArgument('"min" argument', 'a safe integer', least);
     if (!Number.isSafeInteger(most)) throw library.wrongArgument('"max" argument', 'a safe integer', most);
     if (range <= 0 || range >= 2 ** 48) {
-      throw fail(RangeError, 'ERR_OUT_OF_RANGE', `The value of "max" is out of range. It must be greater than the value of "min" (${least}). Received ${most}`);
+      throw fail(RangeError, 'ERR_OUT_OF_RANGE',
+        `The value of "max" is out of range. It must be greater than the value of "min" (${least}). Received ${most}`);
     }
     const end = 2 ** 48 - 2 ** 48 % range;
     for (;;) {

@@ -3,14 +3,13 @@
   'use strict';
 
   const { platform, arch } = native.machine();
-  const nanoseconds = () => BigInt(Date.now()) * 1000000n;
   const hrtime = before => {
     const now = [Math.floor(Date.now() / 1000), Date.now() % 1000 * 1e6];
     if (before === undefined) return now;
     const behind = now[1] < before[1] ? 1 : 0;
     return [now[0] - before[0] - behind, now[1] - before[1] + behind * 1e9];
   };
-  hrtime.bigint = nanoseconds;
+  hrtime.bigint = () => BigInt(Date.now()) * 1000000n;
   return {
     platform, arch, env: {}, argv: [], execArgv: [], version: '', versions: {}, hrtime,
     cwd: () => '/',

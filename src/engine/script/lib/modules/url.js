@@ -55,7 +55,8 @@
       rest = readAuthority(url, authority) + (end < 0 ? '' : rest.slice(end));
       if (rest !== '' && !rest.startsWith('/')) rest = '/' + rest;
     }
-    const escaped = part => isScript ? part : part.replace(/[\t\n\r "'<>\\^`{|}]/g, c => '%' + c.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0'));
+    const percent = c => '%' + c.charCodeAt(0).toString(16).toUpperCase().padStart(2, '0');
+    const escaped = part => isScript ? part : part.replace(/[\t\n\r "'<>\\^`{|}]/g, percent);
     const [, search, hash] = /^([^#]*)([^]*)$/.exec(escaped(tail));
     if (hash !== '') url.hash = hash;
     if (search !== '') [url.search, url.query] = [search, search.slice(1)];
@@ -116,7 +117,8 @@
 
   function urlToHttpOptions(url) {
     const { protocol, hostname, hash, search, pathname, href, port, username, password } = url;
-    const options = { __proto__: null, protocol, hostname: hostname.replace(/^\[(.*)\]$/, '$1'), hash, search, pathname, path: pathname + search, href };
+    const name = hostname.replace(/^\[(.*)\]$/, '$1');
+    const options = { __proto__: null, protocol, hostname: name, hash, search, pathname, path: pathname + search, href };
     if (port !== '') options.port = Number(port);
     if (username || password) options.auth = `${decodeURIComponent(username)}:${decodeURIComponent(password)}`;
     return options;
