@@ -1,6 +1,6 @@
 //! Modules that the code of a function node asks for (`libs`), and what those require in turn.
 //!
-//! What Node.js has built in comes from files of our own ([`builtin`]), everything else from the operator's
+//! What Node.js has built in comes from files of our own ([`mod@builtin`]), everything else from the operator's
 //! `node_modules` ([`installed`]). Both are evaluated in the node's own realm, once, when first asked for, by
 //! `lib/modules/require.js`; a node that asks for nothing pays nothing.
 //!
