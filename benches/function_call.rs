@@ -21,6 +21,7 @@ fn main() -> Result<(), flowgate::engine::value::Failure> {
         close_timeout: Duration::from_secs(15),
         script_memory: 1 << 30,
         script_timeout: Duration::from_secs(10),
+        modules: std::path::PathBuf::new(),
         debug_length: 1000,
         message_buffer: 0,
         request_timeout: Duration::from_mins(2),

@@ -24,6 +24,7 @@ pub(super) fn engine(raw: raw::Engine, data: &Path, source: &Source<'_>) -> Resu
         close_timeout: source.duration(raw.close_timeout, 15 * SECOND, MS..=HOUR)?,
         script_memory: source.size(raw.script_memory, 1 << 30, 8 * MIB..=64 * GIB)?,
         script_timeout: source.duration(raw.script_timeout, 5 * SECOND, MS..=HOUR)?,
+        modules: data.to_owned(),
         debug_length: number(raw.debug_length, 1000, 1..=1_000_000)?,
         message_buffer: number(raw.message_buffer, 0, 0..=1_000_000_000)?,
         http_node_root: match raw.http_node_root {

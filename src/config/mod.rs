@@ -463,6 +463,8 @@ pub struct Engine {
     pub script_memory: usize,
     /// Longest run of a function node's synchronous code when the node sets no limit of its own.
     pub script_timeout: Duration,
+    /// Directory with the `node_modules` of function nodes: that of the flows, as in Node-RED; no setting of the file.
+    pub modules: PathBuf,
     /// Longest text shown by a debug node, characters (1000, as in Node-RED).
     pub debug_length: usize,
     /// Messages that a node may hold back (delay, join, sort, batch); 0: any number, as in Node-RED.

@@ -36,6 +36,7 @@ files! {
     function
     function_context
     function_errors
+    function_modules
     html
     http_in
     http_request

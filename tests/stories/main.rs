@@ -45,6 +45,7 @@ mod editor_files;
 mod endpoint;
 mod fallback;
 mod from_the_shell;
+mod function_modules;
 mod golden;
 mod headers;
 mod http_rules;

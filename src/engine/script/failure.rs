@@ -12,6 +12,9 @@ use std::time::Duration;
 /// The name of a function's source in stacks.
 pub(super) const FILE: &str = "Function node";
 
+/// What the names of all files of modules have in them.
+const MODULES: &str = "node_modules/";
+
 /// What Node's `vm` says when the time is over. It is no error of the function's own.
 const OUT_OF_TIME: &str = "ERR_SCRIPT_EXECUTION_TIMEOUT";
 
@@ -22,6 +25,23 @@ pub(super) fn pending(scripts: &Scripts, ctx: &Ctx<'_>) -> Failure {
         return timed_out(scripts.clock.limit.get());
     }
     thrown_by_code(scripts, ctx, &thrown)
+}
+
+/// The pending exception, or that the time was over, while a module was loaded. Says in which file, if that is known.
+pub(super) fn of_loading(scripts: &Scripts, ctx: &Ctx<'_>, module: &str) -> Failure {
+    let cause = pending(scripts, ctx);
+    let reason = match cause.name.as_str() {
+        "" | "Error" => cause.message.to_string(),
+        _ => cause.to_string(),
+    };
+    let place = cause.stack.lines().find_map(place_in_module);
+    let place = place.map_or(String::new(), |place| format!(" ({place})"));
+    Failure {
+        code: cause.code,
+        ..Failure::error(format!(
+            "cannot load the module '{module}': {reason}{place}"
+        ))
+    }
 }
 
 /// As Node's `vm` says it.
@@ -93,16 +113,22 @@ pub(super) fn of_syntax(ctx: &Ctx<'_>) -> Failure {
     failure
 }
 
-/// The stack with the user's own line numbers, without the library's frames, and the innermost place in the user's code.
+/// The stack with the user's own line numbers, without the library's frames, and the innermost place, if that is in the
+/// user's code and not in a module.
 fn relocate(stack: &str) -> (String, Option<(u32, u32)>) {
     let mut own = String::new();
     let mut innermost = None;
     for frame in stack.lines() {
+        if frame.contains(MODULES) {
+            innermost.get_or_insert(None);
+            let _ = writeln!(own, "{frame}");
+            continue;
+        }
         let Some(at) = frame.find(FILE) else { continue };
         let Some((line, column)) = place_in(&frame[at..], FILE) else {
             continue;
         };
-        innermost.get_or_insert((line, column));
+        innermost.get_or_insert(Some((line, column)));
         let _ = writeln!(
             own,
             "{}{FILE}:{line}:{column})",
@@ -112,8 +138,15 @@ fn relocate(stack: &str) -> (String, Option<(u32, u32)>) {
     (
         own.trim_end()
             .replace(&format!(" {FILE}"), &format!(" ({FILE}")),
-        innermost,
+        innermost.flatten(),
     )
+}
+
+/// The file of a module and the line, `node_modules/ms/index.js:12`, if the frame is in one.
+fn place_in_module(frame: &str) -> Option<&str> {
+    let place = frame.rsplit([' ', '(']).next()?;
+    let (place, _column) = place.rsplit_once(':')?;
+    place.contains(MODULES).then_some(place)
 }
 
 /// The first `FILE:line:column` in a text, counted from the user's first line.

@@ -5,6 +5,8 @@
 //! a realm with a global object of its own, into which the library is put. A sandbox knows no [`super::node::Host`]:
 //! what the code does comes out as [`Effect`]s, which the node carries out.
 //!
+//! Modules that a node asks for live in its own realm; see [`modules`].
+//!
 //! The way of a message: `to_js` → the function → `from_js` → `sending` → effects.
 
 mod bytes;
@@ -12,6 +14,7 @@ mod effect;
 mod failure;
 mod from_js;
 mod jsonata;
+mod modules;
 mod names;
 mod native;
 mod rejections;
@@ -25,6 +28,7 @@ mod wording;
 mod zone;
 
 pub use effect::Effect;
+pub use modules::Import;
 pub use sandbox::{Code, Sandbox, Surroundings};
 
 use crate::config;
@@ -37,6 +41,7 @@ use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Persistent, Runti
 use smol_str::SmolStr;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
 
@@ -91,6 +96,8 @@ pub struct Scripts {
     clock: Rc<Clock>,
     default_limit: Duration,
     memory_limit: usize,
+    /// The directory below which modules of npm are.
+    modules: PathBuf,
     checked: RefCell<HashMap<SmolStr, Result<(), Failure>>>,
     /// The node whose turn it is.
     current: RefCell<Option<Rc<State>>>,
@@ -149,6 +156,7 @@ impl Scripts {
             clock,
             default_limit: config.script_timeout,
             memory_limit: config.script_memory,
+            modules: config.modules.clone(),
             checked: RefCell::default(),
             current: RefCell::default(),
             taken: Rc::default(),

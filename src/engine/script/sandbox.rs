@@ -3,7 +3,7 @@
 //! The realm is made with the first message, or at start if there is setup code.
 
 use super::native::State;
-use super::{Effect, Scripts, failure, from_js, sending, source, to_js};
+use super::{Effect, Import, Scripts, failure, from_js, modules, sending, source, to_js};
 use crate::engine::context::Contexts;
 use crate::engine::message::Message;
 use crate::engine::node::Info;
@@ -26,6 +26,8 @@ pub struct Code {
     pub initialize: String,
     /// When the node closes.
     pub finalize: String,
+    /// What is loaded before anything runs.
+    pub imports: Box<[Import]>,
     /// `node.outputCount`.
     pub outputs: usize,
     /// Longest synchronous run; `None`: the operator's default.
@@ -87,7 +89,7 @@ impl Sandbox {
         }
     }
 
-    /// Checks the code and runs the setup code. Messages that come before it has finished wait.
+    /// Checks the code, loads its modules and runs the setup code. Messages that come before that has finished wait.
     pub fn start(&mut self) -> Vec<Effect> {
         for source in [
             self.code.function.as_str(),
@@ -99,9 +101,33 @@ impl Sandbox {
                 return vec![Effect::Error(failure, None)];
             }
         }
-        if self.code.initialize.trim().is_empty() {
+        let mut effects = self.import();
+        if self.state.phase.get() == Phase::Ready && !self.code.initialize.trim().is_empty() {
+            effects.extend(self.set_up());
+        }
+        effects
+    }
+
+    /// Loads the modules; if one of them fails, the node is broken.
+    fn import(&mut self) -> Vec<Effect> {
+        if self.code.imports.is_empty() {
             return Vec::new();
         }
+        self.state.phase.set(Phase::Starting);
+        self.turn(None, |sandbox, ctx, _| {
+            let failures = modules::load(&sandbox.scripts, ctx, &sandbox.code.imports)?;
+            if failures.is_empty() {
+                sandbox.state.phase.set(Phase::Ready);
+            }
+            for failure in failures {
+                sandbox.state.phase.set(Phase::Broken);
+                sandbox.state.push(Effect::Error(failure, None));
+            }
+            Ok(())
+        })
+    }
+
+    fn set_up(&mut self) -> Vec<Effect> {
         self.state.phase.set(Phase::Starting);
         let setup = self.code.initialize.clone();
         self.turn(None, |sandbox, ctx, room| {

@@ -28,12 +28,15 @@ fn settings(config: &Config, caller: Option<&Caller>, editor: Option<&Editor>) -
         "context": contexts(&config.engine.context),
         "libraries": libraries(editor),
         // There is nothing to install or upload.
-        "externalModules": { "palette": { "allowInstall": false, "allowUpload": false } },
+        "externalModules": {
+            "palette": { "allowInstall": false, "allowUpload": false },
+            "modules": { "allowInstall": false },
+        },
         "flowEncryptionType": if secret.is_some() { "user" } else { "system" },
         "diagnostics": { "enabled": true, "ui": true },
         "telemetryEnabled": false,
         "runtimeState": { "enabled": true, "ui": true },
-        "functionExternalModules": false,
+        "functionExternalModules": true,
         "functionTimeout": 0,
         "tlsConfigDisableLocalFiles": false,
         "editorTheme": { "projects": { "enabled": false }, "tours": false, "languages": languages },

@@ -4,13 +4,35 @@
 
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Closing, Host, Node, TimerId, Wake};
-use crate::engine::script::{Code, Effect, Sandbox, Surroundings};
+use crate::engine::script::{Code, Effect, Import, Sandbox, Surroundings};
 use crate::engine::value::Failure;
 use serde::Deserialize;
 use serde_json::Value as Json;
+use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::time::Duration;
+
+/// Names that no module can have, as in Node-RED: there is something under them already.
+const TAKEN: [&str; 17] = [
+    "Buffer",
+    "Date",
+    "RED",
+    "URL",
+    "URLSearchParams",
+    "clearInterval",
+    "clearTimeout",
+    "console",
+    "context",
+    "env",
+    "flow",
+    "global",
+    "node",
+    "promisify",
+    "setInterval",
+    "setTimeout",
+    "util",
+];
 
 #[derive(Deserialize)]
 #[serde(default)]
@@ -37,12 +59,11 @@ impl Default for Properties {
 }
 
 /// A module that the code wants under a name.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default)]
-#[derive(Default)]
 struct Library {
-    var: String,
-    module: String,
+    var: SmolStr,
+    module: SmolStr,
 }
 
 struct Function {
@@ -51,23 +72,16 @@ struct Function {
     timers: HashMap<u32, TimerId>,
 }
 
-/// Builds a function node. One that wants modules is refused: there is no Node.js here to load them.
+/// Builds a function node. One that wants a module under a name that is taken is refused; whether its modules can be
+/// loaded shows when it starts.
 pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
-    if let Some(library) = properties.libs.iter().find(|l| !l.module.is_empty()) {
-        return Err(Failure {
-            code: "install_not_allowed".into(),
-            ..Failure::error(format!(
-                "cannot load the module '{}' (as '{}'): functions run in QuickJS, without npm modules",
-                library.module, library.var
-            ))
-        });
-    }
     let seconds = number(&properties.timeout);
     let code = Code {
         function: properties.func.into(),
         initialize: properties.initialize,
         finalize: properties.finalize,
+        imports: imports(properties.libs)?,
         outputs: number(&properties.outputs).map_or(0, whole),
         limit: seconds
             .and_then(|s| Duration::try_from_secs_f64(s).ok())
@@ -81,6 +95,22 @@ pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn No
         sandbox: Sandbox::new(host.scripts()?, code, surroundings),
         timers: HashMap::new(),
     }))
+}
+
+/// The modules, each under a name of its own. As in Node-RED, those without a name count for nothing.
+fn imports(libs: Vec<Library>) -> Result<Box<[Import]>, Failure> {
+    let mut imports: Vec<Import> = Vec::new();
+    for Library { var, module } in libs {
+        if TAKEN.contains(&var.as_str()) || imports.iter().any(|other| other.var == var) {
+            return Err(Failure::error(format!(
+                "the module '{module}' cannot be called '{var}': the name is taken"
+            )));
+        }
+        if !var.is_empty() {
+            imports.push(Import { var, module });
+        }
+    }
+    Ok(imports.into())
 }
 
 /// A number property, which editors write as a number or as text.

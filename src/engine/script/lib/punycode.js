@@ -13,7 +13,7 @@
     return k + Math.floor((BASE - LOW + 1) * delta / (delta + SKEW));
   }
 
-  function encodeLabel(label) {
+  function encode(label) {
     const codes = Array.from(label, c => c.codePointAt(0));
     const basic = codes.filter(c => c < 128);
     let text = String.fromCharCode(...basic) + (basic.length > 0 ? '-' : '');
@@ -40,9 +40,10 @@
       delta++;
       code++;
     }
-    return 'xn--' + text;
+    return text;
   }
 
+  library.punycode = { encode, adapt, parameters: { BASE, LOW, HIGH, FIRST_BIAS, FIRST_CODE } };
   library.asciiHost = host => host.normalize('NFKC').toLowerCase().normalize('NFC')
-    .split(/[.\u3002\uff0e\uff61]/).map(label => /[^\x00-\x7f]/.test(label) ? encodeLabel(label) : label).join('.');
+    .split(/[.\u3002\uff0e\uff61]/).map(label => /[^\x00-\x7f]/.test(label) ? 'xn--' + encode(label) : label).join('.');
 })

@@ -3,6 +3,8 @@
 
 mod isolation;
 mod life;
+mod modules;
+mod modules_refused;
 mod sending;
 mod values;
 
@@ -12,15 +14,22 @@ use crate::engine::env::Env;
 use crate::engine::message::Message;
 use crate::engine::node::Info;
 use crate::engine::value::Value;
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
 fn scripts() -> Rc<Scripts> {
+    scripts_in(Path::new(""))
+}
+
+/// With the modules of a data directory.
+fn scripts_in(data: &Path) -> Rc<Scripts> {
     Scripts::new(&Engine {
         context: Vec::new(),
         close_timeout: Duration::from_secs(15),
         script_memory: 32 << 20,
         script_timeout: Duration::from_millis(200),
+        modules: data.to_owned(),
         debug_length: 1000,
         message_buffer: 0,
         request_timeout: Duration::from_secs(1),

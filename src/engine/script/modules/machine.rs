@@ -1,0 +1,67 @@
+//! What `lib/modules/os.js` tells of the machine; asked anew each time, as hosts are renamed and memory fills.
+
+use rquickjs::{Ctx, Function, Object as JsObject, Result};
+use std::env;
+use std::fs::read_to_string;
+
+/// Gives `machine()`, an object.
+pub(super) fn define(native: &JsObject<'_>) -> Result<()> {
+    native.set("machine", Function::new(native.ctx().clone(), machine)?)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
+fn machine(ctx: Ctx<'_>) -> Result<JsObject<'_>> {
+    let names = rustix::system::uname();
+    let figures = rustix::system::sysinfo();
+    let told = JsObject::new(ctx)?;
+    let text =
+        |name: &'static str, text: &std::ffi::CStr| told.set(name, text.to_string_lossy().as_ref());
+    text("hostname", names.nodename())?;
+    text("type", names.sysname())?;
+    text("release", names.release())?;
+    text("version", names.version())?;
+    text("machine", names.machine())?;
+    told.set("platform", platform())?;
+    told.set("arch", arch())?;
+    told.set("isLittleEndian", cfg!(target_endian = "little"))?;
+    told.set("uptime", figures.uptime as f64)?;
+    // The kernel counts load in 65536ths.
+    told.set(
+        "loads",
+        figures.loads.map(|load| load as f64 / 65536.0).to_vec(),
+    )?;
+    told.set("total", memory("MemTotal:"))?;
+    told.set("free", memory("MemAvailable:"))?;
+    told.set("home", env::var("HOME").ok())?;
+    told.set("temporary", env::temp_dir().to_str())?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    told.set("processors", processors)?;
+    Ok(told)
+}
+
+/// The system as Node.js calls it.
+fn platform() -> &'static str {
+    match env::consts::OS {
+        "macos" => "darwin",
+        other => other,
+    }
+}
+
+/// The processor as Node.js calls it.
+fn arch() -> &'static str {
+    match env::consts::ARCH {
+        "x86_64" => "x64",
+        "x86" => "ia32",
+        "aarch64" => "arm64",
+        "powerpc64" => "ppc64",
+        other => other,
+    }
+}
+
+/// A line of `/proc/meminfo`, in bytes.
+fn memory(line: &str) -> Option<f64> {
+    let text = read_to_string("/proc/meminfo").ok()?;
+    let rest = text.lines().find_map(|l| l.strip_prefix(line))?;
+    let kibibytes: f64 = rest.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes * 1024.0)
+}
