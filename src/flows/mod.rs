@@ -5,6 +5,7 @@ mod diff;
 mod expansion;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod known;
 mod model;
 mod order;
 mod parse;

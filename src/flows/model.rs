@@ -96,15 +96,15 @@ impl FlowSet {
 
     /// Parses a JSON array of node objects, and takes the credentials out of it.
     pub fn parse_with_credentials(json: &[u8]) -> Result<(Self, Credentials), Malformed> {
-        Self::parse_after(&Self::default(), json)
+        Self::parse_with_known(json, Vec::new())
     }
 
-    /// The same, quicker: elements that stand in the flow set before it in the same words are taken from there.
-    pub(super) fn parse_after(
-        before: &Self,
+    /// The same, of a text in which there may be elements that are [`known`](super::known).
+    pub(super) fn parse_with_known(
         json: &[u8],
+        known: Vec<Arc<Node>>,
     ) -> Result<(Self, Credentials), Malformed> {
-        let (nodes, credentials) = parse::array(before, json::text(json)?)?;
+        let (nodes, credentials) = parse::array(json::text(json)?, known)?;
         Ok((Self::new(nodes)?, credentials))
     }
 

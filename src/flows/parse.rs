@@ -3,7 +3,8 @@
 //! Takes texts that are known to be good JSON. Knows the fields that routing needs and what is malformed (design §5);
 //! never what a type does with its fields.
 
-use super::{Credentials, FlowSet, Malformed, Node};
+use super::known::KNOWN;
+use super::{Credentials, Malformed, Node};
 use crate::json::{Key, PROTO, compact, shown, with};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -18,38 +19,34 @@ const LONGEST_NAME: usize = 256;
 
 /// Parses an array of elements, see [`elements`].
 pub(super) fn array(
-    before: &FlowSet,
     array: &str,
+    known: Vec<Arc<Node>>,
 ) -> Result<(Vec<Arc<Node>>, Credentials), Malformed> {
     let Ok(list) = serde_json::from_str(array) else {
         return Err(Malformed(
             "the flows must be an array of node objects".into(),
         ));
     };
-    elements(before, list)
+    elements(list, known)
 }
 
-/// Parses elements; their numbers in messages count from 0. The credentials are taken out. Most deployments change
-/// little: an element in the words of the flow set before is the node that is there.
+/// Parses elements; their numbers in messages count from 0. The credentials are taken out. Those that are
+/// [`known`](super::known) are put in where they are meant.
 pub(super) fn elements(
-    before: &FlowSet,
     list: Vec<&RawValue>,
+    known: Vec<Arc<Node>>,
 ) -> Result<(Vec<Arc<Node>>, Credentials), Malformed> {
     let mut credentials = Credentials::default();
     let mut nodes = Vec::with_capacity(list.len());
-    // Where the element stood before, if the order is the same.
-    let mut expected = 0;
+    let mut known = known.into_iter();
     for (i, element) in list.into_iter().enumerate() {
-        let known = before.nodes().get(expected);
-        if let Some(known) = known.filter(|known| *known.text == *element.get()) {
-            nodes.push(Arc::clone(known));
-            expected += 1;
+        if element.get() == KNOWN
+            && let Some(known) = known.next()
+        {
+            nodes.push(known);
             continue;
         }
         let node = node(&Place::Element(i), element.get(), &mut credentials)?;
-        expected = before
-            .position(&node.id)
-            .map_or(expected, |place| place + 1);
         nodes.push(Arc::new(node));
     }
     Ok((nodes, credentials))

@@ -2,14 +2,16 @@
 //!
 //! Knows the two shapes of a body (specification §2.4, §9); never whether the revision is the active one.
 
+use super::known::reading;
 use super::parse::elements;
-use super::{Credentials, FlowSet, Malformed};
+use super::{Credentials, FlowSet, Malformed, Node};
 use crate::json::{self, Key};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::fmt;
+use std::sync::Arc;
 
 /// A parsed and checked body of `POST /flows`.
 #[derive(Debug)]
@@ -27,7 +29,7 @@ pub struct Submission {
 impl Submission {
     /// Parses a v1 body: a JSON array of node objects. What is in it as it is in the flow set `before` is quick.
     pub fn v1(before: &FlowSet, body: &[u8]) -> Result<Self, Malformed> {
-        let (flows, credentials) = FlowSet::parse_after(before, body)?;
+        let (flows, credentials) = reading(before, body, FlowSet::parse_with_known)?;
         Ok(Self {
             flows,
             credentials,
@@ -37,8 +39,12 @@ impl Submission {
     }
 
     /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored. What is
-    /// in it as it is in the flow set `before` is quick.
+    /// in it as it is in the flow set `before` is quick, if `flows` comes first.
     pub fn v2(before: &FlowSet, body: &[u8]) -> Result<Self, Malformed> {
+        reading(before, body, Self::object)
+    }
+
+    fn object(body: &[u8], known: Vec<Arc<Node>>) -> Result<Self, Malformed> {
         let text = json::text(body)?;
         let Ok(body) = serde_json::Deserializer::from_str(text).deserialize_map(Body) else {
             return Err(wrong(if text.trim_start().starts_with('{') {
@@ -53,7 +59,7 @@ impl Submission {
             .map(|sent| beside(sent.get()))
             .transpose()?;
         let list = body.flows.ok_or_else(|| wrong("\"flows\" is missing"))?;
-        let (nodes, credentials) = elements(before, list)?;
+        let (nodes, credentials) = elements(list, known)?;
         Ok(Self {
             flows: FlowSet::new(nodes)?,
             credentials,
