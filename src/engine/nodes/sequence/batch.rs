@@ -32,7 +32,9 @@ struct Topic {
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let number = |value: &Json, or: f64| match text_of(value).as_str() {
-        "" | "0" | "false" => or,
+        "" | "false" => or,
+        // The number 0 says nothing, the text does (observed).
+        "0" if value.is_number() => or,
         text => coerce::text_to_number(text),
     };
     Ok(match properties.mode.as_str() {

@@ -33,8 +33,8 @@ pub(super) enum Step {
     Single(Message),
     /// Its sequence is not complete.
     Waiting,
-    /// The messages of a sequence that is, in order.
-    Complete(Vec<Message>),
+    /// The messages of a sequence that is, in order, and where among them the one stands that came last.
+    Complete(Vec<Message>, usize),
     /// More wait than may: all are dropped.
     TooMany(Message),
 }
@@ -88,12 +88,16 @@ impl Reduce {
         }
         let sequence = self.sequences.remove(&id).unwrap_or_default();
         self.pending -= sequence.messages.len();
-        let mut messages = sequence.messages;
-        messages.sort_by(|a, b| place(a).total_cmp(&place(b)));
+        let newest = sequence.messages.len() - 1;
+        let mut arrived: Vec<(usize, Message)> =
+            sequence.messages.into_iter().enumerate().collect();
+        arrived.sort_by(|(_, a), (_, b)| place(a).total_cmp(&place(b)));
         if self.backwards {
-            messages.reverse();
+            arrived.reverse();
         }
-        Step::Complete(messages)
+        let latest = arrived.iter().position(|(turn, _)| *turn == newest);
+        let messages = arrived.into_iter().map(|(_, message)| message).collect();
+        Step::Complete(messages, latest.unwrap_or_default())
     }
 
     /// The value of a complete sequence.
@@ -159,7 +163,7 @@ mod tests {
     fn reduced(mut reduce: Reduce, messages: &[(&str, u32)]) -> String {
         let count = u32::try_from(messages.len()).unwrap();
         for (payload, index) in messages {
-            if let Step::Complete(all) = reduce.add(part(payload, *index, count), 0) {
+            if let Step::Complete(all, _) = reduce.add(part(payload, *index, count), 0) {
                 return format!("{:?}", reduce.value(&all, &Scene::for_tests()).unwrap());
             }
         }

@@ -14,7 +14,7 @@ use smol_str::SmolStr;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Properties {
-    splt: Json,
+    splt: Option<Json>,
     splt_type: SmolStr,
     array_splt: Json,
     stream: bool,
@@ -25,7 +25,7 @@ struct Properties {
 impl Default for Properties {
     fn default() -> Self {
         Self {
-            splt: Json::from("\\n"),
+            splt: None,
             splt_type: SmolStr::new_static("str"),
             array_splt: Json::from(1),
             stream: false,
@@ -59,6 +59,8 @@ struct Stream {
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
+    // Of two that are wrong the separator is told (observed).
+    let cut = Cut::parse(&properties.splt_type, properties.splt.as_ref())?;
     let length = text_of(&properties.array_splt);
     let name = match properties.property.as_str() {
         "" => SmolStr::new_static("payload"),
@@ -73,7 +75,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
         named: (name != "payload").then_some(name),
         array: split_cut::length(&length)
             .ok_or_else(|| split_cut::invalid("invalid array split length", &length))?,
-        cut: Cut::parse(&properties.splt_type, &properties.splt)?,
+        cut,
         key,
         stream: properties.stream.then(Stream::default),
     }))
