@@ -223,8 +223,10 @@ impl HttpRequest {
             })
         })?;
         let mut jar = http_jar::Jar::at(host.now());
-        jar.fill(&parsed, &mut headers, message.get("cookies"));
+        jar.fill(&parsed, &mut headers, message.get("cookies"))
+            .map_err(Refusal::Error)?;
         let digest = self.authorize(&parsed, &mut headers);
+        let given = parsed.clone();
         let (parsed, body) = self.body(&method, parsed, &mut headers, message)?;
         let proxy: Option<Rc<Proxy>> = host.offered(&self.proxy);
         let gate = http_proxy::gate(&parsed, proxy.as_deref()).unwrap_or_else(|warning| {
@@ -235,7 +237,11 @@ impl HttpRequest {
             Some(tls) => Trust::Own(tls),
             None => Trust::Default(host.common::<Defaults>(), verify(message, host)),
         };
-        let text = parsed.to_string();
+        let text = if parsed == given {
+            whole
+        } else {
+            parsed.to_string()
+        };
         let plan = Plan {
             method,
             url: parsed,
@@ -334,7 +340,10 @@ impl HttpRequest {
         match self.query {
             Query::Ignored => Ok((url, None)),
             Query::Url => {
-                if !matches!(payload, Value::Object(_) | Value::Array(_) | Value::Null) {
+                if matches!(
+                    payload,
+                    Value::String(_) | Value::Number(_) | Value::Bool(_)
+                ) {
                     return Err(Refusal::Error(Failure::text("Invalid payload")));
                 }
                 let more = http_content::query(payload);
