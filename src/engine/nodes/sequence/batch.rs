@@ -102,6 +102,14 @@ fn sequence(mut messages: Vec<Message>) -> Vec<Message> {
     messages
 }
 
+/// All are sent before the first is done with (observed).
+fn pass_all(messages: Vec<Message>, host: &mut Host<'_>) {
+    for message in &messages {
+        host.send(0, message.clone());
+    }
+    messages.into_iter().for_each(|m| host.done(m));
+}
+
 fn too_many() -> Failure {
     Failure::text("too many pending messages in batch node")
 }
@@ -137,10 +145,7 @@ impl ByCount {
         if self.overlap == 0 {
             let messages = std::mem::take(&mut self.waiting);
             let messages = sequence(messages);
-            for message in &messages {
-                host.send(0, message.clone());
-            }
-            return messages.into_iter().for_each(|m| host.done(m));
+            return pass_all(messages, host);
         }
         for message in sequence(self.waiting.clone()) {
             host.send(0, message);
@@ -224,9 +229,7 @@ impl Node for ByTime {
             nothing.set(SmolStr::new_static("parts"), Value::record(parts));
             return host.send(0, nothing);
         }
-        for message in sequence(messages) {
-            host.pass(message);
-        }
+        pass_all(sequence(messages), host);
     }
 
     fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {

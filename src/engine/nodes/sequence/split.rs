@@ -224,11 +224,11 @@ impl Split {
         let mut stream = self.stream.take().unwrap_or_default();
         let mut sending = self.begin(&message, host);
         self.note_cut(&mut sending, value.as_str().is_some());
-        let (values, waits) = match value {
+        let by_length = matches!(self.cut, Cut::Length(_));
+        let (mut values, rest) = match value {
             Value::String(text) => {
                 let values = self.cut.text_stream(&mut stream.text, text);
-                let waits = matches!(self.cut, Cut::Length(_)) && !stream.text.is_empty();
-                (values, waits)
+                (values, by_length && !stream.text.is_empty())
             }
             Value::Buffer(bytes) => {
                 let values = self.cut.buffer_stream(&mut stream.bytes, bytes);
@@ -236,13 +236,17 @@ impl Split {
             }
             _ => (Vec::new(), false),
         };
-        let any = !values.is_empty();
-        sending.stream(values, &mut stream.index, host);
+        // A length that is met is sent by itself, after others are done with (observed).
+        let met = values.pop_if(|_| by_length && !rest);
+        let waits = if by_length { met.is_none() } else { rest };
+        for values in [values, met.into_iter().collect()] {
+            if !values.is_empty() {
+                sending.stream(values, &mut stream.index, host);
+                stream.held.drain(..).for_each(|m| host.done(m));
+            }
+        }
         if host.watched() {
             message = sending.become_of();
-        }
-        if any {
-            stream.held.drain(..).for_each(|m| host.done(m));
         }
         if !waits {
             host.done(message);
