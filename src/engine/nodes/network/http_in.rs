@@ -173,7 +173,7 @@ fn bad_request() -> Reply {
 }
 
 fn message(request: &Request, responder: Arc<Responder>, body: Body, query_only: bool) -> Message {
-    let query = form::parse(request.query.as_bytes());
+    let query = form::parse_query(request.query.as_bytes());
     let payload = if query_only {
         query.clone()
     } else {

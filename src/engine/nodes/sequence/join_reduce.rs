@@ -42,15 +42,7 @@ pub(super) enum Step {
 impl Reduce {
     /// Parses the expressions.
     pub(super) fn parse(each: &str, start: (&str, &Json), end: &str) -> Result<Self, Failure> {
-        let compile = |text: &str| {
-            Jsonata::compile(text).map_err(|f| {
-                let message = f
-                    .message
-                    .split_once(": ")
-                    .map_or(f.message.as_str(), |(_, m)| m);
-                Failure::text(format!("Invalid JSONata expression: {message}"))
-            })
-        };
+        let compile = |text: &str| Jsonata::compile(text).map_err(|f| Failure::text(invalid(&f)));
         let end = match end.trim() {
             "" => None,
             end => Some(compile(end)?),
@@ -107,7 +99,7 @@ impl Reduce {
         let start = self
             .start
             .as_ref()
-            .map_err(|f| Failure::error(format!("Invalid JSONata expression: {}", f.message)))?;
+            .map_err(|f| Failure::error(invalid(f)))?;
         let mut value = start.evaluate(scene, &nothing)?;
         let count = Value::Number(messages.len() as f64);
         for message in messages {
@@ -130,6 +122,17 @@ impl Reduce {
         let sequences = self.sequences.drain();
         sequences.flat_map(|(_, s)| s.messages).collect()
     }
+}
+
+/// What is told of an expression that does not parse: the number of its error is not.
+fn invalid(failure: &Failure) -> String {
+    let message = failure.message.as_str();
+    let numbered = |number: &str| number.len() == 5 && number.starts_with('S');
+    let words = match message.split_once(": ") {
+        Some((number, words)) if numbered(number) => words,
+        _ => message,
+    };
+    format!("Invalid JSONata expression: {words}")
 }
 
 /// An expression that fails: only its code is told (observed).
