@@ -136,9 +136,9 @@ impl Tree {
         *self = match (own, other) {
             (Self::List(own), Self::List(others)) => {
                 let mut all = Self::List(own);
-                others
-                    .into_iter()
-                    .for_each(|(index, element)| all.add(index, element));
+                for (index, element) in others {
+                    all.add(index, element);
+                }
                 all
             }
             (own @ Self::List(_), other @ Self::Text(_)) => {

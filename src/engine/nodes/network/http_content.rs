@@ -8,6 +8,7 @@ use crate::engine::value::{Object, Value};
 use bytes::Bytes;
 use smol_str::{SmolStr, format_smolstr};
 use std::fmt::Write;
+use url::Url;
 
 /// The body for a payload; a content type is set where the payload decides it.
 pub(super) fn body(payload: &Value, headers: &mut Headers) -> Bytes {
@@ -44,8 +45,25 @@ pub(super) fn plain(payload: &Value) -> Option<Bytes> {
     }
 }
 
+/// A URL with a payload behind what it asks already; `None`: it cannot be a query.
+pub(super) fn with_query(mut url: Url, payload: &Value) -> Option<Url> {
+    if matches!(
+        payload,
+        Value::String(_) | Value::Number(_) | Value::Bool(_)
+    ) {
+        return None;
+    }
+    let more = query(payload);
+    let whole = match url.query() {
+        None | Some("") => more,
+        Some(asked) => format!("{asked}&{more}"),
+    };
+    url.set_query(Some(&whole));
+    Some(url)
+}
+
 /// `querystring.stringify` of Node.js: arrays are repeated names, what is no text, number or boolean is empty.
-pub(super) fn query(value: &Value) -> String {
+fn query(value: &Value) -> String {
     let mut out = String::new();
     let mut put = |name: &str, value: &Value| {
         if !out.is_empty() {

@@ -326,7 +326,7 @@ impl HttpRequest {
     fn body(
         &self,
         method: &str,
-        mut url: Url,
+        url: Url,
         headers: &mut Headers,
         message: &Message,
     ) -> Result<(Url, Option<bytes::Bytes>), Refusal> {
@@ -340,19 +340,9 @@ impl HttpRequest {
         match self.query {
             Query::Ignored => Ok((url, None)),
             Query::Url => {
-                if matches!(
-                    payload,
-                    Value::String(_) | Value::Number(_) | Value::Bool(_)
-                ) {
-                    return Err(Refusal::Error(Failure::text("Invalid payload")));
-                }
-                let more = http_content::query(payload);
-                let whole = match url.query() {
-                    None | Some("") => more,
-                    Some(query) => format!("{query}&{more}"),
-                };
-                url.set_query(Some(&whole));
-                Ok((url, None))
+                let asking = http_content::with_query(url, payload);
+                let refused = || Refusal::Error(Failure::text("Invalid payload"));
+                Ok((asking.ok_or_else(refused)?, None))
             }
             // Node-RED looks at objects first: a buffer is one.
             Query::Body if matches!(payload, Value::Buffer(_)) => {

@@ -107,7 +107,9 @@ fn pass_all(messages: Vec<Message>, host: &mut Host<'_>) {
     for message in &messages {
         host.send(0, message.clone());
     }
-    messages.into_iter().for_each(|m| host.done(m));
+    for message in messages {
+        host.done(message);
+    }
 }
 
 fn too_many() -> Failure {
