@@ -17,6 +17,9 @@ const SILENCE = Number(process.env.SILENCE ?? 10_000);
 /** Where an error came from, in the words of a JavaScript engine: the lines after its message. */
 const STACK = /(\n|\\n) +at [^]*?(?="|$)/g;
 
+/** A time in JSON or in a header field. */
+const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT/g;
+
 /** By this a node knows header fields again that nobody changed; what the mark is is its own business. */
 const MARK = 'x-node-red-request-node';
 
@@ -264,7 +267,7 @@ function settled(seen, given, directory, ports) {
             let text = value.replaceAll(directory, '{dir}').replaceAll(/\b([0-9a-f]{16}|[0-9a-f]{28})\b/g, label);
             text = text.replaceAll(/\bpid:\d+/g, 'pid:<pid>').replaceAll(STACK, '');
             ports.forEach((port, n) => (text = text.replaceAll(String(port), `{port:${n}}`)));
-            return text.replaceAll(/\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z/g, (at) => (today(Date.parse(at)) ? '<now>' : at));
+            return text.replaceAll(TIME, (at) => (today(Date.parse(at)) ? '<now>' : at));
         }
         if (typeof value === 'number') {
             const named = [...ports].find(([, port]) => port === value);

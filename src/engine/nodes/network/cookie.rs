@@ -29,8 +29,8 @@ pub(super) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Value {
 }
 
 /// A `Set-Cookie` field: a text, an object with `value` and options, or `null` to clear it.
-/// `None` if the name or an option cannot stand in a header.
-pub(super) fn field(name: &str, cookie: &Value) -> Option<String> {
+/// `now`, in milliseconds since 1970, is when an age begins. `None` if the name or an option cannot stand in a header.
+pub(super) fn field(name: &str, cookie: &Value, now: f64) -> Option<String> {
     let options = cookie.as_object();
     let option = |key: &str| options.and_then(|o| o.get(key)).filter(|v| !v.is_nullish());
     let value = match options {
@@ -46,19 +46,21 @@ pub(super) fn field(name: &str, cookie: &Value) -> Option<String> {
     };
     let path = option("path").map_or_else(|| "/".into(), coerce::to_text);
     let mut out = format!("{name}={}", encode(&text));
-    if let Some(age) = option("maxAge")
-        .map(coerce::to_number)
-        .filter(|age| age.is_finite())
-    {
+    let age = option("maxAge").map(coerce::to_number);
+    let age = age.filter(|age| age.is_finite());
+    if let Some(age) = age {
         let _ = write!(out, "; Max-Age={}", (age / 1000.0).floor());
     }
     if let Some(domain) = option("domain") {
         let _ = write!(out, "; Domain={}", coerce::to_text(domain));
     }
     let _ = write!(out, "; Path={path}");
-    if value.is_nullish() {
-        out.push_str("; Expires=Thu, 01 Jan 1970 00:00:00 GMT");
-    } else if let Some(expires) = option("expires").and_then(http_date) {
+    let expires = match age {
+        Some(age) => http_date(&Value::Date(now + age)),
+        None if value.is_nullish() => http_date(&Value::Date(0.0)),
+        None => option("expires").and_then(http_date),
+    };
+    if let Some(expires) = expires {
         let _ = write!(out, "; Expires={expires}");
     }
     for (key, flag) in [("httpOnly", "; HttpOnly"), ("secure", "; Secure")] {
@@ -149,11 +151,11 @@ mod tests {
 
     #[test]
     fn response_cookies_have_their_options() {
-        let cookie = |text: &str| field("n", &json::parse(text).unwrap()).unwrap();
+        let cookie = |text: &str| field("n", &json::parse(text).unwrap(), 500.0).unwrap();
         assert_eq!(cookie("\"a b\""), "n=a%20b; Path=/");
         assert_eq!(
             cookie(r#"{"value":"v","maxAge":1500,"path":"/x","httpOnly":true,"sameSite":"lax"}"#),
-            "n=v; Max-Age=1; Path=/x; HttpOnly; SameSite=Lax"
+            "n=v; Max-Age=1; Path=/x; Expires=Thu, 01 Jan 1970 00:00:02 GMT; HttpOnly; SameSite=Lax"
         );
         assert_eq!(
             cookie("null"),
@@ -164,12 +166,13 @@ mod tests {
     #[test]
     fn nothing_can_be_smuggled_into_the_header() {
         let smuggled = Value::record([("value", "v".into()), ("path", "/; Domain=evil".into())]);
-        assert_eq!(field("n", &smuggled), None);
-        assert_eq!(field("n; x", &"v".into()), None);
+        assert_eq!(field("n", &smuggled, 0.0), None);
+        assert_eq!(field("n; x", &"v".into(), 0.0), None);
         assert_eq!(
             field(
                 "n",
-                &Value::record([("value", "v".into()), ("domain", "a\r\nb".into())])
+                &Value::record([("value", "v".into()), ("domain", "a\r\nb".into())]),
+                0.0
             ),
             None
         );

@@ -6,15 +6,19 @@ use super::http_request_headers::Headers;
 use crate::engine::expression::{coerce, json};
 use crate::engine::value::{Object, Value};
 use bytes::Bytes;
+use smol_str::{SmolStr, format_smolstr};
 use std::fmt::Write;
+use url::Url;
 
 /// The body for a payload; a content type is set where the payload decides it.
 pub(super) fn body(payload: &Value, headers: &mut Headers) -> Bytes {
     let kind = headers.text("content-type").unwrap_or_default();
-    if kind == "multipart/form-data"
-        && let Value::Object(fields) = payload
-    {
-        return form(fields, headers);
+    let object = matches!(
+        payload,
+        Value::Object(_) | Value::Array(_) | Value::Buffer(_) | Value::Null
+    );
+    if object && kind == "multipart/form-data" {
+        return form(&members(payload), headers);
     }
     match payload {
         Value::String(_) | Value::Buffer(_) | Value::Number(_) => {
@@ -41,8 +45,25 @@ pub(super) fn plain(payload: &Value) -> Option<Bytes> {
     }
 }
 
+/// A URL with a payload behind what it asks already; `None`: it cannot be a query.
+pub(super) fn with_query(mut url: Url, payload: &Value) -> Option<Url> {
+    if matches!(
+        payload,
+        Value::String(_) | Value::Number(_) | Value::Bool(_)
+    ) {
+        return None;
+    }
+    let more = query(payload);
+    let whole = match url.query() {
+        None | Some("") => more,
+        Some(asked) => format!("{asked}&{more}"),
+    };
+    url.set_query(Some(&whole));
+    Some(url)
+}
+
 /// `querystring.stringify` of Node.js: arrays are repeated names, what is no text, number or boolean is empty.
-pub(super) fn query(value: &Value) -> String {
+fn query(value: &Value) -> String {
     let mut out = String::new();
     let mut put = |name: &str, value: &Value| {
         if !out.is_empty() {
@@ -55,25 +76,34 @@ pub(super) fn query(value: &Value) -> String {
         };
         let _ = write!(out, "{}={}", cookie::encode(name), cookie::encode(&text));
     };
-    let mut one = |name: &str, value: &Value| match value {
-        Value::Array(values) => values.iter().for_each(|value| put(name, value)),
-        single => put(name, single),
-    };
-    match value {
-        Value::Object(object) => object.iter().for_each(|(name, value)| one(name, value)),
-        Value::Array(values) => {
-            for (index, value) in values.iter().enumerate() {
-                one(&index.to_string(), value);
-            }
+    for (name, value) in members(value) {
+        match &value {
+            Value::Array(values) => values.iter().for_each(|value| put(&name, value)),
+            single => put(&name, single),
         }
-        _ => {}
     }
     out
 }
 
+/// The properties of an object; elements of an array and bytes of a buffer are named by their place.
+fn members(value: &Value) -> Vec<(SmolStr, Value)> {
+    let placed = |values: Vec<Value>| {
+        let numbered = values.into_iter().enumerate();
+        numbered
+            .map(|(place, value)| (format_smolstr!("{place}"), value))
+            .collect()
+    };
+    match value {
+        Value::Object(object) => object.iter().map(|(k, v)| (k.clone(), v.clone())).collect(),
+        Value::Array(values) => placed(values.to_vec()),
+        Value::Buffer(bytes) => placed(bytes.iter().map(|b| f64::from(*b).into()).collect()),
+        _ => Vec::new(),
+    }
+}
+
 /// `multipart/form-data` (RFC 7578) in the shape of the `form-data` library: texts and buffers, objects with `value`
 /// and `options`, anything else as JSON.
-fn form(fields: &Object, headers: &mut Headers) -> Bytes {
+fn form(fields: &[(SmolStr, Value)], headers: &mut Headers) -> Bytes {
     let random: [u8; 12] = crate::secret::random();
     let boundary = format!("--------------------------{}", hex(&random));
     let mut out = Vec::new();
@@ -94,7 +124,10 @@ fn form(fields: &Object, headers: &mut Headers) -> Bytes {
         }
         out.extend_from_slice(b"\r\n");
     }
-    out.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    // A form without fields is empty.
+    if !out.is_empty() {
+        out.extend_from_slice(format!("--{boundary}--\r\n").as_bytes());
+    }
     let kind = format!("multipart/form-data; boundary={boundary}");
     headers.put("content-type", kind.into());
     out.into()

@@ -101,7 +101,7 @@ impl HttpIn {
         }
         let content_type = text_field(&request.headers, header::CONTENT_TYPE.as_str()).to_owned();
         let bytes = std::mem::take(&mut request.body);
-        let upload = self.upload && !self.raw;
+        let upload = self.upload && !self.raw && request.method == "POST";
         let boundary = multer::parse_boundary(&content_type)
             .ok()
             .filter(|_| upload);
@@ -173,7 +173,7 @@ fn bad_request() -> Reply {
 }
 
 fn message(request: &Request, responder: Arc<Responder>, body: Body, query_only: bool) -> Message {
-    let query = form::parse(request.query.as_bytes());
+    let query = form::parse_query(request.query.as_bytes());
     let payload = if query_only {
         query.clone()
     } else {

@@ -3,7 +3,7 @@
 use super::cookie;
 use super::http_request_headers::Headers;
 use crate::engine::expression::coerce;
-use crate::engine::value::Value;
+use crate::engine::value::{Failure, Value};
 use chrono::DateTime;
 use url::Url;
 
@@ -37,12 +37,17 @@ impl Jar {
     }
 
     /// Takes the cookies of a message: those of the header `Cookie`, which it replaces, and those of `msg.cookies`.
-    pub(super) fn fill(&mut self, url: &Url, headers: &mut Headers, cookies: &Value) {
+    pub(super) fn fill(
+        &mut self,
+        url: &Url,
+        headers: &mut Headers,
+        cookies: &Value,
+    ) -> Result<(), Failure> {
         let header = headers.text("cookie").unwrap_or_default();
         headers.remove("cookie");
         for pair in header.split(';') {
             if let Some((name, value)) = pair.split_once('=') {
-                self.set(url, &format!("{}={}", name.trim(), value.trim()));
+                self.set(url, &pair_of(name.trim(), value.trim())?);
             }
         }
         for (name, cookie) in cookies.as_object().into_iter().flatten() {
@@ -62,8 +67,9 @@ impl Jar {
             } else {
                 cookie::encode(&text)
             };
-            self.set(url, &format!("{name}={text}"));
+            self.set(url, &pair_of(name, &text)?);
         }
+        Ok(())
     }
 
     /// Takes a `Set-Cookie` field of a server's answer (RFC 6265 §5.3).
@@ -130,6 +136,24 @@ impl Jar {
             .collect();
         (!pairs.is_empty()).then(|| pairs.join("; "))
     }
+}
+
+/// A cookie as it is sent, if its name and value can be (RFC 6265 §4.1.1).
+fn pair_of(name: &str, value: &str) -> Result<String, Failure> {
+    let wrong = |what: &str| Failure {
+        name: "TypeError".into(),
+        ..Failure::error(format!("argument {what} is invalid"))
+    };
+    let token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    if name.is_empty() || !name.bytes().all(token) {
+        return Err(wrong("name"));
+    }
+    let bare = value.strip_prefix('"').and_then(|v| v.strip_suffix('"'));
+    let octet = |b: u8| b.is_ascii_graphic() && !b"\",;\\".contains(&b);
+    if !bare.unwrap_or(value).bytes().all(octet) {
+        return Err(wrong("val"));
+    }
+    Ok(format!("{name}={value}"))
 }
 
 /// The default path of a cookie (RFC 6265 §5.1.4).

@@ -223,8 +223,10 @@ impl HttpRequest {
             })
         })?;
         let mut jar = http_jar::Jar::at(host.now());
-        jar.fill(&parsed, &mut headers, message.get("cookies"));
+        jar.fill(&parsed, &mut headers, message.get("cookies"))
+            .map_err(Refusal::Error)?;
         let digest = self.authorize(&parsed, &mut headers);
+        let given = parsed.clone();
         let (parsed, body) = self.body(&method, parsed, &mut headers, message)?;
         let proxy: Option<Rc<Proxy>> = host.offered(&self.proxy);
         let gate = http_proxy::gate(&parsed, proxy.as_deref()).unwrap_or_else(|warning| {
@@ -235,7 +237,11 @@ impl HttpRequest {
             Some(tls) => Trust::Own(tls),
             None => Trust::Default(host.common::<Defaults>(), verify(message, host)),
         };
-        let text = parsed.to_string();
+        let text = if parsed == given {
+            whole
+        } else {
+            parsed.to_string()
+        };
         let plan = Plan {
             method,
             url: parsed,
@@ -320,7 +326,7 @@ impl HttpRequest {
     fn body(
         &self,
         method: &str,
-        mut url: Url,
+        url: Url,
         headers: &mut Headers,
         message: &Message,
     ) -> Result<(Url, Option<bytes::Bytes>), Refusal> {
@@ -334,16 +340,9 @@ impl HttpRequest {
         match self.query {
             Query::Ignored => Ok((url, None)),
             Query::Url => {
-                if !matches!(payload, Value::Object(_) | Value::Array(_) | Value::Null) {
-                    return Err(Refusal::Error(Failure::text("Invalid payload")));
-                }
-                let more = http_content::query(payload);
-                let whole = match url.query() {
-                    None | Some("") => more,
-                    Some(query) => format!("{query}&{more}"),
-                };
-                url.set_query(Some(&whole));
-                Ok((url, None))
+                let asking = http_content::with_query(url, payload);
+                let refused = || Refusal::Error(Failure::text("Invalid payload"));
+                Ok((asking.ok_or_else(refused)?, None))
             }
             // Node-RED looks at objects first: a buffer is one.
             Query::Body if matches!(payload, Value::Buffer(_)) => {

@@ -87,7 +87,7 @@ impl Headers {
         let mut map = HeaderMap::new();
         for (name, value) in &self.0 {
             let key = HeaderName::from_bytes(name.as_bytes())
-                .map_err(|_| wrong("Header name must be a valid HTTP token", name))?;
+                .map_err(|_| wrong("ERR_INVALID_HTTP_TOKEN", name))?;
             let values = match value {
                 Value::Array(values) => values.as_slice(),
                 single => std::slice::from_ref(single),
@@ -95,7 +95,7 @@ impl Headers {
             for value in values {
                 let text = coerce::to_text(value);
                 let value = HeaderValue::from_bytes(&latin1(&text))
-                    .map_err(|_| wrong("Invalid character in header content", name))?;
+                    .map_err(|_| wrong("ERR_INVALID_CHAR", name))?;
                 map.append(key.clone(), value);
             }
         }
@@ -103,9 +103,15 @@ impl Headers {
     }
 }
 
-fn wrong(what: &str, name: &str) -> Failure {
+/// A field that cannot be sent, in the words of Node.js.
+fn wrong(code: &'static str, name: &str) -> Failure {
+    let what = match code {
+        "ERR_INVALID_CHAR" => "Invalid character in header content",
+        _ => "Header name must be a valid HTTP token",
+    };
     Failure {
         name: "RequestError".into(),
+        code: code.into(),
         ..Failure::text(format!("{what} [\"{name}\"]"))
     }
 }

@@ -28,7 +28,8 @@ struct Properties {
 struct HttpResponse {
     /// The node's own status; `None`: the message's.
     status: Option<f64>,
-    headers: Vec<(HeaderName, HeaderValue)>,
+    /// The node's own headers, each with its name as it is spelled.
+    headers: Vec<(String, HeaderName, HeaderValue)>,
 }
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
@@ -43,16 +44,19 @@ impl HttpResponse {
             .iter()
             .flatten()
             .filter(|(name, _)| !name.is_empty());
-        let headers = fields.map(|(name, value)| field(name, &text_of(value)));
+        let headers = fields.map(|(spelled, value)| {
+            let (name, value) = field(spelled, &text_of(value))?;
+            Ok((spelled.clone(), name, value))
+        });
         Ok(Self {
             status: Some(coerce::parse_float(&status).trunc()).filter(|status| usable(*status)),
             headers: headers.collect::<Result<_, _>>()?,
         })
     }
 
-    fn reply(&self, message: &Message) -> Result<Reply, Failure> {
+    fn reply(&self, message: &Message, now: f64) -> Result<Reply, Failure> {
         let mut status = self.status(message)?;
-        let mut headers = self.headers(message)?;
+        let mut headers = self.headers(message, now)?;
         let payload = message.get("payload");
         let (mut body, content_type) = body(payload);
         let whole = !matches!(
@@ -68,13 +72,13 @@ impl HttpResponse {
                     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
                 }
             }
-            // Texts are sent as UTF-8, so they say so.
-            Some(own) if !matches!(payload, Value::Buffer(_) | Value::Undefined) => {
-                if let Some(own) = with_charset(own) {
+            // Texts are sent as UTF-8, so they say so; types of text do in any case.
+            Some(own) => {
+                let text = !matches!(payload, Value::Buffer(_) | Value::Undefined);
+                if let Some(own) = with_charset(own).filter(|_| text || is_of_text(own)) {
                     headers.insert(CONTENT_TYPE, own);
                 }
             }
-            Some(_) => {}
         }
         if !payload.is_undefined() {
             entity_tag::put(&body, &mut headers);
@@ -115,21 +119,28 @@ impl HttpResponse {
         })
     }
 
-    /// The node's headers, then those of the message that the node does not set, then cookies.
-    fn headers(&self, message: &Message) -> Result<HeaderMap, Failure> {
-        let mut headers: HeaderMap = self.headers.iter().cloned().collect();
+    /// The node's headers, then those of the message whose names the node does not spell the same, then cookies.
+    fn headers(&self, message: &Message, now: f64) -> Result<HeaderMap, Failure> {
+        let nodes = self.headers.iter();
+        let mut headers: HeaderMap = nodes.map(|(_, n, v)| (n.clone(), v.clone())).collect();
         let own = own_headers(message.get("headers"));
         for (name, value) in own.iter().flat_map(|own| own.iter()) {
-            if headers.contains_key(name.as_str()) {
+            if self.headers.iter().any(|(spelled, ..)| spelled == name) {
                 continue;
             }
             let values = match value {
                 Value::Array(values) => values.as_slice(),
                 single => std::slice::from_ref(single),
             };
+            // What comes later counts, however it is spelled.
+            let mut set = false;
             for value in values.iter().filter(|v| !v.is_undefined()) {
                 let (name, value) = field(name, &coerce::to_text(value))?;
-                headers.append(name, value);
+                if std::mem::replace(&mut set, true) {
+                    headers.append(name, value);
+                } else {
+                    headers.insert(name, value);
+                }
             }
         }
         // The server frames the body itself.
@@ -137,7 +148,7 @@ impl HttpResponse {
         headers.remove(TRANSFER_ENCODING);
         for (name, value) in message.get("cookies").as_object().into_iter().flatten() {
             let text =
-                cookie::field(name, value).and_then(|text| HeaderValue::from_str(&text).ok());
+                cookie::field(name, value, now).and_then(|text| HeaderValue::from_str(&text).ok());
             let text = text.ok_or_else(|| Failure::error(format!("Invalid cookie: {name}")))?;
             headers.append(SET_COOKIE, text);
         }
@@ -151,7 +162,7 @@ impl Node for HttpResponse {
             host.log(Level::Warn, Value::from("No response object"));
             return host.done(message);
         };
-        match self.reply(&message) {
+        match self.reply(&message, host.now()) {
             Ok(reply) => {
                 if responder.is_answered() {
                     return host.error(answered_before(), Some(message));
@@ -258,6 +269,13 @@ fn body(payload: &Value) -> (Bytes, Option<&'static str>) {
     }
 }
 
+/// Whether a content type is one of those that Express gives a character set.
+fn is_of_text(kind: &HeaderValue) -> bool {
+    let known = ["text/", "application/json", "application/javascript"];
+    kind.to_str()
+        .is_ok_and(|kind| known.iter().any(|known| kind.starts_with(known)))
+}
+
 /// A content type with its character set, if it has none.
 fn with_charset(own: &HeaderValue) -> Option<HeaderValue> {
     let text = own.to_str().ok()?;
@@ -274,7 +292,7 @@ mod tests {
 
     fn replied(node: &str, message: &str) -> Result<Reply, Failure> {
         let message = Message::from_value(json::parse(message).unwrap()).unwrap();
-        HttpResponse::new(&serde_json::from_str(node).unwrap())?.reply(&message)
+        HttpResponse::new(&serde_json::from_str(node).unwrap())?.reply(&message, 0.0)
     }
 
     fn header<'r>(reply: &'r Reply, name: &str) -> &'r str {
@@ -327,7 +345,7 @@ mod tests {
         let node = r#"{"statusCode":"201","headers":{"x-a":"node"}}"#;
         let reply = replied(
             node,
-            r#"{"statusCode":404,"headers":{"X-A":"msg","x-b":"msg","content-length":"9"}}"#,
+            r#"{"statusCode":404,"headers":{"x-a":"msg","x-b":"msg","content-length":"9"}}"#,
         )
         .unwrap();
         assert_eq!(

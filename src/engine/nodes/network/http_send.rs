@@ -289,9 +289,12 @@ impl Plan {
         if let Ok(host) = HeaderValue::from_str(host) {
             headers.entry(HOST).or_insert(host);
         }
-        let empty = self.body.as_ref().is_none_or(Bytes::is_empty);
-        // Methods that have a body say so when it is empty (RFC 9110 §8.6).
-        if empty && matches!(self.method.as_str(), "POST" | "PUT" | "PATCH") {
+        // An empty body is one; methods that have a body say so when there is none (RFC 9110 §8.6).
+        let counted = match &self.body {
+            Some(body) => body.is_empty() && self.method != "GET",
+            None => matches!(self.method.as_str(), "POST" | "PUT" | "PATCH"),
+        };
+        if counted {
             headers.insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
         }
         headers

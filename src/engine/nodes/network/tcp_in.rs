@@ -324,16 +324,17 @@ impl TcpIn {
 impl Form {
     /// The payloads that have become whole.
     fn payloads(&self, held: &mut Vec<u8>, bytes: Bytes, server: bool) -> Vec<Value> {
-        if !self.stream {
-            held.extend_from_slice(&bytes);
-            return Vec::new();
-        }
-        let splits = match self.datatype {
+        let lines = match self.datatype {
             Datatype::Buffer => false,
             Datatype::Text => !self.newline.is_empty(),
             Datatype::Base64 => server && !self.newline.is_empty(),
         };
-        if !splits {
+        // No line ends in base64: a server sends it in the end (observed).
+        if !self.stream || lines && self.datatype == Datatype::Base64 {
+            held.extend_from_slice(&bytes);
+            return Vec::new();
+        }
+        if !lines {
             return vec![self.payload(bytes.into())];
         }
         held.extend_from_slice(&bytes);

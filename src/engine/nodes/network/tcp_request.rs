@@ -123,13 +123,19 @@ fn character(text: &str) -> u8 {
 impl Node for TcpRequest {
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
         let mut message = message;
-        let payload = message.get("payload");
-        if !matches!(
-            payload,
-            Value::Undefined | Value::Buffer(_) | Value::String(_)
-        ) {
-            let text = coerce::to_text(payload);
-            message.set("payload", text);
+        match message.get("payload") {
+            Value::Undefined | Value::Buffer(_) | Value::String(_) => {}
+            Value::Null => {
+                let failure = Failure {
+                    name: "TypeError".into(),
+                    ..Failure::error("Cannot read properties of null (reading 'toString')")
+                };
+                return host.error(failure, Some(message));
+            }
+            other => {
+                let text = coerce::to_text(other);
+                message.set("payload", text);
+            }
         }
         if self.until == Until::Sit && coerce::truthy(message.get("reset")) {
             self.reset(message.get("reset"), host);

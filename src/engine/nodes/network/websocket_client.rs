@@ -71,7 +71,8 @@ enum Heard {
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
-    let whole = text_of(&properties.wholemsg) == "true";
+    // The truth is not enough (observed).
+    let whole = properties.wholemsg == "true";
     Ok(Box::new(WebSocketClient {
         properties,
         hub: Rc::new(Hub::new(whole, false)),

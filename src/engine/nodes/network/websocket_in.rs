@@ -1,6 +1,7 @@
 //! `websocket in`: what is said over a WebSocket becomes messages.
 
 use super::websocket_hub::{Hub, Told};
+use crate::engine::expression::coerce;
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Closing, Host, Level, Node, Wake};
 use crate::engine::value::{Failure, Object, Value};
@@ -58,12 +59,7 @@ impl Node for WebSocketIn {
             match *told {
                 Told::Badge(status) => host.status(status),
                 Told::Message(message) => host.send(0, message),
-                Told::List(list) => {
-                    let outputs = list.into_iter().enumerate();
-                    let messages = outputs
-                        .filter_map(|(output, value)| Some((output, Message::from_value(value)?)));
-                    host.send_all(messages.collect());
-                }
+                Told::List(list) => send_each(list, host),
             }
         }
     }
@@ -73,4 +69,22 @@ impl Node for WebSocketIn {
         host.status(Value::object(Object::default()));
         None
     }
+}
+
+/// A list has a message for each output; what is none is an error.
+fn send_each(list: Vec<Value>, host: &mut Host<'_>) {
+    let outputs = host.info().outputs;
+    let mut messages = Vec::new();
+    for (output, value) in list.into_iter().enumerate().take(outputs) {
+        let kind = coerce::type_of(&value);
+        match Message::from_value(value) {
+            Some(message) => messages.push((output, message)),
+            None if matches!(kind, "object" | "undefined") => {}
+            None => {
+                let words = format!("Node tried to send a message of type {kind}");
+                host.error(Failure::text(words), None);
+            }
+        }
+    }
+    host.send_all(messages);
 }

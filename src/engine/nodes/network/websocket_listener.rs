@@ -4,7 +4,6 @@
 
 use super::websocket_client;
 use super::websocket_hub::Hub;
-use crate::engine::expression::typed::text_of;
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Closing, Host, Level, Node, Wake};
 use crate::engine::socket::Event;
@@ -35,7 +34,8 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     if scheme.starts_with("ws://") || scheme.starts_with("wss://") {
         return websocket_client::build(build);
     }
-    let whole = text_of(&properties.wholemsg) == "true";
+    // The truth is not enough (observed).
+    let whole = properties.wholemsg == "true";
     Ok(Box::new(WebSocketListener {
         path: properties.path,
         hub: Rc::new(Hub::new(whole, true)),

@@ -234,14 +234,16 @@ pub(super) fn quoted_if(name: &str, separator: &str) -> String {
 
 /// The keys that a list of columns is made of where none is given.
 pub(super) fn keys(row: Option<&Value>) -> Result<Vec<SmolStr>, Failure> {
+    let places = |count: usize| Ok((0..count).map(|n| n.to_string().into()).collect());
     match row {
         None | Some(Value::Undefined | Value::Null) => Err(Failure {
             name: SmolStr::new_static("TypeError"),
             ..Failure::error("Cannot convert undefined or null to object")
         }),
         Some(Value::Object(object)) => Ok(json::entries(object).map(|(k, _)| k.clone()).collect()),
-        Some(Value::Array(cells)) => Ok((0..cells.len()).map(|n| n.to_string().into()).collect()),
-        Some(Value::Buffer(bytes)) => Ok((0..bytes.len()).map(|n| n.to_string().into()).collect()),
+        Some(Value::Array(cells)) => places(cells.len()),
+        Some(Value::Buffer(bytes)) => places(bytes.len()),
+        Some(Value::String(text)) => places(text.encode_utf16().count()),
         Some(_) => Ok(Vec::new()),
     }
 }

@@ -104,9 +104,6 @@ impl Format {
             Value::Array(rows) => rows.to_vec(),
             other => vec![other],
         };
-        if matches!(rows.first(), Some(first) if !is_object(first)) {
-            rows = vec![Value::array(rows)];
-        }
         let asked = message.clone();
         let mut lines = Lines::new(self, &asked, unnamed);
         if self.header {
@@ -119,6 +116,9 @@ impl Format {
             let quoted = |name: &SmolStr| csv_legacy::quoted_if(name, &self.separator);
             let names: Vec<String> = template.names.iter().map(quoted).collect();
             lines.done.push(names.join(&self.separator));
+        }
+        if matches!(rows.first(), Some(first) if !is_object(first)) {
+            rows = vec![Value::array(rows)];
         }
         let first = rows.first().cloned();
         for at in 0..rows.len() {

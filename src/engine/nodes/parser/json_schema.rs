@@ -379,6 +379,7 @@ fn is_a(value: &Value, kind: &str) -> bool {
         Value::Number(n) => kind == "number" || kind == "integer" && n.fract().abs() == 0.0,
         Value::String(_) => kind == "string",
         Value::Array(_) => kind == "array",
+        Value::Undefined => false,
         _ => kind == "object",
     }
 }

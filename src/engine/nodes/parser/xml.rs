@@ -87,7 +87,7 @@ impl Xml {
             return;
         };
         let reads = value.as_str().is_some();
-        if !reads && matches!(value, Value::Number(_) | Value::Bool(_) | Value::Null) {
+        if !reads && matches!(value, Value::Number(_) | Value::Bool(_)) {
             return;
         }
         let used = self.reading_with(&Value::Object(Arc::clone(options)));

@@ -18,6 +18,10 @@ pub(super) struct Options {
     pub(super) explicit_root: bool,
     pub(super) explicit_charkey: bool,
     pub(super) explicit_children: bool,
+    pub(super) preserve_children_order: bool,
+    pub(super) chars_as_children: bool,
+    pub(super) include_white_chars: bool,
+    pub(super) xmlns: bool,
     pub(super) merge_attrs: bool,
     pub(super) ignore_attrs: bool,
     pub(super) normalize: bool,
@@ -33,6 +37,8 @@ pub(super) struct Options {
     pub(super) newline: SmolStr,
     /// The inside of `<?xml …?>`.
     pub(super) declaration: String,
+    /// What stands behind the root's name in `<!DOCTYPE …>`.
+    pub(super) doctype: Option<String>,
 }
 
 impl Default for Options {
@@ -62,6 +68,10 @@ impl Options {
             explicit_root: flag("explicitRoot", true),
             explicit_charkey: flag("explicitCharkey", false),
             explicit_children: flag("explicitChildren", false),
+            preserve_children_order: flag("preserveChildrenOrder", false),
+            chars_as_children: flag("charsAsChildren", false),
+            include_white_chars: flag("includeWhiteChars", false),
+            xmlns: flag("xmlns", false),
             merge_attrs: flag("mergeAttrs", false),
             ignore_attrs: flag("ignoreAttrs", false),
             normalize: flag("normalize", false),
@@ -78,7 +88,13 @@ impl Options {
             indent: text(&render, "indent", "  "),
             newline: text(&render, "newline", "\n"),
             declaration: declaration(&property(options, "xmldec")),
+            doctype: doctype(options),
         }
+    }
+
+    /// Whether children stand in a list of their own, in the order of the document.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.explicit_children && self.preserve_children_order
     }
 
     /// The name of an element as the value has it.
@@ -88,6 +104,20 @@ impl Options {
         } else {
             name.into()
         }
+    }
+}
+
+/// The identifiers of a document type; a public one alone stands for a system's (observed).
+fn doctype(options: &Value) -> Option<String> {
+    let identifier = |name: &str| {
+        let places = ["doctype", "xmldec"].map(|place| property(&property(options, place), name));
+        let given = places.iter().find(|value| !value.is_nullish())?;
+        Some(coerce::to_text(given))
+    };
+    match (identifier("pubID"), identifier("sysID")) {
+        (None, None) => None,
+        (Some(public), Some(system)) => Some(format!("PUBLIC \"{public}\" \"{system}\"")),
+        (Some(one), None) | (None, Some(one)) => Some(format!("SYSTEM \"{one}\"")),
     }
 }
 

@@ -2,29 +2,20 @@
 //!
 //! Only the five entities of XML itself and character references are read; a document cannot define any.
 
+use super::xml_element::Open;
 use super::xml_options::Options;
+use super::xml_spaces::Spaces;
 use crate::engine::value::{Failure, Object, Value};
 use quick_xml::errors::{Error as XmlError, IllFormedError, SyntaxError};
 use quick_xml::escape::unescape;
 use quick_xml::events::attributes::AttrError;
-use quick_xml::events::{BytesStart, Event};
+use quick_xml::events::{BytesEnd, BytesStart, Event};
 use quick_xml::reader::Reader;
 use smol_str::SmolStr;
 use std::borrow::Cow;
-use std::sync::Arc;
 
 /// How deep elements may be nested: values are read, written and dropped by recursion.
 pub(super) const MAX_DEPTH: usize = 256;
-
-/// An element whose end has not come yet.
-struct Open {
-    name: SmolStr,
-    attributes: Object,
-    children: Object,
-    text: String,
-    /// Whether some of the text was CDATA, which is text even if blank.
-    literal: bool,
-}
 
 /// Parses a document; the value of an empty one is `null`. What follows the first element is not read.
 pub(super) fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
@@ -38,48 +29,40 @@ pub(super) fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
     config.check_end_names = false;
     config.allow_unmatched_ends = true;
     let mut stack: Vec<Open> = Vec::new();
+    let mut spaces = options.xmlns.then(Spaces::default);
     loop {
         let event = reader
             .read_event()
             .map_err(|e| syntax_error(&e, text, reader.error_position()))?;
         let at = position(reader.buffer_position());
+        if !matches!(event, Event::Text(_) | Event::GeneralRef(_)) {
+            end_text(&mut stack, options);
+        }
         let ended = match event {
             Event::Start(tag) => {
-                stack.push(open(&tag, text, at, options)?);
+                let inside = (stack.len(), spaces.as_mut());
+                stack.push(open(&tag, (text, at), inside, options)?);
                 None
             }
-            Event::Empty(tag) => Some(open(&tag, text, at, options)?),
-            Event::End(tag) => match stack.pop() {
-                Some(open) if options.tag(tag.name().as_ref()) == open.name => Some(open),
-                None => {
-                    let words = format!("Unmatched closing tag: {}", tag.name().as_ref());
-                    return Err(failure(&words, text, at));
-                }
-                _ => return Err(failure("Unexpected close tag", text, at)),
-            },
-            Event::Text(part) => {
-                add_text(&mut stack, &part.into_inner(), false, (text, at))?;
-                None
+            Event::Empty(tag) => {
+                let inside = (stack.len(), spaces.as_mut());
+                Some(open(&tag, (text, at), inside, options)?)
             }
-            Event::CData(part) => {
-                add_text(&mut stack, &part.into_inner(), true, (text, at))?;
-                None
-            }
-            Event::GeneralRef(part) => {
-                add_reference(&mut stack, &part.into_inner(), (text, at))?;
-                None
-            }
+            Event::End(tag) => Some(ended(stack.pop(), &tag, (text, at), options)?),
             Event::Eof if stack.is_empty() => return Err(failure("Unexpected end", text, at)),
             Event::Eof => return Err(failure("Unclosed root tag", text, at)),
-            Event::Comment(_) | Event::Decl(_) | Event::PI(_) | Event::DocType(_) => None,
+            content => {
+                add_content(&mut stack, content, (text, at), options)?;
+                None
+            }
         };
         if stack.len() > MAX_DEPTH {
             return Err(failure("Elements are nested too deeply", text, at));
         }
         let Some(element) = ended else { continue };
-        let (name, value) = close(element, options);
+        let (name, value) = element.close(stack.last_mut(), options);
         match stack.last_mut() {
-            Some(parent) => add(&mut parent.children, name, value, options.explicit_array),
+            Some(parent) => parent.add_child(name, value, options),
             None if options.explicit_root => {
                 return Ok(Value::object([(name, value)].into_iter().collect()));
             }
@@ -88,7 +71,13 @@ pub(super) fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
     }
 }
 
-fn open(tag: &BytesStart<'_>, text: &str, at: usize, options: &Options) -> Result<Open, Failure> {
+/// An element begins, inside of so many others.
+fn open(
+    tag: &BytesStart<'_>,
+    (text, at): (&str, usize),
+    (depth, mut spaces): (usize, Option<&mut Spaces>),
+    options: &Options,
+) -> Result<Open, Failure> {
     let mut attributes = Object::default();
     let start = text
         .get(..at)
@@ -98,40 +87,100 @@ fn open(tag: &BytesStart<'_>, text: &str, at: usize, options: &Options) -> Resul
     if !tag.name().as_ref().starts_with(named) {
         return Err(failure("Unencoded <", text, start + 2));
     }
+    if let Some(spaces) = spaces.as_mut() {
+        spaces.enter(depth);
+    }
+    for attribute in tag.attributes().with_checks(false) {
+        let attribute = attribute.map_err(|e| wrong_attribute(&e, text, start))?;
+        let (name, value) = (
+            attribute.key.as_ref(),
+            meaning(&attribute.value, (text, at))?,
+        );
+        if let Some(spaces) = spaces.as_mut() {
+            spaces.declare(name, &value, depth);
+        }
+        // The first of several with one name counts.
+        attributes.get_or_insert_with(SmolStr::new(name), || Value::from(value.as_ref()));
+    }
+    let mut space = None;
+    if let Some(spaces) = spaces {
+        let unbound = |what: &str| {
+            let words = format!("Unbound namespace prefix: \"{what}\"");
+            failure(&words, text, at)
+        };
+        let name = tag.name();
+        let own = spaces.of_element(name.as_ref());
+        space = Some(own.ok_or_else(|| unbound(name.as_ref()))?);
+        let told = spaces.of_attributes(&attributes);
+        attributes = told.map_err(|prefix| unbound(&prefix))?;
+    }
+    if options.ignore_attrs {
+        attributes = Object::default();
+    }
+    let name = options.tag(tag.name().as_ref());
+    Ok(Open::new(name, attributes, space, options))
+}
+
+/// What is wrong with an attribute of the tag that starts here.
+fn wrong_attribute(error: &AttrError, text: &str, start: usize) -> Failure {
     let ends_at = |place: usize| {
         text.get(start + place + 1..)
             .is_some_and(|t| t.starts_with('/'))
     };
-    for attribute in tag.attributes().with_checks(false) {
-        let attribute = attribute.map_err(|e| {
-            // Places in the tag are counted from behind its `<`.
-            let (words, place) = match e {
-                AttrError::UnquotedValue(place) => ("Unquoted attribute value", place),
-                AttrError::ExpectedEq(place) if ends_at(place) => ("Invalid attribute name", place),
-                AttrError::ExpectedEq(place) => ("Attribute without value", place),
-                AttrError::ExpectedValue(place) | AttrError::ExpectedQuote(place, _) => {
-                    ("Attribute without value", place)
-                }
-                AttrError::Duplicated(place, _) => ("Invalid attribute", place),
-            };
-            failure(words, text, start + place + 2)
-        })?;
-        if options.ignore_attrs {
-            continue;
-        }
-        let value = meaning(&attribute.value, (text, at))?;
-        // The first of several with one name counts.
-        attributes.get_or_insert_with(SmolStr::new(attribute.key.as_ref()), || {
-            Value::from(value.as_ref())
-        });
+    // Places in the tag are counted from behind its `<`.
+    let (words, place) = match *error {
+        AttrError::UnquotedValue(place) => ("Unquoted attribute value", place),
+        AttrError::ExpectedEq(place) if ends_at(place) => ("Invalid attribute name", place),
+        AttrError::ExpectedEq(place)
+        | AttrError::ExpectedValue(place)
+        | AttrError::ExpectedQuote(place, _) => ("Attribute without value", place),
+        AttrError::Duplicated(place, _) => ("Invalid attribute", place),
+    };
+    failure(words, text, start + place + 2)
+}
+
+/// The element that ends with this tag.
+fn ended(
+    open: Option<Open>,
+    tag: &BytesEnd<'_>,
+    (text, at): (&str, usize),
+    options: &Options,
+) -> Result<Open, Failure> {
+    let name = tag.name();
+    let Some(open) = open else {
+        let words = format!("Unmatched closing tag: {}", name.as_ref());
+        return Err(failure(&words, text, at));
+    };
+    if options.tag(name.as_ref()) == open.name {
+        return Ok(open);
     }
-    Ok(Open {
-        name: options.tag(tag.name().as_ref()),
-        attributes,
-        children: Object::default(),
-        text: String::new(),
-        literal: false,
-    })
+    Err(failure("Unexpected close tag", text, at))
+}
+
+/// Adds what stands between tags; what is no text counts for nothing.
+fn add_content(
+    stack: &mut [Open],
+    content: Event<'_>,
+    place: (&str, usize),
+    options: &Options,
+) -> Result<(), Failure> {
+    match content {
+        Event::Text(part) => add_text(stack, &part.into_inner(), false, place),
+        Event::GeneralRef(part) => add_reference(stack, &part.into_inner(), place),
+        Event::CData(part) => {
+            add_text(stack, &part.into_inner(), true, place)?;
+            end_text(stack, options);
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A stretch of text has ended.
+fn end_text(stack: &mut [Open], options: &Options) {
+    if let Some(open) = stack.last_mut() {
+        open.end_text(options);
+    }
 }
 
 /// A text with what its references stand for.
@@ -153,8 +202,7 @@ fn add_text(
 ) -> Result<(), Failure> {
     match stack.last_mut() {
         Some(open) => {
-            open.text.push_str(part);
-            open.literal |= literal;
+            open.add_text(part, literal);
             Ok(())
         }
         None if part.trim().is_empty() => Ok(()),
@@ -167,85 +215,6 @@ fn add_text(
             ))
         }
     }
-}
-
-/// The name and value of an element that has ended.
-fn close(open: Open, options: &Options) -> (SmolStr, Value) {
-    let Open {
-        name,
-        attributes,
-        children,
-        text,
-        literal,
-    } = open;
-    let blank = !literal && text.trim().is_empty();
-    let words = || {
-        let text = if options.trim { text.trim() } else { &text };
-        if options.normalize {
-            return Value::from(text.split_whitespace().collect::<Vec<_>>().join(" "));
-        }
-        Value::from(text)
-    };
-    let mut object = Object::default();
-    if !blank {
-        object.insert(options.charkey.clone(), words());
-    }
-    if options.merge_attrs {
-        for (key, value) in attributes {
-            add(&mut object, key, value, options.explicit_array);
-        }
-    } else if !attributes.is_empty() {
-        object.insert(options.attrkey.clone(), Value::object(attributes));
-    }
-    if options.explicit_children && !children.is_empty() {
-        object.insert(options.childkey.clone(), Value::object(children));
-    } else {
-        for (key, value) in children {
-            if object.contains_key(&key) {
-                merge(&mut object, key, value);
-            } else {
-                object.insert(key, value);
-            }
-        }
-    }
-    if object.is_empty() {
-        let empty = match &options.empty_tag {
-            Some(empty) => empty.clone(),
-            None => Value::from(text),
-        };
-        return (name, empty);
-    }
-    if object.len() == 1 && !blank && !options.explicit_charkey {
-        return (
-            name,
-            object.shift_remove(&options.charkey).unwrap_or_default(),
-        );
-    }
-    (name, Value::object(object))
-}
-
-/// Adds a child (or a merged attribute): to an array, or alone as long as it is the only one of its name.
-fn add(object: &mut Object, name: SmolStr, value: Value, explicit_array: bool) {
-    if object.contains_key(&name) {
-        merge(object, name, value);
-    } else if explicit_array {
-        object.insert(name, Value::array(vec![value]));
-    } else {
-        object.insert(name, value);
-    }
-}
-
-/// Adds to what has the name already.
-fn merge(object: &mut Object, name: SmolStr, value: Value) {
-    let all = match object.insert(name.clone(), Value::Undefined) {
-        Some(Value::Array(mut all)) => {
-            Arc::make_mut(&mut all).push(value);
-            Value::Array(all)
-        }
-        Some(one) => Value::array(vec![one, value]),
-        None => value,
-    };
-    object.insert(name, all);
 }
 
 fn position(offset: u64) -> usize {
@@ -274,14 +243,9 @@ fn failure(words: &str, text: &str, at: usize) -> Failure {
         .unwrap_or_default()
         .chars()
         .count();
-    let wrong = if at < text.len()
-        || text.ends_with('>') && words.ends_with("close tag")
-        || text.ends_with('>') && words.starts_with("Unmatched")
-    {
-        before.chars().next_back()
-    } else {
-        None
-    };
+    // No character is to blame for an end that comes too early.
+    let ended = matches!(words, "Unexpected end" | "Unclosed root tag");
+    let wrong = before.chars().next_back().filter(|_| !ended);
     let wrong = wrong.map(String::from).unwrap_or_default();
     Failure::error(format!(
         "{words}\nLine: {line}\nColumn: {column}\nChar: {wrong}"
@@ -343,7 +307,7 @@ mod tests {
             ),
             (
                 r#"{"explicitChildren":true}"#,
-                r#"{"r":{"$":{"a":"1","b":"x & y"},"$$":{"c":["t",{"_":"u","$":{"k":"v"}}],"d":[""],"e":[{"_":"  sp  tail ","$$":{"f":["1"]}}],"g":["<x>"]}}}"#,
+                r#"{"r":{"$":{"a":"1","b":"x & y"},"$$":{"c":["t",{"$":{"k":"v"},"_":"u"}],"d":[""],"e":[{"_":"  sp  tail ","$$":{"f":["1"]}}],"g":["<x>"]}}}"#,
             ),
         ] {
             assert_eq!(parsed(DOCUMENT, options), expected, "{options}");

@@ -5,6 +5,7 @@ use super::xml_read::MAX_DEPTH;
 use crate::engine::expression::{coerce, json};
 use crate::engine::value::{Failure, Object, Value};
 use smol_str::SmolStr;
+use std::fmt::Write;
 
 /// Writes a document. An object with one key is named by it, any other by the option `rootName`.
 pub(super) fn build(value: &Value, options: &Options) -> Result<String, Failure> {
@@ -26,6 +27,12 @@ pub(super) fn build(value: &Value, options: &Options) -> Result<String, Failure>
         out.push_str("?>");
         if options.pretty {
             out.push_str(&options.newline);
+        }
+        if let Some(doctype) = &options.doctype {
+            let _ = write!(out, "<!DOCTYPE {name} {doctype}>");
+            if options.pretty {
+                out.push_str(&options.newline);
+            }
         }
     }
     element(&name, value, options, 0)?.write(&mut out, options, 0);
@@ -60,8 +67,14 @@ fn element(name: &str, value: &Value, options: &Options, depth: usize) -> Result
     match value {
         Value::Object(object) => fill(&mut element, object, options, depth)?,
         Value::Array(elements) => {
-            for object in elements.iter().filter_map(Value::as_object) {
-                fill(&mut element, object, options, depth)?;
+            for inner in elements.iter() {
+                match inner {
+                    Value::Object(object) => fill(&mut element, object, options, depth)?,
+                    // Their keys are numbers.
+                    Value::String(text) if !text.is_empty() => return Err(bad_name()),
+                    Value::Array(inner) if !inner.is_empty() => return Err(bad_name()),
+                    _ => {}
+                }
             }
         }
         Value::Buffer(bytes) if !bytes.is_empty() => return Err(bad_name()),

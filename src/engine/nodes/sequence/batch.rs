@@ -32,7 +32,9 @@ struct Topic {
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let number = |value: &Json, or: f64| match text_of(value).as_str() {
-        "" | "0" | "false" => or,
+        "" | "false" => or,
+        // The number 0 says nothing, the text does (observed).
+        "0" if value.is_number() => or,
         text => coerce::text_to_number(text),
     };
     Ok(match properties.mode.as_str() {
@@ -100,6 +102,16 @@ fn sequence(mut messages: Vec<Message>) -> Vec<Message> {
     messages
 }
 
+/// All are sent before the first is done with (observed).
+fn pass_all(messages: Vec<Message>, host: &mut Host<'_>) {
+    for message in &messages {
+        host.send(0, message.clone());
+    }
+    for message in messages {
+        host.done(message);
+    }
+}
+
 fn too_many() -> Failure {
     Failure::text("too many pending messages in batch node")
 }
@@ -135,10 +147,7 @@ impl ByCount {
         if self.overlap == 0 {
             let messages = std::mem::take(&mut self.waiting);
             let messages = sequence(messages);
-            for message in &messages {
-                host.send(0, message.clone());
-            }
-            return messages.into_iter().for_each(|m| host.done(m));
+            return pass_all(messages, host);
         }
         for message in sequence(self.waiting.clone()) {
             host.send(0, message);
@@ -222,9 +231,7 @@ impl Node for ByTime {
             nothing.set(SmolStr::new_static("parts"), Value::record(parts));
             return host.send(0, nothing);
         }
-        for message in sequence(messages) {
-            host.pass(message);
-        }
+        pass_all(sequence(messages), host);
     }
 
     fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {

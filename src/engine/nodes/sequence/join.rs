@@ -46,19 +46,23 @@ impl Node for ReducingJoin {
                 Failure::text("too many pending messages in join node"),
                 Some(message),
             ),
-            Step::Complete(mut messages) => {
+            Step::Complete(mut messages, latest) => {
                 let value = self.0.value(&messages, &Scene::of(host));
-                let last = messages.pop().unwrap_or_default();
+                // A value goes on with the last in order; what fails is the one that came last (observed).
+                let told = match value {
+                    Ok(_) => messages.pop(),
+                    Err(_) => Some(messages.remove(latest)),
+                };
                 for message in messages {
                     host.done(message);
                 }
                 match value {
                     Ok(value) => {
-                        let mut made = last;
+                        let mut made = told.unwrap_or_default();
                         made.set("payload", value);
                         host.pass(made);
                     }
-                    Err(failure) => host.error(failure, Some(last)),
+                    Err(failure) => host.error(failure, told),
                 }
             }
         }

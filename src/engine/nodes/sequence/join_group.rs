@@ -1,7 +1,7 @@
 //! One sequence that a join node puts together: what has arrived, and what becomes of it. Pure.
 
 use crate::engine::expression::typed::byte;
-use crate::engine::expression::{Path, coerce};
+use crate::engine::expression::{Path, coerce, property};
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Object, Value};
 use rustc_hash::FxHashMap;
@@ -147,14 +147,15 @@ impl Group {
             .is_some_and(|target| target > 0.0 && have as f64 >= target)
     }
 
-    /// The message that the sequence becomes. Its parts are those around it, if there were any.
-    pub(super) fn message(&self) -> Result<Message, Failure> {
+    /// The message that the sequence becomes. Its parts are those around it, if there were any; a sequence that goes
+    /// on does so without its own (observed).
+    pub(super) fn message(&mut self) -> Result<Message, Failure> {
         let value = self.value()?;
-        let mut message = self.merged.clone();
-        let parts = message.take("parts");
-        if let Some(outer) = parts.as_object().and_then(|p| p.get("parts")) {
-            message.set(SmolStr::new_static("parts"), outer.clone());
+        match property(self.merged.get("parts"), "parts") {
+            Value::Undefined => drop(self.merged.take("parts")),
+            outer => self.merged.set("parts", outer),
         }
+        let mut message = self.merged.clone();
         message.take("complete");
         self.property.write_message(&mut message, value);
         Ok(message)
@@ -290,7 +291,7 @@ mod tests {
         group.add_property("k".into(), 1.0.into());
         assert_eq!(
             json::stringify(&group.message().unwrap().to_value()).unwrap(),
-            r#"{"payload":{"k":1},"q":1,"r":2,"parts":{"id":"o"}}"#
+            r#"{"payload":{"k":1},"q":1,"parts":{"id":"o"},"r":2}"#
         );
     }
 }

@@ -105,18 +105,18 @@ impl Custom {
 
     /// What a message brings. Parts that are not wanted are taken off it.
     pub(super) fn piece(&self, message: &mut Message) -> Result<Piece, Refused> {
-        let value = match &self.source {
-            None => message.to_value(),
-            Some(path) => path.try_read_message(message).map_err(|_| {
-                Refused::Warning(format!("Message property {} not found", self.source_name))
-            })?,
-        };
         if !self.by_parts && message.properties().contains_key("parts") {
             match property(&message.take("parts"), "parts") {
                 Value::Undefined => {}
                 outer => message.set("parts", Value::record([("parts", outer)])),
             }
         }
+        let value = match &self.source {
+            None => message.to_value(),
+            Some(path) => path.try_read_message(message).map_err(|_| {
+                Refused::Warning(format!("Message property {} not found", self.source_name))
+            })?,
+        };
         let parts = message.get("parts");
         let (mut group, mut target) = (SmolStr::new_static("_"), self.count);
         if self.counted_by_parts && !parts.is_undefined() {
@@ -141,10 +141,12 @@ impl Custom {
 impl Properties {
     fn shape(&self) -> Result<Shape, Failure> {
         let joiner = match self.joiner_type.as_str() {
-            "bin" => match Typed::parse("bin", &self.joiner)? {
-                Typed::Constant(Value::Buffer(bytes)) => bytes.to_vec(),
-                _ => Vec::new(),
-            },
+            "bin" if !text_of(&self.joiner).is_empty() => {
+                match Typed::parse("bin", &self.joiner)? {
+                    Typed::Constant(Value::Buffer(bytes)) => bytes.to_vec(),
+                    _ => Vec::new(),
+                }
+            }
             _ => unescape(&text_of(&self.joiner)).into_bytes(),
         };
         Ok(match self.build.as_str() {

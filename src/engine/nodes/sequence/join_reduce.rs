@@ -33,8 +33,8 @@ pub(super) enum Step {
     Single(Message),
     /// Its sequence is not complete.
     Waiting,
-    /// The messages of a sequence that is, in order.
-    Complete(Vec<Message>),
+    /// The messages of a sequence that is, in order, and where among them the one stands that came last.
+    Complete(Vec<Message>, usize),
     /// More wait than may: all are dropped.
     TooMany(Message),
 }
@@ -42,15 +42,7 @@ pub(super) enum Step {
 impl Reduce {
     /// Parses the expressions.
     pub(super) fn parse(each: &str, start: (&str, &Json), end: &str) -> Result<Self, Failure> {
-        let compile = |text: &str| {
-            Jsonata::compile(text).map_err(|f| {
-                let message = f
-                    .message
-                    .split_once(": ")
-                    .map_or(f.message.as_str(), |(_, m)| m);
-                Failure::text(format!("Invalid JSONata expression: {message}"))
-            })
-        };
+        let compile = |text: &str| Jsonata::compile(text).map_err(|f| Failure::text(invalid(&f)));
         let end = match end.trim() {
             "" => None,
             end => Some(compile(end)?),
@@ -88,12 +80,16 @@ impl Reduce {
         }
         let sequence = self.sequences.remove(&id).unwrap_or_default();
         self.pending -= sequence.messages.len();
-        let mut messages = sequence.messages;
-        messages.sort_by(|a, b| place(a).total_cmp(&place(b)));
+        let newest = sequence.messages.len() - 1;
+        let mut arrived: Vec<(usize, Message)> =
+            sequence.messages.into_iter().enumerate().collect();
+        arrived.sort_by(|(_, a), (_, b)| place(a).total_cmp(&place(b)));
         if self.backwards {
-            messages.reverse();
+            arrived.reverse();
         }
-        Step::Complete(messages)
+        let latest = arrived.iter().position(|(turn, _)| *turn == newest);
+        let messages = arrived.into_iter().map(|(_, message)| message).collect();
+        Step::Complete(messages, latest.unwrap_or_default())
     }
 
     /// The value of a complete sequence.
@@ -103,7 +99,7 @@ impl Reduce {
         let start = self
             .start
             .as_ref()
-            .map_err(|f| Failure::error(format!("Invalid JSONata expression: {}", f.message)))?;
+            .map_err(|f| Failure::error(invalid(f)))?;
         let mut value = start.evaluate(scene, &nothing)?;
         let count = Value::Number(messages.len() as f64);
         for message in messages {
@@ -126,6 +122,17 @@ impl Reduce {
         let sequences = self.sequences.drain();
         sequences.flat_map(|(_, s)| s.messages).collect()
     }
+}
+
+/// What is told of an expression that does not parse: the number of its error is not.
+fn invalid(failure: &Failure) -> String {
+    let message = failure.message.as_str();
+    let numbered = |number: &str| number.len() == 5 && number.starts_with('S');
+    let words = match message.split_once(": ") {
+        Some((number, words)) if numbered(number) => words,
+        _ => message,
+    };
+    format!("Invalid JSONata expression: {words}")
 }
 
 /// An expression that fails: only its code is told (observed).
@@ -159,7 +166,7 @@ mod tests {
     fn reduced(mut reduce: Reduce, messages: &[(&str, u32)]) -> String {
         let count = u32::try_from(messages.len()).unwrap();
         for (payload, index) in messages {
-            if let Step::Complete(all) = reduce.add(part(payload, *index, count), 0) {
+            if let Step::Complete(all, _) = reduce.add(part(payload, *index, count), 0) {
                 return format!("{:?}", reduce.value(&all, &Scene::for_tests()).unwrap());
             }
         }

@@ -14,7 +14,7 @@ use smol_str::SmolStr;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Properties {
-    splt: Json,
+    splt: Option<Json>,
     splt_type: SmolStr,
     array_splt: Json,
     stream: bool,
@@ -25,7 +25,7 @@ struct Properties {
 impl Default for Properties {
     fn default() -> Self {
         Self {
-            splt: Json::from("\\n"),
+            splt: None,
             splt_type: SmolStr::new_static("str"),
             array_splt: Json::from(1),
             stream: false,
@@ -59,6 +59,8 @@ struct Stream {
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
+    // Of two that are wrong the separator is told (observed).
+    let cut = Cut::parse(&properties.splt_type, properties.splt.as_ref())?;
     let length = text_of(&properties.array_splt);
     let name = match properties.property.as_str() {
         "" => SmolStr::new_static("payload"),
@@ -73,7 +75,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
         named: (name != "payload").then_some(name),
         array: split_cut::length(&length)
             .ok_or_else(|| split_cut::invalid("invalid array split length", &length))?,
-        cut: Cut::parse(&properties.splt_type, &properties.splt)?,
+        cut,
         key,
         stream: properties.stream.then(Stream::default),
     }))
@@ -222,11 +224,11 @@ impl Split {
         let mut stream = self.stream.take().unwrap_or_default();
         let mut sending = self.begin(&message, host);
         self.note_cut(&mut sending, value.as_str().is_some());
-        let (values, waits) = match value {
+        let by_length = matches!(self.cut, Cut::Length(_));
+        let (mut values, rest) = match value {
             Value::String(text) => {
                 let values = self.cut.text_stream(&mut stream.text, text);
-                let waits = matches!(self.cut, Cut::Length(_)) && !stream.text.is_empty();
-                (values, waits)
+                (values, by_length && !stream.text.is_empty())
             }
             Value::Buffer(bytes) => {
                 let values = self.cut.buffer_stream(&mut stream.bytes, bytes);
@@ -234,13 +236,17 @@ impl Split {
             }
             _ => (Vec::new(), false),
         };
-        let any = !values.is_empty();
-        sending.stream(values, &mut stream.index, host);
+        // A length that is met is sent by itself, after others are done with (observed).
+        let met = values.pop_if(|_| by_length && !rest);
+        let waits = if by_length { met.is_none() } else { rest };
+        for values in [values, met.into_iter().collect()] {
+            if !values.is_empty() {
+                sending.stream(values, &mut stream.index, host);
+                stream.held.drain(..).for_each(|m| host.done(m));
+            }
+        }
         if host.watched() {
             message = sending.become_of();
-        }
-        if any {
-            stream.held.drain(..).for_each(|m| host.done(m));
         }
         if !waits {
             host.done(message);

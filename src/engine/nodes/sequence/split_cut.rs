@@ -23,16 +23,19 @@ pub(super) struct Pieces {
 }
 
 impl Cut {
-    /// Reads the separator as the node's properties have it; an empty one is a line break (observed).
-    pub(super) fn parse(kind: &str, value: &Json) -> Result<Self, Failure> {
-        let text = text_of(value);
+    /// Reads the separator as the node's properties have it; an empty one is a line break (observed), and so is none.
+    pub(super) fn parse(kind: &str, value: Option<&Json>) -> Result<Self, Failure> {
+        let text = match (kind, value) {
+            ("len" | "bin", None) => SmolStr::new_static("undefined"),
+            _ => text_of(value.unwrap_or(&Json::Null)),
+        };
         match kind {
             "len" => length(&text)
                 .map(Self::Length)
                 .ok_or_else(|| invalid("invalid split length", &text)),
             "bin" => {
                 let shown = json::parse(&text).map_err(|f| broken(&f))?;
-                match Typed::parse("bin", value) {
+                match Typed::parse("bin", &text.as_str().into()) {
                     Ok(Typed::Constant(Value::Buffer(bytes))) if !bytes.is_empty() => {
                         Ok(Self::Separator {
                             bytes: bytes[..].into(),
@@ -229,7 +232,7 @@ mod tests {
     use super::*;
 
     fn cut(kind: &str, text: &str) -> Cut {
-        Cut::parse(kind, &Json::from(text)).unwrap()
+        Cut::parse(kind, Some(&Json::from(text))).unwrap()
     }
 
     fn texts(cut: &Cut, text: &str) -> String {
@@ -282,7 +285,7 @@ mod tests {
 
     #[test]
     fn lengths_below_one_are_refused() {
-        let failure = Cut::parse("len", &Json::from("0")).err().unwrap();
+        let failure = Cut::parse("len", Some(&Json::from("0"))).err().unwrap();
         assert_eq!(
             failure.message,
             "Invalid split property: Error: invalid split length: 0"
