@@ -49,10 +49,11 @@ impl Node for ReducingJoin {
             Step::Complete(mut messages, latest) => {
                 let value = self.0.value(&messages, &Scene::of(host));
                 // A value goes on with the last in order; what fails is the one that came last (observed).
-                let told = match value {
-                    Ok(_) => messages.pop(),
-                    Err(_) => Some(messages.remove(latest)),
-                };
+                if value.is_err() && latest < messages.len() {
+                    let last = messages.remove(latest);
+                    messages.push(last);
+                }
+                let told = messages.pop();
                 for message in messages {
                     host.done(message);
                 }

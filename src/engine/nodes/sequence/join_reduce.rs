@@ -80,7 +80,7 @@ impl Reduce {
         }
         let sequence = self.sequences.remove(&id).unwrap_or_default();
         self.pending -= sequence.messages.len();
-        let newest = sequence.messages.len() - 1;
+        let newest = sequence.messages.len().saturating_sub(1);
         let mut arrived: Vec<(usize, Message)> =
             sequence.messages.into_iter().enumerate().collect();
         arrived.sort_by(|(_, a), (_, b)| place(a).total_cmp(&place(b)));
