@@ -34,17 +34,18 @@ fn shown(value: &Value, level: usize, depth: usize) -> (String, usize) {
         Value::Number(n) if *n == 0.0 && n.is_sign_negative() => "-0".to_owned(),
         Value::Date(ms) => date::iso(*ms).unwrap_or_else(|| "Invalid Date".to_owned()),
         Value::Buffer(bytes) => {
-            let hex = bytes.iter().take(BYTES).map(|b| format!(" {b:02x}"));
+            let hex = bytes.iter().take(BYTES).map(|b| format!("{b:02x}"));
+            let hex: Vec<String> = hex.collect();
             let more = bytes.len().saturating_sub(BYTES);
             let more = match more {
                 0 => String::new(),
                 n => format!(" ... {n} more byte{}", if n == 1 { "" } else { "s" }),
             };
-            format!("<Buffer{}{more}>", hex.collect::<String>())
+            format!("<Buffer {}{more}>", hex.join(" "))
         }
         Value::Error(failure) => failure.stack().to_string(),
-        Value::Array(_) if level > depth => "[Array]".to_owned(),
-        Value::Object(_) if level > depth => "[Object]".to_owned(),
+        Value::Array(elements) if level > depth && !elements.is_empty() => "[Array]".to_owned(),
+        Value::Object(object) if level > depth && !object.is_empty() => "[Object]".to_owned(),
         Value::Array(elements) => return array(elements, level, depth),
         Value::Object(object) => return properties(object, level, depth),
         plain => coerce::to_text(plain).to_string(),

@@ -22,6 +22,7 @@ pub mod message;
 pub mod node;
 pub mod nodes;
 mod object;
+mod properties;
 mod report;
 pub mod script;
 pub mod socket;

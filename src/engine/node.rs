@@ -6,6 +6,7 @@ use super::context::Contexts;
 use super::env::Env;
 use super::http::Exchange;
 use super::message::Message;
+use super::properties;
 use super::script::Scripts;
 use super::socket;
 use super::value::{Failure, Value};
@@ -129,8 +130,7 @@ pub struct Build<'a> {
 impl Build<'_> {
     /// The node's properties as a type of its own.
     pub fn properties<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        serde_json::from_str(&self.text)
-            .map_err(|e| Failure::error(format!("invalid properties: {e}")))
+        properties::read(&self.text).map_err(|e| Failure::error(format!("invalid properties: {e}")))
     }
 }
 
@@ -308,7 +308,7 @@ impl Host<'_> {
 
     /// Milliseconds since 1970, read once per round of the engine.
     pub fn now(&self) -> f64 {
-        self.world.now
+        self.world.now.get()
     }
 
     /// A fresh id: 16 hexadecimal digits (facts engine §3.1).

@@ -17,9 +17,9 @@ const MAX_CATCHES: f64 = 10.0;
 impl World {
     /// An error of a node: to the catch nodes of its flow and of those around it, else to the log.
     pub(super) fn error(&mut self, info: &Rc<Info>, failure: &Failure, message: Option<Message>) {
-        self.metrics.node_type(label(&info.kind)).error();
-        let caught = message.is_some_and(|m| self.caught(info, failure, m));
-        if !caught {
+        if message.is_some_and(|m| self.caught(info, failure, m)) {
+            self.metrics.node_type(label(&info.kind)).error();
+        } else {
             self.log(info, Level::Error, &failure.to_value());
         }
     }
@@ -127,6 +127,9 @@ impl World {
             other => json::stringify(other).unwrap_or_default().into(),
         };
         let (id, kind, name) = (&info.id, &info.kind, info.name.as_deref().unwrap_or(""));
+        if level == Level::Error {
+            self.metrics.node_type(label(&info.kind)).error();
+        }
         match level {
             Level::Error => tracing::error!(target: "flow", node = %id, %kind, %name, "{text}"),
             Level::Warn => tracing::warn!(target: "flow", node = %id, %kind, %name, "{text}"),
@@ -154,7 +157,7 @@ impl World {
             }
         }
         data["path"] = info.path.as_str().into();
-        data["timestamp"] = self.now.into();
+        data["timestamp"] = self.now.get().into();
         data["format"] = format.into();
         data
     }

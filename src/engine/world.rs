@@ -16,7 +16,7 @@ use crate::metrics::Metrics;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ pub(super) struct Finished {
 /// The surroundings of every node on the engine's thread.
 pub(super) struct World {
     /// Milliseconds since 1970, read once per round.
-    pub(super) now: f64,
+    pub(super) now: Rc<Cell<f64>>,
     /// Breadth first: what is sent first is delivered first (facts engine §3.1).
     pub(super) queue: VecDeque<Delivery>,
     pub(super) timers: BTreeMap<TimerId, Instance>,
@@ -88,8 +88,11 @@ impl World {
         finished: mpsc::UnboundedSender<Finished>,
         metrics: Arc<Metrics>,
     ) -> Self {
+        let now = Rc::<Cell<f64>>::default();
+        let contexts =
+            Contexts::open(&config.context).warning(shared.events.clone(), Rc::clone(&now));
         Self {
-            now: 0.0,
+            now,
             queue: VecDeque::new(),
             timers: BTreeMap::new(),
             directory: FxHashMap::default(),
@@ -97,7 +100,7 @@ impl World {
             listeners: Listeners::default(),
             endpoints: shared.endpoints.clone(),
             sockets: shared.sockets.clone(),
-            contexts: Rc::new(RefCell::new(Contexts::open(&config.context))),
+            contexts: Rc::new(RefCell::new(contexts)),
             config,
             events: shared.events.clone(),
             metrics,
@@ -115,7 +118,8 @@ impl World {
         let since = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
-        self.now = (since.as_secs() * 1000) as f64 + f64::from(since.subsec_millis());
+        self.now
+            .set((since.as_secs() * 1000) as f64 + f64::from(since.subsec_millis()));
     }
 
     /// A fresh message id (facts engine §3.1).

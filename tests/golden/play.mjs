@@ -246,12 +246,14 @@ function shown({ topic, data }, names, { statuses, events }) {
     }
     if (topic === 'debug') {
         const { id, level, format, msg } = data;
+        // The runtime itself has no id.
+        const at = id === undefined ? {} : { at: id };
         if (events) {
             const { id, ...rest } = data;
-            return { at: id, event: rest };
+            return { ...at, event: rest };
         }
         const parsed = /^(Object|array|error|map|set)/i.test(format) ? JSON.parse(msg) : msg;
-        return level ? { at: id, level, msg: parsed } : { at: id, msg: parsed };
+        return level ? { ...at, level, msg: parsed } : { ...at, msg: parsed };
     }
     const id = topic.match(/^status\/(.*)/)?.[1];
     return statuses && names.has(id) ? { at: id, status: data } : undefined;

@@ -13,15 +13,18 @@ mod writer;
 pub use answer::Request;
 
 use super::expression::{Key, Path};
-use super::node::Info;
+use super::node::{Info, Level};
 use super::value::{Object, Value};
 use crate::config;
+use crate::events::{Event, Events};
 use crate::flows::FlowSet;
 use disk::Disk;
 use rustc_hash::{FxHashMap, FxHashSet};
+use serde_json::json;
 use smol_str::SmolStr;
 use std::borrow::Cow;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -47,6 +50,9 @@ pub struct Contexts {
     passing: bool,
     /// Stores that flows name and that do not exist; each is told of once.
     unknown: RefCell<FxHashSet<SmolStr>>,
+    events: Events,
+    /// The clock of the engine's thread.
+    now: Rc<Cell<f64>>,
 }
 
 /// One store.
@@ -95,6 +101,17 @@ impl Contexts {
             parents: FxHashMap::default(),
             passing: stores.is_empty(),
             unknown: RefCell::default(),
+            events: Events::default(),
+            now: Rc::default(),
+        }
+    }
+
+    /// Whom they warn, by which clock.
+    pub(super) fn warning(self, events: Events, now: Rc<Cell<f64>>) -> Self {
+        Self {
+            events,
+            now,
+            ..self
         }
     }
 
@@ -212,12 +229,24 @@ impl Contexts {
             return found;
         }
         if self.unknown.borrow_mut().insert(name.into()) {
-            tracing::warn!(
-                target: "flow",
+            self.warn(&format!(
                 "Unknown context store '{name}' specified. Using default store."
-            );
+            ));
         }
         0
+    }
+
+    /// A line of the log that no node has written; editors are told too.
+    fn warn(&self, text: &str) {
+        tracing::warn!(target: "flow", "{text}");
+        if self.events.debug_is_heard() {
+            self.events.say(Event::Debug(json!({
+                "level": Level::Warn as u8,
+                "msg": text,
+                "timestamp": self.now.get(),
+                "format": format!("string[{}]", text.chars().count()),
+            })));
+        }
     }
 
     fn named(&self, name: &str) -> Option<usize> {

@@ -4,7 +4,7 @@
 
 use super::path::Path;
 use super::typed::Scene;
-use super::{date, json};
+use super::{date, json, jsonata_error};
 use crate::engine::context::Scope;
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Object, Value};
@@ -40,7 +40,7 @@ impl Jsonata {
     /// Compiles an expression.
     pub fn compile(text: &str) -> Result<Self, Failure> {
         let expression = Expression::compile_with_options(text, options())
-            .map_err(|e| Failure::error(e.to_string()))?;
+            .map_err(|e| jsonata_error::of_parser(text, &e.to_string()))?;
         let needs_host = HOST_FUNCTIONS.iter().any(|name| text.contains(name));
         Ok(Self {
             expression,
@@ -94,7 +94,7 @@ impl Jsonata {
         };
         result
             .map(|value| value_out(&value))
-            .map_err(|e| failure(&e))
+            .map_err(|e| jsonata_error::of_evaluator(&e))
     }
 }
 
@@ -121,45 +121,6 @@ fn speaks_of_msg(text: &str) -> bool {
         let after = text.get(at + word.len()..).and_then(|t| t.chars().next());
         apart(before) && apart(after)
     })
-}
-
-fn failure(error: &EvaluatorError) -> Failure {
-    let message = error.message();
-    match (error.code(), message.split_once(": ")) {
-        (Some(code), Some((_, rest))) => Failure {
-            code: code.into(),
-            ..Failure::error(reworded(code, rest))
-        },
-        _ => Failure::error(message),
-    }
-}
-
-/// The message as the reference implementation has it, where the library says it otherwise.
-fn reworded(code: &str, message: &str) -> String {
-    match code {
-        // An operator stands in quotes.
-        "T2001" | "T2002" | "T2009" | "T2010" => {
-            let quoted = message.split(' ').map(|word| {
-                let is_operator =
-                    matches!(word, "+" | "-" | "*" | "/" | "%" | "<" | ">" | "<=" | ">=");
-                if is_operator {
-                    format!("\"{word}\"")
-                } else {
-                    word.to_owned()
-                }
-            });
-            quoted.collect::<Vec<_>>().join(" ")
-        }
-        "T1006" => message.split(": $").next().unwrap_or(message).to_owned(),
-        "D3030" => match message
-            .strip_prefix("Cannot convert '")
-            .and_then(|m| m.strip_suffix("' to number"))
-        {
-            Some(value) => format!("Unable to cast value to a number: \"{value}\""),
-            None => message.to_owned(),
-        },
-        _ => message.to_owned(),
-    }
 }
 
 fn register(evaluator: &mut Evaluator, scene: &Scene) -> Result<(), EvaluatorError> {

@@ -5,6 +5,7 @@ pub mod date;
 pub mod json;
 mod json_syntax;
 pub mod jsonata;
+mod jsonata_error;
 pub mod mustache;
 mod mustache_parse;
 mod path;

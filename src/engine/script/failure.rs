@@ -1,5 +1,6 @@
 //! What was thrown, as a failure with the line of the user's code.
 
+use super::syntax::Misspelt;
 use super::{Scripts, from_js, source, wording};
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Value};
@@ -94,7 +95,7 @@ pub(super) fn noted(failure: &Failure, mut message: Message) -> Message {
 }
 
 /// A syntax error found when the source was read.
-pub(super) fn of_syntax(ctx: &Ctx<'_>) -> Failure {
+pub(super) fn of_syntax(ctx: &Ctx<'_>, whole: &str) -> Misspelt {
     let thrown = ctx.catch();
     let text = |name: &str| {
         thrown
@@ -102,15 +103,12 @@ pub(super) fn of_syntax(ctx: &Ctx<'_>) -> Failure {
             .and_then(|o| o.get::<_, String>(name).ok())
             .unwrap_or_default()
     };
-    let mut failure = Failure {
+    let error = Failure {
         name: text("name").into(),
         message: text("message").into(),
         ..Failure::default()
     };
-    if let Some((line, column)) = place_in(&text("stack"), "") {
-        failure.message = format!("{} (line {line}, col {column})", failure.message).into();
-    }
-    failure
+    Misspelt::new(error, whole, place_in(&text("stack"), "").unwrap_or((1, 1)))
 }
 
 /// The stack with the user's own line numbers, without the library's frames, and the innermost place, if that is in the

@@ -21,6 +21,7 @@ mod rejections;
 mod sandbox;
 mod sending;
 mod source;
+mod syntax;
 #[cfg(test)]
 mod tests;
 mod to_js;
@@ -44,6 +45,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
+use syntax::Misspelt;
 
 /// What a realm has of JavaScript itself: no `DOMException`, `atob`, `performance`, as in Node-RED's sandbox.
 type Intrinsics = (
@@ -98,7 +100,7 @@ pub struct Scripts {
     memory_limit: usize,
     /// The directory below which modules of npm are.
     modules: PathBuf,
-    checked: RefCell<HashMap<SmolStr, Result<(), Failure>>>,
+    checked: RefCell<HashMap<SmolStr, Result<(), Misspelt>>>,
     /// The node whose turn it is.
     current: RefCell<Option<Rc<State>>>,
     /// Where an opaque object of JavaScript puts what it refers to when it is asked.
@@ -164,7 +166,7 @@ impl Scripts {
     }
 
     /// Whether this is the body of a function, without running any of it; the failure says the line.
-    pub fn check(&self, source: &str) -> Result<(), Failure> {
+    fn check(&self, source: &str) -> Result<(), Misspelt> {
         if let Some(known) = self.checked.borrow().get(source) {
             return known.clone();
         }
@@ -184,21 +186,22 @@ impl Scripts {
 
     /// Parses by making the function in an empty realm: text that ends the function early runs there, with nothing
     /// to reach and the clock ticking.
-    fn parse(&self, source: &str) -> Result<(), Failure> {
+    fn parse(&self, source: &str) -> Result<(), Misspelt> {
         let realm = if let Some(realm) = self.checker.get() {
             realm
         } else {
-            let realm = self.realm()?;
+            let realm = self.realm().map_err(|e| Misspelt::new(e, "", (1, 1)))?;
             self.checker.get_or_init(|| realm)
         };
         self.clock.start(self.default_limit);
+        let whole = source::as_function(source);
         let parsed = realm.with(|ctx| {
             let made: rquickjs::Result<rquickjs::Value<'_>> =
-                ctx.eval_with_options(source::as_function(source), options(""));
+                ctx.eval_with_options(whole.as_str(), options(""));
             if made.is_ok() {
                 Ok(())
             } else {
-                Err(failure::of_syntax(&ctx))
+                Err(failure::of_syntax(&ctx, &whole))
             }
         });
         self.end_turn(realm);

@@ -210,17 +210,20 @@ fn define_reports<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resul
     let weak = scripts.clone();
     let error = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>| {
         let turn = Turn::of(&weak, &ctx)?;
-        let failure = match turn.value(&thrown)? {
-            Value::Error(failure) => Arc::unwrap_or_clone(failure),
-            Value::Undefined | Value::Null => Failure::default(),
-            other => Failure::text(coerce::to_text(&other)),
-        };
+        let thrown = turn.value(&thrown)?;
         let message = if msg.is_object() {
             Some(turn.state.message(&turn.scripts, &turn.realm, &msg)?)
         } else {
             None
         };
-        turn.state.push(Effect::Error(failure, message));
+        turn.state.push(match (thrown, &message) {
+            (Value::Error(failure), _) => Effect::Error(Arc::unwrap_or_clone(failure), message),
+            (Value::Undefined | Value::Null, _) => Effect::Error(Failure::default(), message),
+            (Value::String(text), _) => Effect::Error(Failure::text(text), message),
+            // What nobody can catch is shown as it is.
+            (other, None) => Effect::Log(Level::Error, other),
+            (other, _) => Effect::Error(Failure::text(coerce::to_text(&other)), message),
+        });
         Ok::<_, rquickjs::Error>(())
     };
     native.set("error", Function::new(ctx.clone(), error)?)?;

@@ -3,7 +3,7 @@
 //! The realm is made with the first message, or at start if there is setup code.
 
 use super::native::State;
-use super::{Effect, Import, Scripts, failure, from_js, modules, sending, source, to_js};
+use super::{Effect, Import, Scripts, failure, from_js, modules, sending, source, syntax, to_js};
 use crate::engine::context::Contexts;
 use crate::engine::message::Message;
 use crate::engine::node::Info;
@@ -91,14 +91,14 @@ impl Sandbox {
 
     /// Checks the code, loads its modules and runs the setup code. Messages that come before that has finished wait.
     pub fn start(&mut self) -> Vec<Effect> {
-        for source in [
-            self.code.function.as_str(),
-            &self.code.initialize,
-            &self.code.finalize,
+        for (source, piece) in [
+            (self.code.function.as_str(), syntax::BODY),
+            (self.code.initialize.trim_start(), syntax::SETUP),
+            (self.code.finalize.trim_start(), syntax::CLEANUP),
         ] {
-            if let Err(failure) = self.scripts.check(source) {
+            if let Err(misspelt) = self.scripts.check(source) {
                 self.state.phase.set(Phase::Broken);
-                return vec![Effect::Error(failure, None)];
+                return vec![Effect::Error(misspelt.in_piece(piece), None)];
             }
         }
         let mut effects = self.import();

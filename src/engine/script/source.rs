@@ -184,7 +184,7 @@ impl<'a> Tokens<'a> {
     }
 }
 
-fn is_word(c: char) -> bool {
+pub(super) fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '$'
 }
 

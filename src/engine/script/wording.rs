@@ -47,6 +47,9 @@ pub(super) fn of_v8(message: &str, at: Option<(&str, usize)>) -> Option<String> 
         }
         "invalid array length" => "Invalid array length",
         "expecting hex digit" | "expecting %" | "malformed UTF-8" => "URI malformed",
+        "cannot convert BigInt to number" => {
+            "Cannot mix BigInt and other types, use explicit conversions"
+        }
         "empty array" => "Reduce of empty array with no initial value",
         "cannot convert symbol to string" => "Cannot convert a Symbol value to a string",
         "invalid 'instanceof' right operand" => "Right-hand side of 'instanceof' is not an object",

@@ -16,10 +16,10 @@ use std::time::Duration;
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Properties {
-    active: Json,
-    tosidebar: Json,
+    active: Option<bool>,
+    tosidebar: Option<bool>,
     console: Json,
-    tostatus: Json,
+    tostatus: bool,
     complete: Json,
     target_type: SmolStr,
     status_val: SmolStr,
@@ -87,15 +87,15 @@ pub(in crate::engine::nodes) fn build(
 ) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let shown = shown(&properties)?;
-    let status = if properties.tostatus == true {
+    let status = if properties.tostatus {
         Some(status_source(&properties, &shown)?)
     } else {
         None
     };
     Ok(Box::new(Debug {
         shown,
-        active: properties.active.is_null() || properties.active == true,
-        sidebar: properties.tosidebar.is_null() || properties.tosidebar == true,
+        active: properties.active.unwrap_or(true),
+        sidebar: properties.tosidebar.unwrap_or(true),
         console: properties.console == true || properties.console == "true",
         status,
         longest: host.config().debug_length,

@@ -159,11 +159,12 @@ fn changed(current: &Value, sought: &Sought, regex: Option<&RegExp>, to: Value) 
         return Some(to);
     }
     let replacement = coerce::to_text(&to);
-    let replaced = regex?.replace(text, &replacement)?;
-    Some(match &to {
-        Value::Bool(_) if replaced == replacement => to,
-        _ => Value::from(replaced),
-    })
+    let replaced = regex?.replace(text, &replacement);
+    // A text that is the bool's in the end is the bool, whether something was found or not.
+    if matches!(to, Value::Bool(_)) && replaced.as_deref().unwrap_or(text) == replacement {
+        return Some(to);
+    }
+    replaced.map(Value::from)
 }
 
 #[cfg(test)]

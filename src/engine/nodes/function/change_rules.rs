@@ -4,7 +4,8 @@ use crate::engine::context::Scope;
 use crate::engine::expression::regex::RegExp;
 use crate::engine::expression::typed::{Typed, text_of};
 use crate::engine::expression::{Path, coerce};
-use crate::engine::value::Failure;
+use crate::engine::properties;
+use crate::engine::value::{Failure, Value};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -28,7 +29,9 @@ struct RuleProperties {
     t: SmolStr,
     p: SmolStr,
     pt: Option<SmolStr>,
-    to: Json,
+    /// Left out it is something else than `null`.
+    #[serde(deserialize_with = "properties::given")]
+    to: Option<Json>,
     tot: Option<SmolStr>,
     from: Json,
     fromt: Option<SmolStr>,
@@ -97,7 +100,7 @@ pub(super) fn parse(properties: Properties) -> Result<Box<[Rule]>, Failure> {
         vec![RuleProperties {
             t: action,
             p: properties.property,
-            to: properties.to,
+            to: Some(text_of(&properties.to).as_str().into()),
             from: properties.from,
             re: Json::Bool(properties.reg != Json::Bool(false)),
             ..RuleProperties::default()
@@ -135,7 +138,7 @@ fn parse_rule(properties: &RuleProperties) -> Result<Option<Rule>, Failure> {
         "move" => {
             let kind = properties.tot.as_deref().unwrap_or("msg");
             Rule::Move {
-                target: Target::parse(kind, &text_of(&properties.to))?,
+                target: Target::parse(kind, &text_of(value(properties)))?,
                 source: target,
             }
         }
@@ -145,18 +148,29 @@ fn parse_rule(properties: &RuleProperties) -> Result<Option<Rule>, Failure> {
 
 /// The new value. Old flows have no type: `msg.x` is a property then, anything else text.
 fn to(properties: &RuleProperties) -> Result<Typed, Failure> {
-    let text = text_of(&properties.to);
+    let text = text_of(value(properties));
     let kind = match &properties.tot {
         Some(kind) => kind.as_str(),
         None if text.starts_with("msg.") => "msg",
         None => "str",
     };
-    Typed::parse(kind, &properties.to).map_err(|failure| match kind {
+    // What is no text is not made one.
+    match (kind, &properties.to) {
+        ("str", None) => return Ok(Typed::Constant(Value::Undefined)),
+        ("str", Some(Json::Null)) => return Ok(Typed::Constant(Value::Null)),
+        ("num", None) => return Ok(Typed::Constant(Value::Number(f64::NAN))),
+        _ => {}
+    }
+    Typed::parse(kind, value(properties)).map_err(|failure| match kind {
         "json" => Failure::text("Invalid 'to' JSON property"),
         "bin" if failure.code.is_empty() => Failure::text("Invalid 'to' JSON property"),
         "jsonata" => invalid_expression(&failure),
         _ => failure,
     })
+}
+
+fn value(properties: &RuleProperties) -> &Json {
+    properties.to.as_ref().unwrap_or(&Json::Null)
 }
 
 pub(super) fn invalid_expression(failure: &Failure) -> Failure {

@@ -7,6 +7,7 @@ use crate::engine::expression::coerce;
 use crate::engine::expression::typed::text_of;
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Node, TimerId};
+use crate::engine::nodes::common::silent;
 use crate::engine::value::{Failure, Value};
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -43,9 +44,11 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
             Box::new(Each::new(Time::Random(first.min(last), first.max(last))))
         }
         "rate" => Box::new(Rate::new(every, properties.allowrate, properties.drops())),
-        "queue" => Box::new(Topics::new(every, false, properties.aside())),
-        "timed" => Box::new(Topics::new(every, true, properties.aside())),
-        _ => Box::new(Each::new(Time::Fixed(time))),
+        "queue" => Box::new(properties.topics(false)),
+        "timed" => Box::new(properties.topics(true)),
+        "delay" => Box::new(Each::new(Time::Fixed(time))),
+        // What nobody knows lets nothing through.
+        _ => silent::build(),
     })
 }
 
@@ -55,6 +58,10 @@ impl Properties {
         let units = number(&self.nb_rate_units);
         let units = if units > 0.0 { units } else { 1.0 };
         unit(&self.rate_units) * units / number(&self.rate)
+    }
+
+    fn topics(&self, together: bool) -> Topics {
+        Topics::new(self.every(), self.allowrate, together, self.aside())
     }
 
     /// Whether messages in between are dropped, and whether there is a second output for them.
@@ -91,6 +98,12 @@ pub(super) fn duration(ms: f64) -> Duration {
 /// The time from one turn to the next: 1 ms at least, as timers of JavaScript have it.
 pub(super) fn interval(ms: f64) -> Duration {
     duration(ms).max(Duration::from_millis(1))
+}
+
+/// The time from one turn to the next that a message asks for, if it is another.
+pub(super) fn asked(message: &Message, every: f64) -> Option<f64> {
+    let rate = coerce::parse_float(&coerce::to_text(message.get("rate")));
+    (!rate.is_nan() && rate.total_cmp(&every).is_ne()).then_some(rate)
 }
 
 /// A blue status with a number.

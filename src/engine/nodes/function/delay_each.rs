@@ -16,6 +16,9 @@ pub(super) enum Time {
     OfMessage(f64),
 }
 
+/// A time longer than this is a long one.
+const LONG_MS: f64 = 1000.0;
+
 /// Messages, each with its own time.
 pub(super) struct Each {
     time: Time,
@@ -62,11 +65,24 @@ impl Each {
         self.count(host);
     }
 
-    /// Only times that messages bring are worth a status (observed).
+    /// Only times that messages bring, or that are long, are worth a status (observed).
     fn count(&self, host: &mut Host<'_>) {
-        if matches!(self.time, Time::OfMessage(_)) {
+        let shown = match self.time {
+            Time::Fixed(ms) => ms > LONG_MS,
+            Time::OfMessage(_) => true,
+            Time::Random(..) => false,
+        };
+        if shown {
             host.status(blue("dot", self.waiting.len()));
         }
+    }
+
+    fn release(&self, message: Message, host: &mut Host<'_>) {
+        if matches!(self.time, Time::OfMessage(_)) && self.waiting.is_empty() {
+            host.status(Value::object(Object::default()));
+        }
+        self.count(host);
+        host.pass(message);
     }
 
     fn flush(&mut self, count: usize, host: &mut Host<'_>) {
@@ -76,7 +92,7 @@ impl Each {
             };
             self.timers.remove(&timer);
             host.cancel(timer);
-            host.pass(message);
+            self.release(message, host);
         }
         host.status(blue("dot", self.waiting.len()));
     }
@@ -112,8 +128,7 @@ impl Node for Each {
         let Wake::Timer(timer) = wake else { return };
         let arrived = self.timers.remove(&timer);
         if let Some((_, message)) = arrived.and_then(|arrived| self.waiting.remove(&arrived)) {
-            host.pass(message);
-            self.count(host);
+            self.release(message, host);
         }
     }
 

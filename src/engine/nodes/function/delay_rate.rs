@@ -1,7 +1,6 @@
 //! Lets so many messages through in a time; the others wait their turn or are dropped.
 
-use super::delay::{Depth, Wish, blue, interval};
-use crate::engine::expression::coerce;
+use super::delay::{Depth, Wish, asked, blue, interval};
 use crate::engine::message::Message;
 use crate::engine::node::{Closing, Host, Node, TimerId, Wake};
 use crate::engine::value::{Failure, Object, Value};
@@ -50,14 +49,9 @@ impl Rate {
 
     /// Takes over the rate that the message brings: milliseconds from one to the next.
     fn change(&mut self, message: &Message, host: &mut Host<'_>) {
-        let rate = message.get("rate");
-        if !self.by_message || rate.is_undefined() {
+        let Some(every) = asked(message, self.every).filter(|_| self.by_message) else {
             return;
-        }
-        let every = coerce::parse_float(&coerce::to_text(rate));
-        if every.is_nan() || every.total_cmp(&self.every).is_eq() {
-            return;
-        }
+        };
         self.every = every;
         if self.turn.is_some() && self.drops.is_none() {
             self.wait(host);

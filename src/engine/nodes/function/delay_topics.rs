@@ -1,6 +1,6 @@
 //! Keeps the newest message of each topic and lets them through in turns: one topic a turn, or all.
 
-use super::delay::{Depth, Wish, interval};
+use super::delay::{Depth, Wish, asked, interval};
 use crate::engine::expression::coerce;
 use crate::engine::message::Message;
 use crate::engine::node::{Closing, Host, Node, TimerId, Wake};
@@ -12,6 +12,8 @@ use smol_str::SmolStr;
 pub(super) struct Topics {
     /// Milliseconds from one turn to the next.
     every: f64,
+    /// Whether messages may change that.
+    by_message: bool,
     /// All topics have their turn together.
     together: bool,
     /// Whether replaced messages go to the second output.
@@ -25,14 +27,26 @@ pub(super) struct Topics {
 const NONE: SmolStr = SmolStr::new_static("_none_");
 
 impl Topics {
-    pub(super) fn new(every: f64, together: bool, aside: bool) -> Self {
+    pub(super) fn new(every: f64, by_message: bool, together: bool, aside: bool) -> Self {
         Self {
             every,
+            by_message,
             together,
             aside,
             waiting: IndexMap::new(),
             turn: None,
             depth: Depth::default(),
+        }
+    }
+
+    /// Takes over the rate that the message brings: milliseconds from one turn to the next.
+    fn change(&mut self, message: &Message, host: &mut Host<'_>) {
+        let Some(every) = asked(message, self.every).filter(|_| self.by_message) else {
+            return;
+        };
+        self.every = every;
+        if let Some(turn) = self.turn.replace(host.after(interval(every))) {
+            host.cancel(turn);
         }
     }
 
@@ -77,6 +91,7 @@ impl Node for Topics {
 
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
         let wish = Wish::of(&message);
+        self.change(&message, host);
         if wish.reset {
             self.clear(host);
             self.depth.hidden();

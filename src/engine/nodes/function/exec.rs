@@ -56,12 +56,14 @@ struct Collected(u32, Outputs);
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let yes = |value: &Json| text_of(value) == "true";
-    let value = match text_of(&properties.addpay).as_str() {
+    let value = match &properties.addpay {
         // Flows from before it was a property.
-        "" if properties.addpay.is_null() => Some(Path::name("payload")),
-        "" | "false" => None,
-        "true" => Some(Path::name("payload")),
-        path => Some(Path::parse_message(path)?),
+        Json::Null | Json::Bool(true) => Some(Path::name("payload")),
+        Json::Bool(false) => None,
+        path => match text_of(path).as_str() {
+            "" => None,
+            path => Some(Path::parse_message(path)?),
+        },
     };
     let seconds = coerce::parse_float(&text_of(&properties.timer));
     Ok(Box::new(Exec {
@@ -70,7 +72,8 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
             value,
             append: properties.append.trim().into(),
         },
-        spawn: yes(&properties.use_spawn),
+        // Only the text: as a bool it is none (observed).
+        spawn: properties.use_spawn == "true",
         limit: Duration::try_from_secs_f64(seconds)
             .ok()
             .filter(|limit| !limit.is_zero()),
@@ -260,12 +263,11 @@ impl Exec {
     /// A message asks for the end of a process: the one it names, or the only one.
     fn kill(&self, mut message: Message, host: &mut Host<'_>) {
         let name = message.get("kill").as_str().map(str::to_uppercase);
-        let signal = if let Some(name) = name.filter(|name| name.starts_with("SIG")) {
-            exec_process::signal(&name)
-        } else {
+        let name = name.filter(|name| name.starts_with("SIG"));
+        let name = name.unwrap_or_else(|| {
             message.set(SmolStr::new_static("kill"), Value::from("SIGTERM"));
-            Signal::TERM
-        };
+            "SIGTERM".to_owned()
+        });
         let running = match message.get("pid") {
             Value::Undefined if self.running.len() == 1 => self.running.values().next(),
             Value::Undefined => None,
@@ -275,10 +277,21 @@ impl Exec {
                 .and_then(|pid: u32| self.running.get(&pid)),
         };
         if let Some(running) = running {
+            let Some(signal) = exec_process::signal(&name) else {
+                return host.error(unknown_signal(&name), Some(message));
+            };
             running.group.signal(signal);
             host.status(status("red", "killed".to_owned()));
         }
         host.done(message);
+    }
+}
+
+fn unknown_signal(name: &str) -> Failure {
+    Failure {
+        name: SmolStr::new_static("TypeError [ERR_UNKNOWN_SIGNAL]"),
+        code: SmolStr::new_static("ERR_UNKNOWN_SIGNAL"),
+        ..Failure::error(format!("Unknown signal: {name}"))
     }
 }
 

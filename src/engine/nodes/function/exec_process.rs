@@ -43,10 +43,10 @@ const SIGNALS: [(&str, Signal); 19] = [
     ("SIGSYS", Signal::SYS),
 ];
 
-/// The signal of a name; `SIGTERM` for any other name (observed).
-pub(super) fn signal(name: &str) -> Signal {
+/// The signal of a name.
+pub(super) fn signal(name: &str) -> Option<Signal> {
     let known = SIGNALS.iter().find(|(known, _)| *known == name);
-    known.map_or(Signal::TERM, |(_, signal)| *signal)
+    known.map(|(_, signal)| *signal)
 }
 
 /// A process and all that it started. They are killed when nobody holds this any more.
@@ -277,7 +277,7 @@ mod tests {
 
     #[test]
     fn unknown_signals_are_sigterm() {
-        assert_eq!(signal("SIGINT"), Signal::INT);
-        assert_eq!(signal("NOPE"), Signal::TERM);
+        assert_eq!(signal("SIGINT"), Some(Signal::INT));
+        assert_eq!(signal("NOPE"), None);
     }
 }

@@ -18,7 +18,7 @@ struct Properties {
     gap: Json,
     start: Json,
     inout: SmolStr,
-    septopics: bool,
+    septopics: Option<bool>,
     property: SmolStr,
     topi: SmolStr,
 }
@@ -30,7 +30,7 @@ impl Default for Properties {
             gap: Json::Null,
             start: Json::Null,
             inout: SmolStr::default(),
-            septopics: true,
+            septopics: None,
             property: SmolStr::default(),
             topi: SmolStr::default(),
         }
@@ -88,6 +88,7 @@ impl Filter {
             property: path(&properties.property, "payload")?,
             topic: properties
                 .septopics
+                .unwrap_or(true)
                 .then(|| path(&properties.topi, "topic"))
                 .transpose()?,
             test: properties.test(),

@@ -5,8 +5,9 @@ use crate::engine::expression::regex::RegExp;
 use crate::engine::expression::typed::{Scene, Typed, text_of};
 use crate::engine::expression::{coerce, json, property};
 use crate::engine::message::Message;
+use crate::engine::properties;
 use crate::engine::value::{Failure, Value};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::cmp::Ordering;
@@ -27,16 +28,12 @@ pub(super) struct Properties {
 struct RuleProperties {
     t: SmolStr,
     /// Left out it is something else than `null`.
-    #[serde(deserialize_with = "given")]
+    #[serde(deserialize_with = "properties::given")]
     v: Option<Json>,
     vt: Option<SmolStr>,
     v2: Json,
     v2t: Option<SmolStr>,
     case: Json,
-}
-
-fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Json>, D::Error> {
-    Json::deserialize(value).map(Some)
 }
 
 /// All rules of a node.
@@ -191,12 +188,12 @@ fn rule(properties: RuleProperties) -> Result<Rule, Failure> {
 /// A value to compare with. Without a type it is a number if it reads as one.
 fn operand(value: &Json, kind: Option<&str>) -> Result<Operand, Failure> {
     let text = text_of(value);
-    let number = || !coerce::text_to_number(&text).is_nan();
+    let kind = kind.filter(|kind| !kind.is_empty()).unwrap_or("num");
+    let number = coerce::to_number(&json::from_tree(value));
     let kind = match kind {
-        Some("num") if !number() => "str",
-        Some(kind) if !kind.is_empty() => kind,
-        _ if number() => "num",
-        _ => "str",
+        "num" if number.is_nan() => "str",
+        "num" => return Ok(Operand::Typed(Typed::Constant(number.into()))),
+        kind => kind,
     };
     if kind == "jsonata" && (text.contains("$I") || text.contains("$N")) {
         return Ok(Operand::Placed(Box::new(

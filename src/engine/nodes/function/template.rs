@@ -7,8 +7,9 @@ use crate::engine::expression::{Path, coerce, json};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Node};
 use crate::engine::nodes::parser::yaml_read;
+use crate::engine::properties;
 use crate::engine::value::{Failure, Value};
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 
@@ -19,13 +20,9 @@ struct Properties {
     field_type: SmolStr,
     syntax: Option<SmolStr>,
     /// Left out it is `undefined`, not `null`.
-    #[serde(deserialize_with = "given")]
+    #[serde(deserialize_with = "properties::given")]
     template: Option<Json>,
     output: SmolStr,
-}
-
-fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<Json>, D::Error> {
-    Json::deserialize(value).map(Some)
 }
 
 struct Template {

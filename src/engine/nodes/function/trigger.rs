@@ -2,7 +2,7 @@
 
 use super::trigger_output::{Output, Type};
 use crate::engine::expression::typed::{Scene, text_of};
-use crate::engine::expression::{Path, coerce};
+use crate::engine::expression::{Path, coerce, json};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Closing, Host, Node, TimerId, Wake};
 use crate::engine::value::{Failure, Object, Value};
@@ -12,7 +12,7 @@ use smol_str::{SmolStr, ToSmolStr};
 use std::collections::HashMap;
 use std::time::Duration;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Default)]
 #[serde(default)]
 struct Properties {
     op1: Json,
@@ -28,25 +28,6 @@ struct Properties {
     bytopic: SmolStr,
     topic: SmolStr,
     outputs: Json,
-}
-
-impl Default for Properties {
-    fn default() -> Self {
-        Self {
-            op1: Json::from("1"),
-            op2: Json::from("0"),
-            op1type: SmolStr::default(),
-            op2type: SmolStr::default(),
-            duration: Json::Null,
-            units: SmolStr::default(),
-            extend: Json::Null,
-            override_delay: Json::Null,
-            reset: Json::Null,
-            bytopic: SmolStr::default(),
-            topic: SmolStr::default(),
-            outputs: Json::from(1),
-        }
-    }
 }
 
 /// Milliseconds when the node says nothing that is a number (observed).
@@ -102,8 +83,8 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
         _ => None,
     };
     Ok(Box::new(Trigger {
-        first: Output::parse(&properties.op1type, &properties.op1),
-        second: Output::parse(&properties.op2type, &properties.op2),
+        first: output(&properties.op1type, &properties.op1, "1"),
+        second: output(&properties.op2type, &properties.op2, "0"),
         second_output: usize::from(text_of(&properties.outputs) == "2"),
         lasts: properties.lasts(),
         extend: yes(&properties.extend),
@@ -113,6 +94,15 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
         triggered: HashMap::new(),
         timers: HashMap::new(),
     }))
+}
+
+/// A message's output; the default stands for a value that is empty or nought.
+fn output(kind: &str, value: &Json, default: &str) -> Output {
+    if kind == "date" || coerce::truthy(&json::from_tree(value)) {
+        Output::parse(kind, value)
+    } else {
+        Output::parse(kind, &Json::from(default))
+    }
 }
 
 impl Properties {
@@ -144,8 +134,8 @@ fn duration(ms: f64) -> Duration {
 impl Trigger {
     fn topic(&self, message: &Message) -> SmolStr {
         match self.topic.as_ref().map(|path| path.read_message(message)) {
-            None | Some(Value::Undefined | Value::Null) => NO_TOPIC,
-            Some(topic) => coerce::to_text(&topic),
+            Some(topic) if coerce::truthy(&topic) => coerce::to_text(&topic),
+            _ => NO_TOPIC,
         }
     }
 
@@ -163,7 +153,7 @@ impl Trigger {
             _ => f64::NAN,
         };
         match self.lasts {
-            Lasts::For(_) | Lasts::Again(_) if !own.is_nan() => Some(duration(own)),
+            Lasts::For(_) | Lasts::Again(_) if !own.is_nan() => (own != 0.0).then(|| duration(own)),
             Lasts::For(ms) | Lasts::Again(ms) => Some(duration(ms)),
             Lasts::Forever => None,
         }
@@ -193,7 +183,7 @@ impl Trigger {
     fn trigger(&mut self, topic: SmolStr, message: Message, host: &mut Host<'_>) {
         let scene = Scene::of(host);
         let made = self.first.make(&scene, &message).and_then(|first| {
-            // What a template says is fixed now, what else there is when the time has come.
+            // What the message says is fixed now, what its surroundings say when the time has come.
             Ok((first, self.second.prepare(&scene, &message)?))
         });
         let (first, second) = match made {
@@ -227,12 +217,9 @@ impl Trigger {
     fn meanwhile(&mut self, topic: &SmolStr, message: Message, host: &mut Host<'_>) {
         let latest = self.second.is(&Type::Latest);
         if self.extend {
-            let mut kept = match self.second.prepare(&Scene::of(host), &message) {
-                Ok(second) => second,
-                Err(failure) => return host.error(failure, Some(message)),
-            };
-            // The original payload is that of the message that came first.
-            if let (true, Some(before)) = (self.second.is(&Type::Same), self.triggered.get(topic)) {
+            let mut kept = message.clone();
+            // The payload was fixed by the message that came first.
+            if let (false, Some(before)) = (latest, self.triggered.get(topic)) {
                 kept.set("payload", before.message.get("payload").clone());
             }
             self.stop(topic, host);

@@ -61,11 +61,16 @@ impl Output {
         self.finish(scene, prepared).map_err(|(failure, _)| failure)
     }
 
-    /// What is kept of a message until the time has come: templates are filled in.
+    /// What is kept of a message until the time has come: its payload already, unless the context or the clock says it.
     pub(super) fn prepare(&self, scene: &Scene, message: &Message) -> Result<Message, Failure> {
+        let payload = match self.0.as_ref().map_err(Clone::clone)? {
+            Type::Template(template) => Some(template.render(scene, message).into()),
+            Type::Value(typed) if !is_late(typed) => Some(typed.evaluate(scene, message)?),
+            _ => None,
+        };
         let mut kept = message.clone();
-        if let Type::Template(template) = self.0.as_ref().map_err(Clone::clone)? {
-            kept.set("payload", template.render(scene, message));
+        if let Some(payload) = payload {
+            kept.set("payload", payload);
         }
         Ok(kept)
     }
@@ -78,7 +83,7 @@ impl Output {
     ) -> Result<Option<Message>, (Failure, Message)> {
         match &self.0 {
             Ok(Type::Nothing) => return Ok(None),
-            Ok(Type::Value(typed)) => match typed.evaluate(scene, &kept) {
+            Ok(Type::Value(typed)) if is_late(typed) => match typed.evaluate(scene, &kept) {
                 Ok(value) => kept.set("payload", value),
                 Err(failure) => return Err((failure, kept)),
             },
@@ -86,6 +91,11 @@ impl Output {
         }
         Ok(Some(kept))
     }
+}
+
+/// Whether a value is what it is when it is sent.
+fn is_late(typed: &Typed) -> bool {
+    matches!(typed, Typed::Context(..) | Typed::Date(_))
 }
 
 #[cfg(test)]
