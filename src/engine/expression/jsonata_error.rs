@@ -6,21 +6,26 @@ use jsonata_core::evaluator::EvaluatorError;
 /// Why a text is no expression.
 pub(super) fn of_parser(text: &str, message: &str) -> Failure {
     let message = message.strip_prefix("Invalid syntax: ").unwrap_or(message);
-    let message = match message.split_once(": ") {
-        Some((code, rest)) if code.starts_with("S0") => rest,
-        _ => message,
+    let (code, message) = match message.split_once(": ") {
+        Some((code, rest)) if code.starts_with("S0") => (code, rest),
+        _ => ("", message),
     };
     let open = match text.trim_end().as_bytes().last() {
         Some(b'(') => Some(')'),
         Some(b'[') => Some(']'),
         _ => None,
     };
-    Failure::error(match open {
-        Some(closing) if message == "Unexpected end of expression" => {
-            format!("Expected \"{closing}\" before end of expression")
-        }
-        _ => quoted(message),
-    })
+    let (code, message) = match open {
+        Some(closing) if code == "S0207" => (
+            "S0203",
+            format!("Expected \"{closing}\" before end of expression"),
+        ),
+        _ => (code, quoted(message)),
+    };
+    Failure {
+        code: code.into(),
+        ..Failure::error(message)
+    }
 }
 
 /// Tokens stand as they are written.

@@ -66,12 +66,8 @@ fn unsaid(kind: &str, failure: Failure) -> Failure {
     if kind != "jsonata" {
         return failure;
     }
-    let code = match failure.message.split_once(": ") {
-        Some((code, _)) if failure.code.is_empty() => code.into(),
-        _ => failure.code,
-    };
     Failure {
-        code,
+        code: failure.code,
         ..Failure::text("[object Object]")
     }
 }
