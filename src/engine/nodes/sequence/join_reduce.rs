@@ -124,15 +124,9 @@ impl Reduce {
     }
 }
 
-/// What is told of an expression that does not parse: the number of its error is not.
+/// What is told of an expression that does not parse.
 fn invalid(failure: &Failure) -> String {
-    let message = failure.message.as_str();
-    let numbered = |number: &str| number.len() == 5 && number.starts_with('S');
-    let words = match message.split_once(": ") {
-        Some((number, words)) if numbered(number) => words,
-        _ => message,
-    };
-    format!("Invalid JSONata expression: {words}")
+    format!("Invalid JSONata expression: {}", failure.message)
 }
 
 /// An expression that fails: only its code is told (observed).
