@@ -1,11 +1,13 @@
-//! The command line: run, check, hash-password, audit, token, session, reload.
+//! The command line: run, check, hash-password, audit, history, token, session, reload.
 //!
 //! Parses the arguments, runs the command, gives the exit code; what the commands do is in other rooms.
 
 mod audit;
 mod control;
+mod history;
 mod log;
 mod password;
+mod table;
 
 use crate::config::Config;
 use crate::server;
@@ -78,6 +80,15 @@ enum Command {
     /// Look after the audit log
     #[command(subcommand)]
     Audit(AuditCommand),
+    /// Show the flow sets that were deployed, newest first, or the flows of one
+    ///
+    /// It only reads, so the gateway may run or not. What is printed of one can be deployed again.
+    #[command(after_help = "Examples:\n  flowgate history\n  flowgate history 3f9a > flows.json")]
+    History {
+        /// The revision, or how it begins; its flows are printed as JSON, without credentials
+        #[arg(value_name = "REVISION")]
+        rev: Option<String>,
+    },
     /// Make, show and end tokens for machines, in the running gateway
     #[command(subcommand)]
     Token(TokenCommand),
@@ -120,6 +131,7 @@ pub fn main() -> ExitCode {
         Command::Audit(AuditCommand::Verify { files }) => {
             with(config, |config| audit::check(config, &files))
         }
+        Command::History { rev } => with(config, |config| history::show(config, rev.as_deref())),
         Command::Token(command) => with(config, |config| control::token(config, command)),
         Command::Session(command) => with(config, |config| control::session(config, command)),
         Command::Reload => with(config, reload),

@@ -2,6 +2,7 @@
 //!
 //! Asks, and prints what is answered: for people, or as JSON for scripts.
 
+use super::table::aligned;
 use crate::audit::rfc3339;
 use crate::auth::{Listed, NEVER};
 use crate::config::{Config, parse_duration};
@@ -245,18 +246,7 @@ fn table(ask: &Ask, sessions: &[Listed]) -> String {
             ending(listed.expires),
         ]
     }));
-    let widths: [usize; 6] = std::array::from_fn(|column| {
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.max().unwrap_or(0)
-    });
-    let line = |row: &[String; 6]| {
-        let cells = row.iter().zip(widths);
-        let padded: Vec<_> = cells
-            .map(|(cell, width)| format!("{cell:width$}"))
-            .collect();
-        padded.join("  ").trim_end().to_owned()
-    };
-    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+    aligned(&rows)
 }
 
 fn as_json(listed: &Listed) -> Value {

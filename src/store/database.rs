@@ -85,6 +85,19 @@ impl Database {
         Ok(Self { connection })
     }
 
+    /// Opens a database that is there, of the present version, to read it beside who has it.
+    pub(super) fn open_to_read(path: &Path) -> Result<Self, Error> {
+        let connection = reading(path)?;
+        let version = version(&connection)?;
+        if version != MIGRATIONS.len() {
+            return Err(Error::Database(format!(
+                "it has version {version}, and this flowgate reads version {}: start this one on it",
+                MIGRATIONS.len()
+            )));
+        }
+        Ok(Self { connection })
+    }
+
     pub(super) fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
         let mut query = self
             .connection
@@ -304,6 +317,15 @@ impl Database {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
+    /// The flow sets in the history whose names begin like this.
+    pub(super) fn numbers(&self, rev: &str) -> Result<Vec<i64>, Error> {
+        let mut query = self
+            .connection
+            .prepare("SELECT number FROM history WHERE substr(rev, 1, length(?1)) = ?1")?;
+        let rows = query.query_map([rev], |row| row.get(0))?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
     /// What the editor keeps for a user.
     pub(super) fn user_settings(&self, user: &str) -> Result<Option<String>, Error> {
         let mut query = self
@@ -327,9 +349,7 @@ impl Database {
 /// Looks at every page (half a second for half a gigabyte). Through a connection that cannot write: one that can
 /// writes when it is closed, and what is damaged stays as it is.
 fn check(path: &Path) -> Result<(), Error> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(path, flags)?;
-    connection.busy_timeout(BUSY)?;
+    let connection = reading(path)?;
     let found: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
     if found == "ok" {
         return Ok(());
@@ -340,16 +360,27 @@ fn check(path: &Path) -> Result<(), Error> {
     })
 }
 
+fn reading(path: &Path) -> Result<Connection, Error> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    connection.busy_timeout(BUSY)?;
+    Ok(connection)
+}
+
+/// How many migrations a database has had.
+fn version(connection: &Connection) -> Result<usize, Error> {
+    let version =
+        connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?;
+    Ok(usize::try_from(version).unwrap_or(usize::MAX))
+}
+
 fn commit(transaction: Transaction<'_>) -> Result<(), Error> {
     steps::next().map_err(failed)?;
     Ok(transaction.commit()?)
 }
 
 fn migrate(connection: &mut Connection) -> Result<(), Error> {
-    let version: usize = connection.pragma_query_value(None, "user_version", |row| {
-        row.get::<_, i64>(0)
-            .map(|version| usize::try_from(version).unwrap_or(usize::MAX))
-    })?;
+    let version = version(connection)?;
     let Some(missing) = MIGRATIONS.get(version..) else {
         return Err(Error::Database(format!(
             "flowgate.db has version {version} and was made by a newer flowgate; this one knows versions up to {}",

@@ -9,6 +9,7 @@ mod disk;
 mod flow_files;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
+mod history;
 mod library;
 mod load;
 mod owner;
@@ -17,6 +18,7 @@ mod steps;
 #[cfg(test)]
 mod tests;
 
+pub use history::History;
 pub use library::{Entry, Item, Place};
 
 use crate::config;

@@ -48,6 +48,7 @@ mod from_the_shell;
 mod function_modules;
 mod golden;
 mod headers;
+mod history;
 mod http_rules;
 mod json;
 mod kill;

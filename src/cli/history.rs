@@ -1,0 +1,45 @@
+//! `flowgate history`: the flow sets that were deployed, and one of them whole.
+
+use super::table::aligned;
+use crate::audit::rfc3339;
+use crate::config::Config;
+use crate::store::{Error, History, Revision};
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Lists all, newest first, or writes the flows of one.
+pub(super) fn show(config: &Config, rev: Option<&str>) -> ExitCode {
+    let shown = History::open(&config.storage).and_then(|history| match rev {
+        None => history.all().map(|revisions| listed(&revisions)),
+        Some(rev) => flows(&history, rev),
+    });
+    match shown {
+        // Whoever reads it may have read enough.
+        Ok(text) => match writeln!(io::stdout(), "{text}") {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(_) => ExitCode::FAILURE,
+        },
+        Err(error) => {
+            eprintln!("flowgate: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn listed(revisions: &[Revision]) -> String {
+    let mut rows = vec![["revision", "deployed", "type", "user"].map(str::to_owned)];
+    rows.extend(revisions.iter().map(|revision| {
+        [
+            revision.rev.clone(),
+            rfc3339(revision.at),
+            revision.kind.clone(),
+            revision.user.clone(),
+        ]
+    }));
+    aligned(&rows)
+}
+
+fn flows(history: &History, rev: &str) -> Result<String, Error> {
+    let flows = history.flows(rev)?;
+    Ok(String::from_utf8_lossy(&flows).into_owned())
+}

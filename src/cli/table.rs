@@ -1,0 +1,17 @@
+//! Tables for people: the columns of all lines stand below one another.
+
+/// The lines of a table, without spaces at their ends.
+pub(super) fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
+    let widths: [usize; COLUMNS] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    });
+    let line = |row: &[String; COLUMNS]| {
+        let cells = row.iter().zip(widths);
+        let padded: Vec<_> = cells
+            .map(|(cell, width)| format!("{cell:width$}"))
+            .collect();
+        padded.join("  ").trim_end().to_owned()
+    };
+    rows.iter().map(line).collect::<Vec<_>>().join("\n")
+}
