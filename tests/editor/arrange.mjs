@@ -62,7 +62,7 @@ scenario(async (stage) => {
     // Export shows the JSON of what is selected, import takes it.
     await admin.select('ask', 'show');
     await admin.act('core:show-export-dialog');
-    await page.locator('#red-ui-clipboard-dialog').getByText('JSON', { exact: true }).click();
+    await admin.chooseTab(page.locator('#red-ui-clipboard-dialog').getByText('JSON', { exact: true }));
     const exported = page.locator('#red-ui-clipboard-dialog-export-text');
     await exported.waitFor();
     const text = await exported.inputValue();

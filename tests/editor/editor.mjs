@@ -18,6 +18,7 @@ const USUAL = [
 export class Editor {
     #allowed = [...USUAL];
     #troubles = [];
+    #tabChosen = 0;
 
     constructor(page, { name, url, see }) {
         this.page = page;
@@ -127,7 +128,15 @@ export class Editor {
     }
 
     async showFlow(label) {
-        await this.page.locator('#red-ui-workspace-tabs .red-ui-tab').filter({ hasText: label }).click();
+        await this.chooseTab(this.page.locator('#red-ui-workspace-tabs .red-ui-tab').filter({ hasText: label }));
+    }
+
+    // Clicks on a tab, of a dialog too. The editor takes two clicks on tabs within 400 ms for a double click, whichever
+    // tabs they are: nobody is that quick.
+    async chooseTab(tab) {
+        await this.page.waitForFunction((last) => Date.now() - last > 400, this.#tabChosen);
+        await tab.click();
+        this.#tabChosen = Date.now();
     }
 
     node(id) {

@@ -41,7 +41,7 @@ scenario(async (stage) => {
     // Flows are kept too.
     await admin.select('ask', 'show');
     await admin.act('core:show-export-dialog');
-    await page.locator('#red-ui-clipboard-dialog').getByRole('link', { name: 'Local' }).click();
+    await admin.chooseTab(page.locator('#red-ui-clipboard-dialog').getByRole('link', { name: 'Local' }));
     const name = page.locator('#red-ui-clipboard-dialog-tab-library-name');
     await name.fill('two-nodes');
     await admin.see('saves flows');
@@ -51,7 +51,7 @@ scenario(async (stage) => {
 
     // They are imported from there.
     await admin.act('core:show-import-dialog');
-    await page.locator('#red-ui-clipboard-dialog').getByRole('link', { name: 'Local' }).click();
+    await admin.chooseTab(page.locator('#red-ui-clipboard-dialog').getByRole('link', { name: 'Local' }));
     await page.locator('#red-ui-clipboard-dialog').getByText('two-nodes').first().click();
     await admin.see('finds flows');
     await page.locator('#red-ui-clipboard-dialog-cancel').click();
@@ -59,7 +59,7 @@ scenario(async (stage) => {
     // Examples come with the nodes.
     await admin.act('core:show-import-dialog');
     const dialog = page.locator('#red-ui-clipboard-dialog');
-    await dialog.getByRole('link', { name: 'Examples' }).click();
+    await admin.chooseTab(dialog.getByRole('link', { name: 'Examples' }));
     for (const folder of ['node-red', 'common', 'link']) {
         await dialog.getByText(folder, { exact: true }).filter({ visible: true }).first().click();
     }
