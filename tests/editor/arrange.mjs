@@ -27,6 +27,7 @@ scenario(async (stage) => {
     await admin.see('has a subflow');
 
     // A wire becomes a pair of links.
+    await admin.noNotices();
     await page.locator('.red-ui-flow-link-background').first().click({ force: true });
     await admin.act('core:split-wire-with-link-nodes');
     await admin.deployAs('node');

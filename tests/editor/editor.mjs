@@ -326,6 +326,11 @@ export class Editor {
         await this.page.locator('.red-ui-notification').getByText(text).filter({ visible: true }).last().waitFor();
     }
 
+    // Waits until no notice lies over the flow any more.
+    async noNotices() {
+        await this.page.locator('.red-ui-notification').filter({ visible: true }).first().waitFor({ state: 'hidden' });
+    }
+
     // Answers a question.
     async press(label) {
         await this.page.locator('.red-ui-notification button:not(.disabled)').filter({ hasText: label }).last().click();
