@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_signals_are_sigterm() {
+    fn signals_are_known_by_their_names() {
         assert_eq!(signal("SIGINT"), Some(Signal::INT));
         assert_eq!(signal("NOPE"), None);
     }

@@ -126,7 +126,7 @@ fn what_needs_more_than_a_sandbox_has_is_refused_and_can_be_caught() {
 }
 
 #[test]
-fn no_path_and_no_link_leads_out() {
+fn no_path_leads_out() {
     let data = installed(&[
         ("up/index.js", "require('../../secret')"),
         (
@@ -139,23 +139,8 @@ fn no_path_and_no_link_leads_out() {
             "exports/package.json",
             r#"{"exports": "./../../secret.js"}"#,
         ),
-        ("linked/index.js", "require('./secret')"),
-        ("inside/index.js", "module.exports = require('./link')"),
-        ("inside/real.js", "module.exports = __filename"),
     ]);
     write(&data.path().join("secret.js"), "module.exports = 'secret'");
-    write(
-        &data.path().join("elsewhere/index.js"),
-        "module.exports = 'secret'",
-    );
-    let modules = data.path().join("node_modules");
-    symlink(
-        data.path().join("secret.js"),
-        modules.join("linked/secret.js"),
-    )
-    .unwrap();
-    symlink(data.path().join("elsewhere"), modules.join("elsewhere")).unwrap();
-    symlink("real.js", modules.join("inside/link.js")).unwrap();
     for (module, name) in [("up", "../../secret"), ("absolute", "/etc/passwd")] {
         assert_eq!(
             reason(&data, module),
@@ -178,6 +163,26 @@ fn no_path_and_no_link_leads_out() {
     for module in ["main", "exports"] {
         assert_eq!(reason(&data, module), format!("'{module}' is not there"));
     }
+}
+
+#[test]
+fn no_link_leads_out() {
+    let data = installed(&[
+        ("linked/index.js", "require('./secret')"),
+        ("inside/index.js", "module.exports = require('./link')"),
+        ("inside/real.js", "module.exports = __filename"),
+    ]);
+    let secret = "module.exports = 'secret'";
+    write(&data.path().join("secret.js"), secret);
+    write(&data.path().join("elsewhere/index.js"), secret);
+    let modules = data.path().join("node_modules");
+    symlink(
+        data.path().join("secret.js"),
+        modules.join("linked/secret.js"),
+    )
+    .unwrap();
+    symlink(data.path().join("elsewhere"), modules.join("elsewhere")).unwrap();
+    symlink("real.js", modules.join("inside/link.js")).unwrap();
     assert_eq!(
         reason(&data, "linked"),
         "'/node_modules/linked/secret.js' lies outside node_modules (node_modules/linked/index.js:1)"
