@@ -2,7 +2,7 @@
 //!
 //! The rooms, lowest first; each uses only what stands before it:
 //!
-//! 1. [`secret`], [`metrics`], [`events`], [`ids`], [`json`], [`crowd`], [`memory`]: words.
+//! 1. [`ip_prefix`], [`secret`], [`metrics`], [`events`], [`ids`], [`json`], [`crowd`], [`memory`]: words.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
 //! 3. [`flows`]: the flow set, what changed in it, what to stop and start. Pure.
 //! 4. [`store`]: what must survive: sessions, history, flow files.
@@ -33,6 +33,7 @@ pub mod fuzzing;
 pub mod gateway;
 pub mod http;
 pub mod ids;
+pub mod ip_prefix;
 pub mod json;
 pub mod memory;
 pub mod metrics;

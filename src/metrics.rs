@@ -184,6 +184,11 @@ impl Metrics {
         self.access.lockouts.absolute(count);
     }
 
+    /// How often a user has begun to count as being guessed from many addresses, since the start.
+    pub fn guessing(&self, count: u64) {
+        self.access.guessing.absolute(count);
+    }
+
     /// How many sessions are alive now.
     pub fn sessions(&self, alive: usize) {
         self.access.sessions.set(alive as f64);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the lowest to the highest; those on one line do not know each other.
 const LAYERS: &[&[&str]] = &[
+    &["ip_prefix"],
     &[
         "secret", "metrics", "events", "ids", "json", "crowd", "memory",
     ],

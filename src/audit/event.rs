@@ -43,6 +43,9 @@ events! {
     LoginStore = "auth.login.fail.store",
     /// A failure made the throttle refuse what comes next.
     Lockout = "auth.lockout",
+    /// So many failures of one user, from all addresses together, that addresses which the user has not signed in from
+    /// have to wait.
+    Guessing = "auth.guessing",
     /// A token has been revoked by who showed it, or by another.
     Revoke = "auth.revoke",
     /// A token has not been revoked.

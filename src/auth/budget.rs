@@ -1,11 +1,11 @@
 //! How many bad tokens an address may show within a window. Good ones cost nothing and are never refused: whoever
-//! shares an address with a guesser goes on.
+//! shares an address with a guesser goes on. IPv6 is counted by /64, /56 and /48.
 //!
 //! Pure: the time is an argument. Nothing is kept over a restart: a token has 256 random bits, so what this bounds is
 //! the work and the noise of guessing, not the chance.
 
-use super::throttle::Network;
 use crate::config;
+use crate::ip_prefix::IpPrefix;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -17,7 +17,7 @@ const REMEMBERED: usize = 65_536;
 pub(super) struct Budget {
     limit: u32,
     window: u64,
-    spent: HashMap<Network, Spent>,
+    spent: HashMap<IpPrefix, Spent>,
 }
 
 /// Of one address, since its window began.
@@ -43,8 +43,18 @@ impl Budget {
 
     /// An address has shown a bad token. Says how long it has to wait, if that was more than it may.
     pub(super) fn spend(&mut self, address: IpAddr, now: u64) -> Option<Duration> {
-        let network = Network::of(address);
-        if self.spent.len() >= REMEMBERED && !self.spent.contains_key(&network) {
+        // The widest first: a /48 that has spent its budget takes no memory for the networks in it.
+        IpPrefix::of(address)
+            .levels()
+            .rev()
+            .find_map(|(prefix, factor)| {
+                let limit = self.limit.saturating_mul(factor);
+                self.spend_one(prefix, limit, now)
+            })
+    }
+
+    fn spend_one(&mut self, prefix: IpPrefix, limit: u32, now: u64) -> Option<Duration> {
+        if self.spent.len() >= REMEMBERED && !self.spent.contains_key(&prefix) {
             self.sweep(now);
             if self.spent.len() >= REMEMBERED {
                 return None;
@@ -55,12 +65,12 @@ impl Budget {
             count: 0,
         };
         let window = self.window;
-        let spent = self.spent.entry(network).or_insert(fresh);
+        let spent = self.spent.entry(prefix).or_insert(fresh);
         if spent.left(window, now) == 0 {
             (spent.began, spent.count) = (now, 0);
         }
         spent.count = spent.count.saturating_add(1);
-        (spent.count > self.limit).then(|| Duration::from_secs(spent.left(window, now)))
+        (spent.count > limit).then(|| Duration::from_secs(spent.left(window, now)))
     }
 
     /// Forgets what no longer counts.
@@ -89,6 +99,7 @@ mod tests {
         Budget::new(&config::Throttle {
             per_user_and_address: 5,
             per_address: 50,
+            per_user: 20,
             bad_tokens_per_address: 3,
             window: Duration::from_mins(10),
         })
@@ -126,6 +137,26 @@ mod tests {
         assert!(budget.spend(ip("::ffff:192.0.2.1"), 0).is_some());
         assert!(budget.spend(ip("2001:db8:0:1::1"), 0).is_none());
         assert!(budget.spend(ip("192.0.2.2"), 0).is_none());
+    }
+
+    #[test]
+    fn networks_around_a_64_have_larger_budgets() {
+        let mut budget = budget();
+        let spent = |budget: &mut Budget, network: u32, host: u32| {
+            let address = ip(&format!("2001:db8:0:{network:x}::{host:x}"));
+            budget.spend(address, 0).is_some()
+        };
+        // Twelve in a /56, from as many /64s; 24 in the /48.
+        assert!((0..12).all(|n| !spent(&mut budget, n, 1)));
+        assert!(spent(&mut budget, 13, 1), "a new /64 of the same /56");
+        assert!((0..11).all(|n| !spent(&mut budget, 0x100 + n, 1)));
+        assert!(spent(&mut budget, 0x200, 1), "a new /56 of the same /48");
+        let known = budget.spent.len();
+        for network in 0x300..0x400 {
+            assert!(spent(&mut budget, network, 1));
+        }
+        assert_eq!(budget.spent.len(), known, "no memory for what is refused");
+        assert!(budget.spend(ip("2001:db8:1::1"), 0).is_none());
     }
 
     #[test]

@@ -7,13 +7,16 @@ mod budget;
 mod caller;
 mod hashing;
 mod inventory;
+mod known_addresses;
 mod map;
 mod password;
 mod permission;
+mod queue;
 mod session;
 mod sign_in;
 mod tally;
 mod throttle;
+mod user_throttle;
 mod users;
 
 pub use caller::{Caller, Certificate, Known};
@@ -79,6 +82,8 @@ pub enum Error {
     BadCredentials {
         /// This failure makes the throttle refuse what comes next.
         locked: bool,
+        /// With this failure the user counts as being guessed from many addresses.
+        guessed: bool,
     },
     /// The user's permissions do not cover the scope.
     #[error("the user's permissions do not cover the scope")]
@@ -108,6 +113,8 @@ struct Parts {
     bad_tokens: Mutex<Budget>,
     /// Failures that made the throttle refuse what came next.
     lockouts: AtomicU64,
+    /// Times that a user began to count as being guessed from many addresses.
+    guessing: AtomicU64,
     /// Told whenever a sign-in is decided.
     decided: Notify,
     hashing: Hashing,
@@ -141,7 +148,10 @@ impl Auth {
         let failures = store
             .failures(now.saturating_sub(config.throttle.window.as_secs()))
             .await?;
-        throttle.remember(&failures, now);
+        let known = store
+            .known_addresses(now.saturating_sub(known_addresses::KNOWN_FOR))
+            .await?;
+        throttle.remember(&failures, &known, now);
 
         let sessions = Sessions::default();
         for row in store.sessions().await? {
@@ -153,6 +163,7 @@ impl Auth {
             throttle: Mutex::new(throttle),
             bad_tokens: Mutex::new(Budget::new(&config.throttle)),
             lockouts: AtomicU64::new(0),
+            guessing: AtomicU64::new(0),
             decided: Notify::new(),
             hashing: Hashing::new(hashing),
             store,
@@ -293,6 +304,11 @@ impl Auth {
     /// How often failures have made the throttle refuse further sign-ins, since the start.
     pub fn lockouts(&self) -> u64 {
         self.0.lockouts.load(Ordering::Relaxed)
+    }
+
+    /// How often a user has begun to count as being guessed from many addresses, since the start.
+    pub fn guessing(&self) -> u64 {
+        self.0.guessing.load(Ordering::Relaxed)
     }
 
     /// Makes the store forget sessions that have ended, and those it failed to forget before.

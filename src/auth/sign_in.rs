@@ -1,10 +1,13 @@
-//! Signing in: throttle, password, scope, token, in this order. Each step may be the last.
+//! Signing in: throttle, queue, password, scope, token, in this order. Each step may be the last.
 //!
 //! Runs as a task of the control runtime; the hash itself is computed on a blocking thread.
 
+use super::hashing::verify;
+use super::known_addresses;
+use super::queue::{LONGEST_WAIT, Turn};
 use super::session::{Session, new_token};
 use super::tally::Refused;
-use super::throttle::{Pair, Slot};
+use super::throttle::{Failed, Pair, Passed, Slot};
 use super::users::User;
 use super::{Auth, Error, Issued, SignIn, covers};
 use crate::secret::{Secret, sha256};
@@ -14,7 +17,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// When to come back if the queue for hashing is full; it empties in a few seconds.
-const QUEUE_IS_FULL: Duration = Duration::from_secs(1);
+const QUEUE_IS_FULL: Error = Error::Throttled {
+    wait: Duration::from_secs(1),
+};
 
 impl Auth {
     /// Checks a password and hands out a token, durable before it is handed out.
@@ -22,11 +27,8 @@ impl Auth {
     /// Unknown users and wrong passwords are the same error and cost the same time; that the scope is not covered is
     /// told only after the password was right. With too many sign-ins waiting, `Throttled` says to come back.
     pub async fn sign_in(&self, sign_in: SignIn, now: u64) -> Result<Issued, Error> {
-        let place = self.0.hashing.enter().ok_or(Error::Throttled {
-            wait: QUEUE_IS_FULL,
-        })?;
         let pair = Pair::new(&sign_in.user, sign_in.address);
-        let attempt = Attempt::begin(self, pair, now).await?;
+        let (turn, attempt) = self.turn(pair, now).await?;
 
         let users = self.0.users.load_full();
         let user = users.find(&sign_in.user);
@@ -35,20 +37,16 @@ impl Auth {
             |user| user.password.clone(),
         );
         let renew = user.is_some_and(User::is_to_renew);
-        let (right, renewed) = self
-            .0
-            .hashing
-            .verify(place, (password, renew), sign_in.password)
-            .await;
+        let (right, renewed) = verify(turn, (password, renew), sign_in.password).await;
         let Some(user) = user.filter(|_| right) else {
-            let locked = attempt.failed();
+            let Failed { locked, guessed } = attempt.failed();
+            if guessed {
+                report_guessing(user.map(|_| sign_in.user.as_str()));
+            }
             self.keep_failure(pair, now).await;
-            return Err(Error::BadCredentials { locked });
+            return Err(Error::BadCredentials { locked, guessed });
         };
-
-        if attempt.passed() {
-            self.clear_failures(pair).await;
-        }
+        self.keep_success(pair, attempt.passed(), now).await;
         user.hint(&sign_in.user);
         if let Some(hash) = renewed {
             self.renew_generated(hash).await;
@@ -73,6 +71,20 @@ impl Auth {
         })
     }
 
+    /// Waits for the turn of a sign-in, if the throttle lets it, and begins it.
+    ///
+    /// The throttle is asked first, so that a sign-in that it refuses takes no place from others. It is asked again at the
+    /// turn, because others have failed meanwhile.
+    async fn turn(&self, pair: Pair, now: u64) -> Result<(Turn, Attempt<'_>), Error> {
+        let admitted = self.throttle().admit(pair, now);
+        let known = admitted.map_err(|wait| Error::Throttled { wait })?;
+        let turn = self.0.hashing.turn(pair.prefix, known).await;
+        let turn = turn.ok_or(QUEUE_IS_FULL)?;
+        let attempt = tokio::time::timeout(LONGEST_WAIT, Attempt::begin(self, pair, now));
+        let attempt = attempt.await.map_err(|_| QUEUE_IS_FULL)??;
+        Ok((turn, attempt))
+    }
+
     /// Makes a session durable, then known.
     async fn start_session(&self, row: SessionRow, now: u64) -> Result<(), Error> {
         self.0.store.save_session(row.clone()).await?;
@@ -81,7 +93,10 @@ impl Auth {
         if self.0.users.load().find(&row.user).is_none() {
             self.0.sessions.end_one(&row.token);
             self.forget(vec![row.token]).await?;
-            return Err(Error::BadCredentials { locked: false });
+            return Err(Error::BadCredentials {
+                locked: false,
+                guessed: false,
+            });
         }
         Ok(())
     }
@@ -98,17 +113,37 @@ impl Auth {
 
     /// A failure that cannot be kept still counts until a restart: the answer stays the same.
     async fn keep_failure(&self, pair: Pair, now: u64) {
-        if let Err(error) = self.0.store.save_failure(pair.row(now)).await {
+        if let Err(error) = self.0.store.save_failure(pair.failure_row(now)).await {
             tracing::warn!(%error, "a failed sign-in could not be kept for after a restart");
         }
     }
 
-    async fn clear_failures(&self, pair: Pair) {
-        let row = pair.row(0);
-        if let Err(error) = self.0.store.clear_failures(&row.user, &row.address).await {
-            tracing::warn!(%error, "failures before a sign-in could not be forgotten for after a restart");
+    /// What cannot be written down still counts until a restart: the sign-in succeeds.
+    async fn keep_success(&self, pair: Pair, passed: Passed, now: u64) {
+        let store = &self.0.store;
+        if passed.cleared {
+            let row = pair.failure_row(now);
+            if let Err(error) = store.clear_failures(&row.user, &row.address).await {
+                tracing::warn!(%error, "failures before a sign-in could not be forgotten for after a restart");
+            }
+        }
+        if passed.remember {
+            let row = pair.address_row(now);
+            let saved = store.save_known_address(row, known_addresses::PER_USER);
+            if let Err(error) = saved.await {
+                tracing::warn!(%error, "the address of a sign-in could not be kept for after a restart");
+            }
         }
     }
+}
+
+/// Names that are no user's may be passwords in the wrong field.
+fn report_guessing(user: Option<&str>) {
+    tracing::warn!(
+        user = user.unwrap_or("(no such user)"),
+        "many failed sign-ins of one user from several addresses: somebody may be guessing the password; addresses \
+         from which the user has not signed in before have to wait ([auth.throttle] per_user)"
+    );
 }
 
 /// A sign-in that the throttle let through. It is a failure unless it passes, also when it is dropped half-way.
@@ -119,7 +154,8 @@ struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// Waits while it depends on sign-ins under way whether this one may be tried.
+    /// Waits while it depends on sign-ins under way whether this one may be tried. Only those whose turn it is begin, so
+    /// there are few, and the longest wait is that for a hash.
     async fn begin(auth: &'a Auth, pair: Pair, now: u64) -> Result<Self, Error> {
         loop {
             let mut decided = pin!(auth.0.decided.notified());
@@ -140,31 +176,32 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The password was right; returns whether there were failures to forget.
-    fn passed(mut self) -> bool {
-        let forgotten = self
-            .slot
-            .take()
-            .is_some_and(|slot| self.auth.throttle().passed(slot));
+    /// The password was right.
+    fn passed(mut self) -> Passed {
+        let passed = self.slot.take();
+        let passed = passed.map(|slot| self.auth.throttle().passed(slot, self.now));
         self.auth.0.decided.notify_waiters();
-        forgotten
+        passed.unwrap_or_default()
     }
 
-    /// It was a failure; returns whether the throttle refuses what comes next because of it.
-    fn failed(mut self) -> bool {
+    fn failed(mut self) -> Failed {
         self.fail()
     }
 
-    fn fail(&mut self) -> bool {
+    fn fail(&mut self) -> Failed {
         let Some(slot) = self.slot.take() else {
-            return false;
+            return Failed::default();
         };
-        let locked = self.auth.throttle().failed(slot, self.now);
-        if locked {
-            self.auth.0.lockouts.fetch_add(1, Ordering::Relaxed);
+        let failed = self.auth.throttle().failed(slot, self.now);
+        let parts = &self.auth.0;
+        for (happened, count) in [
+            (failed.locked, &parts.lockouts),
+            (failed.guessed, &parts.guessing),
+        ] {
+            count.fetch_add(happened.into(), Ordering::Relaxed);
         }
-        self.auth.0.decided.notify_waiters();
-        locked
+        parts.decided.notify_waiters();
+        failed
     }
 }
 

@@ -2,14 +2,18 @@
 //!
 //! Knows only keys and times; what a key is and what the limits are is the throttle's.
 
+use std::cmp::Ordering;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// How many keys are remembered (some 10 MiB at most). When full, the one whose last failure is the longest ago is
-/// forgotten. To push one out, somebody needs as many failures within the window: at 20 ms a
-/// hash and two at a time that takes 11 minutes, longer than the default window.
+/// Keys remembered at most (some 10 MiB). When they are too many, those with the fewest failures are forgotten, of these
+/// the longest ago: to push out a key, an attacker has to fail as often with each of so many others. At 20 ms a hash and
+/// two at a time, even one failure of each takes 11 minutes, longer than the default window.
 const REMEMBERED: usize = 65_536;
+
+/// Keys forgotten at a time, because looking for them takes some milliseconds.
+const FORGOTTEN: usize = REMEMBERED / 8;
 
 /// Why a sign-in may not go on now.
 #[derive(Debug, PartialEq, Eq)]
@@ -70,6 +74,11 @@ impl Tally {
     fn counts(&self, window: Window) -> bool {
         self.under_way > 0 || self.failures.iter().any(|&at| window.left(at).is_some())
     }
+
+    fn count(&self, window: Window) -> usize {
+        let failures = self.failures.iter();
+        failures.filter(|&&at| window.left(at).is_some()).count()
+    }
 }
 
 /// Tallies of at most [`REMEMBERED`] keys.
@@ -106,9 +115,18 @@ impl<K: Copy + Eq + Hash> Tallies<K> {
 
     /// What began is decided.
     pub(super) fn decided(&mut self, key: &K) {
-        if let Some(tally) = self.0.get_mut(key) {
-            tally.under_way = tally.under_way.saturating_sub(1);
+        let Some(tally) = self.0.get_mut(key) else {
+            return;
+        };
+        tally.under_way = tally.under_way.saturating_sub(1);
+        if tally.under_way == 0 && tally.failures.is_empty() {
+            self.0.remove(key);
         }
+    }
+
+    /// The failures of a key within the window.
+    pub(super) fn count(&self, key: &K, window: Window) -> usize {
+        self.0.get(key).map_or(0, |tally| tally.count(window))
     }
 
     /// Adds a failure.
@@ -139,14 +157,25 @@ impl<K: Copy + Eq + Hash> Tallies<K> {
         if self.0.len() < REMEMBERED {
             return;
         }
-        let idle = self.0.iter().filter(|(_, tally)| tally.under_way == 0);
-        let oldest = idle
-            .min_by_key(|(_, tally)| tally.failures.last().copied())
-            .map(|(key, _)| *key);
-        if let Some(key) = oldest {
+        let mut idle: Vec<_> = self
+            .0
+            .iter()
+            .filter(|(_, tally)| tally.under_way == 0)
+            .map(|(key, tally)| (tally.count(window), tally.failures.last().copied(), *key))
+            .collect();
+        if idle.len() > FORGOTTEN {
+            idle.select_nth_unstable_by(FORGOTTEN, by_weight);
+            idle.truncate(FORGOTTEN);
+        }
+        for (_, _, key) in idle {
             self.0.remove(&key);
         }
     }
+}
+
+/// Fewest failures first, then those whose last failure is the longest ago.
+fn by_weight<K>(a: &(usize, Option<u64>, K), b: &(usize, Option<u64>, K)) -> Ordering {
+    (a.0, a.1).cmp(&(b.0, b.1))
 }
 
 #[cfg(test)]
@@ -179,24 +208,32 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_the_longest_ago_is_forgotten_first() {
+    fn memory_is_bounded_and_keys_with_many_failures_are_kept() {
         let mut tallies = Tallies::default();
         let full = REMEMBERED as u64;
         let window = |now| Window {
-            length: full * 2,
+            length: full * 4,
             now,
         };
-        for key in 0..full {
+        // The oldest of all, but with two failures.
+        tallies.add(u64::MAX, 0, window(0));
+        tallies.add(u64::MAX, 0, window(0));
+        for key in 0..full * 2 {
             tallies.add(key, key, window(key));
+            assert!(tallies.0.len() <= REMEMBERED);
         }
-        tallies.add(full, full, window(full));
-        assert_eq!(tallies.0.len(), REMEMBERED);
-        assert!(tallies.refused(&0, 1, window(full)).is_none());
-        assert!(tallies.refused(&1, 1, window(full)).is_some());
-        tallies.add(full, full, window(full));
-        assert!(
-            tallies.refused(&1, 1, window(full)).is_some(),
-            "a known key needs no room"
-        );
+        let now = window(full * 2);
+        assert_eq!(tallies.count(&u64::MAX, now), 2);
+        assert_eq!(tallies.count(&0, now), 0, "the longest ago is forgotten");
+        assert_eq!(tallies.count(&(full * 2 - 1), now), 1);
+        assert!(tallies.0.len() > REMEMBERED - FORGOTTEN - 1);
+    }
+
+    #[test]
+    fn a_sign_in_that_succeeds_leaves_no_key() {
+        let mut tallies = Tallies::default();
+        tallies.begin("x", window(0));
+        tallies.decided(&"x");
+        assert!(tallies.0.is_empty());
     }
 }

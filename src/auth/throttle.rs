@@ -1,34 +1,62 @@
-//! The brake on guessed passwords: failures per user and address, and per address, within a window.
+//! The brake on guessed passwords: failures within a window of a user and address, of an address, and of a user.
 //!
-//! Pure: the time is an argument, nothing is awaited or written. A user is blocked only at the address where the
-//! failures came from, so a stranger elsewhere locks nobody out.
+//! Pure: the time is an argument, nothing is awaited or written. Failures of a user and address, and of an address, count
+//! for the /64, the /56 and the /48 of an IPv6 address. Failures of a user from all addresses slow down addresses that the
+//! user has not signed in from before (see `user_throttle`), so a stranger elsewhere locks no user out.
 
+use super::known_addresses::KnownAddresses;
 use super::tally::{Refused, Tallies, Window};
+use super::user_throttle::UserThrottle;
 use crate::config;
+use crate::ip_prefix::IpPrefix;
 use crate::secret::sha256;
-use crate::store::FailureRow;
+use crate::store::{AddressRow, FailureRow};
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
+use std::time::Duration;
 
-/// Failures of sign-in, and the sign-ins under way.
+/// Failures of sign-in, the sign-ins under way, and the addresses of users.
 pub(super) struct Throttle {
     limits: config::Throttle,
     pairs: Tallies<Pair>,
-    addresses: Tallies<Network>,
+    addresses: Tallies<IpPrefix>,
+    users: UserThrottle,
+    known: KnownAddresses,
 }
+
+/// Half of the SHA-256 of a user's name as sent: of one size however long the name, and no record of the passwords that
+/// people type into the wrong field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct UserKey(u128);
 
 /// Who tries to sign in, and from where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Pair {
-    /// Half of the SHA-256 of the name as sent: of one size however long the name, and no record of the passwords that
-    /// people type into the wrong field.
-    user: u128,
-    network: Network,
+    pub(super) user: UserKey,
+    pub(super) prefix: IpPrefix,
 }
 
 /// A sign-in under way. It counts as a failure until it is decided, so that many at once cannot pass together.
 #[derive(Debug)]
 pub(super) struct Slot(Pair);
+
+/// What a failure has led to.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Failed {
+    /// The next attempt of this user from this address is refused.
+    pub(super) locked: bool,
+    /// From now on the user counts as being guessed from many addresses.
+    pub(super) guessed: bool,
+}
+
+/// What a success leaves to be written down.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Passed {
+    /// There were failures, which do not count any more.
+    pub(super) cleared: bool,
+    /// The address is to be remembered as the user's.
+    pub(super) remember: bool,
+}
 
 impl Throttle {
     pub(super) fn new(limits: config::Throttle) -> Self {
@@ -36,6 +64,8 @@ impl Throttle {
             limits,
             pairs: Tallies::default(),
             addresses: Tallies::default(),
+            users: UserThrottle::default(),
+            known: KnownAddresses::default(),
         }
     }
 
@@ -44,54 +74,57 @@ impl Throttle {
         self.limits = limits;
     }
 
-    /// Takes up failures that the store kept. A time in the future (the clock was set back) counts as now.
-    pub(super) fn remember(&mut self, rows: &[FailureRow], now: u64) {
-        for row in rows {
-            if let Some(pair) = Pair::from_row(row) {
+    /// Takes up what the store kept. A time in the future (the clock was set back) counts as now.
+    pub(super) fn remember(&mut self, failures: &[FailureRow], known: &[AddressRow], now: u64) {
+        for row in failures {
+            if let Some(pair) = Pair::parse(&row.user, &row.address) {
                 self.count(pair, row.at.min(now), now);
             }
         }
+        self.known.remember(known, now);
     }
 
-    /// Begins a sign-in, unless there were too many failures. Being refused leaves no trace.
+    /// Whether a sign-in may wait for its turn, or how long it has to stay away; and whether the user has signed in from
+    /// there before. Nothing counts yet.
+    pub(super) fn admit(&mut self, pair: Pair, now: u64) -> Result<bool, Duration> {
+        match self.refused(pair, now) {
+            Some(Refused::Blocked(wait)) => Err(wait),
+            Some(Refused::Busy) | None => Ok(self.known.contains(&pair, now)),
+        }
+    }
+
+    /// Begins a sign-in, unless there were too many failures. Being refused counts for nothing.
     pub(super) fn begin(&mut self, pair: Pair, now: u64) -> Result<Slot, Refused> {
-        let window = self.window(now);
-        let of_pair = self
-            .pairs
-            .refused(&pair, self.limits.per_user_and_address, window);
-        let of_address = self
-            .addresses
-            .refused(&pair.network, self.limits.per_address, window);
-        if let Some(refused) = Refused::stricter(of_pair, of_address) {
+        if let Some(refused) = self.refused(pair, now) {
             return Err(refused);
         }
-        self.pairs.begin(pair, window);
-        self.addresses.begin(pair.network, window);
+        let window = self.window(now);
+        for (prefix, _) in pair.prefix.levels() {
+            self.pairs.begin(Pair { prefix, ..pair }, window);
+            self.addresses.begin(prefix, window);
+        }
+        self.users.begin(pair.of_subscriber(), window);
         Ok(Slot(pair))
     }
 
-    /// The sign-in failed. Returns whether that makes the next one wait.
-    pub(super) fn failed(&mut self, slot: Slot, now: u64) -> bool {
+    /// The sign-in failed.
+    pub(super) fn failed(&mut self, slot: Slot, now: u64) -> Failed {
         let pair = self.decided(slot);
-        self.count(pair, now, now);
-        let (limits, window) = (&self.limits, self.window(now));
-        let of_pair = self
-            .pairs
-            .refused(&pair, limits.per_user_and_address, window);
-        let of_address = self
-            .addresses
-            .refused(&pair.network, limits.per_address, window);
-        matches!(
-            Refused::stricter(of_pair, of_address),
-            Some(Refused::Blocked(_))
-        )
+        let guessed = self.count(pair, now, now);
+        Failed {
+            locked: matches!(self.refused_there(pair, now), Some(Refused::Blocked(_))),
+            guessed,
+        }
     }
 
-    /// The sign-in succeeded: its pair is as new. What the address has against it stays, else one good account would
-    /// buy guesses at all others. Returns whether there was something to forget.
-    pub(super) fn passed(&mut self, slot: Slot) -> bool {
+    /// The sign-in succeeded: its pair is as new, and its address is known. The failures of the address stay, else one
+    /// good account would buy guesses at all others; those of the networks around it may be those of somebody else.
+    pub(super) fn passed(&mut self, slot: Slot, now: u64) -> Passed {
         let pair = self.decided(slot);
-        self.pairs.clear(&pair)
+        Passed {
+            cleared: self.pairs.clear(&pair),
+            remember: self.known.succeeded(pair, now),
+        }
     }
 
     /// Forgets what no longer counts.
@@ -99,6 +132,44 @@ impl Throttle {
         let window = self.window(now);
         self.pairs.sweep(window);
         self.addresses.sweep(window);
+        self.users.sweep(self.limits.per_user, window);
+        self.known.sweep(now);
+    }
+
+    /// Why a sign-in may not go on now.
+    fn refused(&mut self, pair: Pair, now: u64) -> Option<Refused> {
+        let there = self.refused_there(pair, now);
+        if matches!(there, Some(Refused::Blocked(_))) || self.known.contains(&pair, now) {
+            return there;
+        }
+        let window = self.window(now);
+        let subscriber = pair.of_subscriber();
+        let own = self.pairs.count(&subscriber, window);
+        let limit = self.limits.per_user;
+        let anywhere = self.users.refused(subscriber, own, limit, window);
+        Refused::stricter(there, anywhere)
+    }
+
+    /// The same by what has happened at the address. Whoever has signed in from there before does not answer for the
+    /// networks around it.
+    fn refused_there(&self, pair: Pair, now: u64) -> Option<Refused> {
+        let window = self.window(now);
+        let levels = if self.known.contains(&pair, now) {
+            1
+        } else {
+            usize::MAX
+        };
+        let refusals = pair.prefix.levels().take(levels).map(|(prefix, factor)| {
+            let limit = |limit: u32| limit.saturating_mul(factor);
+            let pair = Pair { prefix, ..pair };
+            let of_pair = limit(self.limits.per_user_and_address);
+            let of_address = limit(self.limits.per_address);
+            Refused::stricter(
+                self.pairs.refused(&pair, of_pair, window),
+                self.addresses.refused(&prefix, of_address, window),
+            )
+        });
+        refusals.fold(None, Refused::stricter)
     }
 
     fn window(&self, now: u64) -> Window {
@@ -109,74 +180,73 @@ impl Throttle {
     }
 
     fn decided(&mut self, Slot(pair): Slot) -> Pair {
-        self.pairs.decided(&pair);
-        self.addresses.decided(&pair.network);
+        for (prefix, _) in pair.prefix.levels() {
+            self.pairs.decided(&Pair { prefix, ..pair });
+            self.addresses.decided(&prefix);
+        }
+        self.users.decided(pair.user);
         pair
     }
 
-    fn count(&mut self, pair: Pair, at: u64, now: u64) {
+    /// Returns whether the user counts as being guessed from now on.
+    fn count(&mut self, pair: Pair, at: u64, now: u64) -> bool {
         let window = self.window(now);
-        self.pairs.add(pair, at, window);
-        self.addresses.add(pair.network, at, window);
+        for (prefix, _) in pair.prefix.levels() {
+            self.pairs.add(Pair { prefix, ..pair }, at, window);
+            self.addresses.add(prefix, at, window);
+        }
+        self.users.add(pair.user, at, self.limits.per_user, window)
     }
 }
 
 impl Pair {
     pub(super) fn new(user: &str, address: IpAddr) -> Self {
         let digest = sha256(user.as_bytes());
+        let half = digest.first_chunk();
         Self {
-            user: digest
-                .first_chunk()
-                .map_or(0, |half| u128::from_be_bytes(*half)),
-            network: Network::of(address),
+            user: UserKey(half.map_or(0, |half| u128::from_be_bytes(*half))),
+            prefix: IpPrefix::of(address),
         }
     }
 
-    /// As the store keeps it.
-    pub(super) fn row(&self, at: u64) -> FailureRow {
+    /// As the store keeps a failure.
+    pub(super) fn failure_row(&self, at: u64) -> FailureRow {
         FailureRow {
-            user: format!("{:032x}", self.user),
-            address: self.network.to_string(),
+            user: self.user.to_string(),
+            address: self.prefix.to_string(),
             at,
         }
     }
 
-    fn from_row(row: &FailureRow) -> Option<Self> {
-        let user = u128::from_str_radix(&row.user, 16).ok()?;
+    /// As the store keeps a known address.
+    pub(super) fn address_row(&self, at: u64) -> AddressRow {
+        AddressRow {
+            user: self.user.to_string(),
+            address: self.prefix.to_string(),
+            at,
+        }
+    }
+
+    /// Reads what a row holds.
+    pub(super) fn parse(user: &str, address: &str) -> Option<Self> {
         Some(Self {
-            user,
-            network: Network::parse(&row.address)?,
+            user: UserKey(u128::from_str_radix(user, 16).ok()?),
+            prefix: IpPrefix::parse(address)?,
         })
     }
-}
 
-/// An IPv4 address or an IPv6 /64, which is what one subscriber gets (RFC 6177 §2): whoever has one has all of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Network(IpAddr);
-
-impl Network {
-    pub(super) fn of(address: IpAddr) -> Self {
-        match address.to_canonical() {
-            IpAddr::V6(v6) => Self(IpAddr::V6(Ipv6Addr::from_bits(v6.to_bits() >> 64 << 64))),
-            v4 @ IpAddr::V4(_) => Self(v4),
+    /// The same user anywhere at one subscriber's.
+    fn of_subscriber(self) -> Self {
+        Self {
+            prefix: self.prefix.subscriber(),
+            ..self
         }
     }
-
-    fn parse(text: &str) -> Option<Self> {
-        text.strip_suffix("/64")
-            .unwrap_or(text)
-            .parse()
-            .ok()
-            .map(Self::of)
-    }
 }
 
-impl fmt::Display for Network {
+impl fmt::Display for UserKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            IpAddr::V4(v4) => write!(f, "{v4}"),
-            IpAddr::V6(v6) => write!(f, "{v6}/64"),
-        }
+        write!(f, "{:032x}", self.0)
     }
 }
 
@@ -190,6 +260,7 @@ mod tests {
         config::Throttle {
             per_user_and_address,
             per_address,
+            per_user: 1000,
             bad_tokens_per_address: 100,
             window: Duration::from_mins(10),
         }
@@ -288,9 +359,10 @@ mod tests {
         fail(&mut throttle, ann, 0);
         fail(&mut throttle, ann, 0);
         let slot = throttle.begin(ann, 0).unwrap();
-        assert!(throttle.passed(slot), "there was something to forget");
+        let passed = throttle.passed(slot, 0);
+        assert!(passed.cleared && passed.remember, "the first time");
         let slot = throttle.begin(ann, 0).unwrap();
-        assert!(!throttle.passed(slot), "nothing the second time");
+        assert_eq!(throttle.passed(slot, 0), Passed::default());
         fail(&mut throttle, ann, 1);
         fail(&mut throttle, ann, 2);
         assert_eq!(
@@ -307,7 +379,7 @@ mod tests {
         let mut slots: Vec<_> = std::iter::from_fn(|| throttle.begin(ann, 0).ok()).collect();
         assert_eq!(slots.len(), 5);
         assert_eq!(throttle.begin(ann, 0).unwrap_err(), Refused::Busy);
-        throttle.passed(slots.pop().unwrap());
+        throttle.passed(slots.pop().unwrap(), 0);
         slots.push(throttle.begin(ann, 0).unwrap());
         for slot in slots {
             throttle.failed(slot, 0);
@@ -318,11 +390,11 @@ mod tests {
     #[test]
     fn failures_are_kept_as_rows_and_count_after_a_restart() {
         let (v4, v6) = (pair("ann", "192.0.2.1"), pair("ann", "2001:db8::1"));
-        assert_eq!(v4.row(7).address, "192.0.2.1");
-        assert_eq!(v6.row(7).address, "2001:db8::/64");
-        assert!(!v4.row(7).user.contains("ann"));
+        assert_eq!(v4.failure_row(7).address, "192.0.2.1");
+        assert_eq!(v6.failure_row(7).address, "2001:db8::/64");
+        assert!(!v4.failure_row(7).user.contains("ann"));
         let mut throttle = Throttle::new(limits(1, 50));
-        throttle.remember(&[v4.row(100), v6.row(999)], 200);
+        throttle.remember(&[v4.failure_row(100), v6.failure_row(999)], &[], 200);
         assert_eq!(throttle.begin(v4, 200).unwrap_err(), blocked(500));
         assert_eq!(
             throttle.begin(v6, 200).unwrap_err(),
@@ -339,8 +411,88 @@ mod tests {
             address: "nowhere".into(),
             at: 0,
         };
-        throttle.remember(&[row], 0);
+        throttle.remember(&[row], &[], 0);
         assert!(throttle.begin(pair("ann", "192.0.2.1"), 0).is_ok());
+    }
+
+    #[test]
+    fn networks_around_a_64_count_with_larger_limits() {
+        let mut throttle = Throttle::new(limits(2, 1000));
+        let ann = |network: u32| pair("ann", &format!("2001:db8:0:{network:x}::1"));
+        // Each of another /64: eight of one /56, sixteen of the /48.
+        for network in 0..8 {
+            fail(&mut throttle, ann(network), 0);
+        }
+        assert_eq!(throttle.begin(ann(8), 0).unwrap_err(), blocked(600));
+        for network in 0x100..0x108 {
+            fail(&mut throttle, ann(network), 0);
+        }
+        assert_eq!(throttle.begin(ann(0x200), 0).unwrap_err(), blocked(600));
+        assert!(throttle.begin(pair("ann", "2001:db8:1::1"), 0).is_ok());
+        assert!(throttle.begin(pair("bob", "2001:db8::1"), 0).is_ok());
+    }
+
+    #[test]
+    fn addresses_around_a_64_count_with_larger_limits() {
+        let mut throttle = Throttle::new(limits(5, 2));
+        let at = |n: u32| pair(&format!("user{n}"), &format!("2001:db8:0:{n:x}::1"));
+        (0..8).for_each(|n| fail(&mut throttle, at(n), 0));
+        assert_eq!(throttle.begin(at(8), 0).unwrap_err(), blocked(600));
+        (0x100..0x108).for_each(|n| fail(&mut throttle, at(n), 0));
+        assert_eq!(throttle.begin(at(0x200), 0).unwrap_err(), blocked(600));
+        let known = at(0xffff);
+        throttle.remember(&[], &[known.address_row(0)], 0);
+        assert!(throttle.begin(known, 0).is_ok(), "its own /64 did nothing");
+    }
+
+    #[test]
+    fn a_guessed_user_signs_in_at_once_where_they_did_before_and_later_elsewhere() {
+        let mut throttle = Throttle::new(config::Throttle {
+            per_user: 3,
+            ..limits(5, 50)
+        });
+        let home = pair("ann", "192.0.2.1");
+        let slot = throttle.begin(home, 0).unwrap();
+        assert!(throttle.passed(slot, 0).remember);
+        let reported: Vec<_> = (2..5)
+            .map(|n| {
+                let slot = throttle.begin(pair("ann", &format!("192.0.2.{n}")), 0);
+                throttle.failed(slot.unwrap(), 0)
+            })
+            .collect();
+        let quiet = Failed::default();
+        let guessed = Failed {
+            guessed: true,
+            ..quiet
+        };
+        assert_eq!(reported, [quiet, quiet, guessed]);
+        assert_eq!(throttle.admit(home, 0), Ok(true));
+        assert!(throttle.begin(home, 0).is_ok());
+        let away = pair("ann", "192.0.2.9");
+        assert_eq!(throttle.admit(away, 0), Err(Duration::from_secs(1)));
+        assert_eq!(throttle.admit(away, 1), Ok(false));
+        let slot = throttle.begin(away, 1).unwrap();
+        assert!(
+            throttle.begin(away, 1).is_err(),
+            "one attempt for each wait"
+        );
+        throttle.passed(slot, 1);
+        assert_eq!(throttle.admit(away, 1), Ok(true), "known from now on");
+        assert_eq!(throttle.admit(pair("bob", "192.0.2.2"), 1), Ok(false));
+    }
+
+    #[test]
+    fn a_restart_keeps_who_is_guessed_and_where_they_signed_in() {
+        let mut throttle = Throttle::new(config::Throttle {
+            per_user: 2,
+            ..limits(5, 50)
+        });
+        let failures = [2, 3].map(|n| pair("ann", &format!("192.0.2.{n}")).failure_row(0));
+        let home = pair("ann", "192.0.2.1");
+        throttle.remember(&failures, &[home.address_row(0)], 10);
+        assert_eq!(throttle.admit(home, 10), Ok(true));
+        let away = throttle.admit(pair("ann", "192.0.2.9"), 10);
+        assert_eq!(away, Err(Duration::from_secs(1)));
     }
 
     #[test]

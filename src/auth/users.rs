@@ -198,6 +198,7 @@ mod tests {
             throttle: config::Throttle {
                 per_user_and_address: 5,
                 per_address: 50,
+                per_user: 20,
                 bad_tokens_per_address: 100,
                 window: Duration::from_mins(10),
             },

@@ -323,6 +323,9 @@ pub struct Throttle {
     pub per_user_and_address: u32,
     /// Failures that one address may have within the window.
     pub per_address: u32,
+    /// Failures that one user may have from all addresses within the window before addresses that the user has not signed
+    /// in from have to wait.
+    pub per_user: u32,
     /// Bad tokens that one address may show within the window.
     pub bad_tokens_per_address: u32,
     /// The window.

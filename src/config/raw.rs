@@ -200,6 +200,7 @@ pub(super) struct Auth {
 pub(super) struct Throttle {
     pub(super) per_user_and_address: Entry,
     pub(super) per_address: Entry,
+    pub(super) per_user: Entry,
     pub(super) bad_tokens_per_address: Entry,
     pub(super) window: Entry,
 }

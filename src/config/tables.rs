@@ -254,6 +254,7 @@ fn throttle(raw: raw::Throttle, source: &Source<'_>) -> Result<Throttle, Fault> 
     Ok(Throttle {
         per_user_and_address: number(raw.per_user_and_address, 5, 1..=100_000)?,
         per_address: number(raw.per_address, 50, 1..=100_000)?,
+        per_user: number(raw.per_user, 20, 1..=1_000_000)?,
         bad_tokens_per_address: number(raw.bad_tokens_per_address, 100, 1..=1_000_000)?,
         window: source.duration(raw.window, 600 * SECOND, SECOND..=DAY)?,
     })

@@ -83,6 +83,7 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
     if let Some(auth) = &gateway.auth {
         gateway.metrics.sessions(auth.active());
         gateway.metrics.lockouts(auth.lockouts());
+        gateway.metrics.guessing(auth.guessing());
     }
     let issued = result.map_err(Error::SignIn)?;
     kept.map_err(|Unavailable| Error::SignIn(auth::Error::Unrecorded))?;
@@ -97,9 +98,16 @@ async fn tell(
     facts: Json,
 ) -> Result<(), Unavailable> {
     let (_, event) = outcome(result);
-    if let Err(auth::Error::BadCredentials { locked: true }) = result {
+    if let Err(auth::Error::BadCredentials { locked, guessed }) = result
+        && (*locked || *guessed)
+    {
         audit.record(event, actor, now, facts.clone());
-        audit.record(Event::Lockout, actor, now, facts);
+        if *locked {
+            audit.record(Event::Lockout, actor, now, facts.clone());
+        }
+        if *guessed {
+            audit.record(Event::Guessing, actor, now, facts);
+        }
         return Ok(());
     }
     audit.written(event, actor, now, facts).await

@@ -133,6 +133,7 @@ pub(super) struct Access {
     pub(super) tokens: [Counter; TokenCheck::NAMES.len()],
     pub(super) permissions: [Counter; 2],
     pub(super) lockouts: Counter,
+    pub(super) guessing: Counter,
     pub(super) sessions: Gauge,
     pub(super) audit_failures: Counter,
 }
@@ -156,11 +157,13 @@ impl Access {
             )
         };
         let lockouts = "Times that failures made the throttle refuse further sign-ins.";
+        let guessing = "Times that failures of one user, from all addresses, made addresses that are new to that user wait.";
         Self {
             logins: Login::NAMES.map(logins),
             tokens: TokenCheck::NAMES.map(tokens),
             permissions: ["denied", "granted"].map(permissions),
             lockouts: counter(r, "flowgate_login_lockouts_total", lockouts, &[]),
+            guessing: counter(r, "flowgate_login_guessing_episodes_total", guessing, &[]),
             sessions: gauge(r, "flowgate_sessions_active", "Sessions alive.", &[]),
             audit_failures: counter(
                 r,

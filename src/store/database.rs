@@ -1,7 +1,9 @@
 //! The database `flowgate.db`: all the SQL there is. Knows rows and hashes; nothing of files or of what a flow is.
 
+mod sign_ins;
+
 use super::flow_files::{FlowFiles, Hashes};
-use super::{Error, FailureRow, Revision, SessionRow, steps};
+use super::{Error, Revision, SessionRow, steps};
 use rusqlite::types::Type;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Params, Row, Transaction, params,
@@ -35,13 +37,14 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE user_settings (user TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 ", "
     ALTER TABLE history ADD COLUMN packed INTEGER NOT NULL DEFAULT 0;
+", "
+    CREATE TABLE known_address (
+        user TEXT NOT NULL, address TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (user, address)
+    ) STRICT, WITHOUT ROWID;
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.
 const BUSY: Duration = Duration::from_secs(5);
-
-/// Failures kept at most. A stranger can make more of them than anyone wants to keep.
-const FAILURES: i64 = 100_000;
 
 /// KiB of pages that `SQLite` keeps in memory (its default is 2,000): we read little and rarely twice.
 const CACHE_KIB: i64 = 256;
@@ -137,40 +140,6 @@ impl Database {
                 .execute([token])?;
         }
         commit(transaction)
-    }
-
-    pub(super) fn failures(&self, since: u64) -> Result<Vec<FailureRow>, Error> {
-        self.change("DELETE FROM failure WHERE at < ?", [integer(since)])?;
-        let mut query = self
-            .connection
-            .prepare("SELECT user, address, at FROM failure ORDER BY number")?;
-        let rows = query.query_map([], |row| {
-            Ok(FailureRow {
-                user: row.get(0)?,
-                address: row.get(1)?,
-                at: seconds(row, 2)?,
-            })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    pub(super) fn save_failure(&mut self, failure: &FailureRow) -> Result<(), Error> {
-        let transaction = self.connection.transaction()?;
-        transaction
-            .prepare_cached("INSERT INTO failure (user, address, at) VALUES (?, ?, ?)")?
-            .execute(params![failure.user, failure.address, integer(failure.at)])?;
-        let newest = transaction.last_insert_rowid();
-        transaction
-            .prepare_cached("DELETE FROM failure WHERE number <= ?")?
-            .execute([newest - FAILURES])?;
-        commit(transaction)
-    }
-
-    pub(super) fn clear_failures(&self, user: &str, address: &str) -> Result<(), Error> {
-        self.change(
-            "DELETE FROM failure WHERE user = ? AND address = ?",
-            [user, address],
-        )
     }
 
     /// A single thing kept under a name.

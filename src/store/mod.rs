@@ -128,6 +128,17 @@ pub struct FailureRow {
     pub at: u64,
 }
 
+/// An address that a user has signed in from.
+#[derive(Debug, Clone, PartialEq)]
+pub struct AddressRow {
+    /// The user, as in [`FailureRow`].
+    pub user: String,
+    /// The address, or its /64.
+    pub address: String,
+    /// The last time, seconds since 1970.
+    pub at: u64,
+}
+
 /// One accepted deployment, to be made durable.
 #[derive(Debug, Clone)]
 pub struct Record {
@@ -239,6 +250,20 @@ impl Store {
         let (user, address) = (user.to_owned(), address.to_owned());
         self.owner
             .ask(move |disk| disk.database.clear_failures(&user, &address))
+            .await
+    }
+
+    /// The addresses that users have signed in from since a time; older ones are forgotten.
+    pub async fn known_addresses(&self, since: u64) -> Result<Vec<AddressRow>, Error> {
+        self.owner
+            .ask(move |disk| disk.database.known_addresses(since))
+            .await
+    }
+
+    /// Remembers an address that a user has signed in from. The newest `keep` of this user are kept.
+    pub async fn save_known_address(&self, row: AddressRow, keep: usize) -> Result<(), Error> {
+        self.owner
+            .ask(move |disk| disk.database.save_known_address(&row, keep))
             .await
     }
 

@@ -65,6 +65,7 @@ mod server;
 mod several_upstreams;
 mod several_upstreams_users;
 mod sign_in;
+mod sign_in_storm;
 mod single_flows;
 mod stale_deploy;
 mod storage;

@@ -31,6 +31,7 @@ async fn every_series_is_there_before_anything_has_happened() {
         "flowgate_token_checks_total{result=\"invalid\"} 0",
         "flowgate_permission_checks_total{result=\"denied\"} 0",
         "flowgate_login_lockouts_total 0",
+        "flowgate_login_guessing_episodes_total 0",
         "flowgate_sessions_active 0",
         "flowgate_deployments_total{type=\"full\",api_version=\"v2\",result=\"success\",target=\"engine\"} 0",
         "flowgate_deployment_phase_duration_seconds_count{type=\"full\",phase=\"store\"} 0",

@@ -1,6 +1,7 @@
 //! Who comes in and who does not; the first admin.
 
 use super::*;
+use crate::ip_prefix::IpPrefix;
 
 fn wrong(user: &str) -> SignIn {
     attempt(user, "wrong", "*", HERE)
@@ -188,10 +189,51 @@ async fn hanging_up_before_the_answer_is_a_failure() {
 #[tokio::test]
 async fn with_too_many_sign_ins_waiting_the_next_is_told_to_come_back() {
     let auth = House::with(&[("ann", "*")]).open().await;
-    let places: Vec<_> = std::iter::from_fn(|| auth.0.hashing.enter()).collect();
+    let prefix = |n: u32| IpPrefix::of(IpAddr::V4(n.into()));
+    let (mut turns, mut waiting) = (Vec::new(), Vec::new());
+    for n in 0.. {
+        let mut turn = Box::pin(auth.0.hashing.turn(prefix(n), false));
+        tokio::select! {
+            biased;
+            turn = &mut turn => match turn {
+                Some(turn) => turns.push(turn),
+                None => break,
+            },
+            () = std::future::ready(()) => waiting.push(turn),
+        }
+    }
+    assert_eq!(turns.len(), HASHING);
     assert_eq!(wait_told(&auth, right("ann", "*"), NOW).await, Some(1));
-    drop(places);
+    drop((turns, waiting));
     assert!(auth.sign_in(right("ann", "*"), NOW).await.is_ok());
+}
+
+#[tokio::test]
+async fn guesses_from_many_addresses_hold_up_new_ones_only_and_over_a_restart() {
+    let house = House::with(&[("ann", "*")]);
+    let auth = house.open().await;
+    assert!(auth.sign_in(right("ann", "*"), NOW).await.is_ok());
+    let mut guessed = Vec::new();
+    for n in 1..=20 {
+        let guess = attempt("ann", "wrong", "*", &format!("198.51.100.{n}"));
+        match auth.sign_in(guess, NOW).await {
+            Err(Error::BadCredentials { guessed: g, .. }) => guessed.push(g),
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(guessed.iter().position(|guessed| *guessed), Some(19));
+    assert_eq!(auth.guessing(), 1);
+    drop(auth);
+
+    let auth = house.open().await;
+    let elsewhere = || attempt("ann", "ann's", "*", ELSEWHERE);
+    assert!(auth.sign_in(right("ann", "*"), NOW).await.is_ok(), "known");
+    assert_eq!(wait_told(&auth, elsewhere(), NOW).await, Some(1));
+    assert!(auth.sign_in(elsewhere(), NOW + 1).await.is_ok());
+    assert!(
+        auth.sign_in(elsewhere(), NOW + 1).await.is_ok(),
+        "known too"
+    );
 }
 
 #[tokio::test]

@@ -132,6 +132,7 @@ fn impossible_values_are_refused() {
         ("auth", "anonymous = [\"a b\"]"),
         ("auth", "anonymous = [\"\"]"),
         ("auth.throttle", "per_address = 0"),
+        ("auth.throttle", "per_user = 0"),
         ("engine", "http_node_root = \"/flows\""),
         ("engine", "http_node_root = \"api\""),
         ("engine", "debug_length = 0"),

@@ -88,7 +88,10 @@ async fn errors_of_the_sign_in_are_those_of_rfc_6749_and_never_cached() {
         (Error::Client, 401, "invalid_client"),
         (Error::GrantType, 400, "unsupported_grant_type"),
         (
-            Error::SignIn(auth::Error::BadCredentials { locked: false }),
+            Error::SignIn(auth::Error::BadCredentials {
+                locked: false,
+                guessed: false,
+            }),
             400,
             "invalid_grant",
         ),

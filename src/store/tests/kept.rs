@@ -1,6 +1,7 @@
 //! What is kept over a restart, and for whom.
 
 use super::*;
+use crate::store::AddressRow;
 
 #[tokio::test]
 async fn what_was_deployed_is_loaded_with_its_revision_after_a_restart() {
@@ -97,6 +98,39 @@ async fn the_history_keeps_as_many_earlier_flow_sets_as_configured() {
         Some("rev-6"),
         "the active one is never forgotten"
     );
+}
+
+#[tokio::test]
+async fn the_newest_known_addresses_of_each_user_survive() {
+    let place = tempfile::tempdir().unwrap();
+    let row = |user: &str, address: &str, at| AddressRow {
+        user: user.into(),
+        address: address.into(),
+        at,
+    };
+    let store = Store::open(&config(&place)).unwrap();
+    for row in [
+        row("alice", "192.0.2.1", 10),
+        row("bob", "192.0.2.1", 11),
+        row("alice", "192.0.2.2", 20),
+        row("alice", "192.0.2.1", 30),
+        row("alice", "192.0.2.3", 40),
+    ] {
+        store.save_known_address(row, 2).await.unwrap();
+    }
+    drop(store);
+
+    let store = Store::open(&config(&place)).unwrap();
+    assert_eq!(
+        store.known_addresses(11).await.unwrap(),
+        [
+            row("bob", "192.0.2.1", 11),
+            row("alice", "192.0.2.1", 30),
+            row("alice", "192.0.2.3", 40),
+        ]
+    );
+    assert_eq!(store.known_addresses(31).await.unwrap().len(), 1);
+    assert_eq!(store.known_addresses(0).await.unwrap().len(), 1);
 }
 
 #[tokio::test]

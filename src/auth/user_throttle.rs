@@ -1,0 +1,248 @@
+//! Slows down guesses of one user from many addresses, without locking the user out.
+//!
+//! With too many failures of a user, from all addresses together, an *episode* begins: addresses that the user has not
+//! signed in from before wait (greylisting). The first attempt from such an address is refused and told when to come back;
+//! from then on one attempt is let through. So the user on a new device is held up for a minute at most, whatever others
+//! do, and each address of a guesser pays the same for every guess. Pure: the time is an argument.
+
+use super::tally::{Refused, Tallies, Window};
+use super::throttle::{Pair, UserKey};
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+/// The longest first wait, in seconds. It doubles with each failure beyond the limit: 1, 2, 4 … 60. Our choice: what a
+/// person on a new device may be asked to wait.
+const LONGEST_FIRST_WAIT: u64 = 60;
+
+/// How often waits double at most: no window is longer than that.
+const MOST_DOUBLINGS: usize = 17;
+
+/// How long an address may come back after its wait, in seconds. Our choice: time for a person to look at the clock and
+/// type a password.
+const RETURN_WITHIN: u64 = 120;
+
+/// Addresses that wait, and users in an episode, at most (some 5 MiB). When full, those that wait go on and others are
+/// told to come back, so nobody gains by filling it.
+const REMEMBERED: usize = 65_536;
+
+/// Failures of users, and the addresses that wait.
+#[derive(Default)]
+pub(super) struct UserThrottle {
+    failures: Tallies<UserKey>,
+    /// Users who are being guessed, as was reported.
+    episodes: HashSet<UserKey>,
+    /// When an address may sign in, in seconds.
+    waiting: HashMap<Pair, u64>,
+}
+
+impl UserThrottle {
+    /// Whether, and for how long, an address that the user has not signed in from must wait. `own` are its failures.
+    pub(super) fn refused(
+        &mut self,
+        pair: Pair,
+        own: usize,
+        limit: u32,
+        window: Window,
+    ) -> Option<Refused> {
+        if !self.is_guessed(pair.user, limit, window) {
+            return self.failures.refused(&pair.user, limit, window);
+        }
+        let now = window.now;
+        match self.waiting.get(&pair) {
+            // Much later than any wait: the clock was set back.
+            Some(&ready) if ready > now.saturating_add(window.length) => {}
+            Some(&ready) if ready > now => {
+                return Some(Refused::Blocked(Duration::from_secs(ready - now)));
+            }
+            Some(&ready) if now - ready <= RETURN_WITHIN => return None,
+            _ => {}
+        }
+        let wait = self.wait(pair.user, own, limit, window);
+        self.remember(pair, now.saturating_add(wait), now);
+        Some(Refused::Blocked(Duration::from_secs(wait)))
+    }
+
+    /// An attempt begins; it uses up its wait.
+    pub(super) fn begin(&mut self, pair: Pair, window: Window) {
+        self.waiting.remove(&pair);
+        self.failures.begin(pair.user, window);
+    }
+
+    /// An attempt is decided.
+    pub(super) fn decided(&mut self, user: UserKey) {
+        self.failures.decided(&user);
+    }
+
+    /// Adds a failure; returns whether an episode begins with it.
+    pub(super) fn add(&mut self, user: UserKey, at: u64, limit: u32, window: Window) -> bool {
+        self.failures.add(user, at, window);
+        if !self.is_guessed(user, limit, window) {
+            return false;
+        }
+        if self.episodes.len() >= REMEMBERED {
+            self.end_episodes(limit, window);
+        }
+        self.episodes.len() < REMEMBERED && self.episodes.insert(user)
+    }
+
+    /// Forgets what no longer counts.
+    pub(super) fn sweep(&mut self, limit: u32, window: Window) {
+        self.failures.sweep(window);
+        self.end_episodes(limit, window);
+        self.sweep_waiting(window.now);
+    }
+
+    /// An episode ends when half the failures that began it have left the window, so that one guesser is one episode.
+    fn is_guessed(&self, user: UserKey, limit: u32, window: Window) -> bool {
+        self.failures.count(&user, window) >= size(limit)
+            || (self.episodes.contains(&user) && self.is_over_half(user, limit, window))
+    }
+
+    fn is_over_half(&self, user: UserKey, limit: u32, window: Window) -> bool {
+        self.failures.count(&user, window) > size(limit) / 2
+    }
+
+    /// Grows with the failures of the user up to a minute, and with those of the address up to the window.
+    fn wait(&self, user: UserKey, own: usize, limit: u32, window: Window) -> u64 {
+        let doubled = |wait: u64, times: usize| wait << times.min(MOST_DOUBLINGS);
+        let failures = self.failures.count(&user, window);
+        let first = doubled(1, failures.saturating_sub(size(limit))).min(LONGEST_FIRST_WAIT);
+        doubled(first, own).min(window.length).max(1)
+    }
+
+    fn remember(&mut self, pair: Pair, ready: u64, now: u64) {
+        if self.waiting.len() >= REMEMBERED && !self.waiting.contains_key(&pair) {
+            self.sweep_waiting(now);
+            if self.waiting.len() >= REMEMBERED {
+                return;
+            }
+        }
+        self.waiting.insert(pair, ready);
+    }
+
+    fn sweep_waiting(&mut self, now: u64) {
+        self.waiting
+            .retain(|_, ready| ready.saturating_add(RETURN_WITHIN) >= now);
+    }
+
+    fn end_episodes(&mut self, limit: u32, window: Window) {
+        let mut episodes = std::mem::take(&mut self.episodes);
+        episodes.retain(|user| self.is_over_half(*user, limit, window));
+        self.episodes = episodes;
+    }
+}
+
+/// A limit is one at least.
+fn size(limit: u32) -> usize {
+    usize::try_from(limit.max(1)).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::net::IpAddr;
+
+    const LIMIT: u32 = 4;
+
+    fn at(now: u64) -> Window {
+        Window { length: 600, now }
+    }
+
+    fn ann(n: u32) -> Pair {
+        Pair::new("ann", IpAddr::V4(n.into()))
+    }
+
+    /// After these failures, all at the same time.
+    fn guessed(failures: usize) -> UserThrottle {
+        let mut throttle = UserThrottle::default();
+        for n in 0..failures {
+            let begins = throttle.add(ann(0).user, 0, LIMIT, at(0));
+            assert_eq!(begins, n == size(LIMIT) - 1, "reported once: {n}");
+        }
+        throttle
+    }
+
+    /// How long an address has to wait; 0: not at all.
+    fn wait(throttle: &mut UserThrottle, n: u32, own: usize, now: u64) -> u64 {
+        match throttle.refused(ann(n), own, LIMIT, at(now)) {
+            Some(Refused::Blocked(wait)) => wait.as_secs(),
+            Some(Refused::Busy) => panic!("nothing is under way"),
+            None => 0,
+        }
+    }
+
+    #[test]
+    fn the_first_wait_grows_with_the_failures_up_to_a_minute() {
+        let waits = (3..14).map(|failures| wait(&mut guessed(failures), 1, 0, 0));
+        assert_eq!(
+            waits.collect::<Vec<_>>(),
+            [0, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60]
+        );
+    }
+
+    #[test]
+    fn each_failure_of_an_address_doubles_its_wait_up_to_the_window() {
+        let waits = (0..6).map(|own| wait(&mut guessed(20), 1, own, 0));
+        assert_eq!(waits.collect::<Vec<_>>(), [60, 120, 240, 480, 600, 600]);
+        assert_eq!(wait(&mut guessed(20), 1, usize::MAX, 0), 600);
+    }
+
+    #[test]
+    fn after_the_wait_one_attempt_is_let_through_and_the_next_waits_again() {
+        let mut throttle = guessed(10);
+        assert_eq!(wait(&mut throttle, 1, 0, 0), 60);
+        assert_eq!(wait(&mut throttle, 1, 0, 20), 40, "asking extends nothing");
+        assert_eq!(wait(&mut throttle, 2, 0, 50), 60, "each address waits");
+        assert_eq!(wait(&mut throttle, 1, 0, 60), 0);
+        assert_eq!(wait(&mut throttle, 1, 0, 180), 0, "two minutes to return");
+        throttle.begin(ann(1), at(180));
+        throttle.decided(ann(1).user);
+        assert_eq!(wait(&mut throttle, 1, 1, 180), 120);
+        assert_eq!(wait(&mut throttle, 2, 0, 231), 60, "too late");
+    }
+
+    #[test]
+    fn an_episode_ends_when_half_its_failures_have_left_the_window() {
+        let user = ann(0).user;
+        let mut throttle = UserThrottle::default();
+        for now in [0, 1, 2] {
+            assert!(!throttle.add(user, now, LIMIT, at(now)));
+        }
+        assert!(throttle.add(user, 3, LIMIT, at(3)), "it begins");
+        assert!(wait(&mut throttle, 1, 0, 600) > 0, "three are left");
+        assert!(!throttle.add(user, 600, LIMIT, at(600)), "the same one");
+        assert_eq!(wait(&mut throttle, 2, 0, 602), 0, "two are left");
+        throttle.sweep(LIMIT, at(602));
+        assert!(throttle.episodes.is_empty());
+        assert!(!throttle.add(user, 602, LIMIT, at(602)));
+        assert!(throttle.add(user, 602, LIMIT, at(602)), "another one");
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_holds_up_nobody_for_long() {
+        let mut throttle = UserThrottle::default();
+        let later = at(1_000_000);
+        for _ in 0..LIMIT {
+            throttle.add(ann(0).user, 1_000_000, LIMIT, later);
+        }
+        assert!(throttle.refused(ann(1), 0, LIMIT, later).is_some());
+        let wait = throttle.refused(ann(1), 0, LIMIT, at(5));
+        assert_eq!(wait, Some(Refused::Blocked(Duration::from_secs(1))));
+        assert_eq!(throttle.refused(ann(1), 0, LIMIT, at(6)), None);
+    }
+
+    #[test]
+    fn memory_is_bounded_and_those_who_wait_keep_their_turn() {
+        let mut throttle = guessed(10);
+        let many = u32::try_from(REMEMBERED).unwrap();
+        for n in 0..many + 10 {
+            assert_eq!(wait(&mut throttle, n, 0, 0), 60);
+        }
+        assert_eq!(throttle.waiting.len(), REMEMBERED);
+        assert_eq!(wait(&mut throttle, 0, 0, 60), 0);
+        assert!(wait(&mut throttle, many, 0, 60) > 0);
+        throttle.sweep(LIMIT, at(600));
+        assert!(throttle.waiting.is_empty() && throttle.episodes.is_empty());
+    }
+}
