@@ -90,6 +90,45 @@ const sign = async (count) => {
     return `${statuses} in ${Math.round(performance.now() - began)} ms`;
 };
 
+/** The longest that a user may have to wait for a sign-in from an address that they have signed in from, in ms. */
+const KNOWN = 5000;
+
+/**
+ * Sign-ins of users that do not exist, from several addresses at the same time, for five seconds. Meanwhile a user signs in
+ * again and again at an address that they have signed in from before, and at one that is new to them each time.
+ */
+async function storm(addresses, each) {
+    const home = '127.0.9.1';
+    let news = 0;
+    const away = () => `127.0.10.${++news}`;
+    const status = (user, password, from) => gateway.signIn(user, password, { from }).then((answer) => answer.status, ({ code }) => code);
+    if (await status('reader', undefined, home) !== 200) throw new Error('no sign-in before the storm');
+    const end = performance.now() + 5000;
+    const counts = {};
+    const attackers = addresses.flatMap((from) => Array.from({ length: each }, async (_, n) => {
+        for (let round = 0; performance.now() < end; round++) {
+            const answer = await status(`user ${from} ${n} ${round}`, 'wrong', from);
+            counts[answer] = (counts[answer] ?? 0) + 1;
+        }
+    }));
+    const again = async (next) => {
+        const waits = [];
+        let refused = 0;
+        await pause(200);
+        while (performance.now() < end) {
+            const began = performance.now();
+            if (await status('reader', undefined, next()) === 200) waits.push(performance.now() - began);
+            else refused++;
+            await pause(50);
+        }
+        return { refused, worst: Math.round(Math.max(0, ...waits)), count: waits.length };
+    };
+    const [known, stranger] = await Promise.all([again(() => home), again(away), ...attackers]);
+    const late = known.refused || !known.count || known.worst > KNOWN ? 'REFUSED OR LATE' : 'signed in';
+    const told = Object.entries(counts).map(([answer, count]) => `${count}×${answer}`).join(' ');
+    return `${told}; known address: ${known.count} ${late}, worst ${known.worst} ms; new address: ${stranger.count} signed in, ${stranger.refused} refused, worst ${stranger.worst} ms`;
+}
+
 const upload = (url, headers, body) => async () => {
     const answer = await gateway.ask('POST', url, { token: url === '/flows' ? token : undefined, headers, body }).catch(({ code }) => ({ status: code, body: '' }));
     return `${answer.status} ${String(answer.body).slice(0, 40)}`;
@@ -106,6 +145,8 @@ const abuses = {
         for (let n = 0; n < 5; n++) told.push(await sign(50));
         return told.at(-1);
     },
+    'storm of sign-ins of one address': () => storm(['127.0.0.2'], 285),
+    'storm of sign-ins of 200 addresses': () => storm(Array.from({ length: 200 }, (_, n) => `127.0.1.${n + 1}`), 2),
     'resets, 10,000 on one connection': () => flood(streams(10_000, (n) => Buffer.concat([frame(1, 5, n, get), frame(3, 0, n, number(8))]))),
     'CONTINUATION, 10,000': () => flood([frame(1, 1, 1, get), ...streams(10_000, () => frame(9, 0, 1, field('x', 'y'.repeat(100))))]),
     'HPACK bombs, 1000': () => flood(streams(1000, (n) => frame(1, 5, n, bomb))),
@@ -153,7 +194,7 @@ for (const [what, abuse] of Object.entries(abuses)) {
     ].join(' | ')} |`);
     const slow = figures.p99 > BEARABLE && figures.idle.p99 < BEARABLE / 2 && others < 0.2;
     const leak = after.descriptors > first.descriptors + 10 || after.tasks > first.tasks + 10;
-    if (slow || leak || Object.keys(figures.wrong).length || String(told).includes('OPEN')) {
+    if (slow || leak || Object.keys(figures.wrong).length || /OPEN|REFUSED/.test(told)) {
         failed = true;
         console.log(`| ^ NOT AS PROMISED | ${JSON.stringify({ slow, leak, wrong: figures.wrong, others: others.toFixed(2) })} |`);
     }
