@@ -1,7 +1,7 @@
 //! The blocks of addresses that count as one client when failures, places in a queue and the like are limited.
 //!
 //! An IPv4 address counts by itself. IPv6 is counted three times: providers give one subscriber a /64, a /56 or a /48,
-//! 256 or 65,536 networks that cost nothing (RFC 6177 §2, RIPE-690 §4.2), but a /48 may also be a mobile network with as
+//! 256 or 65,536 networks that cost nothing (RFC 6177 §2, RIPE-690), but a /48 may also be a mobile network with as
 //! many subscribers. So each limit holds for the /64, and larger ones hold for the /56 and the /48 around it.
 
 use std::fmt;
@@ -55,6 +55,7 @@ impl IpPrefix {
     }
 
     /// What one subscriber surely has: the IPv4 address, or the /56.
+    #[must_use]
     pub fn subscriber(self) -> Self {
         match self.address {
             IpAddr::V6(v6) => Self::v6(v6, self.length.min(LEVELS[1].0)),

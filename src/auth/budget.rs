@@ -18,6 +18,8 @@ pub(super) struct Budget {
     limit: u32,
     window: u64,
     spent: HashMap<IpPrefix, Spent>,
+    /// When budgets that are over were last looked for.
+    swept: u64,
 }
 
 /// Of one address, since its window began.
@@ -32,6 +34,7 @@ impl Budget {
             limit: limits.bad_tokens_per_address,
             window: limits.window.as_secs(),
             spent: HashMap::new(),
+            swept: 0,
         }
     }
 
@@ -55,7 +58,10 @@ impl Budget {
 
     fn spend_one(&mut self, prefix: IpPrefix, limit: u32, now: u64) -> Option<Duration> {
         if self.spent.len() >= REMEMBERED && !self.spent.contains_key(&prefix) {
-            self.sweep(now);
+            // Once a second: the next bad token would find the same.
+            if self.swept != now {
+                self.sweep(now);
+            }
             if self.spent.len() >= REMEMBERED {
                 return None;
             }
@@ -75,6 +81,7 @@ impl Budget {
 
     /// Forgets what no longer counts.
     pub(super) fn sweep(&mut self, now: u64) {
+        self.swept = now;
         let window = self.window;
         self.spent.retain(|_, spent| spent.left(window, now) > 0);
     }

@@ -2,8 +2,8 @@
 //! users at addresses that they have signed in from before.
 //!
 //! Two lanes take turns: known addresses and others. Within a lane the addresses take turns (start-time fair queuing,
-//! Goyal et al. 1996); in a full lane a newcomer takes the place of the address that holds the most (as fq_codel does,
-//! RFC 8290 §4.1.3). So a storm holds up its own address first, then other strangers, and known users hardly. Knows neither
+//! Goyal et al. 1996); in a full lane a newcomer takes the place of the address that holds the most (as `fq_codel` does,
+//! RFC 8290 §4.1). So a storm holds up its own address first, then other strangers, and known users hardly. Knows neither
 //! passwords nor failures.
 
 use crate::ip_prefix::IpPrefix;

@@ -58,17 +58,19 @@ impl Window {
 /// What one key has against it.
 #[derive(Default)]
 struct Tally {
-    /// When it failed, oldest first. As many as the limit lets through within the window.
+    /// When it failed, oldest first; as many as the limit asks for.
     failures: Vec<u64>,
     under_way: u32,
 }
 
 impl Tally {
-    fn add(&mut self, at: u64, window: Window) {
+    fn add(&mut self, at: u64, most: usize, window: Window) {
         self.failures.retain(|&at| window.left(at).is_some());
         // sign-ins are decided in another order than they began
         let place = self.failures.partition_point(|&other| other <= at);
         self.failures.insert(place, at);
+        self.failures
+            .drain(..self.failures.len().saturating_sub(most.max(1)));
     }
 
     fn counts(&self, window: Window) -> bool {
@@ -93,7 +95,7 @@ impl<K> Default for Tallies<K> {
 impl<K: Copy + Eq + Hash> Tallies<K> {
     /// Whether, and for how long, something of this key may not begin.
     pub(super) fn refused(&self, key: &K, limit: u32, window: Window) -> Option<Refused> {
-        let limit = usize::try_from(limit.max(1)).unwrap_or(usize::MAX);
+        let limit = size(limit);
         let tally = self.0.get(key)?;
         let left: Vec<Duration> = tally
             .failures
@@ -129,9 +131,9 @@ impl<K: Copy + Eq + Hash> Tallies<K> {
         self.0.get(key).map_or(0, |tally| tally.count(window))
     }
 
-    /// Adds a failure.
-    pub(super) fn add(&mut self, key: K, at: u64, window: Window) {
-        self.tally(key, window).add(at, window);
+    /// Adds a failure; of a key, the newest `most` are kept.
+    pub(super) fn add(&mut self, key: K, at: u64, most: usize, window: Window) {
+        self.tally(key, window).add(at, most, window);
     }
 
     /// Forgets the failures of a key; returns whether there were any.
@@ -173,6 +175,11 @@ impl<K: Copy + Eq + Hash> Tallies<K> {
     }
 }
 
+/// A limit as a number of failures: one at least.
+pub(super) fn size(limit: u32) -> usize {
+    usize::try_from(limit.max(1)).unwrap_or(usize::MAX)
+}
+
 /// Fewest failures first, then those whose last failure is the longest ago.
 fn by_weight<K>(a: &(usize, Option<u64>, K), b: &(usize, Option<u64>, K)) -> Ordering {
     (a.0, a.1).cmp(&(b.0, b.1))
@@ -189,8 +196,8 @@ mod tests {
     #[test]
     fn a_sweep_forgets_what_no_longer_counts() {
         let mut tallies = Tallies::default();
-        tallies.add("old", 0, window(0));
-        tallies.add("young", 1, window(1));
+        tallies.add("old", 0, 9, window(0));
+        tallies.add("young", 1, 9, window(1));
         tallies.begin("under way", window(0));
         tallies.sweep(window(600));
         let mut kept: Vec<_> = tallies.0.keys().copied().collect();
@@ -201,8 +208,8 @@ mod tests {
     #[test]
     fn failures_are_in_order_whatever_the_order_they_were_told_in() {
         let mut tallies = Tallies::default();
-        tallies.add("x", 20, window(20));
-        tallies.add("x", 10, window(20));
+        tallies.add("x", 20, 9, window(20));
+        tallies.add("x", 10, 9, window(20));
         let first_leaves = Refused::Blocked(Duration::from_secs(590));
         assert_eq!(tallies.refused(&"x", 2, window(20)), Some(first_leaves));
     }
@@ -216,10 +223,10 @@ mod tests {
             now,
         };
         // The oldest of all, but with two failures.
-        tallies.add(u64::MAX, 0, window(0));
-        tallies.add(u64::MAX, 0, window(0));
+        tallies.add(u64::MAX, 0, 9, window(0));
+        tallies.add(u64::MAX, 0, 9, window(0));
         for key in 0..full * 2 {
-            tallies.add(key, key, window(key));
+            tallies.add(key, key, 9, window(key));
             assert!(tallies.0.len() <= REMEMBERED);
         }
         let now = window(full * 2);
@@ -227,6 +234,18 @@ mod tests {
         assert_eq!(tallies.count(&0, now), 0, "the longest ago is forgotten");
         assert_eq!(tallies.count(&(full * 2 - 1), now), 1);
         assert!(tallies.0.len() > REMEMBERED - FORGOTTEN - 1);
+    }
+
+    #[test]
+    fn of_one_key_the_newest_failures_are_kept() {
+        let mut tallies = Tallies::default();
+        for now in 0..500 {
+            tallies.add("x", now, 3, window(now));
+        }
+        assert_eq!(tallies.0["x"].failures, [497, 498, 499]);
+        let until_two_are_left = Refused::Blocked(Duration::from_secs(598));
+        let refused = tallies.refused(&"x", 3, window(499));
+        assert_eq!(refused, Some(until_two_are_left));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! user has not signed in from before (see `user_throttle`), so a stranger elsewhere locks no user out.
 
 use super::known_addresses::KnownAddresses;
-use super::tally::{Refused, Tallies, Window};
+use super::tally::{Refused, Tallies, Window, size};
 use super::user_throttle::UserThrottle;
 use crate::config;
 use crate::ip_prefix::IpPrefix;
@@ -191,9 +191,13 @@ impl Throttle {
     /// Returns whether the user counts as being guessed from now on.
     fn count(&mut self, pair: Pair, at: u64, now: u64) -> bool {
         let window = self.window(now);
-        for (prefix, _) in pair.prefix.levels() {
-            self.pairs.add(Pair { prefix, ..pair }, at, window);
-            self.addresses.add(prefix, at, window);
+        for (prefix, factor) in pair.prefix.levels() {
+            let most = |limit: u32| size(limit.saturating_mul(factor));
+            let of_pair = most(self.limits.per_user_and_address);
+            let of_address = most(self.limits.per_address);
+            let pair = Pair { prefix, ..pair };
+            self.pairs.add(pair, at, of_pair, window);
+            self.addresses.add(prefix, at, of_address, window);
         }
         self.users.add(pair.user, at, self.limits.per_user, window)
     }

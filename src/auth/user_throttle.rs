@@ -5,7 +5,7 @@
 //! from then on one attempt is let through. So the user on a new device is held up for a minute at most, whatever others
 //! do, and each address of a guesser pays the same for every guess. Pure: the time is an argument.
 
-use super::tally::{Refused, Tallies, Window};
+use super::tally::{Refused, Tallies, Window, size};
 use super::throttle::{Pair, UserKey};
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -13,6 +13,9 @@ use std::time::Duration;
 /// The longest first wait, in seconds. It doubles with each failure beyond the limit: 1, 2, 4 … 60. Our choice: what a
 /// person on a new device may be asked to wait.
 const LONGEST_FIRST_WAIT: u64 = 60;
+
+/// Failures beyond the limit after which the first wait grows no more.
+const GROWTH: usize = 6;
 
 /// How often waits double at most: no window is longer than that.
 const MOST_DOUBLINGS: usize = 17;
@@ -33,6 +36,8 @@ pub(super) struct UserThrottle {
     episodes: HashSet<UserKey>,
     /// When an address may sign in, in seconds.
     waiting: HashMap<Pair, u64>,
+    /// When those that did not come back were last looked for.
+    swept: u64,
 }
 
 impl UserThrottle {
@@ -75,7 +80,8 @@ impl UserThrottle {
 
     /// Adds a failure; returns whether an episode begins with it.
     pub(super) fn add(&mut self, user: UserKey, at: u64, limit: u32, window: Window) -> bool {
-        self.failures.add(user, at, window);
+        let most = size(limit).saturating_add(GROWTH);
+        self.failures.add(user, at, most, window);
         if !self.is_guessed(user, limit, window) {
             return false;
         }
@@ -112,7 +118,10 @@ impl UserThrottle {
 
     fn remember(&mut self, pair: Pair, ready: u64, now: u64) {
         if self.waiting.len() >= REMEMBERED && !self.waiting.contains_key(&pair) {
-            self.sweep_waiting(now);
+            // Once a second: the next refusal would find the same.
+            if self.swept != now {
+                self.sweep_waiting(now);
+            }
             if self.waiting.len() >= REMEMBERED {
                 return;
             }
@@ -121,6 +130,7 @@ impl UserThrottle {
     }
 
     fn sweep_waiting(&mut self, now: u64) {
+        self.swept = now;
         self.waiting
             .retain(|_, ready| ready.saturating_add(RETURN_WITHIN) >= now);
     }
@@ -130,11 +140,6 @@ impl UserThrottle {
         episodes.retain(|user| self.is_over_half(*user, limit, window));
         self.episodes = episodes;
     }
-}
-
-/// A limit is one at least.
-fn size(limit: u32) -> usize {
-    usize::try_from(limit.max(1)).unwrap_or(usize::MAX)
 }
 
 #[cfg(test)]
