@@ -1,10 +1,10 @@
 //! Everything on disk that one thread owns: directory, database, and how to reach the credentials.
 
-use super::Error;
 use super::credentials;
 use super::database::{DATABASE, Database};
 use super::directory::Directory;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
+use super::{Error, write_ahead_log};
 use crate::config;
 use crate::secret::Secret;
 
@@ -25,6 +25,7 @@ impl Disk {
         let directory = Directory::open(&config.directory)?;
         // SQLite gives its other files the mode of this one.
         directory.make(DATABASE)?;
+        write_ahead_log::keep_if_broken(&directory)?;
         let mut disk = Self {
             database: Database::open(&directory.path(DATABASE))
                 .map_err(|error| located(error, &directory))?,

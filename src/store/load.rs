@@ -53,10 +53,10 @@ impl Disk {
     }
 
     pub(super) fn parse_files(&self, files: &FlowFiles) -> Result<Loaded, Error> {
-        let flows = files
+        let (flows, inside) = files
             .flows
             .as_deref()
-            .map_or_else(|| Ok(FlowSet::default()), parse)?;
+            .map_or_else(|| Ok(Default::default()), parse_all)?;
         let opened = match &files.credentials {
             None => Some(Credentials::default()),
             Some(file) => {
@@ -71,9 +71,14 @@ impl Disk {
                  {CREDENTIALS}.undecryptable"
             );
         }
+        // A flow set made elsewhere may have secrets in it: they are kept as credentials, like those of a deployment.
+        let credentials = match opened {
+            Some(credentials) if !inside.nodes.is_empty() => credentials.merge(&inside, &flows),
+            opened => opened.unwrap_or_default(),
+        };
         Ok(Loaded {
             flows,
-            credentials: opened.unwrap_or_default(),
+            credentials,
             locked,
             rev: None,
         })
@@ -113,9 +118,14 @@ impl Disk {
 
 /// Parses the content of `flows.json`; the error names the file and the place.
 pub(super) fn parse(content: &[u8]) -> Result<FlowSet, Error> {
+    parse_all(content).map(|(flows, _)| flows)
+}
+
+/// The same with the credentials that stand in it.
+fn parse_all(content: &[u8]) -> Result<(FlowSet, Credentials), Error> {
     // Editors on Windows put a byte order mark in front of the text.
     let text = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
-    FlowSet::parse(text).map_err(|malformed| Error::Invalid {
+    FlowSet::parse_with_credentials(text).map_err(|malformed| Error::Invalid {
         what: FLOWS.into(),
         reason: match serde_json::from_slice::<Vec<IgnoredAny>>(text) {
             Err(error) => error.to_string(),

@@ -17,6 +17,7 @@ mod starts;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod write_ahead_log;
 
 pub use history::History;
 pub use library::{Entry, Item, Place};
