@@ -25,6 +25,8 @@ enum Shown {
     Text,
     /// Only whether there is one.
     Password,
+    /// Whether there is one, and [`UNCHANGED`] in its place: editors take the field for text, and send back what they got.
+    Hidden,
     /// As the map of a `global-config`: whether there is one, for each name in it.
     Names,
 }
@@ -40,11 +42,12 @@ enum Fields {
 }
 
 fn fields(kind: &str) -> Fields {
-    use Shown::{Names, Password, Text};
+    use Shown::{Hidden, Names, Password, Text};
     match kind {
         "tls-config" => Fields::These(&[
             ("certdata", Text),
-            ("keydata", Text),
+            // The stock runtime shows it: its definition says text.
+            ("keydata", Hidden),
             ("cadata", Text),
             ("passphrase", Password),
         ]),
@@ -115,7 +118,8 @@ impl Credentials {
         Self { nodes }
     }
 
-    /// What `GET /credentials/:type/:id` shows: text in clear, of a password only `has_<field>`; `{}` of an unknown id.
+    /// What `GET /credentials/:type/:id` shows: names of users and certificates in clear, of a secret only
+    /// `has_<field>`; `{}` of an unknown id.
     pub fn shown(&self, kind: &str, id: &str) -> Map<String, Value> {
         let Some(kept) = self.nodes.get(id) else {
             return Map::new();
@@ -129,8 +133,11 @@ impl Credentials {
         let mut shown = Map::new();
         for (key, how) in list {
             match (how, kept.get(*key)) {
-                (Shown::Password, value) => {
-                    _ = shown.insert(format!("has_{key}"), value.is_some().into());
+                (Shown::Password | Shown::Hidden, value) => {
+                    if *how == Shown::Hidden && value.is_some() {
+                        shown.insert((*key).into(), UNCHANGED.into());
+                    }
+                    shown.insert(format!("has_{key}"), value.is_some().into());
                 }
                 (Shown::Text, Some(value)) => _ = shown.insert((*key).into(), value.clone()),
                 (Shown::Names, Some(Value::Object(map))) => {
@@ -170,8 +177,8 @@ fn merge(kept: &mut Map<String, Value>, sent: &Map<String, Value>, fields: &Fiel
                         merge_names(&mut names, sent);
                         kept.insert((*key).into(), Value::Object(names));
                     }
-                    (Shown::Text | Shown::Password, Some(value), _) => {
-                        merge_field(kept, key, value, *how == Shown::Password);
+                    (Shown::Text | Shown::Password | Shown::Hidden, Some(value), _) => {
+                        merge_field(kept, key, value, *how != Shown::Text);
                     }
                     (_, None, _) | (Shown::Names, _, _) => {}
                 }

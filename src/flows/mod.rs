@@ -2,6 +2,7 @@
 
 pub mod credentials;
 mod diff;
+mod env_secrets;
 mod expansion;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;

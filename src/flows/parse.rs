@@ -4,7 +4,7 @@
 //! never what a type does with its fields.
 
 use super::known::KNOWN;
-use super::{Credentials, Malformed, Node};
+use super::{Credentials, Malformed, Node, env_secrets};
 use crate::json::{Key, PROTO, compact, shown, with};
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
@@ -102,6 +102,12 @@ pub(super) fn node(
             credentials.nodes.insert(id.clone(), sent);
         }
     }
+    if let Some((rest, secrets)) = env_secrets::taken(&kind, fields.env)
+        && let Ok(rest) = with(&text, "env", Some(&rest))
+    {
+        text = Cow::Owned(rest);
+        env_secrets::join(credentials, (&id, &kind), secrets);
+    }
     let disabled = if kind == "tab" {
         fields.disabled
     } else {
@@ -130,6 +136,7 @@ struct Fields<'de> {
     disabled: Option<&'de str>,
     wires: Option<&'de str>,
     credentials: Option<&'de str>,
+    env: Option<&'de str>,
     x: bool,
     y: bool,
 }
@@ -155,6 +162,7 @@ impl<'de> Visitor<'de> for Element {
                 "disabled" => &mut fields.disabled,
                 "wires" => &mut fields.wires,
                 "credentials" => &mut fields.credentials,
+                "env" => &mut fields.env,
                 other => {
                     fields.x |= other == "x";
                     fields.y |= other == "y";
