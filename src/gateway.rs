@@ -1,8 +1,10 @@
 //! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
 
+mod hosts;
 mod site;
 
 pub use crate::deployment::Runtime;
+pub use hosts::{ServedHosts, machine_name, of_operations};
 pub use site::{Nowhere, Rules, Site, Sites};
 
 use crate::audit::{Actor, Audit, Event};
@@ -44,6 +46,8 @@ pub struct Gateway {
     pub everybody: Caller,
     /// The runtimes.
     pub sites: Sites,
+    /// The hosts under which they are answered.
+    pub hosts: ServedHosts,
     /// The stock editor's files, if they are served.
     #[cfg(feature = "engine")]
     pub editor: Option<Arc<Editor>>,
@@ -141,6 +145,7 @@ impl Gateway {
             stalled: config.timeouts.body_idle,
         });
         let gateway = Arc::new(Self {
+            hosts: ServedHosts::new(&config),
             config,
             auth,
             everybody: Caller {
@@ -176,8 +181,8 @@ impl Gateway {
         self.control.spawn(settle(Arc::downgrade(self)));
     }
 
-    /// Takes over users, lifetimes, throttle, routes, permissions and the accounts at the upstreams of a config read
-    /// again; everything else needs a restart.
+    /// Takes over users, lifetimes, throttle, routes, permissions, hosts and the accounts at the upstreams of a config
+    /// read again; everything else needs a restart.
     pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
         match (&self.auth, &config.auth) {
             (Some(auth), Some(users)) => auth.reload(users).await?,
@@ -188,6 +193,7 @@ impl Gateway {
                 );
             }
         }
+        self.hosts.reload(&config);
         self.sites.reload(&config).await;
         self.reloads.send_replace(());
         Ok(())

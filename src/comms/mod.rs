@@ -62,6 +62,8 @@ pub struct Guest {
     pub actor: Actor,
     /// Held until the sign-in.
     pub place: Option<Permit>,
+    /// Whether it may sign in without a token: it asked for a host that is the gateway's own.
+    pub without_token: bool,
     /// What its connection began with, if that may count here.
     pub certificate: Option<Arc<Certificate>>,
     /// The time since 1970.

@@ -52,7 +52,7 @@ impl Standing {
             Some(_) => TokenCheck::Certificate,
             None => TokenCheck::Absent,
         });
-        let caller = certified.or_else(|| auth.anonymous())?;
+        let caller = certified.or_else(|| auth.anonymous().filter(|_| guest.without_token))?;
         Self::permitted(comms, (guest.here)(caller))
     }
 

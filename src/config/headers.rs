@@ -14,7 +14,8 @@ use std::time::Duration;
 use toml::{Spanned, Value};
 
 const DAY: Duration = Duration::from_hours(24);
-const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+/// `Cross-Origin-Resource-Policy` (Fetch Standard §3.7).
+pub const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The whole table.
 pub(super) fn headers(raw: raw::Headers, source: &Source<'_>) -> Result<Headers, Fault> {
@@ -32,6 +33,8 @@ pub(super) fn headers(raw: raw::Headers, source: &Source<'_>) -> Result<Headers,
         (X_FRAME_OPTIONS, raw.frame_options, "DENY"),
     ];
     let mut own = values(own, source)?;
+    let resource_policy = own.iter().find(|(name, _)| *name == RESOURCE_POLICY);
+    let resource_policy = resource_policy.map(|(_, value)| value.clone());
     own.push((CACHE_CONTROL, HeaderValue::from_static("no-store")));
     let mut others = values(every, source)?;
     others.push((X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")));
@@ -44,6 +47,7 @@ pub(super) fn headers(raw: raw::Headers, source: &Source<'_>) -> Result<Headers,
         hsts: hsts(raw.hsts, source)?,
         own,
         others,
+        resource_policy,
         everywhere,
         cors_origins: source
             .list(raw.cors_origins, ORIGIN, Origin::parse)?

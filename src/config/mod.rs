@@ -14,6 +14,7 @@ mod error;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod headers;
+mod hosts;
 mod networks;
 mod password_hash;
 mod raw;
@@ -27,6 +28,8 @@ mod users;
 pub use comms::Origin;
 pub use entry::parse_duration;
 pub use error::{Error, Problem, Wrong};
+pub use headers::RESOURCE_POLICY;
+pub use hosts::{Host, Hosts};
 pub use networks::Networks;
 pub use route::RESERVED;
 pub use tls::CertificateName;
@@ -79,6 +82,8 @@ pub struct Config {
     pub storage: Storage,
     /// The listener of `/metrics`, `/healthz` and `/readyz`; `None` switches it off.
     pub operations: Option<SocketAddr>,
+    /// Hosts under which that listener answers, beside addresses and the machine's own names.
+    pub operations_hosts: Hosts,
     /// What is written to the log.
     pub log: Log,
     /// Where it is written who did what.
@@ -146,7 +151,8 @@ impl Config {
 
     /// What the operator must be told at start.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        self.open_warning().into_iter().chain(self.trust_warning())
+        let warnings = self.open_warning().into_iter().chain(self.trust_warning());
+        warnings.chain(self.rebinding_warning())
     }
 
     /// Everybody is a trusted proxy.
@@ -156,6 +162,17 @@ impl Config {
             "server.trusted_proxies has {network}: every client is believed what it says of its own address, so the \
              throttle, the limits for one address, the audit log and the access log can all be deceived"
         ))
+    }
+
+    /// Callers without a token are answered under every host.
+    fn rebinding_warning(&self) -> Option<String> {
+        let closed = |auth: &Auth| auth.anonymous.is_none() && self.tls.clients.is_none();
+        let everything = self.server.hosts.as_ref().is_some_and(Hosts::is_everything);
+        (everything && !self.auth.as_ref().is_some_and(closed)).then(|| {
+            "server.hosts has \"*\" and not everyone needs a token: a web page of any name that resolves to the \
+             gateway (DNS rebinding) acts for its reader"
+                .to_owned()
+        })
     }
 
     /// Nobody has to sign in.
@@ -198,6 +215,8 @@ pub struct Server {
     pub trusted_proxies: Networks,
     /// Whether connections begin with a PROXY header; only trusted proxies may connect then.
     pub proxy_protocol: bool,
+    /// The hosts that are answered, beside those of upstreams; `None`: all, but only own ones without a token.
+    pub hosts: Option<Hosts>,
 }
 
 /// `[tls]`.
@@ -282,6 +301,8 @@ pub struct Headers {
     pub own: Vec<(HeaderName, HeaderValue)>,
     /// What all others have, unless they have it already.
     pub others: Vec<(HeaderName, HeaderValue)>,
+    /// `Cross-Origin-Resource-Policy` of all others that are not public, unless they have it already.
+    pub resource_policy: Option<HeaderValue>,
     /// Whether the others have `hsts` too.
     pub everywhere: bool,
     /// Web pages that may read answers.

@@ -48,6 +48,7 @@ fn shape(error: &toml::de::Error) -> Fault {
 #[serde(deny_unknown_fields, expecting = "a table")]
 pub(super) struct Root {
     pub(super) operations: Entry,
+    pub(super) operations_hosts: List,
     pub(super) auth: Option<Spanned<AuthChoice>>,
     #[serde(default)]
     pub(super) server: Server,
@@ -118,6 +119,7 @@ pub(super) struct Server {
     pub(super) watch: Entry,
     pub(super) trusted_proxies: List,
     pub(super) proxy_protocol: Entry,
+    pub(super) hosts: List,
 }
 
 /// `[tls]`.

@@ -6,7 +6,7 @@ use super::entry::{Source, Span, flag, number};
 use super::error::Fault;
 use super::raw::{self, AuthChoice};
 use super::{Auth, Config, Editor, Limits, Log, Server, Storage, Throttle, Timeouts};
-use super::{audit, comms, engine, headers, networks, route, tls, upstream, users};
+use super::{audit, comms, engine, headers, hosts, networks, route, tls, upstream, users};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -70,6 +70,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         editor: editor(raw.editor, upstreams.is_empty(), source)?,
         storage,
         operations,
+        operations_hosts: hosts::hosts(raw.operations_hosts, source)?.unwrap_or_default(),
         log: log(raw.log, source)?,
         audit: audit::audit(raw.audit, source)?,
         routes: route::routes(raw.route, &upstreams, source)?,
@@ -152,6 +153,7 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
         },
         trusted_proxies,
         proxy_protocol,
+        hosts: hosts::some_hosts(raw.hosts, source)?,
     })
 }
 

@@ -7,6 +7,7 @@ use super::clock::since_1970;
 use super::content::Body;
 use super::error::Error;
 use super::forward::front;
+use super::host_policy;
 use super::origin::{self, Page};
 use super::upgrade::Opening;
 use crate::comms::{Guest, Source};
@@ -27,6 +28,10 @@ pub(super) fn open(
     if page == Page::Foreign {
         return Err(Error::Origin);
     }
+    if call.gateway.auth.is_none() {
+        host_policy::check_own(call)?;
+    }
+    let own = host_policy::is_own(call);
     // An editor tells its user of a lost connection after several refused handshakes (facts admin API §5): a channel
     // that opens and closes again would keep it silent for as long as the upstream is away.
     if upstream.is_some_and(Upstream::is_away) {
@@ -45,7 +50,8 @@ pub(super) fn open(
     let guest = Guest {
         actor: call.actor(),
         place: Some(place),
-        certificate: (page.is_ours())
+        without_token: own,
+        certificate: (page.is_ours() && own)
             .then(|| call.peer.certificate.clone())
             .flatten(),
         clock: since_1970,

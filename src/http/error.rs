@@ -62,6 +62,15 @@ pub(super) enum Error {
     /// The request is for a host that is not ours.
     #[error("this host is not served here")]
     Misdirected,
+    /// `[server] hosts` does not list the host.
+    #[error("this host is not answered: it is not in [server] hosts of gateway.toml")]
+    HostNotListed,
+    /// The host could be another's name for the gateway, and the caller has no token.
+    #[error(
+        "without a token this host is not answered: it is no address and no name of this gateway; names are added in \
+         [server] hosts of gateway.toml"
+    )]
+    HostNotOwn,
     /// Nothing is there.
     #[error("there is nothing here")]
     NotFound,

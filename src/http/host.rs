@@ -20,12 +20,18 @@ pub(super) fn is_one(head: &Parts) -> bool {
     }
 }
 
-/// The host of a request, without its port. What stands in the target wins; with HTTP/2 it is all there is.
+/// The host and port of a request as they are written. What stands in the target wins; with HTTP/2 it is all there is.
+/// `None` inside: it is no text.
+pub(super) fn authority(head: &Parts) -> Option<Option<&str>> {
+    match head.uri.authority() {
+        Some(authority) => Some(Some(authority.as_str())),
+        None => head.headers.get(HOST).map(|host| host.to_str().ok()),
+    }
+}
+
+/// The host of a request, without its port.
 pub(super) fn named(head: &Parts) -> Option<&str> {
-    let authority = match head.uri.authority() {
-        Some(authority) => authority.as_str(),
-        None => head.headers.get(HOST)?.to_str().ok()?,
-    };
+    let authority = authority(head)??;
     let name = match authority.find(']') {
         Some(end) => authority.get(..=end)?,
         None => authority.split(':').next()?,

@@ -5,6 +5,7 @@
 
 use super::call::Call;
 use super::error::Error;
+use super::host_policy;
 use super::origin::{self, Page};
 use crate::audit::{Actor, Event};
 use crate::auth::{Auth, Caller, Known};
@@ -19,6 +20,11 @@ pub(super) fn caller(call: &Call<'_>, admin: bool) -> Result<Caller, Error> {
         Some(auth) => known(call, auth)?,
         None => call.gateway.everybody.clone(),
     };
+    let without_token = !matches!(caller.known, Known::Token(_));
+    if without_token && let Err(refused) = host_policy::check_own(call) {
+        denied(call, &caller, "host");
+        return Err(refused);
+    }
     // Whoever shows a token knows what he does. A browser that only brings its certificate, or its place in the
     // network, may be made to by any page that it shows.
     let led = match caller.known {
@@ -33,15 +39,20 @@ pub(super) fn caller(call: &Call<'_>, admin: bool) -> Result<Caller, Error> {
         Page::Foreign => true,
     };
     if led && astray() {
-        let actor = Actor {
-            user: caller.user.to_string(),
-            by: caller.known.to_string(),
-            ..call.actor()
-        };
-        call.audit(Event::Denied, actor, json!({ "reason": "origin" }));
+        denied(call, &caller, "origin");
         return Err(Error::Origin);
     }
     Ok(caller)
+}
+
+/// Records that a web page may not act as this caller.
+fn denied(call: &Call<'_>, caller: &Caller, reason: &str) {
+    let actor = Actor {
+        user: caller.user.to_string(),
+        by: caller.known.to_string(),
+        ..call.actor()
+    };
+    call.audit(Event::Denied, actor, json!({ "reason": reason }));
 }
 
 /// The caller where users sign in. A token counts more than a certificate: a bad one is refused, whatever else is there.

@@ -23,6 +23,7 @@ mod forward;
 pub(crate) mod fuzzing;
 mod holder;
 mod host;
+mod host_policy;
 mod identify;
 mod origin;
 mod path;
@@ -42,6 +43,7 @@ pub use error::Flaw;
 
 use crate::audit::Event;
 use crate::auth::{Caller, Certificate};
+use crate::config::RESOURCE_POLICY;
 use crate::gateway::{Gateway, Rules, Runtime};
 use crate::metrics::{RouteClass, Traffic};
 use call::Call;
@@ -142,7 +144,10 @@ async fn proceed(
     path.enter(&call.site.place);
     let path = &*path;
     let rules = call.site.rules.load();
-    let route = route::route(&call.head.method, path, &rules.routes);
+    let mut route = route::route(&call.head.method, path, &rules.routes);
+    if call.site.runtime.upstream().is_some() {
+        route = route.forwarded();
+    }
     call.class = route.class;
     call.authorization = route.authorization;
     call.in_flight = Some(gateway.metrics.in_flight(route.class));
@@ -209,6 +214,7 @@ fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
     if !host::is_one(call.head) {
         return Err(Error::Host);
     }
+    host_policy::check(call)?;
     if headers.len() > limits.headers {
         return Err(Error::TooManyHeaders);
     }
@@ -294,6 +300,14 @@ fn dressed(call: &Call<'_>, mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
     for (name, value) in if ours { &config.own } else { &config.others } {
         headers.entry(name).or_insert_with(|| value.clone());
+    }
+    // What is public is meant for pages of other sites too.
+    if let Some(policy) = &config.resource_policy
+        && call.caller.is_some()
+    {
+        headers
+            .entry(RESOURCE_POLICY)
+            .or_insert_with(|| policy.clone());
     }
     if let Some(hsts) = &config.hsts
         && call.peer.secure

@@ -178,7 +178,9 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
         Error::Method { allow } => with(refuse(S::METHOD_NOT_ALLOWED, OTHER_METHOD), ALLOW, allow),
         // RFC 9110 §15.5.20: the client may have taken this connection for one to another host
-        Error::Misdirected => refuse(S::MISDIRECTED_REQUEST, "misdirected_request"),
+        Error::Misdirected | Error::HostNotListed | Error::HostNotOwn => {
+            refuse(S::MISDIRECTED_REQUEST, "misdirected_request")
+        }
         Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),

@@ -126,6 +126,19 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Ro
     }
 }
 
+impl Route<'_> {
+    /// The same route to an upstream, whose answers may hold credentials in clear (Node-RED shows those of type `text`).
+    pub(super) fn forwarded(self) -> Self {
+        match self.target {
+            Target::Admin(Admin::Credentials) => Self {
+                needs: Permission("flows.write"),
+                ..self
+            },
+            _ => self,
+        }
+    }
+}
+
 impl Needs<'_> {
     /// We answer for callers whom we have asked who they are.
     fn authorization(self) -> Authorization {

@@ -1,5 +1,6 @@
 //! Certificates as files: read, look into, and make the self-signed one of a first start.
 
+use crate::gateway::machine_name;
 use crate::secret::{hex, sha256};
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
@@ -164,7 +165,7 @@ fn parameters(now: Duration) -> Result<CertificateParams, Error> {
         "127.0.0.1".to_owned(),
         "::1".to_owned(),
     ];
-    names.extend(host_name().filter(|host| host != "localhost"));
+    names.extend(machine_name().filter(|host| host != "localhost"));
     let mut params = CertificateParams::new(names)?;
     let epoch = rcgen::date_time_ymd(1970, 1, 1);
     params.not_before = epoch + now.saturating_sub(SLACK);
@@ -176,17 +177,6 @@ fn parameters(now: Duration) -> Result<CertificateParams, Error> {
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     Ok(params)
-}
-
-/// The machine's name, if a certificate can carry it.
-fn host_name() -> Option<String> {
-    let name = fs::read_to_string("/proc/sys/kernel/hostname")
-        .or_else(|_| fs::read_to_string("/etc/hostname"));
-    let name = name.ok()?.trim().to_ascii_lowercase();
-    let plain = name
-        .bytes()
-        .all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'.');
-    (plain && !name.is_empty()).then_some(name)
 }
 
 /// Whether the certificate in this file has ended; one that cannot be read is left to [`read`] to complain about.

@@ -135,7 +135,7 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     let (sockets, addresses) = Sockets::bind(&config, inherited)?;
     let control = Control::start(config.limits.hashing).map_err(Error::Threads)?;
 
-    let operations = Operations::new(Arc::clone(&metrics));
+    let operations = Operations::new(Arc::clone(&metrics), gateway::of_operations(&config));
     control.runtime.spawn(Arc::clone(&operations).tidy());
     if let Some(listener) = sockets.operations {
         let _inside = control.runtime.enter();
@@ -146,6 +146,10 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     }
 
     let (gateway, notices) = open_gateway(config, &metrics, &control.runtime)?;
+    if let Some((_, found)) = &tls {
+        gateway.hosts.certify(&found.names);
+    }
+    let tls = tls.map(|(tls, _)| tls);
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
     operations.look_at(gateway.sites.all(), &workers);
@@ -246,13 +250,13 @@ impl Drop for Running {
     }
 }
 
-fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<Arc<Tls>>, Error> {
+fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<(Arc<Tls>, Found)>, Error> {
     if config.server.listen.is_empty() {
         return Ok(None);
     }
     let (tls, found) = Tls::open(&config.tls, since_1970())?;
     tell(&found, metrics);
-    Ok(Some(Arc::new(tls)))
+    Ok(Some((Arc::new(tls), found)))
 }
 
 fn tell(found: &Found, metrics: &Metrics) {

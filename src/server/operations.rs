@@ -2,20 +2,21 @@
 //! with small limits. Knows nothing of the gateway's requests.
 
 use super::worker::Worker;
+use crate::config::{Host, Hosts};
 use crate::gateway::Site;
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value as Json, json};
 use std::convert::Infallible;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
@@ -49,6 +50,10 @@ pub(super) enum Stage {
 pub(super) struct Operations {
     metrics: Arc<Metrics>,
     stage: AtomicU8,
+    /// The hosts under which it answers, beside local ones.
+    hosts: Hosts,
+    /// Whether a refused host has been reported.
+    reported: AtomicBool,
     /// The runtimes; weak, because we live on when the gateway closes its store.
     sites: OnceLock<Vec<Weak<Site>>>,
     /// Whose tasks are counted, for the same reason weak.
@@ -56,10 +61,12 @@ pub(super) struct Operations {
 }
 
 impl Operations {
-    pub(super) fn new(metrics: Arc<Metrics>) -> Arc<Self> {
+    pub(super) fn new(metrics: Arc<Metrics>, hosts: Hosts) -> Arc<Self> {
         Arc::new(Self {
             metrics,
             stage: AtomicU8::new(Stage::Starting as u8),
+            hosts,
+            reported: AtomicBool::new(false),
             sites: OnceLock::new(),
             workers: OnceLock::new(),
         })
@@ -128,7 +135,10 @@ impl Operations {
 
     async fn serve(self: Arc<Self>, tcp: TcpStream) {
         let service = service_fn(|request: Request<Incoming>| {
-            let response = self.answer(request.method(), request.uri().path());
+            let response = match self.check_host(&request) {
+                Ok(()) => self.answer(request.method(), request.uri().path()),
+                Err(refused) => refused,
+            };
             async move { Ok::<_, Infallible>(response) }
         });
         let mut builder = http1::Builder::new();
@@ -139,6 +149,31 @@ impl Operations {
         if let Err(error) = builder.serve_connection(TokioIo::new(tcp), service).await {
             tracing::debug!(%error, "a connection of the operations listener failed");
         }
+    }
+
+    /// Refuses a name that an attacker could let resolve to this machine (DNS rebinding): a web page of it would be of
+    /// this listener's own origin for its browser, and read everything. A request that names no host is no browser's.
+    fn check_host<B>(&self, request: &Request<B>) -> Result<(), Response<Full<Bytes>>> {
+        let own = |host: Host<'_>| host.is_local() || self.hosts.contains(host);
+        let own = |host: Option<&str>| host.and_then(|h| Host::parse(h, 80)).is_some_and(own);
+        let authority = request.uri().authority().map(|a| Some(a.as_str()));
+        let hosts = request.headers().get_all(HOST).iter();
+        let mut named = authority
+            .into_iter()
+            .chain(hosts.map(|host| host.to_str().ok()));
+        let Some(host) = named.find(|host| !own(*host)) else {
+            return Ok(());
+        };
+        if !self.reported.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                host = host.unwrap_or("-"),
+                "the operations listener has refused a host; if it is a name of this gateway, add it to operations_hosts"
+            );
+        }
+        let sentence = "this host is not answered: add it to operations_hosts in gateway.toml, or ask by address\n";
+        let mut response = Response::new(Full::from(sentence));
+        *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
+        Err(response)
     }
 
     fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {
@@ -231,7 +266,7 @@ mod tests {
 
     #[test]
     fn readiness_follows_the_stage_and_health_does_not() {
-        let operations = Operations::new(Metrics::new());
+        let operations = Operations::new(Metrics::new(), Hosts::default());
         let status = |path| operations.answer(&Method::GET, path).status();
         assert_eq!(status("/readyz"), 503);
         operations.enter(Stage::Ready);
@@ -243,7 +278,7 @@ mod tests {
 
     #[test]
     fn other_paths_and_methods_are_refused() {
-        let operations = Operations::new(Metrics::new());
+        let operations = Operations::new(Metrics::new(), Hosts::default());
         assert_eq!(operations.answer(&Method::GET, "/flows").status(), 404);
         assert_eq!(operations.answer(&Method::POST, "/flows").status(), 404);
         let refused = operations.answer(&Method::POST, "/metrics");
@@ -256,7 +291,8 @@ mod tests {
 
     #[test]
     fn metrics_are_text_of_version_0_0_4() {
-        let response = Operations::new(Metrics::new()).answer(&Method::HEAD, "/metrics");
+        let operations = Operations::new(Metrics::new(), Hosts::default());
+        let response = operations.answer(&Method::HEAD, "/metrics");
         let kind = response
             .headers()
             .get(CONTENT_TYPE)

@@ -75,7 +75,10 @@ impl Reload {
         let mut failed = Vec::new();
         if let Some(tls) = &self.tls {
             match tls.reload(&config.tls, since_1970()) {
-                Ok(found) => tell(&found, &self.gateway.metrics),
+                Ok(found) => {
+                    tell(&found, &self.gateway.metrics);
+                    self.gateway.hosts.certify(&found.names);
+                }
                 Err(error) => {
                     failed.push("certificates");
                     tracing::error!(%error, "certificates not reloaded: the old ones stay");
@@ -89,7 +92,7 @@ impl Reload {
         }
         if failed.is_empty() {
             tracing::info!(
-                "reloaded users, routes, certificates and the account at the upstream; other settings need a restart"
+                "reloaded users, routes, hosts, certificates and the account at the upstream; other settings need a restart"
             );
             self.record(Event::Reload, asked, json!({}));
             Ok(())

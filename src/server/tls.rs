@@ -44,6 +44,8 @@ pub(super) struct Found {
     pub(super) file: PathBuf,
     /// Whether it is the self-signed one.
     pub(super) self_signed: bool,
+    /// The names in all certificates.
+    pub(super) names: Vec<String>,
 }
 
 /// Says whether the certificates of the config can be used; makes none.
@@ -159,6 +161,11 @@ impl Names {
                 .unwrap_or_default(),
             file: file.unwrap_or_default(),
             self_signed,
+            names: certificates
+                .iter()
+                .flat_map(|c| &c.names)
+                .cloned()
+                .collect(),
         };
         Ok((Self::new(certificates), found))
     }

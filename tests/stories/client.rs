@@ -144,10 +144,15 @@ impl Door {
 
     /// Asks the operations listener.
     pub async fn operations(&self, path: &str) -> Answer {
+        self.operations_as(&self.operations.to_string(), path).await
+    }
+
+    /// The same under this host.
+    pub async fn operations_as(&self, host: &str, path: &str) -> Answer {
         let stream = TcpStream::connect(self.operations).await.unwrap();
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let request = hyper::Request::get(path).header(HOST, "operations");
+        let request = hyper::Request::get(path).header(HOST, host);
         let request = request.body(Full::<Bytes>::default()).unwrap();
         Answer::read(sender.send_request(request).await.unwrap())
             .await

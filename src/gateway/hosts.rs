@@ -1,0 +1,90 @@
+//! The hosts under which requests are answered, and those under which a caller needs no token.
+//!
+//! A page whose name an attacker lets resolve to the gateway (DNS rebinding) is of the gateway's own origin for its
+//! browser. What counts without a token (an open API, the anonymous user, a client's certificate) therefore counts only
+//! under names that nobody else can have.
+
+use crate::config::{Config, Host, Hosts};
+use arc_swap::{ArcSwap, ArcSwapOption};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The hosts of one gateway; a reload replaces them.
+pub struct ServedHosts {
+    /// `[server] hosts`; `None`: every host is answered.
+    listed: ArcSwapOption<Hosts>,
+    /// The names in the served certificates.
+    certified: ArcSwap<Hosts>,
+    /// The hosts of upstreams, which change with a restart only.
+    upstreams: Hosts,
+    /// The machine's name.
+    machine: Hosts,
+    reported: AtomicBool,
+}
+
+impl ServedHosts {
+    pub(super) fn new(config: &Config) -> Self {
+        let upstreams = config.upstreams.iter();
+        let upstreams = upstreams.flat_map(|upstream| &upstream.site.hosts);
+        Self {
+            listed: ArcSwapOption::from_pointee(config.server.hosts.clone()),
+            certified: ArcSwap::default(),
+            upstreams: Hosts::named(upstreams.map(String::as_str)),
+            machine: Hosts::named(machine_name().as_deref()),
+            reported: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn reload(&self, config: &Config) {
+        let listed = config.server.hosts.clone();
+        self.listed.store(listed.map(Into::into));
+    }
+
+    /// Takes over the names in the served certificates.
+    pub fn certify(&self, names: &[String]) {
+        let names = names.iter().map(String::as_str);
+        self.certified.store(Hosts::named(names).into());
+    }
+
+    /// Whether requests for this host are answered at all.
+    pub fn answers(&self, host: Host<'_>) -> bool {
+        let listed = self.listed.load();
+        let listed = listed.as_ref();
+        listed.is_none_or(|listed| listed.contains(host) || self.upstreams.contains(host))
+    }
+
+    /// Whether every host is answered, so that none needs to be looked at.
+    pub fn answers_all(&self) -> bool {
+        self.listed.load().is_none()
+    }
+
+    /// Whether callers without a token are answered under this host.
+    pub fn is_own(&self, host: Host<'_>) -> bool {
+        if !self.answers_all() {
+            return self.answers(host);
+        }
+        host.is_local()
+            || self.machine.contains(host)
+            || self.upstreams.contains(host)
+            || self.certified.load().contains(host)
+    }
+
+    /// Whether a refused host has not been reported yet.
+    pub fn is_first_refusal(&self) -> bool {
+        !self.reported.swap(true, Ordering::Relaxed)
+    }
+}
+
+/// The hosts under which the operations listener answers, beside local ones.
+pub fn of_operations(config: &Config) -> Hosts {
+    let machine = Hosts::named(machine_name().as_deref());
+    let listed = config.server.hosts.clone().unwrap_or_default();
+    machine.and(&listed).and(&config.operations_hosts)
+}
+
+/// The machine's name, if it is one that a host can have.
+pub fn machine_name() -> Option<String> {
+    let names = rustix::system::uname();
+    let name = names.nodename().to_str().ok()?.to_ascii_lowercase();
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'.';
+    (!name.is_empty() && name.bytes().all(plain)).then_some(name)
+}

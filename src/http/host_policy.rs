@@ -1,0 +1,68 @@
+//! Which hosts are answered: those of `[server] hosts` (RFC 9110 §7.4), and under which of them a caller needs no token.
+//!
+//! A page of a name that an attacker lets resolve to the gateway (DNS rebinding) is same-origin for its browser, so
+//! [`super::origin`] takes it for ours. No browser sends it a token, but it can use what needs none.
+
+use super::call::Call;
+use super::error::Error;
+use super::{host, proxied};
+use crate::config::Host;
+
+/// Characters of a refused host in the log: the most that a name has (RFC 1035 §2.3.4).
+const LONGEST: usize = 255;
+
+/// Refuses a request for a host that is not listed, if there is a list.
+pub(super) fn check(call: &Call<'_>) -> Result<(), Error> {
+    let hosts = &call.gateway.hosts;
+    if hosts.answers_all() || every(call, |host| hosts.answers(host)) {
+        return Ok(());
+    }
+    if hosts.is_first_refusal() {
+        tracing::warn!(
+            host = asked(call),
+            "a host is refused that is not in [server] hosts; further ones are in the access log only, with status 421"
+        );
+    }
+    Err(Error::HostNotListed)
+}
+
+/// Refuses a caller without a token under a name that could be an attacker's.
+pub(super) fn check_own(call: &Call<'_>) -> Result<(), Error> {
+    if is_own(call) {
+        return Ok(());
+    }
+    if call.gateway.hosts.is_first_refusal() {
+        tracing::warn!(
+            host = asked(call),
+            "a request without a token is refused, because its host is not a name of this gateway. If it is, add it \
+             to [server] hosts; if not, a web page tried DNS rebinding. Further ones are in the access log only, with \
+             status 421"
+        );
+    }
+    Err(Error::HostNotOwn)
+}
+
+/// Whether the request is for a name or an address that only the gateway can have.
+pub(super) fn is_own(call: &Call<'_>) -> bool {
+    every(call, |host| call.gateway.hosts.is_own(host))
+}
+
+/// Whether this holds for the host that the client asked for. Of several that proxies name one after the other the
+/// first may be the client's own words, so it must hold for all. A request that names none (HTTP/1.0) is no browser's.
+fn every(call: &Call<'_>, holds: impl Fn(Host<'_>) -> bool) -> bool {
+    let port = if call.peer.secure { 443 } else { 80 };
+    let holds = |host: &str| Host::parse(host, port).is_some_and(&holds);
+    let mut forwarded = proxied::hosts(call).peekable();
+    if forwarded.peek().is_some() {
+        return forwarded.all(|host| host.is_some_and(&holds));
+    }
+    host::authority(call.head).is_none_or(|host| host.is_some_and(holds))
+}
+
+/// The host that the client asked for, for the log.
+fn asked<'c>(call: &Call<'c>) -> &'c str {
+    let forwarded = proxied::hosts(call).next().flatten();
+    let own = || host::authority(call.head).flatten();
+    let host = forwarded.or_else(own).unwrap_or("-");
+    host.get(..LONGEST).unwrap_or(host)
+}
