@@ -21,17 +21,20 @@ pub(super) fn is_one(head: &Parts) -> bool {
 }
 
 /// The host and port of a request as they are written. What stands in the target wins; with HTTP/2 it is all there is.
-/// `None` inside: it is no text.
-pub(super) fn authority(head: &Parts) -> Option<Option<&str>> {
+/// Empty: it is no text.
+pub(super) fn authority(head: &Parts) -> Option<&str> {
     match head.uri.authority() {
-        Some(authority) => Some(Some(authority.as_str())),
-        None => head.headers.get(HOST).map(|host| host.to_str().ok()),
+        Some(authority) => Some(authority.as_str()),
+        None => head
+            .headers
+            .get(HOST)
+            .map(|host| host.to_str().unwrap_or_default()),
     }
 }
 
 /// The host of a request, without its port.
 pub(super) fn named(head: &Parts) -> Option<&str> {
-    let authority = authority(head)??;
+    let authority = authority(head)?;
     let name = match authority.find(']') {
         Some(end) => authority.get(..=end)?,
         None => authority.split(':').next()?,

@@ -54,15 +54,15 @@ fn every(call: &Call<'_>, holds: impl Fn(Host<'_>) -> bool) -> bool {
     let holds = |host: &str| Host::parse(host, port).is_some_and(&holds);
     let mut forwarded = proxied::hosts(call).peekable();
     if forwarded.peek().is_some() {
-        return forwarded.all(|host| host.is_some_and(&holds));
+        return forwarded.all(holds);
     }
-    host::authority(call.head).is_none_or(|host| host.is_some_and(holds))
+    host::authority(call.head).is_none_or(holds)
 }
 
 /// The host that the client asked for, for the log.
 fn asked<'c>(call: &Call<'c>) -> &'c str {
-    let forwarded = proxied::hosts(call).next().flatten();
-    let own = || host::authority(call.head).flatten();
-    let host = forwarded.or_else(own).unwrap_or("-");
+    let forwarded = proxied::hosts(call).next();
+    let host = forwarded.or_else(|| host::authority(call.head));
+    let host = host.unwrap_or_default();
     host.get(..LONGEST).unwrap_or(host)
 }

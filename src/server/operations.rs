@@ -10,6 +10,7 @@ use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::http::uri::Authority;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -135,9 +136,9 @@ impl Operations {
 
     async fn serve(self: Arc<Self>, tcp: TcpStream) {
         let service = service_fn(|request: Request<Incoming>| {
-            let response = match self.check_host(&request) {
-                Ok(()) => self.answer(request.method(), request.uri().path()),
-                Err(refused) => refused,
+            let response = match self.foreign_host(&request) {
+                None => self.answer(request.method(), request.uri().path()),
+                Some(host) => self.misdirected(host),
             };
             async move { Ok::<_, Infallible>(response) }
         });
@@ -151,29 +152,29 @@ impl Operations {
         }
     }
 
-    /// Refuses a name that an attacker could let resolve to this machine (DNS rebinding): a web page of it would be of
-    /// this listener's own origin for its browser, and read everything. A request that names no host is no browser's.
-    fn check_host<B>(&self, request: &Request<B>) -> Result<(), Response<Full<Bytes>>> {
+    /// The host of a request that is not answered: a name that an attacker could let resolve to this machine (DNS
+    /// rebinding). A web page of it would be of this listener's own origin for its browser, and read everything. A request
+    /// that names no host is no browser's.
+    fn foreign_host<'r, B>(&self, request: &'r Request<B>) -> Option<&'r str> {
         let own = |host: Host<'_>| host.is_local() || self.hosts.contains(host);
-        let own = |host: Option<&str>| host.and_then(|h| Host::parse(h, 80)).is_some_and(own);
-        let authority = request.uri().authority().map(|a| Some(a.as_str()));
+        let authority = request.uri().authority().map(Authority::as_str);
         let hosts = request.headers().get_all(HOST).iter();
-        let mut named = authority
-            .into_iter()
-            .chain(hosts.map(|host| host.to_str().ok()));
-        let Some(host) = named.find(|host| !own(*host)) else {
-            return Ok(());
-        };
+        let hosts = hosts.map(|host| host.to_str().unwrap_or_default());
+        let mut named = authority.into_iter().chain(hosts);
+        named.find(|host| !Host::parse(host, 80).is_some_and(own))
+    }
+
+    fn misdirected(&self, host: &str) -> Response<Full<Bytes>> {
         if !self.reported.swap(true, Ordering::Relaxed) {
             tracing::warn!(
-                host = host.unwrap_or("-"),
+                host,
                 "the operations listener has refused a host; if it is a name of this gateway, add it to operations_hosts"
             );
         }
         let sentence = "this host is not answered: add it to operations_hosts in gateway.toml, or ask by address\n";
         let mut response = Response::new(Full::from(sentence));
         *response.status_mut() = StatusCode::MISDIRECTED_REQUEST;
-        Err(response)
+        response
     }
 
     fn answer(&self, method: &Method, path: &str) -> Response<Full<Bytes>> {

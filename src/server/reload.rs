@@ -92,7 +92,7 @@ impl Reload {
         }
         if failed.is_empty() {
             tracing::info!(
-                "reloaded users, routes, hosts, certificates and the account at the upstream; other settings need a restart"
+                "reloaded users, routes, certificates, hosts and the account at the upstream; other settings need a restart"
             );
             self.record(Event::Reload, asked, json!({}));
             Ok(())

@@ -1,4 +1,4 @@
-//! The header of the database's write-ahead log (SQLite file format, §4.1 "WAL File Format").
+//! The header of the database's write-ahead log (`SQLite`'s file format, §4.1).
 //!
 //! `SQLite` takes a log whose header it cannot read for an empty one, and resets it without a word. What is only in the
 //! log would be gone, although it was acknowledged; so such a log is kept and reported first.

@@ -177,7 +177,7 @@ async fn it_counts_on_its_own_connection_only_and_no_header_stands_for_it() {
             let mut raw = crate::client::Raw(stream.unwrap());
             let kind = raw.0.get_ref().1.handshake_kind();
             assert_eq!(kind, Some(rustls::HandshakeKind::Full));
-            raw.say("GET /flows HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            raw.say("GET /flows HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
                 .await;
             assert!(raw.rest().await.starts_with("HTTP/1.1 200 "));
         }
@@ -371,7 +371,7 @@ async fn a_proxys_certificate_is_not_its_clients() {
         .await
         .unwrap();
     let mut raw = crate::client::Raw(stream);
-    raw.say("GET /flows HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    raw.say("GET /flows HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .await;
     assert!(raw.rest().await.starts_with("HTTP/1.1 200 "));
 }
