@@ -52,8 +52,8 @@ enum Command {
     /// Start the gateway (the default)
     ///
     /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish what is under way, take nothing
-    /// new; a second one ends at once. SIGHUP, or a change of their files: read users, routes, certificates and the
-    /// upstream's account again.
+    /// new; a second one ends at once. SIGHUP, or a change of their files: read users, routes, certificates, hosts
+    /// and the upstream's account again.
     #[command(
         after_help = "Examples:\n  flowgate --config /etc/flowgate.toml run\n  flowgate run --safe"
     )]
@@ -95,7 +95,7 @@ enum Command {
     /// Show and end sessions of users, in the running gateway
     #[command(subcommand)]
     Session(SessionCommand),
-    /// Let the running gateway read users, routes and certificates again
+    /// Let the running gateway read users, routes, certificates and hosts again
     ///
     /// As SIGHUP does, but checks the file first and says whether it worked. If the file has a mistake, everything stays
     /// as it was. No connection is dropped.

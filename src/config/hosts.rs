@@ -258,7 +258,7 @@ mod tests {
 
     #[test]
     fn addresses_and_loopback_names_are_local() {
-        let local = |host: &str| Host::parse(host, 443).unwrap().is_local();
+        let local = |host: &str| Host::parse(host, 443).is_some_and(Host::is_local);
         for host in [
             "localhost",
             "LOCALHOST.:1",

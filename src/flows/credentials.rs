@@ -315,6 +315,18 @@ mod tests {
     }
 
     #[test]
+    fn a_private_key_is_hidden_and_stays_when_it_is_sent_back_as_it_was_shown() {
+        let kept = r#"{"certdata":"c","keydata":"k"}"#;
+        let shown = credentials(&format!(r#"{{"n":{kept}}}"#)).shown("tls-config", "n");
+        let shown = Value::Object(shown).to_string();
+        let expected =
+            r#"{"certdata":"c","keydata":"__PWRD__","has_keydata":true,"has_passphrase":false}"#;
+        assert_eq!(shown, expected);
+        let back = merged("tls-config", kept, &shown);
+        assert_eq!(back, format!(r#"{{"n":{kept}}}"#));
+    }
+
+    #[test]
     fn values_do_not_print() {
         let printed = format!("{:?}", credentials(r#"{"n":{"password":"hunter2"}}"#));
         assert!(printed.contains("password") && !printed.contains("hunter2"));

@@ -34,7 +34,7 @@ fn an_error_has_file_line_column_key_what_was_found_and_what_is_allowed() {
 #[test]
 fn an_unknown_key_is_shown_with_the_nearest_known_one() {
     let message = bad("[server]\nlisen = []");
-    assert!(message.starts_with("test.toml:2:1: server.lisen: there is no such key; did you mean `listen`? (known here: listen, plain, workers, drain, watch, trusted_proxies, proxy_protocol)"), "{message}");
+    assert!(message.starts_with("test.toml:2:1: server.lisen: there is no such key; did you mean `listen`? (known here: listen, plain, workers, drain, watch, trusted_proxies, proxy_protocol, hosts)"), "{message}");
     assert!(
         bad("[servre]\n")
             .contains("test.toml:1:2: servre: there is no such key; did you mean `server`?")
@@ -340,4 +340,35 @@ fn a_named_file_that_is_not_there_is_an_error_and_paths_start_at_its_directory()
     let config = Config::load(Some(&file)).unwrap();
     assert_eq!(config.tls.directory, directory.path().join("certs"));
     assert_eq!(config.file, Some(file));
+}
+
+#[test]
+fn a_list_of_hosts_must_name_one_and_each_must_be_a_host() {
+    for (list, words) in [
+        ("[]", "no request would be answered"),
+        ("[\"https://a.example\"]", "expected a host without scheme"),
+        ("[\"10.0.0\"]", "expected a host without scheme"),
+        ("[1]", "expected a host without scheme"),
+    ] {
+        let error = bad(&format!("[server]\nhosts = {list}\n"));
+        assert!(
+            error.contains("server.hosts") && error.contains(words),
+            "{error}"
+        );
+    }
+    let open = "auth = \"off\"\n[server]\nhosts = [\"*\"]\n";
+    let warned = |text: &str| {
+        let warnings: Vec<_> = good(text).warnings().collect();
+        warnings
+            .iter()
+            .any(|warning| warning.contains("DNS rebinding"))
+    };
+    assert!(warned(open));
+    assert!(warned(
+        &open.replace("auth = \"off\"", "auth.anonymous = [\"read\"]")
+    ));
+    assert!(!warned(
+        &open.replace("auth = \"off\"", "auth.lifetime = \"1d\"")
+    ));
+    assert!(!warned(&open.replace('*', "a.example")));
 }
