@@ -6,6 +6,7 @@
 //! The way: text → `raw` (serde: every key, as written) → `tables` (one conversion per table, with the help of
 //! `entry` for single values and `route` for `[[route]]`) → [`Config`]. What goes wrong on it is an [`Error`].
 
+mod admin_route;
 mod audit;
 mod comms;
 mod engine;
@@ -16,6 +17,7 @@ pub(crate) mod fuzzing;
 mod headers;
 mod hosts;
 mod networks;
+mod packages;
 mod password_hash;
 mod raw;
 mod route;
@@ -31,7 +33,7 @@ pub use error::{Error, Problem, Wrong};
 pub use headers::RESOURCE_POLICY;
 pub use hosts::{Host, Hosts};
 pub use networks::Networks;
-pub use route::RESERVED;
+pub use route::{AdminPaths, Authorization, PathRules, RESERVED, Route};
 pub use tls::CertificateName;
 pub use upstream::{is_token, token_in};
 
@@ -90,6 +92,8 @@ pub struct Config {
     pub audit: Audit,
     /// `[[route]]`: permissions of endpoints made by flows.
     pub routes: Vec<Route>,
+    /// `[[admin_route]]`: permissions of what node packages add to an upstream's admin API.
+    pub admin_routes: Vec<Route>,
 }
 
 impl Config {
@@ -151,8 +155,9 @@ impl Config {
 
     /// What the operator must be told at start.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
-        let warnings = self.open_warning().into_iter().chain(self.trust_warning());
-        warnings.chain(self.rebinding_warning())
+        let accounts = self.upstreams.iter().filter_map(Upstream::account_warning);
+        let others = self.open_warning().into_iter().chain(self.trust_warning());
+        others.chain(self.rebinding_warning()).chain(accounts)
     }
 
     /// Everybody is a trusted proxy.
@@ -578,23 +583,6 @@ pub struct Audit {
     pub keep: usize,
     /// What cannot be written down is refused.
     pub refuse: bool,
-}
-
-/// One `[[route]]`: what an endpoint made by a flow needs.
-#[derive(Debug, Clone)]
-pub struct Route {
-    /// Canonical, lower-case, without a trailing slash; below the path that leads to the runtime.
-    pub path: String,
-    /// The name of the upstream that it is for; `None`: all runtimes.
-    pub upstream: Option<String>,
-    /// Whether everything below `path` is meant too.
-    pub prefix: bool,
-    /// Methods, upper-case; empty: all.
-    pub methods: Vec<String>,
-    /// The permission needed; `None`: public.
-    pub permission: Option<String>,
-    /// Whether the client's `Authorization` is passed on to the upstream; only if public.
-    pub pass_authorization: bool,
 }
 
 #[cfg(test)]

@@ -75,6 +75,8 @@ pub(super) struct Root {
     pub(super) audit: Audit,
     #[serde(default)]
     pub(super) route: Vec<Spanned<Route>>,
+    #[serde(default)]
+    pub(super) admin_route: Vec<Spanned<AdminRoute>>,
 }
 
 /// `auth = "off"` or `[auth]`.
@@ -378,5 +380,18 @@ pub(super) struct Route {
     pub(super) methods: List,
     pub(super) public: Entry,
     pub(super) pass_authorization: Entry,
+    pub(super) account: Entry,
+    pub(super) permission: Entry,
+}
+
+/// `[[admin_route]]`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, expecting = "a table [[admin_route]]")]
+pub(super) struct AdminRoute {
+    pub(super) path: Entry,
+    pub(super) upstream: Entry,
+    pub(super) prefix: Entry,
+    pub(super) methods: List,
+    pub(super) public: Entry,
     pub(super) permission: Entry,
 }

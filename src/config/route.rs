@@ -1,10 +1,12 @@
-//! `[[route]]`: what endpoints made by flows need. Paths become canonical; none may cover an admin path.
+//! `[[route]]`: what endpoints made by flows need, and how routes match. Paths become canonical; none may cover an admin
+//! path.
 
 use super::entry::{Source, flag};
 use super::error::Fault;
+use super::packages::is_package_path;
 use super::raw;
-use super::{Route, Upstream};
-use toml::Spanned;
+use super::{Site, Upstream};
+use toml::{Spanned, Value};
 
 /// First path segments of the runtime's admin API and editor (facts admin API §2): no `[[route]]` and no endpoint may
 /// stand there, or a line in the config could open what the specification closes. `http` has the table of the
@@ -38,25 +40,131 @@ pub const RESERVED: [&str; 23] = [
 /// The methods that an http-in node or a browser may use.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
+/// Whose `Authorization` an upstream receives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Authorization {
+    /// The gateway's account: the caller is authorized for what is done with it.
+    Ours,
+    /// None.
+    Nobody,
+    /// The client's own, which the operator lets pass.
+    Client,
+}
+
+/// One `[[route]]` or `[[admin_route]]`: what requests for a path need.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// Canonical, lower-case, without a trailing slash; of a `[[route]]` below the path that leads to the runtime, of an
+    /// `[[admin_route]]` below its admin root.
+    pub path: String,
+    /// The name of the upstream that it is for; `None`: all runtimes.
+    pub upstream: Option<String>,
+    /// Whether everything below `path` is meant too.
+    pub prefix: bool,
+    /// Methods, upper-case; empty: all.
+    pub methods: Vec<String>,
+    /// The permission needed; `None`: public.
+    pub permission: Option<String>,
+    /// Whose `Authorization` goes to the upstream; the account only where a permission is needed.
+    pub authorization: Authorization,
+}
+
+impl Route {
+    /// Whether a path, in lower case, is meant.
+    pub fn covers(&self, path: &str) -> bool {
+        let above = if self.path == "/" && self.prefix {
+            ""
+        } else {
+            &self.path
+        };
+        path.strip_prefix(above)
+            .is_some_and(|rest| rest.is_empty() || (self.prefix && rest.starts_with('/')))
+    }
+
+    /// Whether a method is meant; `HEAD` is wherever `GET` is.
+    pub fn has(&self, method: &str) -> bool {
+        let named = |name: &str| self.methods.iter().any(|m| m == name);
+        self.methods.is_empty() || named(method) || (method == "HEAD" && named("GET"))
+    }
+}
+
+/// Which unlisted paths of a runtime belong to its admin API. `http` has the table of the listed ones.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AdminPaths {
+    /// None: our own engine has no others.
+    #[default]
+    Listed,
+    /// Those of known packages and of `[[admin_route]]`: editor, admin API and endpoints share a root.
+    Known,
+    /// All below the admin root.
+    Root,
+}
+
+/// What the paths of one runtime need.
+#[derive(Debug, Clone, Default)]
+pub struct PathRules {
+    /// `[[route]]`: endpoints made by flows.
+    pub endpoints: Vec<Route>,
+    /// `[[admin_route]]`: paths of the admin API that packages add.
+    pub admin: Vec<Route>,
+    /// Which paths those are.
+    pub admin_paths: AdminPaths,
+}
+
+impl PathRules {
+    /// The rules of one runtime: those for all, and its own.
+    pub fn of(site: &Site, admin_paths: AdminPaths, routes: &[Route], admin: &[Route]) -> Self {
+        let here = |routes: &[Route]| {
+            let named = |route: &&Route| {
+                let name = route.upstream.as_ref();
+                name.is_none_or(|name| *name == site.name)
+            };
+            routes.iter().filter(named).cloned().collect()
+        };
+        Self {
+            endpoints: here(routes),
+            admin: here(admin),
+            admin_paths,
+        }
+    }
+
+    /// Whether an unlisted path, in lower case and from the admin root, belongs to the admin API.
+    pub fn is_admin(&self, path: &str) -> bool {
+        match self.admin_paths {
+            AdminPaths::Listed => false,
+            AdminPaths::Known => {
+                is_package_path(path) || self.admin.iter().any(|route| route.covers(path))
+            }
+            AdminPaths::Root => true,
+        }
+    }
+}
+
+impl Site {
+    /// Which unlisted paths of an upstream belong to its admin API.
+    pub fn admin_paths(&self) -> AdminPaths {
+        if self.admin_root.is_empty() {
+            AdminPaths::Known
+        } else {
+            AdminPaths::Root
+        }
+    }
+}
+
 /// Converts all `[[route]]` tables; two that answer for the same request are an error.
 pub(super) fn routes(
     raw: Vec<Spanned<raw::Route>>,
-    upstreams: &[Upstream],
+    (upstreams, admin): (&[Upstream], &[Route]),
     source: &Source<'_>,
 ) -> Result<Vec<Route>, Fault> {
     let mut routes: Vec<Route> = Vec::new();
     for table in raw {
         let span = table.span();
-        let route = route(table, upstreams, source)?;
-        if routes.iter().any(|other| same(other, &route)) {
-            return Err(Fault::rule(
-                span,
-                format!(
-                    "another [[route]] has the path {} and the same methods",
-                    route.path
-                ),
-            ));
-        }
+        let route = route(table, (upstreams, admin), source)?;
+        alone(&routes, &route).map_err(|found| {
+            let sentence = format!("another [[route]] has the path {found} and the same methods");
+            Fault::rule(span, sentence)
+        })?;
         routes.push(route);
     }
     Ok(routes)
@@ -64,7 +172,7 @@ pub(super) fn routes(
 
 fn route(
     table: Spanned<raw::Route>,
-    upstreams: &[Upstream],
+    (upstreams, admin): (&[Upstream], &[Route]),
     source: &Source<'_>,
 ) -> Result<Route, Fault> {
     let span = table.span();
@@ -73,20 +181,10 @@ fn route(
         return Err(Fault::rule(span, "a [[route]] needs a path"));
     };
     let place = path.span();
-    let path = source.parsed(
-        &path,
-        "a path such as \"/hello\", without query, \"//\", \".\" or \"..\"",
-        canonical,
-    )?;
-    let name = |entry| {
-        source.parsed(entry, "the name of an upstream", |text| {
-            let names = upstreams.iter().map(|upstream| &upstream.site.name);
-            names.into_iter().find(|name| *name == text).cloned()
-        })
-    };
-    let upstream = raw.upstream.as_ref().map(name).transpose()?;
-    if is_fenced(&path, upstream.as_deref(), upstreams) {
-        let sentence = "this path belongs to the admin API and the editor, whose permissions are fixed; a [[route]] is for endpoints made by flows";
+    let path = source.parsed(&path, PATH, canonical)?;
+    let upstream = upstream(raw.upstream.as_ref(), upstreams, source)?;
+    if is_fenced(&path, upstream.as_deref(), (upstreams, admin)) {
+        let sentence = "this path belongs to the admin API and the editor, whose permissions are fixed; a [[route]] is for endpoints made by flows, an [[admin_route]] for what packages add to the admin API";
         return Err(Fault::rule(place, sentence));
     }
     let permission = match (flag(raw.public, false)?, raw.permission) {
@@ -99,25 +197,74 @@ fn route(
             ));
         }
     };
-    let pass_authorization = match raw.pass_authorization {
-        Some(entry) if permission.is_some() => {
-            let sentence = "pass_authorization is for public = true: elsewhere Authorization holds a token of ours";
-            return Err(Fault::rule(entry.span(), sentence));
-        }
-        entry => flag(entry, false)?,
-    };
-    let expected = format!("one of {}", METHODS.join(", "));
-    let methods = source
-        .list(raw.methods, &expected, method)?
-        .unwrap_or_default();
+    let authorization = authorization((raw.pass_authorization, raw.account), permission.is_none())?;
     Ok(Route {
         path,
         upstream,
         prefix: flag(raw.prefix, false)?,
-        methods,
+        methods: methods(raw.methods, source)?,
         permission,
-        pass_authorization,
+        authorization,
     })
+}
+
+/// Whose `Authorization` goes along: the client's own on a public route, the account's on one with a permission.
+fn authorization(
+    (pass, account): (raw::Entry, raw::Entry),
+    public: bool,
+) -> Result<Authorization, Fault> {
+    if let Some(entry) = &pass
+        && !public
+    {
+        let sentence = "pass_authorization is for public = true: elsewhere Authorization holds a token of ours";
+        return Err(Fault::rule(entry.span(), sentence));
+    }
+    if let Some(entry) = &account
+        && public
+    {
+        let sentence = "account is for a route with a permission: on a public one every client would act as the gateway's account";
+        return Err(Fault::rule(entry.span(), sentence));
+    }
+    Ok(if flag(pass, false)? {
+        Authorization::Client
+    } else if flag(account, false)? {
+        Authorization::Ours
+    } else {
+        Authorization::Nobody
+    })
+}
+
+/// What a path is, for errors.
+pub(super) const PATH: &str = "a path such as \"/hello\", without query, \"//\", \".\" or \"..\"";
+
+/// The upstream that a route names.
+pub(super) fn upstream(
+    entry: Option<&Spanned<Value>>,
+    upstreams: &[Upstream],
+    source: &Source<'_>,
+) -> Result<Option<String>, Fault> {
+    let name = |entry| {
+        source.parsed(entry, "the name of an upstream", |text| {
+            let names = upstreams.iter().map(|upstream| &upstream.site.name);
+            names.into_iter().find(|name| *name == text).cloned()
+        })
+    };
+    entry.map(name).transpose()
+}
+
+/// The methods of a route; empty: all.
+pub(super) fn methods(list: raw::List, source: &Source<'_>) -> Result<Vec<String>, Fault> {
+    let expected = format!("one of {}", METHODS.join(", "));
+    let methods = source.list(list, &expected, method)?;
+    Ok(methods.unwrap_or_default())
+}
+
+/// Whether no other route answers for the same request; else its path.
+pub(super) fn alone<'r>(routes: &'r [Route], route: &Route) -> Result<(), &'r str> {
+    match routes.iter().find(|other| same(other, route)) {
+        None => Ok(()),
+        Some(other) => Err(&other.path),
+    }
 }
 
 /// What a permission is, for errors.
@@ -134,7 +281,11 @@ pub(super) fn permission(text: &str) -> Option<String> {
 }
 
 /// Whether the path is one of the admin API or the editor, in one of the runtimes that the route is for.
-fn is_fenced(path: &str, upstream: Option<&str>, upstreams: &[Upstream]) -> bool {
+fn is_fenced(
+    path: &str,
+    upstream: Option<&str>,
+    (upstreams, admin): (&[Upstream], &[Route]),
+) -> bool {
     let own = |path: &str| path == "/" || is_reserved(path);
     let meant = upstreams
         .iter()
@@ -142,8 +293,10 @@ fn is_fenced(path: &str, upstream: Option<&str>, upstreams: &[Upstream]) -> bool
         .filter(|site| upstream.is_none_or(|name| name == site.name));
     let mut fences = meant.map(|site| match path.strip_prefix(site.admin_root.as_str()) {
         Some("") => true,
-        Some(rest) => rest.starts_with('/') && own(rest),
-        None => false,
+        Some(rest) if rest.starts_with('/') => {
+            own(rest) || PathRules::of(site, site.admin_paths(), &[], admin).is_admin(rest)
+        }
+        _ => false,
     });
     if upstreams.is_empty() {
         own(path)

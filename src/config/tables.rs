@@ -6,7 +6,9 @@ use super::entry::{Source, Span, flag, number};
 use super::error::Fault;
 use super::raw::{self, AuthChoice};
 use super::{Auth, Config, Editor, Limits, Log, Server, Storage, Throttle, Timeouts};
-use super::{audit, comms, engine, headers, hosts, networks, route, tls, upstream, users};
+use super::{
+    admin_route, audit, comms, engine, headers, hosts, networks, route, tls, upstream, users,
+};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -55,6 +57,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
     each_once(listened.chain(others).collect())?;
     let storage = storage(raw.storage, source)?;
     let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
+    let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, source)?;
     Ok(Config {
         file: None,
         secrets: Vec::new(),
@@ -73,7 +76,8 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
         operations_hosts: hosts::hosts(raw.operations_hosts, source)?.unwrap_or_default(),
         log: log(raw.log, source)?,
         audit: audit::audit(raw.audit, source)?,
-        routes: route::routes(raw.route, &upstreams, source)?,
+        routes: route::routes(raw.route, (&upstreams, &admin_routes), source)?,
+        admin_routes,
         upstreams,
     })
 }

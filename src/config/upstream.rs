@@ -18,6 +18,20 @@ const HOUR: Duration = Duration::from_hours(1);
 const URL: &str =
     "a URL without path, such as \"http://127.0.0.1:1880\" or \"https://flows.example.org\"";
 
+impl Upstream {
+    /// An account is used where admin paths and endpoints share a root.
+    pub(super) fn account_warning(&self) -> Option<String> {
+        if self.account.is_none() || !self.site.admin_root.is_empty() {
+            return None;
+        }
+        Some(format!(
+            "the upstream {} has an account and no admin_root: paths that node packages add to its admin API cannot be \
+             told from endpoints of flows. Set httpAdminRoot in its settings and admin_root here to the same path",
+            self.site.name
+        ))
+    }
+}
+
 /// All of them; each answers for requests of its own.
 pub(super) fn upstreams(
     tables: Option<Spanned<raw::Upstreams>>,

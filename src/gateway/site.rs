@@ -5,7 +5,7 @@
 use super::{Error, Runtime};
 use crate::audit::Audit;
 use crate::auth::Caller;
-use crate::config::{self, Config};
+use crate::config::{self, AdminPaths, Config, PathRules, Route};
 use crate::deployment::Deployments;
 use crate::metrics::Metrics;
 use crate::store::Store;
@@ -29,8 +29,8 @@ pub struct Site {
 
 /// What callers may do at a site.
 pub struct Rules {
-    /// What endpoints made by flows need.
-    pub routes: Vec<config::Route>,
+    /// What endpoints made by flows and unlisted admin paths need.
+    pub paths: PathRules,
     /// What these users have here, instead of what they have elsewhere.
     permissions: HashMap<SmolStr, Arc<[SmolStr]>>,
 }
@@ -59,6 +59,7 @@ impl Sites {
         now: u64,
     ) -> Result<Self, Error> {
         let routes = std::mem::take(&mut config.routes);
+        let admin_routes = std::mem::take(&mut config.admin_routes);
         let mut all = Vec::new();
         for (place, runtime) in runtimes {
             let opened = Deployments::open(
@@ -69,7 +70,11 @@ impl Sites {
             )
             .await?;
             all.push(Arc::new(Site {
-                rules: ArcSwap::from_pointee(Rules::of(&place, &routes)),
+                rules: ArcSwap::from_pointee(Rules::of(
+                    &place,
+                    admin_paths(&place, &runtime),
+                    (&routes, &admin_routes),
+                )),
                 place,
                 runtime,
                 deployments: opened,
@@ -144,7 +149,9 @@ impl Sites {
                 }
             };
             as_before &= place.is_where(&site.place);
-            site.rules.store(Arc::new(Rules::of(place, &config.routes)));
+            let routes = (&config.routes[..], &config.admin_routes[..]);
+            let rules = Rules::of(place, admin_paths(&site.place, &site.runtime), routes);
+            site.rules.store(Arc::new(rules));
         }
         if !as_before {
             tracing::warn!("which upstreams there are, and where, changes with a restart only");
@@ -153,15 +160,16 @@ impl Sites {
 }
 
 impl Rules {
-    fn of(place: &config::Site, routes: &[config::Route]) -> Self {
-        let here = |route: &&config::Route| {
-            let name = route.upstream.as_ref();
-            name.is_none_or(|name| *name == place.name)
-        };
+    /// `admin_paths`: as they are where the runtime was opened, whatever a config read again says of its place.
+    fn of(
+        place: &config::Site,
+        admin_paths: AdminPaths,
+        (routes, admin_routes): (&[Route], &[Route]),
+    ) -> Self {
         let names = |list: &[String]| list.iter().map(SmolStr::new).collect();
         let permissions = place.permissions.iter();
         Self {
-            routes: routes.iter().filter(here).cloned().collect(),
+            paths: PathRules::of(place, admin_paths, routes, admin_routes),
             permissions: permissions
                 .map(|(user, list)| (SmolStr::new(user), names(list)))
                 .collect(),
@@ -180,6 +188,15 @@ impl Rules {
             caller.permissions.user = Arc::clone(permissions);
         }
         caller
+    }
+}
+
+/// Which unlisted paths belong to a runtime's admin API.
+fn admin_paths(place: &config::Site, runtime: &Runtime) -> AdminPaths {
+    match runtime {
+        #[cfg(feature = "engine")]
+        Runtime::Own(_) => AdminPaths::Listed,
+        Runtime::Upstream(_) => place.admin_paths(),
     }
 }
 

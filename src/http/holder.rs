@@ -74,7 +74,7 @@ impl Holder {
         };
         path.enter(&self.site.place);
         let rules = self.site.rules.load();
-        let needed = match route::route(&Method::GET, &path, &rules.routes).needs {
+        let needed = match route::route(&Method::GET, &path, &rules.paths).needs {
             Needs::Nothing => return true,
             Needs::Anyone => "",
             Needs::Permission(needed) => needed,

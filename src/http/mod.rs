@@ -144,7 +144,7 @@ async fn proceed(
     path.enter(&call.site.place);
     let path = &*path;
     let rules = call.site.rules.load();
-    let mut route = route::route(&call.head.method, path, &rules.routes);
+    let mut route = route::route(&call.head.method, path, &rules.paths);
     if call.site.runtime.upstream().is_some() {
         route = route.forwarded();
     }

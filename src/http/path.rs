@@ -132,6 +132,14 @@ impl<'a> Path<'a> {
         }
     }
 
+    /// The path from the admin root on, in lower case; `None`: it is elsewhere.
+    pub(super) fn admin(&self) -> Option<&str> {
+        match self.lower().get(self.admin?..) {
+            Some("") | None => Some("/"),
+            rest => rest,
+        }
+    }
+
     /// The lower-case segments of a path of the admin API, none for its root; `None`: it is elsewhere.
     pub(super) fn segments(&self) -> Option<Segments<'_>> {
         let path = self.lower().get(self.admin?..)?;

@@ -1,18 +1,18 @@
-//! Which endpoint a request means, and what it needs: the complete table of the runtime's admin API (facts §2).
+//! Which endpoint a request means, and what it needs: [`table`] has the runtime's admin API (facts §2).
 //!
-//! A path under one of the admin API's names never falls through to a flow. Everything else may be an endpoint made
-//! by a flow, and is closed unless a `[[route]]` opens it.
+//! A path under one of the admin API's names never falls through to a flow, nor does one that a node package adds to
+//! it. Everything else may be an endpoint made by a flow, and is closed unless a `[[route]]` opens it.
 
 mod admin;
+mod table;
 
 pub(super) use admin::{Admin, Editor};
 
 use super::path::Path;
-use crate::config;
+use crate::config::{self, PathRules};
 use crate::metrics::RouteClass;
 use crate::upstream::Authorization;
 use Needs::{Anyone, Nothing, Permission};
-use Verb::{Delete, Get, Post, Put};
 use hyper::Method;
 
 /// What a request needs before it is acted on.
@@ -93,21 +93,11 @@ pub(super) struct Route<'a> {
 }
 
 /// Finds the route of a request.
-pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -> Route<'a> {
+pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route<'a> {
     let admin = path.segments();
-    let Some((class, offers)) = admin.and_then(|segments| listed(segments.as_slice())) else {
-        let (needs, pass) = rule(method, path, rules);
-        let authorization = if pass {
-            Authorization::Client
-        } else {
-            needs.authorization()
-        };
-        return Route {
-            target: Target::Endpoint,
-            needs,
-            class: RouteClass::Endpoint,
-            authorization,
-        };
+    let Some((class, offers)) = admin.and_then(|segments| table::listed(segments.as_slice()))
+    else {
+        return unlisted(method, path, rules);
     };
     if let Some(&(_, target, needs)) = offers.iter().find(|(verb, ..)| verb.is(method)) {
         return Route {
@@ -138,6 +128,43 @@ impl Route<'_> {
         }
     }
 }
+
+/// The route of a path that the table does not list: one of the upstream's admin API, or perhaps an endpoint of a flow.
+///
+/// The account at the upstream may do everything there. It goes with what the admin permissions cover, and with no
+/// endpoint but where a `[[route]]` says so: what looks like an endpoint may be an admin path that a package adds.
+fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route<'a> {
+    let admin = path.admin().filter(|admin| rules.is_admin(admin));
+    let (rules, path, class) = match admin {
+        Some(admin) => (&rules.admin, admin, RouteClass::Admin),
+        None => (&rules.endpoints, path.below(), RouteClass::Endpoint),
+    };
+    let (target, default, authorization) = match class {
+        RouteClass::Admin => (Target::Absent, ADMIN, Authorization::Ours),
+        _ => (Target::Endpoint, HTTP, Authorization::Nobody),
+    };
+    if let Some(rule) = rule(method, path, rules) {
+        return Route {
+            target,
+            needs: rule.permission.as_deref().map_or(Nothing, Permission),
+            class,
+            authorization: rule.authorization,
+        };
+    }
+    let (read, write) = default;
+    let reads = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+    Route {
+        target,
+        needs: Permission(if reads { read } else { write }),
+        class,
+        authorization,
+    }
+}
+
+/// What endpoints need that no `[[route]]` names: to read, and to write.
+const HTTP: (&str, &str) = ("http.read", "http.write");
+/// The same of admin paths that neither the table nor an `[[admin_route]]` names.
+const ADMIN: (&str, &str) = ("admin.read", "admin.write");
 
 impl Needs<'_> {
     /// We answer for callers whom we have asked who they are.
@@ -179,296 +206,12 @@ impl Verb {
     }
 }
 
-type Listed = (RouteClass, &'static [Offer]);
-
-fn listed(segments: &[&str]) -> Option<Listed> {
-    match segments {
-        ["auth", ..] => Some((RouteClass::Auth, auth(segments))),
-        ["flows" | "flow", ..] => Some((RouteClass::Flows, flows(segments))),
-        _ => editor(segments)
-            .map(|offers| (RouteClass::Editor, offers))
-            .or_else(|| palette(segments).map(|offers| (RouteClass::Admin, offers)))
-            .or_else(|| running(segments).map(|offers| (RouteClass::Admin, offers))),
-    }
-}
-
-/// Signing in and out.
-fn auth(segments: &[&str]) -> &'static [Offer] {
-    match segments {
-        ["auth", "login"] => &[(Get, Target::Login, Nothing)],
-        ["auth", "token"] => &[(Post, Target::Token, Nothing)],
-        ["auth", "revoke"] => &[(Post, Target::Revoke, Anyone)],
-        _ => &RESERVED,
-    }
-}
-
-/// The flow set, single flows, and whether they run.
-fn flows(segments: &[&str]) -> &'static [Offer] {
-    match segments {
-        ["flows"] => &[
-            (Get, Target::Flows, Permission("flows.read")),
-            (Post, Target::Deploy, Permission("flows.write")),
-        ],
-        ["flows", "state"] => &[
-            (Get, Target::State, Permission("flows.read")),
-            (Post, Target::SetState, Permission("flows.write")),
-        ],
-        ["flow"] => &[(Post, Target::AddFlow, Permission("flows.write"))],
-        ["flow", _] => &[
-            (Get, Target::Flow, Permission("flows.read")),
-            (Put, Target::ReplaceFlow, Permission("flows.write")),
-            (Delete, Target::RemoveFlow, Permission("flows.write")),
-        ],
-        _ => &RESERVED,
-    }
-}
-
-/// What the editor loads before it has a token (facts §8.11), and its channel.
-fn editor(segments: &[&str]) -> Option<&'static [Offer]> {
-    match segments {
-        [] => Some(&const { open(Editor::Page) }),
-        ["favicon.ico"] | ["red" | "vendor" | "types", _, ..] => {
-            Some(&const { open(Editor::File) })
-        }
-        ["theme"] => Some(&const { open(Editor::Theme) }),
-        ["locales", _, ..] => Some(&const { open(Editor::Locale) }),
-        ["icons", _, ..] => Some(&const { open(Editor::Icon) }),
-        ["debug", "view", _, ..] => Some(&const { open(Editor::DebugView) }),
-        ["theme" | "resources", _, ..] => Some(&[(Get, Target::Absent, Nothing)]),
-        ["comms"] => Some(&[(Get, Target::Comms, Nothing)]),
-        _ => None,
-    }
-}
-
-/// What there is to build flows of: settings, node types, libraries, projects.
-fn palette(segments: &[&str]) -> Option<&'static [Offer]> {
-    Some(match segments {
-        ["settings"] => &[(
-            Get,
-            Target::Admin(Admin::Settings),
-            Permission("settings.read"),
-        )],
-        ["settings", "user"] => &[
-            (
-                Get,
-                Target::Admin(Admin::UserSettings),
-                Permission("settings.read"),
-            ),
-            (
-                Post,
-                Target::Admin(Admin::SaveUserSettings),
-                Permission("settings.write"),
-            ),
-            (Put, Target::Absent, Permission("settings.write")),
-            (Delete, Target::Absent, Permission("settings.write")),
-        ],
-        ["settings", ..] => &const { absent("settings.write", "settings.write") },
-        ["nodes"] => &[
-            (Get, Target::Admin(Admin::Nodes), Permission("nodes.read")),
-            (
-                Post,
-                Target::Admin(Admin::ChangeModules),
-                Permission("nodes.write"),
-            ),
-            (Put, Target::Absent, Permission("nodes.write")),
-        ],
-        ["nodes", "messages"] | ["nodes", _, _, "messages"] => {
-            &const { listing(Admin::Messages, "nodes.read", "nodes.write") }
-        }
-        ["nodes", scope, _] if is_scope(scope) => &MODULE,
-        ["nodes", scope, _, _] if is_scope(scope) => &NODE_SET,
-        ["nodes", _] => &MODULE,
-        ["nodes", _, _] => &NODE_SET,
-        ["icons"] => &const { listing(Admin::Icons, "nodes.read", "nodes.write") },
-        ["nodes", ..] => &const { absent("nodes.read", "nodes.write") },
-        ["plugins"] => &const { listing(Admin::Plugins, "plugins.read", "plugins.write") },
-        ["plugins", "messages"] => {
-            &const { listing(Admin::Messages, "plugins.read", "plugins.write") }
-        }
-        ["plugins", ..] => &const { absent("plugins.read", "plugins.write") },
-        ["library", _, _, ..] => &LIBRARY,
-        ["library", ..] => &const { absent("library.read", "library.write") },
-        ["projects", ..] => &const { absent("projects.read", "projects.write") },
-        ["udp-ports", _] => {
-            &const { listing(Admin::UdpPorts, "udp-ports.read", "udp-ports.write") }
-        }
-        ["udp-ports", ..] => &const { absent("udp-ports.read", "udp-ports.write") },
-        _ => return None,
-    })
-}
-
-/// What flows remember.
-fn context(segments: &[&str]) -> &'static [Offer] {
-    match segments {
-        ["context", "global"] | ["context", "flow" | "node", _] => &[(
-            Get,
-            Target::Admin(Admin::Context),
-            Permission("context.read"),
-        )],
-        ["context", "global", _, ..] | ["context", "flow" | "node", _, _, ..] => &[
-            (
-                Get,
-                Target::Admin(Admin::Context),
-                Permission("context.read"),
-            ),
-            (
-                Delete,
-                Target::Admin(Admin::ForgetContext),
-                Permission("context.write"),
-            ),
-        ],
-        _ => &const { absent("context.read", "context.write") },
-    }
-}
-
-/// What concerns running nodes.
-fn running(segments: &[&str]) -> Option<&'static [Offer]> {
-    Some(match segments {
-        ["context", ..] => context(segments),
-        ["diagnostics"] => &[(
-            Get,
-            Target::Admin(Admin::Diagnostics),
-            Permission("diagnostics.read"),
-        )],
-        ["credentials", _, _] => &[(
-            Get,
-            Target::Admin(Admin::Credentials),
-            Permission("credentials.read"),
-        )],
-        ["inject", _] => &[(
-            Post,
-            Target::Admin(Admin::Inject),
-            Permission("inject.write"),
-        )],
-        ["debug", "enable"] => &[(
-            Post,
-            Target::Admin(Admin::DebugNodes(true)),
-            Permission("debug.write"),
-        )],
-        ["debug", "disable"] => &[(
-            Post,
-            Target::Admin(Admin::DebugNodes(false)),
-            Permission("debug.write"),
-        )],
-        ["debug", _, "enable"] => &[(
-            Post,
-            Target::Admin(Admin::DebugNode(true)),
-            Permission("debug.write"),
-        )],
-        ["debug", _, "disable"] => &[(
-            Post,
-            Target::Admin(Admin::DebugNode(false)),
-            Permission("debug.write"),
-        )],
-        [first, ..] if config::RESERVED.contains(first) => &RESERVED,
-        _ => return None,
-    })
-}
-
-const MODULE: [Offer; 3] = [
-    (Get, Target::Admin(Admin::Module), Permission("nodes.read")),
-    (
-        Put,
-        Target::Admin(Admin::SwitchModule),
-        Permission("nodes.write"),
-    ),
-    (
-        Delete,
-        Target::Admin(Admin::ChangeModules),
-        Permission("nodes.write"),
-    ),
-];
-
-const NODE_SET: [Offer; 3] = [
-    (Get, Target::Admin(Admin::NodeSet), Permission("nodes.read")),
-    (
-        Put,
-        Target::Admin(Admin::SwitchNodeSet),
-        Permission("nodes.write"),
-    ),
-    (Delete, Target::Absent, Permission("nodes.write")),
-];
-
-const LIBRARY: [Offer; 4] = [
-    (
-        Get,
-        Target::Admin(Admin::Library),
-        Permission("library.read"),
-    ),
-    (
-        Post,
-        Target::Admin(Admin::SaveInLibrary),
-        Permission("library.write"),
-    ),
-    (Put, Target::Absent, Permission("library.write")),
-    (Delete, Target::Absent, Permission("library.write")),
-];
-
-/// Something of the editor's, for everybody.
-const fn open(part: Editor) -> [Offer; 1] {
-    [(Get, Target::Admin(Admin::Editor(part)), Nothing)]
-}
-
-/// Something that is only read.
-const fn listing(admin: Admin, read: &'static str, write: &'static str) -> [Offer; 4] {
-    let [_, post, put, delete] = absent(read, write);
-    [
-        (Get, Target::Admin(admin), Permission(read)),
-        post,
-        put,
-        delete,
-    ]
-}
-
-/// Under a name of the admin API, but no endpoint of it.
-const RESERVED: [Offer; 4] = absent("http.read", "http.write");
-
-const fn absent(read: &'static str, write: &'static str) -> [Offer; 4] {
-    [
-        (Get, Target::Absent, Permission(read)),
-        (Post, Target::Absent, Permission(write)),
-        (Put, Target::Absent, Permission(write)),
-        (Delete, Target::Absent, Permission(write)),
-    ]
-}
-
-/// Whether the segment is the `@scope` of a module's name.
-fn is_scope(segment: &str) -> bool {
-    segment.starts_with('@') || segment.starts_with("%40")
-}
-
-/// What a path needs that is not listed: what the operator says, else a permission of its own. The longest rule
-/// wins, the exact one before the prefix, that of one runtime before that of all. Also whether the client's
-/// `Authorization` is passed on.
-fn rule<'a>(method: &Method, path: &Path<'_>, rules: &'a [config::Route]) -> (Needs<'a>, bool) {
-    let rule = rules
+/// The rule for a path. The longest wins, the exact one before the prefix, that of one runtime before that of all.
+fn rule<'a>(method: &Method, path: &str, rules: &'a [config::Route]) -> Option<&'a config::Route> {
+    rules
         .iter()
-        .filter(|rule| matches(rule, method, path.below()))
-        .max_by_key(|rule| (rule.path.len(), !rule.prefix, rule.upstream.is_some()));
-    match rule {
-        Some(rule) => {
-            let needs = rule.permission.as_deref().map_or(Nothing, Permission);
-            (needs, rule.pass_authorization)
-        }
-        None if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) => {
-            (Permission("http.read"), false)
-        }
-        None => (Permission("http.write"), false),
-    }
-}
-
-fn matches(rule: &config::Route, method: &Method, path: &str) -> bool {
-    let named = |name: &str| rule.methods.iter().any(|m| m == name);
-    let method = rule.methods.is_empty()
-        || named(method.as_str())
-        || (*method == Method::HEAD && named("GET"));
-    let below = |rest: &str| rest.is_empty() || (rule.prefix && rest.starts_with('/'));
-    let above = if rule.path == "/" && rule.prefix {
-        ""
-    } else {
-        &rule.path
-    };
-    method && path.strip_prefix(above).is_some_and(below)
+        .filter(|rule| rule.has(method.as_str()) && rule.covers(path))
+        .max_by_key(|rule| (rule.path.len(), !rule.prefix, rule.upstream.is_some()))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! client's, however it spells it.
 
 use super::Upstream;
+pub use crate::config::Authorization;
 use crate::config::{Dialect, Upstream as Config};
 use crate::secret::hex;
 use hyper::header::{
@@ -56,17 +57,6 @@ pub struct Front<'a> {
     pub authorization: Authorization,
     /// Who calls, if the upstream is told.
     pub identity: Option<Identity>,
-}
-
-/// Whose `Authorization` goes to the upstream.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Authorization {
-    /// Ours, because the caller may do this.
-    Ours,
-    /// Nobody's: whoever calls, we do not answer for him.
-    Nobody,
-    /// The client's own, which the operator lets pass.
-    Client,
 }
 
 /// A caller, as headers tell it to the upstream.

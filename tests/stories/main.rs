@@ -36,6 +36,7 @@ mod client_certificates_channels;
 mod comms;
 mod comms_nonsense;
 mod comms_upstream;
+mod confused_deputy;
 mod contexts;
 mod crash_steps;
 mod deploy;

@@ -360,7 +360,8 @@ async fn a_tunnel_passes_over_tls_on_both_sides() {
     let port = behind.address.port();
     let front = Gateway::open(
         &format!(
-            "[upstream]\nurl = \"https://127.0.0.1:{port}\"\nca_file = \"ca.pem\"\ntoken_file = \"token\"\n"
+            "[upstream]\nurl = \"https://127.0.0.1:{port}\"\nca_file = \"ca.pem\"\ntoken_file = \"token\"\n\
+             [[route]]\npath = \"/ws\"\npermission = \"http.read\"\naccount = true\n"
         ),
         directory,
     );

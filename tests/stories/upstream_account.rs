@@ -124,7 +124,8 @@ async fn new_tokens_that_are_refused_too_are_not_asked_for_again_and_again() {
 
 #[tokio::test]
 async fn a_streamed_body_is_not_sent_twice_and_the_next_request_works() {
-    let (runtime, behind, gateway) = signed_in("").await;
+    let lent = "[[route]]\npath = \"/upload\"\npermission = \"http.write\"\naccount = true\n";
+    let (runtime, behind, gateway) = signed_in(lent).await;
     let admin = gateway.sign_in("admin").await;
     runtime.forget();
     let upload = || gateway.post("/upload").token(&admin).body("a body").send();
@@ -285,7 +286,8 @@ async fn a_runtime_that_takes_bad_tokens_for_anonymous_ones_is_signed_in_to_agai
 
 #[tokio::test]
 async fn a_flow_that_refuses_tokens_of_its_own_does_not_make_us_sign_in() {
-    let (_runtime, behind, gateway) = signed_in("").await;
+    let lent = "[[route]]\npath = \"/strict\"\npermission = \"http.read\"\naccount = true\n";
+    let (_runtime, behind, gateway) = signed_in(lent).await;
     let token = gateway.sign_in("reader").await;
     for _ in 0..5 {
         let answer = gateway.get("/strict").token(&token).send().await;

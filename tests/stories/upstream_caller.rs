@@ -55,7 +55,8 @@ async fn the_upstream_learns_who_calls_if_the_operator_says_so_and_only_from_us(
 #[tokio::test]
 async fn a_clients_authorization_goes_up_only_on_the_route_that_says_so() {
     let lines = "[[route]]\npath = \"/open\"\npublic = true\n[[route]]\npath = \"/open/own\"\npublic = true\n\
-                 pass_authorization = true\n[[route]]\npath = \"/known\"\npermission = \"read\"\n";
+                 pass_authorization = true\n[[route]]\npath = \"/known\"\npermission = \"read\"\n[[route]]\npath = \"/lent\"\n\
+                 permission = \"read\"\naccount = true\n";
     let (_runtime, behind, gateway) = signed_in(lines).await;
     let token = gateway.sign_in("reader").await;
     let basic = "Basic dXNlcjpwYXNz";
@@ -64,8 +65,10 @@ async fn a_clients_authorization_goes_up_only_on_the_route_that_says_so() {
         ("/open", basic, None),
         ("/open/other", basic, None),
         ("/red/x.js", basic, None),
+        ("/known", &*format!("Bearer {token}"), None),
+        ("/open/own", &*format!("Bearer {token}"), None),
         (
-            "/known",
+            "/lent",
             &*format!("Bearer {token}"),
             Some("Bearer theirs+1/=="),
         ),

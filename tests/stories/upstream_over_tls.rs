@@ -21,7 +21,12 @@ async fn in_front_of(behind: &Gateway, lines: &str) -> Gateway {
 #[tokio::test]
 async fn what_is_deployed_here_runs_there() {
     let behind = Gateway::start();
-    let front = in_front_of(&behind, "ca_file = \"ca.pem\"").await;
+    // Its endpoints want to know who calls as well.
+    let lent = ["/a", "/b"].map(|path| {
+        format!("[[route]]\npath = \"{path}\"\npermission = \"http.read\"\naccount = true\n")
+    });
+    let lent = lent.concat();
+    let front = in_front_of(&behind, &format!("ca_file = \"ca.pem\"\n{lent}")).await;
     let token = front.sign_in("deployer").await;
     let flows = flow_set(&[page("a", "/a", "from behind"), birth("b", "/b")]);
     let rev = front.deploy(&token, &flows).await;

@@ -202,7 +202,10 @@ fn an_upstream_takes_a_token_or_a_user_and_not_both() {
 fn only_a_public_route_passes_authorization_on() {
     let route =
         |lines: &str| format!("[[route]]\npath = \"/x\"\n{lines}\npass_authorization = true\n");
-    assert!(good(&route("public = true")).routes[0].pass_authorization);
+    assert!(matches!(
+        good(&route("public = true")).routes[0].authorization,
+        crate::config::Authorization::Client
+    ));
     let message = bad(&route("permission = \"read\""));
     assert!(
         message.contains("pass_authorization is for public = true"),

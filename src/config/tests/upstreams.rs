@@ -1,6 +1,7 @@
 //! Upstreams, one or several, and where clients find them.
 
 use super::{bad, good};
+use crate::config::Authorization;
 
 const TWO: &str = "[[upstream]]\nurl = \"http://127.0.0.1:1880\"\n[[upstream]]\nurl = \"http://127.0.0.1:1881\"\n";
 const ANN: &str = "[[auth.user]]\nname = \"ann\"\npermissions = [\"read\"]\n\
@@ -132,14 +133,17 @@ fn a_route_is_for_all_upstreams_or_one_and_never_for_an_admin_path_of_either() {
         good(&route("/x", b)).routes[0].upstream.as_deref(),
         Some("b")
     );
-    for path in ["/", "/flows", "/red/x", "/administrator", "/admin/x"] {
+    for path in ["/", "/flows", "/red/x", "/administrator", "/serialports"] {
         assert!(good(&route(path, b)).routes.len() == 1, "{path}");
     }
     for (path, upstream) in [
         ("/admin", b),
         ("/Admin/Flows", b),
         ("/admin/red/x", b),
+        ("/admin/x", b),
         ("/admin/flows", ""),
+        ("/serialports", ""),
+        ("/dashboard/api/v1", "upstream = \"127.0.0.1:1880\""),
         ("/flows", ""),
         ("/flows", "upstream = \"127.0.0.1:1880\""),
         ("/", ""),
@@ -173,4 +177,95 @@ fn the_editor_is_for_our_own_engine() {
         wrong.contains("editor.modules: an upstream brings its own editor"),
         "{wrong}"
     );
+}
+
+/// An upstream with an admin root of its own, and one without.
+fn two_roots(lines: &str) -> String {
+    format!("{TWO}name = \"b\"\npath = \"/b\"\nadmin_root = \"/admin\"\n{lines}")
+}
+
+#[test]
+fn an_admin_route_names_a_permission_or_opens_what_is_read() {
+    let config = good(&two_roots(
+        "[[admin_route]]\npath = \"/Ports/\"\nprefix = true\npermission = \"serial.read\"\n\
+         [[admin_route]]\nupstream = \"b\"\npath = \"/\"\nprefix = true\npublic = true\n",
+    ));
+    let [ports, scripts] = &config.admin_routes[..] else {
+        panic!("{:?}", config.admin_routes)
+    };
+    assert_eq!((ports.path.as_str(), ports.prefix), ("/ports", true));
+    assert_eq!(ports.permission.as_deref(), Some("serial.read"));
+    assert_eq!(ports.authorization, Authorization::Ours);
+    assert_eq!(scripts.upstream.as_deref(), Some("b"));
+    assert_eq!(scripts.methods, ["GET"]);
+    assert_eq!(scripts.authorization, Authorization::Nobody);
+}
+
+#[test]
+fn an_admin_route_that_would_open_or_hide_something_is_refused() {
+    for (lines, sentence) in [
+        ("permission = \"x\"", "an [[admin_route]] needs a path"),
+        ("path = \"/x\"", "needs either permission"),
+        (
+            "path = \"/x\"\npublic = true\npermission = \"x\"",
+            "and not both",
+        ),
+        (
+            "path = \"/x\"\npublic = true\nmethods = [\"POST\"]",
+            "only GET and HEAD",
+        ),
+        (
+            "path = \"/flows\"\npermission = \"x\"",
+            "permissions are fixed",
+        ),
+        ("path = \"/\"\npermission = \"x\"", "permissions are fixed"),
+        (
+            "path = \"/\"\nprefix = true\npermission = \"x\"",
+            "every endpoint of a flow too",
+        ),
+        (
+            "path = \"/x\"\nupstream = \"c\"\npermission = \"x\"",
+            "the name of an upstream",
+        ),
+        (
+            "path = \"/x\"\npermission = \"x\"\n[[admin_route]]\npath = \"/X\"\npermission = \"y\"",
+            "another [[admin_route]] has the path /x",
+        ),
+        (
+            "path = \"/x\"\npermission = \"x\"\n[[route]]\npath = \"/x\"\npublic = true",
+            "belongs to the admin API",
+        ),
+    ] {
+        let message = bad(&two_roots(&format!("[[admin_route]]\n{lines}")));
+        assert!(message.contains(sentence), "{lines}: {message}");
+    }
+    let alone = bad("[[admin_route]]\npath = \"/x\"\npermission = \"x\"");
+    assert!(alone.contains("is for an [upstream]"), "{alone}");
+}
+
+#[test]
+fn the_account_is_lent_by_name_and_never_to_everybody() {
+    let route = |lines: &str| format!("[[route]]\npath = \"/x\"\n{lines}");
+    let lent = good(&route("permission = \"x\"\naccount = true"));
+    assert_eq!(lent.routes[0].authorization, Authorization::Ours);
+    let kept = good(&route("permission = \"x\""));
+    assert_eq!(kept.routes[0].authorization, Authorization::Nobody);
+    let message = bad(&route("public = true\naccount = true"));
+    assert!(
+        message.contains("account is for a route with a permission"),
+        "{message}"
+    );
+}
+
+#[test]
+fn an_account_without_an_admin_root_is_warned_of() {
+    let warned = |lines: &str| {
+        let upstream = format!("[upstream]\nurl = \"http://x\"\n{lines}\n[auth]");
+        let warnings = good(&upstream).warnings().collect::<Vec<_>>().concat();
+        warnings.contains("has an account and no admin_root")
+    };
+    let account = "user = \"u\"\npassword = \"p\"";
+    assert!(warned(account));
+    assert!(!warned(""));
+    assert!(!warned(&format!("{account}\nadmin_root = \"/admin\"")));
 }

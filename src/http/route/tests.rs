@@ -1,10 +1,43 @@
 //! The table of endpoints, as the specification has it.
 
 use super::*;
+use crate::config::AdminPaths;
+
+static NO_RULES: PathRules = PathRules {
+    endpoints: Vec::new(),
+    admin: Vec::new(),
+    admin_paths: AdminPaths::Listed,
+};
+
+/// A `[[route]]` or `[[admin_route]]` for all methods; without a permission it is public.
+fn rule(path: &str, prefix: bool, permission: Option<&str>) -> config::Route {
+    config::Route {
+        path: path.into(),
+        upstream: None,
+        prefix,
+        methods: Vec::new(),
+        permission: permission.map(Into::into),
+        authorization: Authorization::Nobody,
+    }
+}
+
+/// The rules of a runtime.
+fn rules(
+    admin_paths: AdminPaths,
+    endpoints: &[config::Route],
+    admin: &[config::Route],
+) -> PathRules {
+    PathRules {
+        endpoints: endpoints.to_vec(),
+        admin: admin.to_vec(),
+        admin_paths,
+    }
+}
 
 fn find(method: &str, path: &str) -> (Target, Needs<'static>) {
     let path = Path::parse(path).unwrap();
-    let route = route(&method.parse().unwrap(), &path, &[]);
+
+    let route = route(&method.parse().unwrap(), &path, &NO_RULES);
     (route.target, route.needs)
 }
 
@@ -180,19 +213,19 @@ fn unlisted_paths_are_closed() {
 
 #[test]
 fn the_longest_rule_wins_and_the_exact_one_before_the_prefix() {
-    let rule = |path: &str, prefix, methods: &[&str], permission: Option<&str>| config::Route {
-        path: path.into(),
-        upstream: None,
-        prefix,
-        methods: methods.iter().map(|&m| m.into()).collect(),
-        permission: permission.map(Into::into),
-        pass_authorization: false,
+    let get = |rule: config::Route| config::Route {
+        methods: vec!["GET".to_owned()],
+        ..rule
     };
-    let rules = [
-        rule("/a", true, &[], None),
-        rule("/a/b", true, &["GET"], Some("below")),
-        rule("/a/b", false, &["GET"], Some("exact")),
-    ];
+    let rules = rules(
+        AdminPaths::Listed,
+        &[
+            rule("/a", true, None),
+            get(rule("/a/b", true, Some("below"))),
+            get(rule("/a/b", false, Some("exact"))),
+        ],
+        &[],
+    );
     for (method, path, needs) in [
         ("GET", "/A/", Nothing),
         ("POST", "/a/x", Nothing),
@@ -210,15 +243,8 @@ fn the_longest_rule_wins_and_the_exact_one_before_the_prefix() {
 
 #[test]
 fn a_rule_never_opens_a_listed_path() {
-    let open = config::Route {
-        path: "/".to_owned(),
-        upstream: None,
-        prefix: true,
-        methods: Vec::new(),
-        permission: None,
-        pass_authorization: true,
-    };
-    let rules = [open];
+    let open = rule("/", true, None);
+    let rules = rules(AdminPaths::Known, &[open], &[]);
     let path = Path::parse("/flows").unwrap();
     let found = route(&Method::POST, &path, &rules);
     assert_eq!(found.needs, Permission("flows.write"));
@@ -226,80 +252,147 @@ fn a_rule_never_opens_a_listed_path() {
 }
 
 #[test]
-fn we_answer_only_for_callers_whom_we_have_asked_who_they_are() {
-    let rule = |path: &str, permission: Option<&str>, pass_authorization| config::Route {
-        upstream: None,
-        path: path.into(),
-        prefix: false,
-        methods: Vec::new(),
-        permission: permission.map(Into::into),
-        pass_authorization,
+fn the_account_goes_with_the_admin_api_and_with_routes_that_say_so() {
+    let whose = |authorization, rule| config::Route {
+        authorization,
+        ..rule
     };
-    let rules = [
-        rule("/own", None, true),
-        rule("/public", None, false),
-        rule("/known", Some("x"), false),
-    ];
-    for (path, whose) in [
+    let rules = rules(
+        AdminPaths::Known,
+        &[
+            whose(Authorization::Client, rule("/own", false, None)),
+            rule("/public", false, None),
+            rule("/known", false, Some("x")),
+            whose(Authorization::Ours, rule("/lent", false, Some("x"))),
+        ],
+        &[
+            whose(Authorization::Ours, rule("/mine", true, Some("x"))),
+            rule("/ui_base", true, None),
+        ],
+    );
+    for (path, authorization) in [
         ("/flows", Authorization::Ours),
-        ("/unlisted", Authorization::Ours),
-        ("/known", Authorization::Ours),
+        ("/debug/other", Authorization::Ours),
+        ("/serialports", Authorization::Ours),
+        ("/mine/x", Authorization::Ours),
+        ("/lent", Authorization::Ours),
         ("/own", Authorization::Client),
-        ("/own/below", Authorization::Ours),
+        ("/unlisted", Authorization::Nobody),
+        ("/known", Authorization::Nobody),
+        ("/own/below", Authorization::Nobody),
         ("/public", Authorization::Nobody),
+        ("/ui_base/x.js", Authorization::Nobody),
         ("/", Authorization::Nobody),
         ("/icons/a/b.svg", Authorization::Nobody),
     ] {
         let path = Path::parse(path).unwrap();
         let found = route(&Method::GET, &path, &rules);
-        assert_eq!(found.authorization, whose, "{}", path.as_str());
+        assert_eq!(found.authorization, authorization, "{}", path.as_str());
     }
 }
 
-/// The need of `GET path` at a site with its admin API below `/admin`.
-fn beside<'a>(path: &str, rules: &'a [config::Route]) -> (RouteClass, Needs<'a>) {
+/// The need of a request at a site with its admin API below `/admin`.
+fn beside<'a>(method: &str, path: &str, rules: &'a PathRules) -> (RouteClass, Needs<'a>) {
     let site = config::Site {
         admin_root: "/admin".to_owned(),
         ..config::Site::default()
     };
     let mut path = Path::parse(path).unwrap();
     path.enter(&site);
-    let route = route(&Method::GET, &path, rules);
+    let route = route(&method.parse().unwrap(), &path, rules);
     (route.class, route.needs)
 }
 
 #[test]
 fn the_table_is_that_of_paths_below_the_admin_root() {
     use RouteClass::{Admin, Auth, Editor, Endpoint, Flows};
-    for (path, class, needs) in [
-        ("/flows", Endpoint, Permission("http.read")),
-        ("/auth/login", Endpoint, Permission("http.read")),
-        ("/red/main.js", Endpoint, Permission("http.read")),
-        ("/administrator", Endpoint, Permission("http.read")),
-        ("/admin/x", Endpoint, Permission("http.read")),
-        ("/Admin/Flows/", Flows, Permission("flows.read")),
-        ("/admin/settings", Admin, Permission("settings.read")),
-        ("/admin/auth/login", Auth, Nothing),
-        ("/admin", Editor, Nothing),
-        ("/admin/comms", Editor, Nothing),
+    let rules = rules(AdminPaths::Root, &[rule("/", true, None)], &[]);
+    for (method, path, class, needs) in [
+        ("GET", "/flows", Endpoint, Nothing),
+        ("GET", "/auth/login", Endpoint, Nothing),
+        ("GET", "/administrator", Endpoint, Nothing),
+        ("GET", "/serialports", Endpoint, Nothing),
+        ("GET", "/admin/x", Admin, Permission("admin.read")),
+        ("HEAD", "/Admin/X/", Admin, Permission("admin.read")),
+        ("OPTIONS", "/admin/x", Admin, Permission("admin.read")),
+        ("PATCH", "/admin/x/y", Admin, Permission("admin.write")),
+        ("BREW", "/admin/x", Admin, Permission("admin.write")),
+        ("GET", "/Admin/Flows/", Flows, Permission("flows.read")),
+        ("GET", "/admin/settings", Admin, Permission("settings.read")),
+        ("GET", "/admin/auth/login", Auth, Nothing),
+        ("GET", "/admin", Editor, Nothing),
+        ("GET", "/admin/comms", Editor, Nothing),
     ] {
-        assert_eq!(beside(path, &[]), (class, needs), "{path}");
+        assert_eq!(beside(method, path, &rules), (class, needs), "{path}");
     }
 }
 
 #[test]
+fn where_the_root_is_shared_the_paths_of_packages_are_admin_paths() {
+    use RouteClass::{Admin, Endpoint};
+    let dashboard = rule("/dashboard", true, None);
+    let mut mine = rule("/mine", true, Some("mine.use"));
+    mine.methods = vec!["GET".to_owned()];
+    let rules = rules(AdminPaths::Known, &[dashboard], &[mine]);
+    for (method, path, class, needs) in [
+        ("GET", "/dashboard/page", Endpoint, Nothing),
+        ("GET", "/Dashboard/API/v1", Admin, Permission("admin.read")),
+        (
+            "PATCH",
+            "/dashboard/api/v1/d/flows",
+            Admin,
+            Permission("admin.write"),
+        ),
+        ("GET", "/serialports", Admin, Permission("admin.read")),
+        ("GET", "/mine/x", Admin, Permission("mine.use")),
+        // It names an admin path, whatever the method.
+        ("POST", "/mine/x", Admin, Permission("admin.write")),
+        ("POST", "/minefield", Endpoint, Permission("http.write")),
+    ] {
+        let path = Path::parse(path).unwrap();
+        let found = route(&method.parse().unwrap(), &path, &rules);
+        assert_eq!(
+            (found.class, found.needs),
+            (class, needs),
+            "{method} {path:?}"
+        );
+    }
+    // Our own engine has no packages.
+    assert_eq!(
+        find("GET", "/serialports"),
+        (Target::Endpoint, Permission("http.read"))
+    );
+}
+
+#[test]
 fn a_rule_may_be_for_all_that_is_outside_and_one_runtime_s_own_comes_first() {
-    let rule = |upstream: Option<&str>, permission: &str| config::Route {
-        pass_authorization: false,
-        path: "/".to_owned(),
-        upstream: upstream.map(Into::into),
-        prefix: true,
-        methods: Vec::new(),
-        permission: Some(permission.to_owned()),
+    let own = config::Route {
+        upstream: Some("a".to_owned()),
+        ..rule("/", true, Some("own"))
     };
-    let rules = [rule(Some("a"), "own"), rule(None, "all")];
-    let needs = |path| beside(path, &rules).1;
+    let all = rule("/", true, Some("all"));
+    let rules = rules(AdminPaths::Root, &[own, all], &[]);
+    let needs = |path| beside("GET", path, &rules).1;
     assert_eq!(needs("/flows/x"), Permission("own"));
     assert_eq!(needs("/"), Permission("own"));
     assert_eq!(needs("/admin/flows"), Permission("flows.read"));
+}
+
+#[test]
+fn the_table_is_sorted_and_every_name_ends_in_an_entry_for_all_the_rest() {
+    let names: Vec<&str> = table::TABLE.iter().map(table::Entry::name).collect();
+    assert!(names.is_sorted());
+    let mut names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+    names.dedup();
+    assert_eq!(
+        names,
+        config::RESERVED,
+        "the fence around it has the same names"
+    );
+    for name in names {
+        let deep = [name, "a", "b", "c", "d", "e", "f", "g"];
+        for count in 1..=deep.len() {
+            assert!(table::listed(&deep[..count]).is_some(), "{name} {count}");
+        }
+    }
 }

@@ -9,6 +9,7 @@ mod cli;
 mod comms;
 mod deployments;
 mod odd_input;
+mod packages;
 mod sockets;
 mod streams;
 

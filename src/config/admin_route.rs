@@ -1,0 +1,96 @@
+//! `[[admin_route]]`: what the paths need that node packages add to an upstream's admin API.
+//!
+//! Without one they need `admin.read` or `admin.write`. What `http` lists keeps its permissions.
+
+use super::Upstream;
+use super::entry::{Source, flag};
+use super::error::Fault;
+use super::raw;
+use super::route::{
+    Authorization, PATH, PERMISSION, Route, alone, canonical, is_reserved, methods, permission,
+    upstream,
+};
+use toml::Spanned;
+
+/// Converts all `[[admin_route]]` tables; two that answer for the same request are an error.
+pub(super) fn admin_routes(
+    raw: Vec<Spanned<raw::AdminRoute>>,
+    upstreams: &[Upstream],
+    source: &Source<'_>,
+) -> Result<Vec<Route>, Fault> {
+    let mut routes: Vec<Route> = Vec::new();
+    for table in raw {
+        let span = table.span();
+        if upstreams.is_empty() {
+            let sentence =
+                "an [[admin_route]] is for an [upstream]: our own engine has no node packages";
+            return Err(Fault::rule(span, sentence));
+        }
+        let route = admin_route(table, upstreams, source)?;
+        alone(&routes, &route).map_err(|path| {
+            let sentence =
+                format!("another [[admin_route]] has the path {path} and the same methods");
+            Fault::rule(span, sentence)
+        })?;
+        routes.push(route);
+    }
+    Ok(routes)
+}
+
+fn admin_route(
+    table: Spanned<raw::AdminRoute>,
+    upstreams: &[Upstream],
+    source: &Source<'_>,
+) -> Result<Route, Fault> {
+    let span = table.span();
+    let raw = table.into_inner();
+    let Some(path) = raw.path else {
+        return Err(Fault::rule(span, "an [[admin_route]] needs a path"));
+    };
+    let place = path.span();
+    let path = source.parsed(&path, PATH, canonical)?;
+    let prefix = flag(raw.prefix, false)?;
+    let upstream = upstream(raw.upstream.as_ref(), upstreams, source)?;
+    if is_reserved(&path) || (path == "/" && !prefix) {
+        let sentence = "this path belongs to the admin API and the editor, whose permissions are fixed; an [[admin_route]] is for what packages add";
+        return Err(Fault::rule(place, sentence));
+    }
+    let mut meant = upstreams
+        .iter()
+        .map(|meant| &meant.site)
+        .filter(|site| upstream.as_ref().is_none_or(|name| *name == site.name));
+    if path == "/" && meant.any(|site| site.admin_root.is_empty()) {
+        let sentence = "this would be every endpoint of a flow too: set the upstream's admin_root, or name a path";
+        return Err(Fault::rule(place, sentence));
+    }
+    let mut methods = methods(raw.methods, source)?;
+    let (permission, authorization) = match (flag(raw.public, false)?, raw.permission) {
+        (true, None) => {
+            if methods.iter().any(|name| name != "GET" && name != "HEAD") {
+                let sentence = "only GET and HEAD of the admin API can be public, for what the editor loads before sign-in";
+                return Err(Fault::rule(span, sentence));
+            }
+            if methods.is_empty() {
+                methods.push("GET".to_owned());
+            }
+            (None, Authorization::Nobody)
+        }
+        (false, Some(entry)) => {
+            let permission = source.parsed(&entry, PERMISSION, permission)?;
+            (Some(permission), Authorization::Ours)
+        }
+        _ => {
+            let sentence =
+                "an [[admin_route]] needs either permission = \"…\" or public = true, and not both";
+            return Err(Fault::rule(span, sentence));
+        }
+    };
+    Ok(Route {
+        path,
+        upstream,
+        prefix,
+        methods,
+        permission,
+        authorization,
+    })
+}

@@ -1,0 +1,338 @@
+//! The admin API as data: every path that the runtime itself answers, its methods, and what each needs.
+//!
+//! A new path is an entry here and a row in `tests/data/authority.json`, which says what of it leaves the gateway.
+
+use super::Needs::{self, Anyone, Nothing, Permission};
+use super::Verb::{Delete, Get, Post, Put};
+use super::{Admin, Editor, Offer, Target};
+use crate::metrics::RouteClass;
+
+/// A path with its methods.
+pub(super) struct Entry {
+    /// Segments in lower case. `*` is any one, `@*` any scope of a module's name, `+` one or more to the end, `**` any
+    /// number to the end.
+    pub(super) path: &'static [&'static str],
+    pub(super) class: RouteClass,
+    pub(super) offers: &'static [Offer],
+}
+
+/// The methods of a path with these lower-case segments; `None`: the table does not list it.
+pub(super) fn listed(segments: &[&str]) -> Option<(RouteClass, &'static [Offer])> {
+    let name = segments.first().copied().unwrap_or_default();
+    let from = TABLE.partition_point(|entry| entry.name() < name);
+    TABLE
+        .iter()
+        .skip(from)
+        .take_while(|entry| entry.name() == name)
+        .find(|entry| fits(entry.path, segments))
+        .map(|entry| (entry.class, entry.offers))
+}
+
+impl Entry {
+    /// The first segment; empty for the root.
+    pub(super) fn name(&self) -> &'static str {
+        self.path.first().copied().unwrap_or_default()
+    }
+}
+
+fn fits(pattern: &[&str], segments: &[&str]) -> bool {
+    let Some((first, pattern)) = pattern.split_first() else {
+        return segments.is_empty();
+    };
+    if *first == "**" {
+        return true;
+    }
+    let Some((segment, segments)) = segments.split_first() else {
+        return false;
+    };
+    match *first {
+        "+" => true,
+        "*" => fits(pattern, segments),
+        "@*" => is_scope(segment) && fits(pattern, segments),
+        literal => literal == *segment && fits(pattern, segments),
+    }
+}
+
+/// Whether the segment is the `@scope` of a module's name.
+fn is_scope(segment: &str) -> bool {
+    segment.starts_with('@') || segment.starts_with("%40")
+}
+
+const fn entry(
+    path: &'static [&'static str],
+    class: RouteClass,
+    offers: &'static [Offer],
+) -> Entry {
+    Entry {
+        path,
+        class,
+        offers,
+    }
+}
+
+/// Signing in and out.
+const fn auth(path: &'static [&'static str], offers: &'static [Offer]) -> Entry {
+    entry(path, RouteClass::Auth, offers)
+}
+
+/// The flow set, single flows, and whether they run.
+const fn flows(path: &'static [&'static str], offers: &'static [Offer]) -> Entry {
+    entry(path, RouteClass::Flows, offers)
+}
+
+/// What the editor loads before it has a token (facts §8.11), and its channel.
+const fn editor(path: &'static [&'static str], offers: &'static [Offer]) -> Entry {
+    entry(path, RouteClass::Editor, offers)
+}
+
+/// Everything else: settings, node types, libraries, running nodes.
+const fn admin(path: &'static [&'static str], offers: &'static [Offer]) -> Entry {
+    entry(path, RouteClass::Admin, offers)
+}
+
+/// Under a name of the admin API, but no endpoint of it.
+const fn reserved(path: &'static [&'static str]) -> Entry {
+    admin(path, &RESERVED)
+}
+
+/// Sorted by first segment; of the entries with one name the first that fits counts, and the last fits all the rest.
+pub(super) const TABLE: &[Entry] = &[
+    editor(&[], &OPEN_PAGE),
+    auth(&["auth", "login"], &[(Get, Target::Login, Nothing)]),
+    auth(&["auth", "token"], &[(Post, Target::Token, Nothing)]),
+    auth(&["auth", "revoke"], &[(Post, Target::Revoke, Anyone)]),
+    auth(&["auth", "**"], &RESERVED),
+    editor(&["comms"], &[(Get, Target::Comms, Nothing)]),
+    reserved(&["comms", "**"]),
+    admin(&["context", "global"], &[READ_CONTEXT]),
+    admin(&["context", "flow", "*"], &[READ_CONTEXT]),
+    admin(&["context", "node", "*"], &[READ_CONTEXT]),
+    admin(&["context", "global", "+"], &[READ_CONTEXT, FORGET_CONTEXT]),
+    admin(
+        &["context", "flow", "*", "+"],
+        &[READ_CONTEXT, FORGET_CONTEXT],
+    ),
+    admin(
+        &["context", "node", "*", "+"],
+        &[READ_CONTEXT, FORGET_CONTEXT],
+    ),
+    admin(
+        &["context", "**"],
+        &const { absent("context.read", "context.write") },
+    ),
+    admin(
+        &["credentials", "*", "*"],
+        &[reads(Admin::Credentials, "credentials.read")],
+    ),
+    reserved(&["credentials", "**"]),
+    editor(&["debug", "view", "+"], &OPEN_DEBUG_VIEW),
+    admin(
+        &["debug", "enable"],
+        &[posts(Admin::DebugNodes(true), "debug.write")],
+    ),
+    admin(
+        &["debug", "disable"],
+        &[posts(Admin::DebugNodes(false), "debug.write")],
+    ),
+    admin(
+        &["debug", "*", "enable"],
+        &[posts(Admin::DebugNode(true), "debug.write")],
+    ),
+    admin(
+        &["debug", "*", "disable"],
+        &[posts(Admin::DebugNode(false), "debug.write")],
+    ),
+    reserved(&["debug", "**"]),
+    admin(
+        &["diagnostics"],
+        &[reads(Admin::Diagnostics, "diagnostics.read")],
+    ),
+    reserved(&["diagnostics", "**"]),
+    editor(&["favicon.ico"], &OPEN_FILE),
+    reserved(&["favicon.ico", "**"]),
+    flows(&["flow"], &[(Post, Target::AddFlow, WRITE_FLOWS)]),
+    flows(
+        &["flow", "*"],
+        &[
+            (Get, Target::Flow, READ_FLOWS),
+            (Put, Target::ReplaceFlow, WRITE_FLOWS),
+            (Delete, Target::RemoveFlow, WRITE_FLOWS),
+        ],
+    ),
+    flows(&["flow", "**"], &RESERVED),
+    flows(
+        &["flows"],
+        &[
+            (Get, Target::Flows, READ_FLOWS),
+            (Post, Target::Deploy, WRITE_FLOWS),
+        ],
+    ),
+    flows(
+        &["flows", "state"],
+        &[
+            (Get, Target::State, READ_FLOWS),
+            (Post, Target::SetState, WRITE_FLOWS),
+        ],
+    ),
+    flows(&["flows", "**"], &RESERVED),
+    admin(
+        &["icons"],
+        &const { listing(Admin::Icons, "nodes.read", "nodes.write") },
+    ),
+    editor(&["icons", "+"], &OPEN_ICON),
+    admin(&["inject", "*"], &[posts(Admin::Inject, "inject.write")]),
+    reserved(&["inject", "**"]),
+    admin(&["library", "*", "+"], &LIBRARY),
+    admin(
+        &["library", "**"],
+        &const { absent("library.read", "library.write") },
+    ),
+    editor(&["locales", "+"], &OPEN_LOCALE),
+    reserved(&["locales", "**"]),
+    admin(&["nodes"], &NODES),
+    admin(&["nodes", "messages"], &NODE_MESSAGES),
+    admin(&["nodes", "*", "*", "messages"], &NODE_MESSAGES),
+    admin(&["nodes", "@*", "*"], &MODULE),
+    admin(&["nodes", "@*", "*", "*"], &NODE_SET),
+    admin(&["nodes", "*"], &MODULE),
+    admin(&["nodes", "*", "*"], &NODE_SET),
+    admin(
+        &["nodes", "**"],
+        &const { absent("nodes.read", "nodes.write") },
+    ),
+    admin(
+        &["plugins"],
+        &const { listing(Admin::Plugins, "plugins.read", "plugins.write") },
+    ),
+    admin(
+        &["plugins", "messages"],
+        &const { listing(Admin::Messages, "plugins.read", "plugins.write") },
+    ),
+    admin(
+        &["plugins", "**"],
+        &const { absent("plugins.read", "plugins.write") },
+    ),
+    admin(
+        &["projects", "**"],
+        &const { absent("projects.read", "projects.write") },
+    ),
+    editor(&["red", "+"], &OPEN_FILE),
+    reserved(&["red", "**"]),
+    editor(&["resources", "+"], &OPEN_ABSENT),
+    reserved(&["resources", "**"]),
+    admin(&["settings"], &[reads(Admin::Settings, "settings.read")]),
+    admin(&["settings", "user"], &USER_SETTINGS),
+    admin(
+        &["settings", "**"],
+        &const { absent("settings.write", "settings.write") },
+    ),
+    editor(&["theme"], &OPEN_THEME),
+    editor(&["theme", "+"], &OPEN_ABSENT),
+    editor(&["types", "+"], &OPEN_FILE),
+    reserved(&["types", "**"]),
+    admin(
+        &["udp-ports", "*"],
+        &const { listing(Admin::UdpPorts, "udp-ports.read", "udp-ports.write") },
+    ),
+    admin(
+        &["udp-ports", "**"],
+        &const { absent("udp-ports.read", "udp-ports.write") },
+    ),
+    editor(&["vendor", "+"], &OPEN_FILE),
+    reserved(&["vendor", "**"]),
+];
+
+const READ_FLOWS: Needs<'static> = Permission("flows.read");
+const WRITE_FLOWS: Needs<'static> = Permission("flows.write");
+
+const READ_CONTEXT: Offer = reads(Admin::Context, "context.read");
+const FORGET_CONTEXT: Offer = (
+    Delete,
+    Target::Admin(Admin::ForgetContext),
+    Permission("context.write"),
+);
+
+const NODES: [Offer; 3] = [
+    reads(Admin::Nodes, "nodes.read"),
+    posts(Admin::ChangeModules, "nodes.write"),
+    (Put, Target::Absent, Permission("nodes.write")),
+];
+
+const NODE_MESSAGES: [Offer; 4] = listing(Admin::Messages, "nodes.read", "nodes.write");
+
+const MODULE: [Offer; 3] = [
+    reads(Admin::Module, "nodes.read"),
+    (
+        Put,
+        Target::Admin(Admin::SwitchModule),
+        Permission("nodes.write"),
+    ),
+    (
+        Delete,
+        Target::Admin(Admin::ChangeModules),
+        Permission("nodes.write"),
+    ),
+];
+
+const NODE_SET: [Offer; 3] = [
+    reads(Admin::NodeSet, "nodes.read"),
+    (
+        Put,
+        Target::Admin(Admin::SwitchNodeSet),
+        Permission("nodes.write"),
+    ),
+    (Delete, Target::Absent, Permission("nodes.write")),
+];
+
+const LIBRARY: [Offer; 4] = [
+    reads(Admin::Library, "library.read"),
+    posts(Admin::SaveInLibrary, "library.write"),
+    (Put, Target::Absent, Permission("library.write")),
+    (Delete, Target::Absent, Permission("library.write")),
+];
+
+const USER_SETTINGS: [Offer; 4] = [
+    reads(Admin::UserSettings, "settings.read"),
+    posts(Admin::SaveUserSettings, "settings.write"),
+    (Put, Target::Absent, Permission("settings.write")),
+    (Delete, Target::Absent, Permission("settings.write")),
+];
+
+const OPEN_PAGE: [Offer; 1] = open(Editor::Page);
+const OPEN_FILE: [Offer; 1] = open(Editor::File);
+const OPEN_THEME: [Offer; 1] = open(Editor::Theme);
+const OPEN_LOCALE: [Offer; 1] = open(Editor::Locale);
+const OPEN_ICON: [Offer; 1] = open(Editor::Icon);
+const OPEN_DEBUG_VIEW: [Offer; 1] = open(Editor::DebugView);
+const OPEN_ABSENT: [Offer; 1] = [(Get, Target::Absent, Nothing)];
+
+/// Node packages may have put something there; our account may do it, so the caller must be allowed to as well.
+const RESERVED: [Offer; 4] = absent("admin.read", "admin.write");
+
+const fn reads(admin: Admin, permission: &'static str) -> Offer {
+    (Get, Target::Admin(admin), Permission(permission))
+}
+
+const fn posts(admin: Admin, permission: &'static str) -> Offer {
+    (Post, Target::Admin(admin), Permission(permission))
+}
+
+/// Something of the editor's, for everybody.
+const fn open(part: Editor) -> [Offer; 1] {
+    [(Get, Target::Admin(Admin::Editor(part)), Nothing)]
+}
+
+/// Something that is only read.
+const fn listing(admin: Admin, read: &'static str, write: &'static str) -> [Offer; 4] {
+    let [_, post, put, delete] = absent(read, write);
+    [reads(admin, read), post, put, delete]
+}
+
+const fn absent(read: &'static str, write: &'static str) -> [Offer; 4] {
+    [
+        (Get, Target::Absent, Permission(read)),
+        (Post, Target::Absent, Permission(write)),
+        (Put, Target::Absent, Permission(write)),
+        (Delete, Target::Absent, Permission(write)),
+    ]
+}
