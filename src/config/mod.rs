@@ -19,6 +19,7 @@ mod hosts;
 mod networks;
 mod packages;
 mod password_hash;
+mod proxy_headers;
 mod raw;
 mod route;
 mod site;
@@ -218,6 +219,8 @@ pub struct Server {
     pub watch: Option<Duration>,
     /// Proxies in front of us: what they say of their clients is believed.
     pub trusted_proxies: Networks,
+    /// Header fields that pass from trusted proxies and from nobody else, lower-case.
+    pub trusted_proxy_headers: Vec<HeaderName>,
     /// Whether connections begin with a PROXY header; only trusted proxies may connect then.
     pub proxy_protocol: bool,
     /// The hosts that are answered, beside those of upstreams; `None`: all, but only own ones without a token.

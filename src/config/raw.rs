@@ -120,6 +120,7 @@ pub(super) struct Server {
     pub(super) drain: Entry,
     pub(super) watch: Entry,
     pub(super) trusted_proxies: List,
+    pub(super) trusted_proxy_headers: List,
     pub(super) proxy_protocol: Entry,
     pub(super) hosts: List,
 }

@@ -7,7 +7,8 @@ use super::error::Fault;
 use super::raw::{self, AuthChoice};
 use super::{Auth, Config, Editor, Limits, Log, Server, Storage, Throttle, Timeouts};
 use super::{
-    admin_route, audit, comms, engine, headers, hosts, networks, route, tls, upstream, users,
+    admin_route, audit, comms, engine, headers, hosts, networks, proxy_headers, route, tls,
+    upstream, users,
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
@@ -145,9 +146,11 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
             "nobody could connect: only server.trusted_proxies may send PROXY headers, and there are none",
         ));
     }
+    let proxy_headers = raw.trusted_proxy_headers;
     Ok(Server {
         listen,
         plain,
+        trusted_proxy_headers: proxy_headers::names(proxy_headers, &trusted_proxies, source)?,
         workers: workers
             .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)),
         drain: source.duration(raw.drain, 25 * SECOND, SECOND..=HOUR)?,

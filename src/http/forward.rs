@@ -16,7 +16,8 @@ use crate::deployment::{self, Forward, Purpose, name};
 use crate::flows::{DeploymentType, FlowSet, Submission, check_flow};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
-    self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Upstream, returned,
+    self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Passing, Upstream,
+    returned,
 };
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -351,6 +352,10 @@ pub(super) fn front<'c>(
         secure: call.peer.secure,
         asked: proxied::host(call),
         id: &call.id,
+        passing: Passing {
+            from_proxies: &call.gateway.config.server.trusted_proxy_headers,
+            trusted: call.peer.trusted,
+        },
         authorization: call.authorization,
         identity: known
             .filter(|_| upstream.is_some_and(Upstream::is_told_callers))

@@ -4,6 +4,7 @@
 //! client's, however it spells it.
 
 use super::Upstream;
+use super::withheld::Passing;
 pub use crate::config::Authorization;
 use crate::config::{Dialect, Upstream as Config};
 use crate::secret::hex;
@@ -26,16 +27,6 @@ const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
 const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection");
 
-/// Beginnings of the names of what no client says about itself: where it comes from, who it is.
-const OURS: [&str; 6] = [
-    "x-forwarded-",
-    "x-flowgate-",
-    "x-auth-request-",
-    "x-authenticated-",
-    "x-remote-",
-    "x-webauth-",
-];
-
 /// A client's request, as it was decided on.
 #[derive(Clone)]
 pub struct Front<'a> {
@@ -51,6 +42,8 @@ pub struct Front<'a> {
     pub secure: bool,
     /// The host that it asked a trusted proxy for.
     pub asked: Option<&'a HeaderValue>,
+    /// What trusted proxies may say of their clients.
+    pub passing: Passing<'a>,
     /// The request's id.
     pub id: &'a str,
     /// Whose `Authorization` goes along.
@@ -84,7 +77,8 @@ impl Upstream {
     /// The head of the request to be sent for a client's.
     pub fn head(&self, front: &Front<'_>) -> Request<()> {
         let mut request = request(front);
-        *request.headers_mut() = passed_on(&front.head.headers, self.0.config.dialect);
+        *request.headers_mut() =
+            passed_on(&front.head.headers, self.0.config.dialect, front.passing);
         let mut own = front.head.headers.get_all(AUTHORIZATION).iter();
         if let (Authorization::Client, Some(only), None) =
             (front.authorization, own.next(), own.next())
@@ -130,7 +124,7 @@ impl Upstream {
 
 /// A client's headers as a flow of our own engine sees them: as those of an upstream do.
 pub fn seen_by_flows(front: &Front<'_>) -> HeaderMap {
-    let mut headers = passed_on(&front.head.headers, Dialect::NodeRed);
+    let mut headers = passed_on(&front.head.headers, Dialect::NodeRed, front.passing);
     let own = front.head.headers.get(AUTHORIZATION);
     if let Some(own) = own.filter(|_| front.authorization == Authorization::Client) {
         headers.insert(AUTHORIZATION, own.clone());
@@ -248,7 +242,7 @@ fn deployment_type(dialect: Dialect) -> HeaderName {
 }
 
 /// A client's headers without those that stay behind.
-fn passed_on(headers: &HeaderMap, dialect: Dialect) -> HeaderMap {
+fn passed_on(headers: &HeaderMap, dialect: Dialect, passing: Passing<'_>) -> HeaderMap {
     let named = named_by_connection(headers);
     // Six more are added.
     let mut passed = HeaderMap::with_capacity(headers.len() + 6);
@@ -260,44 +254,13 @@ fn passed_on(headers: &HeaderMap, dialect: Dialect) -> HeaderMap {
             "service-deployment-type" | "node-red-deployment-type" => {
                 passed.insert(deployment_type(dialect), value.clone());
             }
-            name if stays_behind(name) => {}
+            _ if passing.withholds(name) => {}
             _ if named.contains(name) => {}
             _ => drop(passed.append(name.clone(), value.clone())),
         }
     }
     one_cookie(&mut passed);
     passed
-}
-
-fn stays_behind(name: &str) -> bool {
-    if name.contains('_') {
-        // CGI and its kin read `_` and `-` alike: what must not pass in one spelling must not in the other.
-        return is_ours(&name.replace('_', "-"));
-    }
-    is_ours(name)
-}
-
-fn is_ours(name: &str) -> bool {
-    match name {
-        // RFC 9110 §7.6.1, and those of old
-        "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "transfer-encoding"
-        | "upgrade" | "http2-settings" | "proxy-authorization" | "proxy-authenticate"
-        // we have answered it
-        | "expect"
-        // set anew
-        | "host" | "authorization" | "x-request-id"
-        // who the client says that it is
-        | "forwarded" | "via" | "x-real-ip" | "x-client-ip" | "client-ip" | "true-client-ip"
-        | "x-cluster-client-ip" | "x-original-forwarded-for" | "remote-user" | "remote-addr"
-        // httpoxy (CVE-2016-5385), and other paths than the one that was authorized
-        | "proxy" | "x-original-url" | "x-rewrite-url"
-        // other methods than the one that was
-        | "x-http-method-override" | "x-http-method" | "x-method-override"
-        // twins of those that are renamed are no dialect's
-        | "service-api-version" | "node-red-api-version" | "service-deployment-type"
-        | "node-red-deployment-type" => true,
-        _ => name.starts_with('x') && OURS.iter().any(|ours| name.starts_with(ours)),
-    }
 }
 
 /// The headers that `Connection` says belong to it. Host and length are the message's, whoever says otherwise.
@@ -334,6 +297,11 @@ fn one_cookie(headers: &mut HeaderMap) {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    const NOBODY: Passing<'static> = Passing {
+        from_proxies: &[],
+        trusted: false,
+    };
 
     fn map(fields: &[(&'static str, &'static str)]) -> HeaderMap {
         fields
@@ -378,7 +346,7 @@ mod tests {
             ("x_custom", "kept"),
             ("if-none-match", "\"1\""),
         ]);
-        let passed = passed_on(&sent, Dialect::NodeRed);
+        let passed = passed_on(&sent, Dialect::NodeRed, NOBODY);
         let mut names: Vec<&str> = passed.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
         assert_eq!(
@@ -395,11 +363,11 @@ mod tests {
             ("service-deployment-type", "nodes"),
             ("service_api_version", "v1"),
         ]);
-        let passed = passed_on(&sent, Dialect::NodeRed);
+        let passed = passed_on(&sent, Dialect::NodeRed, NOBODY);
         assert_eq!(passed.len(), 2);
         assert_eq!(passed["node-red-api-version"], "v2");
         assert_eq!(passed["node-red-deployment-type"], "nodes");
-        let passed = passed_on(&sent, Dialect::Service);
+        let passed = passed_on(&sent, Dialect::Service, NOBODY);
         assert_eq!(passed.len(), 2);
         assert_eq!(passed["service-api-version"], "v2");
     }
@@ -407,7 +375,7 @@ mod tests {
     #[test]
     fn split_cookies_become_one_field() {
         let sent = map(&[("cookie", "a=1"), ("cookie", "b=2")]);
-        let passed = passed_on(&sent, Dialect::NodeRed);
+        let passed = passed_on(&sent, Dialect::NodeRed, NOBODY);
         assert_eq!(
             passed.get_all(COOKIE).iter().collect::<Vec<_>>(),
             ["a=1; b=2"]

@@ -1,6 +1,6 @@
 //! The runtime behind us: how a request gets there and its answer back.
 //!
-//! The way: [`headers`] says what of a request may pass, [`account`] who we are to it, [`pool`] has a connection for it
+//! The way: [`headers`] and [`withheld`] say what of a request may pass, [`account`] who we are to it, [`pool`] has a connection for it
 //! or [`connect`] makes one, [`outgoing`] is its body on the way there, [`answer`] what comes back, [`place`] what that
 //! says of where it is, [`deploy`] what changes the flows, [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of
 //! our own, [`health`] whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has
@@ -19,6 +19,7 @@ mod place;
 mod pool;
 mod sign_in;
 mod tunnel;
+mod withheld;
 
 pub use answer::{Answer, Cut};
 pub use bearer::Bearer;
@@ -29,6 +30,7 @@ pub use outgoing::{Outgoing, Refusal};
 #[cfg(any(test, fuzzing))]
 pub(crate) use tunnel::fuzzing;
 pub use tunnel::{Ended, Opened, Tunnel};
+pub use withheld::Passing;
 
 use crate::config;
 use crate::metrics::{self, Metrics, UpstreamFault};

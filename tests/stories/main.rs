@@ -51,6 +51,7 @@ mod golden;
 mod headers;
 mod history;
 mod http_rules;
+mod identity_headers;
 mod json;
 mod kill;
 mod life_cycle;

@@ -34,7 +34,7 @@ fn an_error_has_file_line_column_key_what_was_found_and_what_is_allowed() {
 #[test]
 fn an_unknown_key_is_shown_with_the_nearest_known_one() {
     let message = bad("[server]\nlisen = []");
-    assert!(message.starts_with("test.toml:2:1: server.lisen: there is no such key; did you mean `listen`? (known here: listen, plain, workers, drain, watch, trusted_proxies, proxy_protocol, hosts)"), "{message}");
+    assert!(message.starts_with("test.toml:2:1: server.lisen: there is no such key; did you mean `listen`? (known here: listen, plain, workers, drain, watch, trusted_proxies, trusted_proxy_headers, proxy_protocol, hosts)"), "{message}");
     assert!(
         bad("[servre]\n")
             .contains("test.toml:1:2: servre: there is no such key; did you mean `server`?")

@@ -269,3 +269,22 @@ fn an_account_without_an_admin_root_is_warned_of() {
     assert!(!warned(""));
     assert!(!warned(&format!("{account}\nadmin_root = \"/admin\"")));
 }
+
+#[test]
+fn header_fields_of_trusted_proxies_need_trusted_proxies() {
+    let server = |lines: &str| format!("[server]\n{lines}");
+    let config = good(&server(
+        "trusted_proxies = [\"10.0.0.1\"]\ntrusted_proxy_headers = [\"Remote-User\"]",
+    ));
+    assert_eq!(config.server.trusted_proxy_headers, ["remote-user"]);
+    assert!(good("").server.trusted_proxy_headers.is_empty());
+    let message = bad(&server("trusted_proxy_headers = [\"Remote-User\"]"));
+    assert!(message.contains("trusted_proxies is empty"), "{message}");
+    let message = bad(&server(
+        "trusted_proxies = [\"10.0.0.1\"]\ntrusted_proxy_headers = [\"Authorization\"]",
+    ));
+    assert!(
+        message.contains("expected the name of a header field"),
+        "{message}"
+    );
+}
