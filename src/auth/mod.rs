@@ -23,7 +23,7 @@ pub use caller::{Caller, Certificate, Known};
 pub use inventory::{Listed, NEVER, Which};
 pub use password::hash_password;
 pub use permission::{Permissions, Shown, covers};
-pub use session::Session;
+pub use session::{Session, TOKEN_LENGTH};
 
 use crate::config;
 use crate::secret::{Secret, sha256};
@@ -194,7 +194,7 @@ impl Auth {
 
     /// The caller behind a bearer token; `None`: unknown, expired or revoked. Takes one map shard.
     pub fn identify(&self, token: &str, now: u64) -> Option<Caller> {
-        if token.len() != session::TOKEN_LENGTH {
+        if token.len() != TOKEN_LENGTH {
             return None;
         }
         let session = self.0.sessions.find(&sha256(token.as_bytes()))?;
@@ -209,6 +209,13 @@ impl Auth {
             permissions,
             known: Known::Token(session),
         })
+    }
+
+    /// Whether a text is a token of a session, or of one that has ended. A token that was made without a checksum, by an
+    /// older version, is recognised during its session only. Says nothing about who calls.
+    pub fn is_own_token(&self, text: &[u8]) -> bool {
+        text.len() == TOKEN_LENGTH
+            && (session::has_form(text) || self.0.sessions.find(&sha256(text)).is_some())
     }
 
     /// A caller as he is now: permissions change with a reload. `None`: nobody may call so any more. Whether his session

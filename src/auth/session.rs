@@ -3,7 +3,7 @@
 //! Knows tokens and lifetimes. Never keeps a token, and knows nothing of users' permissions or of the store.
 
 use super::map::DashMap;
-use crate::secret::{Secret, random};
+use crate::secret::{Secret, random, sha256};
 use crate::store::SessionRow;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -15,17 +15,47 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no look-up.
-pub(super) const TOKEN_LENGTH: usize = 43;
+pub const TOKEN_LENGTH: usize = 43;
 
 /// How far in the future a session may have begun, in seconds: clocks are corrected by seconds now and then. Our choice.
 pub(super) const AHEAD: u64 = 60;
 
-/// A new token: 32 random bytes (256 bits; RFC 6749 §10.10 asks for 128 at least) as base64url without padding.
+/// Bytes of a token that are random: 224 bits. RFC 6749 §10.10 asks for 128 at least.
+const RANDOM: usize = 28;
+/// Bytes of a token in all.
+const TOKEN: usize = RANDOM + CHECKSUM;
+/// Bytes of its checksum. Some other program's text of the same form has the right one once in 2^32.
+const CHECKSUM: usize = 4;
+
+/// A new token: random bytes and their checksum, as base64url without padding.
+///
+/// The checksum is neither secret nor a proof. It makes a token recognisable as the gateway's own after its session has
+/// ended, so that it is not passed on even then.
 ///
 /// It is a `b64token` of RFC 6750 §2.1, and unlike Node-RED's (standard base64) it can stand unescaped in a form or a
 /// shell. Clients must treat it as opaque.
 pub(super) fn new_token() -> Secret {
-    Secret::new(URL_SAFE_NO_PAD.encode(random::<32>()))
+    let random = random::<RANDOM>();
+    let mut token = [0; TOKEN];
+    token[..RANDOM].copy_from_slice(&random);
+    token[RANDOM..].copy_from_slice(&checksum(&random));
+    Secret::new(URL_SAFE_NO_PAD.encode(token))
+}
+
+/// Whether a text has the form of a [`new_token`], of any gateway and any age.
+pub(super) fn has_form(text: &[u8]) -> bool {
+    // The decoder needs room for its estimate, which is one byte more.
+    let mut token = [0; TOKEN + 1];
+    let decoded = URL_SAFE_NO_PAD.decode_slice(text, &mut token);
+    let (random, rest) = token.split_at(RANDOM);
+    decoded == Ok(TOKEN) && rest[..CHECKSUM] == checksum(random)
+}
+
+fn checksum(random: &[u8]) -> [u8; CHECKSUM] {
+    let mut text = b"flowgate token".to_vec();
+    text.extend_from_slice(random);
+    let digest = sha256(&text);
+    std::array::from_fn(|n| digest[n])
 }
 
 /// One session.

@@ -28,6 +28,8 @@ pub(super) struct Call<'a> {
     /// Seconds since 1970.
     pub(super) now: u64,
     pub(super) head: &'a Parts,
+    /// The head as flows and upstreams may see it, if that is not the same.
+    pub(super) redacted: Option<Box<Parts>>,
     /// Until it is read.
     pub(super) body: Option<Incoming>,
     /// Until the connection changes hands.
@@ -54,6 +56,7 @@ impl<'a> Call<'a> {
             id: gateway.request_id(),
             now: since_1970().as_secs(),
             head,
+            redacted: None,
             body: None,
             upgrade: None,
             received: 0,
@@ -62,6 +65,11 @@ impl<'a> Call<'a> {
             in_flight: None,
             caller: None,
         }
+    }
+
+    /// The head as flows and upstreams may see it.
+    pub(super) fn outgoing(&self) -> &Parts {
+        self.redacted.as_deref().unwrap_or(self.head)
     }
 
     /// Reads the whole body, of at most `limit` bytes.

@@ -7,7 +7,7 @@ use super::content::Body;
 use super::error::Error;
 use super::forward::front;
 use super::path::{self, Path};
-use super::{reply, socket, upgrade};
+use super::{redact, reply, socket, upgrade};
 use crate::auth::Caller;
 use crate::engine::Engine;
 use crate::engine::http::{Endpoint, Reply, Request};
@@ -61,6 +61,12 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
             None => Err(Error::NotFound),
         };
     };
+    // A token that let the caller in stays here: a flow could use it for more.
+    call.authorization = match call.caller {
+        Some(_) => Authorization::Nobody,
+        None => Authorization::Client,
+    };
+    call.redacted = redact::head(call, call.authorization);
     let content = call.read(gateway.config.limits.body).await?;
     let request = request(call, path, &endpoint, content);
     let wait = gateway.config.timeouts.endpoint;
@@ -82,14 +88,9 @@ async fn revoked(caller: Option<&Caller>) {
 }
 
 fn request(call: &Call<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::Bytes) -> Request {
-    let uri = &call.head.uri;
+    let uri = &call.outgoing().uri;
     let target = PathAndQuery::from_static("/");
-    let mut front = front(call, &target, None);
-    // The token let the caller in here; a flow could use it for more.
-    front.authorization = match call.caller {
-        Some(_) => Authorization::Nobody,
-        None => Authorization::Client,
-    };
+    let front = front(call, &target, None);
     Request {
         method: call.head.method.clone(),
         path: path.decoded(),

@@ -10,7 +10,7 @@ use super::error::Error;
 use super::path::Path;
 use super::proxied;
 use super::route::{self, Admin, Editor, Target};
-use super::{auth, comms, identify, reply, tunnel, upgrade};
+use super::{auth, comms, identify, redact, reply, tunnel, upgrade};
 use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
 use crate::flows::{DeploymentType, FlowSet, Submission, check_flow};
@@ -41,6 +41,7 @@ pub(super) async fn act(
     {
         return Ok(reply::moved(&location));
     }
+    call.redacted = redact::head(call, call.authorization);
     // What is seldom is boxed, so that what is frequent keeps no room for it.
     match target {
         Target::Login => Ok(auth::login(call)),
@@ -99,7 +100,7 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, body: Outgoing, upstream: &U
         return Err(Error::Method { allow });
     }
     check_version(call)?;
-    let target = path.target(&call.head.uri)?;
+    let target = path.target(&call.outgoing().uri)?;
     let progress = body.progress();
     let front = front(call, &target, Some(upstream));
     let head = || upstream.head(&front);
@@ -123,7 +124,7 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, body: Outgoing, upstream: &U
 async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     let version = dialect::version(&call.head.headers)?;
     let kind = dialect::deployment_type(&call.head.headers)?;
-    let target = path.target(&call.head.uri)?;
+    let target = path.target(&call.outgoing().uri)?;
     let spelled = match version {
         Version::V1 => "v1",
         Version::V2 => "v2",
@@ -209,7 +210,7 @@ async fn change(
             body
         }
     };
-    let url = path.target(&call.head.uri)?;
+    let url = path.target(&call.outgoing().uri)?;
     let change: Change = upstream.change(&front(call, &url, Some(upstream)), body);
     let kind = DeploymentType::Flows;
     let forward = Forward {
@@ -292,7 +293,7 @@ fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>)
 /// `GET /settings`: the upstream's, with the caller as the user, whatever the upstream says.
 async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     check_version(call)?;
-    let target = path.target(&call.head.uri)?;
+    let target = path.target(&call.outgoing().uri)?;
     let front = front(call, &target, Some(upstream));
     // None of the client's own headers: a condition or a range would be about another body than the one it gets.
     let head = || {
@@ -345,17 +346,17 @@ pub(super) fn front<'c>(
 ) -> Front<'c> {
     let known = call.caller.as_ref().filter(|c| c.is_known());
     Front {
-        head: call.head,
+        head: call.outgoing(),
         target,
         prefix: &call.site.place.prefix,
         address: call.peer.address.ip(),
         secure: call.peer.secure,
         asked: proxied::host(call),
-        id: &call.id,
         passing: Passing {
             from_proxies: &call.gateway.config.server.trusted_proxy_headers,
             trusted: call.peer.trusted,
         },
+        id: &call.id,
         authorization: call.authorization,
         identity: known
             .filter(|_| upstream.is_some_and(Upstream::is_told_callers))

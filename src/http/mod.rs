@@ -30,6 +30,7 @@ mod path;
 mod proxied;
 #[cfg(feature = "engine")]
 mod reading;
+mod redact;
 mod reply;
 mod route;
 #[cfg(feature = "engine")]

@@ -22,7 +22,7 @@ pub(super) async fn open(
     upstream: &Upstream,
 ) -> Result<Response<Body>, Error> {
     let opening = Opening::check(call)?;
-    let target = path.target(&call.head.uri)?;
+    let target = path.target(&call.outgoing().uri)?;
     let front = front(call, &target, Some(upstream));
     let (headers, tunnel) = match upstream.tunnel(&front, opening.accept_key()).await? {
         Opened::Tunnel(headers, tunnel) => (headers, tunnel),

@@ -54,6 +54,7 @@ mod http_rules;
 mod identity_headers;
 mod json;
 mod kill;
+mod leaving_tokens;
 mod life_cycle;
 mod listener;
 mod memory;

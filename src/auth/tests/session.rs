@@ -30,6 +30,27 @@ fn a_token_is_a_b64token_of_43_characters_and_never_twice_the_same() {
 }
 
 #[test]
+fn a_token_is_recognised_by_its_checksum_and_other_texts_of_its_length_are_not() {
+    let token = new_token();
+    let text = token.reveal();
+    assert!(has_form(text.as_bytes()));
+    for at in [0, 21, 40] {
+        let mut other = text.as_bytes().to_vec();
+        other[at] = if other[at] == b'A' { b'B' } else { b'A' };
+        assert!(!has_form(&other), "{at}");
+    }
+    for other in [
+        "",
+        "0123456789012345678901234567890123456789012",
+        &text[1..],
+    ] {
+        assert!(!has_form(other.as_bytes()), "{other}");
+    }
+    assert!(!has_form(format!("{text}A").as_bytes()));
+    assert!(!has_form("ä".repeat(43).as_bytes()));
+}
+
+#[test]
 fn keys_are_spread_by_their_own_bytes() {
     let hasher = BuildHasherDefault::<FirstEightBytes>::default();
     let key = sha256(b"abc");
