@@ -76,6 +76,7 @@ mod stale_deploy;
 mod storage;
 mod strictness;
 mod supervised;
+mod table_of_authority;
 mod throttle;
 mod tls;
 mod tokens;

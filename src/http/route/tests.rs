@@ -396,3 +396,57 @@ fn the_table_is_sorted_and_every_name_ends_in_an_entry_for_all_the_rest() {
         }
     }
 }
+
+/// Every method of every path of the table, as `tests/data/authority.json` has them.
+#[test]
+fn every_offer_has_a_row_in_the_table_of_authority_and_every_row_an_offer() {
+    #[derive(serde::Deserialize, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    struct Row {
+        entry: String,
+        method: String,
+        target: String,
+        needs: String,
+    }
+    #[derive(serde::Deserialize)]
+    struct File {
+        table: Vec<Row>,
+    }
+    let text = include_str!("../../../tests/data/authority.json");
+    let mut rows = serde_json::from_str::<File>(text).unwrap().table;
+    let row = |entry: &table::Entry, (verb, target, needs): &Offer| Row {
+        entry: format!("/{}", entry.path.join("/")),
+        method: format!("{verb:?}").to_ascii_uppercase(),
+        target: format!("{target:?}"),
+        needs: match needs {
+            Nothing => "nothing".to_owned(),
+            Needs::Anyone => "anyone".to_owned(),
+            Permission(name) => (*name).to_owned(),
+        },
+    };
+    let mut offers: Vec<Row> = table::TABLE
+        .iter()
+        .flat_map(|entry| entry.offers.iter().map(move |offer| row(entry, offer)))
+        .collect();
+    rows.sort();
+    offers.sort();
+    let without = |these: &[Row], those: &[Row]| -> Vec<String> {
+        let mut missing: Vec<String> = Vec::new();
+        for one in these {
+            if !those.contains(one) {
+                missing.push(format!("{one:?}"));
+            }
+        }
+        missing
+    };
+    assert!(
+        without(&offers, &rows).is_empty(),
+        "no row for {:#?}",
+        without(&offers, &rows)
+    );
+    assert!(
+        without(&rows, &offers).is_empty(),
+        "no offer for {:#?}",
+        without(&rows, &offers)
+    );
+    assert_eq!(offers.len(), rows.len(), "a row stands twice");
+}
