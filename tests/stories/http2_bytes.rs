@@ -3,20 +3,20 @@
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
 const PRIORITY: u8 = 2;
-const RST_STREAM: u8 = 3;
-const SETTINGS: u8 = 4;
+pub const RST_STREAM: u8 = 3;
+pub const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 const CONTINUATION: u8 = 9;
 
-const END_STREAM: u8 = 1;
-const END_HEADERS: u8 = 4;
+pub const END_STREAM: u8 = 1;
+pub const END_HEADERS: u8 = 4;
 
 /// What became of two requests on one connection.
 #[derive(Debug, Default)]
@@ -28,13 +28,13 @@ pub struct Fate {
 }
 
 /// A frame (RFC 9113 §4.1).
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 /// Fields as they are, none indexed, none compressed (RFC 7541 §6.2.2). Each character is a byte.
-fn block(fields: &Json) -> Vec<u8> {
+pub fn block(fields: &Json) -> Vec<u8> {
     let mut block = Vec::new();
     for field in fields.as_array().unwrap() {
         block.push(0);
@@ -54,7 +54,7 @@ fn block(fields: &Json) -> Vec<u8> {
 }
 
 /// The frames of a request: fields, and perhaps data and trailers.
-fn request(stream: u32, row: &Json) -> Vec<u8> {
+pub fn request(stream: u32, row: &Json) -> Vec<u8> {
     let (data, trailers) = (row["data"].as_str(), row.get("trailers"));
     let end = |last: bool| if last { END_STREAM } else { 0 };
     let last = data.is_none() && trailers.is_none();

@@ -25,6 +25,9 @@ mod node_red;
 mod peers;
 mod ports;
 mod protected;
+mod recorder;
+#[path = "../../src/upstream/strict.rs"]
+mod strict;
 mod upstream;
 
 mod abuse;
@@ -45,6 +48,8 @@ mod editor;
 mod editor_files;
 mod endpoint;
 mod fallback;
+mod framing;
+mod framing_bodies;
 mod from_the_shell;
 mod function_modules;
 mod golden;
