@@ -13,15 +13,42 @@ use tokio::time::timeout;
 
 /// Endpoints of the admin API, one for each route and method; `{}` stands for the JSON that the endpoint takes.
 const ADMIN: &[(&str, &str)] = &[
-    ("GET", "/ /favicon.ico /red/x.js /vendor/x.js /types/x /theme /locales/x /icons/a/b /debug/view/x /auth/login"),
-    ("GET", "/flows /flows/state /flow/a /settings /settings/user /nodes /nodes/messages /nodes/m /nodes/m/s"),
-    ("GET", "/icons /plugins /plugins/messages /library/local/flows/x /projects /projects/x /udp-ports/x"),
-    ("GET", "/context/global /context/global/x /context/node/a /diagnostics /credentials/t/i"),
-    ("HEAD", "/flows /flow/a /settings /nodes /context/global /diagnostics /projects"),
-    ("DELETE", "/flow/a /nodes/m /context/global/x /context/node/a/x /library/local/flows/x /projects/x /settings/user"),
-    ("POST", "/flows /flow /flows/state /settings/user /nodes /library/local/flows/x /projects /inject/a"),
-    ("POST", "/debug/enable /debug/disable /debug/a/enable /auth/token /auth/revoke"),
-    ("PUT", "/flow/a /nodes /nodes/m /nodes/m/s /projects/x /settings/user"),
+    (
+        "GET",
+        "/ /favicon.ico /red/x.js /vendor/x.js /types/x /theme /locales/x /icons/a/b /debug/view/x /auth/login",
+    ),
+    (
+        "GET",
+        "/flows /flows/state /flow/a /settings /settings/user /nodes /nodes/messages /nodes/m /nodes/m/s",
+    ),
+    (
+        "GET",
+        "/icons /plugins /plugins/messages /library/local/flows/x /projects /projects/x /udp-ports/x",
+    ),
+    (
+        "GET",
+        "/context/global /context/global/x /context/node/a /diagnostics /credentials/t/i",
+    ),
+    (
+        "HEAD",
+        "/flows /flow/a /settings /nodes /context/global /diagnostics /projects",
+    ),
+    (
+        "DELETE",
+        "/flow/a /nodes/m /context/global/x /context/node/a/x /library/local/flows/x /projects/x /settings/user",
+    ),
+    (
+        "POST",
+        "/flows /flow /flows/state /settings/user /nodes /library/local/flows/x /projects /inject/a",
+    ),
+    (
+        "POST",
+        "/debug/enable /debug/disable /debug/a/enable /auth/token /auth/revoke",
+    ),
+    (
+        "PUT",
+        "/flow/a /nodes /nodes/m /nodes/m/s /projects/x /settings/user",
+    ),
     ("PATCH", "/flow/a /nodes"),
     ("OPTIONS", "/flows /flow/a"),
 ];
@@ -120,10 +147,18 @@ impl Case {
                 (format!("Content-Length: {length}\r\n"), body)
             }
             Form::Short => ("Content-Length: 40\r\n".to_owned(), body),
-            Form::EmptyChunks => ("Transfer-Encoding: chunked\r\n".to_owned(), "0\r\n\r\n".to_owned()),
+            Form::EmptyChunks => (
+                "Transfer-Encoding: chunked\r\n".to_owned(),
+                "0\r\n\r\n".to_owned(),
+            ),
             Form::JsonInChunks | Form::RequestInChunks => (
                 "Transfer-Encoding: chunked\r\n".to_owned(),
-                format!("1\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n", &body[..1], length - 1, &body[1..]),
+                format!(
+                    "1\r\n{}\r\n{:x}\r\n{}\r\n0\r\n\r\n",
+                    &body[..1],
+                    length - 1,
+                    &body[1..]
+                ),
             ),
         };
         let host = gateway.address;
@@ -234,7 +269,10 @@ async fn only_what_was_authorised(http2: bool) {
         let good = record.violations.is_empty() && answer.status == 200;
         if !(probed && as_authorised && answered && passed && good) {
             let shown: Vec<_> = reached.iter().map(|(_, one)| one).collect();
-            let seen = format!("{status:?}, then {}: {shown:?} {:?}", answer.status, record.violations);
+            let seen = format!(
+                "{status:?}, then {}: {shown:?} {:?}",
+                answer.status, record.violations
+            );
             wrong += &format!("{method} {path} {form:?}: {seen}\n");
         }
     }
@@ -257,12 +295,19 @@ async fn a_body_where_none_is_meant_is_refused_with_a_sentence_in_front_of_both_
     for lines in [String::new(), behind.config()] {
         let gateway = Gateway::with(&lines);
         let token = gateway.sign_in("admin").await;
-        for (method, path) in [("DELETE", "/flow/a"), ("GET", "/flows"), ("DELETE", "/context/global/x")] {
+        for (method, path) in [
+            ("DELETE", "/flow/a"),
+            ("GET", "/flows"),
+            ("DELETE", "/context/global/x"),
+        ] {
             for http2 in [false, true] {
                 let request = gateway.request(method, path).token(&token).json(&json!({}));
                 let request = if http2 { request.http2() } else { request };
                 let answer = request.send().await;
-                assert_eq!((answer.status, answer.code().as_str()), (400, "unexpected_body"));
+                assert_eq!(
+                    (answer.status, answer.code().as_str()),
+                    (400, "unexpected_body")
+                );
                 assert_eq!(answer.json()["message"], "this endpoint takes no body");
             }
         }

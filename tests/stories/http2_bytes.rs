@@ -3,13 +3,13 @@
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
-pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 pub const DATA: u8 = 0;
 pub const HEADERS: u8 = 1;
 const PRIORITY: u8 = 2;
 pub const RST_STREAM: u8 = 3;
-pub const SETTINGS: u8 = 4;
+const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
@@ -33,6 +33,11 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
+/// What a client begins with: the preface and its settings.
+pub fn opening() -> Vec<u8> {
+    [PREFACE, &frame(SETTINGS, 0, 0, &[])].concat()
+}
+
 /// Fields as they are, none indexed, none compressed (RFC 7541 §6.2.2). Each character is a byte.
 pub fn block(fields: &Json) -> Vec<u8> {
     let mut block = Vec::new();
@@ -54,7 +59,7 @@ pub fn block(fields: &Json) -> Vec<u8> {
 }
 
 /// The frames of a request: fields, and perhaps data and trailers.
-pub fn request(stream: u32, row: &Json) -> Vec<u8> {
+fn request(stream: u32, row: &Json) -> Vec<u8> {
     let (data, trailers) = (row["data"].as_str(), row.get("trailers"));
     let end = |last: bool| if last { END_STREAM } else { 0 };
     let last = data.is_none() && trailers.is_none();
@@ -89,8 +94,7 @@ pub async fn exchange(
     first: &Json,
     second: &Json,
 ) -> Fate {
-    let settings = frame(SETTINGS, 0, 0, &[]);
-    let bytes = [PREFACE, &settings, &request(1, first), &request(3, second)].concat();
+    let bytes = [opening(), request(1, first), request(3, second)].concat();
     let mut fate = Fate::default();
     if stream.write_all(&bytes).await.is_err() || stream.flush().await.is_err() {
         return fate;

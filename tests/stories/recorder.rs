@@ -2,6 +2,7 @@
 //! request after another.
 
 use crate::strict::{self, Request};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -26,6 +27,8 @@ pub struct Record {
     pub requests: Vec<(usize, Request)>,
     /// Connections that ended inside a request, with its bytes.
     pub cut: Vec<(usize, String)>,
+    /// Requests that have begun, by their connection, with all bytes so far.
+    pub begun: BTreeMap<usize, String>,
     /// What was not HTTP.
     pub violations: Vec<String>,
 }
@@ -75,6 +78,12 @@ impl Recorder {
         std::mem::take(&mut *self.lock())
     }
 
+    /// The bytes of requests that are under way.
+    pub fn begun(&self) -> String {
+        let record = self.lock();
+        record.begun.values().map(String::as_str).collect()
+    }
+
     fn lock(&self) -> MutexGuard<'_, Record> {
         self.record.lock().unwrap()
     }
@@ -116,6 +125,7 @@ async fn serve(mut tcp: TcpStream, number: usize, answers: Answers, record: Arc<
             Ok(None) => {}
         }
         let text = String::from_utf8_lossy(&ahead).into_owned();
+        record.lock().unwrap().begun.insert(number, text.clone());
         let early = text.contains("\r\n\r\n") && text.contains("/early");
         if answers != Answers::Whole && early && !answered {
             answered = true;
@@ -130,6 +140,7 @@ async fn serve(mut tcp: TcpStream, number: usize, answers: Answers, record: Arc<
         match tcp.read(&mut piece).await {
             Ok(count @ 1..) => ahead.extend_from_slice(&piece[..count]),
             Ok(0) | Err(_) => {
+                record.lock().unwrap().begun.remove(&number);
                 if !ahead.is_empty() {
                     record.lock().unwrap().cut.push((number, text));
                 }
