@@ -1,10 +1,11 @@
 //! Reads a request's body: in time, within its limit, and only of the kind that the endpoint takes.
 
 use super::error::{Error, Flaw};
+use crate::upstream::{BodyError, ClientBody};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
-use hyper::body::{Body, Incoming};
+use hyper::body::Body;
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -37,7 +38,7 @@ const LINGER: Duration = Duration::from_secs(30);
 
 /// Reads at most `limit` bytes of what nobody wants: a client whose stream is reset while it sends may never read the
 /// answer that it was given (curl 7.88 with HTTP/2).
-pub(super) fn throw_away(mut body: Incoming, mut limit: usize) {
+pub(super) fn throw_away(mut body: ClientBody, mut limit: usize) {
     if body.is_end_stream() {
         return;
     }
@@ -54,7 +55,11 @@ pub(super) fn throw_away(mut body: Incoming, mut limit: usize) {
 }
 
 /// Reads the whole body, of at most `limit` bytes; between two pieces may pass `idle`.
-pub(super) async fn read<B>(mut body: B, limit: usize, idle: Duration) -> Result<Bytes, Error>
+pub(super) async fn read<B>(
+    mut body: ClientBody<B>,
+    limit: usize,
+    idle: Duration,
+) -> Result<Bytes, Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -65,8 +70,7 @@ where
             .await
             .map_err(|_| Error::BodyTimeout)?;
         let Some(frame) = frame else { break };
-        // Trailers mean nothing to us.
-        let Ok(data) = frame.map_err(|_| Error::BodyBroken)?.into_data() else {
+        let Ok(data) = frame?.into_data() else {
             continue;
         };
         if first.len() + rest.len() + data.len() > limit {
@@ -85,6 +89,30 @@ where
     whole.extend_from_slice(&first);
     whole.extend_from_slice(&rest);
     Ok(whole.freeze())
+}
+
+/// Refuses a body that is not empty.
+pub(super) async fn none<B>(body: ClientBody<B>, idle: Duration) -> Result<(), Error>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if body.size_hint().lower() > 0 {
+        return Err(Error::UnexpectedBody);
+    }
+    match read(body, 0, idle).await {
+        Ok(_) => Ok(()),
+        Err(Error::BodyTooLarge { .. }) => Err(Error::UnexpectedBody),
+        Err(other) => Err(other),
+    }
+}
+
+impl From<BodyError> for Error {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::Incomplete => Self::BodyBroken,
+            BodyError::Trailers => Self::Trailers,
+        }
+    }
 }
 
 /// Refuses a body that is not JSON in UTF-8, or is compressed.
@@ -142,6 +170,7 @@ pub(super) fn media_type(headers: &HeaderMap) -> Option<MediaType<'_>> {
 mod tests {
     use super::*;
     use http_body_util::Full;
+    use hyper::Version;
     use hyper::body::Frame;
     use hyper::header::HeaderValue;
     use std::convert::Infallible;
@@ -166,20 +195,27 @@ mod tests {
         }
     }
 
+    fn client<B: Body<Data = Bytes> + Unpin>(body: B) -> ClientBody<B> {
+        ClientBody::new(body, Version::HTTP_11)
+    }
+
     fn with(name: hyper::header::HeaderName, value: &'static str) -> HeaderMap {
         HeaderMap::from_iter([(name, HeaderValue::from_static(value))])
     }
 
     #[tokio::test]
     async fn a_body_in_pieces_is_put_together() {
-        let body = read(Pieces(vec![b"ab", b"", b"cd", b"e"]), 5, IDLE).await;
+        let body = read(client(Pieces(vec![b"ab", b"", b"cd", b"e"])), 5, IDLE).await;
         assert_eq!(body.unwrap(), "abcde");
-        assert_eq!(read(Full::from("abc"), 3, IDLE).await.unwrap(), "abc");
+        assert_eq!(
+            read(client(Full::from("abc")), 3, IDLE).await.unwrap(),
+            "abc"
+        );
     }
 
     #[tokio::test]
     async fn a_body_over_the_limit_is_refused_while_it_is_read() {
-        let body = read(Pieces(vec![b"abc", b"d"]), 3, IDLE).await;
+        let body = read(client(Pieces(vec![b"abc", b"d"])), 3, IDLE).await;
         assert!(matches!(body, Err(Error::BodyTooLarge { limit: 3 })));
     }
 
@@ -197,9 +233,21 @@ mod tests {
             }
         }
         assert!(matches!(
-            read(Silent, 3, Duration::from_millis(1)).await,
+            read(client(Silent), 3, Duration::from_millis(1)).await,
             Err(Error::BodyTimeout)
         ));
+    }
+
+    #[tokio::test]
+    async fn no_body_is_one_without_bytes() {
+        assert!(none(client(Full::from("")), IDLE).await.is_ok());
+        assert!(none(client(Pieces(vec![b"", b""])), IDLE).await.is_ok());
+        for refused in [
+            none(client(Full::from("a")), IDLE).await,
+            none(client(Pieces(vec![b"", b"a"])), IDLE).await,
+        ] {
+            assert!(matches!(refused, Err(Error::UnexpectedBody)));
+        }
     }
 
     #[test]

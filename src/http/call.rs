@@ -8,9 +8,9 @@ use crate::auth::Caller;
 use crate::gateway::{Gateway, Site};
 use crate::json;
 use crate::metrics::{InFlight, RouteClass};
-use crate::upstream::{Authorization, Upstream};
+use crate::upstream::{Authorization, ClientBody, Upstream};
 use bytes::Bytes;
-use hyper::body::Incoming;
+use hyper::body::Body as _;
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
 use serde_json::Value as Json;
@@ -31,7 +31,7 @@ pub(super) struct Call<'a> {
     /// The head as flows and upstreams may see it, if that is not the same.
     pub(super) redacted: Option<Box<Parts>>,
     /// Until it is read.
-    pub(super) body: Option<Incoming>,
+    pub(super) body: Option<ClientBody>,
     /// Until the connection changes hands.
     pub(super) upgrade: Option<OnUpgrade>,
     /// Bytes of the body that were read.
@@ -82,6 +82,19 @@ impl<'a> Call<'a> {
         let content = body::read(incoming, limit, idle).await?;
         self.received = content.len() as u64;
         Ok(content)
+    }
+
+    /// Refuses a request with a body; one that is there but empty is read to its end.
+    pub(super) async fn read_none(&mut self) -> Result<(), Error> {
+        let empty = |body: &ClientBody| body.is_end_stream();
+        if self.body.as_ref().is_none_or(empty) {
+            return Ok(());
+        }
+        let idle = self.gateway.config.timeouts.body_idle;
+        match self.body.take() {
+            Some(body) => Box::pin(body::none(body, idle)).await,
+            None => Ok(()),
+        }
     }
 
     /// Reads a body that must be JSON, of any size that a deployment may have.

@@ -131,6 +131,12 @@ pub(super) enum Error {
     /// The body ended early or its framing is broken.
     #[error("the body is incomplete")]
     BodyBroken,
+    /// A body where the endpoint takes none.
+    #[error("this endpoint takes no body")]
+    UnexpectedBody,
+    /// The trailers have a field that belongs into the head.
+    #[error("the trailers may not frame, route or authorise the request")]
+    Trailers,
     /// The body is not what the endpoint takes.
     #[error("{0}")]
     Body(String),

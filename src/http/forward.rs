@@ -120,71 +120,50 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, body: Outgoing, upstream: &U
     Ok(passed_back(call, upstream, response).map(Body::Upstream))
 }
 
-/// `POST /flows`: checked here, then sent in its turn.
+/// `POST /flows`: checked and sent in its turn.
 async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     let version = dialect::version(&call.head.headers)?;
     let kind = dialect::deployment_type(&call.head.headers)?;
     let target = path.target(&call.outgoing().uri)?;
-    let spelled = match version {
-        Version::V1 => "v1",
-        Version::V2 => "v2",
+    let reload = kind == DeploymentType::Reload;
+    if reload && !upstream.reloads() {
+        return Err(Error::DeploymentType);
+    }
+    let (spelled, nothing): (_, &[u8]) = match version {
+        Version::V1 => ("v1", b"[]"),
+        Version::V2 => ("v2", b"{\"flows\":[]}"),
     };
-    let (body, rev, flows) = if kind == DeploymentType::Reload {
-        if !upstream.reloads() {
-            return Err(Error::DeploymentType);
-        }
+    let body = if reload {
         // Whatever was sent counts for nothing; the upstream gets what it surely understands.
         let limit = call.gateway.config.limits.body;
         call.read(limit).await?;
-        let nothing: &[u8] = match version {
-            Version::V1 => b"[]",
-            Version::V2 => b"{\"flows\":[]}",
-        };
-        (Bytes::from_static(nothing), None, None)
+        Bytes::from_static(nothing)
     } else {
-        let body = call.read_json().await?;
-        checked(call, version, kind, body).await?
+        call.read_json().await?
     };
-    let change = upstream.deployment(
-        &front(call, &target, Some(upstream)),
-        (spelled, name(kind)),
-        body,
-    );
-    let forward = Forward {
-        change,
-        rev,
-        kind,
-        purpose: Purpose::Flows(flows),
+    let front = front(call, &target, Some(upstream));
+    let change = upstream.deployment(&front, (spelled, name(kind)), body.clone());
+    let metrics = Arc::clone(&call.gateway.metrics);
+    let prepare = move || {
+        let (mut rev, mut flows) = (None, None);
+        if !reload {
+            let started = Instant::now();
+            let submission = match version {
+                Version::V1 => Submission::v1(&FlowSet::default(), &body),
+                Version::V2 => Submission::v2(&FlowSet::default(), &body),
+            };
+            metrics.phase(name(kind), Phase::Parse, started.elapsed());
+            let submission = submission?;
+            (rev, flows) = (submission.rev, Some(submission.flows));
+        }
+        Ok(Forward {
+            change,
+            rev,
+            kind,
+            purpose: Purpose::Flows(flows),
+        })
     };
-    answer(call, upstream, run(call, version, forward).await?)
-}
-
-/// Parses the body elsewhere than on this thread; gives it back with the revision and the flows in it.
-async fn checked(
-    call: &Call<'_>,
-    version: Version,
-    kind: DeploymentType,
-    body: Bytes,
-) -> Result<(Bytes, Option<String>, Option<FlowSet>)> {
-    let gateway = call.gateway.clone();
-    let parse = async move {
-        let started = Instant::now();
-        let submission = match version {
-            Version::V1 => Submission::v1(&FlowSet::default(), &body),
-            Version::V2 => Submission::v2(&FlowSet::default(), &body),
-        };
-        gateway
-            .metrics
-            .phase(name(kind), Phase::Parse, started.elapsed());
-        submission.map(|submission| (body, submission.rev, Some(submission.flows)))
-    };
-    let parsed = call.control(parse).await?;
-    parsed.map_err(|malformed| {
-        let error = malformed.into();
-        let facts = deployment::refusal(name(kind), &error);
-        call.audit(Event::DeployFail, call.actor(), facts);
-        Error::Deployment(error)
-    })
+    answer(call, upstream, run(call, (version, kind), prepare).await?)
 }
 
 /// What else changes flows: sent in its turn, without a revision (facts admin API §3).
@@ -196,6 +175,7 @@ async fn change(
 ) -> Result {
     check_version(call)?;
     let mut purpose = Purpose::Flows(None);
+    let mut flow = None;
     let body = match target {
         Target::RemoveFlow => Bytes::new(),
         Target::SetState => {
@@ -206,37 +186,40 @@ async fn change(
         _ => {
             let body = call.read_json().await?;
             let id = (target == Target::ReplaceFlow).then(|| path.parameter(1));
-            check_one(call, body.clone(), id).await?;
+            flow = Some((body.clone(), id));
             body
         }
     };
     let url = path.target(&call.outgoing().uri)?;
     let change: Change = upstream.change(&front(call, &url, Some(upstream)), body);
     let kind = DeploymentType::Flows;
-    let forward = Forward {
-        change,
-        rev: None,
-        kind,
-        purpose,
+    let prepare = move || {
+        if let Some((body, id)) = flow {
+            check_flow(&body, id.as_deref())?;
+        }
+        Ok(Forward {
+            change,
+            rev: None,
+            kind,
+            purpose,
+        })
     };
-    answer(call, upstream, run(call, Version::V1, forward).await?)
+    answer(
+        call,
+        upstream,
+        run(call, (Version::V1, kind), prepare).await?,
+    )
 }
 
-/// Parses a single flow elsewhere than on this thread.
-async fn check_one(call: &Call<'_>, body: Bytes, id: Option<String>) -> Result<()> {
-    let parsed = call.control(async move { check_flow(&body, id.as_deref()) });
-    parsed.await?.map_err(|error| {
-        let error = error.into();
-        let facts = deployment::refusal(name(DeploymentType::Flows), &error);
-        call.audit(Event::DeployFail, call.actor(), facts);
-        Error::Deployment(error)
-    })
-}
-
-/// Sends a change as one task of the control runtime, and counts what came of it.
-async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Changed> {
+/// Checks and sends a change as one task of the control runtime, and counts what came of it. Between the last byte of
+/// the request and this task nothing may wait: a client that hangs up ends whatever is not in it.
+async fn run(
+    call: &Call<'_>,
+    (version, kind): (Version, DeploymentType),
+    prepare: impl FnOnce() -> std::result::Result<Forward, deployment::Error> + Send + 'static,
+) -> Result<Changed> {
     let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
-    let (actor, now, kind) = (call.actor(), call.now, forward.kind);
+    let (actor, now) = (call.actor(), call.now);
     let audit = call.gateway.audit.clone();
     let upstream = site
         .runtime
@@ -245,10 +228,15 @@ async fn run(call: &Call<'_>, version: Version, forward: Forward) -> Result<Chan
         .unwrap_or_default()
         .to_owned();
     let task = async move {
-        let result = site
-            .deployments
-            .forward(forward, &actor, now, Instant::now)
-            .await;
+        let result = match prepare() {
+            Ok(forward) => {
+                let deployments = &site.deployments;
+                deployments
+                    .forward(forward, &actor, now, Instant::now)
+                    .await
+            }
+            Err(error) => Err(error),
+        };
         let api = match version {
             Version::V1 => 1,
             Version::V2 => 2,
@@ -273,6 +261,7 @@ fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics:
             Outcome::Refused => metrics::Deployed::Malformed,
         },
         Err(deployment::Error::Stale { .. }) => metrics::Deployed::Stale,
+        Err(deployment::Error::Malformed(_)) => metrics::Deployed::Malformed,
         Err(_) => metrics::Deployed::Failed,
     }
 }
@@ -395,7 +384,9 @@ pub(super) fn passed_back<B>(
     mut response: Response<B>,
 ) -> Response<B> {
     let admin = call.class != RouteClass::Endpoint;
-    returned(response.headers_mut(), admin);
+    let bodiless =
+        call.head.method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
+    returned(response.headers_mut(), admin, bodiless);
     upstream.place(response.headers_mut(), &call.site.place.prefix);
     if admin {
         let nosniff = HeaderValue::from_static("nosniff");

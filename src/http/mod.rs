@@ -47,6 +47,7 @@ use crate::auth::{Caller, Certificate};
 use crate::config::RESOURCE_POLICY;
 use crate::gateway::{Gateway, Rules, Runtime};
 use crate::metrics::{RouteClass, Traffic};
+use crate::upstream::ClientBody;
 use call::Call;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
@@ -94,7 +95,7 @@ pub async fn answer(
         .then(|| proxied::client(gateway, peer, &head.headers));
     let mut path = Path::parse(head.uri.path());
     let mut call = Call::new(gateway, client.as_ref().unwrap_or(peer), &head);
-    (call.body, call.upgrade) = (Some(body), upgrade);
+    (call.body, call.upgrade) = (Some(ClientBody::new(body, head.version)), upgrade);
     let proceeded = match flaw {
         Some(flaw) => Err(flaw.into()),
         None => proceed(&mut call, path.as_mut().map_err(|refused| *refused)).await,
@@ -176,6 +177,16 @@ async fn proceed(
     }
     let target = route.target;
     drop(rules);
+
+    // No endpoint of the admin API takes a body with these methods.
+    if call.class != RouteClass::Endpoint
+        && matches!(
+            call.head.method,
+            Method::GET | Method::HEAD | Method::DELETE
+        )
+    {
+        call.read_none().await?;
+    }
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
     match &call.site.runtime {

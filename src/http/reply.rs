@@ -9,7 +9,7 @@ use super::error::Error;
 use super::reading::Reading;
 #[cfg(feature = "engine")]
 use crate::editor::{File, Place};
-use crate::upstream::{self, Refusal};
+use crate::upstream::{self, BodyError, Refusal};
 use crate::{auth, deployment};
 use bytes::Bytes;
 use hyper::body::Body as _;
@@ -172,7 +172,11 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
-        Error::Framing(_) | Error::Unencrypted | Error::MethodName | Error::Host => last(error),
+        Error::Framing(_)
+        | Error::Unencrypted
+        | Error::MethodName
+        | Error::Host
+        | Error::Trailers => last(error),
         Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
         Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
@@ -207,6 +211,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         }
         Error::BodyTimeout => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
         Error::BodyBroken => refuse(S::BAD_REQUEST, "incomplete_body"),
+        Error::UnexpectedBody => refuse(S::BAD_REQUEST, "unexpected_body"),
         Error::Body(_) => refuse(S::BAD_REQUEST, "invalid_request"),
         Error::Form(reason) => oauth(S::BAD_REQUEST, "invalid_request", reason),
         Error::Client => challenge(refuse_sign_in(S::UNAUTHORIZED, "invalid_client"), BEARER),
@@ -233,6 +238,7 @@ fn last(error: &Error) -> Response<Body> {
         Error::Unencrypted => "tls_required",
         Error::MethodName => "invalid_method",
         Error::Host => "invalid_host",
+        Error::Trailers => "invalid_trailers",
         _ => "malformed_request",
     };
     closing(coded(StatusCode::BAD_REQUEST, code, &error.to_string()))
@@ -325,7 +331,10 @@ fn upstream(error: &upstream::Error) -> Response<Body> {
         }
         E::Request(Refusal::TooLarge) => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         E::Request(Refusal::Timeout) => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
-        E::Request(Refusal::Broken) => refuse(S::BAD_REQUEST, "incomplete_body"),
+        E::Request(Refusal::Broken(BodyError::Incomplete)) => {
+            refuse(S::BAD_REQUEST, "incomplete_body")
+        }
+        E::Request(Refusal::Broken(BodyError::Trailers)) => last(&Error::Trailers),
     }
 }
 

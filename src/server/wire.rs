@@ -50,6 +50,8 @@ pub(super) struct Wire {
     /// Bytes read too far by who had the stream before.
     ahead: Bytes,
     watched: Watched,
+    /// Whether the end of the stream has been seen once.
+    ended: bool,
     pulse: Arc<Pulse>,
     clock: Clock,
     _counted: Counted,
@@ -61,6 +63,7 @@ impl Wire {
             stream,
             ahead: Bytes::new(),
             watched: Watched::Heads(Heads::default()),
+            ended: false,
             pulse,
             clock,
             _counted: counted,
@@ -176,8 +179,18 @@ impl AsyncRead for Wire {
             Watched::Finished => return Poll::Pending,
             Watched::Broken => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
         }
+        // hyper drops the handler of a request as soon as it sees that its client has gone, even one that has not run
+        // since the last bytes came. So the end, or an error, is reported one turn after the bytes before it: a request
+        // that has come whole is acted on.
         let before = buf.filled().len();
-        ready!(self.stream().poll_read(cx, buf))?;
+        let read = ready!(self.stream().poll_read(cx, buf));
+        let ended = read.is_err() || (buf.filled().len() == before && buf.remaining() > 0);
+        if ended && !self.ended {
+            self.ended = true;
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        read?;
         let passed = self.received(buf.filled().get(before..).unwrap_or_default())?;
         buf.set_filled(before + passed);
         Poll::Ready(Ok(()))

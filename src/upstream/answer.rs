@@ -2,7 +2,7 @@
 //! breaks off, so does what is sent to the client.
 
 use super::outgoing::Progress;
-use super::pool::Sender;
+use super::sender::Sender;
 use super::{Behind, Error};
 use crate::metrics::UpstreamFault;
 use bytes::{Bytes, BytesMut};
@@ -23,8 +23,10 @@ pub struct Answer {
     /// The longest pause between two pieces; `None`: no limit.
     idle: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Until the end: the connection, and whether the request's body has left it.
-    connection: Option<(Sender, Option<Arc<Progress>>)>,
+    /// Until the end.
+    connection: Option<Sender>,
+    /// Of the request's body, if it is streamed.
+    progress: Option<Arc<Progress>>,
     place: Place,
 }
 
@@ -46,14 +48,15 @@ impl Answer {
     pub(super) fn new(
         incoming: Incoming,
         idle: Option<Duration>,
-        connection: (Sender, Option<Arc<Progress>>),
+        (sender, progress): (Option<Sender>, Option<Arc<Progress>>),
         place: Place,
     ) -> Self {
         let mut answer = Self {
             incoming,
             idle,
             timer: None,
-            connection: Some(connection),
+            connection: sender,
+            progress,
             place,
         };
         if answer.incoming.is_end_stream() {
@@ -91,8 +94,9 @@ impl Answer {
 
     /// Nothing more is wanted of this answer.
     fn hand_back(&mut self) {
-        if let Some((sender, progress)) = self.connection.take()
-            && progress.is_none_or(|progress| progress.is_whole())
+        let whole = |progress: &Arc<Progress>| progress.is_whole();
+        if let Some(sender) = self.connection.take()
+            && self.progress.as_ref().is_none_or(whole)
         {
             self.place.0.pool.put(sender);
         }
@@ -165,6 +169,9 @@ impl Drop for Answer {
         let left = self.incoming.size_hint().exact();
         if left.is_some_and(|left| left <= LEFT) {
             self.hand_back();
+        }
+        if let Some(progress) = &self.progress {
+            progress.abandon();
         }
     }
 }

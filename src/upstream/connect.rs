@@ -1,7 +1,7 @@
 //! A new connection to the upstream: TCP, TLS where the url says so, HTTP/1.1.
 
 use super::outgoing::Outgoing;
-use super::pool::Sender;
+use super::sender::Sender;
 use super::{Error, KEEPALIVE};
 use crate::config;
 use crate::metrics;
@@ -128,7 +128,7 @@ impl Connect {
             let _ = connection.with_upgrades().await;
             drop(open);
         });
-        Ok(sender)
+        Ok(Sender::new(sender))
     }
 }
 

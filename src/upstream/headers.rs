@@ -10,7 +10,7 @@ use crate::config::{Dialect, Upstream as Config};
 use crate::secret::hex;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName,
-    HeaderValue, PROXY_AUTHENTICATE, TE, TRANSFER_ENCODING, UPGRADE,
+    HeaderValue, PROXY_AUTHENTICATE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
@@ -125,6 +125,10 @@ impl Upstream {
 /// A client's headers as a flow of our own engine sees them: as those of an upstream do.
 pub fn seen_by_flows(front: &Front<'_>) -> HeaderMap {
     let mut headers = passed_on(&front.head.headers, Dialect::NodeRed, front.passing);
+    // The engine reads no framing: a flow sees the length as the client announced it.
+    if let Some(length) = front.head.headers.get(CONTENT_LENGTH) {
+        headers.insert(CONTENT_LENGTH, length.clone());
+    }
     let own = front.head.headers.get(AUTHORIZATION);
     if let Some(own) = own.filter(|_| front.authorization == Authorization::Client) {
         headers.insert(AUTHORIZATION, own.clone());
@@ -170,9 +174,11 @@ fn request(front: &Front<'_>) -> Request<()> {
     request
 }
 
-/// Takes out of an answer's headers what belongs to its connection. On paths of the admin API (`admin`) also what
+/// Takes out of an answer's headers what belongs to its connection, and its framing, which is made anew for the body
+/// that is sent; `bodiless`: there is none (an answer to `HEAD`, or `304`), and its length is told. On paths of the admin API (`admin`) also what
 /// lets pages of other origins read it: Node-RED 4 allows all.
-pub fn returned(headers: &mut HeaderMap, admin: bool) {
+pub fn returned(headers: &mut HeaderMap, admin: bool, bodiless: bool) {
+    let length = only_length(headers).filter(|_| bodiless);
     for name in named_by_connection(headers) {
         headers.remove(name);
     }
@@ -182,10 +188,15 @@ pub fn returned(headers: &mut HeaderMap, admin: bool) {
         PROXY_CONNECTION,
         PROXY_AUTHENTICATE,
         TE,
+        TRAILER,
         TRANSFER_ENCODING,
         UPGRADE,
+        CONTENT_LENGTH,
     ] {
         headers.remove(name);
+    }
+    if let Some(length) = length {
+        headers.insert(CONTENT_LENGTH, length.into());
     }
     if admin {
         let cors = |name: &&HeaderName| name.as_str().starts_with("access-control-");
@@ -194,6 +205,15 @@ pub fn returned(headers: &mut HeaderMap, admin: bool) {
             headers.remove(name);
         }
     }
+}
+
+/// The length that an answer names, if it is one.
+fn only_length(headers: &HeaderMap) -> Option<u64> {
+    let mut lengths = headers.get_all(CONTENT_LENGTH).iter();
+    let (Some(length), None) = (lengths.next(), lengths.next()) else {
+        return None;
+    };
+    length.to_str().ok()?.parse().ok()
 }
 
 /// Whether the answer is a stream of server-sent events, which may be silent for long.
@@ -263,7 +283,7 @@ fn passed_on(headers: &HeaderMap, dialect: Dialect, passing: Passing<'_>) -> Hea
     passed
 }
 
-/// The headers that `Connection` says belong to it. Host and length are the message's, whoever says otherwise.
+/// The headers that `Connection` says belong to it. Host is the message's, whoever says otherwise.
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     headers
         .get_all(CONNECTION)
@@ -275,7 +295,7 @@ fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
             !name.eq_ignore_ascii_case("close") && !name.eq_ignore_ascii_case("keep-alive")
         })
         .filter_map(|name| name.parse().ok())
-        .filter(|name| name != CONTENT_LENGTH && name != HOST)
+        .filter(|name| name != HOST)
         .collect()
 }
 
@@ -338,6 +358,7 @@ mod tests {
             ("x-request-id", "mine"),
             ("x-flowgate-user", "root"),
             ("transfer_encoding", "chunked"),
+            ("content_length", "5"),
             ("x-original-url", "/flows"),
             ("x-http-method-override", "DELETE"),
             ("x-http-method", "DELETE"),
@@ -349,10 +370,7 @@ mod tests {
         let passed = passed_on(&sent, Dialect::NodeRed, NOBODY);
         let mut names: Vec<&str> = passed.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
-        assert_eq!(
-            names,
-            ["accept", "content-length", "if-none-match", "x_custom"]
-        );
+        assert_eq!(names, ["accept", "if-none-match", "x_custom"]);
     }
 
     #[test]
@@ -389,15 +407,19 @@ mod tests {
             ("keep-alive", "timeout=5"),
             ("x-hop", "1"),
             ("transfer-encoding", "chunked"),
+            ("content-length", "7"),
             ("etag", "\"1\""),
             ("access-control-allow-origin", "*"),
         ]);
         let mut endpoint = headers.clone();
-        returned(&mut endpoint, false);
+        returned(&mut endpoint, false, false);
         assert_eq!(endpoint.len(), 2);
-        returned(&mut headers, true);
+        let mut bodiless = headers.clone();
+        returned(&mut headers, true, false);
         assert_eq!(headers.len(), 1);
         assert!(headers.contains_key("etag"));
+        returned(&mut bodiless, true, true);
+        assert_eq!(bodiless[CONTENT_LENGTH], "7");
     }
 
     #[test]

@@ -46,9 +46,9 @@ impl Upstream {
             headers.insert(SEC_WEBSOCKET_KEY, key);
         }
         let mut sender = self.0.connect.connect().await?;
-        let answer = timeout(self.0.config.first_byte, sender.send_request(request));
+        let answer = timeout(self.0.config.first_byte, sender.send(request));
         let answer = answer.await.map_err(|_| Error::Timeout)?;
-        let answer = answer.map_err(Error::of)?;
+        let answer = answer.map_err(|error| Error::of(error.into_error()))?;
         let switched = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
         if !switched || !accepts(answer.headers(), &key) {
             return Err(Error::Unexpected("it does not take a WebSocket there"));

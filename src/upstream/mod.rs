@@ -1,7 +1,8 @@
 //! The runtime behind us: how a request gets there and its answer back.
 //!
-//! The way: [`headers`] and [`withheld`] say what of a request may pass, [`account`] who we are to it, [`pool`] has a connection for it
-//! or [`connect`] makes one, [`outgoing`] is its body on the way there, [`answer`] what comes back, [`place`] what that
+//! The way: [`headers`] and [`withheld`] say what of a request may pass, [`account`] who we are to it, [`pool`] has a
+//! connection for it or [`connect`] makes one, [`client_body`] checks its body and [`outgoing`] passes it on, [`sender`]
+//! frames and writes it, [`answer`] what comes back, [`place`] what that
 //! says of where it is, [`deploy`] what changes the flows, [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of
 //! our own, [`health`] whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has
 //! asked.
@@ -9,6 +10,7 @@
 mod account;
 mod answer;
 mod bearer;
+mod client_body;
 mod connect;
 mod deploy;
 mod headers;
@@ -17,12 +19,16 @@ mod link;
 mod outgoing;
 mod place;
 mod pool;
+mod sender;
 mod sign_in;
+#[cfg(any(test, fuzzing))]
+mod strict;
 mod tunnel;
 mod withheld;
 
 pub use answer::{Answer, Cut};
 pub use bearer::Bearer;
+pub use client_body::{BodyError, ClientBody};
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
 pub use headers::{Authorization, Front, Identity, returned, seen_by_flows};
@@ -37,9 +43,10 @@ use crate::metrics::{self, Metrics, UpstreamFault};
 use account::Account;
 use answer::Place;
 use connect::Connect;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use outgoing::Progress;
-use pool::{Pool, Sender};
+use pool::Pool;
+use sender::Sender;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -216,7 +223,7 @@ impl Upstream {
         progress: Option<&Progress>,
     ) -> Result<Response<hyper::body::Incoming>, Lost> {
         let limit = self.0.config.first_byte;
-        let mut answer = pin!(sender.try_send_request(request));
+        let mut answer = pin!(sender.send(request));
         let mut timer = pin!(sleep(limit));
         let answered = loop {
             tokio::select! {
@@ -252,6 +259,8 @@ impl Upstream {
         }
         let unlimited = headers::is_event_stream(response.headers());
         let idle = (!unlimited).then_some(self.0.config.idle);
+        // A server of HTTP/1.0 reads no chunks: the next request goes over another connection.
+        let sender = (response.version() == Version::HTTP_11).then_some(sender);
         Ok(response.map(|body| Answer::new(body, idle, (sender, progress), place)))
     }
 }

@@ -1,7 +1,8 @@
 //! The body of a request on its way to the upstream: as fast as the upstream takes it, within the limits.
 
+use super::client_body::{BodyError, ClientBody};
 use bytes::Bytes;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -19,7 +20,10 @@ pub enum Outgoing {
 
 /// A client's body, passed on as it comes.
 pub struct Stream {
-    incoming: Incoming,
+    body: ClientBody,
+    /// What hyper is told of it: decided before the head is written, and not changed by what arrives meanwhile.
+    length: Option<u64>,
+    ended: bool,
     /// Bytes that may still come.
     left: u64,
     /// The longest pause between two pieces.
@@ -37,9 +41,9 @@ pub enum Refusal {
     /// It stopped coming.
     #[error("the body did not arrive in time")]
     Timeout,
-    /// It ended early, or its framing is broken.
-    #[error("the body is incomplete")]
-    Broken,
+    /// It is not what its head announced.
+    #[error(transparent)]
+    Broken(BodyError),
 }
 
 /// How far a body has come.
@@ -50,6 +54,8 @@ pub struct Progress {
     seen: AtomicU64,
     /// Whether the client is waited for.
     waiting: AtomicBool,
+    /// Whether the answer is not wanted any more, most often because the client has gone.
+    abandoned: AtomicBool,
     /// 0: under way, 1: passed on whole, more: refused.
     end: AtomicU8,
 }
@@ -63,12 +69,14 @@ impl Outgoing {
     }
 
     /// A client's body, of at most `limit` bytes, with at most `idle` between two pieces.
-    pub fn stream(incoming: Incoming, limit: usize, idle: Duration) -> Self {
-        if incoming.is_end_stream() {
+    pub fn stream(body: ClientBody, limit: usize, idle: Duration) -> Self {
+        if body.is_end_stream() {
             return Self::empty();
         }
         Self::Stream(Box::new(Stream {
-            incoming,
+            length: body.size_hint().exact(),
+            ended: false,
+            body,
             left: limit as u64,
             idle,
             timer: None,
@@ -81,6 +89,14 @@ impl Outgoing {
         match self {
             Self::Whole(_) => None,
             Self::Stream(stream) => Some(Arc::clone(&stream.progress)),
+        }
+    }
+
+    /// How many bytes it has; `None`: that is not known before its end.
+    pub(super) fn length(&self) -> Option<u64> {
+        match self {
+            Self::Whole(bytes) => Some(bytes.len() as u64),
+            Self::Stream(stream) => stream.length,
         }
     }
 
@@ -121,9 +137,15 @@ impl Progress {
         match self.end.load(Ordering::Relaxed) {
             2 => Some(Refusal::TooLarge),
             3 => Some(Refusal::Timeout),
-            4 => Some(Refusal::Broken),
+            4 => Some(Refusal::Broken(BodyError::Incomplete)),
+            5 => Some(Refusal::Broken(BodyError::Trailers)),
             _ => None,
         }
+    }
+
+    /// The answer is not wanted any more.
+    pub(super) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Relaxed);
     }
 }
 
@@ -132,31 +154,32 @@ impl Stream {
         let end = match refusal {
             Refusal::TooLarge => 2,
             Refusal::Timeout => 3,
-            Refusal::Broken => 4,
+            Refusal::Broken(BodyError::Incomplete) => 4,
+            Refusal::Broken(BodyError::Trailers) => 5,
         };
         self.progress.end.store(end, Ordering::Relaxed);
         Poll::Ready(Some(Err(refusal)))
     }
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
-        loop {
-            let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
-                return self.wait(cx);
-            };
-            self.timer = None;
-            self.progress.waiting.store(false, Ordering::Relaxed);
-            return match frame {
-                None => {
-                    self.progress.end.store(WHOLE, Ordering::Relaxed);
-                    Poll::Ready(None)
-                }
-                Some(Err(_)) => self.refuse(Refusal::Broken),
-                Some(Ok(frame)) => match frame.into_data() {
-                    // Trailers of a request stay behind: nobody has looked at them.
-                    Err(_) => continue,
-                    Ok(data) => self.pass(data),
-                },
-            };
+        let Poll::Ready(data) = self.body.poll_data(cx) else {
+            return self.wait(cx);
+        };
+        self.timer = None;
+        self.progress.waiting.store(false, Ordering::Relaxed);
+        match data {
+            Some(Ok(data)) => self.pass(data),
+            Some(Err(error)) => self.refuse(Refusal::Broken(error)),
+            // The client may have gone: what it has not sent must not look whole.
+            None if !self.body.end_is_certain()
+                && self.progress.abandoned.load(Ordering::Relaxed) =>
+            {
+                self.refuse(Refusal::Broken(BodyError::Incomplete))
+            }
+            None => {
+                self.whole();
+                Poll::Ready(None)
+            }
         }
     }
 
@@ -167,10 +190,15 @@ impl Stream {
         };
         self.left = left;
         self.progress.bytes.fetch_add(length, Ordering::Relaxed);
-        if self.incoming.is_end_stream() {
-            self.progress.end.store(WHOLE, Ordering::Relaxed);
+        if self.body.is_end_stream() {
+            self.whole();
         }
         Poll::Ready(Some(Ok(Frame::data(data))))
+    }
+
+    fn whole(&mut self) {
+        self.ended = true;
+        self.progress.end.store(WHOLE, Ordering::Relaxed);
     }
 
     /// The client is silent: for how long may it be?
@@ -202,14 +230,12 @@ impl Body for Outgoing {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
-            Self::Stream(stream) => stream.incoming.is_end_stream(),
+            Self::Stream(stream) => stream.ended,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self {
-            Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Stream(stream) => stream.incoming.size_hint(),
-        }
+        self.length()
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }

@@ -1,16 +1,12 @@
 //! Connections kept for another request, each worker thread its own: no lock, no task switch to another core.
 
-use super::outgoing::Outgoing;
+use super::sender::Sender;
 use crate::metrics;
-use hyper::client::conn::http1::SendRequest;
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// What sends requests over one connection.
-pub(super) type Sender = SendRequest<Outgoing>;
 
 /// Numbers the pools of a process: tests have many gateways.
 static POOLS: AtomicUsize = AtomicUsize::new(0);
@@ -55,7 +51,7 @@ impl Pool {
             let mut kept = self.of_this_thread(Vec::pop)??;
             if kept.since.elapsed() < self.keep_alive
                 && !kept.sender.is_closed()
-                && kept.sender.ready().await.is_ok()
+                && kept.sender.ready().await
             {
                 return Some(kept.sender);
             }

@@ -10,7 +10,8 @@ const fn withheld(first: u8) -> (&'static [&'static str], &'static [&'static str
     match first {
         b'a' => (&["authorization"], &[]),
         b'c' => (
-            &["cf-pseudo-ipv4", "client-ip", "connection"],
+            // The framing of what is really sent is made where it is written.
+            &["cf-pseudo-ipv4", "client-ip", "connection", "content-length"],
             &["cf-access-", "cf-connecting-", "client-cert"],
         ),
         // The gateway has answered it.
@@ -145,6 +146,13 @@ impl Passing<'_> {
         }
         is_withheld(name)
     }
+}
+
+/// Whether a request is refused that has this field in its trailers: what stays behind of a head, because it frames,
+/// routes or authorises, and what says how to read the content (RFC 9110 §6.5.1).
+pub(super) fn is_refused_in_trailers(name: &str) -> bool {
+    let name = name.replace('_', "-");
+    name.starts_with("content-") || name == "cookie" || is_withheld(&name)
 }
 
 fn is_withheld(name: &str) -> bool {

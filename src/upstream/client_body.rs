@@ -1,0 +1,257 @@
+//! The body of a client's request, checked while it is read: it has exactly the length that its head announced, it ends
+//! where the protocol says that it ends, and its trailers carry nothing that belongs into a head.
+
+use super::withheld;
+use bytes::Bytes;
+use hyper::HeaderMap;
+use hyper::Version;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+/// Why a client's body is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BodyError {
+    /// It ended early, is longer than announced, or its framing is broken.
+    #[error("the body is incomplete")]
+    Incomplete,
+    /// Its trailers frame, route or authorise.
+    #[error("the trailers have a field that belongs into the head")]
+    Trailers,
+}
+
+/// The body of a client's request; its frames are data only.
+#[derive(Debug)]
+pub struct ClientBody<B = Incoming> {
+    inner: B,
+    /// Bytes that are announced and have not come.
+    left: Option<u64>,
+    /// Whether the protocol marks the end of the body apart from the end of its connection or stream.
+    marks_end: bool,
+    /// The last bytes of an announced length: kept until the body has ended, because trailers may follow.
+    held: Bytes,
+    ended: bool,
+}
+
+impl<B: Body<Data = Bytes> + Unpin> ClientBody<B> {
+    /// Of a request of this version.
+    pub fn new(inner: B, version: Version) -> Self {
+        Self {
+            left: inner.size_hint().exact(),
+            ended: inner.is_end_stream(),
+            marks_end: version == Version::HTTP_2,
+            held: Bytes::new(),
+            inner,
+        }
+    }
+
+    /// Whether an end can be told from a client that has gone. For HTTP/1.1 in chunks it cannot: hyper ends a body alike
+    /// after its last chunk and when its connection is dropped.
+    pub(super) fn end_is_certain(&self) -> bool {
+        self.left.is_some() || self.marks_end
+    }
+
+    fn end(&mut self) -> Poll<Option<Result<Bytes, BodyError>>> {
+        self.ended = true;
+        // HTTP/2: a stream that was reset with NO_ERROR ends too, but not with END_STREAM.
+        let marked = !self.marks_end || self.inner.is_end_stream();
+        if !marked || self.left.is_some_and(|left| left > 0) {
+            return Poll::Ready(Some(Err(BodyError::Incomplete)));
+        }
+        let last = std::mem::take(&mut self.held);
+        Poll::Ready((!last.is_empty()).then_some(Ok(last)))
+    }
+
+    /// Data that can be passed on now; `None`: it is kept for the end.
+    fn data(&mut self, data: Bytes) -> Result<Option<Bytes>, BodyError> {
+        if let Some(left) = &mut self.left {
+            *left = left
+                .checked_sub(data.len() as u64)
+                .ok_or(BodyError::Incomplete)?;
+        }
+        if self.inner.is_end_stream() {
+            self.ended = true;
+        } else if self.left == Some(0) {
+            self.held = data;
+            return Ok(None);
+        }
+        Ok(Some(data))
+    }
+
+    /// The next piece.
+    pub(super) fn poll_data(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Bytes, BodyError>>> {
+        while !self.ended {
+            let Some(frame) = ready!(Pin::new(&mut self.inner).poll_frame(cx)) else {
+                return self.end();
+            };
+            let frame = frame.map_err(|_| BodyError::Incomplete);
+            let next = frame.and_then(|frame| match frame.into_data() {
+                Ok(data) if data.is_empty() => Ok(None),
+                Ok(data) => self.data(data),
+                Err(frame) => frame.trailers_ref().map_or(Ok(()), checked).map(|()| None),
+            });
+            match next {
+                Ok(None) => {}
+                Ok(Some(data)) => return Poll::Ready(Some(Ok(data))),
+                Err(error) => {
+                    self.ended = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for ClientBody<B> {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let data = ready!(self.get_mut().poll_data(cx));
+        Poll::Ready(data.map(|data| data.map(Frame::data)))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let held = self.held.len() as u64;
+        self.left
+            .map_or_else(SizeHint::default, |left| SizeHint::with_exact(left + held))
+    }
+}
+
+/// Refuses trailers that a recipient might merge into the head with another meaning than what was authorised (RFC 9110
+/// §6.5.1). All others stay behind. Of HTTP/2 the library has removed pseudo-header fields before.
+fn checked(trailers: &HeaderMap) -> Result<(), BodyError> {
+    if trailers
+        .keys()
+        .any(|name| withheld::is_refused_in_trailers(name.as_str()))
+    {
+        return Err(BodyError::Trailers);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+    use hyper::header::{HeaderName, HeaderValue};
+    use std::convert::Infallible;
+
+    /// A body of frames; `marked`: its end is marked.
+    struct Frames {
+        frames: Vec<Frame<Bytes>>,
+        length: Option<u64>,
+        marked: bool,
+    }
+
+    impl Body for Frames {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            let next = (!self.frames.is_empty()).then(|| self.frames.remove(0));
+            Poll::Ready(next.map(Ok))
+        }
+
+        fn is_end_stream(&self) -> bool {
+            self.marked && self.frames.is_empty()
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            self.length
+                .map_or_else(SizeHint::default, SizeHint::with_exact)
+        }
+    }
+
+    fn data(text: &'static str) -> Frame<Bytes> {
+        Frame::data(Bytes::from_static(text.as_bytes()))
+    }
+
+    fn trailers(name: &'static str) -> Frame<Bytes> {
+        let field = (HeaderName::from_static(name), HeaderValue::from_static("1"));
+        Frame::trailers(HeaderMap::from_iter([field]))
+    }
+
+    /// The pieces that pass, and how it ended.
+    async fn read(
+        frames: Vec<Frame<Bytes>>,
+        length: Option<u64>,
+        (version, marked): (Version, bool),
+    ) -> (Vec<String>, Result<(), BodyError>) {
+        let frames = Frames {
+            frames,
+            length,
+            marked,
+        };
+        let mut body = ClientBody::new(frames, version);
+        let mut pieces = Vec::new();
+        while let Some(frame) = body.frame().await {
+            match frame {
+                Ok(frame) => {
+                    let piece = frame.into_data().unwrap();
+                    pieces.push(String::from_utf8(piece.to_vec()).unwrap());
+                }
+                Err(error) => return (pieces, Err(error)),
+            }
+        }
+        assert!(body.is_end_stream());
+        (pieces, Ok(()))
+    }
+
+    const HTTP_1: (Version, bool) = (Version::HTTP_11, false);
+    const HTTP_2: (Version, bool) = (Version::HTTP_2, true);
+    /// A stream that was reset.
+    const RESET: (Version, bool) = (Version::HTTP_2, false);
+
+    #[tokio::test]
+    async fn a_body_has_exactly_the_length_that_was_announced() {
+        for way in [HTTP_1, HTTP_2] {
+            let body = read(vec![data("ab"), data("cd")], Some(4), way).await;
+            assert_eq!(body, (vec!["ab".to_owned(), "cd".to_owned()], Ok(())));
+            let short = read(vec![data("ab")], Some(4), way).await;
+            assert_eq!(short, (vec!["ab".to_owned()], Err(BodyError::Incomplete)));
+            let long = read(vec![data("ab"), data("cd")], Some(3), way).await;
+            assert_eq!(long, (vec!["ab".to_owned()], Err(BodyError::Incomplete)));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_reset_stream_is_not_a_body_that_has_ended() {
+        let (_, ended) = read(vec![data("ab")], None, RESET).await;
+        assert_eq!(ended, Err(BodyError::Incomplete));
+        let (pieces, ended) = read(vec![data("ab")], None, HTTP_2).await;
+        assert_eq!((pieces.len(), ended), (1, Ok(())));
+    }
+
+    #[tokio::test]
+    async fn a_body_is_not_whole_before_its_trailers_are_known_to_be_harmless() {
+        for way in [HTTP_1, HTTP_2] {
+            for length in [None, Some(2)] {
+                let good = read(vec![data("ab"), trailers("x-checksum")], length, way).await;
+                assert_eq!(good, (vec!["ab".to_owned()], Ok(())));
+                let bad = read(vec![data("ab"), trailers("authorization")], length, way).await;
+                assert_eq!(bad.1, Err(BodyError::Trailers));
+                assert_eq!(
+                    bad.0.is_empty(),
+                    length.is_some(),
+                    "nothing that looks whole"
+                );
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! The one place where requests are written to an upstream. Each is framed here, by the body that is sent with it:
+//! nothing that a head says of its framing counts.
+
+use super::outgoing::Outgoing;
+use hyper::body::Incoming;
+use hyper::client::conn::TrySendError;
+use hyper::client::conn::http1::SendRequest;
+use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderValue, TRAILER, TRANSFER_ENCODING};
+use hyper::{Method, Request, Response};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a kept connection may take to be free. Its last response has ended; it is not free while the upstream has
+/// not read the whole request. Our choice: a new connection costs less.
+const READY_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// What sends requests over one connection.
+pub(super) struct Sender(SendRequest<Outgoing>);
+
+impl Sender {
+    pub(super) fn new(connection: SendRequest<Outgoing>) -> Self {
+        Self(connection)
+    }
+
+    /// Sends a request; with an error it is given back if nothing of it has left.
+    pub(super) fn send(
+        &mut self,
+        mut request: Request<Outgoing>,
+    ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<>
+    {
+        frame(&mut request);
+        self.0.try_send_request(request)
+    }
+
+    /// Whether the connection takes no more requests.
+    pub(super) fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
+    /// Waits until the connection takes a request; false: it does not.
+    pub(super) async fn ready(&mut self) -> bool {
+        if self.0.is_ready() {
+            return true;
+        }
+        let ready = timeout(READY_TIMEOUT, self.0.ready()).await;
+        ready.is_ok_and(|ready| ready.is_ok())
+    }
+}
+
+/// Sets the framing of a request (RFC 9112 §6). hyper takes what a head says of its length before it looks at the body,
+/// drops a body of unknown length of GET and HEAD, and never says that there is none.
+fn frame(request: &mut Request<Outgoing>) {
+    let length = request.body().length();
+    // RFC 9110 §8.6: methods that give a body a meaning say so when there is none.
+    let expects = matches!(
+        *request.method(),
+        Method::POST | Method::PUT | Method::PATCH
+    );
+    let headers = request.headers_mut();
+    for name in [CONTENT_LENGTH, TRANSFER_ENCODING, TRAILER, EXPECT] {
+        headers.remove(name);
+    }
+    match length {
+        Some(0) if !expects => {}
+        Some(length) => drop(headers.insert(CONTENT_LENGTH, length.into())),
+        None => {
+            let chunked = HeaderValue::from_static("chunked");
+            headers.insert(TRANSFER_ENCODING, chunked);
+        }
+    }
+}
