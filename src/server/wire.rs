@@ -13,10 +13,17 @@ use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::Sender;
+use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
+
+/// How long after the last bytes the end of a stream, or an error, is reported. hyper drops the handler of a request as
+/// soon as it sees that its client has gone, even one that has not run since the last bytes came; all tasks that are
+/// ready now run before a timer's. So a request that has arrived whole is acted on.
+const END_DELAY: Duration = Duration::from_millis(1);
 
 /// The stream itself.
 pub(super) enum Stream {
@@ -44,14 +51,20 @@ enum Watched {
     Frames(Frames),
 }
 
+/// The end of a stream, not yet reported.
+struct End {
+    timer: Pin<Box<Sleep>>,
+    /// `None`: the peer has closed its side.
+    error: Option<io::Error>,
+}
+
 /// A stream whose pulse is taken.
 pub(super) struct Wire {
     stream: Stream,
     /// Bytes read too far by who had the stream before.
     ahead: Bytes,
     watched: Watched,
-    /// Whether the end of the stream has been seen once.
-    ended: bool,
+    end: Option<End>,
     pulse: Arc<Pulse>,
     clock: Clock,
     _counted: Counted,
@@ -63,7 +76,7 @@ impl Wire {
             stream,
             ahead: Bytes::new(),
             watched: Watched::Heads(Heads::default()),
-            ended: false,
+            end: None,
             pulse,
             clock,
             _counted: counted,
@@ -179,18 +192,18 @@ impl AsyncRead for Wire {
             Watched::Finished => return Poll::Pending,
             Watched::Broken => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
         }
-        // hyper drops the handler of a request as soon as it sees that its client has gone, even one that has not run
-        // since the last bytes came. So the end, or an error, is reported one turn after the bytes before it: a request
-        // that has come whole is acted on.
+        if let Some(end) = &mut self.end {
+            ready!(end.timer.as_mut().poll(cx));
+            return Poll::Ready(end.error.take().map_or(Ok(()), Err));
+        }
         let before = buf.filled().len();
         let read = ready!(self.stream().poll_read(cx, buf));
-        let ended = read.is_err() || (buf.filled().len() == before && buf.remaining() > 0);
-        if ended && !self.ended {
-            self.ended = true;
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
+        if read.is_err() || (buf.filled().len() == before && buf.remaining() > 0) {
+            let timer = Box::pin(sleep(END_DELAY));
+            let error = read.err();
+            let end = self.end.insert(End { timer, error });
+            return end.timer.as_mut().poll(cx).map(|()| Ok(()));
         }
-        read?;
         let passed = self.received(buf.filled().get(before..).unwrap_or_default())?;
         buf.set_filled(before + passed);
         Poll::Ready(Ok(()))
