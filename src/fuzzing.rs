@@ -10,7 +10,7 @@ pub use crate::engine::fuzzing::{expression, json, jsonata, mustache, regex};
 #[cfg(feature = "engine")]
 pub use crate::engine::nodes::fuzzing::{csv, html, xml, yaml};
 pub use crate::flows::fuzzing::{deployment, single, submission};
-pub use crate::http::fuzzing::{path, sign_in};
+pub use crate::http::fuzzing::{path, sign_in, upstream_request};
 pub use crate::server::fuzzing::{heads, proxy_protocol};
 pub use crate::store::fuzzing::credentials;
 pub use crate::upstream::fuzzing::tunnel;
@@ -38,6 +38,7 @@ mod tests {
         ("single", single),
         ("submission", submission),
         ("tunnel", tunnel),
+        ("upstream_request", upstream_request),
         #[cfg(feature = "engine")]
         ("csv", csv),
         #[cfg(feature = "engine")]

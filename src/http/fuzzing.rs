@@ -6,10 +6,26 @@
     reason = "a check: it may panic"
 )]
 
-use super::form;
 use super::path::Path;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
-use hyper::{HeaderMap, Uri};
+use super::{body, form, well_formed};
+use crate::upstream::fuzzing::{upstream, written};
+use crate::upstream::strict::{self, Framing};
+use crate::upstream::{Authorization, ClientBody, Front, Identity, Outgoing, Upstream};
+use bytes::Bytes;
+use http_body_util::Empty;
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Method, Request, Response, Uri};
+use hyper_util::rt::TokioIo;
+use std::cell::RefCell;
+use std::convert::Infallible;
+use std::net::Ipv4Addr;
+use std::time::Duration;
+use tokio::io::{AsyncWriteExt, duplex};
+use tokio::runtime::{Builder, Runtime};
 
 /// A canonical path has one spelling, and it is the same after any number of readers.
 pub fn path(data: &[u8]) {
@@ -72,4 +88,173 @@ pub fn sign_in(data: &[u8]) {
     let mut form = form_urlencoded::Serializer::new(String::new());
     let form = form.extend_pairs(&found).finish();
     assert_eq!(read(KINDS[0], form.as_bytes()).unwrap(), fields);
+}
+
+const LIMIT: usize = 1 << 20;
+const IDLE: Duration = Duration::from_secs(1);
+
+thread_local! {
+    static UPSTREAM: (Runtime, Upstream) = {
+        let runtime = Builder::new_current_thread().enable_time().build().unwrap();
+        let upstream = runtime.block_on(async { upstream() });
+        (runtime, upstream)
+    };
+}
+
+/// Whatever a client sends over HTTP/1.1: each request that it makes of that is written to the upstream as exactly one
+/// well-formed request with the method and path that were decided on, without a header that is not the client's to set,
+/// framed by its body; and one whose body is refused is never completed.
+pub fn upstream_request(data: &[u8]) {
+    let Some((choice, stream)) = data.split_first() else {
+        return;
+    };
+    let authorization = match choice & 3 {
+        0 => Authorization::Nobody,
+        1 => Authorization::Client,
+        _ => Authorization::Ours,
+    };
+    UPSTREAM.with(|(runtime, upstream)| {
+        runtime.block_on(async {
+            // What the bodies are, and then each of them passed on: whole, and piece by piece.
+            let contents = RefCell::new(Vec::new());
+            each(stream, async |_, body| {
+                let content = body::read(body, LIMIT, IDLE).await.ok();
+                contents.borrow_mut().push(content);
+            })
+            .await;
+            let contents = contents.into_inner();
+            let number = RefCell::new(0);
+            each(stream, async |head, body| {
+                let content = contents[number.replace_with(|number| *number + 1)].clone();
+                let front = (&head, authorization);
+                let body = Outgoing::stream(body, LIMIT, IDLE);
+                check(upstream, front, body, content.as_ref()).await;
+                if let Some(content) = content {
+                    let body = Outgoing::Whole(content.clone());
+                    check(upstream, front, body, Some(&content)).await;
+                }
+            })
+            .await;
+        });
+    });
+}
+
+/// Reads requests as the gateway does, and acts on each.
+async fn each(stream: &[u8], act: impl AsyncFn(Parts, ClientBody)) {
+    let (mut client, server) = duplex(stream.len().max(1));
+    client.write_all(stream).await.unwrap();
+    client.shutdown().await.unwrap();
+    let service = service_fn(async |request: Request<Incoming>| {
+        let (head, body) = request.into_parts();
+        let body = ClientBody::new(body, head.version);
+        act(head, body).await;
+        Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
+    });
+    let connection = http1::Builder::new()
+        .half_close(true)
+        .serve_connection(TokioIo::new(server), service);
+    // The client reads no answers: they do not fit.
+    tokio::select! {
+        _ = connection => {}
+        () = swallow(client) => {}
+    }
+}
+
+/// Reads answers for as long as there are any.
+async fn swallow(mut client: tokio::io::DuplexStream) {
+    let mut sink = tokio::io::sink();
+    let _ = tokio::io::copy(&mut client, &mut sink).await;
+}
+
+/// Writes a request to the upstream and looks at what was written; `content`: its body, if that is not refused.
+async fn check(
+    upstream: &Upstream,
+    (head, authorization): (&Parts, Authorization),
+    body: Outgoing,
+    content: Option<&Bytes>,
+) {
+    if well_formed(head).is_err() || matches!(head.method, Method::TRACE | Method::CONNECT) {
+        return;
+    }
+    let Ok(path) = Path::parse(head.uri.path()) else {
+        return;
+    };
+    let Ok(target) = path.target(&head.uri) else {
+        return;
+    };
+    let front = Front {
+        head,
+        target: &target,
+        prefix: "",
+        address: Ipv4Addr::LOCALHOST.into(),
+        secure: true,
+        asked: None,
+        id: "1",
+        authorization,
+        identity: Some(Identity::new("ann", ["read"].into_iter())),
+    };
+    let (bytes, answered) = written(upstream, upstream.head(&front), body).await;
+    let shown = String::from_utf8_lossy(&bytes);
+    let read = strict::read(&bytes).unwrap_or_else(|flaw| panic!("{flaw}: {shown}"));
+    let Some((request, length)) = read else {
+        assert!(content.is_none() && !answered, "incomplete: {shown}");
+        return;
+    };
+    assert!(answered && length == bytes.len(), "more than one: {shown}");
+    assert_eq!(request.method, head.method.as_str());
+    assert_eq!(request.target, target.as_str());
+    assert_eq!(
+        Some(request.body.as_slice()),
+        content.map(|content| &content[..])
+    );
+    let meant = matches!(head.method, Method::POST | Method::PUT | Method::PATCH);
+    assert!(request.framing != Framing::Absent || !meant, "{shown}");
+    only_what_may_pass(&request, head, authorization);
+}
+
+/// Fields that never pass, or that the gateway sets itself.
+fn only_what_may_pass(request: &strict::Request, head: &Parts, authorization: Authorization) {
+    const OURS: [(&str, &str); 5] = [
+        ("x-forwarded-for", "127.0.0.1"),
+        ("x-forwarded-proto", "https"),
+        ("x-request-id", "1"),
+        ("x-flowgate-user", "ann"),
+        ("x-flowgate-permissions", "read"),
+    ];
+    const NEVER: [&str; 12] = [
+        "connection",
+        "keep-alive",
+        "proxy-connection",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "upgrade",
+        "expect",
+        "http2-settings",
+        "forwarded",
+        "x-http-method-override",
+        "x-original-url",
+    ];
+    let mut own = head.headers.get_all(AUTHORIZATION).iter();
+    for (name, value) in &request.fields {
+        // CGI and its kin read `_` and `-` alike.
+        let alike = name.replace('_', "-");
+        assert!(!NEVER.contains(&alike.as_str()), "{name}");
+        if let Some((ours, set)) = OURS.iter().find(|(ours, _)| *ours == alike) {
+            assert_eq!((name.as_str(), value.as_slice()), (*ours, set.as_bytes()));
+        }
+        if alike == "authorization" {
+            assert_eq!(authorization, Authorization::Client);
+            let only = own.next().map(|own| own.as_bytes().trim_ascii());
+            assert_eq!((only, own.next()), (Some(value.as_slice()), None));
+        }
+    }
+    let set = |name: &str| {
+        request
+            .fields
+            .iter()
+            .filter(|(field, _)| field == name)
+            .count()
+    };
+    assert!(OURS.iter().all(|(name, _)| set(name) == 1));
 }

@@ -52,6 +52,7 @@ use call::Call;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
+use hyper::http::request::Parts;
 use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
@@ -210,27 +211,33 @@ fn known(call: &mut Call<'_>, class: RouteClass, rules: &Rules) -> Result<Caller
     })
 }
 
-/// Refuses what is too much, and what names its method, scheme or host as nobody does.
+/// Refuses what is too much, and what is malformed.
 fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
     let headers = &call.head.headers;
-    let method = call.head.method.as_str();
-    if !method.bytes().all(|b| b.is_ascii_uppercase() || b == b'-') {
-        return Err(Error::MethodName);
-    }
-    if let Some(scheme) = call.head.uri.scheme()
-        && *scheme != Scheme::HTTP
-        && *scheme != Scheme::HTTPS
-    {
-        return Err(Refused("the scheme must be http or https").into());
-    }
-    if !host::is_one(call.head) {
-        return Err(Error::Host);
-    }
+    well_formed(call.head)?;
     host_policy::check(call)?;
     if headers.len() > limits.headers {
         return Err(Error::TooManyHeaders);
     }
     body::announced(headers, limits.body)
+}
+
+/// Refuses a malformed method, scheme or host.
+fn well_formed(head: &Parts) -> Result<(), Error> {
+    let method = head.method.as_str();
+    if !method.bytes().all(|b| b.is_ascii_uppercase() || b == b'-') {
+        return Err(Error::MethodName);
+    }
+    if let Some(scheme) = head.uri.scheme()
+        && *scheme != Scheme::HTTP
+        && *scheme != Scheme::HTTPS
+    {
+        return Err(Refused("the scheme must be http or https").into());
+    }
+    if !host::is_one(head) {
+        return Err(Error::Host);
+    }
+    Ok(())
 }
 
 /// Does what the route says, with our own engine.

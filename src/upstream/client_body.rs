@@ -3,9 +3,8 @@
 
 use super::withheld;
 use bytes::Bytes;
-use hyper::HeaderMap;
-use hyper::Version;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::{HeaderMap, Version};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -36,9 +35,10 @@ pub struct ClientBody<B = Incoming> {
 impl<B: Body<Data = Bytes> + Unpin> ClientBody<B> {
     /// Of a request of this version.
     pub fn new(inner: B, version: Version) -> Self {
+        let left = inner.size_hint().exact();
         Self {
-            left: inner.size_hint().exact(),
-            ended: inner.is_end_stream(),
+            left,
+            ended: inner.is_end_stream() && left.unwrap_or(0) == 0,
             marks_end: version == Version::HTTP_2,
             held: Bytes::new(),
             inner,
@@ -69,9 +69,10 @@ impl<B: Body<Data = Bytes> + Unpin> ClientBody<B> {
                 .checked_sub(data.len() as u64)
                 .ok_or(BodyError::Incomplete)?;
         }
-        if self.inner.is_end_stream() {
+        let complete = self.left.unwrap_or(0) == 0;
+        if complete && self.inner.is_end_stream() {
             self.ended = true;
-        } else if self.left == Some(0) {
+        } else if complete && self.left.is_some() {
             self.held = data;
             return Ok(None);
         }

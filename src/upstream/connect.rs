@@ -112,7 +112,8 @@ impl Connect {
         }
     }
 
-    async fn speak<S>(&self, stream: S) -> io::Result<Sender>
+    /// Speaks HTTP over a stream that has just been connected.
+    pub(super) async fn speak<S>(&self, stream: S) -> io::Result<Sender>
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {

@@ -10,7 +10,7 @@ use crate::config::{Dialect, Upstream as Config};
 use crate::secret::hex;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName,
-    HeaderValue, PROXY_AUTHENTICATE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+    HeaderValue, PROXY_AUTHENTICATE, TE, TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
@@ -188,7 +188,6 @@ pub fn returned(headers: &mut HeaderMap, admin: bool, bodiless: bool) {
         PROXY_CONNECTION,
         PROXY_AUTHENTICATE,
         TE,
-        TRAILER,
         TRANSFER_ENCODING,
         UPGRADE,
         CONTENT_LENGTH,

@@ -13,6 +13,8 @@ mod bearer;
 mod client_body;
 mod connect;
 mod deploy;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod headers;
 mod health;
 mod link;
@@ -22,7 +24,8 @@ mod pool;
 mod sender;
 mod sign_in;
 #[cfg(any(test, fuzzing))]
-mod strict;
+#[allow(unreachable_pub, reason = "the stories have it too")]
+pub(crate) mod strict;
 mod tunnel;
 mod withheld;
 
@@ -33,8 +36,6 @@ pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
 pub use headers::{Authorization, Front, Identity, returned, seen_by_flows};
 pub use outgoing::{Outgoing, Refusal};
-#[cfg(any(test, fuzzing))]
-pub(crate) use tunnel::fuzzing;
 pub use tunnel::{Ended, Opened, Tunnel};
 pub use withheld::Passing;
 

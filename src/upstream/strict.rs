@@ -31,16 +31,6 @@ pub enum Framing {
     Chunked,
 }
 
-impl Request {
-    /// The values of a field.
-    pub fn values<'r>(&'r self, name: &'r str) -> impl Iterator<Item = &'r [u8]> {
-        let fields = self.fields.iter();
-        fields
-            .filter(move |(field, _)| field == name)
-            .map(|(_, value)| value.as_slice())
-    }
-}
-
 /// Reads the first request; `None`: it is not complete yet. With it, the number of its bytes.
 ///
 /// # Errors

@@ -200,7 +200,6 @@ mod tests {
             "accept",
             "accept-language",
             "cache-control",
-            "content-length",
             "content-type",
             "cookie",
             "dnt",

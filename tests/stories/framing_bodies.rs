@@ -5,6 +5,7 @@ use crate::client::Door;
 use crate::harness::{Gateway, PATIENCE, public, until};
 use crate::http2_bytes::{self, DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM};
 use crate::recorder::{Answers, Recorder};
+use crate::upstream::{Act, Behind};
 use serde_json::{Value as Json, json};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -268,4 +269,67 @@ async fn an_upstream_that_answers_early_and_reads_no_more_holds_up_nobody_else()
     assert_eq!(probe.expect("an answer").status, 200);
     let record = behind.take();
     assert_eq!(record.requests.len(), 1, "{record:?}");
+}
+
+#[tokio::test]
+async fn an_answer_is_framed_by_the_body_that_comes_with_it() {
+    let behind = Behind::start(|request| {
+        let target = request.split(' ').nth(1).unwrap();
+        Act::Say(match target {
+            "/none" => "HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n".to_owned(),
+            "/same" => "HTTP/1.1 304 Not Modified\r\nContent-Length: 5\r\n\r\n".to_owned(),
+            "/twice" => {
+                "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5\r\n\r\nhello".to_owned()
+            }
+            "/both" => {
+                "HTTP/1.1 200 OK\r\nContent-Length: 99\r\nTransfer-Encoding: chunked\r\n\r\n\
+                        5\r\nhello\r\n0\r\n\r\n"
+                    .to_owned()
+            }
+            _ => "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello".to_owned(),
+        })
+    })
+    .await;
+    let paths = ["/none", "/same", "/twice", "/both", "/plain"];
+    let gateway = Gateway::with(&(behind.config() + &public(&paths)));
+    let host = gateway.address;
+    for (path, lengths, ends) in [
+        ("/none", &[][..], "\r\n\r\n"),
+        ("/same", &["5"], "\r\n\r\n"),
+        ("/twice", &["5"], "\r\n\r\nhello"),
+        ("/both", &[], "\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
+        ("/plain", &["5"], "\r\n\r\nhello"),
+    ] {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+        let answer = gateway.raw_exchange(&request).await;
+        let fields = answer
+            .lines()
+            .filter_map(|line| line.strip_prefix("content-length: "));
+        assert_eq!(fields.collect::<Vec<_>>(), lengths, "{answer}");
+        assert!(answer.ends_with(ends), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_length_arrives_whatever_the_upstream_has_spoken_before() {
+    let behind = Behind::start(|_| {
+        let answer = "HTTP/1.0 200 OK\r\nConnection: keep-alive\r\nContent-Length: 5\r\n\r\nhello";
+        Act::Say(answer.to_owned())
+    })
+    .await;
+    let lines = behind.config() + &public(&["/up"]) + "[server]\nworkers = 1\n";
+    let gateway = Gateway::with(&lines);
+    let host = gateway.address;
+    for _ in 0..2 {
+        let answer = gateway
+            .raw_exchange(&format!(
+                "POST /up HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\
+                 Transfer-Encoding: chunked\r\n\r\n5\r\nworld\r\n0\r\n\r\n"
+            ))
+            .await;
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let heard = behind.heard();
+    let whole = |bytes: &str| bytes.ends_with("5\r\nworld\r\n0\r\n\r\n");
+    assert!(heard.iter().all(|one| whole(&one.bytes)), "{heard:?}");
 }
