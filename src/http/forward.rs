@@ -384,8 +384,7 @@ pub(super) fn passed_back<B>(
     mut response: Response<B>,
 ) -> Response<B> {
     let admin = call.class != RouteClass::Endpoint;
-    let bodiless =
-        call.head.method == Method::HEAD || response.status() == StatusCode::NOT_MODIFIED;
+    let bodiless = call.head.method == Method::HEAD;
     returned(response.headers_mut(), admin, bodiless);
     upstream.place(response.headers_mut(), &call.site.place.prefix);
     if admin {

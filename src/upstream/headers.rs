@@ -175,7 +175,7 @@ fn request(front: &Front<'_>) -> Request<()> {
 }
 
 /// Takes out of an answer's headers what belongs to its connection, and its framing, which is made anew for the body
-/// that is sent; `bodiless`: there is none (an answer to `HEAD`, or `304`), and its length is told. On paths of the admin API (`admin`) also what
+/// that is sent; of an answer to `HEAD` (`bodiless`) the length stays. On paths of the admin API (`admin`) also what
 /// lets pages of other origins read it: Node-RED 4 allows all.
 pub fn returned(headers: &mut HeaderMap, admin: bool, bodiless: bool) {
     let length = only_length(headers).filter(|_| bodiless);

@@ -250,7 +250,7 @@ impl Upstream {
 
     fn answer(
         &self,
-        response: Response<hyper::body::Incoming>,
+        mut response: Response<hyper::body::Incoming>,
         sender: Sender,
         progress: Option<Arc<Progress>>,
         place: Place,
@@ -262,6 +262,8 @@ impl Upstream {
         let idle = (!unlimited).then_some(self.0.config.idle);
         // A server of HTTP/1.0 reads no chunks: the next request goes over another connection.
         let sender = (response.version() == Version::HTTP_11).then_some(sender);
+        // The version is that of a connection, not of a response (RFC 9110 §2.5).
+        *response.version_mut() = Version::HTTP_11;
         Ok(response.map(|body| Answer::new(body, idle, (sender, progress), place)))
     }
 }
