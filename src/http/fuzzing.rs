@@ -129,7 +129,9 @@ pub fn upstream_request(data: &[u8]) {
                 let front = (&head, authorization);
                 let body = Outgoing::stream(body, LIMIT, IDLE);
                 check(upstream, front, body, content.as_ref()).await;
-                if let Some(content) = content {
+                // The whole body, and others in its place, as in a request that is made anew or has none.
+                let others = [Bytes::new(), Bytes::from_static(b"replaced")];
+                for content in content.into_iter().chain(others) {
                     let body = Outgoing::Whole(content.clone());
                     check(upstream, front, body, Some(&content)).await;
                 }

@@ -23,10 +23,8 @@ pub struct Answer {
     /// The longest pause between two pieces; `None`: no limit.
     idle: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
-    /// Until the end.
-    connection: Option<Sender>,
-    /// Of the request's body, if it is streamed.
-    progress: Option<Arc<Progress>>,
+    /// Until the end, if it can be used again: the connection, and whether the request's body has left it.
+    connection: Option<(Sender, Option<Arc<Progress>>)>,
     place: Place,
 }
 
@@ -48,15 +46,14 @@ impl Answer {
     pub(super) fn new(
         incoming: Incoming,
         idle: Option<Duration>,
-        (sender, progress): (Option<Sender>, Option<Arc<Progress>>),
+        connection: Option<(Sender, Option<Arc<Progress>>)>,
         place: Place,
     ) -> Self {
         let mut answer = Self {
             incoming,
             idle,
             timer: None,
-            connection: sender,
-            progress,
+            connection,
             place,
         };
         if answer.incoming.is_end_stream() {
@@ -94,9 +91,8 @@ impl Answer {
 
     /// Nothing more is wanted of this answer.
     fn hand_back(&mut self) {
-        let whole = |progress: &Arc<Progress>| progress.is_whole();
-        if let Some(sender) = self.connection.take()
-            && self.progress.as_ref().is_none_or(whole)
+        if let Some((sender, progress)) = self.connection.take()
+            && progress.is_none_or(|progress| progress.is_whole())
         {
             self.place.0.pool.put(sender);
         }
@@ -169,9 +165,6 @@ impl Drop for Answer {
         let left = self.incoming.size_hint().exact();
         if left.is_some_and(|left| left <= LEFT) {
             self.hand_back();
-        }
-        if let Some(progress) = &self.progress {
-            progress.abandon();
         }
     }
 }

@@ -45,12 +45,6 @@ impl<B: Body<Data = Bytes> + Unpin> ClientBody<B> {
         }
     }
 
-    /// Whether an end can be told from a client that has gone. For HTTP/1.1 in chunks it cannot: hyper ends a body alike
-    /// after its last chunk and when its connection is dropped.
-    pub(super) fn end_is_certain(&self) -> bool {
-        self.left.is_some() || self.marks_end
-    }
-
     fn end(&mut self) -> Poll<Option<Result<Bytes, BodyError>>> {
         self.ended = true;
         // HTTP/2: a stream that was reset with NO_ERROR ends too, but not with END_STREAM.

@@ -261,10 +261,10 @@ impl Upstream {
         let unlimited = headers::is_event_stream(response.headers());
         let idle = (!unlimited).then_some(self.0.config.idle);
         // A server of HTTP/1.0 reads no chunks: the next request goes over another connection.
-        let sender = (response.version() == Version::HTTP_11).then_some(sender);
+        let connection = (response.version() == Version::HTTP_11).then_some((sender, progress));
         // The version is that of a connection, not of a response (RFC 9110 §2.5).
         *response.version_mut() = Version::HTTP_11;
-        Ok(response.map(|body| Answer::new(body, idle, (sender, progress), place)))
+        Ok(response.map(|body| Answer::new(body, idle, connection, place)))
     }
 }
 

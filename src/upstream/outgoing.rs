@@ -54,8 +54,6 @@ pub struct Progress {
     seen: AtomicU64,
     /// Whether the client is waited for.
     waiting: AtomicBool,
-    /// Whether the answer is not wanted any more, most often because the client has gone.
-    abandoned: AtomicBool,
     /// 0: under way, 1: passed on whole, more: refused.
     end: AtomicU8,
 }
@@ -142,11 +140,6 @@ impl Progress {
             _ => None,
         }
     }
-
-    /// The answer is not wanted any more.
-    pub(super) fn abandon(&self) {
-        self.abandoned.store(true, Ordering::Relaxed);
-    }
 }
 
 impl Stream {
@@ -170,12 +163,6 @@ impl Stream {
         match data {
             Some(Ok(data)) => self.pass(data),
             Some(Err(error)) => self.refuse(Refusal::Broken(error)),
-            // The client may have gone: what it has not sent must not look whole.
-            None if !self.body.end_is_certain()
-                && self.progress.abandoned.load(Ordering::Relaxed) =>
-            {
-                self.refuse(Refusal::Broken(BodyError::Incomplete))
-            }
             None => {
                 self.whole();
                 Poll::Ready(None)
@@ -237,5 +224,56 @@ impl Body for Outgoing {
     fn size_hint(&self) -> SizeHint {
         self.length()
             .map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use http_body_util::{BodyExt, Empty};
+    use hyper::body::Incoming;
+    use hyper::server::conn::http1;
+    use hyper::service::service_fn;
+    use hyper::{Request, Response, Version};
+    use hyper_util::rt::TokioIo;
+    use std::cell::Cell;
+    use std::convert::Infallible;
+    use tokio::io::{AsyncWriteExt, duplex};
+
+    /// The body of a request in chunks whose connection was dropped after the first one.
+    async fn cut() -> Incoming {
+        let (mut client, server) = duplex(1024);
+        let head = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n";
+        client.write_all(head).await.unwrap();
+        let taken = Cell::new(None);
+        let service = service_fn(async |request: Request<Incoming>| {
+            taken.set(Some(request.into_body()));
+            std::future::pending::<Result<Response<Empty<Bytes>>, Infallible>>().await
+        });
+        let mut connection = http1::Builder::new().serve_connection(TokioIo::new(server), service);
+        std::future::poll_fn(|cx| {
+            let polled = Pin::new(&mut connection).poll(cx);
+            assert!(polled.is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        drop(connection);
+        taken.take().unwrap()
+    }
+
+    #[tokio::test]
+    async fn chunks_of_a_connection_that_was_dropped_do_not_look_whole() {
+        let body = ClientBody::new(cut().await, Version::HTTP_11);
+        let mut outgoing = Outgoing::stream(body, 100, Duration::from_secs(1));
+        let progress = outgoing.progress().unwrap();
+        let first = outgoing.frame().await.unwrap().unwrap();
+        assert_eq!(first.into_data().unwrap(), "first");
+        let refusal = Refusal::Broken(BodyError::Incomplete);
+        assert_eq!(outgoing.frame().await.unwrap().unwrap_err(), refusal);
+        assert_eq!(
+            (progress.is_whole(), progress.refusal()),
+            (false, Some(refusal))
+        );
     }
 }
