@@ -145,13 +145,13 @@ mod tests {
     use std::convert::Infallible;
 
     /// A body of frames; `marked`: its end is marked.
-    struct Frames {
+    struct Pieces {
         frames: Vec<Frame<Bytes>>,
         length: Option<u64>,
         marked: bool,
     }
 
-    impl Body for Frames {
+    impl Body for Pieces {
         type Data = Bytes;
         type Error = Infallible;
 
@@ -188,24 +188,24 @@ mod tests {
         length: Option<u64>,
         (version, marked): (Version, bool),
     ) -> (Vec<String>, Result<(), BodyError>) {
-        let frames = Frames {
+        let pieces = Pieces {
             frames,
             length,
             marked,
         };
-        let mut body = ClientBody::new(frames, version);
-        let mut pieces = Vec::new();
+        let mut body = ClientBody::new(pieces, version);
+        let mut passed = Vec::new();
         while let Some(frame) = body.frame().await {
             match frame {
                 Ok(frame) => {
                     let piece = frame.into_data().unwrap();
-                    pieces.push(String::from_utf8(piece.to_vec()).unwrap());
+                    passed.push(String::from_utf8(piece.to_vec()).unwrap());
                 }
-                Err(error) => return (pieces, Err(error)),
+                Err(error) => return (passed, Err(error)),
             }
         }
         assert!(body.is_end_stream());
-        (pieces, Ok(()))
+        (passed, Ok(()))
     }
 
     const HTTP_1: (Version, bool) = (Version::HTTP_11, false);

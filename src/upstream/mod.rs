@@ -2,10 +2,9 @@
 //!
 //! The way: [`headers`] and [`withheld`] say what of a request may pass, [`account`] who we are to it, [`pool`] has a
 //! connection for it or [`connect`] makes one, [`client_body`] checks its body and [`outgoing`] passes it on, [`sender`]
-//! frames and writes it, [`answer`] what comes back, [`place`] what that
-//! says of where it is, [`deploy`] what changes the flows, [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of
-//! our own, [`health`] whether it is well. Speaks HTTP/1.1. Knows no callers and no permissions: whoever forwards has
-//! asked.
+//! frames and writes it, [`answer`] is what comes back, [`place`] what that says of where it is, [`deploy`] what changes the flows,
+//! [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of our own, [`health`] whether it is well. Speaks HTTP/1.1.
+//! Knows no callers and no permissions: whoever forwards has asked.
 
 mod account;
 mod answer;

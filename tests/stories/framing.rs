@@ -4,9 +4,10 @@
 use crate::client::Door;
 use crate::harness::{Gateway, PATIENCE, public};
 use crate::http2_bytes;
-use crate::recorder::{Answers, Recorder};
-use crate::strict::Framing;
+use crate::recorder::{Answers, Record, Recorder};
+use crate::strict::{Framing, Request};
 use serde_json::{Value as Json, json};
+use std::fmt::Write;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use tokio::time::timeout;
@@ -139,6 +140,21 @@ impl Case {
         }
     }
 
+    /// Whether this is the request that was authorised, framed by its body.
+    fn is_as_authorised(&self, request: &Request) -> bool {
+        let framed = match (request.framing, request.body.len()) {
+            // RFC 9110 §8.6
+            (Framing::Absent, 0) => !matches!(self.method, "POST" | "PUT" | "PATCH"),
+            (Framing::Length(length), body) => length == body,
+            (Framing::Chunked, _) => true,
+            (Framing::Absent, _) => false,
+        };
+        framed
+            && !self.is_refused()
+            && (request.method.as_str(), request.target.as_str()) == (self.method(), self.path)
+            && request.body == self.expected().as_bytes()
+    }
+
     /// Whether it must be refused before anything is sent.
     fn is_refused(&self) -> bool {
         let bodiless = matches!(self.method, "GET" | "HEAD" | "DELETE") && !self.is_endpoint();
@@ -226,6 +242,39 @@ fn cases() -> Vec<Case> {
         .collect()
 }
 
+/// What became of a case and of the probe after it.
+#[derive(Debug)]
+struct Outcome {
+    /// Of the case; `None`: no answer was waited for.
+    status: Option<String>,
+    /// Of the probe.
+    probe: (String, u16),
+    record: Record,
+}
+
+impl Outcome {
+    /// Whether it was answered as it should be, and what reached the upstream is this case and the probe, or the probe.
+    fn is_right(&self, case: &Case, http2: bool) -> bool {
+        let answered = match self.status.as_deref() {
+            None => case.form == Form::Short,
+            Some("reset") => http2 && case.form == Form::Short,
+            Some(status) => !status.starts_with('5') && (!case.is_refused() || status == "400"),
+        };
+        let mut reached = self.record.requests.iter().map(|(_, request)| request);
+        let (target, status) = &self.probe;
+        let probed = reached.next_back().is_some_and(|last| {
+            last.method == "GET" && last.target == *target && last.framing == Framing::Absent
+        });
+        let authorised = match (reached.next(), reached.next()) {
+            (None, _) => !case.is_endpoint() || case.form == Form::Short,
+            (Some(one), None) => case.is_as_authorised(one),
+            (Some(_), Some(_)) => false,
+        };
+        let strict = self.record.violations.is_empty() && *status == 200;
+        answered && probed && authorised && strict
+    }
+}
+
 /// Sends every case and then a probe; whatever reached the upstream must be these and nothing else.
 async fn only_what_was_authorised(http2: bool) {
     let behind = Recorder::start(Answers::Whole).await;
@@ -237,8 +286,6 @@ async fn only_what_was_authorised(http2: bool) {
         if token.is_empty() || case.path.starts_with("/auth/") {
             token = gateway.sign_in("admin").await;
         }
-        let Case { path, form, .. } = case;
-        let method = case.method();
         let status = if http2 {
             case.over_http2(&gateway, &token).await
         } else {
@@ -246,43 +293,14 @@ async fn only_what_was_authorised(http2: bool) {
         };
         let probe = format!("/probe?{number}");
         let answer = connection.send(gateway.get(&probe)).await.unwrap();
-        let record = behind.take();
-        let mut reached = record.requests;
-        let last = reached.pop().map(|(_, request)| request);
-        let probed = last.is_some_and(|last| {
-            last.method == "GET" && last.target == probe && last.framing == Framing::Absent
-        });
-        let as_authorised = match reached.as_slice() {
-            [] => true,
-            [(_, one)] => {
-                let fits = match (one.framing, one.body.len()) {
-                    // RFC 9110 §8.6
-                    (Framing::Absent, 0) => !matches!(method, "POST" | "PUT" | "PATCH"),
-                    (Framing::Length(length), body) => length == body,
-                    (Framing::Chunked, _) => true,
-                    (Framing::Absent, _) => false,
-                };
-                fits && !case.is_refused()
-                    && (one.method.as_str(), one.target.as_str()) == (method, path)
-                    && one.body == case.expected().as_bytes()
-            }
-            _ => false,
+        let outcome = Outcome {
+            status,
+            probe: (probe, answer.status),
+            record: behind.take(),
         };
-        let refused = case.is_refused();
-        let answered = match status.as_deref() {
-            None => form == Form::Short,
-            Some("reset") => http2 && form == Form::Short,
-            Some(status) => !status.starts_with('5') && (!refused || status == "400"),
-        };
-        let passed = !case.is_endpoint() || form == Form::Short || reached.len() == 1;
-        let good = record.violations.is_empty() && answer.status == 200;
-        if !(probed && as_authorised && answered && passed && good) {
-            let shown: Vec<_> = reached.iter().map(|(_, one)| one).collect();
-            let seen = format!(
-                "{status:?}, then {}: {shown:?} {:?}",
-                answer.status, record.violations
-            );
-            wrong += &format!("{method} {path} {form:?}: {seen}\n");
+        if !outcome.is_right(&case, http2) {
+            let Case { method, path, form } = case;
+            writeln!(wrong, "{method} {path} {form:?}: {outcome:?}").unwrap();
         }
     }
     assert!(wrong.is_empty(), "{wrong}");

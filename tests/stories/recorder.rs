@@ -137,15 +137,15 @@ async fn serve(mut tcp: TcpStream, number: usize, answers: Answers, record: Arc<
             }
         }
         let mut piece = [0; 4096];
-        match tcp.read(&mut piece).await {
-            Ok(count @ 1..) => ahead.extend_from_slice(&piece[..count]),
-            Ok(0) | Err(_) => {
-                record.lock().unwrap().begun.remove(&number);
-                if !ahead.is_empty() {
-                    record.lock().unwrap().cut.push((number, text));
-                }
-                return;
-            }
+        if let Ok(count @ 1..) = tcp.read(&mut piece).await {
+            ahead.extend_from_slice(&piece[..count]);
+            continue;
         }
+        let mut record = record.lock().unwrap();
+        record.begun.remove(&number);
+        if !ahead.is_empty() {
+            record.cut.push((number, text));
+        }
+        return;
     }
 }
