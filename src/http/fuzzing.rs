@@ -10,7 +10,7 @@ use super::path::Path;
 use super::{body, form, well_formed};
 use crate::upstream::fuzzing::{upstream, written};
 use crate::upstream::strict::{self, Framing};
-use crate::upstream::{Authorization, ClientBody, Front, Identity, Outgoing, Upstream};
+use crate::upstream::{Authorization, ClientBody, Front, Identity, Outgoing, Passing, Upstream};
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::body::Incoming;
@@ -191,6 +191,10 @@ async fn check(
         address: Ipv4Addr::LOCALHOST.into(),
         secure: true,
         asked: None,
+        passing: Passing {
+            from_proxies: &[],
+            trusted: false,
+        },
         id: "1",
         authorization,
         identity: Some(Identity::new("ann", ["read"].into_iter())),

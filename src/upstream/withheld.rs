@@ -11,7 +11,12 @@ const fn withheld(first: u8) -> (&'static [&'static str], &'static [&'static str
         b'a' => (&["authorization"], &[]),
         b'c' => (
             // The framing of what is really sent is made where it is written.
-            &["cf-pseudo-ipv4", "client-ip", "connection", "content-length"],
+            &[
+                "cf-pseudo-ipv4",
+                "client-ip",
+                "connection",
+                "content-length",
+            ],
             &["cf-access-", "cf-connecting-", "client-cert"],
         ),
         // The gateway has answered it.
