@@ -57,9 +57,7 @@ use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use path::{Path, Refused};
-use route::Needs;
-#[cfg(feature = "engine")]
-use route::Target;
+use route::{Needs, Target};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -179,8 +177,9 @@ async fn proceed(
     let target = route.target;
     drop(rules);
 
-    // No endpoint of the admin API takes a body with these methods.
+    // No endpoint of the admin API takes a body with these methods; those of node packages may.
     if call.class != RouteClass::Endpoint
+        && target != Target::Absent
         && matches!(
             call.head.method,
             Method::GET | Method::HEAD | Method::DELETE
