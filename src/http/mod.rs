@@ -57,7 +57,9 @@ use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use path::{Path, Refused};
-use route::{Needs, Target};
+use route::Needs;
+#[cfg(feature = "engine")]
+use route::Target;
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -177,9 +179,8 @@ async fn proceed(
     let target = route.target;
     drop(rules);
 
-    // No endpoint of the admin API takes a body with these methods; those of node packages may.
+    // No endpoint of the admin API takes a body with these methods.
     if call.class != RouteClass::Endpoint
-        && target != Target::Absent
         && matches!(
             call.head.method,
             Method::GET | Method::HEAD | Method::DELETE
