@@ -450,3 +450,31 @@ fn every_offer_has_a_row_in_the_table_of_authority_and_every_row_an_offer() {
     );
     assert_eq!(offers.len(), rows.len(), "a row stands twice");
 }
+
+/// In front of an upstream some offers need more.
+#[test]
+fn what_an_offer_needs_in_front_of_an_upstream_is_in_the_table_of_authority() {
+    #[derive(serde::Deserialize)]
+    struct Row {
+        method: String,
+        send: String,
+        needs: String,
+        upstream_needs: Option<String>,
+    }
+    #[derive(serde::Deserialize)]
+    struct File {
+        table: Vec<Row>,
+    }
+    let text = include_str!("../../../tests/data/authority.json");
+    for row in serde_json::from_str::<File>(text).unwrap().table {
+        let path = Path::parse(&row.send).unwrap();
+        let route = route(&row.method.parse().unwrap(), &path, &NO_RULES).forwarded();
+        let needs = match route.needs {
+            Nothing => "nothing",
+            Needs::Anyone => "anyone",
+            Permission(name) => name,
+        };
+        let wanted = row.upstream_needs.as_ref().unwrap_or(&row.needs);
+        assert_eq!(needs, wanted, "{} {}", row.method, row.send);
+    }
+}

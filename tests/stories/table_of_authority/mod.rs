@@ -136,7 +136,8 @@ async fn walk(mode: Mode) {
     behind.take();
 
     let File { table, unlisted } = serde_json::from_str(FILE).unwrap();
-    let rows: Vec<Row> = table.into_iter().chain(unlisted).collect();
+    let rows = table.into_iter().chain(unlisted);
+    let rows: Vec<Row> = rows.map(Row::upstream).collect();
     let mut walk = Walk::start(&gateway, mode, &rows).await;
     for row in &rows {
         if row.root == Root::Own && walk.mode.root.is_empty() {

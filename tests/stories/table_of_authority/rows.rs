@@ -18,6 +18,8 @@ pub struct Row {
     pub method: String,
     /// A permission, `nothing` or `anyone`.
     pub needs: String,
+    /// The same in front of an upstream, if it is another one there.
+    pub upstream_needs: Option<String>,
     /// The path: from the admin root, or, with `below: runtime`, from the path that leads to the runtime.
     pub send: String,
     pub body: Option<String>,
@@ -26,6 +28,16 @@ pub struct Row {
     pub below: Below,
     #[serde(default)]
     pub root: Root,
+}
+
+impl Row {
+    /// The row as it is in front of an upstream.
+    pub fn upstream(self) -> Self {
+        Self {
+            needs: self.upstream_needs.clone().unwrap_or(self.needs),
+            ..self
+        }
+    }
 }
 
 /// What goes to an upstream when the caller may.
