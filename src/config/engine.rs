@@ -2,13 +2,14 @@
 //!
 //! Knows the bounds of the numbers; nothing of flows.
 
-use super::entry::{Source, number};
+use super::entry::{Source, flag, is_variable, number};
 use super::error::Fault;
 use super::raw;
 use super::route;
 use super::{ContextFiles, ContextStore, Engine};
 use smol_str::SmolStr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -17,6 +18,37 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+
+/// Environment variables that flows do not see: neither nodes nor the processes that they start.
+#[derive(Debug, Clone, Default)]
+pub struct HiddenVariables(Arc<[String]>);
+
+impl HiddenVariables {
+    /// These names; one that ends in `*` hides all variables that begin so.
+    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
+        Self(names.into_iter().collect())
+    }
+
+    /// The same and more.
+    #[must_use]
+    pub fn with(&self, names: impl IntoIterator<Item = String>) -> Self {
+        Self(self.0.iter().cloned().chain(names).collect())
+    }
+
+    /// Whether a variable is hidden.
+    pub fn hides(&self, name: &str) -> bool {
+        self.0.iter().any(|hidden| match hidden.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == hidden,
+        })
+    }
+}
+
+/// The name of a variable, perhaps with a `*` at its end.
+fn variables(text: &str) -> Option<String> {
+    let name = text.strip_suffix('*').unwrap_or(text);
+    is_variable(name).then(|| text.to_owned())
+}
 
 /// The table, complete.
 pub(super) fn engine(raw: raw::Engine, data: &Path, source: &Source<'_>) -> Result<Engine, Fault> {
@@ -42,6 +74,16 @@ pub(super) fn engine(raw: raw::Engine, data: &Path, source: &Source<'_>) -> Resu
         socket_reconnect: source.duration(raw.socket_reconnect, 10 * SECOND, MS..=HOUR)?,
         socket_queue: number(raw.socket_queue, 1000, 1..=1_000_000)?,
         mqtt_reconnect: source.duration(raw.mqtt_reconnect, 5 * SECOND, MS..=HOUR)?,
+        jsonp: flag(raw.jsonp, false)?,
+        hide_env: HiddenVariables::new(
+            source
+                .list(
+                    raw.hide_env,
+                    "the name of an environment variable, such as \"DATABASE_PASSWORD\" or \"AWS_*\"",
+                    variables,
+                )?
+                .unwrap_or_default(),
+        ),
         context: contexts(raw.context, data, source)?,
     })
 }

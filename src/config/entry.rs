@@ -37,6 +37,8 @@ pub(super) struct Source<'a> {
     pub(super) variable: &'a dyn Fn(&str) -> Option<String>,
     /// The files of secrets that were read.
     pub(super) read: &'a RefCell<Vec<PathBuf>>,
+    /// Variables whose values are secrets, or parts of them.
+    pub(super) secret_variables: &'a RefCell<Vec<String>>,
 }
 
 /// Where a value stands in the file.
@@ -164,7 +166,15 @@ impl Source<'_> {
                 ));
             }
             (Some(entry), None) => {
-                let text = Secret::new(self.text(&entry, "text")?);
+                let noted = |name: &str| {
+                    self.secret_variables.borrow_mut().push(name.to_owned());
+                    (self.variable)(name)
+                };
+                let source = Source {
+                    variable: &noted,
+                    ..*self
+                };
+                let text = Secret::new(source.text(&entry, "text")?);
                 (entry, text)
             }
             (None, Some(entry)) => {
@@ -250,7 +260,7 @@ fn substitute(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<S
 }
 
 /// Letters, digits and `_`, not beginning with a digit (POSIX.1-2024 XBD §8.1).
-fn is_variable(name: &str) -> bool {
+pub(super) fn is_variable(name: &str) -> bool {
     name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
 }

@@ -29,6 +29,7 @@ mod upstream;
 mod users;
 
 pub use comms::Origin;
+pub use engine::HiddenVariables;
 pub use entry::parse_duration;
 pub use error::{Error, Problem, Wrong};
 pub use headers::RESOURCE_POLICY;
@@ -127,18 +128,23 @@ impl Config {
     /// Reads the environment for `${NAME}` and the files that hold secrets.
     pub fn parse(text: &str, file: &str, base: &Path) -> Result<Self, Error> {
         let read = RefCell::default();
+        let secret_variables = RefCell::default();
         let source = entry::Source {
             base,
             read: &read,
+            secret_variables: &secret_variables,
             variable: &|name| std::env::var(name).ok(),
         };
         let config = raw::parse(text).and_then(|root| tables::config(root, &source));
         config
-            .map(|config| Self {
-                file: Some(file.into()),
-                secrets: read.take(),
-                sha256: hex(&sha256(text.as_bytes())),
-                ..config
+            .map(|mut config| {
+                config.engine.hide_env = config.engine.hide_env.with(secret_variables.take());
+                Self {
+                    file: Some(file.into()),
+                    secrets: read.take(),
+                    sha256: hex(&sha256(text.as_bytes())),
+                    ..config
+                }
             })
             .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
     }
@@ -517,6 +523,10 @@ pub struct Engine {
     pub socket_queue: usize,
     /// How long mqtt nodes wait before they connect again (5 s, as in Node-RED).
     pub mqtt_reconnect: Duration,
+    /// Whether http response nodes answer `?callback=name` with a script that calls `name`, as Node-RED does.
+    pub jsonp: bool,
+    /// Variables of the process that flows do not see; those that secrets of the file were made of are among them.
+    pub hide_env: HiddenVariables,
     /// Context stores, the one for unnamed use first; empty: one in memory.
     pub context: Vec<ContextStore>,
 }

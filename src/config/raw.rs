@@ -319,6 +319,9 @@ pub(super) struct Engine {
     pub(super) socket_reconnect: Entry,
     pub(super) socket_queue: Entry,
     pub(super) mqtt_reconnect: Entry,
+    pub(super) jsonp: Entry,
+    #[serde(default)]
+    pub(super) hide_env: List,
     #[serde(default)]
     pub(super) context: Vec<Spanned<ContextStore>>,
 }

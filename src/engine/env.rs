@@ -4,6 +4,7 @@ use super::expression::jsonata::Jsonata;
 use super::expression::typed::Scene;
 use super::expression::{coerce, json};
 use super::value::{Object, Value};
+use crate::config::HiddenVariables;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -18,6 +19,8 @@ use std::rc::Rc;
 pub struct Env {
     vars: FxHashMap<SmolStr, Value>,
     parent: Option<Rc<Env>>,
+    /// Variables of the process that are not looked up; used in the outermost scope only.
+    hidden: HiddenVariables,
 }
 
 /// Entries, and the credentials that hold the values of those of type `cred`.
@@ -37,9 +40,12 @@ pub struct Entry {
 }
 
 impl Env {
-    /// The outermost scope: what `global-config` says, over the process's environment.
-    pub fn root() -> Rc<Self> {
-        Rc::new(Self::default())
+    /// The outermost scope: the process's environment without the hidden variables.
+    pub fn root(hidden: &HiddenVariables) -> Rc<Self> {
+        Rc::new(Self {
+            hidden: hidden.clone(),
+            ..Self::default()
+        })
     }
 
     /// A scope inside `parent`: fixed variables of the runtime over those of the layers, a later layer over an earlier one.
@@ -52,6 +58,7 @@ impl Env {
         let mut scope = Self {
             vars: FxHashMap::default(),
             parent: Some(Rc::clone(parent)),
+            hidden: HiddenVariables::default(),
         };
         let mut later: Vec<(&SmolStr, &str)> = Vec::new();
         for (entries, credentials) in layers {
@@ -97,6 +104,7 @@ impl Env {
         }
         match &self.parent {
             Some(parent) => parent.lookup(name),
+            None if self.hidden.hides(name) => Value::Undefined,
             None => std::env::var(name).map_or(Value::Undefined, Value::from),
         }
     }
@@ -204,7 +212,7 @@ mod tests {
 
     fn scopes() -> (Rc<Env>, Rc<Env>) {
         let tab = Env::inside(
-            &Env::root(),
+            &Env::root(&HiddenVariables::default()),
             &[],
             &[(
                 &[
@@ -234,6 +242,20 @@ mod tests {
             )],
         );
         (tab, group)
+    }
+
+    #[test]
+    fn hidden_variables_of_the_process_are_not_seen_but_those_of_flows_are() {
+        let hidden = HiddenVariables::new(["PATH".to_owned(), "CARGO_*".to_owned()]);
+        let root = Env::root(&hidden);
+        assert!(root.lookup("PATH").is_undefined());
+        assert!(root.lookup("CARGO_MANIFEST_DIR").is_undefined());
+        let tab = Env::inside(&root, &[], &[(&[entry("PATH", "str", "own")], None)]);
+        assert_eq!(tab.lookup("PATH").as_str(), Some("own"));
+        assert_eq!(tab.expand("<${CARGO_MANIFEST_DIR}>").as_str(), Some("<>"));
+        assert!(tab.lookup("$parent.PATH").is_undefined());
+        let open = Env::root(&HiddenVariables::default());
+        assert!(open.lookup("PATH").as_str().is_some());
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use super::env::{Entry as EnvEntry, Env};
 use super::groups::{self, Group};
 use super::instance::{Definition, Instance};
+use crate::config::HiddenVariables;
 use crate::flows::{Credentials, FlowSet, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
@@ -106,9 +107,9 @@ pub(super) struct Scope {
     pub env: Vec<EnvEntry>,
 }
 
-/// Builds the graph of a flow set.
-pub(super) fn build(flows: &FlowSet, credentials: &Credentials) -> Graph {
-    Builder::new(flows, credentials).build()
+/// Builds the graph of a flow set; `hidden`: variables of the process that its nodes do not see.
+pub(super) fn build(flows: &FlowSet, credentials: &Credentials, hidden: &HiddenVariables) -> Graph {
+    Builder::new(flows, credentials).build(&Env::root(hidden))
 }
 
 pub(super) struct Builder<'a> {
@@ -142,8 +143,8 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn build(mut self) -> Graph {
-        let root = self.root_env();
+    fn build(mut self, process: &Rc<Env>) -> Graph {
+        let root = self.root_env(process);
         self.graph.flows.push(Flow {
             id: SmolStr::default(),
             path: SmolStr::default(),
@@ -248,21 +249,20 @@ impl<'a> Builder<'a> {
     }
 
     /// Variables of `global-config` over those of the process.
-    fn root_env(&self) -> Rc<Env> {
-        let process = Env::root();
+    fn root_env(&self, process: &Rc<Env>) -> Rc<Env> {
         let config = self
             .flows
             .nodes()
             .iter()
             .rfind(|n| n.kind == "global-config" && !n.disabled);
         let Some(node) = config else {
-            return process;
+            return Rc::clone(process);
         };
         let credentials = self.credentials.nodes.get(&node.id);
         let map = credentials
             .and_then(|c| c.get("map"))
             .and_then(|m| m.as_object());
-        Env::inside(&process, &[], &[(&scope(node).env, map.or(credentials))])
+        Env::inside(process, &[], &[(&scope(node).env, map.or(credentials))])
     }
 }
 

@@ -50,7 +50,7 @@ impl Thread {
             })));
             return self.count_running(&Graph::default());
         }
-        let graph = graph::build(&self.flows, &self.credentials);
+        let graph = graph::build(&self.flows, &self.credentials, &self.world.config.hide_env);
         let new = self.place(&graph);
         let listeners = self.connect(&graph);
         // Nobody listens while nodes start: Node-RED gathers its listeners afterwards.

@@ -128,8 +128,10 @@ fn secrets_come_from_files_without_the_last_newline() {
 fn a_variable_stands_for_its_value_and_its_value_is_never_shown() {
     let variable = |name: &str| (name == "LEVEL").then(|| "loud".to_owned());
     let read = std::cell::RefCell::default();
+    let secret_variables = std::cell::RefCell::default();
     let source = entry::Source {
         read: &read,
+        secret_variables: &secret_variables,
         base: Path::new(""),
         variable: &variable,
     };

@@ -2,6 +2,7 @@
 
 use super::exec_command::{Command, words};
 use super::exec_process::{self, End, Event, Group, Outputs, Process};
+use crate::config::HiddenVariables;
 use crate::engine::expression::typed::text_of;
 use crate::engine::expression::{Path, coerce};
 use crate::engine::message::Message;
@@ -124,13 +125,13 @@ fn told(end: End, message: Option<String>) -> Value {
 }
 
 impl Exec {
-    fn launch(&self, line: &str) -> io::Result<Process> {
+    fn launch(&self, line: &str, hidden: &HiddenVariables) -> io::Result<Process> {
         if self.spawn {
             let words = words(line);
             let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
-            return Process::start(program, arguments);
+            return Process::start(program, arguments, hidden);
         }
-        Process::start(shell(), &["-c", line])
+        Process::start(shell(), &["-c", line], hidden)
     }
 
     fn run(&mut self, message: Message, host: &mut Host<'_>) {
@@ -146,7 +147,7 @@ impl Exec {
             };
             return host.error(failure, Some(message));
         }
-        let process = match self.launch(&line) {
+        let process = match self.launch(&line, &host.config().hide_env) {
             Ok(process) => process,
             Err(e) => return self.not_started(&e, message, host),
         };

@@ -1,5 +1,6 @@
 //! A process of an exec node, in a process group of its own, so that what it starts ends with it.
 
+use crate::config::HiddenVariables;
 use bytes::{Bytes, BytesMut};
 use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use std::cell::Cell;
@@ -139,9 +140,19 @@ pub(super) struct Outputs {
 }
 
 impl Process {
-    /// Starts a program. Nothing stands in its standard input.
-    pub(super) fn start(program: &str, arguments: &[impl AsRef<str>]) -> io::Result<Self> {
-        let mut child = Command::new(program)
+    /// Starts a program, whose environment is the gateway's without the hidden variables. Its standard input is empty.
+    pub(super) fn start(
+        program: &str,
+        arguments: &[impl AsRef<str>],
+        hidden: &HiddenVariables,
+    ) -> io::Result<Self> {
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            if name.to_str().is_some_and(|name| hidden.hides(name)) {
+                command.env_remove(name);
+            }
+        }
+        let mut child = command
             .args(arguments.iter().map(AsRef::as_ref))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -233,7 +244,7 @@ mod tests {
     use super::*;
 
     fn shell(script: &str) -> Process {
-        Process::start("sh", &["-c", script]).unwrap()
+        Process::start("sh", &["-c", script], &HiddenVariables::default()).unwrap()
     }
 
     #[tokio::test]

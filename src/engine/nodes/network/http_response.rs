@@ -54,7 +54,7 @@ impl HttpResponse {
         })
     }
 
-    fn reply(&self, message: &Message, now: f64) -> Result<Reply, Failure> {
+    fn reply(&self, message: &Message, now: f64, jsonp: bool) -> Result<Reply, Failure> {
         let mut status = self.status(message)?;
         let mut headers = self.headers(message, now)?;
         let payload = message.get("payload");
@@ -64,7 +64,7 @@ impl HttpResponse {
             Value::Undefined | Value::Buffer(_) | Value::String(_) | Value::Number(_)
         );
         if whole {
-            body = as_jsonp(body, message, &mut headers);
+            body = as_jsonp(body, message, &mut headers, jsonp);
         }
         match headers.get(CONTENT_TYPE) {
             None => {
@@ -129,7 +129,7 @@ impl HttpResponse {
                 continue;
             }
             let values = match value {
-                Value::Array(values) => values.as_slice(),
+                Value::Array(values) => &values[..],
                 single => std::slice::from_ref(single),
             };
             // What comes later counts, however it is spelled.
@@ -162,7 +162,7 @@ impl Node for HttpResponse {
             host.log(Level::Warn, Value::from("No response object"));
             return host.done(message);
         };
-        match self.reply(&message, host.now()) {
+        match self.reply(&message, host.now(), host.config().jsonp) {
             Ok(reply) => {
                 if responder.is_answered() {
                     return host.error(answered_before(), Some(message));
@@ -205,11 +205,15 @@ fn answered_before() -> Failure {
     }
 }
 
-/// JSON as it is, or as a script that calls the function named in the query, as Express' `res.jsonp`.
-fn as_jsonp(body: Bytes, message: &Message, headers: &mut HeaderMap) -> Bytes {
+/// JSON as it is, or, where `allowed`, as a script that calls the function named in the query, as Express' `res.jsonp`.
+/// Such a script is read by pages of any origin, with the cookies of their visitors.
+fn as_jsonp(body: Bytes, message: &Message, headers: &mut HeaderMap, allowed: bool) -> Bytes {
     let nosniff = HeaderValue::from_static("nosniff");
     if !headers.contains_key(CONTENT_TYPE) {
         headers.insert(X_CONTENT_TYPE_OPTIONS, nosniff.clone());
+    }
+    if !allowed {
+        return body;
     }
     let part = |value: &Value, key: &str| value.as_object()?.get(key).cloned();
     let query = part(message.get("req"), "query").unwrap_or_default();
@@ -292,7 +296,7 @@ mod tests {
 
     fn replied(node: &str, message: &str) -> Result<Reply, Failure> {
         let message = Message::from_value(json::parse(message).unwrap()).unwrap();
-        HttpResponse::new(&serde_json::from_str(node).unwrap())?.reply(&message, 0.0)
+        HttpResponse::new(&serde_json::from_str(node).unwrap())?.reply(&message, 0.0, true)
     }
 
     fn header<'r>(reply: &'r Reply, name: &str) -> &'r str {
