@@ -2,8 +2,8 @@
 //!
 //! Knows texts only. Plain paths and those with whole `:name` segments need no regular expression.
 
+use super::expression::regex::RegExp;
 use super::value::Failure;
-use regress::{Flags, Regex};
 use smol_str::{SmolStr, format_smolstr};
 
 /// Which paths fit.
@@ -14,7 +14,7 @@ pub(super) enum Shape {
     /// One with as many segments.
     Segments(Vec<Segment>),
     /// One that a regular expression matches; the names of its groups.
-    Pattern(Box<Regex>, Vec<SmolStr>),
+    Pattern(Box<RegExp>, Vec<SmolStr>),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -35,12 +35,7 @@ impl Shape {
         let segments: Option<Vec<Segment>> = bare.split('/').map(segment).collect();
         let Some(segments) = segments else {
             let (source, names) = translate(path);
-            let options = Flags {
-                icase: true,
-                ..Flags::default()
-            };
-            let regex = Regex::with_flags(&source, options)
-                .map_err(|e| Failure::error(format!("Invalid regular expression: {e}")))?;
+            let regex = RegExp::compile(&source, "i").map_err(|e| Failure::error(e.message))?;
             return Ok(Self::Pattern(Box::new(regex), names));
         };
         let plain = |s: &Segment| matches!(s, Segment::Text(_));
@@ -57,12 +52,16 @@ impl Shape {
             Self::Fixed(own) => (*own == path.trim_matches('/').to_lowercase()).then(Vec::new),
             Self::Segments(segments) => matched(segments, path),
             Self::Pattern(regex, names) => {
-                let found = regex.find(path)?;
-                let groups = names.iter().zip(found.groups().skip(1));
-                let value = |(name, group): (&SmolStr, Option<std::ops::Range<usize>>)| {
-                    Some((name.clone(), path.get(group?)?.into()))
-                };
-                Some(groups.filter_map(value).collect())
+                let found = regex.groups(path).unwrap_or_else(|failure| {
+                    tracing::warn!(target: "flow", %failure, "the path of a request was matched to no endpoint");
+                    None
+                });
+                let groups = names.iter().zip(found?);
+                Some(
+                    groups
+                        .filter_map(|(name, group)| Some((name.clone(), group?)))
+                        .collect(),
+                )
             }
         }
     }

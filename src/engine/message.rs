@@ -1,8 +1,11 @@
 //! A message: an object on its way from node to node, shared until written.
 
-use super::value::{Object, Value};
+use super::value::{Failure, Object, Value};
 use smol_str::SmolStr;
 use std::sync::Arc;
+
+/// Levels that are left free for what is reported with a message: its error, where it came from.
+pub(super) const REPORT: usize = 8;
 
 /// A message. Cloning it copies a reference; writing to a shared one copies its top level first.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +50,28 @@ impl Message {
             return Value::Undefined;
         }
         self.properties_mut().shift_remove(name).unwrap_or_default()
+    }
+
+    /// Fails if the message is nested too deeply or has too many parts to be sent.
+    pub fn check(&self) -> Result<(), Failure> {
+        self.0.extent().check(0)
+    }
+
+    /// The message without the properties that make it too large; unchanged if it is not.
+    #[must_use]
+    pub fn within_limits(self) -> Self {
+        if self.check().is_ok() {
+            return self;
+        }
+        let mut kept = Object::default();
+        for (key, value) in self.0.iter() {
+            let mut extent = kept.extent();
+            extent.add(value.extent());
+            if extent.check(REPORT).is_ok() {
+                kept.insert(key.clone(), value.clone());
+            }
+        }
+        Self::new(kept)
     }
 
     /// The message as a value (`msg` as a whole).

@@ -3,12 +3,14 @@
 //! A message's way: [`node::Host::send`] → the queue of [`world`] → [`mod@thread`] → [`node::Node::receive`].
 //! A deployment's way: [`Engine::apply`] → [`change`]: stop and wait → [`start`]: [`graph`], wires, nodes.
 
+mod array;
 pub mod between;
 mod change;
 pub mod context;
 mod debug_encode;
 pub mod env;
 pub mod expression;
+mod extent;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod graph;
@@ -46,6 +48,10 @@ use std::thread::JoinHandle;
 use thread::{Change, Command, Inbox, Thread};
 use tokio::sync::{mpsc, oneshot};
 use world::World;
+
+/// The stack of the engine's thread, reserved but not held. Functions that call themselves for every level of a value go
+/// down [`value::DEEPEST`] levels, of up to 4 KiB each in a build without optimisation; JavaScript has 512 KiB of its own.
+const STACK: usize = 16 << 20;
 
 /// The engine cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +116,7 @@ impl Engine {
             .build()?;
         let join = std::thread::Builder::new()
             .name("engine".into())
+            .stack_size(STACK)
             .spawn(move || {
                 let local = tokio::task::LocalSet::new();
                 local.block_on(&runtime, thread(for_thread, inbox, config, metrics));

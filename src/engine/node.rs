@@ -158,11 +158,15 @@ impl Host<'_> {
         self.wires.get(output).is_some_and(|w| !w.is_empty())
     }
 
-    /// Sends a message to everything wired to an output. A missing `_msgid` is added.
+    /// Sends a message to everything wired to an output. A missing `_msgid` is added. A message that is nested too
+    /// deeply or has too many parts is an error of this node instead.
     pub fn send(&mut self, output: usize, mut message: Message) {
         let Some((last, others)) = self.wires.get(output).and_then(|w| w.split_last()) else {
             return;
         };
+        if let Err(failure) = message.check() {
+            return self.error(failure, Some(message));
+        }
         self.world.name(&mut message);
         for slot in others {
             self.world.push(*slot, message.clone());
@@ -255,11 +259,16 @@ impl Host<'_> {
         self.world.spawn(self.instance, future);
     }
 
-    /// Calls a node with a message, by its running id; false if there is none.
+    /// Calls a node with a message, by its running id; false if there is none. A message that is too large is an error of
+    /// this node instead.
     pub fn deliver(&mut self, id: &str, mut message: Message) -> bool {
         let Some(slot) = self.world.directory.get(id).copied() else {
             return false;
         };
+        if let Err(failure) = message.check() {
+            self.error(failure, Some(message));
+            return true;
+        }
         self.world.name(&mut message);
         self.world.call(slot, message);
         true

@@ -2,6 +2,7 @@
 //!
 //! Most objects have few: they are compared one by one, and copied with one allocation. An object of many has an index.
 
+use super::extent::{self, Extent};
 use super::value::Value;
 use smol_str::SmolStr;
 use std::collections::HashMap;
@@ -17,9 +18,10 @@ type Iter<'a> =
     Map<slice::Iter<'a, (SmolStr, Value)>, fn(&'a (SmolStr, Value)) -> (&'a SmolStr, &'a Value)>;
 
 /// An object's properties. Setting one that is there keeps its place.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct Object {
     properties: Vec<(SmolStr, Value)>,
+    extent: Extent,
     /// Where each stands, if there are more than [`FEW`], or were. Keys come from outside: the hash is a secret one.
     #[allow(
         clippy::box_collection,
@@ -28,13 +30,33 @@ pub struct Object {
     index: Option<Box<HashMap<SmolStr, usize>>>,
 }
 
+impl Default for Object {
+    fn default() -> Self {
+        Self::with_capacity(0)
+    }
+}
+
 impl Object {
     /// No properties, and room for so many.
     pub fn with_capacity(count: usize) -> Self {
         Self {
             properties: Vec::with_capacity(count),
+            extent: Extent::EMPTY,
             index: None,
         }
+    }
+
+    /// The size of the object with everything in it.
+    pub fn extent(&self) -> Extent {
+        self.extent
+    }
+
+    /// Updates the extent after one property was replaced.
+    fn replaced(&mut self, before: Extent, after: Extent) {
+        let properties = &self.properties;
+        self.extent.replace(before, after, || {
+            properties.iter().map(|(_, value)| value.extent())
+        });
     }
 
     /// How many there are.
@@ -59,9 +81,15 @@ impl Object {
         self.place(key).map(|place| &self.properties[place].1)
     }
 
-    /// The property of that key, to be changed.
-    pub fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
-        self.place(key).map(|place| &mut self.properties[place].1)
+    /// Changes the property of that key in place; `None` if there is none.
+    pub fn modify<R>(&mut self, key: &str, change: impl FnOnce(&mut Value) -> R) -> Option<R> {
+        let place = self.place(key)?;
+        let value = &mut self.properties[place].1;
+        let before = value.extent();
+        let result = change(value);
+        let after = value.extent();
+        self.replaced(before, after);
+        Some(result)
     }
 
     /// Whether there is a property of that key.
@@ -77,19 +105,20 @@ impl Object {
     /// Sets a property; gives back what it was.
     pub fn insert(&mut self, key: SmolStr, value: Value) -> Option<Value> {
         if let Some(place) = self.place(&key) {
-            return Some(std::mem::replace(&mut self.properties[place].1, value));
+            let after = value.extent();
+            let before = std::mem::replace(&mut self.properties[place].1, value);
+            self.replaced(before.extent(), after);
+            return Some(before);
         }
         self.push(key, value);
         None
     }
 
-    /// The property of that key, which is made if it is not there.
-    pub fn get_or_insert_with(&mut self, key: SmolStr, make: impl FnOnce() -> Value) -> &mut Value {
-        let place = self.place(&key).unwrap_or_else(|| {
+    /// Sets a property unless there is one of that key.
+    pub fn insert_if_absent(&mut self, key: SmolStr, make: impl FnOnce() -> Value) {
+        if self.place(&key).is_none() {
             self.push(key, make());
-            self.len() - 1
-        });
-        &mut self.properties[place].1
+        }
     }
 
     fn push(&mut self, key: SmolStr, value: Value) {
@@ -100,6 +129,7 @@ impl Object {
             // A message that was made as large as it needs to be gets an id besides, not twice the room.
             self.properties.reserve_exact(1 + self.len() / 2);
         }
+        self.extent.add(value.extent());
         self.properties.push((key, value));
         if self.index.is_none() && self.len() > FEW {
             let keys = self.keys().cloned();
@@ -115,7 +145,12 @@ impl Object {
             let after = index.values_mut().filter(|own| **own > place);
             after.for_each(|own| *own -= 1);
         }
-        Some(self.properties.remove(place).1)
+        let removed = self.properties.remove(place).1;
+        let properties = &self.properties;
+        self.extent.remove(removed.extent(), || {
+            properties.iter().map(|(_, value)| value.extent())
+        });
+        Some(removed)
     }
 
     /// The properties and their keys.
@@ -132,10 +167,14 @@ impl Object {
     pub fn values(&self) -> impl ExactSizeIterator<Item = &Value> {
         self.properties.iter().map(|(_, value)| value)
     }
+}
 
-    /// The properties without their keys, to be changed.
-    pub fn values_mut(&mut self) -> impl ExactSizeIterator<Item = &mut Value> {
-        self.properties.iter_mut().map(|(_, value)| value)
+impl Drop for Object {
+    fn drop(&mut self) {
+        if self.extent.is_too_deep() {
+            let properties = std::mem::take(&mut self.properties);
+            extent::dismantle(properties.into_iter().map(|(_, value)| value).collect());
+        }
     }
 }
 
@@ -160,8 +199,8 @@ impl IntoIterator for Object {
     type Item = (SmolStr, Value);
     type IntoIter = std::vec::IntoIter<(SmolStr, Value)>;
 
-    fn into_iter(self) -> Self::IntoIter {
-        self.properties.into_iter()
+    fn into_iter(mut self) -> Self::IntoIter {
+        std::mem::take(&mut self.properties).into_iter()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::debug_encode::encode;
 use super::expression::{coerce, json};
-use super::message::Message;
+use super::message::{Message, REPORT};
 use super::node::{Info, Level};
 use super::value::{Failure, Object, Value};
 use super::world::World;
@@ -17,6 +17,7 @@ const MAX_CATCHES: f64 = 10.0;
 impl World {
     /// An error of a node: to the catch nodes of its flow and of those around it, else to the log.
     pub(super) fn error(&mut self, info: &Rc<Info>, failure: &Failure, message: Option<Message>) {
+        let message = message.map(Message::within_limits);
         if message.is_some_and(|m| self.caught(info, failure, m)) {
             self.metrics.node_type(label(&info.kind)).error();
         } else {
@@ -112,7 +113,7 @@ impl World {
     /// A node has finished with a message: to the complete nodes that watch it.
     pub(super) fn complete(&mut self, info: &Rc<Info>, message: &Message) {
         for slot in self.listeners.complete(info).to_vec() {
-            let mut copy = message.clone();
+            let mut copy = message.clone().within_limits();
             copy.set("complete", Value::record([("source", source(info, None))]));
             self.name(&mut copy);
             self.call(slot, copy);
@@ -205,7 +206,8 @@ fn described(info: &Info, failure: &Failure, count: f64) -> Value {
             error.insert(SmolStr::new_static(key), Value::String(text.clone()));
         }
     }
-    if let Some(cause) = &failure.cause {
+    let cause = failure.cause.as_ref();
+    if let Some(cause) = cause.filter(|cause| cause.extent().check(REPORT).is_ok()) {
         error.insert(SmolStr::new_static("cause"), (**cause).clone());
     }
     Value::object(error)
@@ -228,9 +230,7 @@ fn normalised(status: &Value) -> Value {
     match status {
         Value::Object(object) => {
             let mut object = (**object).clone();
-            if let Some(text) = object.get_mut("text") {
-                *text = Value::from(coerce::to_text(text));
-            }
+            object.modify("text", |text| *text = Value::from(coerce::to_text(text)));
             Value::object(object)
         }
         Value::Undefined | Value::Null => Value::object(Object::default()),
@@ -243,7 +243,7 @@ fn status_message(info: &Info, status: &Value) -> Message {
     inner.insert(SmolStr::new_static("source"), source(info, None));
     let mut message = Message::default();
     message.set("status", Value::object(inner));
-    message
+    message.within_limits()
 }
 
 /// A runtime-state notification, as editors expect it (facts engine §1.1, §2.4).

@@ -9,6 +9,8 @@ use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
+pub use super::array::Array;
+pub use super::extent::{DEEPEST, Extent, MOST_PARTS};
 pub use super::object::Object;
 
 /// A JavaScript value.
@@ -26,7 +28,7 @@ pub enum Value {
     /// Text. JavaScript's lone surrogates become U+FFFD.
     String(SmolStr),
     /// An array.
-    Array(Arc<Vec<Value>>),
+    Array(Arc<Array>),
     /// A plain object.
     Object(Arc<Object>),
     /// A Node.js `Buffer`. Boxed, as it is rare and would make every value large.
@@ -89,6 +91,16 @@ impl Failure {
         self.stack.clone()
     }
 
+    /// The size of this error with its cause.
+    fn extent(&self) -> Extent {
+        let texts = [&self.name, &self.message, &self.code, &self.stack];
+        let mut extent = Extent::leaf(texts.iter().map(|text| text.len()).sum());
+        if let Some(cause) = &self.cause {
+            extent.add(cause.extent());
+        }
+        extent
+    }
+
     /// What went wrong as a value: an `Error`, or the bare text.
     pub fn to_value(&self) -> Value {
         if self.name.is_empty() {
@@ -123,7 +135,7 @@ impl Value {
 
     /// An array of these elements.
     pub fn array(elements: Vec<Value>) -> Self {
-        Self::Array(Arc::new(elements))
+        Self::Array(Arc::new(elements.into()))
     }
 
     /// A buffer of these bytes.
@@ -144,6 +156,18 @@ impl Value {
                 .map(|(k, v)| (SmolStr::new_static(k), v))
                 .collect(),
         )
+    }
+
+    /// The size of this value with everything in it.
+    pub fn extent(&self) -> Extent {
+        match self {
+            Self::Array(array) => array.extent(),
+            Self::Object(object) => object.extent(),
+            Self::String(text) => Extent::leaf(text.len()),
+            Self::Buffer(bytes) => Extent::leaf(bytes.len()),
+            Self::Error(failure) => failure.extent(),
+            _ => Extent::leaf(0),
+        }
     }
 
     /// The text, if this is a string.

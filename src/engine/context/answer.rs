@@ -51,7 +51,8 @@ impl Request {
             Some(Ok(key)) if self.delete => {
                 let store = &mut contexts.stores[store.unwrap_or(0)];
                 if store.at(&place).is_some() {
-                    store.write(place, &key, Value::Undefined);
+                    // Deleting cannot fail.
+                    let _ = store.write(place, &key, Value::Undefined);
                 }
                 Ok(Json::Null)
             }

@@ -14,7 +14,7 @@ pub use answer::Request;
 
 use super::expression::{Key, Path};
 use super::node::{Info, Level};
-use super::value::{Object, Value};
+use super::value::{Failure, Object, Value};
 use crate::config;
 use crate::events::{Event, Events};
 use crate::flows::FlowSet;
@@ -130,8 +130,15 @@ impl Contexts {
         .unwrap_or_default()
     }
 
-    /// Writes a value; `undefined` deletes it. False if a parent on the way is a primitive.
-    pub fn write(&mut self, scope: Scope, info: &Info, key: &Path, value: Value) -> bool {
+    /// Writes a value; `undefined` deletes it. False if a parent on the way is a primitive. A value that is too large is a
+    /// failure, and nothing is written.
+    pub fn write(
+        &mut self,
+        scope: Scope,
+        info: &Info,
+        key: &Path,
+        value: Value,
+    ) -> Result<bool, Failure> {
         let store = self.store(key.store.as_deref());
         let (flow, key) = self.flow_of(scope, info, key);
         let place = Place {
@@ -337,7 +344,8 @@ impl Store {
         }
     }
 
-    fn write(&mut self, place: Place, key: &Path, value: Value) -> bool {
+    fn write(&mut self, place: Place, key: &Path, value: Value) -> Result<bool, Failure> {
+        key.check(&value)?;
         let root = self.root(&place);
         if root.is_undefined() {
             *root = Value::Object(Arc::new(Object::default()));

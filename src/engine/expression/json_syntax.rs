@@ -2,11 +2,8 @@
 //! out of range, its value.
 
 use super::coerce;
-use crate::engine::value::{Failure, Object, Value};
+use crate::engine::value::{DEEPEST, Failure, Object, Value};
 use smol_str::SmolStr;
-
-/// Deeper texts are refused, as the fast parser does.
-const DEEPEST: usize = 128;
 
 /// Reads the text again, slowly.
 pub(super) fn parse(text: &str) -> Result<Value, Failure> {

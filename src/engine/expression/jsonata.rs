@@ -7,7 +7,7 @@ use super::typed::Scene;
 use super::{date, json, jsonata_error};
 use crate::engine::context::Scope;
 use crate::engine::message::Message;
-use crate::engine::value::{Failure, Object, Value};
+use crate::engine::value::{Extent, Failure, Object, Value};
 use jsonata_core::Expression;
 use jsonata_core::evaluator::{Context, Evaluator, EvaluatorError, EvaluatorOptions};
 use jsonata_core::value::JValue;
@@ -92,9 +92,8 @@ impl Jsonata {
         } else {
             self.expression.evaluate(root)
         };
-        result
-            .map(|value| value_out(&value))
-            .map_err(|e| jsonata_error::of_evaluator(&e))
+        let value = result.map_err(|e| jsonata_error::of_evaluator(&e))?;
+        value_out(&value, 0, &mut 0)
     }
 }
 
@@ -206,28 +205,35 @@ fn value_in(value: &Value) -> JValue {
     }
 }
 
-/// `JSONata`'s value as ours; functions are lost.
-fn value_out(value: &JValue) -> Value {
-    match value {
+/// `JSONata`'s value as ours; functions are lost. An expression that calls itself can nest its result as deep as it
+/// likes, and share parts of it: a value that is too large for a message is a failure before it is made.
+fn value_out(value: &JValue, depth: usize, parts: &mut u32) -> Result<Value, Failure> {
+    *parts += 1;
+    Extent::of(depth, *parts).check(0)?;
+    Ok(match value {
         JValue::Null => Value::Null,
         JValue::Bool(b) => Value::Bool(*b),
         JValue::Number(n) => Value::Number(*n),
         JValue::String(text) => Value::text(&**text),
-        JValue::Array(elements) => Value::array(elements.iter().map(value_out).collect()),
-        JValue::Object(_) => buffer_out(value).unwrap_or_else(|| {
-            let entries = value.as_object().into_iter().flatten();
-            Value::object(
-                entries
-                    .map(|(k, v)| (SmolStr::from(k), value_out(v)))
-                    .collect(),
-            )
-        }),
+        JValue::Array(elements) => {
+            let elements = elements.iter().map(|e| value_out(e, depth + 1, parts));
+            Value::array(elements.collect::<Result<_, _>>()?)
+        }
+        JValue::Object(_) => match buffer_out(value) {
+            Some(buffer) => buffer,
+            None => {
+                let entries = value.as_object().into_iter().flatten();
+                let entries =
+                    entries.map(|(k, v)| Ok((SmolStr::from(k), value_out(v, depth + 1, parts)?)));
+                Value::object(entries.collect::<Result<_, _>>()?)
+            }
+        },
         JValue::Regex { pattern, flags } => Value::RegExp(std::sync::Arc::new((
             SmolStr::new(pattern),
             SmolStr::new(flags),
         ))),
         JValue::Undefined | JValue::Lambda(_) | JValue::Builtin { .. } => Value::Undefined,
-    }
+    })
 }
 
 /// A buffer that went through the expression untouched is a buffer again.
@@ -239,7 +245,7 @@ fn buffer_out(value: &JValue) -> Option<Value> {
     let data = object.get("data")?.as_array()?;
     let bytes: Vec<u8> = data
         .iter()
-        .map(|n| super::typed::byte(&value_out(n)))
+        .map(|n| super::typed::byte(&Value::Number(n.as_f64().unwrap_or(f64::NAN))))
         .collect();
     Some(Value::buffer(bytes))
 }

@@ -11,5 +11,6 @@ mod mustache_parse;
 mod path;
 mod path_parse;
 pub mod regex;
+mod regex_cost;
 pub mod typed;
 pub use path::{Key, Path, property};

@@ -5,7 +5,7 @@
 use super::coerce;
 use super::path_parse;
 use crate::engine::message::Message;
-use crate::engine::value::{Failure, Object, Value};
+use crate::engine::value::{Array, Failure, Object, Value};
 use smol_str::{SmolStr, ToSmolStr};
 use std::sync::Arc;
 
@@ -105,10 +105,19 @@ impl Path {
         Ok(value)
     }
 
+    /// Fails if the value, written here, would nest its root too deeply or is too large for a message.
+    pub fn check(&self, value: &Value) -> Result<(), Failure> {
+        if value.is_undefined() {
+            return Ok(());
+        }
+        value.extent().check(self.keys.len())
+    }
+
     /// Writes a value, making missing parents (facts engine §4.1); `undefined` deletes.
-    /// False if a parent is a primitive.
-    pub fn write(&self, root: &mut Value, value: Value) -> bool {
-        write(&self.keys, root, value)
+    /// False if a parent is a primitive. A value that is too large is a failure, and nothing is written.
+    pub fn write(&self, root: &mut Value, value: Value) -> Result<bool, Failure> {
+        self.check(&value)?;
+        Ok(write(&self.keys, root, value))
     }
 
     /// Reads from a message.
@@ -130,22 +139,24 @@ impl Path {
         self.try_read(&message.to_value())
     }
 
-    /// Writes to a message.
-    pub fn write_message(&self, message: &mut Message, value: Value) -> bool {
+    /// Writes to a message, as [`Path::write`] does.
+    pub fn write_message(&self, message: &mut Message, value: Value) -> Result<bool, Failure> {
+        self.check(&value)?;
         if let Some(name) = self.as_name() {
             if value.is_undefined() {
                 message.take(name);
             } else {
-                set(message.properties_mut(), name, value);
+                message.properties_mut().insert(name.clone(), value);
             }
-            return true;
+            return Ok(true);
         }
         if self.is_nested() {
-            return self
-                .resolve(message)
-                .is_ok_and(|path| path.write_message(message, value));
+            return match self.resolve(message) {
+                Ok(path) => path.write_message(message, value),
+                Err(_) => Ok(false),
+            };
         }
-        write_in(&self.keys, message.properties_mut(), value)
+        Ok(write_in(&self.keys, message.properties_mut(), value))
     }
 }
 
@@ -244,8 +255,9 @@ fn write_in(keys: &[Key], object: &mut Object, value: Value) -> bool {
         }
         return true;
     }
-    if let Some(child) = object.get_mut(&name) {
-        return write(rest, child, value);
+    if object.contains_key(&name) {
+        let written = object.modify(&name, |child| write(rest, child, value));
+        return written.unwrap_or_default();
     }
     // Deleting below something that is not there makes nothing.
     if value.is_undefined() {
@@ -257,17 +269,8 @@ fn write_in(keys: &[Key], object: &mut Object, value: Value) -> bool {
     written
 }
 
-/// Sets a property; the key is copied only when it is new.
-fn set(object: &mut Object, name: &SmolStr, value: Value) {
-    if let Some(slot) = object.get_mut(name) {
-        *slot = value;
-    } else {
-        object.insert(name.clone(), value);
-    }
-}
-
 /// Writes below an array.
-fn write_element(keys: &[Key], array: &mut Vec<Value>, value: Value) -> bool {
+fn write_element(keys: &[Key], array: &mut Array, value: Value) -> bool {
     let Some((key, rest)) = keys.split_first() else {
         return false;
     };
@@ -283,28 +286,20 @@ fn write_element(keys: &[Key], array: &mut Vec<Value>, value: Value) -> bool {
     if index >= LONGEST_ARRAY {
         return false;
     }
-    if value.is_undefined() {
-        if rest.is_empty() && index < array.len() {
-            array.remove(index);
-        } else if let Some(child) = array.get_mut(index) {
-            return write(rest, child, value);
+    if value.is_undefined() && (rest.is_empty() || index >= array.len()) {
+        array.remove(index);
+        return true;
+    }
+    array.modify_or_extend(index, |element| {
+        if rest.is_empty() {
+            *element = value;
+            return true;
         }
-        return true;
-    }
-    if index >= array.len() {
-        array.resize(index + 1, Value::Undefined);
-    }
-    let Some(element) = array.get_mut(index) else {
-        return false;
-    };
-    if rest.is_empty() {
-        *element = value;
-        return true;
-    }
-    if element.is_undefined() {
-        *element = parent_for(rest);
-    }
-    write(rest, element, value)
+        if element.is_undefined() && !value.is_undefined() {
+            *element = parent_for(rest);
+        }
+        write(rest, element, value)
+    })
 }
 
 /// The container that the next key needs.
@@ -323,7 +318,7 @@ mod tests {
 
     fn written(object: &str, path: &str, value: Value) -> (bool, String) {
         let mut root = json::parse(object).unwrap();
-        let done = Path::parse(path).unwrap().write(&mut root, value);
+        let done = Path::parse(path).unwrap().write(&mut root, value).unwrap();
         (done, json::stringify(&root).unwrap())
     }
 
@@ -402,6 +397,7 @@ mod tests {
             Path::parse("a.b[0]")
                 .unwrap()
                 .write_message(&mut changed, Value::Number(9.0))
+                .unwrap()
         );
         assert_eq!(
             json::stringify(&shared.to_value()).unwrap(),

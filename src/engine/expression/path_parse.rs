@@ -3,7 +3,7 @@
 //! The failures are worded as Node-RED words them (observed on `@node-red/util` 4.1.15).
 
 use super::path::{Key, Path};
-use crate::engine::value::Failure;
+use crate::engine::value::{DEEPEST, Failure};
 use smol_str::SmolStr;
 use std::fmt;
 
@@ -57,6 +57,9 @@ fn keys_within(text: &str, depth: usize) -> Result<Vec<Key>, Failure> {
         keys: Vec::new(),
     };
     parser.run()?;
+    if parser.keys.len() > DEEPEST {
+        return Err(error("too many keys"));
+    }
     Ok(parser.keys)
 }
 

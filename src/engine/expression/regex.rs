@@ -1,14 +1,28 @@
 //! JavaScript's regular expressions: test and replace, with the replacement's `$` patterns.
+//!
+//! A search backtracks, so its steps can grow beyond any limit. One whose steps are few at worst ([`Cost`]) runs in
+//! `regress`, which has no limit and is fast; any other runs in `QuickJS`, which stops after [`regexp::MOST_STEPS`].
 
+use super::regex_cost::Cost;
+use crate::engine::script::regexp;
 use crate::engine::value::Failure;
 use regress::{Flags, Match, Regex};
 use smol_str::SmolStr;
 
+/// The longest expression, in bytes; ours. What is compiled is proportional to it.
+const LONGEST: usize = 1 << 16;
+
+/// Steps that a search may take in `regress` at worst: some ten milliseconds.
+const FEW_STEPS: f64 = 4e6;
+
 /// A compiled regular expression.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct RegExp {
     regex: Regex,
-    global: bool,
+    source: Box<str>,
+    /// Those of `g i m s u v` that it has.
+    flags: SmolStr,
+    cost: Cost,
 }
 
 impl RegExp {
@@ -23,27 +37,75 @@ impl RegExp {
             unicode_sets: has('v'),
             ..Flags::default()
         };
-        let regex = Regex::with_flags(source, options).map_err(|e| Failure {
+        let invalid = |reason: &str| Failure {
             name: SmolStr::new_static("SyntaxError"),
             ..Failure::text(format!(
-                "Invalid regular expression: /{source}/{flags}: {}",
-                worded(&e.to_string(), source)
+                "Invalid regular expression: /{source}/{flags}: {reason}"
             ))
-        })?;
+        };
+        if source.len() > LONGEST {
+            return Err(Failure {
+                name: SmolStr::new_static("SyntaxError"),
+                ..Failure::text(format!("Regular expression is longer than {LONGEST} bytes"))
+            });
+        }
+        let regex = Regex::with_flags(source, options)
+            .map_err(|e| invalid(&worded(&e.to_string(), source)))?;
         Ok(Self {
             regex,
-            global: has('g'),
+            source: source.into(),
+            flags: "gimsuv".chars().filter(|flag| has(*flag)).collect(),
+            cost: Cost::of(source, has('v'), has('m')),
         })
     }
 
-    /// Whether it matches anywhere in the text.
-    pub fn test(&self, text: &str) -> bool {
-        self.regex.find(text).is_some()
+    /// Whether a search in a text of so many bytes takes few steps at worst.
+    fn is_cheap(&self, length: usize) -> bool {
+        self.cost.steps(length) <= FEW_STEPS
+    }
+
+    /// The expression for a search that may take long.
+    fn stoppable(&self) -> regexp::Source<'_> {
+        regexp::Source {
+            text: &self.source,
+            flags: &self.flags,
+        }
+    }
+
+    /// Whether it matches anywhere in the text. A search of too many steps is a failure.
+    pub fn test(&self, text: &str) -> Result<bool, Failure> {
+        if self.is_cheap(text.len()) {
+            return Ok(self.regex.find(text).is_some());
+        }
+        self.stoppable().test(text)
+    }
+
+    /// The groups of the first match. A search of too many steps is a failure.
+    pub fn groups(&self, text: &str) -> Result<Option<Vec<Option<SmolStr>>>, Failure> {
+        if self.is_cheap(text.len()) {
+            let found = self.regex.find(text);
+            let groups = found.map(|found| {
+                let groups = found.groups().skip(1);
+                groups
+                    .map(|range| text.get(range?).map(SmolStr::from))
+                    .collect()
+            });
+            return Ok(groups);
+        }
+        let groups = self.stoppable().exec(text)?;
+        Ok(groups.map(|groups| groups.into_iter().map(|g| g.map(SmolStr::from)).collect()))
     }
 
     /// `text.replace(regex, replacement)`: the first match, or all with flag `g`; `None` if there is none.
-    pub fn replace(&self, text: &str, replacement: &str) -> Option<String> {
-        let limit = if self.global { usize::MAX } else { 1 };
+    /// A search of too many steps is a failure.
+    pub fn replace(&self, text: &str, replacement: &str) -> Result<Option<String>, Failure> {
+        let global = self.flags.contains('g');
+        // The searches for all matches begin at different places: together they take no more steps than one that fails
+        // everywhere, which is what the bound counts.
+        if !self.is_cheap(text.len()) {
+            return self.stoppable().replace(text, replacement);
+        }
+        let limit = if global { usize::MAX } else { 1 };
         let mut out = String::new();
         let mut done = None;
         for found in self.regex.find_iter(text).take(limit) {
@@ -54,8 +116,11 @@ impl RegExp {
             substitute(&found, text, replacement, &mut out);
             done = Some(found.end());
         }
-        out.push_str(text.get(done?..).unwrap_or_default());
-        Some(out)
+        let Some(done) = done else {
+            return Ok(None);
+        };
+        out.push_str(text.get(done..).unwrap_or_default());
+        Ok(Some(out))
     }
 }
 
@@ -147,6 +212,7 @@ mod tests {
         RegExp::compile(source, flags)
             .unwrap()
             .replace(text, replacement)
+            .unwrap()
     }
 
     #[test]
@@ -170,10 +236,10 @@ mod tests {
 
     #[test]
     fn flags_and_lookbehind_work() {
-        assert!(RegExp::compile("^AB", "i").unwrap().test("abc"));
-        assert!(!RegExp::compile("^AB", "").unwrap().test("abc"));
-        assert!(RegExp::compile("(?<=a)b", "").unwrap().test("ab"));
-        assert!(RegExp::compile("a.b", "s").unwrap().test("a\nb"));
+        assert!(RegExp::compile("^AB", "i").unwrap().test("abc").unwrap());
+        assert!(!RegExp::compile("^AB", "").unwrap().test("abc").unwrap());
+        assert!(RegExp::compile("(?<=a)b", "").unwrap().test("ab").unwrap());
+        assert!(RegExp::compile("a.b", "s").unwrap().test("a\nb").unwrap());
     }
 
     #[test]
@@ -186,5 +252,127 @@ mod tests {
                 .starts_with("Invalid regular expression: /(/"),
             "{failure}"
         );
+    }
+
+    /// The expression and the text of the attack, and their relatives.
+    #[test]
+    fn a_search_of_too_many_steps_is_stopped() {
+        let text = format!("{}!", "a".repeat(40));
+        for source in [
+            "^(a+)+$",
+            "(a|a)*$",
+            "(.*a){20}b",
+            "^(([a-z])+.)+[A-Z]$",
+            "(?=(a+)+!b)",
+        ] {
+            let failure = RegExp::compile(source, "")
+                .unwrap()
+                .test(&text)
+                .unwrap_err();
+            assert!(
+                failure.message.contains("was stopped: more than"),
+                "{failure}"
+            );
+            assert!(failure.message.contains(source), "{failure}");
+        }
+        let failure = RegExp::compile("(a+)+$", "g")
+            .unwrap()
+            .replace(&text, "x")
+            .unwrap_err();
+        assert!(failure.message.contains("was stopped"), "{failure}");
+        let failure = RegExp::compile("^(a+)+$", "")
+            .unwrap()
+            .groups(&text)
+            .unwrap_err();
+        assert!(failure.message.contains("was stopped"), "{failure}");
+    }
+
+    /// Long texts make simple expressions expensive too.
+    #[test]
+    fn a_long_text_is_searched_within_the_limit() {
+        let text = "a".repeat(1 << 20);
+        let failure = RegExp::compile("a*b", "").unwrap().test(&text).unwrap_err();
+        assert!(failure.message.contains("was stopped"), "{failure}");
+        assert!(RegExp::compile("^a*$", "").unwrap().test(&text).unwrap());
+        assert!(
+            RegExp::compile("(a|b)*", "")
+                .unwrap()
+                .test(&text[..1 << 16])
+                .unwrap()
+        );
+    }
+
+    #[test]
+    fn counts_take_no_room_and_little_time() {
+        for source in [
+            "(a{1000}){1000}",
+            "((a{99}){99}){99}",
+            "(?:){1000000000}",
+            "(?:a?){0,1000000000}b",
+            "a{1000000000}",
+        ] {
+            let regex = RegExp::compile(source, "").unwrap();
+            let _ = regex.test("aaaa");
+        }
+        let long = "a?".repeat(LONGEST);
+        assert!(RegExp::compile(&long, "").is_err());
+    }
+
+    /// The two engines agree where either may be used.
+    #[test]
+    fn a_search_says_the_same_in_both_engines() {
+        let texts = [
+            "",
+            "abc",
+            "a\nb",
+            "ABC-12",
+            "é😀x",
+            "aaa",
+            "\u{2028}z",
+            "ſK",
+        ];
+        let sources = [
+            "",
+            "^b",
+            "b$",
+            "[^a]",
+            "(a)|(b)",
+            "a{2}",
+            "\\w+",
+            "\\bx",
+            "(?<n>a)(?:b)?",
+            ".",
+            "\\s",
+            "(?<=a)b",
+            "a*?b",
+            "k",
+        ];
+        for source in sources {
+            for flags in ["", "g", "i", "gim", "gs", "giu"] {
+                let regex = RegExp::compile(source, flags).unwrap();
+                for text in texts {
+                    assert!(regex.is_cheap(text.len()), "{source}");
+                    let slow = regex.stoppable();
+                    // Without `u`, a character beyond U+FFFF is two to JavaScript, and one to regress.
+                    if text.contains('😀') && !flags.contains('u') {
+                        continue;
+                    }
+                    let at = format!("/{source}/{flags} in {text:?}");
+                    assert_eq!(regex.test(text).unwrap(), slow.test(text).unwrap(), "{at}");
+                    assert_eq!(
+                        regex.replace(text, "[$&$1]").unwrap(),
+                        slow.replace(text, "[$&$1]").unwrap(),
+                        "{at}"
+                    );
+                    let groups = slow.exec(text).unwrap().map(|groups| {
+                        groups
+                            .into_iter()
+                            .map(|g| g.map(SmolStr::from))
+                            .collect::<Vec<_>>()
+                    });
+                    assert_eq!(regex.groups(text).unwrap(), groups, "{at}");
+                }
+            }
+        }
     }
 }

@@ -59,11 +59,11 @@ impl Scene {
             let key = key.resolve(message)?;
             self.contexts
                 .borrow_mut()
-                .write(scope, &self.info, &key, value);
+                .write(scope, &self.info, &key, value)?;
         } else {
             self.contexts
                 .borrow_mut()
-                .write(scope, &self.info, key, value);
+                .write(scope, &self.info, key, value)?;
         }
         Ok(())
     }

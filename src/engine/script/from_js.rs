@@ -3,9 +3,8 @@
 //! What a message cannot carry becomes the nearest thing that it can: a `Map` an object, a `Set` an array,
 //! a typed array of numbers an array, a function or symbol `undefined`, a value inside itself `[Circular]`.
 
-use super::to_js::DEEPEST;
 use super::{Scripts, bytes};
-use crate::engine::value::{Failure, Object, Value};
+use crate::engine::value::{DEEPEST, Failure, MOST_PARTS, Object, Value};
 use rquickjs::atom::PredefinedAtom;
 use rquickjs::{
     Array, Atom, Ctx, Exception, Filter, Object as JsObject, Result, String as JsString,
@@ -14,10 +13,6 @@ use rquickjs::{
 use smol_str::SmolStr;
 use std::cell::Cell;
 use std::sync::Arc;
-
-/// One value may have so many parts. They leave `QuickJS`'s memory limit, so they need one of their own; each takes
-/// some 60 bytes, so this is about 2 GiB, what Node.js gives a whole program.
-const MOST_PARTS: usize = 32_000_000;
 
 /// Any value; properties are read as JavaScript reads them, so getters run.
 pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &JsValue<'js>) -> Result<Value> {
@@ -49,7 +44,7 @@ pub(super) fn value_in<'js>(
 /// The length of an array that is not too long to be read. (`Array::len` panics where the length is no 32-bit integer.)
 pub(super) fn length(array: &Array<'_>) -> Result<usize> {
     let length: f64 = array.as_object().get(PredefinedAtom::Length)?;
-    if length > MOST_PARTS as f64 {
+    if length > f64::from(MOST_PARTS) {
         return Err(Exception::throw_range(
             array.ctx(),
             "array is too long for a message",
@@ -94,7 +89,7 @@ pub(super) fn failure<'js>(
 struct Reading<'a, 'js> {
     scripts: &'a Scripts,
     ctx: &'a Ctx<'js>,
-    parts: Cell<usize>,
+    parts: Cell<u32>,
     plain: Option<&'a JsObject<'js>>,
 }
 

@@ -17,6 +17,7 @@ mod jsonata;
 mod modules;
 mod names;
 mod native;
+pub mod regexp;
 mod rejections;
 mod sandbox;
 mod sending;

@@ -285,7 +285,8 @@ fn define_held<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<(
         let (scope, path) = (scope_of(scope), path(&ctx, &key, store)?);
         let mut contexts = around.contexts.borrow_mut();
         if !coerce::deep_equal(&contexts.read(scope, &around.info, &path), &value) {
-            contexts.write(scope, &around.info, &path, value);
+            let written = contexts.write(scope, &around.info, &path, value);
+            written.map_err(|failure| throw(&ctx, &failure))?;
         }
         Ok::<_, rquickjs::Error>(())
     };
@@ -316,12 +317,13 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
         let turn = Turn::of(&weak, &ctx)?;
         let value = turn.value(&value)?;
         let around = &turn.state.surroundings;
-        around.contexts.borrow_mut().write(
+        let written = around.contexts.borrow_mut().write(
             scope_of(scope),
             &around.info,
             &path(&ctx, &key, store)?,
             value,
         );
+        written.map_err(|failure| throw(&ctx, &failure))?;
         Ok::<_, rquickjs::Error>(())
     };
     native.set("write", Function::new(ctx.clone(), write)?)?;

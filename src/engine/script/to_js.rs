@@ -2,7 +2,7 @@
 
 use super::Scripts;
 use crate::engine::message::Message;
-use crate::engine::value::{Failure, Handle, Object, Value};
+use crate::engine::value::{DEEPEST, Failure, Handle, Object, Value};
 use rquickjs::function::Constructor;
 use rquickjs::object::Property;
 use rquickjs::{
@@ -10,9 +10,6 @@ use rquickjs::{
     Value as JsValue,
 };
 use smol_str::SmolStr;
-
-/// Deeper values are refused on both ways: a native stack is finite.
-pub(super) const DEEPEST: usize = 500;
 
 /// A message as an object.
 pub(super) fn message<'js>(

@@ -259,7 +259,9 @@ fn fill(assignments: &[Assignment], message: &mut Message, scene: &Scene) -> Res
         };
         match (value, &assignment.path) {
             (Ok(value), Ok(path)) => {
-                path.write_message(message, value);
+                if let Err(failure) = path.write_message(message, value) {
+                    failures.push(failure.to_string());
+                }
             }
             (Err(failure), _) => failures.push(failure.to_string()),
             (_, Err(failure)) => failures.push(failure.to_string()),

@@ -137,11 +137,11 @@ impl Node for LinkCall {
                     .map(|(id, _)| id.clone());
                 if let Some(mut call) = event.and_then(|event| self.waiting.remove(&event)) {
                     // The way back is taken off, the list stays, as observed on Node-RED 4.1.
-                    if let Some(Value::Array(sources)) =
-                        call.message.properties_mut().get_mut("_linkSource")
-                    {
-                        Arc::make_mut(sources).pop();
-                    }
+                    call.message.properties_mut().modify("_linkSource", |list| {
+                        if let Value::Array(sources) = list {
+                            Arc::make_mut(sources).pop();
+                        }
+                    });
                     host.error(Failure::text("timeout"), Some(call.message));
                 }
             }
@@ -153,23 +153,29 @@ impl Node for LinkCall {
 /// Notes the way back on the message.
 fn push(message: &mut Message, event: &SmolStr, node: &SmolStr) {
     let entry = Value::record([("id", event.clone().into()), ("node", node.clone().into())]);
-    match message.properties_mut().get_mut("_linkSource") {
-        Some(Value::Array(sources)) => Arc::make_mut(sources).push(entry),
-        _ => message.set(
-            SmolStr::new_static("_linkSource"),
-            Value::array(vec![entry]),
-        ),
+    if message.get("_linkSource").as_array().is_none() {
+        message.set(SmolStr::new_static("_linkSource"), Value::array(Vec::new()));
     }
+    message.properties_mut().modify("_linkSource", |list| {
+        if let Value::Array(sources) = list {
+            Arc::make_mut(sources).push(entry);
+        }
+    });
 }
 
 /// Takes the last entry off the message, and the list with it when it was the only one.
 fn pop(message: &mut Message) -> Option<SmolStr> {
-    let Some(Value::Array(sources)) = message.properties_mut().get_mut("_linkSource") else {
-        return None;
-    };
-    let sources = Arc::make_mut(sources);
-    let entry = sources.pop();
-    if sources.is_empty() {
+    message.get("_linkSource").as_array()?;
+    let list = message.properties_mut();
+    let entry = list.modify("_linkSource", |list| match list {
+        Value::Array(sources) => Arc::make_mut(sources).pop(),
+        _ => None,
+    })?;
+    if message
+        .get("_linkSource")
+        .as_array()
+        .is_some_and(<[Value]>::is_empty)
+    {
         message.take("_linkSource");
     }
     match entry.as_ref().and_then(Value::as_object)?.get("id")? {

@@ -24,13 +24,27 @@ impl Target {
         }
     }
 
+    /// Fails if the value is too large to be set here.
+    fn check(&self, value: &Value) -> Result<(), Failure> {
+        match self {
+            Self::Message(path, _) | Self::Context(_, path) => path.check(value),
+        }
+    }
+
     /// Sets the value. Where the path depends on something that the message lacks, nothing is set.
-    fn write(&self, message: &mut Message, scene: &Scene, value: Value, notes: &mut Vec<Note>) {
+    fn write(
+        &self,
+        message: &mut Message,
+        scene: &Scene,
+        value: Value,
+        notes: &mut Vec<Note>,
+    ) -> Result<(), Failure> {
+        self.check(&value)?;
         match self {
             Self::Message(path, text) => {
                 let deletes = value.is_undefined();
                 let known = !path.is_nested() || path.resolve(message).is_ok();
-                if known && !path.write_message(message, value) && !deletes {
+                if known && !path.write_message(message, value)? && !deletes {
                     notes.push(Note::Warning(format!(
                         "Cannot set property of non-object type: {text}"
                     )));
@@ -41,6 +55,7 @@ impl Target {
                 let _ = scene.write(*scope, key, message, value);
             }
         }
+        Ok(())
     }
 
     /// Whether this is `other` or lies within it.
@@ -65,18 +80,19 @@ impl Rule {
         match self {
             Self::Set { target, value } => {
                 if let Some(value) = evaluate(value, message, scene)? {
-                    target.write(message, scene, value, notes);
+                    target.write(message, scene, value, notes)?;
                 }
             }
-            Self::Delete { target } => target.write(message, scene, Value::Undefined, notes),
+            Self::Delete { target } => target.write(message, scene, Value::Undefined, notes)?,
             Self::Move { source, target } => {
                 let value = source.read(message, scene).unwrap_or_default();
+                target.check(&value)?;
                 if target.is_within(source) {
-                    source.write(message, scene, Value::Undefined, notes);
-                    target.write(message, scene, value, notes);
+                    source.write(message, scene, Value::Undefined, notes)?;
+                    target.write(message, scene, value, notes)?;
                 } else {
-                    target.write(message, scene, value, notes);
-                    source.write(message, scene, Value::Undefined, notes);
+                    target.write(message, scene, value, notes)?;
+                    source.write(message, scene, Value::Undefined, notes)?;
                 }
             }
             Self::Change { target, from, to } => {
@@ -85,7 +101,7 @@ impl Rule {
                 };
                 let current = target.read(message, scene).unwrap_or_default();
                 match from.change(&current, to, message, scene) {
-                    Ok(Some(value)) => target.write(message, scene, value, notes),
+                    Ok(Some(value)) => target.write(message, scene, value, notes)?,
                     Ok(None) => {}
                     Err(failure) => notes.push(Note::Error(failure)),
                 }
@@ -105,7 +121,7 @@ impl From {
         scene: &Scene,
     ) -> Result<Option<Value>, Failure> {
         let from = match self {
-            Self::Fixed(sought, regex) => return Ok(changed(current, sought, Some(regex), to)),
+            Self::Fixed(sought, regex) => return changed(current, sought, Some(regex), to),
             Self::Evaluated(from) => match from.evaluate(scene, message) {
                 // A missing parent: nothing to look for.
                 Err(_) if matches!(from, Typed::Message(_)) => return Ok(None),
@@ -126,7 +142,7 @@ impl From {
             Some(text) => Some(RegExp::compile(&regress::escape(text), "g")?),
             None => None,
         };
-        Ok(changed(current, &Sought { kind, text }, regex.as_ref(), to))
+        changed(current, &Sought { kind, text }, regex.as_ref(), to)
     }
 }
 
@@ -142,29 +158,37 @@ fn evaluate(value: &Typed, message: &Message, scene: &Scene) -> Result<Option<Va
 /// What a `change` rule makes of the current value; `None` if it stays. A match of the whole value
 /// gives the new value with its type, a match within a text gives text.
 #[expect(clippy::float_cmp, reason = "as JavaScript compares them")]
-fn changed(current: &Value, sought: &Sought, regex: Option<&RegExp>, to: Value) -> Option<Value> {
+fn changed(
+    current: &Value,
+    sought: &Sought,
+    regex: Option<&RegExp>,
+    to: Value,
+) -> Result<Option<Value>, Failure> {
     let text = match current {
         Value::Number(n) => {
-            return matches!(sought.kind, Kind::Number(m) if *n == m).then_some(to);
+            return Ok(matches!(sought.kind, Kind::Number(m) if *n == m).then_some(to));
         }
         Value::Bool(b) => {
             let text = if *b { "true" } else { "false" };
-            return (sought.kind == Kind::Bool && sought.text.as_deref() == Some(text))
-                .then_some(to);
+            let same = sought.kind == Kind::Bool && sought.text.as_deref() == Some(text);
+            return Ok(same.then_some(to));
         }
         Value::String(text) => text,
-        _ => return None,
+        _ => return Ok(None),
     };
     if sought.kind != Kind::Pattern && sought.text.as_ref() == Some(text) {
-        return Some(to);
+        return Ok(Some(to));
     }
+    let Some(regex) = regex else {
+        return Ok(None);
+    };
     let replacement = coerce::to_text(&to);
-    let replaced = regex?.replace(text, &replacement);
+    let replaced = regex.replace(text, &replacement)?;
     // A text that is the bool's in the end is the bool, whether something was found or not.
     if matches!(to, Value::Bool(_)) && replaced.as_deref().unwrap_or(text) == replacement {
-        return Some(to);
+        return Ok(Some(to));
     }
-    replaced.map(Value::from)
+    Ok(replaced.map(Value::from))
 }
 
 #[cfg(test)]

@@ -123,9 +123,11 @@ impl Node for Range {
         }
         match self.map.apply(n) {
             Some(mapped) => {
-                self.property
-                    .write_message(&mut message, Value::Number(mapped));
-                host.pass(message);
+                let mapped = Value::Number(mapped);
+                match self.property.write_message(&mut message, mapped) {
+                    Ok(_) => host.pass(message),
+                    Err(failure) => host.error(failure, Some(message)),
+                }
             }
             None => host.done(message),
         }

@@ -316,11 +316,11 @@ impl Rule {
             }
             Test::Contains => coerce::to_text(value).contains(coerce::to_text(&first()?).as_str()),
             Test::Regex(Some(regex), _) => match &**regex {
-                Ok(regex) => regex.test(&coerce::to_text(value)),
+                Ok(regex) => regex.test(&coerce::to_text(value))?,
                 Err(failure) => return Err(failure.clone()),
             },
             Test::Regex(None, flags) => {
-                RegExp::compile(&pattern(&first()?), flags)?.test(&coerce::to_text(value))
+                RegExp::compile(&pattern(&first()?), flags)?.test(&coerce::to_text(value))?
             }
             Test::Is(holds) => holds(value),
             Test::Type => is_type(value, &coerce::to_text(&first()?)),

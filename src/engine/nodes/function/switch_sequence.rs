@@ -90,7 +90,8 @@ fn set_part(message: &mut Message, name: &'static str, value: Value) {
         keys: Box::new(keys),
         store: None,
     };
-    path.write_message(message, value);
+    // A number or an id is never too large.
+    let _ = path.write_message(message, value);
 }
 
 #[cfg(test)]

@@ -147,8 +147,7 @@ impl Node for Template {
             if let Some(scope) = self.scope {
                 return scene.write(scope, &self.field, &message, value);
             }
-            self.field.write_message(&mut message, value);
-            Ok(())
+            self.field.write_message(&mut message, value).map(|_| ())
         });
         match written {
             Ok(()) => host.pass(message),

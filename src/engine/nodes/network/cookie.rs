@@ -21,7 +21,7 @@ pub(super) fn parse<'a>(headers: impl Iterator<Item = &'a str>) -> Value {
         let value = text
             .strip_prefix("j:")
             .and_then(|text| json::parse(text).ok());
-        cookies.get_or_insert_with(name.trim().into(), || {
+        cookies.insert_if_absent(name.trim().into(), || {
             value.unwrap_or_else(|| Value::from(text))
         });
     }

@@ -133,7 +133,7 @@ fn pairs(field: &str) -> Object {
             .strip_prefix('"')
             .and_then(|v| v.strip_suffix('"'))
             .unwrap_or(value);
-        object.get_or_insert_with(name.trim().into(), || Value::from(cookie::decode(bare)));
+        object.insert_if_absent(name.trim().into(), || Value::from(cookie::decode(bare)));
     }
     object
 }

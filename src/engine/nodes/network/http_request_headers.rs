@@ -89,7 +89,7 @@ impl Headers {
             let key = HeaderName::from_bytes(name.as_bytes())
                 .map_err(|_| wrong("ERR_INVALID_HTTP_TOKEN", name))?;
             let values = match value {
-                Value::Array(values) => values.as_slice(),
+                Value::Array(values) => &values[..],
                 single => std::slice::from_ref(single),
             };
             for value in values {

@@ -281,12 +281,13 @@ impl Csv {
     /// The rows of a part keep its number, less the lines that were no rows.
     fn renumber(&self, part: &Part, out: &mut Message) {
         let less = self.settings.skip as f64 + f64::from(u8::from(self.settings.header_in));
-        if let Some(Value::Object(parts)) = out.properties_mut().get_mut("parts") {
+        out.properties_mut().modify("parts", |parts| {
+            let Value::Object(parts) = parts else { return };
             let parts = Arc::make_mut(parts);
             for (name, n) in [("index", part.index), ("count", part.count)] {
                 parts.insert(SmolStr::new_static(name), Value::Number(n - less));
             }
-        }
+        });
         if part.ends() {
             out.set("complete", true);
         }

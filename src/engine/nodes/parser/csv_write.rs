@@ -44,7 +44,7 @@ impl Format {
     ) -> Result<Written, Failure> {
         let payload = message.get("payload");
         let rows = match payload {
-            Value::Array(rows) if rows.first().is_none_or(is_object) => rows.as_slice(),
+            Value::Array(rows) if rows.first().is_none_or(is_object) => &rows[..],
             _ => std::slice::from_ref(payload),
         };
         let mut lines = Lines::new(self, message, unnamed);
@@ -124,12 +124,14 @@ impl Format {
         for at in 0..rows.len() {
             let line = match rows.get_mut(at) {
                 Some(Value::Array(cells)) => {
-                    let cells = Arc::make_mut(cells);
-                    if let Err(failure) = self.legacy_cells(cells) {
+                    let mut own = cells.to_vec();
+                    let quoted = self.legacy_cells(&mut own);
+                    let texts: Vec<SmolStr> = own.iter().map(coerce::to_text).collect();
+                    *cells = Arc::new(own.into());
+                    if let Err(failure) = quoted {
                         message.set("payload", Value::array(rows));
                         return Err(failure);
                     }
-                    let texts: Vec<SmolStr> = cells.iter().map(coerce::to_text).collect();
                     texts.join(&self.separator)
                 }
                 Some(row) => lines.legacy_object(row, first.as_ref(), template)?,

@@ -133,7 +133,9 @@ impl Html {
                 continue;
             }
             let mut out = message.clone();
-            self.to.write_message(&mut out, value);
+            if let Err(failure) = self.to.write_message(&mut out, value) {
+                return host.error(failure, Some(out));
+            }
             let parts = [
                 ("id", message.get("_msgid").clone()),
                 ("index", Value::Number(index as f64)),
@@ -261,8 +263,10 @@ impl Node for Html {
         };
         match self.pick(&text, message.get("select")) {
             Ok(picked) if self.one_array => {
-                self.to.write_message(&mut message, Value::array(picked));
-                host.pass(message);
+                match self.to.write_message(&mut message, Value::array(picked)) {
+                    Ok(_) => host.pass(message),
+                    Err(failure) => host.error(failure, Some(message)),
+                }
             }
             Ok(picked) => {
                 self.send_each(&message, picked, host);

@@ -109,7 +109,7 @@ impl JsonNode {
         if let Outcome::Becomes(new) = &outcome
             && parsed
         {
-            self.property.write_message(message, new.clone());
+            self.property.write_message(message, new.clone())?;
         }
         if checks && !value.is_undefined() {
             // It is the property of this very name that is looked at (observed).
@@ -129,7 +129,7 @@ impl JsonNode {
         if let Outcome::Becomes(new) = outcome
             && !parsed
         {
-            self.property.write_message(message, new);
+            self.property.write_message(message, new)?;
         }
         Ok(true)
     }

@@ -23,6 +23,8 @@ pub(super) struct Misfit {
 
 /// References may lead around in circles.
 const DEEPEST: usize = 128;
+/// Parts of the schema that are looked at for one value, at most: references that branch double them at every level.
+const MOST_STEPS: usize = 10_000_000;
 
 impl Schema {
     /// `None`: it is no schema.
@@ -40,6 +42,7 @@ impl Schema {
             root: &self.0,
             errors: Vec::new(),
             depth: 0,
+            steps: 0,
         };
         let at = At {
             instance: String::new(),
@@ -47,6 +50,12 @@ impl Schema {
             name: None,
         };
         check.value(&self.0, value, &at);
+        if check.steps >= MOST_STEPS {
+            return Err(Misfit {
+                text: format!("schema takes more than {MOST_STEPS} steps"),
+                errors: Value::array(Vec::new()),
+            });
+        }
         if check.errors.is_empty() {
             return Ok(());
         }
@@ -127,6 +136,7 @@ pub(super) struct Check<'a> {
     /// What is wrong: as text and as an object.
     pub errors: Vec<(String, Value)>,
     depth: usize,
+    steps: usize,
 }
 
 impl<'a> Check<'a> {
@@ -154,9 +164,10 @@ impl<'a> Check<'a> {
     /// Checks a value against a part of the schema, in Ajv's order; true if it fits.
     pub(super) fn value(&mut self, schema: &'a Value, value: &Value, at: &At) -> bool {
         let before = self.errors.len();
-        if self.depth == DEEPEST {
+        if self.depth == DEEPEST || self.steps >= MOST_STEPS {
             return true;
         }
+        self.steps += 1;
         self.depth += 1;
         match schema {
             Value::Bool(false) => {
@@ -361,7 +372,8 @@ fn number_of(schema: &Object, keyword: &str) -> Option<f64> {
 }
 
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
-    RegExp::compile(pattern, "u").is_ok_and(|pattern| pattern.test(text))
+    // A search that is stopped has found nothing.
+    RegExp::compile(pattern, "u").is_ok_and(|pattern| pattern.test(text).unwrap_or_default())
 }
 
 fn types(schema: &Object) -> Vec<SmolStr> {

@@ -83,20 +83,25 @@ impl Xml {
 impl Xml {
     /// The library leaves in a message's options what it used (observed).
     fn note_options(&self, value: &Value, message: &mut Message) {
-        let Some(Value::Object(options)) = message.properties_mut().get_mut("options") else {
+        let Value::Object(given) = message.get("options") else {
             return;
         };
         let reads = value.as_str().is_some();
         if !reads && matches!(value, Value::Number(_) | Value::Bool(_)) {
             return;
         }
-        let used = self.reading_with(&Value::Object(Arc::clone(options)));
-        let options = Arc::make_mut(options);
-        options.insert(SmolStr::new_static("async"), Value::Bool(reads));
-        if reads {
-            options.insert(SmolStr::new_static("attrkey"), used.attrkey.into());
-            options.insert(SmolStr::new_static("charkey"), used.charkey.into());
-        }
+        let used = self.reading_with(&Value::Object(Arc::clone(given)));
+        message.properties_mut().modify("options", |options| {
+            let Value::Object(options) = options else {
+                return;
+            };
+            let options = Arc::make_mut(options);
+            options.insert(SmolStr::new_static("async"), Value::Bool(reads));
+            if reads {
+                options.insert(SmolStr::new_static("attrkey"), used.attrkey.into());
+                options.insert(SmolStr::new_static("charkey"), used.charkey.into());
+            }
+        });
     }
 }
 
@@ -110,10 +115,10 @@ impl Node for Xml {
         let converted = self.convert(&value, message.get("options"));
         self.note_options(&value, &mut message);
         match converted {
-            Ok(Some(value)) => {
-                self.property.write_message(&mut message, value);
-                host.pass(message);
-            }
+            Ok(Some(value)) => match self.property.write_message(&mut message, value) {
+                Ok(_) => host.pass(message),
+                Err(failure) => host.error(failure, Some(message)),
+            },
             Ok(None) => {
                 host.log(
                     Level::Warn,

@@ -154,7 +154,7 @@ fn push(object: &mut Object, key: &SmolStr, child: Object) {
 
 /// Adds a child (or a merged attribute): to an array, or alone as long as it is the only one of its name.
 fn add(object: &mut Object, name: SmolStr, value: Value, explicit_array: bool) {
-    let Some(slot) = object.get_mut(&name) else {
+    if !object.contains_key(&name) {
         let first = if explicit_array {
             Value::array(vec![value])
         } else {
@@ -162,9 +162,9 @@ fn add(object: &mut Object, name: SmolStr, value: Value, explicit_array: bool) {
         };
         object.insert(name, first);
         return;
-    };
-    match slot {
+    }
+    object.modify(&name, |slot| match slot {
         Value::Array(all) => Arc::make_mut(all).push(value),
         one => *one = Value::array(vec![std::mem::take(one), value]),
-    }
+    });
 }

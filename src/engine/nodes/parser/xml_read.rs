@@ -100,7 +100,7 @@ fn open(
             spaces.declare(name, &value, depth);
         }
         // The first of several with one name counts.
-        attributes.get_or_insert_with(SmolStr::new(name), || Value::from(value.as_ref()));
+        attributes.insert_if_absent(SmolStr::new(name), || Value::from(value.as_ref()));
     }
     let mut space = None;
     if let Some(spaces) = spaces {

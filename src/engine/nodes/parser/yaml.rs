@@ -56,10 +56,10 @@ impl Node for Yaml {
             Err(failure) => return host.error(failure, Some(message)),
         };
         match convert(&value) {
-            Ok(Outcome::Becomes(value)) => {
-                self.property.write_message(&mut message, value);
-                host.pass(message);
-            }
+            Ok(Outcome::Becomes(value)) => match self.property.write_message(&mut message, value) {
+                Ok(_) => host.pass(message),
+                Err(failure) => host.error(failure, Some(message)),
+            },
             Ok(Outcome::Dropped(warning)) => {
                 host.log(Level::Warn, warning);
                 host.done(message);

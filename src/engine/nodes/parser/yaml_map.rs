@@ -42,7 +42,7 @@ impl Mapping {
 
     fn merge(&mut self, value: &Value, scan: &Scan) -> Result<(), Failure> {
         let sources = match value {
-            Value::Array(sources) => sources.as_slice(),
+            Value::Array(sources) => &sources[..],
             other => std::slice::from_ref(other),
         };
         for source in sources {

@@ -129,11 +129,7 @@ impl Group {
         }
         let merged = self.merged.properties_mut();
         for (key, value) in message.properties() {
-            if let Some(slot) = merged.get_mut(key) {
-                slot.clone_from(value);
-            } else {
-                merged.insert(key.clone(), value.clone());
-            }
+            merged.insert(key.clone(), value.clone());
         }
     }
 
@@ -157,7 +153,7 @@ impl Group {
         }
         let mut message = self.merged.clone();
         message.take("complete");
-        self.property.write_message(&mut message, value);
+        self.property.write_message(&mut message, value)?;
         Ok(message)
     }
 
@@ -170,7 +166,7 @@ impl Group {
                 for piece in self.placed() {
                     match piece {
                         Value::Array(elements) => {
-                            all.extend(Arc::unwrap_or_clone(elements));
+                            all.extend(Arc::unwrap_or_clone(elements).into_vec());
                         }
                         other => all.push(other),
                     }

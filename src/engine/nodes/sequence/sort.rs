@@ -6,7 +6,7 @@ use crate::engine::expression::typed::{Scene, Typed};
 use crate::engine::expression::{Path, coerce};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Closing, Host, Node};
-use crate::engine::value::{Failure, Value};
+use crate::engine::value::{Array, Failure, Value};
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -76,8 +76,8 @@ struct ArraySort {
 }
 
 impl ArraySort {
-    fn sorted(&self, elements: Arc<Vec<Value>>, scene: &Scene) -> Result<Value, Failure> {
-        let elements = Arc::unwrap_or_clone(elements);
+    fn sorted(&self, elements: Arc<Array>, scene: &Scene) -> Result<Value, Failure> {
+        let elements = Arc::unwrap_or_clone(elements).into_vec();
         let keyed = elements.into_iter().map(|element| {
             let key = match &self.key {
                 Some(key) => key.evaluate_on(scene, &element).map_err(|_| broken())?,
@@ -96,7 +96,7 @@ impl ArraySort {
             return Ok(false);
         };
         let sorted = self.sorted(elements, scene)?;
-        self.target.write_message(message, sorted);
+        self.target.write_message(message, sorted)?;
         Ok(true)
     }
 }
@@ -148,10 +148,12 @@ impl SequenceSort {
         let mut keyed: Vec<(Value, Message)> = keys.into_iter().zip(messages).collect();
         self.order.sort(&mut keyed);
         for (index, (_, mut message)) in keyed.into_iter().enumerate() {
-            if let Some(Value::Object(parts)) = message.properties_mut().get_mut("parts") {
-                Arc::make_mut(parts)
-                    .insert(SmolStr::new_static("index"), Value::Number(index as f64));
-            }
+            message.properties_mut().modify("parts", |parts| {
+                if let Value::Object(parts) = parts {
+                    Arc::make_mut(parts)
+                        .insert(SmolStr::new_static("index"), Value::Number(index as f64));
+                }
+            });
             host.pass(message);
         }
     }

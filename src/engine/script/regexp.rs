@@ -1,0 +1,162 @@
+//! Regular expressions in `QuickJS`, for searches that may take long: it counts steps and can be stopped.
+//!
+//! Each thread has a runtime of its own for them, made when first needed. Nothing but the functions below runs in it.
+
+use crate::engine::value::Failure;
+use rquickjs::function::IntoArgs;
+use rquickjs::{CatchResultExt, Context, FromJs, Function, Runtime, context::intrinsic};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// `QuickJS` asks whether to go on after so many steps (`INTERRUPT_COUNTER_INIT` in `libregexp.c`).
+const STEPS_PER_QUESTION: u64 = 10_000;
+/// Steps of one search, at most: some seconds on a slow machine.
+pub const MOST_STEPS: u64 = 100_000_000;
+/// Bytes for one search besides its texts. V8 gives its backtracking stack as much.
+const MEMORY: usize = 64 << 20;
+/// Bytes of a text and of what becomes of it, for each byte given.
+const TEXT: usize = 8;
+
+/// The functions. Compiled expressions are kept, so that one in use is not compiled for every text.
+const LIBRARY: &str = r"
+    const kept = new Map();
+    const compiled = (source, flags) => {
+        const name = flags + '/' + source;
+        let regexp = kept.get(name);
+        if (regexp === undefined) {
+            regexp = new RegExp(source, flags);
+            if (kept.size >= 64) kept.clear();
+            kept.set(name, regexp);
+        }
+        regexp.lastIndex = 0;
+        return regexp;
+    };
+    globalThis.test = (source, flags, text) => compiled(source, flags).test(text);
+    globalThis.replace = (source, flags, text, replacement) => {
+        const regexp = compiled(source, flags);
+        if (text.search(regexp) < 0) return null;
+        return text.replace(regexp, replacement).toWellFormed();
+    };
+    globalThis.exec = (source, flags, text) => {
+        const found = compiled(source, flags).exec(text);
+        return found && found.slice(1).map(group => group?.toWellFormed());
+    };
+";
+
+thread_local! {
+    static MACHINE: RefCell<Option<Machine>> = const { RefCell::new(None) };
+}
+
+/// The runtime of a thread.
+struct Machine {
+    // Dropped before the runtime that it belongs to.
+    realm: Context,
+    runtime: Runtime,
+    questions: Rc<Cell<u64>>,
+}
+
+impl Machine {
+    fn new() -> rquickjs::Result<Self> {
+        let runtime = Runtime::new()?;
+        let questions = Rc::<Cell<u64>>::default();
+        let asked = Rc::clone(&questions);
+        runtime.set_interrupt_handler(Some(Box::new(move || {
+            asked.set(asked.get() + 1);
+            asked.get() > MOST_STEPS / STEPS_PER_QUESTION
+        })));
+        type Intrinsics = (
+            intrinsic::Eval,
+            intrinsic::RegExpCompiler,
+            intrinsic::RegExp,
+            intrinsic::MapSet,
+        );
+        let realm = Context::custom::<Intrinsics>(&runtime)?;
+        realm.with(|ctx| ctx.eval::<(), _>(LIBRARY))?;
+        Ok(Self {
+            realm,
+            runtime,
+            questions,
+        })
+    }
+
+    fn call<R>(
+        &self,
+        function: &str,
+        length: usize,
+        args: impl for<'js> IntoArgs<'js>,
+    ) -> Result<R, String>
+    where
+        R: for<'js> FromJs<'js>,
+    {
+        self.questions.set(0);
+        let memory = length.saturating_mul(TEXT).saturating_add(MEMORY);
+        let used = usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(0);
+        self.runtime.set_memory_limit(used.saturating_add(memory));
+        self.realm.with(|ctx| {
+            let function: Function<'_> = ctx.globals().get(function).map_err(|e| e.to_string())?;
+            function.call(args).catch(&ctx).map_err(|e| e.to_string())
+        })
+    }
+}
+
+/// An expression and its flags.
+#[derive(Debug, Clone, Copy)]
+pub struct Source<'s> {
+    /// What stands between the slashes.
+    pub text: &'s str,
+    /// What stands behind them.
+    pub flags: &'s str,
+}
+
+impl Source<'_> {
+    /// Whether it matches anywhere in the text.
+    pub fn test(self, text: &str) -> Result<bool, Failure> {
+        self.call("test", text.len(), (self.text, self.flags, text))
+    }
+
+    /// `text.replace(regex, replacement)`; `None` if nothing matches.
+    pub fn replace(self, text: &str, replacement: &str) -> Result<Option<String>, Failure> {
+        let args = (self.text, self.flags, text, replacement);
+        // Every character may be replaced.
+        self.call(
+            "replace",
+            text.len().saturating_mul(1 + replacement.len()),
+            args,
+        )
+    }
+
+    /// The groups of the first match.
+    pub fn exec(self, text: &str) -> Result<Option<Vec<Option<String>>>, Failure> {
+        self.call("exec", text.len(), (self.text, self.flags, text))
+    }
+
+    fn call<R>(
+        self,
+        function: &str,
+        length: usize,
+        args: impl for<'js> IntoArgs<'js>,
+    ) -> Result<R, Failure>
+    where
+        R: for<'js> FromJs<'js>,
+    {
+        let failed = |reason: &str| {
+            Failure::error(format!(
+                "Regular expression /{}/{} was stopped: {reason}",
+                self.text, self.flags
+            ))
+        };
+        MACHINE.with_borrow_mut(|machine| {
+            let machine = match machine {
+                Some(machine) => machine,
+                None => machine.insert(Machine::new().map_err(|e| failed(&e.to_string()))?),
+            };
+            machine.call(function, length, args).map_err(|reason| {
+                if machine.questions.get() > MOST_STEPS / STEPS_PER_QUESTION {
+                    failed(&format!("more than {MOST_STEPS} steps"))
+                } else {
+                    failed(reason.lines().next().unwrap_or_default())
+                }
+            })
+        })
+    }
+}
