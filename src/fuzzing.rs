@@ -6,7 +6,7 @@
 pub use crate::comms::fuzzing::frame;
 pub use crate::config::fuzzing::config;
 #[cfg(feature = "engine")]
-pub use crate::engine::fuzzing::{expression, json, jsonata, mustache, regex};
+pub use crate::engine::fuzzing::{deep, expression, json, jsonata, mustache, regex};
 #[cfg(feature = "engine")]
 pub use crate::engine::nodes::fuzzing::{csv, html, xml, yaml};
 pub use crate::flows::fuzzing::{deployment, single, submission};
@@ -41,6 +41,8 @@ mod tests {
         ("upstream_request", upstream_request),
         #[cfg(feature = "engine")]
         ("csv", csv),
+        #[cfg(feature = "engine")]
+        ("deep", deep),
         #[cfg(feature = "engine")]
         ("expression", expression),
         #[cfg(feature = "engine")]

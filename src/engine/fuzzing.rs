@@ -13,9 +13,12 @@ use super::expression::regex::RegExp;
 use super::expression::typed::Scene;
 use super::expression::{Key, Path, coerce};
 use super::message::Message;
-use super::value::Value;
+use super::value::{Extent, Failure, Object, Value};
+use super::{debug_encode, nodes};
 use crate::json;
+use std::collections::HashSet;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// The largest index that is tried: writing to it makes an array that long.
 const LONGEST: usize = 1 << 12;
@@ -100,13 +103,189 @@ pub fn jsonata(data: &[u8]) {
     }
 }
 
-/// A regular expression either says what is wrong with it or is one. It is not run: it may backtrack for long.
+/// A regular expression either says what is wrong with it or is one. A search ends, with a match, without one, or because
+/// it took too many steps: what stands behind the last newline is repeated and searched. (libFuzzer looks at the clock.)
 pub fn regex(data: &[u8]) {
-    let Some((flags, source)) = data.split_first() else {
+    let Some((flags, given)) = data.split_first() else {
         return;
     };
+    let repeated = 1 << (flags / 6 % 16);
     let flags = ["", "g", "i", "u", "v", "gims"][usize::from(flags % 6)];
-    if let Ok(source) = std::str::from_utf8(source) {
-        let _ = RegExp::compile(source, flags);
+    let Ok(given) = std::str::from_utf8(given) else {
+        return;
+    };
+    let (source, text) = given.rsplit_once('\n').unwrap_or((given, "a"));
+    let Ok(regex) = RegExp::compile(source, flags) else {
+        return;
+    };
+    let text = text.repeat(repeated.min(1 + LONGEST_TEXT / (text.len() + 1))) + "!";
+    let found = regex.test(&text);
+    let replaced = regex.replace(&text, "<$&>");
+    if let (Ok(found), Ok(replaced)) = (&found, &replaced) {
+        assert_eq!(*found, replaced.is_some(), "/{source}/{flags} in {text:?}");
     }
+    let groups = regex.groups(&text);
+    if let (Ok(found), Ok(groups)) = (&found, &groups) {
+        assert_eq!(*found, groups.is_some(), "/{source}/{flags} in {text:?}");
+    }
+    for failure in [found.err(), replaced.err(), groups.err()]
+        .into_iter()
+        .flatten()
+    {
+        assert!(failure.message.contains("was stopped: "), "{failure}");
+    }
+}
+
+/// Values that are put into one another in every way that nodes have, without regard to their size: the size that each
+/// says of itself is exact; one within the limits can be written, compared and converted; any can be shown and dropped.
+pub fn deep(data: &[u8]) {
+    let mut values = [const { Value::Undefined }; 4];
+    for step in data.chunks_exact(2).take(STEPS) {
+        let (from, to) = (usize::from(step[1] % 4), usize::from(step[1] / 4 % 4));
+        let times = 1 << (step[1] / 16);
+        let before = values[to].clone();
+        let value = values[from].clone();
+        for _ in 0..if step[0] & 0x80 == 0 { 1 } else { times } {
+            let inner = std::mem::take(&mut values[to]);
+            values[to] = built(step[0] & 0x7f, inner, &value);
+        }
+        assert_exact(&values[to]);
+        used(&values[to], &before);
+    }
+}
+
+/// Steps of one run: each may make a value some ten thousand levels deeper.
+const STEPS: usize = 64;
+/// Values of more parts are not written out.
+const FEW_PARTS: u32 = 2_000;
+/// Bytes of a text that is searched.
+const LONGEST_TEXT: usize = 1 << 16;
+
+/// What one step makes of a value and another one.
+fn built(step: u8, mut inner: Value, other: &Value) -> Value {
+    let path = |text: &str| Path::parse(text).unwrap();
+    let texts = [
+        "payload",
+        "a.b.c",
+        "a[1]",
+        "[\"0\"].x",
+        "list[2].in",
+        "a[0][0][0]",
+        "in",
+    ];
+    let nested = |open: &str, close: &str| open.repeat(60) + "1" + &close.repeat(60);
+    match step % 16 {
+        0 => Value::array(vec![inner]),
+        1 => Value::record([("in", inner)]),
+        2 => Value::record([("a", inner.clone()), ("b", inner)]),
+        3 => Value::array(vec![inner, other.clone()]),
+        4 => Value::Error(Arc::new(Failure {
+            cause: Some(Box::new(inner)),
+            ..Failure::error("caused")
+        })),
+        // A write that is refused leaves all as it was.
+        5..=8 => {
+            let path = path(texts[usize::from(step / 16 % 7)]);
+            if inner.is_undefined() {
+                inner = Value::object(Object::default());
+            }
+            let before = inner.extent();
+            let fits = path.check(other).is_ok();
+            let written = path.write(&mut inner, other.clone());
+            assert_eq!(written.is_ok(), fits);
+            if !fits {
+                assert_eq!(inner.extent(), before);
+            }
+            inner
+        }
+        9 => {
+            let _ = path(texts[usize::from(step / 16 % 7)]).write(&mut inner, Value::Undefined);
+            inner
+        }
+        10 => text::parse(&nested("[", "]")).unwrap(),
+        11 => text::parse(&nested("{\"a\":", "}")).unwrap(),
+        12 => other.clone(),
+        13 => {
+            if let Value::Array(array) = &mut inner {
+                Arc::make_mut(array).push(other.clone());
+                if step & 0x10 != 0 {
+                    Arc::make_mut(array).remove(0);
+                }
+            }
+            inner
+        }
+        14 => {
+            if let Value::Object(object) = &mut inner {
+                let object = Arc::make_mut(object);
+                object.insert("in".into(), other.clone());
+                object.shift_remove("a");
+            }
+            inner
+        }
+        _ => match Message::from_value(inner) {
+            Some(message) => message.within_limits().to_value(),
+            None => other.clone(),
+        },
+    }
+}
+
+/// The size of each array and object is that of what is in it. Shared ones are looked at once.
+fn assert_exact(value: &Value) {
+    let mut seen = HashSet::new();
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::Array(array) => {
+                if seen.insert(Arc::as_ptr(array).addr()) {
+                    let extents = array.iter().map(Value::extent);
+                    assert_eq!(array.extent(), Extent::around(extents));
+                    pending.extend(array.iter());
+                }
+            }
+            Value::Object(object) => {
+                if seen.insert(Arc::as_ptr(object).addr()) {
+                    let extents = object.values().map(Value::extent);
+                    assert_eq!(object.extent(), Extent::around(extents));
+                    pending.extend(object.values());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What nodes do with a value that they may have.
+fn used(value: &Value, other: &Value) {
+    if let Some(message) = Message::from_value(value.clone()) {
+        let fits = message.check().is_ok();
+        let message = message.within_limits();
+        assert!(message.check().is_ok());
+        assert!(!fits || message.to_value().extent() == value.extent());
+    }
+    let small =
+        |value: &Value| value.extent().check(0).is_ok() && value.extent().parts() < FEW_PARTS;
+    if !small(value) || !small(other) {
+        return;
+    }
+    assert!(coerce::deep_equal(value, &value.clone()) || format!("{value:?}").contains("NaN"));
+    coerce::deep_equal(value, other);
+    coerce::loose_equal(value, other);
+    let _ = coerce::compare(value, other);
+    coerce::to_text(value);
+    if let Some(json) = text::stringify(value) {
+        let again = text::parse(&json).unwrap();
+        assert_eq!(text::stringify(&again).unwrap(), json);
+    }
+    let _ = text::stringify_pretty(value, 1);
+    drop(text::to_tree(value));
+    debug_encode::encode(value, 100);
+    nodes::fuzzing::written(value);
+    let message = Message::with_payload(value.clone());
+    let scene = Scene::outside(&Rc::default());
+    let nested = Jsonata::compile("{\"in\": [payload]}").unwrap();
+    if let Ok(made) = nested.evaluate(&scene, &message) {
+        assert_exact(&made);
+    }
+    let template = Template::compile("{{{payload}}}{{#payload}}{{in}}{{/payload}}").unwrap();
+    template.render(&scene, &message);
 }

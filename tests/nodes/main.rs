@@ -16,6 +16,7 @@ mod http_request;
 mod http_request_tls;
 mod inject;
 mod join;
+mod limits;
 mod link;
 mod mosquitto;
 mod mqtt;

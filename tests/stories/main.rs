@@ -47,6 +47,7 @@ mod deploy_refused;
 mod editor;
 mod editor_files;
 mod endpoint;
+mod engine_limits;
 mod fallback;
 mod framing;
 mod framing_bodies;

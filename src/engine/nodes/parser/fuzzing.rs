@@ -81,6 +81,12 @@ pub fn yaml(data: &[u8]) {
     assert!(same, "{text:?} and {written:?}");
 }
 
+/// Any value can be written as XML and as YAML, or is said to be too deep or of no kind that they have.
+pub fn written(value: &Value) {
+    let _ = xml_write::build(value, &Options::of(&Value::Undefined));
+    let _ = yaml_write::write(value);
+}
+
 /// What is read can be written, and then be read again.
 pub fn xml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
