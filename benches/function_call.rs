@@ -28,6 +28,8 @@ fn main() -> Result<(), flowgate::engine::value::Failure> {
         socket_reconnect: Duration::from_secs(10),
         socket_queue: 1000,
         mqtt_reconnect: Duration::from_secs(5),
+        jsonp: false,
+        hide_env: flowgate::config::HiddenVariables::default(),
         context: Vec::new(),
         http_node_root: String::new(),
         start_attempts: 0,

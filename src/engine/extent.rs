@@ -140,3 +140,93 @@ pub(super) fn dismantle(mut pending: Vec<Value>) {
         }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::engine::message::Message;
+    use crate::engine::value::Object;
+
+    fn nested(levels: usize, wrap: impl Fn(Value) -> Value) -> Value {
+        (0..levels).fold(Value::Null, |inner, _| wrap(inner))
+    }
+
+    #[test]
+    fn any_depth_can_be_dropped() {
+        let levels = 1_000_000;
+        let array = nested(levels, |inner| Value::array(vec![inner]));
+        let object = nested(levels, |inner| Value::record([("in", inner)]));
+        let shared = nested(levels, |inner| Value::array(vec![inner.clone(), inner]));
+        assert_eq!(array.extent().depth(), levels);
+        assert_eq!(object.extent().depth(), levels);
+        assert_eq!(shared.extent().parts(), u32::MAX);
+        drop((array.clone(), array, object, shared));
+    }
+
+    #[test]
+    fn the_extent_follows_every_change() {
+        let deep = nested(3, |inner| Value::array(vec![inner]));
+        let mut object = Object::default();
+        assert_eq!(object.extent(), Extent::EMPTY);
+        object.insert("a".into(), deep.clone());
+        object.insert("b".into(), Value::array(vec![deep]));
+        assert_eq!(
+            (object.extent().depth(), object.extent().parts()),
+            (5, 1 + 4 + 5)
+        );
+        object.insert("b".into(), "x".repeat(640).into());
+        assert_eq!(
+            (object.extent().depth(), object.extent().parts()),
+            (4, 1 + 4 + 11)
+        );
+        object.modify("a", |a| *a = Value::Null);
+        assert_eq!(
+            (object.extent().depth(), object.extent().parts()),
+            (1, 1 + 1 + 11)
+        );
+        object.shift_remove("b");
+        assert_eq!((object.extent().depth(), object.extent().parts()), (1, 2));
+    }
+
+    #[test]
+    fn a_sum_that_was_too_large_is_counted_again() {
+        let doubled = nested(40, |inner| Value::array(vec![inner.clone(), inner]));
+        let mut object = Object::default();
+        object.insert("few".into(), Value::Null);
+        object.insert("many".into(), doubled);
+        assert_eq!(object.extent().parts(), u32::MAX);
+        assert!(
+            object
+                .extent()
+                .check(0)
+                .unwrap_err()
+                .message
+                .contains("too many parts")
+        );
+        object.shift_remove("many");
+        assert_eq!(object.extent().parts(), 2);
+    }
+
+    #[test]
+    fn the_limit_counts_the_levels_above() {
+        let deepest = nested(DEEPEST, |inner| Value::array(vec![inner]));
+        assert!(deepest.extent().check(0).is_ok());
+        let failure = deepest.extent().check(1).unwrap_err();
+        assert_eq!(failure.name, "RangeError");
+        assert_eq!(
+            failure.message,
+            "value is nested too deeply: more than 500 levels"
+        );
+    }
+
+    #[test]
+    fn a_message_about_an_error_loses_only_what_is_too_large() {
+        let mut message = Message::with_payload(nested(600, |inner| Value::array(vec![inner])));
+        message.set("topic", "t");
+        assert!(message.check().is_err());
+        let rest = message.within_limits();
+        assert!(rest.get("payload").is_undefined());
+        assert_eq!(rest.get("topic").as_str(), Some("t"));
+    }
+}

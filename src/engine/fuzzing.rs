@@ -35,10 +35,13 @@ pub fn expression(data: &[u8]) {
         return;
     }
     let mut root = text::parse("{}").unwrap();
-    assert!(path.write(&mut root, Value::from("found")), "{path}");
+    assert!(
+        path.write(&mut root, Value::from("found")).unwrap(),
+        "{path}"
+    );
     assert_eq!(path.read(&root).as_str(), Some("found"), "{path}");
     assert_eq!(path.try_read(&root).unwrap().as_str(), Some("found"));
-    path.write(&mut root, Value::Undefined);
+    path.write(&mut root, Value::Undefined).unwrap();
     assert!(path.read(&root).is_undefined(), "{path}");
 }
 
@@ -138,11 +141,23 @@ pub fn regex(data: &[u8]) {
 
 /// Values that are put into one another in every way that nodes have, without regard to their size: the size that each
 /// says of itself is exact; one within the limits can be written, compared and converted; any can be shown and dropped.
+///
+/// It runs on a stack of the size that the engine has.
 pub fn deep(data: &[u8]) {
+    let checked = std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(super::STACK);
+        thread.spawn_scoped(scope, || nest(data)).unwrap().join()
+    });
+    if let Err(panic) = checked {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+fn nest(data: &[u8]) {
     let mut values = [const { Value::Undefined }; 4];
     for step in data.chunks_exact(2).take(STEPS) {
         let (from, to) = (usize::from(step[1] % 4), usize::from(step[1] / 4 % 4));
-        let times = 1 << (step[1] / 16);
+        let times = 1 << (step[1] / 16).min(10);
         let before = values[to].clone();
         let value = values[from].clone();
         for _ in 0..if step[0] & 0x80 == 0 { 1 } else { times } {
@@ -154,10 +169,12 @@ pub fn deep(data: &[u8]) {
     }
 }
 
-/// Steps of one run: each may make a value some ten thousand levels deeper.
-const STEPS: usize = 64;
+/// Steps of one run: each may make a value a thousand levels deeper.
+const STEPS: usize = 32;
 /// Values of more parts are not written out.
 const FEW_PARTS: u32 = 2_000;
+/// Arrays and objects of a value that are looked at.
+const LOOKED_AT: usize = 2_000;
 /// Bytes of a text that is searched.
 const LONGEST_TEXT: usize = 1 << 16;
 
@@ -179,6 +196,8 @@ fn built(step: u8, mut inner: Value, other: &Value) -> Value {
         1 => Value::record([("in", inner)]),
         2 => Value::record([("a", inner.clone()), ("b", inner)]),
         3 => Value::array(vec![inner, other.clone()]),
+        // The causes of errors come from functions, which are bounded.
+        4 if inner.extent().is_too_deep() => inner,
         4 => Value::Error(Arc::new(Failure {
             cause: Some(Box::new(inner)),
             ..Failure::error("caused")
@@ -233,7 +252,7 @@ fn built(step: u8, mut inner: Value, other: &Value) -> Value {
 fn assert_exact(value: &Value) {
     let mut seen = HashSet::new();
     let mut pending = vec![value];
-    while let Some(value) = pending.pop() {
+    while let Some(value) = pending.pop().filter(|_| seen.len() < LOOKED_AT) {
         match value {
             Value::Array(array) => {
                 if seen.insert(Arc::as_ptr(array).addr()) {

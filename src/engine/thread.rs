@@ -400,7 +400,7 @@ mod tests {
                 path: "t".into(),
                 groups: Rc::from([]),
                 outputs: 0,
-                env: Env::root(&config::HiddenVariables::default()),
+                env: Env::root(&crate::config::HiddenVariables::default()),
             });
             thread.world.infos.push(Some(Rc::clone(&info)));
             thread.world.directory.insert(info.id.clone(), number);

@@ -91,14 +91,29 @@ impl Failure {
         self.stack.clone()
     }
 
-    /// The size of this error with its cause.
+    /// The size of this error with its causes.
     fn extent(&self) -> Extent {
-        let texts = [&self.name, &self.message, &self.code, &self.stack];
-        let mut extent = Extent::leaf(texts.iter().map(|text| text.len()).sum());
-        if let Some(cause) = &self.cause {
-            extent.add(cause.extent());
+        let own = |failure: &Self| {
+            let texts = [
+                &failure.name,
+                &failure.message,
+                &failure.code,
+                &failure.stack,
+            ];
+            Extent::leaf(texts.iter().map(|text| text.len()).sum()).parts()
+        };
+        let (mut depth, mut parts) = (0, own(self));
+        let mut cause = &self.cause;
+        while let Some(value) = cause {
+            depth += 1;
+            let Value::Error(inner) = &**value else {
+                let extent = value.extent();
+                return Extent::of(depth + extent.depth(), parts.saturating_add(extent.parts()));
+            };
+            parts = parts.saturating_add(own(inner));
+            cause = &inner.cause;
         }
-        extent
+        Extent::of(depth, parts)
     }
 
     /// What went wrong as a value: an `Error`, or the bare text.

@@ -214,3 +214,49 @@ fn only_a_public_route_passes_authorization_on() {
         "{message}"
     );
 }
+
+#[test]
+fn variables_that_make_up_secrets_are_hidden_from_flows() {
+    let variable = |name: &str| Some(format!("value of {name}"));
+    let read = std::cell::RefCell::default();
+    let secret_variables = std::cell::RefCell::default();
+    let source = entry::Source {
+        read: &read,
+        secret_variables: &secret_variables,
+        base: Path::new(""),
+        variable: &variable,
+    };
+    let text = "[storage]\ncredential_secret = \"${ONE}${TWO}\"\ndirectory = \"${PLACE}\"";
+    raw::parse(text)
+        .and_then(|root| tables::config(root, &source))
+        .unwrap();
+    assert_eq!(secret_variables.take(), ["ONE", "TWO"]);
+}
+
+#[test]
+fn hidden_variables_are_names_or_the_beginnings_of_names() {
+    let hidden = |list: &str| {
+        good(&format!("[engine]\nhide_env = {list}"))
+            .engine
+            .hide_env
+    };
+    let some = hidden(r#"["A", "CLOUD_*"]"#);
+    for (name, hides) in [
+        ("A", true),
+        ("AB", false),
+        ("a", false),
+        ("CLOUD_", true),
+        ("CLOUD_KEY", true),
+        ("CLOUD", false),
+    ] {
+        assert_eq!(some.hides(name), hides, "{name}");
+    }
+    assert!(!hidden("[]").hides("A"));
+    for list in [r#"["A B"]"#, r#"["*"]"#, r#"["A*B"]"#, r#"[""]"#, "[1]"] {
+        let message = bad(&format!("[engine]\nhide_env = {list}"));
+        assert!(
+            message.contains("the name of an environment variable"),
+            "{message}"
+        );
+    }
+}

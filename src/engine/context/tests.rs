@@ -52,8 +52,12 @@ fn stores_are_apart_and_an_unknown_one_is_the_first() {
     let directory = tempfile::tempdir().unwrap();
     let mut contexts = on_disk(directory.path());
     let node = info("t", "n");
-    contexts.write(Scope::Flow, &node, &path("k"), Value::Number(1.0));
-    contexts.write(Scope::Flow, &node, &path("#:(disk)::k"), Value::Number(2.0));
+    contexts
+        .write(Scope::Flow, &node, &path("k"), Value::Number(1.0))
+        .unwrap();
+    contexts
+        .write(Scope::Flow, &node, &path("#:(disk)::k"), Value::Number(2.0))
+        .unwrap();
     assert_eq!(shown(&contexts, Scope::Flow, &node, "k"), "1");
     assert_eq!(shown(&contexts, Scope::Flow, &node, "#:(memory)::k"), "1");
     assert_eq!(shown(&contexts, Scope::Flow, &node, "#:(disk)::k"), "2");
@@ -67,14 +71,20 @@ fn what_is_on_disk_lies_where_node_red_puts_it_and_is_read_again() {
     let mut contexts = on_disk(directory.path());
     let node = info("t", "n");
     let value = json::parse(r#"{"b":[1]}"#).unwrap();
-    contexts.write(Scope::Node, &node, &path("#:(disk)::a"), value);
-    contexts.write(Scope::Flow, &node, &path("#:(disk)::f"), Value::from("x"));
-    contexts.write(
-        Scope::Global,
-        &node,
-        &path("#:(disk)::g"),
-        Value::Number(5.0),
-    );
+    contexts
+        .write(Scope::Node, &node, &path("#:(disk)::a"), value)
+        .unwrap();
+    contexts
+        .write(Scope::Flow, &node, &path("#:(disk)::f"), Value::from("x"))
+        .unwrap();
+    contexts
+        .write(
+            Scope::Global,
+            &node,
+            &path("#:(disk)::g"),
+            Value::Number(5.0),
+        )
+        .unwrap();
     contexts.close();
     let text = |file: &str| fs::read_to_string(directory.path().join(file)).unwrap();
     assert_eq!(
@@ -97,7 +107,9 @@ fn a_change_waits_for_the_flush_and_no_longer() {
     let node = info("t", "n");
     let start = Instant::now();
     assert!(!contexts.unsaved() && contexts.due().is_none());
-    contexts.write(Scope::Flow, &node, &path("#:(disk)::k"), Value::Null);
+    contexts
+        .write(Scope::Flow, &node, &path("#:(disk)::k"), Value::Null)
+        .unwrap();
     assert!(contexts.unsaved());
     contexts.save(start);
     let due = contexts.due().unwrap();
@@ -146,10 +158,14 @@ fn ids_that_make_no_file_name_stay_in_memory() {
     let mut contexts = on_disk(&base);
     for id in ["../out", "a/b", "", ".hidden", "x\0y", &"x".repeat(300)] {
         let node = info("t", id);
-        contexts.write(Scope::Node, &node, &path("#:(disk)::k"), Value::Null);
+        contexts
+            .write(Scope::Node, &node, &path("#:(disk)::k"), Value::Null)
+            .unwrap();
     }
     let node = info("..", "n");
-    contexts.write(Scope::Flow, &node, &path("#:(disk)::k"), Value::Null);
+    contexts
+        .write(Scope::Flow, &node, &path("#:(disk)::k"), Value::Null)
+        .unwrap();
     contexts.close();
     assert!(!base.join("../out.json").exists());
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
@@ -174,8 +190,12 @@ fn what_left_the_flow_set_is_forgotten_with_its_files() {
         ("i-j", "in"),
     ] {
         let node = info(flow, node);
-        contexts.write(Scope::Node, &node, &path("#:(disk)::k"), Value::Number(1.0));
-        contexts.write(Scope::Flow, &node, &path("#:(disk)::k"), Value::Number(1.0));
+        contexts
+            .write(Scope::Node, &node, &path("#:(disk)::k"), Value::Number(1.0))
+            .unwrap();
+        contexts
+            .write(Scope::Flow, &node, &path("#:(disk)::k"), Value::Number(1.0))
+            .unwrap();
     }
     contexts.save(Instant::now());
     contexts.clean(&flows(

@@ -12,7 +12,7 @@ use std::rc::Rc;
 const STEPS_PER_QUESTION: u64 = 10_000;
 /// Steps of one search, at most: some seconds on a slow machine.
 pub const MOST_STEPS: u64 = 100_000_000;
-/// Bytes for one search besides its texts. V8 gives its backtracking stack as much.
+/// Bytes for one search besides its texts, and for the compiled expressions. V8 gives its backtracking stack as much.
 const MEMORY: usize = 64 << 20;
 /// Bytes of a text and of what becomes of it, for each byte given.
 const TEXT: usize = 8;
@@ -90,8 +90,7 @@ impl Machine {
     {
         self.questions.set(0);
         let memory = length.saturating_mul(TEXT).saturating_add(MEMORY);
-        let used = usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(0);
-        self.runtime.set_memory_limit(used.saturating_add(memory));
+        self.runtime.set_memory_limit(memory);
         self.realm.with(|ctx| {
             let function: Function<'_> = ctx.globals().get(function).map_err(|e| e.to_string())?;
             function.call(args).catch(&ctx).map_err(|e| e.to_string())

@@ -82,7 +82,7 @@ pub fn yaml(data: &[u8]) {
 }
 
 /// Any value can be written as XML and as YAML, or is said to be too deep or of no kind that they have.
-pub fn written(value: &Value) {
+pub(crate) fn written(value: &Value) {
     let _ = xml_write::build(value, &Options::of(&Value::Undefined));
     let _ = yaml_write::write(value);
 }

@@ -36,6 +36,8 @@ fn scripts_in(data: &Path) -> Rc<Scripts> {
         socket_reconnect: Duration::from_secs(1),
         socket_queue: 1,
         mqtt_reconnect: Duration::from_secs(1),
+        jsonp: false,
+        hide_env: crate::config::HiddenVariables::default(),
         http_node_root: String::new(),
         start_attempts: 3,
         settle: Duration::from_mins(1),
