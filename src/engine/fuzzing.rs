@@ -180,16 +180,6 @@ const LONGEST_TEXT: usize = 1 << 16;
 
 /// What one step makes of a value and another one.
 fn built(step: u8, mut inner: Value, other: &Value) -> Value {
-    let path = |text: &str| Path::parse(text).unwrap();
-    let texts = [
-        "payload",
-        "a.b.c",
-        "a[1]",
-        "[\"0\"].x",
-        "list[2].in",
-        "a[0][0][0]",
-        "in",
-    ];
     let nested = |open: &str, close: &str| open.repeat(60) + "1" + &close.repeat(60);
     match step % 16 {
         0 => Value::array(vec![inner]),
@@ -202,25 +192,8 @@ fn built(step: u8, mut inner: Value, other: &Value) -> Value {
             cause: Some(Box::new(inner)),
             ..Failure::error("caused")
         })),
-        // A write that is refused leaves all as it was.
-        5..=8 => {
-            let path = path(texts[usize::from(step / 16 % 7)]);
-            if inner.is_undefined() {
-                inner = Value::object(Object::default());
-            }
-            let before = inner.extent();
-            let fits = path.check(other).is_ok();
-            let written = path.write(&mut inner, other.clone());
-            assert_eq!(written.is_ok(), fits);
-            if !fits {
-                assert_eq!(inner.extent(), before);
-            }
-            inner
-        }
-        9 => {
-            let _ = path(texts[usize::from(step / 16 % 7)]).write(&mut inner, Value::Undefined);
-            inner
-        }
+        5..=8 => set(step / 16, inner, other),
+        9 => set(step / 16, inner, &Value::Undefined),
         10 => text::parse(&nested("[", "]")).unwrap(),
         11 => text::parse(&nested("{\"a\":", "}")).unwrap(),
         12 => other.clone(),
@@ -246,6 +219,32 @@ fn built(step: u8, mut inner: Value, other: &Value) -> Value {
             None => other.clone(),
         },
     }
+}
+
+/// Sets or deletes something below a value. A write that is refused leaves all as it was.
+fn set(which: u8, mut root: Value, value: &Value) -> Value {
+    let texts = [
+        "payload",
+        "a.b.c",
+        "a[1]",
+        "[\"0\"].x",
+        "list[2].in",
+        "a[0][0][0]",
+        "in",
+    ];
+    let path = Path::parse(texts[usize::from(which) % texts.len()]);
+    // Not every text is a path by itself.
+    let Ok(path) = path else { return root };
+    if root.is_undefined() {
+        root = Value::object(Object::default());
+    }
+    let before = root.extent();
+    let written = path.write(&mut root, value.clone());
+    assert_eq!(written.is_ok(), path.check(value).is_ok());
+    if written.is_err() {
+        assert_eq!(root.extent(), before);
+    }
+    root
 }
 
 /// The size of each array and object is that of what is in it. Shared ones are looked at once.

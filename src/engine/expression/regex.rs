@@ -1,7 +1,7 @@
 //! JavaScript's regular expressions: test and replace, with the replacement's `$` patterns.
 //!
 //! A search backtracks, so its steps can grow beyond any limit. One whose steps are few at worst ([`Cost`]) runs in
-//! `regress`, which has no limit and is fast; any other runs in `QuickJS`, which stops after [`regexp::MOST_STEPS`].
+//! `regress`, which has no limit and is fast; any other runs in `QuickJS`, which stops after [`MOST_STEPS`].
 
 use super::regex_cost::Cost;
 use crate::engine::script::regexp;
@@ -14,6 +14,12 @@ const LONGEST: usize = 1 << 16;
 
 /// Steps that a search may take in `regress` at worst: some ten milliseconds.
 const FEW_STEPS: f64 = 4e6;
+
+/// Steps of any other search, at most: some tenths of a second, in which no other flow runs.
+const MOST_STEPS: u64 = 20_000_000;
+
+/// Steps of a search for groups, at most: the path of a request is matched on the threads that serve all clients.
+const MOST_STEPS_OF_PATHS: u64 = 1_000_000;
 
 /// A compiled regular expression.
 #[derive(Debug, Clone)]
@@ -65,10 +71,11 @@ impl RegExp {
     }
 
     /// The expression for a search that may take long.
-    fn stoppable(&self) -> regexp::Source<'_> {
+    fn stoppable(&self, steps: u64) -> regexp::Source<'_> {
         regexp::Source {
             text: &self.source,
             flags: &self.flags,
+            steps,
         }
     }
 
@@ -77,7 +84,7 @@ impl RegExp {
         if self.is_cheap(text.len()) {
             return Ok(self.regex.find(text).is_some());
         }
-        self.stoppable().test(text)
+        self.stoppable(MOST_STEPS).test(text)
     }
 
     /// The groups of the first match. A search of too many steps is a failure.
@@ -92,7 +99,7 @@ impl RegExp {
             });
             return Ok(groups);
         }
-        let groups = self.stoppable().exec(text)?;
+        let groups = self.stoppable(MOST_STEPS_OF_PATHS).exec(text)?;
         Ok(groups.map(|groups| groups.into_iter().map(|g| g.map(SmolStr::from)).collect()))
     }
 
@@ -103,7 +110,7 @@ impl RegExp {
         // The searches for all matches begin at different places: together they take no more steps than one that fails
         // everywhere, which is what the bound counts.
         if !self.is_cheap(text.len()) {
-            return self.stoppable().replace(text, replacement);
+            return self.stoppable(MOST_STEPS).replace(text, replacement);
         }
         let limit = if global { usize::MAX } else { 1 };
         let mut out = String::new();
@@ -343,7 +350,7 @@ mod tests {
                 let regex = RegExp::compile(source, flags).unwrap();
                 for text in texts {
                     assert!(regex.is_cheap(text.len()), "{source}");
-                    let slow = regex.stoppable();
+                    let slow = regex.stoppable(MOST_STEPS);
                     // Without `u`, a character beyond U+FFFF is two to JavaScript, and one to regress.
                     if text.contains('😀') && !flags.contains('u') {
                         continue;

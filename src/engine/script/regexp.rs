@@ -10,8 +10,6 @@ use std::rc::Rc;
 
 /// `QuickJS` asks whether to go on after so many steps (`INTERRUPT_COUNTER_INIT` in `libregexp.c`).
 const STEPS_PER_QUESTION: u64 = 10_000;
-/// Steps of one search, at most: some seconds on a slow machine.
-pub const MOST_STEPS: u64 = 100_000_000;
 /// Bytes for one search besides its texts, and for the compiled expressions. V8 gives its backtracking stack as much.
 const MEMORY: usize = 64 << 20;
 /// Bytes of a text and of what becomes of it, for each byte given.
@@ -47,11 +45,20 @@ thread_local! {
     static MACHINE: RefCell<Option<Machine>> = const { RefCell::new(None) };
 }
 
+/// What the functions need of JavaScript.
+type Intrinsics = (
+    intrinsic::Eval,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::MapSet,
+);
+
 /// The runtime of a thread.
 struct Machine {
     // Dropped before the runtime that it belongs to.
     realm: Context,
     runtime: Runtime,
+    /// How often `QuickJS` may still ask.
     questions: Rc<Cell<u64>>,
 }
 
@@ -61,15 +68,9 @@ impl Machine {
         let questions = Rc::<Cell<u64>>::default();
         let asked = Rc::clone(&questions);
         runtime.set_interrupt_handler(Some(Box::new(move || {
-            asked.set(asked.get() + 1);
-            asked.get() > MOST_STEPS / STEPS_PER_QUESTION
+            asked.set(asked.get().saturating_sub(1));
+            asked.get() == 0
         })));
-        type Intrinsics = (
-            intrinsic::Eval,
-            intrinsic::RegExpCompiler,
-            intrinsic::RegExp,
-            intrinsic::MapSet,
-        );
         let realm = Context::custom::<Intrinsics>(&runtime)?;
         realm.with(|ctx| ctx.eval::<(), _>(LIBRARY))?;
         Ok(Self {
@@ -88,7 +89,6 @@ impl Machine {
     where
         R: for<'js> FromJs<'js>,
     {
-        self.questions.set(0);
         let memory = length.saturating_mul(TEXT).saturating_add(MEMORY);
         self.runtime.set_memory_limit(memory);
         self.realm.with(|ctx| {
@@ -105,6 +105,8 @@ pub struct Source<'s> {
     pub text: &'s str,
     /// What stands behind them.
     pub flags: &'s str,
+    /// Steps that a search may take.
+    pub steps: u64,
 }
 
 impl Source<'_> {
@@ -149,9 +151,10 @@ impl Source<'_> {
                 Some(machine) => machine,
                 None => machine.insert(Machine::new().map_err(|e| failed(&e.to_string()))?),
             };
+            machine.questions.set(1 + self.steps / STEPS_PER_QUESTION);
             machine.call(function, length, args).map_err(|reason| {
-                if machine.questions.get() > MOST_STEPS / STEPS_PER_QUESTION {
-                    failed(&format!("more than {MOST_STEPS} steps"))
+                if machine.questions.get() == 0 {
+                    failed(&format!("more than {} steps", self.steps))
                 } else {
                     failed(reason.lines().next().unwrap_or_default())
                 }

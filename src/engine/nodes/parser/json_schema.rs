@@ -25,6 +25,8 @@ pub(super) struct Misfit {
 const DEEPEST: usize = 128;
 /// Parts of the schema that are looked at for one value, at most: references that branch double them at every level.
 const MOST_STEPS: usize = 10_000_000;
+/// Errors of one value, at most.
+const MOST_ERRORS: usize = 10_000;
 
 impl Schema {
     /// `None`: it is no schema.
@@ -50,9 +52,9 @@ impl Schema {
             name: None,
         };
         check.value(&self.0, value, &at);
-        if check.steps >= MOST_STEPS {
+        if check.is_exhausted() {
             return Err(Misfit {
-                text: format!("schema takes more than {MOST_STEPS} steps"),
+                text: format!("more than {MOST_STEPS} steps, or {MOST_ERRORS} errors"),
                 errors: Value::array(Vec::new()),
             });
         }
@@ -140,6 +142,10 @@ pub(super) struct Check<'a> {
 }
 
 impl<'a> Check<'a> {
+    fn is_exhausted(&self) -> bool {
+        self.steps >= MOST_STEPS || self.errors.len() >= MOST_ERRORS
+    }
+
     pub(super) fn wrong(&mut self, at: &At, keyword: &str, message: String, params: Params) {
         let params = params.into_iter().map(|(k, v)| (SmolStr::new_static(k), v));
         let text = format!("data{} {message}", at.instance);
@@ -164,7 +170,7 @@ impl<'a> Check<'a> {
     /// Checks a value against a part of the schema, in Ajv's order; true if it fits.
     pub(super) fn value(&mut self, schema: &'a Value, value: &Value, at: &At) -> bool {
         let before = self.errors.len();
-        if self.depth == DEEPEST || self.steps >= MOST_STEPS {
+        if self.depth == DEEPEST || self.is_exhausted() {
             return true;
         }
         self.steps += 1;
