@@ -5,7 +5,7 @@
 //! here. They are checked where a value is put into another one ([`super::expression::Path::write`]) and where a message
 //! is sent ([`super::node::Host::send`]); both checks read two numbers.
 
-use super::value::{Failure, Value};
+use super::value::{Array, Failure, Value};
 use smol_str::SmolStr;
 use std::sync::Arc;
 
@@ -122,11 +122,7 @@ pub(super) fn dismantle(mut pending: Vec<Value>) {
     while let Some(value) = pending.pop() {
         match value {
             Value::Array(array) => {
-                pending.extend(
-                    Arc::into_inner(array)
-                        .into_iter()
-                        .flat_map(|array| array.into_vec()),
-                );
+                pending.extend(Arc::into_inner(array).into_iter().flat_map(Array::into_vec));
             }
             Value::Object(object) => {
                 let properties = Arc::into_inner(object).into_iter().flatten();

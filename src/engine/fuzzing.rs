@@ -253,19 +253,15 @@ fn assert_exact(value: &Value) {
     let mut pending = vec![value];
     while let Some(value) = pending.pop().filter(|_| seen.len() < LOOKED_AT) {
         match value {
-            Value::Array(array) => {
-                if seen.insert(Arc::as_ptr(array).addr()) {
-                    let extents = array.iter().map(Value::extent);
-                    assert_eq!(array.extent(), Extent::around(extents));
-                    pending.extend(array.iter());
-                }
+            Value::Array(array) if seen.insert(Arc::as_ptr(array).addr()) => {
+                let extents = array.iter().map(Value::extent);
+                assert_eq!(array.extent(), Extent::around(extents));
+                pending.extend(array.iter());
             }
-            Value::Object(object) => {
-                if seen.insert(Arc::as_ptr(object).addr()) {
-                    let extents = object.values().map(Value::extent);
-                    assert_eq!(object.extent(), Extent::around(extents));
-                    pending.extend(object.values());
-                }
+            Value::Object(object) if seen.insert(Arc::as_ptr(object).addr()) => {
+                let extents = object.values().map(Value::extent);
+                assert_eq!(object.extent(), Extent::around(extents));
+                pending.extend(object.values());
             }
             _ => {}
         }

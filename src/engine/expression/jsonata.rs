@@ -219,15 +219,15 @@ fn value_out(value: &JValue, depth: usize, parts: &mut u32) -> Result<Value, Fai
             let elements = elements.iter().map(|e| value_out(e, depth + 1, parts));
             Value::array(elements.collect::<Result<_, _>>()?)
         }
-        JValue::Object(_) => match buffer_out(value) {
-            Some(buffer) => buffer,
-            None => {
-                let entries = value.as_object().into_iter().flatten();
-                let entries =
-                    entries.map(|(k, v)| Ok((SmolStr::from(k), value_out(v, depth + 1, parts)?)));
-                Value::object(entries.collect::<Result<_, _>>()?)
+        JValue::Object(_) => {
+            if let Some(buffer) = buffer_out(value) {
+                return Ok(buffer);
             }
-        },
+            let entries = value.as_object().into_iter().flatten();
+            let entries =
+                entries.map(|(k, v)| Ok((SmolStr::from(k), value_out(v, depth + 1, parts)?)));
+            Value::object(entries.collect::<Result<_, _>>()?)
+        }
         JValue::Regex { pattern, flags } => Value::RegExp(std::sync::Arc::new((
             SmolStr::new(pattern),
             SmolStr::new(flags),

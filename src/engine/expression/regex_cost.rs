@@ -200,13 +200,13 @@ impl Reader<'_> {
     fn repeat(&mut self, least: f64, most: f64) {
         // A lazy repetition tries the same in another order.
         self.rest = self.rest.strip_prefix('?').unwrap_or(self.rest);
-        let last = &mut self.level.last;
+        let term = &mut self.level.last;
         if most.is_infinite() {
             self.terms *= least.max(1.0);
-            last.repetitions += 1;
-            if last.repetitions > 1 || last.fixed > 1.0 {
+            term.repetitions += 1;
+            if term.repetitions > 1 || term.fixed > 1.0 {
                 // One of several ways each time: the ways multiply.
-                last.fixed = f64::INFINITY;
+                term.fixed = f64::INFINITY;
             }
             return;
         }
@@ -216,9 +216,9 @@ impl Reader<'_> {
             reason = "a count beyond all numbers of `i32` becomes the largest"
         )]
         let times = most as i32;
-        *last = Ways {
-            fixed: last.fixed.powi(times) * (most - least + 1.0).max(1.0),
-            repetitions: last.repetitions.saturating_mul(times),
+        *term = Ways {
+            fixed: term.fixed.powi(times) * (most - least + 1.0).max(1.0),
+            repetitions: term.repetitions.saturating_mul(times),
         };
     }
 }

@@ -343,6 +343,16 @@ mod tests {
     }
 
     #[test]
+    fn selectors_may_not_nest_without_end() {
+        let nested = |depth: usize| format!("{}b{}", ":not(".repeat(depth), ")".repeat(depth));
+        assert!(Select::parse(&nested(100)).is_ok());
+        for depth in [101, 200_000] {
+            let failure = Select::parse(&nested(depth)).err().unwrap();
+            assert_eq!(failure.message, "Selector has too many functions");
+        }
+    }
+
+    #[test]
     fn it_makes_no_difference_where_a_text_is_cut() {
         let long = format!("<p>é&amp;{}</p>", "ü<b>x</b>\r\n".repeat(2000));
         let whole = Document::parse_document(&long).html();

@@ -24,8 +24,15 @@ enum Filter {
     Contains(String),
 }
 
+/// Functions such as `:not(…)` in a selector, at most; ours. Where they nest they are read by a function that calls itself,
+/// and a message may bring the selector.
+const FUNCTIONS: usize = 100;
+
 impl Select {
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
+        if text.matches('(').count() > FUNCTIONS {
+            return Err(Failure::text("Selector has too many functions"));
+        }
         let text = text.replace(":header", ":is(h1,h2,h3,h4,h5,h6)");
         let (mut css, mut filters) = (text.as_str(), Vec::new());
         while let Some((before, filter)) = last_filter(css) {
