@@ -1,38 +1,41 @@
 //! Who did what, when, from where: append-only lines of JSON in `audit.log` of the data directory, or on standard output.
 //!
 //! Each line carries its number and the hash of the line before, so that [`verify()`] finds what was changed, removed or
-//! moved. [`mod@line`] is a line's form, [`trail`] the files, [`writer`] the thread that writes them. What happened, and
-//! which facts belong to it, the callers know; no secret may be among them.
+//! moved. [`mod@line`] is a line's form, [`trail`] the files, [`rotation`] which of them are removed, [`writer`] the thread
+//! that writes them; [`queue`] and [`suppression`] keep refused requests from filling them. What happened, and which facts
+//! belong to it, the callers know; no secret may be among them.
 
 mod event;
 mod files;
-mod fold;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
+mod health;
 mod line;
+mod queue;
+mod rotation;
+mod suppression;
 mod trail;
 mod verify;
 mod writer;
 
 pub use event::Event;
+pub use health::{Health, Monitor};
 pub use line::rfc3339;
-pub use verify::{Fault, Place, Report, verify, verify_files};
+pub use verify::{Fault, Place, Removed, Report, verify, verify_files};
 
 use crate::config;
 use crate::metrics::Metrics;
 use line::Entry;
+use queue::{Order, Queue, Queued, Wait, queue};
 use serde_json::Value;
 use std::io;
 use std::net::IpAddr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
+use suppression::Suppression;
 use tokio::sync::oneshot;
 use trail::Trail;
-use writer::{Order, Wait};
-
-/// Lines that may wait to be written; more are lost, or refuse what they tell of. Our choice: some MiB, seconds of a
-/// disk that hangs.
-const WAITING: usize = 4096;
 
 /// Who acts, for audit and history.
 #[derive(Debug, Clone)]
@@ -64,9 +67,10 @@ pub struct Unavailable;
 pub struct Audit(Arc<Parts>);
 
 struct Parts {
-    orders: Option<SyncSender<Box<Order>>>,
+    queue: Option<Queue>,
     thread: Option<JoinHandle<()>>,
     metrics: Arc<Metrics>,
+    monitor: Arc<Monitor>,
     /// What cannot be written down is refused.
     refuse: bool,
 }
@@ -80,16 +84,19 @@ impl Audit {
         now: u64,
     ) -> io::Result<Self> {
         let trail = Trail::open(config, directory, now)?;
-        let (orders, received) = sync_channel(WAITING);
-        let counted = Arc::clone(&metrics);
+        let suppression = Suppression::new(config);
+        let (queue, orders) = queue();
+        let monitor = Arc::<Monitor>::default();
+        let observed = (Arc::clone(&metrics), Arc::clone(&monitor));
         let thread = thread::Builder::new()
             .name("audit".to_owned())
-            .spawn(move || writer::run(trail, &received, counted))
+            .spawn(move || writer::run(trail, suppression, &orders, observed))
             .map_err(|source| no_thread(&source))?;
         Ok(Self(Arc::new(Parts {
-            orders: Some(orders),
+            queue: Some(queue),
             thread: Some(thread),
             metrics,
+            monitor,
             refuse: config.refuse,
         })))
     }
@@ -138,14 +145,38 @@ impl Audit {
         }
     }
 
+    /// Passes the time to the writer, so that counts of suppressed records are written although no record comes.
+    pub fn tick(&self, now: u64) {
+        // One that does not fit is followed by others.
+        let _ = self
+            .0
+            .queue
+            .as_ref()
+            .map(|queue| queue.push(Order::Tick(now)));
+    }
+
+    /// Whether records may be lost, and acts that are not recorded must not happen.
+    pub fn refuses(&self) -> bool {
+        let health = self.0.monitor.health();
+        self.0.refuse && matches!(health, Health::Full | Health::Failing)
+    }
+
+    /// The log's health; the monitor outlives the log.
+    pub fn monitor(&self) -> &Arc<Monitor> {
+        &self.0.monitor
+    }
+
     /// Who waits hears of a failure because what he waits on is dropped.
     fn order(&self, entry: Entry, wait: Wait) {
         let event = entry.event.name();
-        let order = Box::new(Order { entry, wait });
-        let orders = self.0.orders.as_ref();
-        if orders.is_none_or(|orders| orders.try_send(order).is_err()) {
-            self.0.metrics.audit_failure();
-            tracing::error!(event, "the audit log is written too slowly: a line is lost");
+        let order = Order::Record(entry, wait);
+        let queue = self.0.queue.as_ref();
+        match queue.map_or(Queued::Lost, |queue| queue.push(order)) {
+            Queued::Yes | Queued::Counted => {}
+            Queued::Lost => {
+                self.0.metrics.audit_failure();
+                tracing::error!(event, "the audit log is written too slowly: a line is lost");
+            }
         }
     }
 }
@@ -164,7 +195,7 @@ impl Actor {
 
 impl Drop for Parts {
     fn drop(&mut self) {
-        self.orders = None;
+        self.queue = None;
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -3,6 +3,7 @@
 //! The targets in `fuzz/` call these with what libFuzzer thinks up (`tests/fuzz`), and the tests here with the seeds of
 //! `fuzz/seeds` and with what proptest makes. No part of the program.
 
+pub use crate::audit::fuzzing::suppression;
 pub use crate::comms::fuzzing::frame;
 pub use crate::config::fuzzing::config;
 #[cfg(feature = "engine")]
@@ -37,6 +38,7 @@ mod tests {
         ("sign_in", sign_in),
         ("single", single),
         ("submission", submission),
+        ("suppression", suppression),
         ("tunnel", tunnel),
         ("upstream_request", upstream_request),
         #[cfg(feature = "engine")]

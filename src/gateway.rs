@@ -304,7 +304,7 @@ async fn users(
     Ok((Some(auth), password))
 }
 
-/// Ends sessions that are over, for as long as the gateway lives.
+/// Ends sessions that are over, and windows of the audit log's suppression, for as long as the gateway lives.
 async fn sweep(gateway: Weak<Gateway>, clock: fn() -> Duration) {
     let mut ticks = tokio::time::interval(SWEEP);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -313,8 +313,10 @@ async fn sweep(gateway: Weak<Gateway>, clock: fn() -> Duration) {
         let Some(gateway) = gateway.upgrade() else {
             return;
         };
-        let Some(auth) = &gateway.auth else { return };
-        match auth.sweep(clock().as_secs()).await {
+        let now = clock().as_secs();
+        gateway.audit.tick(now);
+        let Some(auth) = &gateway.auth else { continue };
+        match auth.sweep(now).await {
             Ok(0) => {}
             Ok(ended) => tracing::debug!(ended, "sessions are over"),
             Err(error) => tracing::error!(%error, "sessions that are over could not be forgotten"),

@@ -199,6 +199,17 @@ impl Metrics {
         self.access.audit_failures.increment(1);
     }
 
+    /// Audit records were counted instead of written one by one.
+    pub fn audit_suppressed(&self, records: u64) {
+        self.access.audit_suppressed.increment(records);
+    }
+
+    /// How many bytes the audit log has, and how many it may have.
+    pub fn audit_size(&self, bytes: u64, max: u64) {
+        self.access.audit_bytes.set(bytes as f64);
+        self.access.audit_max_bytes.set(max as f64);
+    }
+
     /// A deployment has ended. `kind` is the type's name as clients spell it, `api` the API version 1 or 2.
     pub fn deployment(&self, kind: &str, api: u8, result: Deployed, target: Target) {
         let api = usize::from(api != 1);

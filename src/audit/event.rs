@@ -48,7 +48,7 @@ events! {
     Guessing = "auth.guessing",
     /// A token has been revoked by who showed it, or by another.
     Revoke = "auth.revoke",
-    /// A token has not been revoked.
+    /// A token has not been revoked: another user's, an unknown one, or the disk failed.
     RevokeFail = "auth.revoke.fail",
     /// A service token has been made.
     TokenCreate = "token.create",
@@ -58,6 +58,12 @@ events! {
     SessionRevoke = "session.revoke",
     /// Somebody known lacks a permission.
     Denied = "permission.denied",
+    /// An authorized write of the admin API that has no event of its own.
+    Write = "admin.write",
+    /// Such a write is about to be done, while it is not certain that the log can be written.
+    WriteBegin = "admin.write.begin",
+    /// Credentials have been read.
+    SecretRead = "secret.read",
     /// Flows are about to be sent to the upstream.
     DeployBegin = "flows.deploy.begin",
     /// Flows are deployed.
@@ -82,8 +88,10 @@ events! {
     CommsClose = "comms.close",
     /// An editor was refused.
     CommsRefused = "comms.auth.fail",
-    /// The log was continued in a new file.
+    /// The log was continued in a new file; `removed` and what follows sum up all files that rotation has removed.
     Rotated = "audit.rotated",
+    /// The log has reached its size, and none of its files is old enough to be removed.
+    Full = "audit.full",
     /// The log was not as it should be, and is continued here.
     Repaired = "audit.repaired",
 }

@@ -22,8 +22,8 @@ const LAST: u64 = 64 << 10;
 pub(super) struct Beginning {
     /// The number of its first line.
     pub(super) seq: u64,
-    /// When that was written, seconds since 1970.
-    pub(super) time: u64,
+    /// When that was written, seconds since 1970; `None`: it does not tell.
+    pub(super) time: Option<u64>,
 }
 
 /// How a file ends.
@@ -31,6 +31,8 @@ pub(super) struct Beginning {
 pub(super) struct Ending {
     /// Its last whole line; `None`: it has none that is ours.
     pub(super) last: Option<Link>,
+    /// When that was written, seconds since 1970.
+    pub(super) time: Option<u64>,
     /// Where its last whole line ends.
     pub(super) whole: u64,
     /// What stands behind that: a line that was not written to its end.
@@ -97,12 +99,17 @@ fn parse_head(text: &str) -> Option<Link> {
 
 /// How a file begins; `None`: it is empty, or not with a line of ours.
 pub(super) fn beginning(path: &Path) -> io::Result<Option<Beginning>> {
+    Ok(first_line(path)?.map(|read| Beginning {
+        seq: read.seq,
+        time: seconds(&read.time),
+    }))
+}
+
+/// The first line of a file; `None`: it is empty, or that is none of ours.
+pub(super) fn first_line(path: &Path) -> io::Result<Option<Read>> {
     let mut line = Vec::new();
     BufReader::new(File::open(path)?.take(LAST)).read_until(b'\n', &mut line)?;
-    Ok(Read::parse(&line).map(|read| Beginning {
-        seq: read.seq,
-        time: seconds(&read.time).unwrap_or(0),
-    }))
+    Ok(Read::parse(&line))
 }
 
 /// How a file ends.
@@ -119,8 +126,10 @@ pub(super) fn ending(path: &Path) -> io::Result<Ending> {
     let line = lines.strip_suffix(b"\n").unwrap_or_default();
     let begin = line.iter().rposition(|byte| *byte == b'\n');
     let line = &line[begin.map_or(0, |begin| begin + 1)..];
+    let read = Read::parse(line);
     Ok(Ending {
-        last: Read::parse(line).map(|read| Link::after(read.seq, line)),
+        last: read.as_ref().map(|read| Link::after(read.seq, line)),
+        time: read.and_then(|read| seconds(&read.time)),
         whole: length - torn.len() as u64,
         torn: torn.to_vec(),
     })

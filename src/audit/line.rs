@@ -37,9 +37,30 @@ pub(super) struct Read {
     pub(super) time: String,
     #[serde(default)]
     pub(super) event: String,
-    /// [`Event::Rotated`]: the last line of the files that were removed.
+    /// [`Event::Rotated`]: the number of the first record that rotation has removed.
+    #[serde(default)]
+    pub(super) removed_from: u64,
+    /// The number of the last one; 0: none was removed.
     #[serde(default)]
     pub(super) removed_to: u64,
+    /// The time of the first one.
+    #[serde(default)]
+    pub(super) removed_since: String,
+    /// The time of the last one.
+    #[serde(default)]
+    pub(super) removed_until: String,
+}
+
+impl Entry {
+    /// A record of the program itself.
+    pub(super) fn of_program(event: Event, facts: Value, now: u64) -> Self {
+        Self {
+            event,
+            actor: Actor::program(),
+            now,
+            facts,
+        }
+    }
 }
 
 impl Link {

@@ -2,15 +2,17 @@
 //! for new ones when they are large or old; or on standard output.
 //!
 //! What a crash or somebody else has done to the files is noticed when they are opened, and written down. Nothing is
-//! ever thrown away but the oldest files. Never used by two threads.
+//! ever removed but the oldest files, as [`rotation`] chooses them. Never used by two threads.
 
+use super::health::Health;
 use super::line::{Entry, Link};
-use super::{Actor, Event, files};
+use super::rotation::{self, Removal, Removed};
+use super::{Event, files};
 use crate::config;
 use crate::store::step;
 use serde_json::{Value, json};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +25,12 @@ pub(super) struct Trail {
     last: Link,
     /// What was written in `last` is surely on disk.
     synced: bool,
+    /// Bytes of the files before the one that is written.
+    rotated: u64,
+    /// What rotation has removed so far.
+    removed: Option<Removed>,
+    /// When it was last seen that nothing may be removed while the log is full.
+    full_at: Option<u64>,
 }
 
 enum Out {
@@ -65,10 +73,17 @@ impl Trail {
             head,
             last,
             synced: true,
+            rotated: 0,
+            removed: None,
+            full_at: None,
         };
+        if !config.stdout {
+            trail.rotated = rotated_size(directory)?;
+            trail.removed = Removed::find(directory)?;
+        }
         for facts in repairs {
             tracing::warn!(%facts, "the audit log was not as it should be; it is continued");
-            trail.write(&entry(Event::Repaired, facts, now))?;
+            trail.write(&Entry::of_program(Event::Repaired, facts, now))?;
         }
         trail.sync()?;
         Ok(trail)
@@ -82,7 +97,26 @@ impl Trail {
             // A file that is too large is better than no line.
             tracing::error!(%error, "the audit log cannot be continued in a new file");
         }
+        self.make_room(entry)?;
         self.write(entry)
+    }
+
+    /// Bytes of all files, and how many they may have.
+    pub(super) fn size(&self) -> (u64, u64) {
+        let current = match &self.out {
+            Out::File(current) => current.length,
+            Out::Stdout => 0,
+        };
+        (self.rotated + current, self.config.max_size)
+    }
+
+    /// Whether the log fills up.
+    pub(super) fn health(&self) -> Health {
+        match self.size() {
+            (used, max) if used >= max => Health::Full,
+            (used, max) if used >= rotation::nearly(max) => Health::Filling,
+            _ => Health::Well,
+        }
     }
 
     /// Makes all lines durable. Only then they are counted as written in `audit.head`: a power failure never lets it
@@ -137,6 +171,57 @@ impl Trail {
         current.first.filter(|_| old || large)
     }
 
+    /// Room for one more record: in a full log the program's own records are written, and others once files have become
+    /// old enough to be removed.
+    fn make_room(&mut self, entry: &Entry) -> io::Result<()> {
+        if self.health() != Health::Full {
+            self.full_at = None;
+            return Ok(());
+        }
+        if self.full_at != Some(entry.now) {
+            let first = self.full_at.replace(entry.now).is_none();
+            let removable = !self.removal(entry.now)?.paths.is_empty();
+            if removable && let Some(first) = self.first() {
+                self.rotate(first, entry.now)?;
+            }
+            if self.health() != Health::Full {
+                self.full_at = None;
+                return Ok(());
+            }
+            if first {
+                let facts = json!({ "bytes": self.size().0, "max_size": self.config.max_size });
+                self.write(&Entry::of_program(Event::Full, facts, entry.now))?;
+            }
+        }
+        match entry.event {
+            Event::Start | Event::End | Event::Reload | Event::ReloadFail | Event::ConfigChange => {
+                Ok(())
+            }
+            _ => Err(io::Error::new(
+                ErrorKind::StorageFull,
+                "audit.max_size is reached, and no file is older than audit.keep_for",
+            )),
+        }
+    }
+
+    /// The number of the first line of the file that is written, if it has one.
+    fn first(&self) -> Option<u64> {
+        match &self.out {
+            Out::File(current) => current.first,
+            Out::Stdout => None,
+        }
+    }
+
+    /// What rotation would remove now.
+    fn removal(&self, now: u64) -> io::Result<Removal> {
+        rotation::choose(
+            &self.directory,
+            &self.config,
+            self.removed.as_ref(),
+            (self.size().0, self.last.seq + 1, now),
+        )
+    }
+
     /// Goes on in a new file, whose first line tells which was before and what was removed.
     fn rotate(&mut self, first: u64, now: u64) -> io::Result<()> {
         self.sync()?;
@@ -144,31 +229,38 @@ impl Trail {
         let current = self.directory.join(files::CURRENT);
         let before = self.directory.join(&name);
         if before.exists() {
-            return Err(io::Error::new(io::ErrorKind::AlreadyExists, name));
+            return Err(io::Error::new(ErrorKind::AlreadyExists, name));
         }
         step();
         fs::rename(&current, &before)?;
         step();
         self.out = Out::File(Current::open(&current)?);
+        self.rotated = rotated_size(&self.directory)?;
         sync_directory(&self.directory)?;
 
-        // Told before it is done: what is gone without a word of it counts as missing.
-        let files = files::rotated(&self.directory)?;
-        let (old, kept) = files.split_at(files.len().saturating_sub(self.config.keep));
-        let next = kept.first().map_or(self.last.seq + 1, |(first, _)| *first);
-        let facts = if old.is_empty() {
-            json!({ "before": name })
-        } else {
-            json!({ "before": name, "removed_to": next.saturating_sub(1) })
-        };
-        self.write(&entry(Event::Rotated, facts, now))?;
+        // Recorded before it is done: what is gone without a record counts as missing.
+        let removal = self.removal(now)?;
+        let mut facts = json!({ "before": name });
+        if let Some(account) = &removal.account {
+            account.add_to(&mut facts);
+        }
+        self.write(&Entry::of_program(Event::Rotated, facts, now))?;
         self.sync()?;
-        for (_, path) in old {
+        self.removed = removal.account;
+        for path in removal.paths {
             step();
             fs::remove_file(path)?;
         }
+        self.rotated = rotated_size(&self.directory)?;
         Ok(())
     }
+}
+
+/// Bytes of the files before the one that is written.
+fn rotated_size(directory: &Path) -> io::Result<u64> {
+    let files = files::rotated(directory)?;
+    let sizes = files.iter().map(|(_, path)| Ok(fs::metadata(path)?.len()));
+    sizes.sum()
 }
 
 impl Current {
@@ -248,7 +340,7 @@ fn find_end(
     };
     let mut current = Current::open(&path)?;
     if let Some(beginning) = files::beginning(&path)? {
-        (current.first, current.since) = (Some(beginning.seq), beginning.time);
+        (current.first, current.since) = (Some(beginning.seq), beginning.time.unwrap_or(0));
     }
     Ok((current, last, repairs))
 }
@@ -284,14 +376,4 @@ fn sync_directory(directory: &Path) -> io::Result<()> {
         directory
     };
     File::open(path)?.sync_all()
-}
-
-/// What the log tells of itself.
-fn entry(event: Event, facts: Value, now: u64) -> Entry {
-    Entry {
-        event,
-        actor: Actor::program(),
-        now,
-        facts,
-    }
 }

@@ -4,7 +4,7 @@
 //! also write `audit.head` and all lines after his change; against others, keep the log on another machine.
 
 use super::line::{Link, Read, unhex};
-use super::{Event, files};
+use super::{Event, files, rotation};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
@@ -18,6 +18,19 @@ pub struct Report {
     pub lines: u64,
     /// Where the log was repaired when it was opened.
     pub repairs: Vec<Place>,
+    /// What rotation has removed before the first line.
+    pub removed: Option<Removed>,
+}
+
+/// Records that rotation has removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Removed {
+    /// The number of the last one; the first has number 1.
+    pub to: u64,
+    /// When the first one was written; empty: an older version did not record it.
+    pub since: String,
+    /// When the last one was written; empty: as before.
+    pub until: String,
 }
 
 /// A line of a file.
@@ -100,8 +113,8 @@ pub fn verify(directory: &Path) -> Result<Report, Fault> {
     let Some(head) = head else {
         return Err(Fault::Head(directory.join(files::HEAD)));
     };
-    let report = chain(&lines, Some(head))?;
-    begins(&lines)?;
+    let mut report = chain(&lines, Some(head))?;
+    report.removed = begins(&lines)?;
     match lines.last() {
         Some(last) if last.link.seq >= head.seq => Ok(report),
         None if head.seq == 0 => Ok(report),
@@ -124,7 +137,8 @@ struct Line {
     link: Link,
     prev: [u8; 32],
     repair: bool,
-    removed_to: u64,
+    /// What rotation had removed when it began this file.
+    removed: Option<Box<rotation::Removed>>,
 }
 
 fn lines(paths: &[PathBuf]) -> Result<Vec<Line>, Fault> {
@@ -172,7 +186,9 @@ fn line(place: Place, bytes: &[u8]) -> Result<Line, Fault> {
         link: Link::after(read.seq, bytes),
         prev,
         repair: read.event == Event::Repaired.name(),
-        removed_to: read.removed_to,
+        removed: (read.event == Event::Rotated.name())
+            .then(|| rotation::Removed::of(&read).map(Box::new))
+            .flatten(),
     })
 }
 
@@ -239,20 +255,29 @@ fn follows(lines: &[Line], at: usize, before: &Line) -> Result<(), Fault> {
     Err(Fault::Changed(changed.place.clone()))
 }
 
-/// Whether what is gone before the first line was removed by the gateway itself.
-fn begins(lines: &[Line]) -> Result<(), Fault> {
-    let Some(first) = lines.first() else {
-        return Ok(());
+/// What is gone before the first line: the gateway itself must have removed it.
+fn begins(lines: &[Line]) -> Result<Option<Removed>, Fault> {
+    let Some(first) = lines.first().filter(|first| first.link.seq > 1) else {
+        return Ok(None);
     };
-    let removed_to = lines.iter().map(|line| line.removed_to).max();
-    if first.link.seq <= 1 + removed_to.unwrap_or(0) {
-        return Ok(());
-    }
-    Err(Fault::Missing {
+    let accounts = lines.iter().filter_map(|line| line.removed.as_deref());
+    let removed = accounts.max_by_key(|removed| removed.to);
+    let missing = |from, to| Fault::Missing {
         place: first.place.clone(),
-        from: 1 + removed_to.unwrap_or(0),
-        to: first.link.seq - 1,
-    })
+        from,
+        to,
+    };
+    let gone = first.link.seq - 1;
+    match removed {
+        None => Err(missing(1, gone)),
+        Some(removed) if removed.from > 1 => Err(missing(1, removed.from - 1)),
+        Some(removed) if removed.to < gone => Err(missing(removed.to + 1, gone)),
+        Some(removed) => Ok(Some(Removed {
+            to: gone,
+            since: removed.since.clone(),
+            until: removed.until.clone(),
+        })),
+    }
 }
 
 fn first_of(directory: &Path) -> Place {

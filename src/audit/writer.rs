@@ -4,15 +4,16 @@
 //! fsync for all that came meanwhile; the others within about a second.
 
 use super::Event;
-use super::fold::Fold;
+use super::health::{Health, Monitor};
 use super::line::Entry;
+use super::queue::{Order, Orders, Wait};
+use super::suppression::Suppression;
 use super::trail::Trail;
 use crate::metrics::Metrics;
 use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
-use tokio::sync::oneshot::Sender;
 
 /// How long a line may lie in the system's memory while no other comes. Those that come begin a sync with each second.
 const IDLE: Duration = Duration::from_millis(250);
@@ -20,45 +21,33 @@ const IDLE: Duration = Duration::from_millis(250);
 /// Lines written at a time before those who wait are told. Our choice: a burst must not let them wait for long.
 const BATCH: usize = 64;
 
-/// A line to be written, and who waits for what.
-pub(super) struct Order {
-    pub(super) entry: Entry,
-    pub(super) wait: Wait,
-}
-
-/// What somebody waits for.
-pub(super) enum Wait {
-    Nothing,
-    /// That the line stands in the file.
-    Written(Sender<bool>),
-    /// That it survives a power failure.
-    Durable(Sender<bool>),
-}
-
 /// Writes what is ordered until nobody can order any more.
-pub(super) fn run(trail: Trail, orders: &Receiver<Box<Order>>, metrics: Arc<Metrics>) {
+pub(super) fn run(
+    trail: Trail,
+    suppression: Suppression,
+    orders: &Orders,
+    (metrics, monitor): (Arc<Metrics>, Arc<Monitor>),
+) {
     let mut writer = Writer {
         trail,
-        fold: Fold::default(),
+        suppression,
         unsynced: None,
         metrics,
+        monitor,
     };
+    writer.observe(true);
     loop {
-        let first = if writer.unsynced.is_some() {
-            orders.recv_timeout(IDLE)
-        } else {
-            orders.recv().map_err(|_| RecvTimeoutError::Disconnected)
-        };
-        match first {
-            Ok(first) => writer.write(std::iter::once(first).chain(orders.try_iter().take(BATCH))),
-            Err(end) => {
-                for entry in writer.fold.flush() {
-                    writer.append(&entry);
-                }
+        match orders.next(writer.unsynced.map(|_| IDLE)) {
+            Ok(first) => {
+                writer.count_dropped(orders);
+                writer.write(std::iter::once(first).chain(orders.ready().take(BATCH)));
+            }
+            Err(RecvTimeoutError::Timeout) => drop(writer.sync()),
+            Err(RecvTimeoutError::Disconnected) => {
+                writer.count_dropped(orders);
+                writer.flush();
                 writer.sync();
-                if end == RecvTimeoutError::Disconnected {
-                    return;
-                }
+                return;
             }
         }
     }
@@ -66,22 +55,33 @@ pub(super) fn run(trail: Trail, orders: &Receiver<Box<Order>>, metrics: Arc<Metr
 
 struct Writer {
     trail: Trail,
-    fold: Fold,
-    /// The second of the first line that is not synced, or is held back.
+    suppression: Suppression,
+    /// The second of the first line that is not synced.
     unsynced: Option<u64>,
     metrics: Arc<Metrics>,
+    monitor: Arc<Monitor>,
 }
 
 impl Writer {
-    fn write(&mut self, orders: impl Iterator<Item = Box<Order>>) {
+    fn write(&mut self, orders: impl Iterator<Item = Order>) {
         let mut durable = Vec::new();
         let mut now = 0;
         for order in orders {
-            let Order { entry, wait } = *order;
+            let (entry, wait) = match order {
+                Order::Record(entry, wait) => (entry, wait),
+                Order::Tick(time) => {
+                    for entry in self.suppression.tick(time) {
+                        self.append(&entry);
+                    }
+                    continue;
+                }
+            };
             now = entry.now;
-            self.unsynced.get_or_insert(now);
+            if entry.event == Event::End {
+                self.flush();
+            }
             let mut done = true;
-            for entry in self.fold.pass(entry) {
+            for entry in self.suppression.pass(entry) {
                 done = self.append(&entry);
             }
             match wait {
@@ -90,6 +90,8 @@ impl Writer {
                 Wait::Durable(waiting) => durable.push((waiting, done)),
             }
         }
+        self.metrics
+            .audit_suppressed(self.suppression.take_suppressed());
         if !durable.is_empty() || self.unsynced.is_some_and(|second| second != now) {
             let synced = self.sync();
             for (waiting, done) in durable {
@@ -98,15 +100,36 @@ impl Writer {
         }
     }
 
+    /// Counts refusals that did not fit into the queue.
+    fn count_dropped(&mut self, orders: &Orders) {
+        for (event, times) in orders.dropped() {
+            self.suppression.dropped(event, times);
+        }
+    }
+
+    /// Writes all counts.
+    fn flush(&mut self) {
+        for entry in self.suppression.flush() {
+            self.append(&entry);
+        }
+    }
+
     fn append(&mut self, entry: &Entry) -> bool {
+        self.unsynced.get_or_insert(entry.now);
         let result = self.trail.append(entry);
-        self.told(result, Some(entry.event))
+        let done = self.told(result, Some(entry.event));
+        self.observe(done);
+        done
     }
 
     fn sync(&mut self) -> bool {
         self.unsynced = None;
         let result = self.trail.sync();
-        self.told(result, None)
+        let done = self.told(result, None);
+        if !done {
+            self.observe(false);
+        }
+        done
     }
 
     /// Whether it was done; a failure is told loudly.
@@ -116,5 +139,39 @@ impl Writer {
         let event = event.map(Event::name);
         tracing::error!(%error, event, "the audit log cannot be written");
         false
+    }
+
+    /// Reports how the log is now.
+    fn observe(&self, done: bool) {
+        let (used, max) = self.trail.size();
+        self.metrics.audit_size(used, max);
+        let health = match self.trail.health() {
+            Health::Full => Health::Full,
+            _ if !done => Health::Failing,
+            health => health,
+        };
+        let before = self.monitor.set(health);
+        if before != health {
+            tell(health, used, max);
+        }
+    }
+}
+
+/// Reports a change of the log's health.
+fn tell(health: Health, used: u64, max: u64) {
+    match health {
+        Health::Well => tracing::info!("the audit log is written again"),
+        Health::Filling => tracing::warn!(
+            used,
+            max,
+            "the audit log is nearly full, and no file is older than audit.keep_for: archive old files, or raise audit.max_size"
+        ),
+        Health::Full => tracing::error!(
+            used,
+            max,
+            "the audit log is full, and no file is older than audit.keep_for: archive old files, or raise audit.max_size; until then, see audit.on_failure"
+        ),
+        // Each failure is reported where it happens.
+        Health::Failing => {}
     }
 }

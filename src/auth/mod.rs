@@ -8,6 +8,7 @@ mod caller;
 mod hashing;
 mod inventory;
 mod known_addresses;
+mod label;
 mod map;
 mod password;
 mod permission;
@@ -26,7 +27,7 @@ pub use permission::{Permissions, Shown, covers};
 pub use session::{Session, TOKEN_LENGTH};
 
 use crate::config;
-use crate::secret::{Secret, sha256};
+use crate::secret::{Secret, random, sha256};
 use crate::store::{self, Store};
 use arc_swap::ArcSwap;
 use budget::Budget;
@@ -123,6 +124,8 @@ struct Parts {
     creating: tokio::sync::Mutex<()>,
     /// Keys of sessions that have ended but that the store may still hold.
     owed: Mutex<HashSet<[u8; 32]>>,
+    /// For names that are no user's, see [`Auth::label`].
+    label_key: [u8; 32],
 }
 
 impl Auth {
@@ -169,6 +172,7 @@ impl Auth {
             store,
             creating: tokio::sync::Mutex::default(),
             owed: Mutex::default(),
+            label_key: random(),
         }));
         auth.revoke_homeless().await?;
         auth.sweep(now).await?;

@@ -32,6 +32,16 @@ pub(super) fn check(config: &Config, files: &[PathBuf]) -> ExitCode {
 fn told(report: &Report) -> String {
     let lines = report.lines;
     let mut text = format!("{lines} lines, chain intact");
+    if let Some(removed) = &report.removed {
+        let time = |time: &str| match time {
+            "" => "an unknown time".to_owned(),
+            time => time.to_owned(),
+        };
+        let (to, since, until) = (removed.to, time(&removed.since), time(&removed.until));
+        text.push_str(&format!(
+            "\nrotation removed {to} lines before them: numbers 1 to {to}, from {since} to {until}"
+        ));
+    }
     for place in &report.repairs {
         text.push_str("\nrepaired when it was opened, see ");
         text.push_str(&place.to_string());

@@ -4,6 +4,7 @@ use super::entry::{Source, number};
 use super::error::Fault;
 use super::{Audit, raw};
 use std::time::Duration;
+use toml::Spanned;
 
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_hours(24);
@@ -23,11 +24,23 @@ pub(super) fn audit(raw: raw::Audit, source: &Source<'_>) -> Result<Audit, Fault
             _ => None,
         })
     });
+    let rotate_size = source.size(raw.rotate_size, 16 << 20, (1 << 10)..=(1 << 30))?;
+    let keep = number(raw.keep, 10, 1..=10_000)?;
+    // Room for the files of an older configuration, and for the one that is written.
+    let default = (1 << 30).max(rotate_size * (keep as u64 + 1));
+    let span = raw.max_size.as_ref().map(Spanned::span);
+    let max_size = source.size(raw.max_size, default, (1 << 10)..=(1 << 50))?;
+    if let Some(span) = span.filter(|_| max_size < 2 * rotate_size) {
+        let sentence = "audit.max_size must be at least twice audit.rotate_size, so that a full file can be followed by another";
+        return Err(Fault::rule(span, sentence));
+    }
     Ok(Audit {
         stdout: stdout.transpose()?.unwrap_or(false),
-        rotate_size: source.size(raw.rotate_size, 16 << 20, (1 << 10)..=(1 << 30))?,
+        rotate_size,
         rotate_age: source.duration(raw.rotate_age, 7 * DAY, SECOND..=365 * DAY)?,
-        keep: number(raw.keep, 10, 1..=10_000)?,
+        keep,
+        keep_for: source.duration(raw.keep_for, 90 * DAY, SECOND..=3650 * DAY)?,
+        max_size,
         refuse: refuse.transpose()?.unwrap_or(true),
     })
 }

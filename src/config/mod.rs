@@ -38,6 +38,7 @@ pub use networks::Networks;
 pub use route::{AdminPaths, Authorization, PathRules, RESERVED, Route};
 pub use tls::CertificateName;
 pub use upstream::{is_token, token_in};
+pub use users::UNKNOWN_USER;
 
 use crate::secret::{Secret, hex, sha256};
 use hyper::header::{HeaderName, HeaderValue};
@@ -592,8 +593,12 @@ pub struct Audit {
     pub rotate_size: u64,
     /// A file whose first line is so old is followed by another.
     pub rotate_age: Duration,
-    /// Files kept beside the one that is written.
+    /// Files kept beside the one that is written; those younger than `keep_for` are kept anyway.
     pub keep: usize,
+    /// A file is removed only when all of its records are older than this.
+    pub keep_for: Duration,
+    /// Bytes of all files; when they are reached and no file may be removed, records are not written.
+    pub max_size: u64,
     /// What cannot be written down is refused.
     pub refuse: bool,
 }

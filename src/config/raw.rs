@@ -371,6 +371,8 @@ pub(super) struct Audit {
     pub(super) rotate_size: Entry,
     pub(super) rotate_age: Entry,
     pub(super) keep: Entry,
+    pub(super) keep_for: Entry,
+    pub(super) max_size: Entry,
     pub(super) on_failure: Entry,
 }
 

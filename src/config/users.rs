@@ -8,6 +8,9 @@ use super::{CertificateName, User, password_hash as hash, raw, route, tls};
 use crate::secret::Secret;
 use toml::Spanned;
 
+/// How names begin that the logs show instead of names of users who do not exist.
+pub const UNKNOWN_USER: &str = "unknown:";
+
 /// All of them. `asked`: whether clients are asked for certificates.
 pub(super) fn users(
     raw: Vec<Spanned<raw::User>>,
@@ -46,10 +49,11 @@ fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<U
     };
     let name = source.parsed(
         &name,
-        "a name, not empty, without control characters, and not beginning with \"token:\" as those of service tokens do",
+        "a name, not empty, without control characters, and beginning neither with \"token:\", as those of service tokens do, nor with \"unknown:\", as logs call users who do not exist",
         |text| {
             let plain = !text.is_empty() && !text.contains(char::is_control);
-            (plain && !text.starts_with("token:")).then(|| text.to_owned())
+            let reserved = text.starts_with("token:") || text.starts_with(UNKNOWN_USER);
+            (plain && !reserved).then(|| text.to_owned())
         },
     )?;
     let certificates = certificates(raw.certificates, asked, source)?;

@@ -56,8 +56,9 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
         })?;
     let here = call.site.rules.load().permissions(&asked.user).cloned();
     let asked = SignIn { here, ..asked };
+    let user = asked.user.clone();
     let actor = Actor {
-        user: asked.user.clone(),
+        user: auth.label(&user),
         by: "password".to_owned(),
         ..call.actor()
     };
@@ -68,6 +69,11 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
     let (audit, now) = (gateway.audit.clone(), call.now);
     let task = async move {
         let result = auth.sign_in(asked, now).await;
+        let actor = match &result {
+            // Users may have been read again meanwhile.
+            Ok(_) => Actor { user, ..actor },
+            Err(_) => actor,
+        };
         let kept = tell(&audit, &result, (&actor, now), facts).await;
         if let (Ok(issued), Err(_)) = (&result, &kept) {
             // Not handed out, so nobody can ask to end it.
@@ -90,7 +96,8 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
     Ok(granted(&issued))
 }
 
-/// Writes down how a sign-in ended: before its token is handed out.
+/// Records how a sign-in ended. One that succeeded is written before its token is handed out; a refusal may be counted
+/// instead of written, and its answer waits for neither.
 async fn tell(
     audit: &Audit,
     result: &Result<Issued, auth::Error>,
@@ -98,19 +105,19 @@ async fn tell(
     facts: Json,
 ) -> Result<(), Unavailable> {
     let (_, event) = outcome(result);
-    if let Err(auth::Error::BadCredentials { locked, guessed }) = result
-        && (*locked || *guessed)
-    {
-        audit.record(event, actor, now, facts.clone());
+    let Err(error) = result else {
+        return audit.written(event, actor, now, facts).await;
+    };
+    audit.record(event, actor, now, facts.clone());
+    if let auth::Error::BadCredentials { locked, guessed } = error {
         if *locked {
             audit.record(Event::Lockout, actor, now, facts.clone());
         }
         if *guessed {
             audit.record(Event::Guessing, actor, now, facts);
         }
-        return Ok(());
     }
-    audit.written(event, actor, now, facts).await
+    Ok(())
 }
 
 /// `POST /auth/revoke`: a token ends.
@@ -125,7 +132,12 @@ pub(super) async fn revoke(call: &mut Call<'_>) -> Result<Response<Body>, Error>
     let token = Secret::new(filled(token, "token")?);
     let result = call.control(revocation(auth, caller, token)).await?;
     match &result {
-        Ok(of) => call.audit(Event::Revoke, call.actor(), json!({ "of": of })),
+        Ok(Some(of)) => call.audit(Event::Revoke, call.actor(), json!({ "of": of })),
+        Ok(None) => call.audit(
+            Event::RevokeFail,
+            call.actor(),
+            json!({ "reason": "unknown" }),
+        ),
         Err(error) => {
             let reason = match error {
                 auth::Error::NotYours => "not_yours",

@@ -2,6 +2,7 @@
 
 use super::clock::since_1970;
 use super::error::Error;
+use super::record::Record;
 use super::{Peer, body, form};
 use crate::audit::{Actor, Event};
 use crate::auth::Caller;
@@ -44,6 +45,8 @@ pub(super) struct Call<'a> {
     pub(super) in_flight: Option<InFlight>,
     /// Since *identify*, unless the path is open.
     pub(super) caller: Option<Caller>,
+    /// Since *authorize*, if the route has an audit record: written when the request ends.
+    pub(super) record: Option<Record>,
 }
 
 impl<'a> Call<'a> {
@@ -64,6 +67,7 @@ impl<'a> Call<'a> {
             authorization: Authorization::Nobody,
             in_flight: None,
             caller: None,
+            record: None,
         }
     }
 

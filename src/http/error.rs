@@ -1,6 +1,7 @@
 //! Everything that can keep a request from being acted on, as facts; [`super::reply`] knows what each becomes.
 
 use super::path;
+use crate::audit::Unavailable;
 use crate::gateway::Nowhere;
 use crate::{auth, deployment, upstream};
 use std::time::Duration;
@@ -155,6 +156,9 @@ pub(super) enum Error {
     /// The revocation failed.
     #[error("revocation: {0}")]
     Revoke(#[source] auth::Error),
+    /// It could not be recorded who does it, so it was not done.
+    #[error(transparent)]
+    Audit(#[from] Unavailable),
     /// The deployment failed.
     #[error(transparent)]
     Deployment(#[from] deployment::Error),

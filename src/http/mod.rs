@@ -30,6 +30,7 @@ mod path;
 mod proxied;
 #[cfg(feature = "engine")]
 mod reading;
+mod record;
 mod redact;
 mod reply;
 mod route;
@@ -57,6 +58,7 @@ use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use path::{Path, Refused};
+use record::Record;
 use route::Needs;
 #[cfg(feature = "engine")]
 use route::Target;
@@ -110,6 +112,10 @@ pub async fn answer(
             }
             reply::refusal(&error)
         }
+    };
+    let response = match call.record.take() {
+        Some(record) => Box::pin(record.end(response)).await,
+        None => response,
     };
     let path = path.as_ref().map_or("-", Path::as_str);
     finish(&call, path, started.elapsed(), response)
@@ -176,8 +182,11 @@ async fn proceed(
             return Err(Error::Scope);
         }
     }
-    let target = route.target;
+    let (target, recorded) = (route.target, route.recorded(&call.head.method));
     drop(rules);
+    if let Some(event) = recorded.event() {
+        call.record = Some(Box::pin(Record::begin(call, path, event)).await?);
+    }
 
     // No endpoint of the admin API takes a body with these methods.
     if call.class != RouteClass::Endpoint

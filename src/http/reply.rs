@@ -218,6 +218,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::GrantType => refuse_sign_in(S::BAD_REQUEST, "unsupported_grant_type"),
         Error::SignIn(error) => sign_in(error),
         Error::Revoke(error) => revocation(error),
+        Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
         Error::Deployment(error) => deployment(error),
         Error::Upstream(error) => upstream(error),
         #[cfg(feature = "engine")]

@@ -4,9 +4,12 @@
 //! it. Everything else may be an endpoint made by a flow, and is closed unless a `[[route]]` opens it.
 
 mod admin;
+mod recorded;
 mod table;
 
 pub(super) use admin::{Admin, Editor};
+#[cfg(test)]
+use recorded::Recorded;
 
 use super::path::Path;
 use crate::config::{self, PathRules};

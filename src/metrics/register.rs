@@ -136,6 +136,9 @@ pub(super) struct Access {
     pub(super) guessing: Counter,
     pub(super) sessions: Gauge,
     pub(super) audit_failures: Counter,
+    pub(super) audit_suppressed: Counter,
+    pub(super) audit_bytes: Gauge,
+    pub(super) audit_max_bytes: Gauge,
 }
 
 impl Access {
@@ -169,6 +172,24 @@ impl Access {
                 r,
                 "flowgate_audit_failures_total",
                 "Times that the audit log could not be written.",
+                &[],
+            ),
+            audit_suppressed: counter(
+                r,
+                "flowgate_audit_suppressed_total",
+                "Audit records counted instead of written one by one.",
+                &[],
+            ),
+            audit_bytes: gauge(
+                r,
+                "flowgate_audit_log_bytes",
+                "Bytes of the audit log's files.",
+                &[],
+            ),
+            audit_max_bytes: gauge(
+                r,
+                "flowgate_audit_log_max_bytes",
+                "Bytes that the audit log's files may have.",
                 &[],
             ),
         }

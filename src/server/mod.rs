@@ -152,7 +152,7 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     let tls = tls.map(|(tls, _)| tls);
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
-    operations.look_at(gateway.sites.all(), &workers);
+    operations.look_at(gateway.sites.all(), &workers, gateway.audit.monitor());
     let doors = sockets.secure.into_iter().zip(sockets.plain);
     for (worker, (secure, plain)) in workers.iter().zip(doors) {
         worker

@@ -2,6 +2,7 @@
 //! with small limits. Knows nothing of the gateway's requests.
 
 use super::worker::Worker;
+use crate::audit::Monitor;
 use crate::config::{Host, Hosts};
 use crate::gateway::Site;
 use crate::metrics::Metrics;
@@ -59,6 +60,7 @@ pub(super) struct Operations {
     sites: OnceLock<Vec<Weak<Site>>>,
     /// Whose tasks are counted, for the same reason weak.
     workers: OnceLock<Vec<Weak<Worker>>>,
+    audit: OnceLock<Arc<Monitor>>,
 }
 
 impl Operations {
@@ -70,11 +72,18 @@ impl Operations {
             reported: AtomicBool::new(false),
             sites: OnceLock::new(),
             workers: OnceLock::new(),
+            audit: OnceLock::new(),
         })
     }
 
-    /// From now on readiness tells of these runtimes too, and metrics of these workers.
-    pub(super) fn look_at(&self, sites: &[Arc<Site>], workers: &[Arc<Worker>]) {
+    /// From now on readiness tells of these runtimes and the audit log too, and metrics of these workers.
+    pub(super) fn look_at(
+        &self,
+        sites: &[Arc<Site>],
+        workers: &[Arc<Worker>],
+        audit: &Arc<Monitor>,
+    ) {
+        let _ = self.audit.set(Arc::clone(audit));
         // They are the same for the gateway's life.
         let _ = self.sites.set(sites.iter().map(Arc::downgrade).collect());
         let workers = workers.iter().map(Arc::downgrade).collect();
@@ -236,10 +245,12 @@ impl Operations {
         let unreachable = found.iter().any(|(_, state)| *state == "unreachable");
         let set_aside = sites.iter().find_map(|site| site.deployments.set_aside());
         let safe = sites.iter().any(|site| site.deployments.state() == "safe");
+        let audit = self.audit.get().and_then(|audit| audit.health().problem());
         let (status, word) = match self.stage() {
             Stage::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),
             Stage::Draining => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
             Stage::Ready if set_aside.is_some() || safe => (StatusCode::OK, "degraded"),
+            Stage::Ready if well == found.len() && audit.is_some() => (StatusCode::OK, "degraded"),
             Stage::Ready if well == found.len() => (StatusCode::OK, "ready"),
             Stage::Ready if well > 0 => (StatusCode::OK, "degraded"),
             Stage::Ready if unreachable => {
@@ -253,6 +264,9 @@ impl Operations {
         } else if let Some(rev) = set_aside {
             body["flows"] = "fallen back: the flows deployed last did not start".into();
             body["set_aside"] = rev.into();
+        }
+        if let Some(problem) = audit {
+            body["audit"] = problem.into();
         }
         for (name, state) in found {
             body["upstreams"][name] = state.into();

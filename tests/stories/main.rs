@@ -32,6 +32,8 @@ mod upstream;
 
 mod abuse;
 mod audit;
+mod audit_flood;
+mod audited_writes;
 mod behind_a_proxy;
 mod broken_storage;
 mod client_certificates;

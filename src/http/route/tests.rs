@@ -478,3 +478,64 @@ fn what_an_offer_needs_in_front_of_an_upstream_is_in_the_table_of_authority() {
         assert_eq!(needs, wanted, "{} {}", row.method, row.send);
     }
 }
+
+/// Every path that the table can tell apart: names of the admin API, and the words that mean something below them.
+fn paths() -> Vec<String> {
+    let names = [&config::RESERVED[..], &["not-listed"]].concat();
+    let words = [
+        "enable", "disable", "state", "user", "messages", "global", "flow", "node", "login",
+        "token", "revoke", "@s", "view", "x",
+    ];
+    let levels = [&names[..], &words, &words, &["messages", "x"]];
+    let mut all = vec!["/".to_owned()];
+    let mut last = vec![String::new()];
+    for level in levels {
+        let below = |path: &String| {
+            let path = path.clone();
+            level.iter().map(move |name| format!("{path}/{name}"))
+        };
+        last = last.iter().flat_map(below).collect();
+        all.extend(last.clone());
+    }
+    all
+}
+
+#[test]
+fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
+    let own = [
+        Target::Token,
+        Target::Revoke,
+        Target::Deploy,
+        Target::SetState,
+        Target::AddFlow,
+        Target::ReplaceFlow,
+        Target::RemoveFlow,
+    ];
+    let (mut writes, mut secrets) = (0, 0);
+    for path in paths() {
+        let path = Path::parse(&path).unwrap();
+        for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "PROPFIND"] {
+            let method = method.parse().unwrap();
+            let route = route(&method, &path, &NO_RULES);
+            let done = route.class != RouteClass::Endpoint
+                && !matches!(route.target, Target::OtherMethod(_));
+            let recorded = route.recorded(&method);
+            let expected = match (route.target, done && !method.is_safe()) {
+                (Target::Admin(Admin::Credentials), _) => Recorded::Secret,
+                (Target::Comms, _) => Recorded::Own,
+                (target, true) if own.contains(&target) => Recorded::Own,
+                (_, true) => Recorded::Write,
+                (_, false) => Recorded::Nothing,
+            };
+            assert_eq!(recorded, expected, "{method} {}", path.as_str());
+            let needs_write =
+                matches!(route.needs, Permission(needed) if needed.ends_with(".write"));
+            assert!(recorded != Recorded::Nothing || !done || method.is_safe() || !needs_write);
+            let reads_secret = matches!(route.needs, Permission("credentials.read"));
+            assert_eq!(recorded == Recorded::Secret, reads_secret);
+            writes += usize::from(recorded == Recorded::Write);
+            secrets += usize::from(recorded == Recorded::Secret);
+        }
+    }
+    assert!(writes > 1000 && secrets > 100, "{writes} {secrets}");
+}

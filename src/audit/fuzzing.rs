@@ -1,0 +1,158 @@
+//! What must hold for every sequence of audit events, whatever their users, addresses and times.
+
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a check: it may panic"
+)]
+
+use super::line::Entry;
+use super::suppression::{Class, FIXED, MAX_KEYS, Suppression, WINDOW, class};
+use super::{Actor, Event};
+use crate::config;
+use serde_json::json;
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+/// Seconds since 1970 at which every sequence begins.
+const BEGIN: u64 = 1_700_000_000;
+
+/// Counts add up; the first record of each kind, and whatever is relevant for security, is written at once; memory is
+/// bounded, and so are the bytes of refusals.
+pub fn suppression(data: &[u8]) {
+    let Some((&limits, steps)) = data.split_first() else {
+        return;
+    };
+    let config = config(limits);
+    let mut suppression = Suppression::new(&config);
+    let mut tally = Tally::default();
+    let mut now = BEGIN;
+    for (number, step) in steps.chunks_exact(4).enumerate() {
+        let before = now;
+        now = moved(now, step[3]);
+        tally.forward += now.saturating_sub(before);
+        tally.backward += u64::from(now < before);
+        if step[0] == u8::MAX {
+            tally.take(suppression.tick(now));
+        } else if step[0] == u8::MAX - 1 {
+            let times = u64::from(step[1]);
+            suppression.dropped(Event::Denied, times);
+            tally.seen.insert(Event::Denied);
+            *tally.offered.entry(Event::Denied).or_default() += times;
+        } else {
+            let entry = entry(step, (number, now));
+            let at_once = tally.offer(&entry);
+            let request = entry.actor.request.clone();
+            let written = suppression.pass(entry);
+            let found = written.iter().any(|entry| entry.actor.request == request);
+            assert!(
+                found || !at_once,
+                "a record that must be written at once is not"
+            );
+            tally.take(written);
+        }
+        assert!(suppression.len() <= MAX_KEYS + Event::ALL.len());
+    }
+    let last = suppression.flush();
+    assert_eq!(suppression.len(), 0);
+    tally.take(last);
+    tally.check(&config);
+}
+
+/// What was offered, and what has been written.
+#[derive(Default)]
+struct Tally {
+    offered: HashMap<Event, u64>,
+    written: HashMap<Event, u64>,
+    /// Requests of records that are never suppressed, in their order.
+    relevant: Vec<String>,
+    kept: Vec<String>,
+    seen: HashSet<Event>,
+    /// Lines of refusals.
+    refusals: u64,
+    /// Seconds that have passed, and how often the clock was set back.
+    forward: u64,
+    backward: u64,
+}
+
+impl Tally {
+    /// Whether this record must be written at once.
+    fn offer(&mut self, entry: &Entry) -> bool {
+        *self.offered.entry(entry.event).or_default() += 1;
+        let always = class(entry) == Class::Always;
+        if always {
+            self.relevant.push(entry.actor.request.clone());
+        }
+        self.seen.insert(entry.event) || always
+    }
+
+    fn take(&mut self, written: Vec<Entry>) {
+        for entry in written {
+            let times = entry.facts["times"].as_u64();
+            assert_ne!(times, Some(0));
+            *self.written.entry(entry.event).or_default() += times.unwrap_or(1);
+            self.refusals += u64::from(class(&entry) == Class::Refused);
+            if class(&entry) == Class::Always {
+                assert_eq!(times, None);
+                self.kept.push(entry.actor.request);
+            }
+        }
+    }
+
+    fn check(mut self, limits: &config::Audit) {
+        self.offered.retain(|_, times| *times > 0);
+        assert_eq!(self.offered, self.written);
+        assert_eq!(self.relevant, self.kept);
+        // Kinds have a line at the beginning, at the end and with each window; all else needs credit.
+        let kinds = self.offered.len() as u64;
+        let windows = 2 + self.forward / WINDOW + 2 * self.backward;
+        let share = self.forward * (limits.max_size / 2) / limits.keep_for.as_secs();
+        let credit = limits.max_size / 4 + share;
+        assert!(self.refusals <= credit / FIXED + kinds * windows);
+    }
+}
+
+/// Other limits, so that credit runs out now and then.
+fn config(limits: u8) -> config::Audit {
+    config::Audit {
+        stdout: false,
+        rotate_size: 1 << 10,
+        rotate_age: Duration::from_hours(1),
+        keep: 1,
+        keep_for: Duration::from_hours(1 + u64::from(limits >> 4)),
+        max_size: 1 << (11 + u64::from(limits & 15)),
+        refuse: true,
+    }
+}
+
+/// Another time: mostly later, by seconds or hours; sometimes earlier.
+fn moved(now: u64, by: u8) -> u64 {
+    match by {
+        0..128 => now,
+        128..224 => now + u64::from(by - 127),
+        224..248 => now + 600 * u64::from(by - 223),
+        248.. => now.saturating_sub(900 * u64::from(by - 247)),
+    }
+}
+
+fn entry(step: &[u8], (number, now): (usize, u64)) -> Entry {
+    let event = Event::ALL[usize::from(step[0]) % Event::ALL.len()];
+    let (user, address) = (step[1], step[2]);
+    let user = match user {
+        0..64 => String::new(),
+        64..128 => format!("unknown:{user:08x}"),
+        _ => format!("user{}", user % 16),
+    };
+    let reason = ["store", "unknown", "stale", "refused"][usize::from(address % 4)];
+    Entry {
+        event,
+        actor: Actor {
+            user,
+            by: String::new(),
+            address: Some([192, 0, 2, address / 4].into()),
+            request: number.to_string(),
+        },
+        now,
+        facts: json!({ "reason": reason }),
+    }
+}

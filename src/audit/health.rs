@@ -1,0 +1,54 @@
+//! Whether the log can be written, for monitoring and for acts that must not happen unrecorded.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// How the log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Health {
+    /// It is written.
+    Well,
+    /// It has nearly reached its size, and none of its files is old enough to be removed.
+    Filling,
+    /// It has reached its size: only the program's own records are written.
+    Full,
+    /// The last record could not be written.
+    Failing,
+}
+
+impl Health {
+    const ALL: [Self; 4] = [Self::Well, Self::Filling, Self::Full, Self::Failing];
+
+    /// What monitoring is told; `None`: all is well.
+    pub fn problem(self) -> Option<&'static str> {
+        match self {
+            Self::Well => None,
+            Self::Filling => Some(
+                "filling: four fifths of audit.max_size are used, and no file is older than audit.keep_for",
+            ),
+            Self::Full => Some(
+                "full: audit.max_size is reached, and no file is older than audit.keep_for; archive old files or raise max_size",
+            ),
+            Self::Failing => Some("failing: records cannot be written, see the log"),
+        }
+    }
+}
+
+/// The health as the writer saw it last; outlives the log.
+#[derive(Debug, Default)]
+pub struct Monitor(AtomicU8);
+
+impl Monitor {
+    /// The health now.
+    pub fn health(&self) -> Health {
+        let now = self.0.load(Ordering::Relaxed);
+        let known = Health::ALL.into_iter().find(|health| *health as u8 == now);
+        known.unwrap_or(Health::Failing)
+    }
+
+    /// Sets it; gives the one before.
+    pub(super) fn set(&self, health: Health) -> Health {
+        let before = self.health();
+        self.0.store(health as u8, Ordering::Relaxed);
+        before
+    }
+}

@@ -1,0 +1,139 @@
+//! Which files rotation removes, and the account of all that it has removed.
+
+use super::files;
+use super::line::{Read, rfc3339};
+use crate::config;
+use serde_json::{Value, json};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// All records that rotation has removed, since the first file of the log. Each file begins with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Removed {
+    /// The number of the first.
+    pub(super) from: u64,
+    /// The number of the last.
+    pub(super) to: u64,
+    /// The time of the first; empty: an older version did not record it.
+    pub(super) since: String,
+    /// The time of the last.
+    pub(super) until: String,
+}
+
+/// A file that may be removed.
+struct Old {
+    path: PathBuf,
+    first: u64,
+    size: u64,
+}
+
+/// What one rotation removes.
+pub(super) struct Removal {
+    /// The files, oldest first.
+    pub(super) paths: Vec<PathBuf>,
+    /// The account after that.
+    pub(super) account: Option<Removed>,
+}
+
+impl Removed {
+    /// From the first line of a file; `None`: nothing was removed.
+    pub(super) fn of(read: &Read) -> Option<Self> {
+        (read.removed_to > 0).then(|| Self {
+            // Files of an older version name the last one only.
+            from: read.removed_from.max(1),
+            to: read.removed_to,
+            since: read.removed_since.clone(),
+            until: read.removed_until.clone(),
+        })
+    }
+
+    /// As the newest file tells that has such an account.
+    pub(super) fn find(directory: &Path) -> io::Result<Option<Self>> {
+        for path in files::all(directory)?.iter().rev() {
+            let removed = files::first_line(path)?.as_ref().and_then(Self::of);
+            if removed.is_some() {
+                return Ok(removed);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Its fields of a line.
+    pub(super) fn add_to(&self, fields: &mut Value) {
+        fields["removed_from"] = self.from.into();
+        fields["removed_to"] = self.to.into();
+        fields["removed_since"] = json!(self.since);
+        fields["removed_until"] = json!(self.until);
+    }
+}
+
+/// Chooses the files to be removed at `now`: those beyond `keep` and, while the log is nearly full, others; never one
+/// with a record younger than `keep_for`. `next` is the number of the record that follows the newest file.
+pub(super) fn choose(
+    directory: &Path,
+    limits: &config::Audit,
+    before: Option<&Removed>,
+    (used, next, now): (u64, u64, u64),
+) -> io::Result<Removal> {
+    let all = files::rotated(directory)?;
+    let mut removal = Removal {
+        paths: Vec::new(),
+        account: before.cloned(),
+    };
+    let mut left = all.len();
+    let mut size = used;
+    for (at, (first, path)) in all.iter().enumerate() {
+        let wanted = left > limits.keep || size >= nearly(limits.max_size);
+        // A file's records are older than the first one of the file that follows it.
+        let following = match all.get(at + 1) {
+            Some((_, path)) => files::beginning(path)?.and_then(|beginning| beginning.time),
+            None => Some(now),
+        };
+        let young = |time| now.saturating_sub(time) < limits.keep_for.as_secs();
+        if !wanted || following.is_none_or(young) {
+            break;
+        }
+        let old = Old {
+            path: path.clone(),
+            first: *first,
+            size: fs::metadata(path)?.len(),
+        };
+        let end = all.get(at + 1).map_or(next, |(first, _)| *first);
+        (left, size) = (left - 1, size.saturating_sub(old.size));
+        removal.account = Some(account(removal.account, &old, end.saturating_sub(1))?);
+        removal.paths.push(old.path);
+    }
+    Ok(removal)
+}
+
+/// Bytes at which a log of that size is nearly full.
+pub(super) fn nearly(max_size: u64) -> u64 {
+    max_size / 5 * 4
+}
+
+/// The account with one file more.
+fn account(before: Option<Removed>, old: &Old, to: u64) -> io::Result<Removed> {
+    let until = files::ending(&old.path)?.time;
+    let until = until.map_or_else(String::new, rfc3339);
+    // Records that something else removed in between are not ours: they stay missing.
+    if let Some(before) = before.filter(|before| old.first <= before.to + 1) {
+        let announced = to <= before.to;
+        return Ok(if announced {
+            before
+        } else {
+            Removed {
+                to,
+                until,
+                ..before
+            }
+        });
+    }
+    let since = files::beginning(&old.path)?.and_then(|beginning| beginning.time);
+    Ok(Removed {
+        from: old.first,
+        to,
+        since: since.map_or_else(String::new, rfc3339),
+        until,
+    })
+}

@@ -1,0 +1,241 @@
+//! Suppression of records by kind, user and address, in time.
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use super::*;
+use crate::audit::Actor;
+use serde_json::Value;
+use std::time::Duration;
+
+const NOW: u64 = 1_700_000_000;
+
+fn limits() -> config::Audit {
+    config::Audit {
+        stdout: false,
+        rotate_size: 16 << 20,
+        rotate_age: Duration::from_hours(168),
+        keep: 10,
+        keep_for: Duration::from_hours(24 * 90),
+        max_size: 1 << 30,
+        refuse: true,
+    }
+}
+
+fn entry(event: Event, user: &str, address: &str, now: u64) -> Entry {
+    Entry {
+        event,
+        actor: Actor {
+            user: user.into(),
+            address: Some(address.parse().unwrap()),
+            ..Actor::program()
+        },
+        now,
+        facts: json!({}),
+    }
+}
+
+/// How many events each record stands for.
+fn times(written: &[Entry]) -> Vec<u64> {
+    let times = written.iter().map(|entry| entry.facts["times"].as_u64());
+    times.map(|times| times.unwrap_or(1)).collect()
+}
+
+#[test]
+fn the_first_refusals_of_a_user_and_address_are_written_and_the_others_counted() {
+    for event in [
+        Event::Denied,
+        Event::LoginCredentials,
+        Event::LoginScope,
+        Event::LoginThrottled,
+        Event::LoginInvalid,
+        Event::LoginStore,
+        Event::Lockout,
+        Event::RevokeFail,
+        Event::CommsRefused,
+    ] {
+        let mut suppression = Suppression::new(&limits());
+        let mut written = Vec::new();
+        for n in 0..1000 {
+            written.extend(suppression.pass(entry(event, "ann", "192.0.2.1", NOW + n / 50)));
+        }
+        assert_eq!(times(&written), [1; EACH as usize], "{event:?}");
+        assert_eq!(suppression.take_suppressed(), 995);
+        // Another user, and another address, have records of their own.
+        for (user, address) in [("bob", "192.0.2.1"), ("ann", "192.0.2.2")] {
+            assert_eq!(suppression.pass(entry(event, user, address, NOW)).len(), 1);
+        }
+        let summary = suppression.tick(NOW + WINDOW);
+        assert_eq!(times(&summary), [995]);
+        let [summary] = &summary[..] else { panic!() };
+        assert_eq!((summary.event, summary.actor.user.as_str()), (event, "ann"));
+        assert_eq!(summary.facts["since"], "2023-11-14T22:13:20Z");
+        assert_eq!(summary.now, NOW + WINDOW);
+    }
+}
+
+#[test]
+fn a_refusal_that_goes_on_is_written_less_and_less_until_once_an_hour() {
+    let mut suppression = Suppression::new(&limits());
+    let mut at = Vec::new();
+    for second in 0..24 * 3600 {
+        let denied = entry(Event::Denied, "ann", "192.0.2.1", NOW + second);
+        let written = suppression.pass(denied);
+        at.extend(times(&written).into_iter().map(|times| (second, times)));
+    }
+    let [one, .., last] = &at[..] else { panic!() };
+    assert_eq!((*one, last.1), ((0, 1), MAX_WINDOW));
+    assert_eq!(
+        at[5..9].iter().map(|at| at.0).collect::<Vec<_>>(),
+        [60, 180, 420, 900]
+    );
+    assert!(at.len() < 5 + 6 + 24, "{at:?}");
+
+    // After an hour of silence it is written at once again.
+    assert_eq!(times(&suppression.tick(NOW + 30 * 3600)).len(), 1);
+    assert!(suppression.tick(NOW + 32 * 3600).is_empty());
+    assert_eq!(suppression.len(), 0);
+}
+
+#[test]
+fn names_that_are_no_users_and_addresses_of_one_network_count_as_one() {
+    let mut suppression = Suppression::new(&limits());
+    let mut written = Vec::new();
+    for n in 0..100 {
+        let unknown = format!("unknown:{n:08x}");
+        let address = format!("2001:db8::{n:x}");
+        written.extend(suppression.pass(entry(Event::LoginCredentials, &unknown, &address, NOW)));
+    }
+    assert_eq!(written.len(), EACH as usize);
+    assert_eq!(times(&suppression.flush()), [95]);
+}
+
+#[test]
+fn what_takes_a_permission_is_written_each_time_and_equal_acts_are_counted() {
+    let mut suppression = Suppression::new(&limits());
+    for event in Event::ALL {
+        let one = entry(*event, "ann", "192.0.2.1", NOW);
+        if class(&one) != Class::Always {
+            continue;
+        }
+        for _ in 0..100 {
+            assert_eq!(
+                suppression
+                    .pass(entry(*event, "ann", "192.0.2.1", NOW))
+                    .len(),
+                1
+            );
+        }
+    }
+    assert_eq!((suppression.len(), suppression.take_suppressed()), (0, 0));
+    let write = |path: &str| Entry {
+        facts: json!({ "method": "POST", "path": path, "status": 200 }),
+        ..entry(Event::Write, "ann", "192.0.2.1", NOW)
+    };
+    let count = |suppression: &mut Suppression, path: &dyn Fn(usize) -> String| {
+        (0..2000)
+            .map(|n| suppression.pass(write(&path(n))).len())
+            .sum::<usize>()
+    };
+    assert_eq!(count(&mut suppression, &|_| "/inject/a".to_owned()), 5);
+    assert_eq!(count(&mut suppression, &|n| format!("/inject/{n}")), 2000);
+    let summary = suppression.tick(NOW + WINDOW);
+    assert_eq!(times(&summary), [1995]);
+    assert_eq!(summary[0].facts["path"], "/inject/a");
+}
+
+#[test]
+fn a_deployment_that_fails_after_it_was_recorded_is_always_written() {
+    let fail = |reason: &str| Entry {
+        facts: json!({ "reason": reason }),
+        ..entry(Event::DeployFail, "ann", "192.0.2.1", NOW)
+    };
+    for (reason, expected) in [
+        ("stale", Class::Refused),
+        ("malformed", Class::Refused),
+        ("no_such_flow", Class::Refused),
+        ("storage_failed", Class::Always),
+        ("audit_unavailable", Class::Always),
+        ("upstream", Class::Always),
+        ("refused", Class::Always),
+    ] {
+        assert_eq!(class(&fail(reason)), expected, "{reason}");
+    }
+}
+
+#[test]
+fn many_addresses_use_up_the_credit_and_are_then_counted_per_kind() {
+    let mut suppression = Suppression::new(&limits());
+    let mut lines = Vec::new();
+    let mut offered = 0;
+    for second in 0..3600 {
+        for n in 0..20 {
+            let address = format!("10.{}.{}.{n}", second / 256, second % 256);
+            let denied = entry(Event::Denied, "ann", &address, NOW + second);
+            lines.extend(suppression.pass(denied));
+            offered += 1;
+        }
+        assert!(suppression.len() <= MAX_KEYS + 1);
+    }
+    let size = FIXED + 5;
+    let credit = (BURST + 3600 * (1 << 29) / (90 * 86_400)) / size;
+    assert!(
+        lines.len() as u64 <= credit + 7,
+        "{} of {credit}",
+        lines.len()
+    );
+    lines.extend(suppression.flush());
+    assert_eq!(times(&lines).iter().sum::<u64>(), offered);
+    let all = lines
+        .iter()
+        .find(|line| line.actor.address.is_none())
+        .unwrap();
+    assert_eq!(all.facts["reason"], "too many to list");
+
+    // The first of another kind is written all the same.
+    let other = entry(Event::LoginInvalid, "", "192.0.2.1", NOW + 3600);
+    assert_eq!(suppression.pass(other).len(), 1);
+}
+
+#[test]
+fn a_day_of_refusals_of_all_kinds_from_everywhere_leaves_room_in_the_log() {
+    let mut suppression = Suppression::new(&limits());
+    let kinds = [Event::Denied, Event::LoginCredentials, Event::CommsRefused];
+    let mut bytes = 0;
+    for second in (0..86_400).step_by(7) {
+        for (n, event) in kinds.into_iter().enumerate() {
+            let address = format!("10.{}.{}.{n}", second / 256 % 256, second % 256);
+            let refused = entry(event, "ann", &address, NOW + second);
+            bytes += suppression.pass(refused).len() as u64 * FIXED;
+        }
+    }
+    // 90 days of that are less than what the log may have.
+    assert!(bytes < (1 << 30) / 90, "{bytes}");
+}
+
+#[test]
+fn a_clock_that_is_set_back_holds_no_count_for_ever() {
+    let mut suppression = Suppression::new(&limits());
+    for _ in 0..10 {
+        suppression.pass(entry(Event::Denied, "ann", "192.0.2.1", NOW + 86_400));
+    }
+    // A slow request does not set the time back.
+    assert!(
+        suppression
+            .pass(entry(Event::Deploy, "ann", "192.0.2.1", NOW))
+            .len()
+            == 1
+    );
+    assert!(suppression.tick(NOW + 86_400 + WINDOW - 1).is_empty());
+    assert!(suppression.tick(NOW).is_empty());
+    assert_eq!(times(&suppression.tick(NOW + WINDOW)), [5]);
+}
+
+#[test]
+fn refusals_that_never_came_here_are_counted_too() {
+    let mut suppression = Suppression::new(&limits());
+    suppression.tick(NOW);
+    suppression.dropped(Event::Denied, 1000);
+    let summary = suppression.tick(NOW + WINDOW);
+    assert_eq!(times(&summary), [1000]);
+    assert_eq!(summary[0].facts["times"], Value::from(1000));
+    assert_eq!(suppression.take_suppressed(), 1000);
+}

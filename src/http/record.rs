@@ -1,0 +1,83 @@
+//! The audit record of an authorized request to the admin API: who did what, and how it ended.
+//!
+//! A write is recorded after it was done, with the status that was answered; while the log fails, it is recorded before
+//! as well, or not done. A read of a secret is recorded before it is answered. A client that hangs up leaves a record
+//! without a status.
+
+use super::call::Call;
+use super::content::Body;
+use super::error::Error;
+use super::path::Path;
+use super::reply;
+use crate::audit::{Actor, Audit, Event};
+use hyper::Response;
+use serde_json::{Value as Json, json};
+
+/// Characters of a path that are kept. Our choice, as for names: a longer one is none of the admin API's.
+const MAX_PATH: usize = 256;
+
+/// A record to be written when the request has ended, whatever becomes of the client.
+pub(super) struct Record {
+    audit: Audit,
+    event: Event,
+    actor: Actor,
+    now: u64,
+    /// Taken when it is written.
+    facts: Option<Json>,
+}
+
+impl Record {
+    /// Begins the record of an authorized request. An error: it cannot be recorded, so it must not be done.
+    pub(super) async fn begin(
+        call: &Call<'_>,
+        path: &Path<'_>,
+        event: Event,
+    ) -> Result<Self, Error> {
+        let path: String = path.as_str().chars().take(MAX_PATH).collect();
+        let mut facts = json!({ "method": call.head.method.as_str(), "path": path });
+        if let Some(upstream) = call.upstream() {
+            facts["upstream"] = upstream.into();
+        }
+        let (audit, actor, now) = (&call.gateway.audit, call.actor(), call.now);
+        if event == Event::Write && audit.refuses() {
+            let begun = audit.written(Event::WriteBegin, &actor, now, facts.clone());
+            begun.await?;
+        }
+        Ok(Self {
+            audit: audit.clone(),
+            event,
+            actor,
+            now,
+            facts: Some(facts),
+        })
+    }
+
+    /// Ends it with the response. A secret that cannot be recorded is not shown.
+    pub(super) async fn end(mut self, response: Response<Body>) -> Response<Body> {
+        let Some(mut facts) = self.facts.take() else {
+            return response;
+        };
+        facts["status"] = response.status().as_u16().into();
+        if self.event == Event::Write {
+            self.audit.record(self.event, &self.actor, self.now, facts);
+            return response;
+        }
+        let written = self
+            .audit
+            .written(self.event, &self.actor, self.now, facts)
+            .await;
+        match written {
+            Ok(()) => response,
+            Err(unavailable) => reply::refusal(&Error::Audit(unavailable)),
+        }
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        if let Some(mut facts) = self.facts.take() {
+            facts["status"] = Json::Null;
+            self.audit.record(self.event, &self.actor, self.now, facts);
+        }
+    }
+}

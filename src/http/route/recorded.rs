@@ -1,0 +1,63 @@
+//! What the audit log records of an authorized request: a property of its route, so that no handler can forget it.
+
+use super::{Admin, Route, Target};
+use crate::audit::Event;
+use crate::metrics::RouteClass;
+use hyper::Method;
+
+/// What the audit log records of an authorized request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::http) enum Recorded {
+    /// Nothing: it only reads, or it is for an endpoint of a flow.
+    Nothing,
+    /// Its handler records events of its own.
+    Own,
+    /// That it was done, with its outcome.
+    Write,
+    /// The same; it shows a secret, so it is recorded before it is answered.
+    Secret,
+}
+
+impl Recorded {
+    /// The event of the record that is made from the route alone.
+    pub(in crate::http) fn event(self) -> Option<Event> {
+        match self {
+            Self::Nothing | Self::Own => None,
+            Self::Write => Some(Event::Write),
+            Self::Secret => Some(Event::SecretRead),
+        }
+    }
+}
+
+impl Route<'_> {
+    /// What the audit log records of this route. Whatever belongs to the admin API and has no safe method is a write,
+    /// also where only the upstream knows what it does.
+    pub(in crate::http) fn recorded(&self, method: &Method) -> Recorded {
+        let write = if method.is_safe() {
+            Recorded::Nothing
+        } else {
+            Recorded::Write
+        };
+        match self.target {
+            Target::Token
+            | Target::Revoke
+            | Target::Deploy
+            | Target::SetState
+            | Target::AddFlow
+            | Target::ReplaceFlow
+            | Target::RemoveFlow
+            | Target::Comms => Recorded::Own,
+            Target::Admin(Admin::Credentials) => Recorded::Secret,
+            // Answered with the methods that there are.
+            Target::OtherMethod(_) => Recorded::Nothing,
+            _ if self.class == RouteClass::Endpoint => Recorded::Nothing,
+            Target::Login
+            | Target::Flows
+            | Target::State
+            | Target::Flow
+            | Target::Admin(_)
+            | Target::Absent
+            | Target::Endpoint => write,
+        }
+    }
+}

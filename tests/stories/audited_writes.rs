@@ -1,0 +1,224 @@
+//! Every authorized write of the admin API and every read of a secret is in the audit log, with its outcome.
+
+use crate::client::PASSWORD;
+use crate::harness::{Gateway, Process, until};
+use crate::upstream::{Act, Behind, ok, status};
+use serde_json::{Value as Json, json};
+use std::fs;
+use std::path::Path;
+
+/// Method, path, and the status that is answered.
+type Row = (&'static str, &'static str, u16);
+
+/// What is written of requests to the admin API that have no event of their own.
+fn written(lines: &[Json]) -> Vec<(String, String, String, Json)> {
+    let text = |line: &Json, field: &str| line[field].as_str().unwrap_or_default().to_owned();
+    lines
+        .iter()
+        .filter(|line| line["event"] == "admin.write" || line["event"] == "secret.read")
+        .map(|line| {
+            assert_eq!(
+                (&line["user"], &line["by"]),
+                (&json!("admin"), &json!("token"))
+            );
+            assert_eq!(line["address"], "127.0.0.1");
+            assert!(!text(line, "request").is_empty());
+            (
+                text(line, "event"),
+                text(line, "method"),
+                text(line, "path"),
+                line["status"].clone(),
+            )
+        })
+        .collect()
+}
+
+fn expected(rows: &[Row]) -> Vec<(String, String, String, Json)> {
+    let row = |(method, path, status): &Row| {
+        let event = if *method == "GET" {
+            "secret.read"
+        } else {
+            "admin.write"
+        };
+        let path = path.split('?').next().unwrap().to_owned();
+        (event.to_owned(), (*method).to_owned(), path, json!(status))
+    };
+    rows.iter().map(row).collect()
+}
+
+/// Sends each with a JSON object; gives the statuses.
+async fn send(gateway: &Gateway, token: &str, rows: &[Row]) {
+    for (method, path, status) in rows {
+        let request = gateway.request(method, path).token(token);
+        let request = match *method {
+            "GET" | "DELETE" => request,
+            _ => request.json(&json!({ "text": "a-secret", "nodes": [], "enabled": true })),
+        };
+        let answer = request.send().await;
+        assert_eq!(answer.status, *status, "{method} {path}: {}", answer.text());
+    }
+}
+
+#[tokio::test]
+async fn every_authorized_write_and_every_read_of_credentials_is_in_the_log() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("admin").await;
+    let reader = gateway.sign_in("reader").await;
+    let rows = [
+        ("POST", "/library/local/functions/a/b", 204),
+        ("POST", "/settings/user", 204),
+        ("POST", "/inject/none?token=a-secret", 404),
+        ("DELETE", "/context/global/key?store=memory", 204),
+        ("PUT", "/nodes/node-red/inject", 200),
+        ("POST", "/debug/none/enable", 404),
+        ("POST", "/debug/disable", 201),
+        ("POST", "/nodes", 400),
+        ("DELETE", "/nodes/some-module", 400),
+        ("POST", "/projects", 404),
+        ("GET", "/credentials/mqtt-broker/none", 200),
+    ];
+    send(&gateway, &token, &rows).await;
+    for path in [
+        "/flows",
+        "/settings",
+        "/nodes",
+        "/context/global",
+        "/library/local/flows",
+    ] {
+        gateway.get(path).token(&token).send().await;
+    }
+    // Refused, so it is no write.
+    let refused = gateway
+        .post("/settings/user")
+        .token(&reader)
+        .json(&json!({}));
+    assert_eq!(refused.send().await.status, 401);
+    // A deployment has an event of its own.
+    gateway.deploy(&token, &json!([])).await;
+    let directory = gateway.stop().await;
+    let text = fs::read_to_string(directory.path().join("data/audit.log")).unwrap();
+    assert!(!text.contains("a-secret"), "{text}");
+    let lines: Vec<Json> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(written(&lines), expected(&rows));
+}
+
+#[tokio::test]
+async fn what_is_forwarded_to_an_upstream_is_in_the_log_with_its_answer() {
+    let behind = Behind::start(|request| {
+        Act::Say(match request.split(' ').nth(1).unwrap() {
+            "/projects/a" => status("409 Conflict", "application/json", "{}"),
+            _ => ok("application/json", "{}"),
+        })
+    })
+    .await;
+    let gateway = Gateway::with(&behind.config());
+    let token = gateway.sign_in("admin").await;
+    let rows = [
+        ("POST", "/nodes", 200),
+        ("PUT", "/nodes/@some/module", 200),
+        ("DELETE", "/nodes/module", 200),
+        ("PUT", "/projects/a", 409),
+        ("DELETE", "/projects/a/branches/b/c/d/e/f/g", 200),
+        ("POST", "/settings/user/keys", 200),
+        ("POST", "/library/local/flows/a", 200),
+        ("POST", "/inject/a", 200),
+        ("DELETE", "/context/flow/a/b", 200),
+        ("POST", "/debug/a/disable", 200),
+        ("GET", "/credentials/a/b", 200),
+    ];
+    send(&gateway, &token, &rows).await;
+    // An endpoint of a flow is none of the admin API.
+    gateway.post("/hello").token(&token).send().await;
+    let directory = gateway.stop().await;
+    let text = fs::read_to_string(directory.path().join("data/audit.log")).unwrap();
+    let lines: Vec<Json> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    assert_eq!(written(&lines), expected(&rows));
+    let upstream = behind.address.to_string();
+    for line in lines.iter().filter(|line| line["event"] == "admin.write") {
+        assert_eq!(line["upstream"], upstream);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_is_in_the_log_as_well() {
+    let behind = Behind::start(|_| Act::Hang(String::new())).await;
+    let gateway = Gateway::with(&behind.config());
+    let token = gateway.sign_in("admin").await;
+    for http2 in [false, true] {
+        let mut connection = gateway.connect(http2).await.unwrap();
+        let install = gateway
+            .post("/nodes")
+            .token(&token)
+            .json(&json!({ "module": "x" }));
+        let before = behind.heard().len();
+        tokio::select! {
+            answer = connection.begin(install) => panic!("{answer:?}"),
+            () = until("the upstream has it", async || behind.heard().len() > before) => {}
+        }
+        drop(connection);
+        let lines = usize::from(http2) + 1;
+        until("it is in the log", async || {
+            written(&gateway.audit()).len() == lines
+        })
+        .await;
+    }
+    for (event, method, path, status) in written(&gateway.audit()) {
+        assert_eq!(
+            (event.as_str(), method.as_str(), path.as_str()),
+            ("admin.write", "POST", "/nodes")
+        );
+        assert_eq!(status, Json::Null);
+    }
+}
+
+/// A gateway in front of an upstream whose audit log goes to a pipe that nothing reads any more.
+async fn with_a_broken_pipe(behind: &Behind, directory: &Path) -> (Process, String) {
+    let lines = format!("{}[audit]\nto = \"stdout\"\n", behind.config());
+    let (process, mut stdout) = Process::start_heard(&lines, directory);
+    let token = process.sign_in("admin").await;
+    let mut said = String::new();
+    while !said.contains("auth.login") {
+        std::io::BufRead::read_line(&mut stdout, &mut said).unwrap();
+    }
+    drop(stdout);
+    (process, token)
+}
+
+#[tokio::test]
+async fn while_the_log_fails_no_secret_is_shown_and_nothing_is_written() {
+    let behind = Behind::start(|_| Act::Say(ok("application/json", "{\"user\":\"a\"}"))).await;
+    let directory = tempfile::tempdir().unwrap();
+    let (process, token) = with_a_broken_pipe(&behind, directory.path()).await;
+    let secret = process.get("/credentials/a/b").token(&token).send().await;
+    assert_eq!(
+        (secret.status, secret.code().as_str()),
+        (503, "audit_unavailable")
+    );
+    assert!(!secret.text().contains("user"));
+    let sign_in = process.signing_in("admin", PASSWORD, "").send().await;
+    assert_eq!(sign_in.status, 503);
+    let heard = behind.heard().len();
+    for (method, path) in [
+        ("POST", "/nodes"),
+        ("DELETE", "/nodes/a"),
+        ("PUT", "/projects/a"),
+        ("POST", "/inject/a"),
+    ] {
+        let request = process.request(method, path).token(&token);
+        let answer = request.json(&json!({ "module": "x" })).send().await;
+        assert_eq!(
+            (answer.status, answer.code().as_str()),
+            (503, "audit_unavailable"),
+            "{method} {path}"
+        );
+    }
+    assert_eq!(behind.heard().len(), heard, "{:?}", behind.heard());
+    // What is only read goes on.
+    assert_eq!(process.get("/nodes").token(&token).send().await.status, 200);
+}
