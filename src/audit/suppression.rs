@@ -289,7 +289,8 @@ impl Count {
     fn of_kind(&mut self, event: Event, now: u64) -> Option<Entry> {
         self.last = None;
         let facts = json!({
-            "reason": "too many to list", "times": self.suppressed, "since": rfc3339(self.since),
+            "of": "several users or addresses", "times": self.suppressed,
+            "since": rfc3339(self.since),
         });
         (self.suppressed > 0).then(|| Entry::of_program(event, facts, now))
     }

@@ -33,9 +33,14 @@ fn alice() -> Actor {
 
 /// Writes so many lines, and closes the log.
 fn write(place: &TempDir, lines: &str, count: u64) {
+    write_at(place, lines, count, NOW);
+}
+
+/// The same at another time.
+fn write_at(place: &TempDir, lines: &str, count: u64, now: u64) {
     let audit = open(place, lines);
     for number in 0..count {
-        audit.record(Event::Login, &alice(), NOW, json!({ "number": number }));
+        audit.record(Event::Login, &alice(), now, json!({ "number": number }));
     }
 }
 
@@ -201,26 +206,281 @@ fn without_its_head_nobody_knows_whether_the_log_is_whole() {
     assert_eq!(verify_files(&[current(&place)]).unwrap().lines, 3);
 }
 
+const DAY: u64 = 86_400;
+
+/// Files of three lines each, of which those are kept that are younger than two days.
+const FEW: &str = "rotate_size = \"1KiB\"\nkeep = 3\nkeep_for = \"2d\"";
+
+fn report(place: &TempDir) -> Report {
+    verify(place.path()).unwrap_or_else(|fault| panic!("{fault}"))
+}
+
 #[test]
 fn files_are_changed_by_size_and_the_oldest_removed_without_a_hole_in_the_chain() {
     let place = TempDir::new().unwrap();
-    let few = "rotate_size = \"1KiB\"\nkeep = 3";
-    for _ in 0..4 {
-        write(&place, few, 10);
+    for days in [0, 3, 6, 9] {
+        write_at(&place, FEW, 10, NOW + days * DAY);
     }
     let files = files::all(place.path()).unwrap();
-    assert_eq!(files.len(), 4, "{files:?}");
     assert!(
         files
             .iter()
             .all(|file| fs::metadata(file).unwrap().len() < 2_000)
     );
-    let report = verify(place.path()).unwrap();
-    assert!(report.lines < 40);
+    let report = report(&place);
+    let removed = report.removed.unwrap();
+    // The last ten lines, and those before them whose files were not yet old when a file was changed last.
+    assert!((10..30).contains(&report.lines), "{}", report.lines);
+    let first = files::beginning(&files[0]).unwrap().unwrap();
+    assert_eq!(removed.to, first.seq - 1);
+    assert_eq!(removed.since, rfc3339(NOW));
+    assert_eq!(removed.until, rfc3339(NOW + 6 * DAY));
 
     // What the gateway did not remove itself is missing.
     fs::remove_file(&files[0]).unwrap();
     assert!(found(&place).contains("before this line are missing"));
+}
+
+#[test]
+fn files_with_young_records_are_kept_whatever_their_number() {
+    let place = TempDir::new().unwrap();
+    for hours in 0..20 {
+        write_at(&place, FEW, 10, NOW + hours * 3600);
+    }
+    let files = files::all(place.path()).unwrap();
+    assert!(files.len() > 20, "{files:?}");
+    assert_eq!(report(&place).removed, None);
+    write_at(&place, FEW, 10, NOW + 3 * DAY);
+    assert!(files::all(place.path()).unwrap().len() < 10);
+    let removed = report(&place).removed.unwrap();
+    assert_eq!(removed.since, rfc3339(NOW));
+    assert_eq!(removed.until, rfc3339(NOW + 19 * 3600));
+}
+
+#[test]
+fn a_log_that_begins_in_the_middle_must_say_so() {
+    let place = TempDir::new().unwrap();
+    for days in [0, 3, 6, 9] {
+        write_at(&place, FEW, 10, NOW + days * DAY);
+    }
+    let lines = report(&place).lines;
+    // Without the account, or with one that begins later, nobody has removed what is gone.
+    let files = files::all(place.path()).unwrap();
+    let texts: Vec<String> = files
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
+    let accounts = texts.concat().matches("removed_from").count();
+    assert!(accounts >= 3, "each file has the account: {accounts}");
+    let faults: Vec<String> = ["\"removed_from\":1,", "\"removed_to\":"]
+        .iter()
+        .zip(["\"removed_from\":4,", "\"removed\":"])
+        .map(|(account, other)| {
+            let changed = rechained(&place, &texts.concat().replace(account, other));
+            fs::write(current(&place), changed).unwrap();
+            for file in &files[..files.len() - 1] {
+                let _ = fs::remove_file(file);
+            }
+            found(&place)
+        })
+        .collect();
+    assert!(faults[0].contains("missing: numbers 1 to 3"), "{faults:?}");
+    assert!(faults[1].contains("missing: numbers 1 to "), "{faults:?}");
+    assert!(lines > 0);
+}
+
+/// The same lines in a chain that is intact, as somebody makes it who may write the data directory.
+fn rechained(place: &TempDir, text: &str) -> String {
+    let mut out = String::new();
+    let mut last: Option<line::Link> = None;
+    for line in text.lines() {
+        let read = line::Read::parse(line.as_bytes()).unwrap();
+        let prev = last.map_or(read.prev.clone(), |last| crate::secret::hex(&last.hash));
+        let line = line.replace(&read.prev, &prev);
+        last = Some(line::Link::after(read.seq, line.as_bytes()));
+        out += &(line + "\n");
+    }
+    let head = files::head_text(&last.unwrap());
+    fs::write(place.path().join("audit.head"), head).unwrap();
+    out
+}
+
+#[test]
+fn files_that_were_announced_and_not_removed_are_removed_later() {
+    let place = TempDir::new().unwrap();
+    write_at(&place, FEW, 20, NOW);
+    let before: Vec<_> = files::all(place.path())
+        .unwrap()
+        .into_iter()
+        .map(|file| (file.clone(), fs::read(&file).unwrap()))
+        .collect();
+    write_at(&place, FEW, 1, NOW + 3 * DAY);
+    // A crash came between the record and the removal.
+    for (file, text) in &before[..2] {
+        fs::write(file, text).unwrap();
+    }
+    assert_eq!(report(&place).removed, None);
+    write_at(&place, FEW, 10, NOW + 3 * DAY);
+    assert!(!before[0].0.exists() && !before[1].0.exists());
+    let removed = report(&place).removed.unwrap();
+    assert_eq!((removed.since, removed.until), (rfc3339(NOW), rfc3339(NOW)));
+}
+
+#[test]
+fn the_account_of_an_older_version_is_continued() {
+    let place = TempDir::new().unwrap();
+    for days in [0, 3, 6] {
+        write_at(&place, FEW, 10, NOW + days * DAY);
+    }
+    let files = files::all(place.path()).unwrap();
+    let old = |text: &str| {
+        let mut lines = String::new();
+        for line in text.lines() {
+            let mut fields: serde_json::Map<String, Value> = serde_json::from_str(line).unwrap();
+            for name in ["removed_from", "removed_since", "removed_until"] {
+                fields.shift_remove(name);
+            }
+            lines += &(Value::Object(fields).to_string() + "\n");
+        }
+        lines
+    };
+    let texts: Vec<String> = files
+        .iter()
+        .map(|file| old(&fs::read_to_string(file).unwrap()))
+        .collect();
+    let chained = rechained(&place, &texts.concat());
+    let mut rest = chained.as_str();
+    for (file, text) in files.iter().zip(&texts) {
+        let count = text.lines().count();
+        let end = rest.match_indices('\n').nth(count - 1).unwrap().0 + 1;
+        fs::write(file, &rest[..end]).unwrap();
+        rest = &rest[end..];
+    }
+    let before = report(&place).removed.unwrap();
+    assert_eq!((before.since.as_str(), before.until.as_str()), ("", ""));
+    write_at(&place, FEW, 20, NOW + 9 * DAY);
+    let removed = report(&place).removed.unwrap();
+    assert!(removed.to > before.to);
+    assert_eq!(removed.since, "");
+    let days = [3, 6].map(|days| rfc3339(NOW + days * DAY));
+    assert!(days.contains(&removed.until), "{}", removed.until);
+}
+
+/// A log of at most 8 KiB.
+const SMALL: &str = "rotate_size = \"1KiB\"\nkeep = 3\nkeep_for = \"2d\"\nmax_size = \"8KiB\"";
+
+#[tokio::test]
+async fn a_full_log_refuses_until_records_are_old_enough() {
+    for (on_failure, refused) in [("refuse", Err(Unavailable)), ("continue", Ok(()))] {
+        let place = TempDir::new().unwrap();
+        let metrics = Metrics::new();
+        let config = config(&format!("{SMALL}\non_failure = \"{on_failure}\""));
+        let audit = Audit::open(&config, place.path(), Arc::clone(&metrics), NOW).unwrap();
+        let durable = async |event, now| audit.durable(event, &alice(), now, json!({})).await;
+        let mut written = 0;
+        while audit.monitor().health() != Health::Full {
+            // Where failures do not matter, the next look finds it full.
+            written += usize::from(durable(Event::Login, NOW).await.is_ok());
+            assert!(written < 100);
+        }
+        // The one that found it full, where failures do not matter.
+        let lost = usize::from(on_failure == "continue");
+        assert_eq!(audit.refuses(), on_failure == "refuse");
+        for _ in 0..50 {
+            assert_eq!(durable(Event::Deploy, NOW + DAY).await, refused);
+        }
+        // The program's own records are written, and once that the log is full.
+        let program = Actor::program();
+        let end = audit.durable(Event::Reload, &program, NOW + DAY, json!({}));
+        assert_eq!(end.await, Ok(()));
+        assert!(!metrics.render().contains("flowgate_audit_failures_total 0"));
+        let text: String = files::all(place.path())
+            .unwrap()
+            .iter()
+            .map(|file| fs::read_to_string(file).unwrap())
+            .collect();
+        assert_eq!(text.matches("audit.full").count(), 1);
+        let logins = text.matches("auth.login").count();
+        assert!(
+            (written - lost..=written).contains(&logins),
+            "{logins} of {written}"
+        );
+        assert_eq!(text.matches("flows.deploy").count(), 0);
+        assert_eq!(text.matches("\"reload\"").count(), 1);
+
+        // Two days later the oldest files go, although no more than `keep` are wanted away.
+        assert_eq!(durable(Event::Deploy, NOW + 2 * DAY + 1).await, Ok(()));
+        assert!(!audit.refuses());
+        drop(audit);
+        let removed = report(&place).removed.unwrap();
+        assert_eq!((removed.since, removed.until), (rfc3339(NOW), rfc3339(NOW)));
+    }
+}
+
+#[test]
+fn a_full_log_is_full_after_a_restart_and_has_room_under_a_larger_limit() {
+    let place = TempDir::new().unwrap();
+    write(&place, SMALL, 100);
+    let size = |place: &TempDir| -> u64 {
+        let files = files::all(place.path()).unwrap();
+        let sizes = files.iter().map(|file| fs::metadata(file).unwrap().len());
+        sizes.sum()
+    };
+    assert!((8 << 10..9 << 10).contains(&size(&place)));
+    let before = report(&place).lines;
+    write(&place, SMALL, 100);
+    // The second alarm.
+    assert_eq!(report(&place).lines, before + 1);
+    let larger = SMALL.replace("8KiB", "64KiB");
+    write(&place, &larger, 10);
+    assert!(report(&place).lines > before + 10);
+}
+
+#[tokio::test]
+async fn the_log_fills_up_before_it_is_full() {
+    let place = TempDir::new().unwrap();
+    let audit = open(&place, SMALL);
+    let mut seen = Vec::new();
+    for _ in 0..50 {
+        let _ = audit.durable(Event::Login, &alice(), NOW, json!({})).await;
+        let health = audit.monitor().health();
+        if seen.last() != Some(&health) {
+            seen.push(health);
+        }
+    }
+    assert_eq!(seen, [Health::Well, Health::Filling, Health::Full]);
+}
+
+#[test]
+fn refusals_never_fill_the_log() {
+    let place = TempDir::new().unwrap();
+    let audit = open(&place, &SMALL.replace("8KiB", "64KiB"));
+    for n in 0..DAY / 10 {
+        let [.., high, low] = n.to_be_bytes();
+        let actor = Actor {
+            address: Some([10, 0, high, low].into()),
+            ..alice()
+        };
+        audit.record(Event::Denied, &actor, NOW + n * 20, json!({}));
+    }
+    audit.record(Event::Deploy, &alice(), NOW + 2 * DAY, json!({}));
+    let monitor = Arc::clone(audit.monitor());
+    drop(audit);
+    assert_ne!(monitor.health(), Health::Full);
+    let texts = files::all(place.path()).unwrap();
+    let text: String = texts
+        .iter()
+        .map(|file| fs::read_to_string(file).unwrap())
+        .collect();
+    assert_eq!(text.matches("flows.deploy").count(), 1);
+    let records = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let times: u64 = records
+        .filter(|record| record["event"] == "permission.denied")
+        .map(|record| record["times"].as_u64().unwrap_or(1))
+        .sum();
+    assert_eq!(times, DAY / 10);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tempfile::{TempDir, tempdir};
 
 /// The audit log begins a new file every few lines.
 fn lines() -> String {
-    public(&["/a", "/b"]) + "[audit]\nrotate_size = \"1KiB\"\nkeep = 3\n"
+    public(&["/a", "/b"]) + "[audit]\nrotate_size = \"1KiB\"\nkeep = 3\nkeep_for = \"1s\"\n"
 }
 
 /// Both tabs carry the text, so that a torn flow set shows.

@@ -188,7 +188,7 @@ fn many_addresses_use_up_the_credit_and_are_then_counted_per_kind() {
         .iter()
         .find(|line| line.actor.address.is_none())
         .unwrap();
-    assert_eq!(all.facts["reason"], "too many to list");
+    assert_eq!(all.facts["of"], "several users or addresses");
 
     // The first of another kind is written all the same.
     let other = entry(Event::LoginInvalid, "", "192.0.2.1", NOW + 3600);
