@@ -60,6 +60,8 @@ events! {
     Denied = "permission.denied",
     /// An authorized write of the admin API that has no event of its own.
     Write = "admin.write",
+    /// Such a write was refused by the runtime.
+    WriteFail = "admin.write.fail",
     /// Such a write is about to be done, while it is not certain that the log can be written.
     WriteBegin = "admin.write.begin",
     /// Credentials have been read.

@@ -351,6 +351,7 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::Lockout
         | Event::Guessing
         | Event::Denied
+        | Event::WriteFail
         | Event::CommsRefused => Class::Refused,
         Event::RevokeFail if reason() != "store" => Class::Refused,
         // The others follow a record of the deployment, which they take back.

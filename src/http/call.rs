@@ -46,7 +46,7 @@ pub(super) struct Call<'a> {
     /// Since *identify*, unless the path is open.
     pub(super) caller: Option<Caller>,
     /// Since *authorize*, if the route has an audit record: written when the request ends.
-    pub(super) record: Option<Record>,
+    pub(super) record: Option<Box<Record>>,
 }
 
 impl<'a> Call<'a> {

@@ -185,7 +185,8 @@ async fn proceed(
     let (target, recorded) = (route.target, route.recorded(&call.head.method));
     drop(rules);
     if let Some(event) = recorded.event() {
-        call.record = Some(Box::pin(Record::begin(call, path, event)).await?);
+        let record = Box::pin(Record::begin(call, path, event)).await?;
+        call.record = Some(Box::new(record));
     }
 
     // No endpoint of the admin API takes a body with these methods.

@@ -59,7 +59,12 @@ impl Record {
         };
         facts["status"] = response.status().as_u16().into();
         if self.event == Event::Write {
-            self.audit.record(self.event, &self.actor, self.now, facts);
+            let event = if response.status().is_client_error() {
+                Event::WriteFail
+            } else {
+                Event::Write
+            };
+            self.audit.record(event, &self.actor, self.now, facts);
             return response;
         }
         let written = self

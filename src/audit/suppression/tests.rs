@@ -50,6 +50,7 @@ fn the_first_refusals_of_a_user_and_address_are_written_and_the_others_counted()
         Event::LoginStore,
         Event::Lockout,
         Event::RevokeFail,
+        Event::WriteFail,
         Event::CommsRefused,
     ] {
         let mut suppression = Suppression::new(&limits());
