@@ -174,6 +174,8 @@ impl Audit {
         match queue.map_or(Queued::Lost, |queue| queue.push(order)) {
             Queued::Yes | Queued::Counted => {}
             Queued::Lost => {
+                // Until the writer has written another record.
+                self.0.monitor.set(Health::Failing);
                 self.0.metrics.audit_failure();
                 tracing::error!(event, "the audit log is written too slowly: a line is lost");
             }

@@ -23,9 +23,10 @@ pub(super) struct Removed {
 
 /// A file that may be removed.
 struct Old {
-    path: PathBuf,
     first: u64,
-    size: u64,
+    last: u64,
+    since: String,
+    until: String,
 }
 
 /// What one rotation removes.
@@ -69,12 +70,12 @@ impl Removed {
 }
 
 /// Chooses the files to be removed at `now`: those beyond `keep` and, while the log is nearly full, others; never one
-/// with a record younger than `keep_for`. `next` is the number of the record that follows the newest file.
+/// with a record younger than `keep_for`, or whose end cannot be read.
 pub(super) fn choose(
     directory: &Path,
     limits: &config::Audit,
     before: Option<&Removed>,
-    (used, next, now): (u64, u64, u64),
+    (used, now): (u64, u64),
 ) -> io::Result<Removal> {
     let all = files::rotated(directory)?;
     let mut removal = Removal {
@@ -94,15 +95,12 @@ pub(super) fn choose(
         if !wanted || following.is_none_or(young) {
             break;
         }
-        let old = Old {
-            path: path.clone(),
-            first: *first,
-            size: fs::metadata(path)?.len(),
+        let Some(old) = Old::read(*first, path)? else {
+            break;
         };
-        let end = all.get(at + 1).map_or(next, |(first, _)| *first);
-        (left, size) = (left - 1, size.saturating_sub(old.size));
-        removal.account = Some(account(removal.account, &old, end.saturating_sub(1))?);
-        removal.paths.push(old.path);
+        (left, size) = (left - 1, size.saturating_sub(fs::metadata(path)?.len()));
+        removal.account = Some(old.added_to(removal.account));
+        removal.paths.push(path.clone());
     }
     Ok(removal)
 }
@@ -112,28 +110,36 @@ pub(super) fn nearly(max_size: u64) -> u64 {
     max_size / 5 * 4
 }
 
-/// The account with one file more.
-fn account(before: Option<Removed>, old: &Old, to: u64) -> io::Result<Removed> {
-    let until = files::ending(&old.path)?.time;
-    let until = until.map_or_else(String::new, rfc3339);
-    // Records that something else removed in between are not ours: they stay missing.
-    if let Some(before) = before.filter(|before| old.first <= before.to + 1) {
-        let announced = to <= before.to;
-        return Ok(if announced {
-            before
-        } else {
-            Removed {
-                to,
-                until,
-                ..before
-            }
-        });
+impl Old {
+    /// `None`: it does not end with a record.
+    fn read(first: u64, path: &Path) -> io::Result<Option<Self>> {
+        let time = |time: Option<u64>| time.map_or_else(String::new, rfc3339);
+        let since = files::beginning(path)?.and_then(|beginning| beginning.time);
+        let ending = files::ending(path)?;
+        Ok(ending.last.map(|last| Self {
+            first,
+            last: last.seq,
+            since: time(since),
+            until: time(ending.time),
+        }))
     }
-    let since = files::beginning(&old.path)?.and_then(|beginning| beginning.time);
-    Ok(Removed {
-        from: old.first,
-        to,
-        since: since.map_or_else(String::new, rfc3339),
-        until,
-    })
+
+    /// The account with this file. Records that something else has removed before it are not in it: they stay missing.
+    fn added_to(self, account: Option<Removed>) -> Removed {
+        match account {
+            // Removal was recorded before, and then interrupted.
+            Some(account) if self.first <= account.to + 1 && self.last <= account.to => account,
+            Some(account) if self.first <= account.to + 1 => Removed {
+                to: self.last,
+                until: self.until,
+                ..account
+            },
+            _ => Removed {
+                from: self.first,
+                to: self.last,
+                since: self.since,
+                until: self.until,
+            },
+        }
+    }
 }

@@ -151,7 +151,7 @@ impl Suppression {
         let ended = keys.filter(|(_, count)| count.has_ended(now));
         let ended: Vec<Key> = ended.map(|(key, _)| key.clone()).collect();
         let mut due: Vec<Entry> = ended
-            .into_iter()
+            .iter()
             .filter_map(|key| self.end_window(key, now))
             .collect();
         self.kinds.retain(|event, count| {
@@ -186,10 +186,10 @@ impl Suppression {
     }
 
     /// Ends the window of a key: its count is written, or added to that of its kind if there is no credit.
-    fn end_window(&mut self, key: Key, now: u64) -> Option<Entry> {
-        let count = self.keys.get_mut(&key)?;
+    fn end_window(&mut self, key: &Key, now: u64) -> Option<Entry> {
+        let count = self.keys.get_mut(key)?;
         let Some(summary) = count.summary(now) else {
-            self.keys.remove(&key);
+            self.keys.remove(key);
             return None;
         };
         if class(&summary) == Class::Repeatable {
@@ -200,7 +200,7 @@ impl Suppression {
             count.restart(now, MAX_WINDOW);
             return Some(summary);
         }
-        self.keys.remove(&key);
+        self.keys.remove(key);
         let times = summary.facts["times"].as_u64().unwrap_or(1);
         self.count_kind(key.event, times);
         None

@@ -306,6 +306,20 @@ fn rechained(place: &TempDir, text: &str) -> String {
 }
 
 #[test]
+fn a_file_that_something_else_removed_is_missing_also_after_rotation() {
+    let place = TempDir::new().unwrap();
+    for days in [0, 1] {
+        write_at(&place, FEW, 20, NOW + days * DAY);
+    }
+    let files = files::all(place.path()).unwrap();
+    fs::remove_file(&files[1]).unwrap();
+    assert!(found(&place).contains("before this line are missing: numbers 7 to 12"));
+    write_at(&place, FEW, 20, NOW + 6 * DAY);
+    assert!(!files[0].exists() && !files[2].exists());
+    assert!(found(&place).contains("before this line are missing: numbers 1 to 12"));
+}
+
+#[test]
 fn files_that_were_announced_and_not_removed_are_removed_later() {
     let place = TempDir::new().unwrap();
     write_at(&place, FEW, 20, NOW);

@@ -218,7 +218,7 @@ impl Trail {
             &self.directory,
             &self.config,
             self.removed.as_ref(),
-            (self.size().0, self.last.seq + 1, now),
+            (self.size().0, now),
         )
     }
 

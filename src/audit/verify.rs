@@ -128,7 +128,10 @@ pub fn verify(directory: &Path) -> Result<Report, Fault> {
 
 /// Verifies some files of a log, oldest first, by themselves: what was before and after nobody asks.
 pub fn verify_files(paths: &[PathBuf]) -> Result<Report, Fault> {
-    chain(&lines(paths)?, None)
+    let lines = lines(paths)?;
+    let mut report = chain(&lines, None)?;
+    report.removed = begins(&lines).unwrap_or_default();
+    Ok(report)
 }
 
 /// What is kept of a line.

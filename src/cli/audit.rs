@@ -38,9 +38,10 @@ fn told(report: &Report) -> String {
             time => time.to_owned(),
         };
         let (to, since, until) = (removed.to, time(&removed.since), time(&removed.until));
-        text.push_str(&format!(
+        let removed = format!(
             "\nrotation removed {to} lines before them: numbers 1 to {to}, from {since} to {until}"
-        ));
+        );
+        text.push_str(&removed);
     }
     for place in &report.repairs {
         text.push_str("\nrepaired when it was opened, see ");
