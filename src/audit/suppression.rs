@@ -1,8 +1,8 @@
 //! Suppression of repeated records: refusals are counted per kind, user and address, so that requests cannot fill the log.
 //!
 //! The first records of a key are written at once; further ones are counted, and the count is written when the window
-//! ends. New keys of refusals spend a credit that bounds their share of `max_size`; without credit, or with too many
-//! keys, a refusal is counted per kind only. Knows no file and no clock.
+//! ends. Refusals spend a byte budget, their share of `max_size`; without budget, or with too many keys, a refusal is
+//! counted per kind only. Knows no file and no clock.
 
 use super::Event;
 use super::line::{Entry, rfc3339};

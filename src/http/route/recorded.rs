@@ -30,8 +30,8 @@ impl Recorded {
 }
 
 impl Route<'_> {
-    /// What the audit log records of this route. Whatever belongs to the admin API and has no safe method is a write,
-    /// also where only the upstream knows what it does.
+    /// What the audit log records of this route. Every request of the admin API with an unsafe method is a
+    /// write, also where only the upstream knows the endpoint.
     pub(in crate::http) fn recorded(&self, method: &Method) -> Recorded {
         let write = if method.is_safe() {
             Recorded::Nothing
