@@ -27,7 +27,7 @@ timeouts = { handshake = "10s", header = "10s", body_idle = "10s", keep_alive = 
 limits = { connections_per_address = 1000 }
 auth.lifetime = "3m"
 auth.throttle = { window = "1m", per_address = 20 }
-audit = { rotate_size = "1MiB", keep = 3 }
+audit = { rotate_size = "1MiB", keep = 3, keep_for = "1m" }
 storage = { history = 20 }
 comms = { sign_in = "2s", heartbeat = "2s" }
 ${more}
