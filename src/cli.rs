@@ -109,7 +109,8 @@ enum AuditCommand {
     ///
     /// Prints `N lines, chain intact`, or the first line that was changed, moved, truncated or is missing, with its file,
     /// and ends with 1. Without FILE it reads the whole log in `[storage] directory`, and also notices what is missing at
-    /// its beginning and end. It only reads, so the gateway may run or not.
+    /// its beginning and end; it reports from when to when rotation has removed records. It only reads, so the gateway may
+    /// run or not.
     #[command(
         after_help = "Examples:\n  flowgate audit verify\n  flowgate audit verify archive/audit.log.0000000001 archive/audit.log.0000051234"
     )]

@@ -240,3 +240,25 @@ fn refusals_that_never_came_here_are_counted_too() {
     assert_eq!(summary[0].facts["times"], Value::from(1000));
     assert_eq!(suppression.take_suppressed(), 1000);
 }
+
+#[test]
+fn sequences_with_more_keys_than_there_is_room_for_keep_the_promises() {
+    for seed in [1_u64, 0x9e37_79b9, 0xdead_beef_cafe] {
+        let mut state = seed;
+        let mut next = || {
+            // xorshift64 (Marsaglia 2003)
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()[3]
+        };
+        // 1 GiB an hour: credit never runs out, so that keys do.
+        let mut data = vec![0x0f];
+        data.extend((0..40_000).map(|_| next()));
+        // The clock stands still most of the time.
+        for step in data[1..].chunks_exact_mut(4) {
+            step[3] = if step[3] < 250 { 0 } else { step[3] };
+        }
+        crate::audit::fuzzing::suppression(&data);
+    }
+}
