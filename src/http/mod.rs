@@ -58,7 +58,6 @@ use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use path::{Path, Refused};
-use record::Record;
 use route::Needs;
 #[cfg(feature = "engine")]
 use route::Target;
@@ -114,7 +113,7 @@ pub async fn answer(
         }
     };
     let response = match call.record.take() {
-        Some(record) => Box::pin(record.end(response)).await,
+        Some(record) => record.end(response).await,
         None => response,
     };
     let path = path.as_ref().map_or("-", Path::as_str);
@@ -184,10 +183,7 @@ async fn proceed(
     }
     let (target, recorded) = (route.target, route.recorded(&call.head.method));
     drop(rules);
-    if let Some(event) = recorded.event() {
-        let record = Box::pin(Record::begin(call, path, event)).await?;
-        call.record = Some(Box::new(record));
-    }
+    record::begin(call, path, recorded).await?;
 
     // No endpoint of the admin API takes a body with these methods.
     if call.class != RouteClass::Endpoint

@@ -9,6 +9,7 @@ use super::content::Body;
 use super::error::Error;
 use super::path::Path;
 use super::reply;
+use super::route::Recorded;
 use crate::audit::{Actor, Audit, Event};
 use hyper::Response;
 use serde_json::{Value as Json, json};
@@ -26,13 +27,22 @@ pub(super) struct Record {
     facts: Option<Json>,
 }
 
+/// Begins the record of an authorized request, if its route has one. An error: it cannot be recorded, so it must not be
+/// done.
+pub(super) async fn begin(
+    call: &mut Call<'_>,
+    path: &Path<'_>,
+    recorded: Recorded,
+) -> Result<(), Error> {
+    if let Some(event) = recorded.event() {
+        // Boxed: few requests have a record, and no other keeps room for it.
+        call.record = Some(Box::pin(Record::begin(call, path, event)).await?);
+    }
+    Ok(())
+}
+
 impl Record {
-    /// Begins the record of an authorized request. An error: it cannot be recorded, so it must not be done.
-    pub(super) async fn begin(
-        call: &Call<'_>,
-        path: &Path<'_>,
-        event: Event,
-    ) -> Result<Self, Error> {
+    async fn begin(call: &Call<'_>, path: &Path<'_>, event: Event) -> Result<Box<Self>, Error> {
         let path: String = path.as_str().chars().take(MAX_PATH).collect();
         let mut facts = json!({ "method": call.head.method.as_str(), "path": path });
         if let Some(upstream) = call.upstream() {
@@ -43,17 +53,17 @@ impl Record {
             let begun = audit.written(Event::WriteBegin, &actor, now, facts.clone());
             begun.await?;
         }
-        Ok(Self {
+        Ok(Box::new(Self {
             audit: audit.clone(),
             event,
             actor,
             now,
             facts: Some(facts),
-        })
+        }))
     }
 
     /// Ends it with the response. A secret that cannot be recorded is not shown.
-    pub(super) async fn end(mut self, response: Response<Body>) -> Response<Body> {
+    pub(super) async fn end(mut self: Box<Self>, response: Response<Body>) -> Response<Body> {
         let Some(mut facts) = self.facts.take() else {
             return response;
         };
@@ -67,11 +77,8 @@ impl Record {
             self.audit.record(event, &self.actor, self.now, facts);
             return response;
         }
-        let written = self
-            .audit
-            .written(self.event, &self.actor, self.now, facts)
-            .await;
-        match written {
+        let written = self.audit.written(self.event, &self.actor, self.now, facts);
+        match Box::pin(written).await {
             Ok(()) => response,
             Err(unavailable) => reply::refusal(&Error::Audit(unavailable)),
         }

@@ -8,8 +8,7 @@ mod recorded;
 mod table;
 
 pub(super) use admin::{Admin, Editor};
-#[cfg(test)]
-use recorded::Recorded;
+pub(super) use recorded::Recorded;
 
 use super::path::Path;
 use crate::config::{self, PathRules};
