@@ -65,7 +65,7 @@ struct Machine {
 impl Machine {
     fn new() -> rquickjs::Result<Self> {
         let runtime = Runtime::new()?;
-        let questions = Rc::<Cell<u64>>::default();
+        let questions = Rc::new(Cell::new(u64::MAX));
         let asked = Rc::clone(&questions);
         runtime.set_interrupt_handler(Some(Box::new(move || {
             asked.set(asked.get().saturating_sub(1));

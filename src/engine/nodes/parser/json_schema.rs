@@ -24,7 +24,7 @@ pub(super) struct Misfit {
 /// References may lead around in circles.
 const DEEPEST: usize = 128;
 /// Parts of the schema that are looked at for one value, at most: references that branch double them at every level.
-const MOST_STEPS: usize = 10_000_000;
+const MOST_STEPS: usize = 1_000_000;
 /// Errors of one value, at most.
 const MOST_ERRORS: usize = 10_000;
 
