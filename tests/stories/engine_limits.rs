@@ -61,7 +61,7 @@ async fn a_path_cannot_hold_the_gateway() {
     process.deploy(&token, &flows).await;
     let path = format!("/x/{}z", "a/".repeat(1500));
     let request = || process.get(&path).token(&token).send();
-    let requests = async { tokio::join!(request(), request(), request()) };
+    let requests = Box::pin(async { tokio::join!(request(), request(), request()) });
     let answers = tokio::time::timeout(PATIENCE, requests).await;
     let (one, two, three) = answers.expect("the threads are held");
     assert_eq!([one.status, two.status, three.status], [404; 3]);
