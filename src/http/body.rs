@@ -110,7 +110,7 @@ impl From<BodyError> for Error {
     fn from(error: BodyError) -> Self {
         match error {
             BodyError::Incomplete => Self::BodyBroken,
-            BodyError::Trailers => Self::Trailers,
+            BodyError::Trailers => Flaw::Trailers.into(),
         }
     }
 }

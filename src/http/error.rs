@@ -22,6 +22,9 @@ pub enum Flaw {
     /// It came without TLS where TLS is spoken.
     #[error("TLS is missing")]
     Unencrypted,
+    /// The trailers have a field that belongs into the head.
+    #[error("trailers may not frame, route or authorise")]
+    Trailers,
     /// `#` in the request line.
     #[error("a target has no fragment")]
     Fragment,
@@ -135,9 +138,6 @@ pub(super) enum Error {
     /// A body where the endpoint takes none.
     #[error("this endpoint takes no body")]
     UnexpectedBody,
-    /// The trailers have a field that belongs into the head.
-    #[error("the trailers may not frame, route or authorise the request")]
-    Trailers,
     /// The body is not what the endpoint takes.
     #[error("{0}")]
     Body(String),
@@ -190,9 +190,11 @@ impl From<Flaw> for Error {
     fn from(flaw: Flaw) -> Self {
         match flaw {
             Flaw::Unencrypted => Self::Unencrypted,
-            Flaw::BareLineFeed | Flaw::Length | Flaw::Encoding | Flaw::Fragment => {
-                Self::Framing(flaw)
-            }
+            Flaw::BareLineFeed
+            | Flaw::Length
+            | Flaw::Encoding
+            | Flaw::Trailers
+            | Flaw::Fragment => Self::Framing(flaw),
         }
     }
 }

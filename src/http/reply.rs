@@ -4,7 +4,7 @@
 //! is ever told.
 
 use super::content::Body;
-use super::error::Error;
+use super::error::{Error, Flaw};
 #[cfg(feature = "engine")]
 use super::reading::Reading;
 #[cfg(feature = "engine")]
@@ -172,11 +172,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
     let refuse = |status, code| coded(status, code, &error.to_string());
     let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
     match error {
-        Error::Framing(_)
-        | Error::Unencrypted
-        | Error::MethodName
-        | Error::Host
-        | Error::Trailers => last(error),
+        Error::Framing(_) | Error::Unencrypted | Error::MethodName | Error::Host => last(error),
         Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
         Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
@@ -239,7 +235,6 @@ fn last(error: &Error) -> Response<Body> {
         Error::Unencrypted => "tls_required",
         Error::MethodName => "invalid_method",
         Error::Host => "invalid_host",
-        Error::Trailers => "invalid_trailers",
         _ => "malformed_request",
     };
     closing(coded(StatusCode::BAD_REQUEST, code, &error.to_string()))
@@ -335,7 +330,7 @@ fn upstream(error: &upstream::Error) -> Response<Body> {
         E::Request(Refusal::Broken(BodyError::Incomplete)) => {
             refuse(S::BAD_REQUEST, "incomplete_body")
         }
-        E::Request(Refusal::Broken(BodyError::Trailers)) => last(&Error::Trailers),
+        E::Request(Refusal::Broken(BodyError::Trailers)) => last(&Flaw::Trailers.into()),
     }
 }
 
