@@ -170,21 +170,9 @@ async fn proceed(
     }
 
     // 4. authorize: scope and user must both cover what the route needs
-    if let Needs::Permission(need) = route.needs {
-        let granted = call
-            .caller
-            .as_ref()
-            .is_some_and(|c| c.permissions.cover(need));
-        gateway.metrics.permission_check(granted);
-        if !granted {
-            call.audit(Event::Denied, call.actor(), json!({ "needs": need }));
-            return Err(Error::Scope);
-        }
-    }
+    authorize(call, route.needs)?;
     let (target, recorded) = (route.target, route.recorded(&call.head.method));
     drop(rules);
-    record::begin(call, path, recorded).await?;
-
     // No endpoint of the admin API takes a body with these methods.
     if call.class != RouteClass::Endpoint
         && matches!(
@@ -194,6 +182,7 @@ async fn proceed(
     {
         call.read_none().await?;
     }
+    record::begin(call, path, recorded).await?;
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
     match &call.site.runtime {
@@ -201,6 +190,21 @@ async fn proceed(
         Runtime::Own(_) => Box::pin(act(call, path, target)).await,
         Runtime::Upstream(upstream) => Box::pin(forward::act(call, path, target, upstream)).await,
     }
+}
+
+/// Refuses a caller who lacks the permission that is needed.
+fn authorize(call: &Call<'_>, needs: Needs<'_>) -> Result<(), Error> {
+    let Needs::Permission(need) = needs else {
+        return Ok(());
+    };
+    let caller = call.caller.as_ref();
+    let granted = caller.is_some_and(|caller| caller.permissions.cover(need));
+    call.gateway.metrics.permission_check(granted);
+    if granted {
+        return Ok(());
+    }
+    call.audit(Event::Denied, call.actor(), json!({ "needs": need }));
+    Err(Error::Scope)
 }
 
 /// Who calls, with what he has at this site.
