@@ -1,16 +1,18 @@
 //! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
 
 mod hosts;
+mod shares;
 mod site;
 
 pub use crate::deployment::Runtime;
 pub use hosts::{ServedHosts, machine_name, of_operations};
+pub use shares::Shares;
 pub use site::{Nowhere, Rules, Site, Sites};
 
 use crate::audit::{Actor, Audit, Event};
 use crate::auth::{self, Auth, Caller, Known, Permissions};
 use crate::comms::{Comms, Topics};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::crowd::Crowd;
 use crate::deployment;
 #[cfg(feature = "engine")]
@@ -65,6 +67,8 @@ pub struct Gateway {
     leaving: watch::Sender<bool>,
     /// Changes with users and routes: whoever has something open asks again whether he may.
     reloads: watch::Sender<()>,
+    /// Resources with a share for each client address.
+    pub shares: Shares,
     seed: u64,
     requests: AtomicU64,
 }
@@ -122,12 +126,7 @@ impl Gateway {
         let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
         let recorders = (audit.clone(), Arc::clone(&metrics));
         let runtimes = site::runtimes(&config, &metrics)?;
-        // Before the flows start, so that nothing of what they say is missed.
-        let backlog = config.comms.backlog;
-        let listener = runtimes
-            .iter()
-            .find_map(|(_, runtime)| runtime.listen(backlog));
-        let topics = Topics::new(listener);
+        let topics = open_topics(&runtimes, config.comms.backlog);
         control.spawn(Arc::clone(&topics).tell());
         let sites = Sites::open((&mut config, runtimes), &store, recorders, now).await?;
         let leaving = watch::Sender::new(false);
@@ -146,6 +145,7 @@ impl Gateway {
         });
         let gateway = Arc::new(Self {
             hosts: ServedHosts::new(&config),
+            shares: Shares::new(&config.limits),
             config,
             auth,
             everybody: Caller {
@@ -272,6 +272,12 @@ async fn settle(gateway: Weak<Gateway>) {
             tracing::warn!(%error, "this start will count as one that came to no good end");
         }
     }
+}
+
+/// Subscribes editors to our own engine, before the flows start, so that no event is missed.
+fn open_topics(runtimes: &[(config::Site, Runtime)], backlog: usize) -> Arc<Topics> {
+    let mut runtimes = runtimes.iter();
+    Topics::new(runtimes.find_map(|(_, runtime)| runtime.listen(backlog)))
 }
 
 /// Opens the audit log and writes down that the gateway starts.

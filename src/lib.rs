@@ -3,6 +3,7 @@
 //! The rooms, lowest first; each uses only what stands before it:
 //!
 //! 1. [`ip_prefix`], [`secret`], [`metrics`], [`events`], [`ids`], [`json`], [`crowd`], [`memory`]: words.
+//!    [`quota`]: so much of something at a time, and a share of it for each address.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
 //! 3. [`flows`]: the flow set, what changed in it, what to stop and start. Pure.
 //! 4. [`store`]: what must survive: sessions, history, flow files.
@@ -37,6 +38,7 @@ pub mod ip_prefix;
 pub mod json;
 pub mod memory;
 pub mod metrics;
+pub mod quota;
 pub mod secret;
 pub mod server;
 pub mod store;

@@ -11,6 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &[
         "secret", "metrics", "events", "ids", "json", "crowd", "memory",
     ],
+    &["quota"],
     &["config"],
     &["flows"],
     &["store"],

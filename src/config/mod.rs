@@ -280,6 +280,10 @@ pub struct Timeouts {
     pub keep_alive: Duration,
     /// An endpoint made by a flow, until it answers.
     pub endpoint: Duration,
+    /// The whole body of a sign-in.
+    pub sign_in_body: Duration,
+    /// The grace period of a request body before the minimum rate counts.
+    pub body_grace: Duration,
 }
 
 /// `[limits]`.
@@ -297,6 +301,12 @@ pub struct Limits {
     pub body: usize,
     /// Bytes of a sign-in form.
     pub sign_in_body: usize,
+    /// The minimum rate of a request body after the grace period, bytes a second; 0: none.
+    pub body_rate: u64,
+    /// Bytes held in memory for unauthenticated callers, in total.
+    pub unauthenticated_bytes: usize,
+    /// The same for one address (IPv6: one /64).
+    pub unauthenticated_bytes_per_address: usize,
     /// Streams at a time on one HTTP/2 connection.
     pub h2_streams: u32,
     /// Bytes of an HTTP/2 stream's receive window.
@@ -424,8 +434,12 @@ pub struct Upstream {
     pub pool: usize,
     /// Requests under way at a time.
     pub max_in_flight: usize,
+    /// Of these, requests of one address (IPv6: one /64).
+    pub max_in_flight_per_address: usize,
     /// Tunnels open at a time.
     pub max_tunnels: usize,
+    /// Of these, tunnels of one address (IPv6: one /64).
+    pub max_tunnels_per_address: usize,
     /// How often to ask whether it is well.
     pub health: Duration,
 }

@@ -155,6 +155,8 @@ pub(super) struct Timeouts {
     pub(super) body_idle: Entry,
     pub(super) keep_alive: Entry,
     pub(super) endpoint: Entry,
+    pub(super) sign_in_body: Entry,
+    pub(super) body_grace: Entry,
 }
 
 /// `[limits]`.
@@ -167,6 +169,9 @@ pub(super) struct Limits {
     pub(super) headers: Entry,
     pub(super) body: Entry,
     pub(super) sign_in_body: Entry,
+    pub(super) body_rate: Entry,
+    pub(super) unauthenticated_bytes: Entry,
+    pub(super) unauthenticated_bytes_per_address: Entry,
     pub(super) h2_streams: Entry,
     pub(super) h2_window: Entry,
     pub(super) h2_resets: Entry,
@@ -282,7 +287,9 @@ pub(super) struct Upstream {
     pub(super) keep_alive: Entry,
     pub(super) pool: Entry,
     pub(super) max_in_flight: Entry,
+    pub(super) max_in_flight_per_address: Entry,
     pub(super) max_tunnels: Entry,
+    pub(super) max_tunnels_per_address: Entry,
     pub(super) health: Entry,
 }
 

@@ -199,11 +199,15 @@ fn timeouts(raw: raw::Timeouts, source: &Source<'_>) -> Result<Timeouts, Fault> 
         body_idle: source.duration(raw.body_idle, 60 * SECOND, BOUNDS)?,
         keep_alive: source.duration(raw.keep_alive, 75 * SECOND, BOUNDS)?,
         endpoint: source.duration(raw.endpoint, 120 * SECOND, MS..=DAY)?,
+        sign_in_body: source.duration(raw.sign_in_body, 10 * SECOND, BOUNDS)?,
+        body_grace: source.duration(raw.body_grace, 10 * SECOND, BOUNDS)?,
     })
 }
 
 fn limits(raw: raw::Limits, source: &Source<'_>) -> Result<Limits, Fault> {
     let connections = number(raw.connections, 10_000, 1..=1_000_000)?;
+    let unauthenticated: usize =
+        source.size(raw.unauthenticated_bytes, 256 << 20, MIB..=1024 * GIB)?;
     Ok(Limits {
         connections,
         connections_per_address: number(
@@ -215,6 +219,13 @@ fn limits(raw: raw::Limits, source: &Source<'_>) -> Result<Limits, Fault> {
         headers: number(raw.headers, 100, 10..=1000)?,
         body: source.size(raw.body, 5 << 20, KIB..=GIB)?,
         sign_in_body: source.size(raw.sign_in_body, 16 << 10, KIB..=MIB)?,
+        body_rate: source.size(raw.body_rate, 1 << 10, 0..=GIB)?,
+        unauthenticated_bytes: unauthenticated,
+        unauthenticated_bytes_per_address: source.size(
+            raw.unauthenticated_bytes_per_address,
+            unauthenticated.min(64 << 20),
+            MIB..=unauthenticated as u64,
+        )?,
         h2_streams: number(raw.h2_streams, 100, 1..=10_000)?,
         h2_window: source.size(raw.h2_window, 64 << 10, 65_535..=(1 << 31) - 1)?,
         h2_resets: number(raw.h2_resets, 20, 1..=10_000)?,

@@ -4,7 +4,7 @@
 
 use super::entry::{Source, Span, flag, line_of, number};
 use super::error::Fault;
-use super::raw;
+use super::raw::{self, Entry};
 use super::{Account, Auth, Certificate, Dialect, ServiceAccount, Upstream, site};
 use crate::secret::Secret;
 use std::path::Path;
@@ -84,6 +84,7 @@ fn upstream(
         Some(entry) => source.parsed(entry, "\"node-red\" or \"service\"", dialect)?,
         None => Dialect::NodeRed,
     };
+    let (in_flight, tunnels) = pools(&mut raw)?;
     Ok(Upstream {
         site,
         root,
@@ -106,10 +107,30 @@ fn upstream(
         idle: source.duration(raw.idle, 60 * SECOND, MS..=HOUR)?,
         keep_alive: source.duration(raw.keep_alive, 4 * SECOND, MS..=HOUR)?,
         pool: number(raw.pool, 64, 0..=10_000)?,
-        max_in_flight: number(raw.max_in_flight, 1024, 1..=1_000_000)?,
-        max_tunnels: number(raw.max_tunnels, 4096, 0..=1_000_000)?,
+        max_in_flight: in_flight.0,
+        max_in_flight_per_address: in_flight.1,
+        max_tunnels: tunnels.0,
+        max_tunnels_per_address: tunnels.1,
         health: source.duration(raw.health, 5 * SECOND, 10 * MS..=HOUR)?,
     })
+}
+
+/// How many in all, and of one address.
+type Pool = (usize, usize);
+
+/// The requests and the tunnels that there may be at a time, in all and of one address: half, unless it is set.
+fn pools(raw: &mut raw::Upstream) -> Result<(Pool, Pool), Fault> {
+    let pool = |all: Entry, share: Entry, usual: usize, least: usize| {
+        let all = number(all, usual, least..=1_000_000)?;
+        let share = number(share, all.div_ceil(2), least..=all)?;
+        Ok((all, share))
+    };
+    let in_flight = raw.max_in_flight_per_address.take();
+    let tunnels = raw.max_tunnels_per_address.take();
+    Ok((
+        pool(raw.max_in_flight.take(), in_flight, 1024, 1)?,
+        pool(raw.max_tunnels.take(), tunnels, 4096, 0)?,
+    ))
 }
 
 /// How it accepts us: a token or a user of its own, not both.

@@ -12,13 +12,14 @@ mod palette;
 pub use examples::Example;
 pub use files::File;
 
+use crate::quota::{Grant, Quota};
 use files::Folder;
 use palette::Set;
 use serde_json::Value as Json;
 use std::io;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// The module that the core palette belongs to.
 pub const CORE: &str = "node-red";
@@ -33,9 +34,11 @@ const ANY_ICON: [&str; 5] = ["public", "red", "images", "icons", "arrow-in.svg"]
 /// Answers at a time with parts of the editor, for which everybody may ask. Our choice: a browser loads some sixty, and
 /// each takes an open file and up to 64 KiB.
 const ANSWERS: usize = 256;
+/// The same for one address. Our choice: half, so that no address takes all; a browser requests some sixty at once.
+const ANSWERS_PER_ADDRESS: usize = ANSWERS / 2;
 
 /// A place among those answers, until dropped.
-pub type Place = Option<OwnedSemaphorePermit>;
+pub type Place = Grant;
 
 /// Why the editor cannot be served. Every message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +75,7 @@ pub struct Editor {
     version: String,
     languages: Vec<String>,
     sets: Vec<Set>,
-    places: Arc<Semaphore>,
+    places: Arc<Quota>,
 }
 
 impl Editor {
@@ -102,15 +105,15 @@ impl Editor {
             version,
             languages: languages.folders,
             sets,
-            places: Arc::new(Semaphore::new(ANSWERS)),
+            places: Quota::new(ANSWERS, ANSWERS_PER_ADDRESS),
         })
     }
 
-    /// Waits until there is a place for one more answer with a part of the editor, which it keeps until its end.
-    pub async fn place(&self) -> Place {
-        let places = Arc::clone(&self.places);
-        // An error would mean that there are no places any more, and nobody closes them.
-        places.acquire_owned().await.ok()
+    /// Waits until this address has a place for one more answer with a part of the editor, which it keeps until its end.
+    pub async fn place(&self, address: IpAddr) -> Place {
+        let mut place = self.places.grant(address);
+        place.grow(1).await;
+        place
     }
 
     /// The version of the editor.

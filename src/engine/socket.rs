@@ -4,15 +4,18 @@
 
 use super::value::Failure;
 use super::world::Instance;
+use crate::quota::Grant;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 /// Frames of one connection that wait for the flow, or for the client; our choice. A client that sends more waits,
 /// one that takes no more is cut off.
 pub const WAITING: usize = 256;
+/// Bytes of the frames in a client's outbound queue. Our choice, as `comms.queue`; a longer frame is queued alone.
+const WAITING_BYTES: usize = 4 << 20;
 
 /// What is said over a WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,11 +30,80 @@ pub enum Frame {
 #[derive(Debug)]
 pub enum Event {
     /// It is open; what is to be said goes here. When nobody holds this any more, the connection is closed.
-    Open(mpsc::Sender<Frame>),
-    /// Something was said. The permit makes room for more when it is dropped.
-    Said(Frame, OwnedSemaphorePermit),
+    Open(Outbox),
+    /// A message arrived. Its permit is released when the flow has taken it.
+    Said(Frame, InboundPermit),
     /// It is over.
     Closed,
+}
+
+/// Back-pressure for an inbound frame: its part of the connection's queue, and of the memory for unauthenticated clients.
+#[derive(Debug)]
+pub struct InboundPermit {
+    _connection: OwnedSemaphorePermit,
+    _memory: Option<Grant>,
+}
+
+/// The outbound queue of one client, bounded in frames and bytes.
+#[derive(Debug, Clone)]
+pub struct Outbox {
+    frames: mpsc::Sender<Queued>,
+    bytes: Arc<Semaphore>,
+}
+
+/// A frame in an outbound queue; counted until dropped.
+#[derive(Debug)]
+pub struct Queued {
+    /// The frame.
+    pub frame: Frame,
+    _bytes: OwnedSemaphorePermit,
+}
+
+/// An outbound queue, and its receiver.
+pub fn outbox() -> (Outbox, mpsc::Receiver<Queued>) {
+    let (frames, receiver) = mpsc::channel(WAITING);
+    let bytes = Arc::new(Semaphore::new(WAITING_BYTES));
+    (Outbox { frames, bytes }, receiver)
+}
+
+impl Frame {
+    /// Its bytes.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Binary(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl InboundPermit {
+    /// A part of the connection's queue and, for an unauthenticated client, the memory granted to the frame.
+    pub fn new(connection: OwnedSemaphorePermit, memory: Option<Grant>) -> Self {
+        Self {
+            _connection: connection,
+            _memory: memory,
+        }
+    }
+}
+
+impl Outbox {
+    /// Queues a frame for the client. False: the queue is full.
+    pub fn send(&self, frame: &Frame) -> bool {
+        let size = frame.size().min(WAITING_BYTES);
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        let Ok(bytes) = Arc::clone(&self.bytes).try_acquire_many_owned(size) else {
+            return false;
+        };
+        let queued = Queued {
+            frame: frame.clone(),
+            _bytes: bytes,
+        };
+        // A closed queue is not a slow client.
+        !matches!(
+            self.frames.try_send(queued),
+            Err(mpsc::error::TrySendError::Full(_))
+        )
+    }
 }
 
 /// A listener's path that matched a request.
@@ -86,6 +158,20 @@ fn key(path: &str) -> String {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn so_many_bytes_wait_for_a_client_or_one_longer_frame() {
+        let large = Frame::Binary(vec![0; WAITING_BYTES / 2].into());
+        let (outbox, mut frames) = outbox();
+        assert!(outbox.send(&large) && outbox.send(&large));
+        assert!(!outbox.send(&Frame::Text("x".to_owned())));
+        drop(frames.try_recv().unwrap());
+        assert!(outbox.send(&large));
+        drop((frames.try_recv().unwrap(), frames.try_recv().unwrap()));
+        assert!(outbox.send(&Frame::Binary(vec![0; 2 * WAITING_BYTES].into())));
+        assert!(!outbox.send(&large));
+        drop(frames);
+    }
 
     #[test]
     fn a_path_leads_to_one_listener_until_that_stops() {

@@ -46,8 +46,7 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
     let Some(auth) = gateway.auth.clone() else {
         return Err(Error::NotFound);
     };
-    let limit = gateway.config.limits.sign_in_body;
-    let content = call.read(limit).await?;
+    let content = call.read_sign_in().await?;
     let asked = form::fields(&call.head.headers, &content, FIELDS)
         .and_then(|fields| sign_in(fields, call.peer.address.ip()))
         .inspect_err(|_| {

@@ -1,12 +1,16 @@
 //! Reads a request's body: in time, within its limit, and only of the kind that the endpoint takes.
 
 use super::error::{Error, Flaw};
-use crate::upstream::{BodyError, ClientBody};
-use bytes::{Bytes, BytesMut};
+use crate::quota::Grant;
+use crate::upstream::{BodyError, ClientBody, Pace, Pacer};
+use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::HeaderMap;
-use hyper::body::Body;
+use hyper::body::{Body, Frame};
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -54,52 +58,86 @@ pub(super) fn throw_away(mut body: ClientBody, mut limit: usize) {
     tokio::spawn(timeout(LINGER, rest));
 }
 
-/// Reads the whole body, of at most `limit` bytes; between two pieces may pass `idle`.
+/// Reads the whole body, of at most `limit` bytes, at no lower pace than this. The memory that it takes is charged to
+/// `held`, if there is a grant.
 pub(super) async fn read<B>(
     mut body: ClientBody<B>,
     limit: usize,
-    idle: Duration,
+    pace: Pace,
+    mut held: Option<&mut Grant>,
 ) -> Result<Bytes, Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
-    let mut first = Bytes::new();
-    let mut rest = BytesMut::new();
-    loop {
-        let frame = timeout(idle, body.frame())
-            .await
-            .map_err(|_| Error::BodyTimeout)?;
-        let Some(frame) = frame else { break };
+    let mut pacer = Pacer::new(pace);
+    let mut whole = Vec::new();
+    while let Some(frame) = next(&mut body, &mut pacer).await? {
         let Ok(data) = frame?.into_data() else {
             continue;
         };
-        if first.len() + rest.len() + data.len() > limit {
+        pacer.received(data.len());
+        if whole.len() + data.len() > limit {
             return Err(Error::BodyTooLarge { limit });
         }
-        if first.is_empty() {
-            first = data;
-        } else {
-            rest.extend_from_slice(&data);
+        // A slice may keep a larger read buffer in memory, so only bodies that are not charged skip the copy.
+        if held.is_none() && whole.is_empty() && body.is_end_stream() {
+            return Ok(data);
         }
+        make_room(&mut whole, data.len(), limit, held.as_deref_mut())?;
+        whole.extend_from_slice(&data);
     }
-    if rest.is_empty() {
-        return Ok(first);
+    Ok(whole.into())
+}
+
+/// The next frame, unless the client is too slow.
+async fn next<B: Body + Unpin>(
+    body: &mut B,
+    pacer: &mut Pacer,
+) -> Result<Option<Result<Frame<B::Data>, B::Error>>, Error> {
+    poll_fn(|cx| match Pin::new(&mut *body).poll_frame(cx) {
+        Poll::Ready(frame) => Poll::Ready(Ok(frame)),
+        Poll::Pending => pacer.poll_late(cx).map(|()| Err(Error::BodyTimeout)),
+    })
+    .await
+}
+
+/// Bytes of the header fields, which stay in memory while the body is read.
+pub(super) fn head_size(headers: &HeaderMap) -> usize {
+    let sizes = headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len());
+    sizes.sum()
+}
+
+/// Makes room for more bytes of a body of at most `limit`; the capacity doubles, and all of it is charged.
+fn make_room(
+    whole: &mut Vec<u8>,
+    more: usize,
+    limit: usize,
+    held: Option<&mut Grant>,
+) -> Result<(), Error> {
+    let needed = whole.len() + more;
+    if needed <= whole.capacity() {
+        return Ok(());
     }
-    let mut whole = BytesMut::with_capacity(first.len() + rest.len());
-    whole.extend_from_slice(&first);
-    whole.extend_from_slice(&rest);
-    Ok(whole.freeze())
+    let capacity = needed.max((2 * whole.capacity()).min(limit));
+    if let Some(held) = held {
+        let taken = held.try_grow(capacity - whole.capacity());
+        taken.map_err(|_| Error::MemoryBusy)?;
+    }
+    whole.reserve_exact(capacity - whole.len());
+    Ok(())
 }
 
 /// Refuses a body that is not empty.
-pub(super) async fn none<B>(body: ClientBody<B>, idle: Duration) -> Result<(), Error>
+pub(super) async fn none<B>(body: ClientBody<B>, pace: Pace) -> Result<(), Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
     if body.size_hint().lower() > 0 {
         return Err(Error::UnexpectedBody);
     }
-    match read(body, 0, idle).await {
+    match read(body, 0, pace, None).await {
         Ok(_) => Ok(()),
         Err(Error::BodyTooLarge { .. }) => Err(Error::UnexpectedBody),
         Err(other) => Err(other),
@@ -169,15 +207,16 @@ pub(super) fn media_type(headers: &HeaderMap) -> Option<MediaType<'_>> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::quota::Quota;
     use http_body_util::Full;
     use hyper::Version;
-    use hyper::body::Frame;
     use hyper::header::HeaderValue;
     use std::convert::Infallible;
-    use std::pin::Pin;
-    use std::task::{Context, Poll};
+    use std::task::Context;
 
-    const IDLE: Duration = Duration::from_secs(1);
+    fn pace() -> Pace {
+        Pace::within(Duration::from_secs(30))
+    }
 
     /// A body in pieces.
     struct Pieces(Vec<&'static [u8]>);
@@ -205,17 +244,27 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_in_pieces_is_put_together() {
-        let body = read(client(Pieces(vec![b"ab", b"", b"cd", b"e"])), 5, IDLE).await;
-        assert_eq!(body.unwrap(), "abcde");
-        assert_eq!(
-            read(client(Full::from("abc")), 3, IDLE).await.unwrap(),
-            "abc"
-        );
+        let body = client(Pieces(vec![b"ab", b"", b"cd", b"e"]));
+        assert_eq!(read(body, 5, pace(), None).await.unwrap(), "abcde");
+        let body = client(Full::from("abc"));
+        assert_eq!(read(body, 3, pace(), None).await.unwrap(), "abc");
+    }
+
+    #[tokio::test]
+    async fn what_a_body_takes_is_counted_and_refused_when_it_is_too_much() {
+        let quota = Quota::new(10, 8);
+        let mut held = quota.grant([127, 0, 0, 1].into());
+        let pieces = || client(Pieces(vec![b"ab", b"cd", b"e"]));
+        let body = read(pieces(), 6, pace(), Some(&mut held)).await;
+        assert_eq!((body.unwrap().as_ref(), held.units()), (&b"abcde"[..], 6));
+        let body = read(pieces(), 6, pace(), Some(&mut held)).await;
+        assert!(matches!(body, Err(Error::MemoryBusy)));
+        assert_eq!(held.units(), 8);
     }
 
     #[tokio::test]
     async fn a_body_over_the_limit_is_refused_while_it_is_read() {
-        let body = read(client(Pieces(vec![b"abc", b"d"])), 3, IDLE).await;
+        let body = read(client(Pieces(vec![b"abc", b"d"])), 3, pace(), None).await;
         assert!(matches!(body, Err(Error::BodyTooLarge { limit: 3 })));
     }
 
@@ -233,7 +282,13 @@ mod tests {
             }
         }
         assert!(matches!(
-            read(client(Silent), 3, Duration::from_millis(1)).await,
+            read(
+                client(Silent),
+                3,
+                Pace::within(Duration::from_millis(1)),
+                None
+            )
+            .await,
             Err(Error::BodyTimeout)
         ));
     }

@@ -9,7 +9,8 @@ use crate::auth::Caller;
 use crate::gateway::{Gateway, Site};
 use crate::json;
 use crate::metrics::{InFlight, RouteClass};
-use crate::upstream::{Authorization, ClientBody, Upstream};
+use crate::quota::{Grant, Quota};
+use crate::upstream::{Authorization, ClientBody, Pace, Upstream};
 use bytes::Bytes;
 use hyper::body::Body as _;
 use hyper::http::request::Parts;
@@ -37,6 +38,8 @@ pub(super) struct Call<'a> {
     pub(super) upgrade: Option<OnUpgrade>,
     /// Bytes of the body that were read.
     pub(super) received: u64,
+    /// Memory charged to an unauthenticated caller's address.
+    pub(super) held: Option<Grant>,
     /// Since *route*.
     pub(super) class: RouteClass,
     /// Since *route*.
@@ -63,6 +66,7 @@ impl<'a> Call<'a> {
             body: None,
             upgrade: None,
             received: 0,
+            held: None,
             class: RouteClass::None,
             authorization: Authorization::Nobody,
             in_flight: None,
@@ -76,14 +80,41 @@ impl<'a> Call<'a> {
         self.redacted.as_deref().unwrap_or(self.head)
     }
 
-    /// Reads the whole body, of at most `limit` bytes.
+    /// Reads the whole body, of at most `limit` bytes. An unauthenticated caller's is charged to its address.
     pub(super) async fn read(&mut self, limit: usize) -> Result<Bytes, Error> {
+        let config = &self.gateway.config;
+        let pace = Pace::new(&config.timeouts, &config.limits);
+        let known = self.caller.as_ref().is_some_and(Caller::is_known);
+        let memory = (!known).then_some(&self.gateway.shares.unauthenticated);
+        self.read_at(limit, pace, memory).await
+    }
+
+    /// Reads the body of a sign-in, within its total time.
+    pub(super) async fn read_sign_in(&mut self) -> Result<Bytes, Error> {
+        let config = &self.gateway.config;
+        let pace = Pace::within(config.timeouts.sign_in_body);
+        let memory = Some(&self.gateway.shares.sign_in);
+        self.read_at(config.limits.sign_in_body, pace, memory).await
+    }
+
+    /// Reads the whole body; the memory that it takes is charged to `memory` until the request ends.
+    async fn read_at(
+        &mut self,
+        limit: usize,
+        pace: Pace,
+        memory: Option<&Arc<Quota>>,
+    ) -> Result<Bytes, Error> {
         body::announced(&self.head.headers, limit)?;
-        let Some(incoming) = self.body.take() else {
+        let Some(incoming) = self.body.take().filter(|body| !body.is_end_stream()) else {
             return Ok(Bytes::new());
         };
-        let idle = self.gateway.config.timeouts.body_idle;
-        let content = body::read(incoming, limit, idle).await?;
+        if let Some(memory) = memory {
+            let mut held = memory.grant(self.peer.address.ip());
+            let size = body::head_size(&self.head.headers);
+            held.try_grow(size).map_err(|_| Error::MemoryBusy)?;
+            self.held = Some(held);
+        }
+        let content = body::read(incoming, limit, pace, self.held.as_mut()).await?;
         self.received = content.len() as u64;
         Ok(content)
     }
@@ -94,9 +125,10 @@ impl<'a> Call<'a> {
         if self.body.as_ref().is_none_or(empty) {
             return Ok(());
         }
-        let idle = self.gateway.config.timeouts.body_idle;
+        let config = &self.gateway.config;
+        let pace = Pace::new(&config.timeouts, &config.limits);
         match self.body.take() {
-            Some(body) => Box::pin(body::none(body, idle)).await,
+            Some(body) => Box::pin(body::none(body, pace)).await,
             None => Ok(()),
         }
     }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "engine")]
 use super::reading::Reading;
+use crate::quota::Grant;
 use crate::upstream::{self, Cut};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
@@ -15,6 +16,8 @@ pub enum Body {
     Ours(Bytes),
     /// Made by a flow or the upstream, known as a whole.
     Theirs(Bytes),
+    /// The same for an unauthenticated caller: charged to its address until the response ends.
+    Counted(Bytes, Box<Grant>),
     /// Passed on as it comes from the upstream.
     Upstream(upstream::Answer),
     /// A part of the editor, one of so many at a time.
@@ -31,12 +34,27 @@ pub enum Half {
     /// A file became shorter, or cannot be read any more.
     #[error("a file could not be read to its end")]
     File(#[source] std::io::Error),
+    /// The client took nothing of it for too long.
+    #[error("the client took nothing of the response for too long")]
+    Stalled,
 }
 
 impl Body {
     /// Whether it is not a flow's or the upstream's.
     pub(super) fn is_ours(&self) -> bool {
-        !matches!(self, Self::Theirs(_) | Self::Upstream(_))
+        !matches!(
+            self,
+            Self::Theirs(_) | Self::Counted(..) | Self::Upstream(_)
+        )
+    }
+
+    /// The same, with the grant for its memory.
+    #[cfg(feature = "engine")]
+    pub(super) fn counted(self, held: Grant) -> Self {
+        match self {
+            Self::Theirs(bytes) => Self::Counted(bytes, Box::new(held)),
+            other => other,
+        }
     }
 }
 
@@ -44,6 +62,18 @@ impl Default for Body {
     fn default() -> Self {
         Self::Ours(Bytes::new())
     }
+}
+
+/// The largest piece of an in-memory body that is handed to hyper at once: a stalled client keeps no more than this when the
+/// rest has been dropped. Our choice: as much as a connection buffers for sending.
+const PIECE: usize = 64 * 1024;
+
+/// The next piece. A copy unless it is the last one: a slice would keep the whole body in memory.
+pub(super) fn piece(bytes: &mut Bytes) -> Bytes {
+    if bytes.len() <= PIECE {
+        return std::mem::take(bytes);
+    }
+    Bytes::copy_from_slice(&bytes.split_to(PIECE))
 }
 
 impl HttpBody for Body {
@@ -55,9 +85,13 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Half>>> {
         match self.get_mut() {
-            Self::Ours(bytes) | Self::Theirs(bytes) if bytes.is_empty() => Poll::Ready(None),
-            Self::Ours(bytes) | Self::Theirs(bytes) => {
-                Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes)))))
+            Self::Ours(bytes) | Self::Theirs(bytes) | Self::Counted(bytes, _)
+                if bytes.is_empty() =>
+            {
+                Poll::Ready(None)
+            }
+            Self::Ours(bytes) | Self::Theirs(bytes) | Self::Counted(bytes, _) => {
+                Poll::Ready(Some(Ok(Frame::data(piece(bytes)))))
             }
             Self::Upstream(answer) => Pin::new(answer)
                 .poll_frame(cx)
@@ -71,7 +105,7 @@ impl HttpBody for Body {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Ours(bytes) | Self::Theirs(bytes) => bytes.is_empty(),
+            Self::Ours(bytes) | Self::Theirs(bytes) | Self::Counted(bytes, _) => bytes.is_empty(),
             Self::Upstream(answer) => answer.is_end_stream(),
             #[cfg(feature = "engine")]
             Self::Editor(reading) => reading.left() == 0,
@@ -80,7 +114,9 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Ours(bytes) | Self::Theirs(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Ours(bytes) | Self::Theirs(bytes) | Self::Counted(bytes, _) => {
+                SizeHint::with_exact(bytes.len() as u64)
+            }
             Self::Upstream(answer) => answer.size_hint(),
             #[cfg(feature = "engine")]
             Self::Editor(reading) => SizeHint::with_exact(reading.left()),

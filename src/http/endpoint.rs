@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::engine::http::{Endpoint, Reply, Request};
 use crate::gateway::Runtime;
 use crate::upstream::{Authorization, seen_by_flows};
+use hyper::body::Body as _;
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, PROXY_AUTHENTICATE, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
@@ -29,6 +30,10 @@ const METHODS: [Method; 5] = [
     Method::DELETE,
     Method::PATCH,
 ];
+
+/// Responses up to this size are not charged. Our choice: one address, with 256 connections of 100 streams each, can hold
+/// 25 MiB of them.
+const SMALL: usize = 1024;
 
 /// Headers that belong to a connection (RFC 9110 §7.6.1), and the length, which is ours to say.
 const NOT_PASSED_ON: [HeaderName; 9] = [
@@ -70,13 +75,30 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
     let content = call.read(gateway.config.limits.body).await?;
     let request = request(call, path, &endpoint, content);
     let wait = gateway.config.timeouts.endpoint;
-    tokio::select! {
+    let answer = tokio::select! {
         biased;
         answer = tokio::time::timeout(wait, engine.call(endpoint, request)) => {
-            response(answer.map_err(|_| Error::EndpointTimeout)??)
+            answer.map_err(|_| Error::EndpointTimeout)??
         }
-        () = revoked(call.caller.as_ref()) => Err(Error::BadToken),
+        () = revoked(call.caller.as_ref()) => return Err(Error::BadToken),
+    };
+    counted(call, response(answer)?)
+}
+
+/// Charges the response to an unauthenticated caller's address until it ends: the caller may be slow to read it.
+fn counted(call: &mut Call<'_>, response: Response<Body>) -> Result<Response<Body>, Error> {
+    let size = usize::try_from(response.body().size_hint().lower()).unwrap_or(usize::MAX);
+    if size <= SMALL || call.caller.as_ref().is_some_and(Caller::is_known) {
+        return Ok(response);
     }
+    // The request's own memory is free again.
+    call.held = None;
+    let memory = &call.gateway.shares.unauthenticated;
+    let mut held = memory.grant(call.peer.address.ip());
+    // A response larger than the share of an address takes all of that share.
+    let size = size.min(memory.per_address());
+    held.try_grow(size).map_err(|_| Error::MemoryBusy)?;
+    Ok(response.map(|body| body.counted(held)))
 }
 
 /// Waits until the token that let the caller in is revoked or over; what it has open ends then.
@@ -165,7 +187,6 @@ fn passed_on(mut headers: HeaderMap) -> HeaderMap {
 mod tests {
     use super::*;
     use bytes::Bytes;
-    use hyper::body::Body as _;
     use hyper::header::HeaderValue;
 
     fn answer(status: u16, fields: &[(&'static str, &'static str)]) -> Reply {

@@ -93,6 +93,17 @@ pub(super) enum Error {
     /// Too many editors' channels have not signed in.
     #[error("too many channels have not signed in, try again later")]
     TooManyWaiting,
+    /// Too many of the editor's files are being sent, in total or to this address.
+    #[cfg(feature = "engine")]
+    #[error("too many of the editor's files are being sent, try again later")]
+    EditorBusy,
+    /// Too many `WebSockets` to flows are open, in all or of this address.
+    #[cfg(feature = "engine")]
+    #[error("too many WebSockets are open, try again later")]
+    TooManySockets,
+    /// The memory for unauthenticated callers is exhausted, in total or for this address.
+    #[error("the memory for unauthenticated callers is exhausted, try again later")]
+    MemoryBusy,
     /// `Authorization` is malformed or doubled.
     #[error("the Authorization header is malformed")]
     Authorization,

@@ -16,8 +16,8 @@ use crate::deployment::{self, Forward, Purpose, name};
 use crate::flows::{DeploymentType, FlowSet, Submission, check_flow};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
-    self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Passing, Upstream,
-    returned,
+    self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Pace, Passing,
+    Upstream, returned,
 };
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -88,7 +88,8 @@ pub(super) async fn act(
 fn streamed(call: &mut Call<'_>) -> Outgoing {
     let config = &call.gateway.config;
     call.body.take().map_or_else(Outgoing::empty, |incoming| {
-        Outgoing::stream(incoming, config.limits.body, config.timeouts.body_idle)
+        let pace = Pace::new(&config.timeouts, &config.limits);
+        Outgoing::stream(incoming, config.limits.body, pace)
     })
 }
 
@@ -104,9 +105,12 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, body: Outgoing, upstream: &U
     let progress = body.progress();
     let front = front(call, &target, Some(upstream));
     let head = || upstream.head(&front);
+    let client = Some(call.peer.address.ip());
     let sent = match call.authorization {
-        Authorization::Ours => upstream.send(head, body).await,
-        Authorization::Nobody | Authorization::Client => upstream.send_bare(head, body).await,
+        Authorization::Ours => upstream.send(head, body, client).await,
+        Authorization::Nobody | Authorization::Client => {
+            upstream.send_bare(head, body, client).await
+        }
     };
     call.received = progress.map_or(0, |progress| progress.bytes());
     let response = sent?;
@@ -292,7 +296,9 @@ async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> 
         request.headers_mut().insert(ACCEPT, json);
         request
     };
-    let response = upstream.send(head, Outgoing::empty()).await?;
+    let response = upstream
+        .send(head, Outgoing::empty(), Some(call.peer.address.ip()))
+        .await?;
     no_refusal(upstream, response.status())?;
     if let Some(told) = told_in_json(response.status(), response.headers()) {
         return Ok(told);

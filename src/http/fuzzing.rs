@@ -10,7 +10,9 @@ use super::path::Path;
 use super::{body, form, well_formed};
 use crate::upstream::fuzzing::{upstream, written};
 use crate::upstream::strict::{self, Framing};
-use crate::upstream::{Authorization, ClientBody, Front, Identity, Outgoing, Passing, Upstream};
+use crate::upstream::{
+    Authorization, ClientBody, Front, Identity, Outgoing, Pace, Passing, Upstream,
+};
 use bytes::Bytes;
 use http_body_util::Empty;
 use hyper::body::Incoming;
@@ -118,7 +120,7 @@ pub fn upstream_request(data: &[u8]) {
             // What the bodies are, and then each of them passed on: whole, and piece by piece.
             let contents = RefCell::new(Vec::new());
             each(stream, async |_, body| {
-                let content = body::read(body, LIMIT, IDLE).await.ok();
+                let content = body::read(body, LIMIT, Pace::within(IDLE), None).await.ok();
                 contents.borrow_mut().push(content);
             })
             .await;
@@ -127,7 +129,7 @@ pub fn upstream_request(data: &[u8]) {
             each(stream, async |head, body| {
                 let content = contents[number.replace_with(|number| *number + 1)].clone();
                 let front = (&head, authorization);
-                let body = Outgoing::stream(body, LIMIT, IDLE);
+                let body = Outgoing::stream(body, LIMIT, Pace::within(IDLE));
                 check(upstream, front, body, content.as_ref()).await;
                 // The whole body, and others in its place, as in a request that is made anew or has none.
                 let others = [Bytes::new(), Bytes::from_static(b"replaced")];

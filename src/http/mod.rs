@@ -25,6 +25,8 @@ mod holder;
 mod host;
 mod host_policy;
 mod identify;
+#[cfg(feature = "engine")]
+mod meter;
 mod origin;
 mod path;
 mod proxied;

@@ -3,6 +3,7 @@
 //!
 //! Everybody may ask for these, so only so many are answered at a time: each keeps its place until its end.
 
+use super::content::piece;
 use crate::editor::Place;
 use bytes::Bytes;
 use std::fs::File;
@@ -61,9 +62,11 @@ impl Reading {
     pub(super) fn poll_piece(&mut self, cx: &mut Context<'_>) -> Poll<Option<io::Result<Bytes>>> {
         loop {
             match std::mem::replace(&mut self.state, State::Over) {
-                State::Text(text) if self.left > 0 => {
-                    self.left = 0;
-                    return Poll::Ready(Some(Ok(text)));
+                State::Text(mut text) if self.left > 0 => {
+                    let piece = piece(&mut text);
+                    self.left -= piece.len() as u64;
+                    self.state = State::Text(text);
+                    return Poll::Ready(Some(Ok(piece)));
                 }
                 State::Waiting(file, control) if self.left > 0 => {
                     let length = self.left.min(PIECE);
@@ -101,10 +104,10 @@ fn read(mut file: File, length: u64) -> io::Result<(File, Bytes)> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::quota::Quota;
     use std::future::poll_fn;
     use std::io::{Seek, Write};
     use std::sync::Arc;
-    use tokio::sync::Semaphore;
 
     async fn pieces(mut reading: Reading) -> io::Result<Vec<Bytes>> {
         let mut pieces = Vec::new();
@@ -112,6 +115,18 @@ mod tests {
             pieces.push(piece?);
         }
         Ok(pieces)
+    }
+
+    /// The only place.
+    fn place() -> (Arc<Quota>, Place) {
+        let places = Quota::new(1, 1);
+        let mut place = places.grant([127, 0, 0, 1].into());
+        place.try_grow(1).unwrap();
+        (places, place)
+    }
+
+    fn is_free(places: &Arc<Quota>) -> bool {
+        places.grant([127, 0, 0, 2].into()).try_grow(1).is_ok()
     }
 
     fn file(size: u64, said: u64, place: Place) -> Reading {
@@ -127,10 +142,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_comes_in_pieces_and_then_its_place_is_free() {
-        let places = Arc::new(Semaphore::new(1));
-        let place = Arc::clone(&places).acquire_owned().await.ok();
+        let (places, place) = place();
         let reading = file(150_000, 150_000, place);
-        assert_eq!((reading.left(), places.available_permits()), (150_000, 0));
+        assert_eq!((reading.left(), is_free(&places)), (150_000, false));
         let pieces = pieces(reading).await.unwrap();
         let lengths: Vec<usize> = pieces.iter().map(Bytes::len).collect();
         assert_eq!(lengths, [65_536, 65_536, 18_928]);
@@ -138,19 +152,17 @@ mod tests {
             pieces.concat()[149_999],
             u8::try_from(149_999 % 256).unwrap()
         );
-        assert_eq!(places.available_permits(), 1);
+        assert!(is_free(&places));
     }
 
     #[tokio::test]
     async fn a_file_that_has_become_shorter_breaks_off() {
-        let place = Arc::new(Semaphore::new(1)).acquire_owned().await.ok();
-        assert!(pieces(file(1000, 2000, place)).await.is_err());
+        assert!(pieces(file(1000, 2000, place().1)).await.is_err());
     }
 
     #[tokio::test]
     async fn a_text_comes_as_it_is() {
-        let place = Arc::new(Semaphore::new(1)).acquire_owned().await.ok();
-        let reading = Reading::text(Bytes::from_static(b"words"), place);
+        let reading = Reading::text(Bytes::from_static(b"words"), place().1);
         assert_eq!(pieces(reading).await.unwrap(), ["words"]);
     }
 }

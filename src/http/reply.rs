@@ -162,7 +162,10 @@ pub(super) fn is_ours(error: &Error) -> bool {
         Error::Deployment(deployment::Error::Upstream(SignedOut))
             | Error::Upstream(SignedOut | Away)
             | Error::TooManyWaiting
+            | Error::MemoryBusy
     );
+    #[cfg(feature = "engine")]
+    let told = told || matches!(error, Error::EditorBusy | Error::TooManySockets);
     !told && refusal(error).status().is_server_error()
 }
 
@@ -185,10 +188,12 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
         Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
-        Error::TooManyWaiting => retry_after(
-            refuse(S::SERVICE_UNAVAILABLE, "too_many_channels"),
-            BREATHER,
-        ),
+        Error::TooManyWaiting => busy(error, "too_many_channels"),
+        #[cfg(feature = "engine")]
+        Error::EditorBusy => busy(error, "editor_busy"),
+        #[cfg(feature = "engine")]
+        Error::TooManySockets => busy(error, "too_many_sockets"),
+        Error::MemoryBusy => busy(error, "memory_busy"),
         Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
         Error::Authorization | Error::TokenInQuery => {
             challenge(refuse(S::BAD_REQUEST, "invalid_request"), INVALID_REQUEST)
@@ -227,6 +232,12 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Admin(error) => admin(error),
         Error::Broken => refuse(S::INTERNAL_SERVER_ERROR, "internal_error"),
     }
+}
+
+/// There is no room for now.
+fn busy(error: &Error, code: &str) -> Response<Body> {
+    let refused = coded(StatusCode::SERVICE_UNAVAILABLE, code, &error.to_string());
+    retry_after(refused, BREATHER)
 }
 
 /// What no other request follows on its connection.
@@ -321,7 +332,9 @@ fn upstream(error: &upstream::Error) -> Response<Body> {
         E::Garbage(_) | E::Unexpected(_) => refuse(S::BAD_GATEWAY, "upstream_invalid_answer"),
         E::Incomplete(_) => refuse(S::BAD_GATEWAY, "upstream_incomplete_answer"),
         E::SignedOut | E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
-        E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "upstream_busy"), BREATHER),
+        E::Busy | E::AddressBusy => {
+            retry_after(refuse(S::SERVICE_UNAVAILABLE, "upstream_busy"), BREATHER)
+        }
         E::TooManyTunnels => {
             retry_after(refuse(S::SERVICE_UNAVAILABLE, "too_many_tunnels"), BREATHER)
         }

@@ -7,21 +7,25 @@ use super::comms::first_protocol;
 use super::content::Body;
 use super::error::Error;
 use super::holder::Holder;
+use super::meter::{Meter, Metered};
 use super::path::Path;
 use super::upgrade::Opening;
-use crate::engine::socket::{Event, Frame, Listening, WAITING};
+use crate::auth::Caller;
+use crate::engine::socket::{Event, Frame, InboundPermit, Listening, Queued, WAITING, outbox};
 use crate::engine::{self, Engine};
 use crate::metrics::TunnelEnd;
-use crate::upstream::Ended;
+use crate::quota::Grant;
+use crate::upstream::{Ended, Pace};
 use futures_util::{SinkExt, StreamExt};
 use hyper::Response;
 use hyper::header::SEC_WEBSOCKET_PROTOCOL;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use std::io::ErrorKind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
@@ -34,7 +38,7 @@ const READ: usize = 4 * 1024;
 const GOODBYE: Duration = Duration::from_secs(2);
 
 /// A client's WebSocket.
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
+type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
 /// Shakes hands; the client then talks with the listener, on this thread, until either ends it.
 pub(super) fn open(
@@ -44,22 +48,27 @@ pub(super) fn open(
     listening: &Listening,
 ) -> Result<Response<Body>, Error> {
     let opening = Opening::check(call)?;
+    let permit = call.gateway.shares.sockets.admit();
+    let permit = permit.and_then(|permit| permit.of(call.peer.address.ip()));
+    let permit = permit.map_err(|_| Error::TooManySockets)?;
     let tell = engine.join(listening);
     let holder = Holder::of(call, path);
     let longest = call.gateway.config.limits.body;
     let patience = call.gateway.config.timeouts.body_idle;
+    let meter = meter(call);
     let mut response = opening.accept(async move |client| {
         let opened = Instant::now();
         let config = WebSocketConfig::default()
             .read_buffer_size(READ)
             .max_frame_size(Some(longest))
             .max_message_size(Some(longest));
-        let client = TokioIo::new(client);
+        let client = Metered::new(TokioIo::new(client), meter);
         let socket = Socket::from_raw_socket(client, Role::Server, Some(config)).await;
-        let ended = Talk::new(socket, tell, patience)
+        let ended = Talk::new(socket, tell, (patience, longest))
             .run(pin!(holder.over()))
             .await;
         holder.log(ended, opened.elapsed());
+        drop(permit);
     });
     if let Some(protocol) = first_protocol(&call.head.headers) {
         // As the stock runtime answers it.
@@ -74,19 +83,36 @@ pub(super) fn open(
 struct Talk<T> {
     socket: Socket,
     tell: T,
-    /// What the client says and the listener has not taken yet.
-    room: Arc<Semaphore>,
+    inbound: Inbound,
     /// How long the client may take nothing of a frame.
     patience: Duration,
     ended: Ended,
 }
 
+/// The inbound queue of a connection, up to the flow.
+struct Inbound {
+    /// Its bytes; a frame takes a [`WAITING`]th of them at least.
+    room: Arc<Semaphore>,
+    size: usize,
+    /// The next frame, until there is room for it.
+    next: Option<(Frame, Option<Grant>)>,
+}
+
+/// Meters the messages of an unauthenticated client.
+fn meter(call: &Call<'_>) -> Option<Meter> {
+    let known = call.caller.as_ref().is_some_and(Caller::is_known);
+    let config = &call.gateway.config;
+    let memory = || Arc::clone(&call.gateway.shares.unauthenticated);
+    let pace = Pace::new(&config.timeouts, &config.limits);
+    (!known).then(|| Meter::new(memory(), call.peer.address.ip(), pace))
+}
+
 impl<T: Fn(Event) -> Result<(), engine::Error>> Talk<T> {
-    fn new(socket: Socket, tell: T, patience: Duration) -> Self {
+    fn new(socket: Socket, tell: T, (patience, longest): (Duration, usize)) -> Self {
         Self {
             socket,
             tell,
-            room: Arc::new(Semaphore::new(WAITING)),
+            inbound: Inbound::new(longest),
             patience,
             ended: Ended {
                 cause: TunnelEnd::Client,
@@ -98,9 +124,9 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Talk<T> {
 
     /// Carries frames both ways until the client, the listener or the gateway ends it.
     async fn run(mut self, cut: Pin<&mut impl Future<Output = TunnelEnd>>) -> Ended {
-        let (sender, frames) = mpsc::channel(WAITING);
+        let (outbox, frames) = outbox();
         // An error here and below: the engine has ended, and the frames with it.
-        let _ = (self.tell)(Event::Open(sender));
+        let _ = (self.tell)(Event::Open(outbox));
         self.ended.cause = tokio::select! {
             biased;
             cause = cut => cause,
@@ -118,15 +144,15 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Talk<T> {
         self.ended
     }
 
-    async fn carry(&mut self, mut frames: mpsc::Receiver<Frame>) -> TunnelEnd {
+    async fn carry(&mut self, mut frames: mpsc::Receiver<Queued>) -> TunnelEnd {
         loop {
             let said = tokio::select! {
-                said = hear(&mut self.socket, &self.room) => said,
-                frame = frames.recv() => {
-                    let Some(frame) = frame else {
+                said = self.inbound.next(&mut self.socket) => said,
+                queued = frames.recv() => {
+                    let Some(queued) = queued else {
                         return TunnelEnd::Upstream;
                     };
-                    let message = match frame {
+                    let message = match queued.frame {
                         Frame::Text(text) => Message::text(text),
                         Frame::Binary(bytes) => Message::binary(bytes),
                     };
@@ -141,25 +167,52 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Talk<T> {
             let Some((frame, permit)) = said else {
                 return TunnelEnd::Client;
             };
-            self.ended.up += match &frame {
-                Frame::Text(text) => text.len() as u64,
-                Frame::Binary(bytes) => bytes.len() as u64,
-            };
+            self.ended.up += frame.size() as u64;
             let _ = (self.tell)(Event::Said(frame, permit));
         }
     }
 }
 
-/// The next that the client says, once there is room for it; nothing is lost when the wait is given up.
-async fn hear(socket: &mut Socket, room: &Arc<Semaphore>) -> Option<(Frame, OwnedSemaphorePermit)> {
-    let permit = Arc::clone(room).acquire_owned().await.ok()?;
+impl Inbound {
+    /// For messages of at most `longest` bytes.
+    fn new(longest: usize) -> Self {
+        let size = longest.max(WAITING);
+        Self {
+            room: Arc::new(Semaphore::new(size)),
+            size,
+            next: None,
+        }
+    }
+
+    /// The next message, once there is room for it. Cancel-safe.
+    async fn next(&mut self, socket: &mut Socket) -> Option<(Frame, InboundPermit)> {
+        if self.next.is_none() {
+            self.next = Some(message(socket).await?);
+        }
+        let (frame, memory) = self.next.as_mut()?;
+        let weight = frame.size().clamp(self.size / WAITING, self.size);
+        let weight = u32::try_from(weight).unwrap_or(u32::MAX);
+        let room = Arc::clone(&self.room).acquire_many_owned(weight).await;
+        let room = room.ok()?;
+        if let Some(memory) = memory.as_mut().filter(|memory| memory.units() == 0) {
+            memory.grow(frame.size()).await;
+        }
+        let (frame, memory) = self.next.take()?;
+        Some((frame, InboundPermit::new(room, memory)))
+    }
+}
+
+/// The next message of the client, with its grant if the client is metered.
+async fn message(socket: &mut Socket) -> Option<(Frame, Option<Grant>)> {
     loop {
-        match socket.next().await? {
-            Ok(Message::Text(text)) => {
-                return Some((Frame::Text(text.as_str().to_owned()), permit));
+        let frame = match socket.next().await? {
+            Ok(Message::Text(text)) => Frame::Text(text.as_str().to_owned()),
+            Ok(Message::Binary(bytes)) => Frame::Binary(bytes),
+            Ok(Message::Ping(payload) | Message::Pong(payload)) => {
+                socket.get_mut().control(payload.len());
+                continue;
             }
-            Ok(Message::Binary(bytes)) => return Some((Frame::Binary(bytes), permit)),
-            Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_)) => {}
+            Ok(Message::Frame(_)) => continue,
             Ok(Message::Close(_)) => return None,
             Err(error) => {
                 if let Some(code) = broken(&error) {
@@ -168,7 +221,8 @@ async fn hear(socket: &mut Socket, room: &Arc<Semaphore>) -> Option<(Frame, Owne
                 }
                 return None;
             }
-        }
+        };
+        return Some((frame, socket.get_mut().whole()));
     }
 }
 
@@ -178,6 +232,11 @@ fn broken(error: &tungstenite::Error) -> Option<CloseCode> {
         tungstenite::Error::Capacity(_) => Some(CloseCode::Size),
         tungstenite::Error::Utf8(_) => Some(CloseCode::Invalid),
         tungstenite::Error::Protocol(_) => Some(CloseCode::Protocol),
+        tungstenite::Error::Io(error) => match error.kind() {
+            ErrorKind::OutOfMemory => Some(CloseCode::Again),
+            ErrorKind::TimedOut => Some(CloseCode::Policy),
+            _ => None,
+        },
         _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! An answer on its way to the peer: writes down whether we or the peer are waited for.
 
 use super::connection::Client;
+use super::unfinished::Unfinished;
 use crate::http::{self, Body as Content, Flaw};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::{Request, Response, StatusCode};
@@ -41,17 +42,32 @@ impl Drop for UnderWay {
 
 /// The body of an answer.
 pub(super) struct Answer {
-    content: Content,
+    content: Held,
     /// Whether there is more for the peer than it has asked for.
     offered: bool,
     under_way: UnderWay,
 }
 
+/// Where the content of an answer is.
+enum Held {
+    /// Here: an HTTP/1.1 connection sends one response at a time, and is closed when it stalls.
+    Here(Content),
+    /// Among the unfinished responses of an HTTP/2 connection.
+    Listed(usize),
+}
+
 impl Answer {
     fn new(content: Content, under_way: UnderWay) -> Self {
         let client = &under_way.0;
-        client.pulse.asked(client.worker.clock.now());
+        let now = client.worker.clock.now();
+        client.pulse.asked(now);
         client.pulse.offer();
+        let content = match &client.unfinished {
+            Some(unfinished) if !content.is_end_stream() => {
+                Held::Listed(unfinished.add(content, now))
+            }
+            _ => Held::Here(content),
+        };
         Self {
             content,
             offered: true,
@@ -68,6 +84,14 @@ impl Answer {
         }
         self.offered = offered;
     }
+
+    /// The list that the content is in, and its key there.
+    fn listed(&self) -> Option<(&Unfinished, usize)> {
+        match (&self.content, &self.under_way.0.unfinished) {
+            (Held::Listed(key), Some(unfinished)) => Some((unfinished, *key)),
+            (Held::Listed(_) | Held::Here(_), _) => None,
+        }
+    }
 }
 
 impl Body for Answer {
@@ -78,24 +102,41 @@ impl Body for Answer {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let frame = Pin::new(&mut self.content).poll_frame(cx);
-        let client = &self.under_way.0;
-        client.pulse.asked(client.worker.clock.now());
+        let now = self.under_way.0.worker.clock.now();
+        let frame = match self.listed() {
+            Some((unfinished, key)) => unfinished.poll_frame(key, now, cx),
+            None => match &mut self.content {
+                Held::Here(content) => Pin::new(content).poll_frame(cx),
+                Held::Listed(_) => Poll::Ready(None),
+            },
+        };
+        self.under_way.0.pulse.asked(now);
         self.offer(frame.is_ready());
         frame
     }
 
     fn is_end_stream(&self) -> bool {
-        self.content.is_end_stream()
+        match (&self.content, self.listed()) {
+            (_, Some((unfinished, key))) => unfinished.is_end_stream(key),
+            (Held::Here(content), None) => content.is_end_stream(),
+            (Held::Listed(_), None) => true,
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.content.size_hint()
+        match (&self.content, self.listed()) {
+            (_, Some((unfinished, key))) => unfinished.size_hint(key),
+            (Held::Here(content), None) => content.size_hint(),
+            (Held::Listed(_), None) => SizeHint::default(),
+        }
     }
 }
 
 impl Drop for Answer {
     fn drop(&mut self) {
         self.offer(false);
+        if let Some((unfinished, key)) = self.listed() {
+            unfinished.remove(key);
+        }
     }
 }

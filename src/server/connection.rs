@@ -7,6 +7,7 @@ use super::answer::answer;
 use super::client_certificate;
 use super::proxy_protocol;
 use super::pulse::{Pulse, Verdict};
+use super::unfinished::{Found, Unfinished};
 use super::wire::{Counted, Stream, Wire};
 use super::worker::{Worker, refused};
 use crate::http::{self, Flaw, Peer};
@@ -48,6 +49,8 @@ pub(super) struct Client {
     pub(super) worker: Arc<Worker>,
     pub(super) peer: Peer,
     pub(super) pulse: Arc<Pulse>,
+    /// Of HTTP/2: the responses that are not finished.
+    pub(super) unfinished: Option<Unfinished>,
 }
 
 /// A connection just accepted.
@@ -110,6 +113,7 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
         worker,
         peer,
         pulse,
+        unfinished: h2.then(Unfinished::default),
     });
     if h2 {
         Box::pin(over_http2(client, wire)).await;
@@ -273,7 +277,15 @@ async fn over_http2(client: Arc<Client>, mut wire: Wire) {
     wire.watch_frames();
     let service = service_fn(|request| answer(Arc::clone(&client), request));
     let connection = pin!(worker.http2.serve_connection(TokioIo::new(wire), service));
-    let verdict = |now| client.pulse.http2(now, &worker.timeouts);
+    let verdict = |now| {
+        let limit = worker.timeouts.body_idle;
+        let unfinished = client.unfinished.as_ref();
+        let stuck = unfinished.is_some_and(|u| u.drop_blocked(now, limit) == Found::Stuck);
+        match client.pulse.http2(now, &worker.timeouts) {
+            Verdict::Wait if stuck => Verdict::Finish,
+            verdict => verdict,
+        }
+    };
     attend(
         &client,
         connection,

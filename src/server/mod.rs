@@ -25,6 +25,7 @@ mod reload;
 mod run;
 mod supervisor;
 mod tls;
+mod unfinished;
 mod watch;
 mod wire;
 mod worker;

@@ -4,6 +4,7 @@
 use super::worker::Worker;
 use crate::audit::Monitor;
 use crate::config::{Host, Hosts};
+use crate::crowd::Crowd;
 use crate::gateway::Site;
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
@@ -23,11 +24,12 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
 use tokio::time::{interval, sleep, timeout};
 
 /// Connections at a time. Our choice: a handful of scrapers and probes.
 const CONNECTIONS: usize = 32;
+/// The same for one address. Our choice: half, so that no address has all.
+const CONNECTIONS_PER_ADDRESS: usize = CONNECTIONS / 2;
 /// A request's head, and the rest between two requests.
 const HEAD: Duration = Duration::from_secs(10);
 /// A whole connection.
@@ -126,19 +128,20 @@ impl Operations {
 
     /// Serves until the runtime ends.
     pub(super) async fn listen(self: Arc<Self>, listener: TcpListener) {
-        let places = Arc::new(Semaphore::new(CONNECTIONS));
+        let connections = Crowd::new(CONNECTIONS, CONNECTIONS_PER_ADDRESS);
         loop {
-            let Ok(place) = Arc::clone(&places).acquire_owned().await else {
-                return;
-            };
-            let Ok((tcp, _)) = listener.accept().await else {
+            let Ok((tcp, address)) = listener.accept().await else {
                 sleep(Duration::from_millis(100)).await;
+                continue;
+            };
+            let permit = connections.admit();
+            let Ok(permit) = permit.and_then(|permit| permit.of(address.ip())) else {
                 continue;
             };
             let operations = Arc::clone(&self);
             tokio::spawn(async move {
                 let _ = timeout(LIFETIME, operations.serve(tcp)).await;
-                drop(place);
+                drop(permit);
             });
         }
     }

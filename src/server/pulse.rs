@@ -196,6 +196,8 @@ mod tests {
         body_idle: Duration::from_secs(3),
         keep_alive: Duration::from_secs(10),
         endpoint: Duration::from_secs(20),
+        sign_in_body: Duration::from_secs(5),
+        body_grace: Duration::from_secs(5),
     };
     const PATIENCE: Duration = Duration::from_millis(500);
 

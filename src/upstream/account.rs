@@ -12,6 +12,7 @@ use arc_swap::ArcSwapOption;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Request, Response, StatusCode};
 use serde::Deserialize;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
@@ -78,13 +79,16 @@ impl Upstream {
         &self,
         head: impl Fn() -> Request<()>,
         body: Outgoing,
+        client: Option<IpAddr>,
     ) -> Result<Response<Answer>, Error> {
         let Some(account) = &self.0.account else {
-            return self.send_bare(head, body).await;
+            return self.send_bare(head, body, client).await;
         };
         let shown = self.counted(self.shown(account).await)?;
         let again = body.again();
-        let response = self.send_bare(|| sign(head(), &shown), body).await?;
+        let response = self
+            .send_bare(|| sign(head(), &shown), body, client)
+            .await?;
         let headers = response.headers();
         let of_another_kind = headers.contains_key(WWW_AUTHENTICATE) && !refuses_token(headers);
         if response.status() != StatusCode::UNAUTHORIZED || of_another_kind {
@@ -98,7 +102,7 @@ impl Upstream {
         }
         drop(response);
         match again {
-            Some(body) => Box::pin(self.send_bare(|| sign(head(), &fresh), body)).await,
+            Some(body) => Box::pin(self.send_bare(|| sign(head(), &fresh), body, client)).await,
             None => Err(self.refused()),
         }
     }
@@ -289,7 +293,7 @@ impl Upstream {
     /// Whether the upstream takes this token, asked where no flow can answer.
     async fn is_accepted(&self, bearer: &Bearer) -> Result<bool, Error> {
         let head = || sign(self.own(CLOSED), bearer.header());
-        let asked = timeout(PATIENCE, self.send_bare(head, Outgoing::empty())).await;
+        let asked = timeout(PATIENCE, self.send_bare(head, Outgoing::empty(), None)).await;
         let response = asked.unwrap_or(Err(Error::Timeout))?;
         match response.status() {
             StatusCode::UNAUTHORIZED => Ok(!refuses_token(response.headers())),

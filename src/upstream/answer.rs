@@ -4,15 +4,16 @@
 use super::outgoing::Progress;
 use super::sender::Sender;
 use super::{Behind, Error};
+use crate::crowd::{Full, Permit};
 use crate::metrics::UpstreamFault;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use std::fmt;
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Sleep, sleep};
@@ -40,7 +41,10 @@ pub enum Cut {
 }
 
 /// A request under way at the upstream, until dropped.
-pub(super) struct Place(Arc<Behind>);
+pub(super) struct Place {
+    behind: Arc<Behind>,
+    _permit: Permit,
+}
 
 impl Answer {
     pub(super) fn new(
@@ -94,13 +98,13 @@ impl Answer {
         if let Some((sender, progress)) = self.connection.take()
             && progress.is_none_or(|progress| progress.is_whole())
         {
-            self.place.0.pool.put(sender);
+            self.place.behind.pool.put(sender);
         }
     }
 
     fn cut(&mut self, cut: Cut) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         self.connection = None;
-        self.place.0.metrics.fault(UpstreamFault::Incomplete);
+        self.place.behind.metrics.fault(UpstreamFault::Incomplete);
         Poll::Ready(Some(Err(cut)))
     }
 }
@@ -170,18 +174,23 @@ impl Drop for Answer {
 }
 
 impl Place {
-    /// `None`: there are as many as may be.
-    pub(super) fn take(behind: &Arc<Behind>) -> Option<Self> {
-        let before = behind.in_flight.fetch_add(1, Ordering::Relaxed);
+    /// For a request of this client; `None`: of the gateway itself.
+    pub(super) fn take(behind: &Arc<Behind>, client: Option<IpAddr>) -> Result<Self, Full> {
+        let permit = behind.in_flight.admit()?;
+        let permit = match client {
+            Some(address) => permit.of(address)?,
+            None => permit,
+        };
         behind.metrics.in_flight(true);
-        let place = Self(Arc::clone(behind));
-        (before < behind.config.max_in_flight).then_some(place)
+        Ok(Self {
+            behind: Arc::clone(behind),
+            _permit: permit,
+        })
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-        self.0.metrics.in_flight(false);
+        self.behind.metrics.in_flight(false);
     }
 }

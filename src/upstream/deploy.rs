@@ -6,13 +6,17 @@ use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use serde::Deserialize;
+use std::net::IpAddr;
 
 /// The most that is read of an answer about flows. Our choice: many times the flow sets that are known.
 const LIMIT: usize = 256 << 20;
 
 /// A change of the flows, ready to be sent.
 #[derive(Debug, Clone)]
-pub struct Change(Request<Bytes>);
+pub struct Change {
+    request: Request<Bytes>,
+    client: IpAddr,
+}
 
 /// What the upstream made of a change.
 #[derive(Debug)]
@@ -53,19 +57,27 @@ impl Upstream {
         headers.insert(self.api_version(), HeaderValue::from_static(version));
         headers.insert(self.deployment_type(), HeaderValue::from_static(kind));
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        Change(request.map(|()| body))
+        Change {
+            request: request.map(|()| body),
+            client: front.address,
+        }
     }
 
     /// Any other change for a client, under its own headers.
     pub fn change(&self, front: &Front<'_>, body: Bytes) -> Change {
-        Change(self.head(front).map(|()| body))
+        Change {
+            request: self.head(front).map(|()| body),
+            client: front.address,
+        }
     }
 
     /// Sends a change and reads the whole answer.
     pub async fn apply(&self, change: Change) -> Result<Changed, Error> {
-        let (parts, body) = change.0.into_parts();
+        let (parts, body) = change.request.into_parts();
         let head = || Request::from_parts(parts.clone(), ());
-        let response = self.send(head, Outgoing::Whole(body)).await?;
+        let response = self
+            .send(head, Outgoing::Whole(body), Some(change.client))
+            .await?;
         let response = self.whole(response).await?;
         let outcome = match response.status() {
             StatusCode::CONFLICT => Outcome::Stale,
@@ -83,7 +95,7 @@ impl Upstream {
             request.headers_mut().insert(self.api_version(), version);
             request
         };
-        let response = self.send(head, Outgoing::empty()).await?;
+        let response = self.send(head, Outgoing::empty(), None).await?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::UNAUTHORIZED => return Err(self.refused()),

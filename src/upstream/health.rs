@@ -49,7 +49,10 @@ impl Upstream {
 
     /// Asks now; with the status of its answer, unless we are too busy to ask.
     async fn answers(&self) -> Result<Option<StatusCode>, Error> {
-        match self.send_bare(|| self.own(PATH), Outgoing::empty()).await {
+        match self
+            .send_bare(|| self.own(PATH), Outgoing::empty(), None)
+            .await
+        {
             Ok(response) if response.status().is_server_error() => {
                 Err(Error::Unexpected("it answers with an error of its own"))
             }

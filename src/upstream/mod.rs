@@ -1,7 +1,8 @@
 //! The runtime behind us: how a request gets there and its answer back.
 //!
 //! The way: [`headers`] and [`withheld`] say what of a request may pass, [`account`] who we are to it, [`pool`] has a
-//! connection for it or [`connect`] makes one, [`client_body`] checks its body and [`outgoing`] passes it on, [`sender`]
+//! connection for it or [`connect`] makes one, [`client_body`] checks its body, [`outgoing`] passes it on
+//! at the least [`pace`], [`sender`]
 //! frames and writes it, [`answer`] is what comes back, [`place`] what that says of where it is, [`deploy`] what changes the flows,
 //! [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of our own, [`health`] whether it is well. Speaks HTTP/1.1.
 //! Knows no callers and no permissions: whoever forwards has asked.
@@ -18,6 +19,7 @@ mod headers;
 mod health;
 mod link;
 mod outgoing;
+mod pace;
 mod place;
 mod pool;
 mod sender;
@@ -35,10 +37,12 @@ pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
 pub use headers::{Authorization, Front, Identity, returned, seen_by_flows};
 pub use outgoing::{Outgoing, Refusal};
+pub use pace::{Pace, Pacer};
 pub use tunnel::{Ended, Opened, Tunnel};
 pub use withheld::Passing;
 
 use crate::config;
+use crate::crowd::{Crowd, Full};
 use crate::metrics::{self, Metrics, UpstreamFault};
 use account::Account;
 use answer::Place;
@@ -48,9 +52,10 @@ use outgoing::Progress;
 use pool::Pool;
 use sender::Sender;
 use std::io;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicUsize};
+use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -66,8 +71,8 @@ struct Behind {
     /// `None`: it is open.
     account: Option<Account>,
     metrics: Arc<metrics::Upstream>,
-    in_flight: AtomicUsize,
-    tunnels: AtomicUsize,
+    in_flight: Arc<Crowd>,
+    tunnels: Arc<Crowd>,
     health: AtomicU8,
 }
 
@@ -107,7 +112,10 @@ pub enum Error {
     /// Too many requests are there already.
     #[error("too many requests are under way at the upstream")]
     Busy,
-    /// Too many tunnels are open already.
+    /// The client address has used up its share.
+    #[error("too many requests of this address are under way at the upstream")]
+    AddressBusy,
+    /// Too many tunnels are open already, in all or of this address.
     #[error("too many tunnels to the upstream are open")]
     TooManyTunnels,
     /// The client's body broke off or was refused on the way.
@@ -126,8 +134,8 @@ impl Upstream {
             pool: Pool::new(config.pool, config.keep_alive, Arc::clone(&metrics)),
             account,
             metrics,
-            in_flight: AtomicUsize::new(0),
-            tunnels: AtomicUsize::new(0),
+            in_flight: Crowd::new(config.max_in_flight, config.max_in_flight_per_address),
+            tunnels: Crowd::new(config.max_tunnels, config.max_tunnels_per_address),
             health: AtomicU8::new(health::UNKNOWN),
             config,
         })))
@@ -151,13 +159,15 @@ impl Upstream {
 
     /// Sends a request as it is and waits for the head of its answer. `head` makes the request again if a kept
     /// connection turns out to be closed: only then, and only once, and only if nothing was sent or the method is safe.
+    /// `client` is the address that the request counts for; `None`: a request of the gateway itself.
     pub async fn send_bare(
         &self,
         head: impl Fn() -> Request<()>,
         body: Outgoing,
+        client: Option<IpAddr>,
     ) -> Result<Response<Answer>, Error> {
         let started = Instant::now();
-        let result = self.admitted(head, body).await;
+        let result = self.admitted(head, body, client).await;
         self.count(result.as_ref().map(Response::status), started);
         result
     }
@@ -177,8 +187,9 @@ impl Upstream {
         &self,
         head: impl Fn() -> Request<()>,
         body: Outgoing,
+        client: Option<IpAddr>,
     ) -> Result<Response<Answer>, Error> {
-        let place = Place::take(&self.0).ok_or(Error::Busy)?;
+        let place = Place::take(&self.0, client)?;
         let progress = body.progress();
         let mut request = head().map(|()| body);
         let repeatable = request.body().is_empty() && is_safe(request.method());
@@ -281,6 +292,15 @@ enum Lost {
     Sent(Error),
 }
 
+impl From<Full> for Error {
+    fn from(full: Full) -> Self {
+        match full {
+            Full::Total => Self::Busy,
+            Full::Address => Self::AddressBusy,
+        }
+    }
+}
+
 impl Error {
     fn of(error: hyper::Error) -> Self {
         if error.is_parse() || error.is_parse_too_large() {
@@ -300,7 +320,7 @@ impl Error {
             Self::Garbage(_) | Self::Unexpected(_) => UpstreamFault::Invalid,
             Self::Incomplete(_) => UpstreamFault::Incomplete,
             Self::SignedOut | Self::Unauthorized => UpstreamFault::Unauthorized,
-            Self::Busy | Self::TooManyTunnels => UpstreamFault::Busy,
+            Self::Busy | Self::AddressBusy | Self::TooManyTunnels => UpstreamFault::Busy,
             Self::Away | Self::Request(_) => return None,
         })
     }

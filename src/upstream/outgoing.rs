@@ -1,14 +1,13 @@
 //! The body of a request on its way to the upstream: as fast as the upstream takes it, within the limits.
 
 use super::client_body::{BodyError, ClientBody};
+use super::pace::{Pace, Pacer};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::task::{Context, Poll};
-use std::time::Duration;
-use tokio::time::{Sleep, sleep};
 
 /// The body of a request.
 pub enum Outgoing {
@@ -26,9 +25,7 @@ pub struct Stream {
     ended: bool,
     /// Bytes that may still come.
     left: u64,
-    /// The longest pause between two pieces.
-    idle: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
+    pacer: Pacer,
     progress: Arc<Progress>,
 }
 
@@ -66,8 +63,8 @@ impl Outgoing {
         Self::Whole(Bytes::new())
     }
 
-    /// A client's body, of at most `limit` bytes, with at most `idle` between two pieces.
-    pub fn stream(body: ClientBody, limit: usize, idle: Duration) -> Self {
+    /// A client's body, of at most `limit` bytes, that comes at this pace.
+    pub fn stream(body: ClientBody, limit: usize, pace: Pace) -> Self {
         if body.is_end_stream() {
             return Self::empty();
         }
@@ -76,8 +73,7 @@ impl Outgoing {
             ended: false,
             body,
             left: limit as u64,
-            idle,
-            timer: None,
+            pacer: Pacer::new(pace),
             progress: Arc::default(),
         }))
     }
@@ -158,7 +154,8 @@ impl Stream {
         let Poll::Ready(data) = self.body.poll_data(cx) else {
             return self.wait(cx);
         };
-        self.timer = None;
+        let piece = data.iter().flatten().next();
+        self.pacer.received(piece.map_or(0, Bytes::len));
         self.progress.waiting.store(false, Ordering::Relaxed);
         match data {
             Some(Ok(data)) => self.pass(data),
@@ -191,8 +188,7 @@ impl Stream {
     /// The client is silent: for how long may it be?
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
         self.progress.waiting.store(true, Ordering::Relaxed);
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep(self.idle)));
-        match timer.as_mut().poll(cx) {
+        match self.pacer.poll_late(cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(()) => self.refuse(Refusal::Timeout),
         }
@@ -239,6 +235,7 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use std::cell::Cell;
     use std::convert::Infallible;
+    use std::time::Duration;
     use tokio::io::{AsyncWriteExt, duplex};
 
     /// The body of a request in chunks whose connection was dropped after the first one.
@@ -265,7 +262,7 @@ mod tests {
     #[tokio::test]
     async fn chunks_of_a_connection_that_was_dropped_do_not_look_whole() {
         let body = ClientBody::new(cut().await, Version::HTTP_11);
-        let mut outgoing = Outgoing::stream(body, 100, Duration::from_secs(1));
+        let mut outgoing = Outgoing::stream(body, 100, Pace::within(Duration::from_secs(1)));
         let progress = outgoing.progress().unwrap();
         let first = outgoing.frame().await.unwrap().unwrap();
         assert_eq!(first.into_data().unwrap(), "first");

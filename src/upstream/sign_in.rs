@@ -75,7 +75,7 @@ impl Upstream {
     pub(super) async fn revoke(&self, bearer: &Bearer) -> bool {
         let form = form(&[("token", bearer.token().reveal())]);
         let head = || sign(self.form_head("/auth/revoke"), bearer.header());
-        let sent = self.send_bare(head, form).await;
+        let sent = self.send_bare(head, form, None).await;
         sent.is_ok_and(|answer| answer.status().is_success())
     }
 
@@ -88,7 +88,7 @@ impl Upstream {
             ("password", account.password.reveal()),
         ]);
         let response = self
-            .send_bare(|| self.form_head("/auth/token"), form)
+            .send_bare(|| self.form_head("/auth/token"), form, None)
             .await?;
         let (head, body) = response.into_parts();
         let body = body.whole(LIMIT).await?;

@@ -11,6 +11,7 @@ pub(crate) mod fuzzing;
 mod joint;
 
 use super::{Answer, Authorization, Behind, Error, Front, Outgoing, Upstream};
+use crate::crowd::{Full, Permit};
 use crate::metrics::TunnelEnd;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT,
@@ -20,9 +21,9 @@ use hyper::upgrade::Upgraded;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use joint::Joint;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -54,6 +55,7 @@ pub struct Ended {
 /// Counts a tunnel until dropped.
 struct Open {
     behind: Arc<Behind>,
+    _permit: Permit,
     /// Whether it has become a tunnel.
     joined: bool,
     /// Until it is known better: the client left before it had the answer.
@@ -75,8 +77,9 @@ impl Upstream {
     }
 
     async fn opened(&self, front: &Front<'_>, accept: &str) -> Result<Opened, Error> {
-        let mut open = Open::take(&self.0).ok_or(Error::TooManyTunnels)?;
-        let place = super::Place::take(&self.0).ok_or(Error::Busy)?;
+        let open = Open::take(&self.0, front.address);
+        let mut open = open.map_err(|_| Error::TooManyTunnels)?;
+        let place = super::Place::take(&self.0, Some(front.address))?;
         let mut head = self.head(front);
         let headers = head.headers_mut();
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -131,15 +134,14 @@ impl Tunnel {
 }
 
 impl Open {
-    /// `None`: there are as many as may be.
-    fn take(behind: &Arc<Behind>) -> Option<Self> {
-        let before = behind.tunnels.fetch_add(1, Ordering::Relaxed);
-        let open = Self {
+    /// For this client.
+    fn take(behind: &Arc<Behind>, client: IpAddr) -> Result<Self, Full> {
+        Ok(Self {
             behind: Arc::clone(behind),
+            _permit: behind.tunnels.admit()?.of(client)?,
             joined: false,
             cause: TunnelEnd::Client,
-        };
-        (before < behind.config.max_tunnels).then_some(open)
+        })
     }
 
     fn join(&mut self) {
@@ -150,7 +152,6 @@ impl Open {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        self.behind.tunnels.fetch_sub(1, Ordering::Relaxed);
         if self.joined {
             self.behind.metrics.tunnel_closed(self.cause);
         }

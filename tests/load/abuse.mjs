@@ -2,6 +2,7 @@
 //
 //   node abuse.mjs FLOWGATE [KIND]     see tests/abuse
 
+import http from 'node:http';
 import path from 'node:path';
 import readline from 'node:readline';
 import zlib from 'node:zlib';
@@ -15,18 +16,33 @@ log = { format = "json", access = false }
 limits = { connections_per_address = 4000 }
 timeouts = { handshake = "5s", header = "5s", body_idle = "5s", keep_alive = "20s" }
 auth.throttle = { per_address = 100000, per_user_and_address = 100000 }
-route = [{ path = "/hello", public = true }, { path = "/upload", public = true }, { path = "/long", public = true }]
+editor.modules = ${JSON.stringify(path.resolve(import.meta.dirname, '../node_modules'))}
+route = [{ path = "/hello", public = true }, { path = "/upload", public = true }, { path = "/long", public = true }, { path = "/ws", public = true }]
 `;
+/** Clients of their own addresses: one that abuses what is there for all, and one that does not. */
+const [GREEDY, HONEST] = ['127.0.0.7', '127.0.0.8'];
+/** A part of the editor that no buffer of the system holds, and a small one. */
+const [LARGE_FILE, SMALL_FILE] = ['/vendor/monaco/dist/editor.js', '/favicon.ico'];
 
 const gateway = await new Gateway('abuse', path.resolve(process.argv[2]), CONFIG).start();
 const token = await gateway.token();
-await gateway.deploy(token, flows('hello'));
-const probe = start(process.execPath, [path.join(import.meta.dirname, 'probe.mjs'), gateway.port, '/hello', '200'], { stdio: ['pipe', 'pipe', 'inherit'] });
-const reports = readline.createInterface({ input: probe.stdout })[Symbol.asyncIterator]();
-const waited = async () => {
-    probe.stdin.write('\n');
-    return JSON.parse((await reports.next()).value);
-};
+const listener = [
+    { id: 'tab-ws', type: 'tab', label: 'ws' },
+    { id: 'listener', type: 'websocket-listener', path: '/ws', wholemsg: 'false' },
+    { id: 'hears', z: 'tab-ws', type: 'websocket in', server: 'listener', client: '', x: 1, y: 1, wires: [[]] },
+];
+await gateway.deploy(token, [...flows('hello'), ...listener]);
+/** A well-behaved client as a process of its own; the function gives how long it has waited since the last time. */
+function probing(asked, url, from) {
+    const probe = start(process.execPath, [path.join(import.meta.dirname, 'probe.mjs'), asked.port, url, '200', from], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const reports = readline.createInterface({ input: probe.stdout })[Symbol.asyncIterator]();
+    const waited = async () => {
+        probe.stdin.write('\n');
+        return JSON.parse((await reports.next()).value);
+    };
+    return { probe, waited };
+}
+const { probe, waited } = probing(gateway, '/hello', '127.0.0.1');
 let failed = false;
 
 /** Frames (RFC 9113 §4.1), and fields as they are, none indexed (RFC 7541 §6.2.2). */
@@ -62,10 +78,10 @@ async function flood(frames) {
 }
 
 /** Many connections that say something and then wait until they are closed. */
-async function crowd(count, say, opened) {
+async function crowd(count, say, opened, from) {
     const open = [];
     for (let n = 0; n < count; n++) {
-        const socket = await gateway.stream();
+        const socket = await gateway.stream('http/1.1', from);
         socket.on('error', () => {});
         const closed = new Promise((done) => socket.on('close', done));
         say(socket);
@@ -129,6 +145,92 @@ async function storm(addresses, each) {
     return `${told}; known address: ${known.count} ${late}, worst ${known.worst} ms; new address: ${stranger.count} signed in, ${stranger.refused} refused, worst ${stranger.worst} ms`;
 }
 
+/**
+ * One client that holds what is there for all, until `abuse` has ended. Beside it an honest one at another address asks for
+ * the same: how long it waits. And how much memory the gateway takes at the most, which is bounded by `most` MiB.
+ */
+const held = (abuse, most, { asked = gateway, url = SMALL_FILE } = {}) => async () => {
+    const before = (await asked.uses()).rss;
+    const honest = probing(asked, url, HONEST);
+    await until('the honest client is served', async () => (await honest.waited()).count > 1);
+    let [peak, over] = [before, false];
+    const watching = (async () => {
+        for (; !over; await pause(200)) peak = Math.max(peak, (await asked.uses()).rss);
+    })();
+    const told = await abuse(asked);
+    over = true;
+    await watching;
+    const { p99, wrong } = await honest.waited();
+    honest.probe.kill();
+    const grown = Math.round((peak - before) / 1024);
+    return { told: `${told}; an honest client beside it: p99 ${p99} ms; at the most ${grown} MiB more`, p99, wrong, large: grown > most };
+};
+
+/** How long a greedy client stays: longer than `body_idle` and the time of a sign-in. */
+const STAY = 12_000;
+
+/** Streams on some connections from one address, each begun with these frames; one more stream of each connection moves on. */
+const many = (connections, count, frames) => async (asked) => {
+    const open = [];
+    for (let n = 0; n < connections; n++) {
+        const socket = await asked.stream('h2', GREEDY);
+        socket.on('error', () => {}).resume();
+        // Room for all streams together, but for each only what it has at the beginning.
+        socket.write(Buffer.concat([preface, frame(8, 0, 0, number(1 << 30)), ...streams(count - 1, frames)]));
+        open.push(socket);
+    }
+    let stream = 2 * count - 1;
+    for (const since = Date.now(); Date.now() - since < STAY; await pause(500)) {
+        for (const socket of open) if (!socket.destroyed) socket.write(frame(1, 5, stream, head('GET', '/auth/login')));
+        stream += 2;
+    }
+    const left = open.filter(({ destroyed }) => !destroyed).length;
+    open.forEach((socket) => socket.destroy());
+    return `${left} of ${connections} connections left`;
+};
+
+/** Bodies on some connections from one address, each begun and never whole. */
+const unfinished = (connections, count, url, kind) => async (asked) => {
+    const answers = {};
+    const sessions = [];
+    while (sessions.length < connections) {
+        const session = asked.h2(GREEDY);
+        sessions.push(session);
+        for (let n = 0; n < count && !session.closed && !session.destroyed; n++) {
+            const stream = session.request({ ':method': 'POST', ':path': url, 'content-type': kind });
+            stream.on('error', () => {}).on('response', ({ ':status': status }) => (answers[status] = (answers[status] ?? 0) + 1));
+            stream.resume().write(Buffer.alloc(16_000, 120));
+        }
+        await pause(10);
+    }
+    await pause(STAY);
+    sessions.forEach((session) => session.destroy());
+    return JSON.stringify(answers).replaceAll('"', '');
+};
+
+/** A runtime behind a gateway of its own that answers nothing but `/hello`. */
+async function silentUpstream(abuse) {
+    const upstream = http.createServer(({ url }, response) => url === '/hang' || response.end('hello')).listen(0, '127.0.0.1');
+    await new Promise((done) => upstream.once('listening', done));
+    const behind = await new Gateway('abuse-upstream', path.resolve(process.argv[2]), `
+server = { listen = ["127.0.0.1:0"], workers = 2 }
+log = { access = false }
+upstream = { url = "http://127.0.0.1:${upstream.address().port}" }
+route = [{ path = "/hello", public = true }, { path = "/hang", public = true }]
+`).start();
+    const result = await held(abuse, 128, { asked: behind, url: '/hello' })();
+    await behind.stop();
+    behind.remove();
+    upstream.close().closeAllConnections();
+    return result;
+}
+
+/** A message of a WebSocket that is never whole: a frame of 5 MB without its last bytes. */
+const partOfMessage = Buffer.concat([
+    Buffer.from('GET /ws HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n'),
+    Buffer.from([0x82, 0xff, 0, 0, 0, 0]), number(5_000_000), number(0), Buffer.alloc(4_900_000),
+]);
+
 const upload = (url, headers, body) => async () => {
     const answer = await gateway.ask('POST', url, { token: url === '/flows' ? token : undefined, headers, body }).catch(({ code }) => ({ status: code, body: '' }));
     return `${answer.status} ${String(answer.body).slice(0, 40)}`;
@@ -168,6 +270,13 @@ const abuses = {
     'slow bodies, 300': () => crowd(300, (socket) => socket.resume().write(`${POST}Content-Length: 1000\r\n\r\n[`)),
     'slow chunks, 300': () => crowd(300, (socket) => socket.resume().write(`${POST}Transfer-Encoding: chunked\r\n\r\n3`)),
     'readers that do not read, 20 × 4 MB': () => crowd(20, (socket) => socket.pause().write('GET /long HTTP/1.1\r\nHost: x\r\n\r\n')),
+    'files over HTTP/2 that nobody reads, 4 × 100': held(many(4, 100, (n) => frame(1, 5, n, head('GET', LARGE_FILE))), 64),
+    'files over HTTP/1.1 that nobody reads, 300': held(() => crowd(300, (socket) => socket.pause().write(`GET ${LARGE_FILE} HTTP/1.1\r\nHost: x\r\n\r\n`), undefined, GREEDY), 64),
+    'requests that an upstream does not answer, 10 × 100': () => silentUpstream(many(10, 100, (n) => frame(1, 5, n, head('GET', '/hang')))),
+    'answers of 4 MB over HTTP/2 that nobody reads, 2 × 100': held(many(2, 100, (n) => frame(1, 5, n, head('GET', '/long'))), 512),
+    'sign-ins that are never whole, 256 × 100': held(unfinished(256, 100, '/auth/token', 'application/x-www-form-urlencoded'), 128),
+    'bodies that are never whole, 64 × 100': held(unfinished(64, 100, '/upload', 'text/plain'), 160),
+    'messages that are never whole, 100 × 5 MB': held(() => crowd(100, (socket) => socket.resume().write(partOfMessage), undefined, GREEDY), 160),
     'gzip of 200 MiB to POST /flows': upload('/flows', { ...json, 'Content-Encoding': 'gzip' }, gigabyte),
     'gzip of 200 MiB to an endpoint': upload('/upload', { ...json, 'Content-Encoding': 'gzip' }, gigabyte),
     '200 MiB to an endpoint': upload('/upload', { 'Content-Type': 'application/octet-stream' }, Buffer.alloc(200 << 20)),
@@ -182,7 +291,8 @@ for (const [what, abuse] of Object.entries(abuses)) {
     const before = await gateway.uses();
     await waited();
     const since = processorTime([process.pid]);
-    const told = await abuse();
+    const result = await abuse();
+    const { told, p99 = 0, wrong = {}, large = false } = typeof result === 'object' ? result : { told: result };
     const now = processorTime([process.pid]);
     const figures = await waited();
     // The probe has two connections.
@@ -192,12 +302,13 @@ for (const [what, abuse] of Object.entries(abuses)) {
     console.log(`| ${[what, told, figures.p50, figures.p99, figures.worst, figures.idle.p99,
         `${(before.rss / 1024).toFixed(1)}, ${(after.rss / 1024).toFixed(1)}`, `${before.descriptors}, ${after.descriptors}`, `${before.tasks}, ${after.tasks}`,
     ].join(' | ')} |`);
-    const slow = figures.p99 > BEARABLE && figures.idle.p99 < BEARABLE / 2 && others < 0.2;
+    const slow = Math.max(figures.p99, p99) > BEARABLE && figures.idle.p99 < BEARABLE / 2 && others < 0.2;
     const leak = after.descriptors > first.descriptors + 10 || after.tasks > first.tasks + 10;
     const late = String(told).includes('REFUSED OR LATE') && others < 0.2;
-    if (slow || leak || late || Object.keys(figures.wrong).length || String(told).includes('OPEN')) {
+    Object.assign(figures.wrong, wrong);
+    if (slow || leak || late || large || Object.keys(figures.wrong).length || String(told).includes('OPEN')) {
         failed = true;
-        console.log(`| ^ NOT AS PROMISED | ${JSON.stringify({ slow, leak, late, wrong: figures.wrong, others: others.toFixed(2) })} |`);
+        console.log(`| ^ NOT AS PROMISED | ${JSON.stringify({ slow, leak, late, large, wrong: figures.wrong, others: others.toFixed(2) })} |`);
     }
 }
 const errors = gateway.log.filter((line) => line.includes('"ERROR"'));

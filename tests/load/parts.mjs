@@ -144,8 +144,8 @@ export class Gateway {
         });
     }
 
-    h2() {
-        const session = http2.connect(`https://127.0.0.1:${this.port}`, { rejectUnauthorized: false });
+    h2(from = '127.0.0.1') {
+        const session = http2.connect(`https://127.0.0.1:${this.port}`, { rejectUnauthorized: false, localAddress: from });
         session.on('error', () => {});
         return session;
     }

@@ -1,7 +1,7 @@
 // A well-behaved client as a process of its own: asks for a page every 20 ms, over HTTP/1.1 and HTTP/2 in turn, and tells
 // how long it had to wait. Beside it the same for a server that does nothing, which shows what the machine itself costs.
 //
-//   node probe.mjs PORT PATH STATUS[,STATUS …]     one JSON object a line for each line on standard input
+//   node probe.mjs PORT PATH STATUS[,STATUS …] [ADDRESS]     from this address; one JSON object a line for each line on standard input
 
 import http from 'node:http';
 import http2 from 'node:http2';
@@ -9,7 +9,7 @@ import https from 'node:https';
 import readline from 'node:readline';
 import { percentile } from './parts.mjs';
 
-const [port, path, statuses] = process.argv.slice(2);
+const [port, path, statuses, localAddress] = process.argv.slice(2);
 const expected = new Set(statuses.split(',').map(Number));
 const agent = new https.Agent({ keepAlive: true, maxSockets: 1 });
 let session;
@@ -30,7 +30,7 @@ const over1 = (client, options) =>
 const over2 = () =>
     new Promise((done, failed) => {
         if (!session || session.closed || session.destroyed) {
-            session = http2.connect(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
+            session = http2.connect(`https://127.0.0.1:${port}`, { rejectUnauthorized: false, localAddress });
             session.on('error', () => {});
         }
         const stream = session.request({ ':path': path });
@@ -57,7 +57,7 @@ async function* ask() {
     const lines = readline.createInterface({ input: process.stdin });
     lines.on('line', report).on('close', () => process.exit());
     for (let n = 0; ; n++) {
-        const how = await timed(times, () => (n % 2 ? over2() : over1(https, { port, path, agent, rejectUnauthorized: false })));
+        const how = await timed(times, () => (n % 2 ? over2() : over1(https, { port, path, agent, localAddress, rejectUnauthorized: false })));
         yield expected.has(how) ? '' : String(how);
         if (n % 5 === 0) await timed(idle, () => over1(http, { port: nothing.address().port, path: '/', agent: plain }));
         await new Promise((done) => setTimeout(done, 20));

@@ -4,7 +4,7 @@
 use crate::bench::{Bench, debug};
 use crate::peer::{acceptor, certificate};
 use crate::steps::send;
-use flowgate::engine::socket::{Event, Frame, WAITING};
+use flowgate::engine::socket::{Event, Frame, InboundPermit, Queued, WAITING, outbox};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -63,7 +63,7 @@ async fn badge(bench: &mut Bench, text: &str, event: &str) {
 /// A connection to the listener.
 struct Client {
     tell: Box<dyn Fn(Event)>,
-    frames: mpsc::Receiver<Frame>,
+    frames: mpsc::Receiver<Queued>,
     room: Arc<Semaphore>,
 }
 
@@ -71,8 +71,8 @@ impl Client {
     fn join(bench: &Bench, path: &str) -> Self {
         let listening = bench.engine.listening(path).unwrap();
         let tell = bench.engine.join(&listening);
-        let (sender, frames) = mpsc::channel(WAITING);
-        tell(Event::Open(sender)).unwrap();
+        let (outbox, frames) = outbox();
+        tell(Event::Open(outbox)).unwrap();
         Self {
             tell: Box::new(move |event| tell(event).unwrap()),
             frames,
@@ -82,11 +82,11 @@ impl Client {
 
     async fn say(&self, frame: Frame) {
         let permit = Arc::clone(&self.room).acquire_owned().await.unwrap();
-        (self.tell)(Event::Said(frame, permit));
+        (self.tell)(Event::Said(frame, InboundPermit::new(permit, None)));
     }
 
     async fn hear(&mut self) -> Option<Frame> {
-        self.frames.recv().await
+        self.frames.recv().await.map(|queued| queued.frame)
     }
 }
 

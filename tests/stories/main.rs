@@ -76,6 +76,7 @@ mod secrets;
 mod server;
 mod several_upstreams;
 mod several_upstreams_users;
+mod shares;
 mod shown_secrets;
 mod sign_in;
 mod sign_in_storm;

@@ -116,8 +116,8 @@ async fn when_as_many_are_under_way_as_may_be_others_are_told_to_come_back() {
         }
     })
     .await;
-    let lines =
-        behind.config_with("max_in_flight = 2\nhealth = \"1h\"") + &public(&["/x", "/well"]);
+    let two = "max_in_flight = 2\nmax_in_flight_per_address = 2\nhealth = \"1h\"";
+    let lines = behind.config_with(two) + &public(&["/x", "/well"]);
     let gateway = Gateway::with(&lines);
     until("the health check is over", async || {
         gateway.operations("/readyz").await.status == 200

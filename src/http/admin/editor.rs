@@ -13,6 +13,12 @@ use hyper::header::ACCEPT;
 use hyper::{Response, StatusCode};
 use serde_json::json;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// How long a request waits for its place. Our choice: longer than a browser that loads the whole editor over a slow line
+/// needs, and shorter than a user waits.
+const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The page without an editor.
 const NONE: &str = include_str!("no_editor.html");
@@ -81,6 +87,14 @@ pub(super) fn wants_json(call: &Call<'_>) -> bool {
     accept.is_some_and(|accept| accept.as_bytes() == b"application/json")
 }
 
+/// Waits for a place, for a limited time.
+async fn place(call: &Call<'_>, editor: &Editor) -> Result<editor::Place, Error> {
+    let place = editor.place(call.peer.address.ip());
+    timeout(PLACE_TIMEOUT, place)
+        .await
+        .map_err(|_| Error::EditorBusy)
+}
+
 async fn page(call: &Call<'_>, editor: Arc<Editor>) -> Result<Response<Body>, Error> {
     let page = call.blocking(move || editor.page()).await??;
     Ok(reply::html(page))
@@ -88,7 +102,7 @@ async fn page(call: &Call<'_>, editor: Arc<Editor>) -> Result<Response<Body>, Er
 
 /// `GET /locales/:part?lng=`
 async fn words(call: &Call<'_>, editor: Arc<Editor>, part: &str) -> Result<Response<Body>, Error> {
-    let place = editor.place().await;
+    let place = place(call, &editor).await?;
     let query = call.head.uri.query().unwrap_or_default();
     let language = form_urlencoded::parse(query.as_bytes())
         .find(|(name, language)| name == "lng" && !language.is_empty())
@@ -110,7 +124,7 @@ async fn file(
     editor: Arc<Editor>,
     find: impl FnOnce(&Editor) -> Option<editor::File> + Send + 'static,
 ) -> Result<Response<Body>, Error> {
-    let place = editor.place().await;
+    let place = place(call, &editor).await?;
     let file = call.blocking(move || find(&editor)).await?;
     let file = file.ok_or(Error::NotFound)?;
     let control = &call.gateway.control;

@@ -9,7 +9,7 @@ use crate::engine::expression::coerce;
 use crate::engine::expression::typed::text_of;
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Closing, Host, Level, Node, Wake};
-use crate::engine::socket::{Frame, WAITING};
+use crate::engine::socket::{Frame, Outbox, Queued, outbox};
 use crate::engine::value::{Failure, Value};
 use futures_util::{SinkExt, StreamExt};
 use serde::Deserialize;
@@ -63,7 +63,7 @@ struct WebSocketClient {
 /// What the task tells the node.
 enum Heard {
     Connecting,
-    Open(mpsc::Sender<Frame>),
+    Open(Outbox),
     Said(Frame),
     Failed(Failure),
     Closed,
@@ -104,8 +104,8 @@ impl Node for WebSocketClient {
                 self.id = host.fresh_id();
                 self.hub.connecting.set(true);
             }
-            Heard::Open(sender) => self.hub.opened(&self.id, sender),
-            Heard::Said(frame) => self.hub.said(&self.id, frame),
+            Heard::Open(outbox) => self.hub.opened(&self.id, outbox),
+            Heard::Said(frame) => self.hub.said(&self.id, frame, &None),
             Heard::Failed(failure) => {
                 host.log(Level::Debug, failure.to_string());
                 self.hub.failed(&self.id);
@@ -204,8 +204,8 @@ impl Plan {
             post.tell(Heard::Connecting);
             match self.open().await {
                 Ok(socket) => {
-                    let (sender, frames) = mpsc::channel(WAITING);
-                    post.tell(Heard::Open(sender));
+                    let (outbox, frames) = outbox();
+                    post.tell(Heard::Open(outbox));
                     let end = self.carry(socket, frames, &post).await;
                     if let End::Left = end {
                         return;
@@ -258,7 +258,7 @@ impl Plan {
     async fn carry(
         &self,
         mut socket: WebSocketStream<Stream>,
-        mut frames: mpsc::Receiver<Frame>,
+        mut frames: mpsc::Receiver<Queued>,
         post: &Post,
     ) -> End {
         let period = self.heartbeat.unwrap_or(Duration::from_hours(1));
@@ -283,12 +283,12 @@ impl Plan {
                     Some(Err(error)) => return End::of(&error),
                     None => return End::Lost,
                 },
-                frame = frames.recv() => {
-                    let Some(frame) = frame else {
+                queued = frames.recv() => {
+                    let Some(queued) = queued else {
                         goodbye(socket).await;
                         return End::Left;
                     };
-                    let message = match frame {
+                    let message = match queued.frame {
                         Frame::Text(text) => WsMessage::text(text),
                         Frame::Binary(bytes) => WsMessage::binary(bytes),
                     };

@@ -5,19 +5,19 @@ use crate::engine::between::Post;
 use crate::engine::expression::json;
 use crate::engine::message::Message;
 use crate::engine::node::Host;
-use crate::engine::socket::Frame;
+use crate::engine::socket::{Frame, InboundPermit, Outbox};
 use crate::engine::value::{Object, Value};
 use indexmap::IndexMap;
 use smol_str::SmolStr;
 use std::cell::{Cell, RefCell};
-use tokio::sync::mpsc;
+use std::rc::Rc;
 
 /// The connections and the nodes around them.
 pub(super) struct Hub {
     /// Whether frames are whole messages.
     pub(super) whole: bool,
     server: bool,
-    clients: RefCell<IndexMap<SmolStr, mpsc::Sender<Frame>>>,
+    clients: RefCell<IndexMap<SmolStr, Outbox>>,
     users: RefCell<Vec<User>>,
     /// Whether a client is on its way to its server.
     pub(super) connecting: Cell<bool>,
@@ -33,10 +33,14 @@ struct User {
 /// What the nodes are told.
 pub(super) enum Told {
     Badge(Value),
-    Message(Message),
+    /// A message, with the permit that is released when the node has it.
+    Message(Message, Permit),
     /// A list in place of a message: one for each output, as when a function node returns it.
-    List(Vec<Value>),
+    List(Vec<Value>, Permit),
 }
+
+/// The permit of an inbound frame, shared by the nodes that receive it; a `websocket-client` has none.
+pub(super) type Permit = Option<Rc<InboundPermit>>;
 
 impl Hub {
     pub(super) fn new(whole: bool, server: bool) -> Self {
@@ -66,8 +70,8 @@ impl Hub {
     }
 
     /// A connection is open.
-    pub(super) fn opened(&self, id: &SmolStr, sender: mpsc::Sender<Frame>) {
-        self.clients.borrow_mut().insert(id.clone(), sender);
+    pub(super) fn opened(&self, id: &SmolStr, outbox: Outbox) {
+        self.clients.borrow_mut().insert(id.clone(), outbox);
         self.connecting.set(false);
         self.show(id, "connect", Some(self.count()));
     }
@@ -114,7 +118,7 @@ impl Hub {
     }
 
     /// Something was said: a message for each `websocket in` node.
-    pub(super) fn said(&self, id: &SmolStr, frame: Frame) {
+    pub(super) fn said(&self, id: &SmolStr, frame: Frame, permit: &Permit) {
         let parsed = match &frame {
             _ if !self.whole => None,
             Frame::Text(text) => json::parse(text).ok(),
@@ -123,10 +127,14 @@ impl Hub {
                 .and_then(|text| json::parse(text).ok()),
         };
         if let Some(Value::Array(list)) = parsed {
-            return self.tell(|user| user.hears, &|| Told::List(list.to_vec()));
+            return self.tell(|user| user.hears, &|| {
+                Told::List(list.to_vec(), permit.clone())
+            });
         }
         let message = self.message(id, frame, parsed);
-        self.tell(|user| user.hears, &|| Told::Message(message.clone()));
+        self.tell(|user| user.hears, &|| {
+            Told::Message(message.clone(), permit.clone())
+        });
     }
 
     fn message(&self, id: &SmolStr, frame: Frame, parsed: Option<Value>) -> Message {
@@ -148,13 +156,9 @@ impl Hub {
     /// Says something to one connection, or to all. A connection that takes no more is ended.
     pub(super) fn say(&self, id: Option<&str>, frame: &Frame) {
         let mut clients = self.clients.borrow_mut();
-        clients.retain(|own, sender| {
+        clients.retain(|own, outbox| {
             let meant = id.is_none_or(|id| id == own);
-            !meant
-                || !matches!(
-                    sender.try_send(frame.clone()),
-                    Err(mpsc::error::TrySendError::Full(_))
-                )
+            !meant || outbox.send(frame)
         });
     }
 

@@ -58,8 +58,8 @@ impl Node for WebSocketIn {
         {
             match *told {
                 Told::Badge(status) => host.status(status),
-                Told::Message(message) => host.send(0, message),
-                Told::List(list) => send_each(list, host),
+                Told::Message(message, _permit) => host.send(0, message),
+                Told::List(list, _permit) => send_each(list, host),
             }
         }
     }

@@ -58,14 +58,14 @@ impl Node for WebSocketListener {
             return;
         };
         match event {
-            Event::Open(sender) => {
+            Event::Open(outbox) => {
                 let id = host.fresh_id();
-                self.hub.opened(&id, sender);
+                self.hub.opened(&id, outbox);
                 self.ids.insert(connection, id);
             }
-            Event::Said(frame, _room) => {
+            Event::Said(frame, permit) => {
                 if let Some(id) = self.ids.get(&connection) {
-                    self.hub.said(id, frame);
+                    self.hub.said(id, frame, &Some(Rc::new(permit)));
                 }
             }
             Event::Closed => {

@@ -1,0 +1,212 @@
+//! A quota: a weighted semaphore with a share per client address.
+//!
+//! A unit is a response in progress, or a byte of memory. Units that are not available are refused at once
+//! ([`Grant::try_grow`]) or waited for ([`Grant::grow`]); a waiter holds units of its own address only.
+
+use crate::ip_prefix::IpPrefix;
+use dashmap::DashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// A limited number of units, shared by all threads.
+#[derive(Debug)]
+pub struct Quota {
+    total: Semaphore,
+    per_address: usize,
+    /// The units available to each address that has a grant.
+    addresses: DashMap<IpPrefix, Arc<Semaphore>>,
+}
+
+/// Not enough units are available.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exhausted;
+
+/// Units of one address, given back when dropped. May be empty, and grow.
+#[derive(Debug)]
+pub struct Grant {
+    units: usize,
+    // Dropped in this order: an entry is removed when nothing refers to its share.
+    share: Arc<Semaphore>,
+    entry: Entry,
+}
+
+/// An address in the map, removed with the last grant that refers to it.
+#[derive(Debug)]
+struct Entry {
+    quota: Arc<Quota>,
+    address: IpPrefix,
+}
+
+impl Quota {
+    /// With `total` units, of which one address (IPv6: one /64) may have `per_address`.
+    pub fn new(total: usize, per_address: usize) -> Arc<Self> {
+        // No more than can be taken at once.
+        let most = u32::MAX as usize;
+        let total = total.min(Semaphore::MAX_PERMITS);
+        Arc::new(Self {
+            total: Semaphore::new(total),
+            per_address: per_address.min(total).min(most),
+            addresses: DashMap::new(),
+        })
+    }
+
+    /// The share of one address.
+    pub fn per_address(&self) -> usize {
+        self.per_address
+    }
+
+    /// A grant without units, for one address.
+    pub fn grant(self: &Arc<Self>, address: IpAddr) -> Grant {
+        let address = IpPrefix::of(address);
+        let share = self.addresses.entry(address);
+        let share = share.or_insert_with(|| Arc::new(Semaphore::new(self.per_address)));
+        let share = Arc::clone(&share);
+        Grant {
+            units: 0,
+            share,
+            entry: Entry {
+                quota: Arc::clone(self),
+                address,
+            },
+        }
+    }
+}
+
+impl Grant {
+    /// Its units.
+    pub fn units(&self) -> usize {
+        self.units
+    }
+
+    /// Takes more units, or none if they are not available.
+    pub fn try_grow(&mut self, units: usize) -> Result<(), Exhausted> {
+        let many = u32::try_from(units).map_err(|_| Exhausted)?;
+        let share = self.share.try_acquire_many(many);
+        let share = share.map_err(|_| Exhausted)?;
+        let total = self.entry.quota.total.try_acquire_many(many);
+        total.map_err(|_| Exhausted)?.forget();
+        share.forget();
+        self.units += units;
+        Ok(())
+    }
+
+    /// Waits for more units; for more than the share of an address, for the whole share. Cancel-safe.
+    pub async fn grow(&mut self, units: usize) {
+        let units = units.min(self.entry.quota.per_address);
+        let many = u32::try_from(units).unwrap_or(u32::MAX);
+        // The address first: a waiter that has exhausted its share must not block the queue of all addresses.
+        // The semaphores are never closed, so there is no error.
+        let share = self.share.acquire_many(many).await;
+        let total = self.entry.quota.total.acquire_many(many).await;
+        if let (Ok(share), Ok(total)) = (share, total) {
+            SemaphorePermit::forget(share);
+            SemaphorePermit::forget(total);
+            self.units += units;
+        }
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        self.entry.quota.total.add_permits(self.units);
+        self.share.add_permits(self.units);
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let unused = |_: &IpPrefix, share: &Arc<Semaphore>| Arc::strong_count(share) == 1;
+        self.quota.addresses.remove_if(&self.address, unused);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    fn ip(text: &str) -> IpAddr {
+        text.parse().unwrap()
+    }
+
+    fn take(quota: &Arc<Quota>, address: &str, units: usize) -> Result<Grant, Exhausted> {
+        let mut grant = quota.grant(ip(address));
+        grant.try_grow(units).map(|()| grant)
+    }
+
+    fn poll(future: std::pin::Pin<&mut impl Future<Output = ()>>) -> Poll<()> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn an_address_has_its_share_and_others_have_the_rest() {
+        let quota = Quota::new(10, 6);
+        let first = take(&quota, "10.0.0.1", 6).unwrap();
+        assert_eq!(take(&quota, "10.0.0.1", 1).unwrap_err(), Exhausted);
+        assert_eq!(take(&quota, "10.0.0.2", 5).unwrap_err(), Exhausted);
+        let second = take(&quota, "10.0.0.2", 4).unwrap();
+        assert_eq!((first.units(), second.units()), (6, 4));
+        drop(first);
+        assert!(take(&quota, "10.0.0.3", 6).is_ok());
+    }
+
+    #[test]
+    fn an_ipv6_subscriber_has_one_share() {
+        let quota = Quota::new(10, 5);
+        let _first = take(&quota, "2001:db8:1:2::1", 5).unwrap();
+        assert!(take(&quota, "2001:db8:1:2:ffff::9", 1).is_err());
+        assert!(take(&quota, "2001:db8:1:3::1", 1).is_ok());
+    }
+
+    #[test]
+    fn what_is_refused_takes_nothing() {
+        let quota = Quota::new(10, 10);
+        let mut grant = take(&quota, "10.0.0.1", 8).unwrap();
+        assert!(grant.try_grow(3).is_err());
+        assert!(take(&quota, "10.0.0.2", 3).is_err());
+        assert!(grant.try_grow(2).is_ok());
+        assert_eq!(grant.units(), 10);
+    }
+
+    #[test]
+    fn who_waits_is_served_when_units_are_given_back_and_takes_none_before() {
+        let quota = Quota::new(4, 3);
+        let first = take(&quota, "10.0.0.1", 3).unwrap();
+        let mut second = quota.grant(ip("10.0.0.1"));
+        let mut growing = Box::pin(second.grow(2));
+        assert!(poll(growing.as_mut()).is_pending());
+        // One unit is left; the waiter does not hold it.
+        drop(take(&quota, "10.0.0.2", 1).unwrap());
+        drop(first);
+        assert!(poll(growing.as_mut()).is_ready());
+        drop(growing);
+        assert_eq!(second.units(), 2);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_addresses_that_have_nothing() {
+        let quota = Quota::new(2, 1);
+        let first = take(&quota, "10.0.0.1", 1).unwrap();
+        let mut waiting = quota.grant(ip("10.0.0.1"));
+        {
+            let growing = pin!(waiting.grow(1));
+            assert!(poll(growing).is_pending());
+        }
+        drop(first);
+        assert_eq!(quota.addresses.len(), 1);
+        drop(waiting);
+        assert!(quota.addresses.is_empty());
+        assert_eq!(quota.total.available_permits(), 2);
+    }
+
+    #[test]
+    fn more_than_a_share_is_the_whole_share_and_waits_for_nobody_else() {
+        let quota = Quota::new(10, 4);
+        let mut grant = quota.grant(ip("10.0.0.1"));
+        assert!(poll(pin!(grant.grow(100))).is_ready());
+        assert_eq!(grant.units(), 4);
+    }
+}

@@ -1,0 +1,165 @@
+//! The unfinished responses of an HTTP/2 connection, each with the time since which flow control has blocked it.
+//!
+//! hyper polls a body only when its stream has capacity, so a body cannot end a blocked stream. The content is therefore
+//! kept here, where the connection's ticker can drop it together with the permits and the upstream connection that it
+//! holds. A connection and its streams run on one thread, so the lock is never contended.
+
+use crate::http::Body as Content;
+use hyper::body::{Body, Bytes, Frame, SizeHint};
+use slab::Slab;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// The unfinished responses of one connection.
+#[derive(Debug, Default)]
+pub(super) struct Unfinished(Mutex<Slab<Response>>);
+
+/// One of them.
+#[derive(Debug)]
+struct Response {
+    /// `None`: dropped, because the peer did not read it.
+    content: Option<Content>,
+    /// Since when a frame has been waiting for capacity; `None`: the content has no frame ready.
+    blocked: Option<u64>,
+}
+
+/// The state of the responses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// No stream is blocked for too long, or its content has been dropped just now.
+    Fine,
+    /// A stream is still blocked as long again after its content was dropped: its peer holds the connection's buffers.
+    Stuck,
+}
+
+impl Unfinished {
+    /// Adds a response that has not been polled yet.
+    pub(super) fn add(&self, content: Content, now: u64) -> usize {
+        self.lock().insert(Response {
+            content: Some(content),
+            blocked: Some(now),
+        })
+    }
+
+    /// Removes a response that has ended.
+    pub(super) fn remove(&self, key: usize) {
+        // Dropped after the lock.
+        let _removed = self.lock().try_remove(key);
+    }
+
+    /// The next frame of a response.
+    pub(super) fn poll_frame(
+        &self,
+        key: usize,
+        now: u64,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, <Content as Body>::Error>>> {
+        let mut responses = self.lock();
+        let response = responses.get_mut(key);
+        let Some((content, blocked)) =
+            response.and_then(|r| Some((r.content.as_mut()?, &mut r.blocked)))
+        else {
+            return Poll::Ready(Some(Err(<Content as Body>::Error::Stalled)));
+        };
+        let frame = Pin::new(content).poll_frame(cx);
+        *blocked = frame.is_ready().then_some(now);
+        frame
+    }
+
+    /// Whether a response has no more frames.
+    pub(super) fn is_end_stream(&self, key: usize) -> bool {
+        let responses = self.lock();
+        let content = responses.get(key).and_then(|r| r.content.as_ref());
+        content.is_some_and(Content::is_end_stream)
+    }
+
+    /// The size of the rest of a response.
+    pub(super) fn size_hint(&self, key: usize) -> SizeHint {
+        let responses = self.lock();
+        let content = responses.get(key).and_then(|r| r.content.as_ref());
+        content.map_or_else(SizeHint::default, Content::size_hint)
+    }
+
+    /// Drops the content of responses that have been blocked for `limit`.
+    pub(super) fn drop_blocked(&self, now: u64, limit: Duration) -> Found {
+        let mut found = Found::Fine;
+        let mut dropped = Vec::new();
+        for (_, response) in self.lock().iter_mut() {
+            let since = response.blocked.map(|since| now.saturating_sub(since));
+            let blocked = Duration::from_millis(since.unwrap_or_default());
+            if since.is_none() || blocked < limit {
+                continue;
+            }
+            dropped.extend(response.content.take());
+            if blocked >= limit * 2 {
+                found = Found::Stuck;
+            }
+        }
+        if !dropped.is_empty() {
+            tracing::debug!(
+                streams = dropped.len(),
+                "dropped the content of responses that the client does not read"
+            );
+        }
+        found
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slab<Response>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::task::Waker;
+
+    const LIMIT: Duration = Duration::from_secs(1);
+
+    fn polled(unfinished: &Unfinished, key: usize, now: u64) -> &'static str {
+        let mut cx = Context::from_waker(Waker::noop());
+        match unfinished.poll_frame(key, now, &mut cx) {
+            Poll::Ready(Some(Ok(_))) => "frame",
+            Poll::Ready(Some(Err(_))) => "error",
+            Poll::Ready(None) => "end",
+            Poll::Pending => "pending",
+        }
+    }
+
+    fn long() -> Content {
+        Content::Ours(vec![0; 1 << 20].into())
+    }
+
+    #[test]
+    fn content_that_is_not_taken_is_dropped_and_the_stream_fails() {
+        let unfinished = Unfinished::default();
+        let (slow, quick) = (unfinished.add(long(), 0), unfinished.add(long(), 0));
+        assert_eq!(polled(&unfinished, slow, 100), "frame");
+        assert_eq!(polled(&unfinished, quick, 900), "frame");
+        assert_eq!(unfinished.drop_blocked(1099, LIMIT), Found::Fine);
+        assert_eq!(polled(&unfinished, quick, 1100), "frame");
+        assert_eq!(unfinished.drop_blocked(1100, LIMIT), Found::Fine);
+        assert_eq!(polled(&unfinished, slow, 1200), "error");
+        assert_eq!(polled(&unfinished, quick, 1200), "frame");
+    }
+
+    #[test]
+    fn content_that_was_never_asked_for_is_dropped_too() {
+        let unfinished = Unfinished::default();
+        let key = unfinished.add(long(), 0);
+        assert_eq!(unfinished.drop_blocked(1000, LIMIT), Found::Fine);
+        assert_eq!(polled(&unfinished, key, 1000), "error");
+    }
+
+    #[test]
+    fn a_stream_that_does_not_go_makes_its_connection_go() {
+        let unfinished = Unfinished::default();
+        let key = unfinished.add(long(), 0);
+        assert_eq!(unfinished.drop_blocked(1999, LIMIT), Found::Fine);
+        assert_eq!(unfinished.drop_blocked(2000, LIMIT), Found::Stuck);
+        unfinished.remove(key);
+        assert_eq!(unfinished.drop_blocked(9000, LIMIT), Found::Fine);
+    }
+}
