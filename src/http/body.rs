@@ -295,11 +295,11 @@ mod tests {
 
     #[tokio::test]
     async fn no_body_is_one_without_bytes() {
-        assert!(none(client(Full::from("")), IDLE).await.is_ok());
-        assert!(none(client(Pieces(vec![b"", b""])), IDLE).await.is_ok());
+        assert!(none(client(Full::from("")), pace()).await.is_ok());
+        assert!(none(client(Pieces(vec![b"", b""])), pace()).await.is_ok());
         for refused in [
-            none(client(Full::from("a")), IDLE).await,
-            none(client(Pieces(vec![b"", b"a"])), IDLE).await,
+            none(client(Full::from("a")), pace()).await,
+            none(client(Pieces(vec![b"", b"a"])), pace()).await,
         ] {
             assert!(matches!(refused, Err(Error::UnexpectedBody)));
         }

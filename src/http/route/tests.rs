@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::AdminPaths;
+use Verb::{Delete, Get, Post, Put};
 
 static NO_RULES: PathRules = PathRules {
     endpoints: Vec::new(),
