@@ -214,8 +214,11 @@ async fn while_the_log_fails_no_secret_is_shown_and_nothing_is_written() {
         ("PUT", "/projects/a"),
         ("POST", "/inject/a"),
     ] {
-        let request = process.request(method, path).token(&token);
-        let answer = request.json(&json!({ "module": "x" })).send().await;
+        let mut request = process.request(method, path).token(&token);
+        if method != "DELETE" {
+            request = request.json(&json!({ "module": "x" }));
+        }
+        let answer = request.send().await;
         assert_eq!(
             (answer.status, answer.code().as_str()),
             (503, "audit_unavailable"),
