@@ -3,13 +3,17 @@
 //! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. Nothing internal
 //! is ever told.
 
+mod upstream_error;
+
+pub(super) use upstream_error::upstream_page;
+
 use super::content::Body;
-use super::error::{Error, Flaw};
+use super::error::Error;
 #[cfg(feature = "engine")]
 use super::reading::Reading;
 #[cfg(feature = "engine")]
 use crate::editor::{File, Place};
-use crate::upstream::{self, BodyError, Refusal};
+use crate::upstream;
 use crate::{auth, deployment};
 use bytes::Bytes;
 use hyper::body::Body as _;
@@ -180,10 +184,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
         Error::Method { allow } => with(refuse(S::METHOD_NOT_ALLOWED, OTHER_METHOD), ALLOW, allow),
-        // RFC 9110 §15.5.20: the client may have taken this connection for one to another host
-        Error::Misdirected | Error::HostNotListed | Error::HostNotOwn => {
-            refuse(S::MISDIRECTED_REQUEST, "misdirected_request")
-        }
+        Error::Misdirected | Error::HostNotListed | Error::HostNotOwn => misdirected(error),
         Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
@@ -221,7 +222,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Revoke(error) => revocation(error),
         Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
         Error::Deployment(error) => deployment(error),
-        Error::Upstream(error) => upstream(error),
+        Error::Upstream(error) => upstream_error::response(error),
         #[cfg(feature = "engine")]
         Error::Engine(error) => engine(error),
         #[cfg(feature = "engine")]
@@ -238,6 +239,12 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
 fn busy(error: &Error, code: &str) -> Response<Body> {
     let refused = coded(StatusCode::SERVICE_UNAVAILABLE, code, &error.to_string());
     retry_after(refused, BREATHER)
+}
+
+/// RFC 9110 §15.5.20: the client may have taken this connection for one to another host.
+fn misdirected(error: &Error) -> Response<Body> {
+    let status = StatusCode::MISDIRECTED_REQUEST;
+    coded(status, "misdirected_request", &error.to_string())
 }
 
 /// What no other request follows on its connection.
@@ -317,51 +324,12 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
         deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
         deployment::Error::Runtime => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
         deployment::Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
-        deployment::Error::Upstream(error) => upstream(error),
-    }
-}
-
-fn upstream(error: &upstream::Error) -> Response<Body> {
-    use StatusCode as S;
-    use upstream::Error as E;
-    let refuse = |status, code| coded(status, code, &error.to_string());
-    match error {
-        E::Unreachable(_) | E::Away => refuse(S::BAD_GATEWAY, "upstream_unreachable"),
-        E::ConnectTimeout | E::Timeout => refuse(S::GATEWAY_TIMEOUT, "upstream_timeout"),
-        E::Closed(_) => refuse(S::BAD_GATEWAY, "upstream_closed"),
-        E::Garbage(_) | E::Unexpected(_) => refuse(S::BAD_GATEWAY, "upstream_invalid_answer"),
-        E::Incomplete(_) => refuse(S::BAD_GATEWAY, "upstream_incomplete_answer"),
-        E::SignedOut | E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
-        E::Busy | E::AddressBusy => {
-            retry_after(refuse(S::SERVICE_UNAVAILABLE, "upstream_busy"), BREATHER)
-        }
-        E::TooManyTunnels => {
-            retry_after(refuse(S::SERVICE_UNAVAILABLE, "too_many_tunnels"), BREATHER)
-        }
-        E::Request(Refusal::TooLarge) => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
-        E::Request(Refusal::Timeout) => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
-        E::Request(Refusal::Broken(BodyError::Incomplete)) => {
-            refuse(S::BAD_REQUEST, "incomplete_body")
-        }
-        E::Request(Refusal::Broken(BodyError::Trailers)) => last(&Flaw::Trailers.into()),
+        deployment::Error::Upstream(error) => upstream_error::response(error),
     }
 }
 
 /// When to try again while there is no room. Our choice.
 const BREATHER: Duration = Duration::from_secs(1);
-
-/// Instead of an upstream's error page.
-pub(super) fn upstream_page(status: StatusCode) -> Response<Body> {
-    let code = match status {
-        StatusCode::NOT_FOUND => "not_found",
-        StatusCode::PAYLOAD_TOO_LARGE => "body_too_large",
-        StatusCode::UNSUPPORTED_MEDIA_TYPE => "unsupported_media_type",
-        status if status.is_client_error() => "invalid_request",
-        _ => "upstream_error",
-    };
-    let reason = status.canonical_reason().unwrap_or("error");
-    coded(status, code, &format!("the upstream says: {reason}"))
-}
 
 #[cfg(feature = "engine")]
 fn admin(error: &super::admin::Fault) -> Response<Body> {
