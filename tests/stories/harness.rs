@@ -9,6 +9,7 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value as Json, json};
+use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -43,9 +44,15 @@ static DEFAULTS: LazyLock<Table> = LazyLock::new(|| {
     text.concat().parse().unwrap()
 });
 
-/// A cheap hash of a password.
+/// A cheap hash of a password, the same each time: another one would be a changed password.
 pub fn hash(password: &str) -> String {
-    bcrypt::hash(password, 4).unwrap()
+    static HASHES: LazyLock<Mutex<HashMap<String, String>>> = LazyLock::new(Mutex::default);
+    let mut hashes = HASHES.lock().unwrap();
+    let made = || bcrypt::hash(password, 4).unwrap();
+    hashes
+        .entry(password.to_owned())
+        .or_insert_with(made)
+        .clone()
 }
 
 /// These lines over the defaults: tables are joined, everything else is replaced.
