@@ -13,6 +13,7 @@ pub use forward::{Forward, Purpose};
 pub use runtime::Runtime;
 
 use crate::audit::{Actor, Audit, Event, Unavailable};
+use crate::auth::{AuthWatch, Lapsed};
 use crate::flows::{
     Credentials, DeploymentType, FlowError, FlowSet, Malformed, Plan, Submission, diff, plan,
 };
@@ -26,7 +27,7 @@ use serde_json::json;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Instant;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, MutexGuard, watch};
 
 /// The active flow set and its name.
 #[derive(Debug)]
@@ -66,6 +67,9 @@ pub enum Error {
     /// It could not be written down who does it.
     #[error(transparent)]
     Audit(#[from] Unavailable),
+    /// The authorization has lapsed.
+    #[error(transparent)]
+    Lapsed(#[from] Lapsed),
     /// The upstream did not take it, or did not say whether it has.
     #[error(transparent)]
     Upstream(#[from] upstream::Error),
@@ -150,12 +154,23 @@ impl Deployments {
         set_aside.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Acquires the lock that serialises deployments; fails at once when the authorization lapses.
+    async fn lock(&self, watch: &mut AuthWatch) -> Result<MutexGuard<'_, Option<String>>, Error> {
+        let held = tokio::select! {
+            biased;
+            lapsed = watch.lapsed() => return Err(lapsed.into()),
+            held = self.turn.lock() => held,
+        };
+        watch.check()?;
+        Ok(held)
+    }
+
     /// Runs one deployment to its end, whatever becomes of the caller. Must run as a task of the control runtime.
     /// An error leaves everything as it was; whoever asked writes that down, see [`refusal`].
     pub async fn deploy(
         &self,
         request: Request,
-        actor: &Actor,
+        (actor, watch): (&Actor, &mut AuthWatch),
         now: u64,
         clock: fn() -> Instant,
     ) -> Result<Deployed, Error> {
@@ -163,7 +178,7 @@ impl Deployments {
         let mut phases = Phases::begin(&self.metrics, name(kind), clock);
 
         // turn
-        let _turn = self.turn.lock().await;
+        let _turn = self.lock(watch).await?;
         phases.end(Phase::Wait);
 
         // revision
@@ -188,6 +203,7 @@ impl Deployments {
         if kind != DeploymentType::Reload {
             self.keep_outside_edit(actor, now).await?;
         }
+        watch.check()?;
         let record = active.record(&actor.user, name(kind), now);
         self.store.commit(record).await.map_err(Error::Store)?;
         phases.end(Phase::Store);
@@ -210,17 +226,24 @@ impl Deployments {
     }
 
     /// Starts or stops all flows, and remembers it. The flow set and its revision stay.
-    pub async fn set_running(&self, running: bool, actor: &Actor, now: u64) -> Result<(), Error> {
-        let _turn = self.turn.lock().await;
+    pub async fn set_running(
+        &self,
+        running: bool,
+        (actor, watch): (&Actor, &mut AuthWatch),
+        now: u64,
+    ) -> Result<(), Error> {
         let state = if running { "start" } else { "stop" };
         let facts = json!({ "state": state });
+        let _turn = self.lock(watch).await.inspect_err(|_| {
+            self.audit
+                .record(Event::StateFail, actor, now, facts.clone());
+        })?;
         self.audit
             .durable(Event::State, actor, now, facts.clone())
             .await?;
-        let kept = self.store.save_running(running).await;
-        let done = match kept.map_err(Error::Store) {
+        let done = match watch.check() {
             Ok(()) => self.start_or_stop(running).await,
-            Err(error) => Err(error),
+            Err(lapsed) => Err(lapsed.into()),
         };
         if done.is_err() {
             self.audit.record(Event::StateFail, actor, now, facts);
@@ -229,6 +252,8 @@ impl Deployments {
     }
 
     async fn start_or_stop(&self, running: bool) -> Result<(), Error> {
+        let kept = self.store.save_running(running).await;
+        kept.map_err(Error::Store)?;
         // Whoever starts them wants to see whether they do.
         self.store.forget_starts().await.map_err(Error::Store)?;
         self.runtime.set_running(running).await

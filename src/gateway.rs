@@ -34,8 +34,10 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::MissedTickBehavior;
 
-/// How often sessions that are over are ended: what one that was not used for `auth.idle` holds open closes at most so
-/// late. Our choice: it looks at 100,000 sessions in some milliseconds.
+/// How often sessions are checked for expiry: streams and channels of an expired session end at most so late. Our choice:
+/// the unit of lifetimes.
+const TICK: Duration = Duration::from_secs(1);
+/// How often expired sessions are deleted from the store. Our choice.
 const SWEEP: Duration = Duration::from_secs(5);
 
 /// One gateway.
@@ -65,8 +67,6 @@ pub struct Gateway {
     pub control: Handle,
     /// Becomes true when the gateway drains: what is open for long closes.
     leaving: watch::Sender<bool>,
-    /// Changes with users and routes: whoever has something open asks again whether he may.
-    reloads: watch::Sender<()>,
     /// Resources with a share for each client address.
     pub shares: Shares,
     seed: u64,
@@ -128,16 +128,15 @@ impl Gateway {
         let runtimes = site::runtimes(&config, &metrics)?;
         let topics = open_topics(&runtimes, config.comms.backlog);
         control.spawn(Arc::clone(&topics).tell());
-        let sites = Sites::open((&mut config, runtimes), &store, recorders, now).await?;
+        let shared = (store.clone(), auth.clone());
+        let sites = Sites::open((&mut config, runtimes), shared, recorders, now).await?;
         let leaving = watch::Sender::new(false);
-        let reloads = watch::Sender::new(());
         let comms = Arc::new(Comms {
             config: config.comms.clone(),
             auth: auth.clone(),
             audit: audit.clone(),
             metrics: Arc::clone(&metrics),
             leaving: leaving.subscribe(),
-            reloads: reloads.subscribe(),
             started: now * 1000,
             topics,
             waiting: Crowd::new(config.comms.waiting, config.comms.waiting_per_address),
@@ -162,7 +161,6 @@ impl Gateway {
             metrics,
             control,
             leaving,
-            reloads,
             seed: u64::from_le_bytes(secret::random()),
             requests: AtomicU64::new(0),
         });
@@ -177,6 +175,7 @@ impl Gateway {
                 self.control.spawn(upstream.clone().watch());
             }
         }
+        self.control.spawn(tick(Arc::downgrade(self), clock));
         self.control.spawn(sweep(Arc::downgrade(self), clock));
         self.control.spawn(settle(Arc::downgrade(self)));
     }
@@ -184,24 +183,23 @@ impl Gateway {
     /// Takes over users, lifetimes, throttle, routes, permissions, hosts and the accounts at the upstreams of a config
     /// read again; everything else needs a restart.
     pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
-        match (&self.auth, &config.auth) {
-            (Some(auth), Some(users)) => auth.reload(users).await?,
-            (None, None) => {}
+        let kept = match (&self.auth, &config.auth) {
+            (Some(auth), Some(users)) => auth.reload(users).await,
+            (None, None) => Ok(()),
             (Some(_), None) | (None, Some(_)) => {
                 tracing::warn!(
                     "auth cannot be switched on or off without a restart: it stays as it was"
                 );
+                Ok(())
             }
-        }
+        };
+        // Also when the store failed to delete a session: narrower rules must not wait for it.
         self.hosts.reload(&config);
         self.sites.reload(&config).await;
-        self.reloads.send_replace(());
-        Ok(())
-    }
-
-    /// Changes whenever users and routes have been replaced.
-    pub fn reloads(&self) -> watch::Receiver<()> {
-        self.reloads.subscribe()
+        if let Some(auth) = &self.auth {
+            auth.changed();
+        }
+        kept
     }
 
     /// Tells what is open for long, tunnels and editors, to close.
@@ -310,7 +308,21 @@ async fn users(
     Ok((Some(auth), password))
 }
 
-/// Ends sessions that are over, and windows of the audit log's suppression, for as long as the gateway lives.
+/// Ends expired sessions, until the gateway is dropped.
+async fn tick(gateway: Weak<Gateway>, clock: fn() -> Duration) {
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        match gateway.upgrade().map(|gateway| gateway.auth.clone()) {
+            Some(Some(auth)) => auth.tick(clock().as_secs()),
+            Some(None) | None => return,
+        }
+    }
+}
+
+/// Deletes expired sessions from the store, and ends windows of the audit log's suppression, until the gateway is
+/// dropped.
 async fn sweep(gateway: Weak<Gateway>, clock: fn() -> Duration) {
     let mut ticks = tokio::time::interval(SWEEP);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);

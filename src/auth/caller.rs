@@ -4,10 +4,7 @@ use super::{Permissions, Session};
 use crate::config::CertificateName;
 use smol_str::SmolStr;
 use std::fmt;
-use std::future::pending;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::time::sleep;
 
 /// Who calls, after *identify*. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -53,19 +50,6 @@ impl Caller {
         match &self.known {
             Known::Token(session) => Some(session),
             Known::Nobody | Known::Certificate(_) => None,
-        }
-    }
-
-    /// Waits until what he is known by is revoked or over. `now` is since 1970.
-    pub async fn over(&self, now: Duration) {
-        let until = |expires| sleep(Duration::from_secs(expires).saturating_sub(now));
-        match &self.known {
-            Known::Nobody => pending().await,
-            Known::Token(session) => tokio::select! {
-                () = session.over() => {}
-                () = until(session.expires) => {}
-            },
-            Known::Certificate(certificate) => until(certificate.expires).await,
         }
     }
 }

@@ -68,6 +68,7 @@ impl Auth {
             scope: permissions,
             created: now,
             expires: expires.min(NEVER),
+            password: None,
         };
         // One at a time: two of the same name must not both find it free.
         let _creating = self.0.creating.lock().await;
@@ -75,10 +76,11 @@ impl Auth {
             return Err(Error::NameTaken);
         }
         self.0.store.save_session(row.clone()).await?;
-        self.0.sessions.insert(Session::new(&row, now));
+        self.0.registry.restore(Session::new(&row, now));
         Ok(Issued {
             token,
             expires_in: Duration::from_secs(row.expires - now),
+            ended: 0,
         })
     }
 
@@ -91,9 +93,9 @@ impl Auth {
 
     /// All sessions that are not over, oldest first, service tokens too.
     pub fn list(&self, now: u64) -> Vec<Listed> {
-        let idle = self.0.users.load().idle;
+        let idle = self.0.registry.users().idle;
         let alive = |session: &Session| !session.is_over(now, idle);
-        let mut listed = self.0.sessions.map_alive(alive, listed);
+        let mut listed = self.0.registry.sessions().map_alive(alive, listed);
         listed.sort_by(|a, b| (a.created, &a.id).cmp(&(b.created, &b.id)));
         listed
     }
@@ -104,7 +106,8 @@ impl Auth {
         let meant: Vec<_> = all.into_iter().filter(|listed| which.is(listed)).collect();
         let ended = self
             .0
-            .sessions
+            .registry
+            .sessions()
             .end(|session| meant.iter().any(|meant| meant.id == id(session)));
         self.forget(ended).await?;
         Ok(meant)

@@ -13,7 +13,7 @@ impl Auth {
     pub fn label(&self, name: &str) -> String {
         let hash = sha256(&[&self.0.label_key, name.as_bytes()].concat());
         let unknown = format!("{UNKNOWN_USER}{}", hex(&hash[..SHOWN]));
-        match self.0.users.load().find(name) {
+        match self.0.registry.users().find(name) {
             Some(_) => name.to_owned(),
             None => unknown,
         }

@@ -9,30 +9,34 @@ mod hashing;
 mod inventory;
 mod known_addresses;
 mod label;
-mod map;
 mod password;
 mod permission;
 mod queue;
+mod registry;
 mod session;
 mod sign_in;
+mod sync;
 mod tally;
 mod throttle;
 mod user_throttle;
 mod users;
+mod wakers;
+mod watch;
 
 pub use caller::{Caller, Certificate, Known};
 pub use inventory::{Listed, NEVER, Which};
 pub use password::hash_password;
 pub use permission::{Permissions, Shown, covers};
+pub use registry::Registry;
 pub use session::{Session, TOKEN_LENGTH};
+pub use watch::{AuthWatch, Grant, Lapsed};
 
 use crate::config;
 use crate::secret::{Secret, random, sha256};
 use crate::store::{self, Store};
-use arc_swap::ArcSwap;
 use budget::Budget;
 use hashing::Hashing;
-use session::Sessions;
+use registry::Key;
 use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -67,6 +71,8 @@ pub struct Issued {
     pub token: Secret,
     /// Its lifetime.
     pub expires_in: Duration,
+    /// How many older sessions of the user have ended, because there were too many.
+    pub ended: usize,
 }
 
 /// Why a sign-in or revocation failed.
@@ -108,8 +114,7 @@ pub enum Error {
 pub struct Auth(Arc<Parts>);
 
 struct Parts {
-    users: ArcSwap<Users>,
-    sessions: Sessions,
+    registry: Registry,
     throttle: Mutex<Throttle>,
     bad_tokens: Mutex<Budget>,
     /// Failures that made the throttle refuse what came next.
@@ -123,7 +128,7 @@ struct Parts {
     /// Whoever holds it makes a service token.
     creating: tokio::sync::Mutex<()>,
     /// Keys of sessions that have ended but that the store may still hold.
-    owed: Mutex<HashSet<[u8; 32]>>,
+    owed: Mutex<HashSet<Key>>,
     /// For names that are no user's, see [`Auth::label`].
     label_key: [u8; 32],
 }
@@ -156,13 +161,10 @@ impl Auth {
             .await?;
         throttle.remember(&failures, &known, now);
 
-        let sessions = Sessions::default();
-        for row in store.sessions().await? {
-            sessions.insert(Session::new(&row, now));
-        }
+        let registry = Registry::new(Users::new(config, generated.as_ref()), now);
+        restore(&registry, &store, now).await?;
         let auth = Self(Arc::new(Parts {
-            users: ArcSwap::from_pointee(Users::new(config, generated.as_ref())),
-            sessions,
+            registry,
             throttle: Mutex::new(throttle),
             bad_tokens: Mutex::new(Budget::new(&config.throttle)),
             lockouts: AtomicU64::new(0),
@@ -174,12 +176,13 @@ impl Auth {
             owed: Mutex::default(),
             label_key: random(),
         }));
-        auth.revoke_homeless().await?;
+        auth.forget(auth.0.registry.end_orphans()).await?;
         auth.sweep(now).await?;
         Ok((auth, password))
     }
 
-    /// Replaces users, lifetimes and throttle; sessions of users who are gone are revoked for good.
+    /// Replaces users, lifetimes and throttle; sessions of users who are gone or have another password are revoked for
+    /// good.
     ///
     /// Tokens handed out before keep the absolute lifetime they were given; the idle one counts as it is now. No admin
     /// is made here, because nobody would see its password: that takes a restart.
@@ -189,11 +192,26 @@ impl Auth {
         if users.is_empty() {
             tracing::warn!("there are no users now: nobody can sign in; a restart makes an admin");
         }
-        self.0.users.store(Arc::new(users));
+        let ended = self.0.registry.reload(users);
         self.throttle().limit(config.throttle.clone());
         self.bad_tokens().limit(&config.throttle);
         self.0.decided.notify_waiters();
-        self.revoke_homeless().await
+        self.forget(ended).await
+    }
+
+    /// Who there is at this moment, for those who watch it.
+    pub fn registry(&self) -> &Registry {
+        &self.0.registry
+    }
+
+    /// The number of the last change of what callers may do.
+    pub fn generation(&self) -> u64 {
+        self.0.registry.generation()
+    }
+
+    /// Permissions or routes have changed in another way than by [`reload`](Self::reload): all watches are checked again.
+    pub fn changed(&self) {
+        self.0.registry.changed();
     }
 
     /// The caller behind a bearer token; `None`: unknown, expired or revoked. Takes one map shard.
@@ -201,41 +219,14 @@ impl Auth {
         if token.len() != TOKEN_LENGTH {
             return None;
         }
-        let session = self.0.sessions.find(&sha256(token.as_bytes()))?;
-        let users = self.0.users.load();
-        let permissions = permissions(&users, &session)?;
-        if session.is_over(now, users.idle) || session.is_ahead(now) {
-            return None;
-        }
-        session.touch(now);
-        Some(Caller {
-            user: session.user.clone(),
-            permissions,
-            known: Known::Token(session),
-        })
+        self.0.registry.identify(&sha256(token.as_bytes()), now)
     }
 
     /// Whether a text is a token of a session, or of one that has ended. A token that was made without a checksum, by an
     /// older version, is recognised during its session only. Says nothing about who calls.
     pub fn is_own_token(&self, text: &[u8]) -> bool {
         text.len() == TOKEN_LENGTH
-            && (session::has_form(text) || self.0.sessions.find(&sha256(text)).is_some())
-    }
-
-    /// A caller as he is now: permissions change with a reload. `None`: nobody may call so any more. Whether his session
-    /// is over, that tells itself.
-    pub fn again(&self, caller: &Caller) -> Option<Caller> {
-        let users = self.0.users.load();
-        match &caller.known {
-            Known::Nobody => users.anonymous.clone(),
-            Known::Token(session) => Some(Caller {
-                permissions: permissions(&users, session)?,
-                ..caller.clone()
-            }),
-            Known::Certificate(certificate) => users
-                .of(certificate)
-                .filter(|again| again.user == caller.user),
-        }
+            && (session::has_form(text) || self.0.registry.sessions().find(&sha256(text)).is_some())
     }
 
     /// The user of a certificate that a handshake has proved; `None`: it is nobody's, or over. He has all that the user
@@ -244,7 +235,7 @@ impl Auth {
         if certificate.expires <= now {
             return None;
         }
-        self.0.users.load().of(certificate)
+        self.0.registry.users().of(certificate)
     }
 
     /// An address has shown a token that [`identify`](Self::identify) does not know. Says how long it has to wait if it
@@ -255,7 +246,7 @@ impl Auth {
 
     /// The caller without a token, if the operator allows one.
     pub fn anonymous(&self) -> Option<Caller> {
-        self.0.users.load().anonymous.clone()
+        self.0.registry.users().anonymous.clone()
     }
 
     /// Revokes a token; what it has open is told through its session. An unknown token is no error.
@@ -264,7 +255,7 @@ impl Auth {
     /// come back, not after a crash either; after an error it is dead, but must be revoked again to stay so. Gives the
     /// name of the user whose it was, if it was known.
     pub async fn revoke(&self, caller: &Caller, token: &str) -> Result<Option<SmolStr>, Error> {
-        let session = self.0.sessions.find(&sha256(token.as_bytes()));
+        let session = self.0.registry.sessions().find(&sha256(token.as_bytes()));
         if let Some(session) = &session {
             let own = caller.is_known() && caller.user == session.user;
             if !own && !caller.permissions.cover("*") {
@@ -279,37 +270,35 @@ impl Auth {
     pub async fn end(&self, token: &str) -> Result<(), Error> {
         let key = sha256(token.as_bytes());
         // Owed before it is gone: whoever ends the same meanwhile, and does not find it, waits for the store as well.
-        if self.0.sessions.find(&key).is_some() {
+        if self.0.registry.sessions().find(&key).is_some() {
             self.owed().insert(key);
         }
-        self.0.sessions.end_one(&key);
+        self.0.registry.sessions().end_one(&key);
         self.forget(None).await
     }
 
     /// Ends sessions that are over; returns how many. Forgets failures that no longer count.
     pub async fn sweep(&self, now: u64) -> Result<usize, Error> {
-        let idle = self.0.users.load().idle;
-        let ended = self.0.sessions.end(|session| session.is_over(now, idle));
-        let count = ended.len();
+        self.tick(now);
+        let count = self.owed().len();
         self.throttle().sweep(now);
         self.bad_tokens().sweep(now);
-        self.forget(ended).await?;
+        self.forget(None).await?;
         Ok(count)
+    }
+
+    /// Ends sessions that are over, and what is open for them; the store forgets them with the next
+    /// [`sweep`](Self::sweep). Meant to be called every second.
+    pub fn tick(&self, now: u64) {
+        let ended = self.0.registry.tick(now);
+        if !ended.is_empty() {
+            self.owed().extend(ended);
+        }
     }
 
     /// Sessions alive.
     pub fn active(&self) -> usize {
-        self.0.sessions.len()
-    }
-
-    /// Revokes the sessions of users who are gone, so that they stay dead if the user comes back.
-    async fn revoke_homeless(&self) -> Result<(), Error> {
-        let users = self.0.users.load_full();
-        let ended = self
-            .0
-            .sessions
-            .end(|session| permissions(&users, session).is_none());
-        self.forget(ended).await
+        self.0.registry.sessions().len()
     }
 
     /// How often failures have made the throttle refuse further sign-ins, since the start.
@@ -323,7 +312,7 @@ impl Auth {
     }
 
     /// Makes the store forget sessions that have ended, and those it failed to forget before.
-    async fn forget(&self, ended: impl IntoIterator<Item = [u8; 32]>) -> Result<(), Error> {
+    async fn forget(&self, ended: impl IntoIterator<Item = Key>) -> Result<(), Error> {
         let owed: Vec<_> = {
             let mut owed = self.owed();
             owed.extend(ended);
@@ -338,7 +327,7 @@ impl Auth {
         Ok(())
     }
 
-    fn owed(&self) -> MutexGuard<'_, HashSet<[u8; 32]>> {
+    fn owed(&self) -> MutexGuard<'_, HashSet<Key>> {
         self.0.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -355,16 +344,22 @@ impl Auth {
     }
 }
 
-/// What a session may do now; `None`: its user is gone.
-fn permissions(users: &Users, session: &Session) -> Option<Permissions> {
-    if session.is_service_token() {
-        return Some(Permissions::of(Arc::clone(&session.scope)));
+/// Reads the sessions of the store, oldest first. Those from before sessions were bound to passwords are bound now to the
+/// ones that their users have.
+async fn restore(registry: &Registry, store: &Store, now: u64) -> Result<(), Error> {
+    let users = registry.users();
+    let mut bound = Vec::new();
+    for mut row in store.sessions().await? {
+        if row.password.is_none() && row.client != inventory::CLIENT {
+            row.password = users.find(&row.user).and_then(|user| user.record);
+            bound.extend(row.password.map(|record| (row.token, record)));
+        }
+        registry.restore(Session::new(&row, now));
     }
-    let user = users.find(&session.user)?;
-    Some(Permissions {
-        scope: Arc::clone(&session.scope),
-        user: Arc::clone(&user.permissions),
-    })
+    if !bound.is_empty() {
+        store.bind_sessions(bound).await?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -2,17 +2,19 @@
 //!
 //! Knows tokens and lifetimes. Never keeps a token, and knows nothing of users' permissions or of the store.
 
-use super::map::DashMap;
+use super::registry::Key;
+use super::sync::{AtomicBool, AtomicU64, DashMap};
+use super::wakers::Wakers;
 use crate::secret::{Secret, random, sha256};
 use crate::store::SessionRow;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use smol_str::SmolStr;
+use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::watch;
 
 /// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no look-up.
 pub const TOKEN_LENGTH: usize = 43;
@@ -73,8 +75,14 @@ pub struct Session {
     pub created: u64,
     /// When it ends, seconds since 1970.
     pub expires: u64,
-    /// Becomes true when the session is revoked or over: whoever holds something open for it closes it.
-    pub ended: watch::Sender<bool>,
+    /// The record of the password of its sign-in ([`User::record`](super::users::User)); `None`: a service token's.
+    pub(super) password: Option<[u8; 32]>,
+    /// Whether it is revoked or expired.
+    ended: AtomicBool,
+    /// Tasks that are woken when it ends, or when its permissions may have changed.
+    pub(super) watches: Wakers,
+    /// Position in the order of insertion: an older session has a lower one.
+    order: AtomicU64,
     /// Seconds since 1970; kept in memory only, because a write at each use would cost more than it is worth.
     last_used: AtomicU64,
 }
@@ -89,15 +97,22 @@ impl Session {
             scope: row.scope.iter().map(SmolStr::new).collect(),
             created: row.created,
             expires: row.expires,
-            ended: watch::Sender::new(false),
+            password: row.password,
+            ended: AtomicBool::new(false),
+            watches: Wakers::default(),
+            order: AtomicU64::new(0),
             last_used: AtomicU64::new(now),
         }
     }
 
-    /// Waits until the session is revoked or over.
-    pub async fn over(&self) {
-        // an error would mean that the sender is gone, but it is a part of this session
-        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    /// Whether it has been ended: revoked, or found to be expired.
+    pub fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
+
+    fn end(&self) {
+        self.ended.store(true, Ordering::Release);
+        self.watches.wake();
     }
 
     /// Whether it is a machine's, without a user.
@@ -112,6 +127,14 @@ impl Session {
         let idle = idle.filter(|_| !self.is_service_token());
         self.expires <= now
             || idle.is_some_and(|idle| last_used.saturating_add(idle.as_secs()) <= now)
+    }
+
+    /// The earliest time at which it can expire, if it is not used again.
+    pub(super) fn first_end(&self, idle: Option<Duration>) -> u64 {
+        let last_used = self.last_used.load(Ordering::Relaxed);
+        let idle = idle.filter(|_| !self.is_service_token());
+        let rests = idle.map(|idle| last_used.saturating_add(idle.as_secs()));
+        rests.map_or(self.expires, |rests| rests.min(self.expires))
     }
 
     /// Whether it begins in the future: the clock has been set back, and it would live longer than it was given. It is
@@ -131,20 +154,24 @@ impl Session {
 /// The sessions alive.
 #[derive(Default)]
 pub(super) struct Sessions {
-    map: DashMap<[u8; 32], Arc<Session>, BuildHasherDefault<FirstEightBytes>>,
+    map: DashMap<Key, Arc<Session>, BuildHasherDefault<FirstEightBytes>>,
+    /// How many have been inserted.
+    count: AtomicU64,
 }
 
 impl Sessions {
-    pub(super) fn find(&self, key: &[u8; 32]) -> Option<Arc<Session>> {
+    pub(super) fn find(&self, key: &Key) -> Option<Arc<Session>> {
         self.map.get(key).map(|session| Arc::clone(&session))
     }
 
     pub(super) fn insert(&self, session: Session) {
+        let order = self.count.fetch_add(1, Ordering::Relaxed);
+        session.order.store(order, Ordering::Relaxed);
         self.map.insert(session.key, Arc::new(session));
     }
 
     /// Takes out those for which `gone` holds and tells whoever has something open for them. Returns their keys.
-    pub(super) fn end(&self, gone: impl Fn(&Session) -> bool) -> Vec<[u8; 32]> {
+    pub(super) fn end(&self, gone: impl Fn(&Session) -> bool) -> Vec<Key> {
         let keys: Vec<_> = self
             .map
             .iter()
@@ -156,9 +183,9 @@ impl Sessions {
 
     /// Tells whoever has something open for it, and takes it out; false if it is not there. In this order: for whoever
     /// does not find it any more, it has been told.
-    pub(super) fn end_one(&self, key: &[u8; 32]) -> bool {
+    pub(super) fn end_one(&self, key: &Key) -> bool {
         if let Some(session) = self.find(key) {
-            session.ended.send_replace(true);
+            session.end();
         }
         self.map.remove(key).is_some()
     }
@@ -172,6 +199,29 @@ impl Sessions {
         let sessions = self.map.iter();
         let sessions = sessions.filter(|session| wanted(session));
         sessions.map(|session| told(&session)).collect()
+    }
+
+    /// The keys of each user's oldest sessions beyond `most`; of one user, or of all. Service tokens do not count.
+    pub(super) fn surplus(&self, most: usize, user: Option<&str>) -> Vec<Key> {
+        let counted = |session: &Session| {
+            !session.is_service_token() && user.is_none_or(|user| session.user == user)
+        };
+        let mut by_user: HashMap<SmolStr, Vec<(u64, Key)>> = HashMap::new();
+        for session in self.map.iter().filter(|session| counted(session)) {
+            let order = session.order.load(Ordering::Relaxed);
+            let all = by_user.entry(session.user.clone()).or_default();
+            all.push((order, session.key));
+        }
+        let oldest = by_user.into_values().flat_map(|mut all| {
+            all.sort_unstable();
+            all.truncate(all.len().saturating_sub(most));
+            all
+        });
+        oldest.map(|(_, key)| key).collect()
+    }
+
+    pub(super) fn for_each(&self, visit: impl Fn(&Session)) {
+        self.map.iter().for_each(|session| visit(&session));
     }
 
     pub(super) fn len(&self) -> usize {

@@ -30,7 +30,7 @@ impl Auth {
         let pair = Pair::new(&sign_in.user, sign_in.address);
         let (turn, attempt) = self.turn(pair, now).await?;
 
-        let users = self.0.users.load_full();
+        let users = self.0.registry.users();
         let user = users.find(&sign_in.user);
         let password = user.map_or_else(
             || users.stand_in(&sign_in.user),
@@ -63,11 +63,13 @@ impl Auth {
             scope: sign_in.scope.iter().map(ToString::to_string).collect(),
             created: now,
             expires: now.saturating_add(users.lifetime.as_secs()),
+            password: user.record,
         };
-        self.start_session(row, now).await?;
+        let ended = self.start_session(row, now).await?;
         Ok(Issued {
             token,
             expires_in: users.lifetime,
+            ended,
         })
     }
 
@@ -85,27 +87,30 @@ impl Auth {
         Ok((turn, attempt))
     }
 
-    /// Makes a session durable, then known.
-    async fn start_session(&self, row: SessionRow, now: u64) -> Result<(), Error> {
+    /// Makes a session durable, then known; gives how many older ones of the user it has ended.
+    async fn start_session(&self, row: SessionRow, now: u64) -> Result<usize, Error> {
         self.0.store.save_session(row.clone()).await?;
-        self.0.sessions.insert(Session::new(&row, now));
-        // A reload may have removed the user since we looked: either it saw this session or we see its users.
-        if self.0.users.load().find(&row.user).is_none() {
-            self.0.sessions.end_one(&row.token);
+        let Some(ended) = self.0.registry.admit(Session::new(&row, now)) else {
             self.forget(vec![row.token]).await?;
             return Err(Error::BadCredentials {
                 locked: false,
                 guessed: false,
             });
+        };
+        let count = ended.len();
+        if count > 0
+            && let Err(error) = self.forget(ended).await
+        {
+            tracing::error!(%error, "sessions beyond the limit could not be forgotten yet");
         }
-        Ok(())
+        Ok(count)
     }
 
     /// Replaces the hash of the generated admin, which is the only one that is ours; without that all goes on.
     async fn renew_generated(&self, hash: Secret) {
         match self.0.store.save_generated_admin(hash.clone()).await {
             Ok(()) => {
-                self.0.users.rcu(|users| users.renewed(&hash));
+                self.0.registry.renew(|users| users.renewed(&hash));
             }
             Err(error) => tracing::warn!(%error, "a stronger password hash could not be kept"),
         }

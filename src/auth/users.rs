@@ -31,6 +31,8 @@ pub(super) struct Users {
     pub(super) lifetime: Duration,
     /// How long a token may be unused.
     pub(super) idle: Option<Duration>,
+    /// How many sessions each may have.
+    pub(super) sessions_per_user: usize,
 }
 
 /// One user.
@@ -38,6 +40,8 @@ pub(super) struct Users {
 pub(super) struct User {
     pub(super) password: Arc<Password>,
     pub(super) permissions: Arc<[SmolStr]>,
+    /// Identifies the password: the SHA-256 of its hash in the config. Sessions are bound to it. `None`: no password.
+    pub(super) record: Option<[u8; 32]>,
     /// The admin made at a first start, whose hash we keep and may renew.
     generated: bool,
     /// The operator has been told that the hash is weak.
@@ -56,6 +60,8 @@ impl Users {
             let admin = User {
                 password: Arc::new(Password::parse(hash)),
                 permissions: names(&["*"]),
+                // Not of its hash, which is renewed: the password stays as long as the database, where the sessions are.
+                record: Some(sha256(b"the generated admin")),
                 generated: true,
                 hinted: Arc::default(),
             };
@@ -81,6 +87,7 @@ impl Users {
             anonymous,
             lifetime: config.lifetime,
             idle: config.idle,
+            sessions_per_user: config.sessions_per_user,
         }
     }
 
@@ -150,6 +157,7 @@ impl User {
         Self {
             password: Arc::new(password),
             permissions: names(&user.permissions),
+            record: hash.map(|hash| sha256(hash.reveal().as_bytes())),
             generated: false,
             hinted: Arc::default(),
         }
@@ -195,6 +203,7 @@ mod tests {
             idle: None,
             users: users.iter().map(user).collect(),
             anonymous: Some(vec!["flows.read".into()]),
+            sessions_per_user: 100,
             throttle: config::Throttle {
                 per_user_and_address: 5,
                 per_address: 50,

@@ -4,11 +4,12 @@ use super::frame::{Fault, Frame};
 use super::outbox::{Waiting, outbox};
 use super::pattern::Pattern;
 use super::relay::{Relay, Said};
+use super::sign_in::{self, Watch};
 use super::socket::{Heard, Lost, Socket};
-use super::standing::Standing;
 use super::topics::Topics;
 use super::{Comms, Guest, Source};
 use crate::audit::{Actor, Event};
+use crate::auth::{Caller, Lapsed};
 use crate::metrics::CommsEnd;
 use crate::secret::Secret;
 use bytes::Bytes;
@@ -44,25 +45,27 @@ where
     let mut actor = guest.actor.clone();
     let end = match signed_in(comms, &guest, &mut talk).await {
         Err(end) => end,
-        Ok((standing, first)) => {
+        Ok((watch, first)) => {
             open.is_active();
             guest.place = None;
-            standing.user().clone_into(&mut actor.user);
-            actor.by = standing.by();
+            if let Some(caller) = watch.caller() {
+                caller.user.as_str().clone_into(&mut actor.user);
+                actor.by = caller.known.to_string();
+            }
             record(comms, &guest, Event::CommsOpen, (&actor, None));
             let end = match &guest.source {
                 Source::Own => {
                     comms.topics.join(outbox);
                     talk.source = Talking::Topics(Arc::clone(&comms.topics));
                     let never = std::future::pending();
-                    active(comms, &guest, &mut talk, (standing, first), never).await
+                    active(comms, &guest, &mut talk, (watch, first), never).await
                 }
                 Source::Upstream(upstream, head) => {
                     let (said, hears) = mpsc::channel(AHEAD);
                     talk.source = Talking::Relay(said);
                     let relay = Relay::new(upstream, head, outbox, &comms.config);
                     let away = Box::pin(relay.run(hears));
-                    active(comms, &guest, &mut talk, (standing, first), away).await
+                    active(comms, &guest, &mut talk, (watch, first), away).await
                 }
             };
             comms.topics.leave(&level);
@@ -84,12 +87,12 @@ async fn signed_in<S>(
     comms: &Comms,
     guest: &Guest,
     talk: &mut Talk<'_, S>,
-) -> Result<(Standing, Option<Frame>), End>
+) -> Result<(Watch, Option<Frame>), End>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     if comms.auth.is_none() {
-        return Ok((Standing::Open, None));
+        return Ok((sign_in::open(comms, guest), None));
     }
     let first = tokio::select! {
         biased;
@@ -98,15 +101,15 @@ where
     };
     match first.map_err(|_| End(CommsEnd::Silent, None))?? {
         Frame::Auth(token) => {
-            let standing = Standing::of_token(comms, guest, &token);
-            let standing = standing.ok_or(End(CommsEnd::Refused, None))?;
+            let watch = sign_in::by_token(comms, guest, &token);
+            let watch = watch.ok_or(End(CommsEnd::Refused, None))?;
             talk.greeting = Some(OK);
-            Ok((standing, None))
+            Ok((watch, None))
         }
         other => {
-            let standing = Standing::of_nobody(comms, guest);
-            let standing = standing.ok_or(End(CommsEnd::Refused, None))?;
-            Ok((standing, Some(other)))
+            let watch = sign_in::without_token(comms, guest);
+            let watch = watch.ok_or(End(CommsEnd::Refused, None))?;
+            Ok((watch, Some(other)))
         }
     }
 }
@@ -116,7 +119,7 @@ async fn active<S>(
     comms: &Comms,
     guest: &Guest,
     talk: &mut Talk<'_, S>,
-    (mut standing, mut first): (Standing, Option<Frame>),
+    (mut watch, mut first): (Watch, Option<Frame>),
     away: impl Future<Output = ()> + Unpin,
 ) -> End
 where
@@ -126,19 +129,27 @@ where
     let mut away = away;
     talk.heartbeat.reset();
     loop {
+        let caller = watch.caller().cloned();
+        // What an editor sends of its own accord is a use of its session; that it is open is none, else a forgotten tab
+        // would keep its token for ever.
+        let used = || {
+            if let Some(session) = caller.as_ref().and_then(Caller::session) {
+                session.touch((guest.clock)().as_secs());
+            }
+        };
         let token = tokio::select! {
             biased;
             () = left(comms) => return End(CommsEnd::Drain, Some(CloseCode::Away)),
-            end = standing.lost(comms, guest) => return End(end, None),
+            lapsed = watch.lapsed() => return End(lapsed.into(), None),
             () = level.exceeded() => return End(CommsEnd::Slow, Some(CloseCode::Policy)),
             () = &mut away => return End(CommsEnd::Upstream, Some(CloseCode::Restart)),
-            token = talk.until_token(first.take(), || standing.is_used(guest)) => match token {
+            token = talk.until_token(first.take(), used) => match token {
                 Ok(token) => token,
                 Err(end) => return end,
             },
         };
-        match Standing::of_token(comms, guest, &token) {
-            Some(new) => standing = new,
+        match sign_in::by_token(comms, guest, &token) {
+            Some(new) => watch = new,
             None => return End(CommsEnd::Refused, None),
         }
         talk.greeting = Some(OK);
@@ -312,6 +323,15 @@ impl End {
             | CommsEnd::Slow
             | CommsEnd::Upstream
             | CommsEnd::Drain => None,
+        }
+    }
+}
+
+impl From<Lapsed> for CommsEnd {
+    fn from(lapsed: Lapsed) -> Self {
+        match lapsed {
+            Lapsed::Session => Self::Session,
+            Lapsed::Permission => Self::Permission,
         }
     }
 }

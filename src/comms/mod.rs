@@ -12,8 +12,8 @@ pub(crate) mod fuzzing;
 mod outbox;
 mod pattern;
 mod relay;
+mod sign_in;
 mod socket;
-mod standing;
 mod topics;
 
 pub use topics::Topics;
@@ -44,8 +44,6 @@ pub struct Comms {
     pub metrics: Arc<Metrics>,
     /// Becomes true when the gateway drains.
     pub leaving: watch::Receiver<bool>,
-    /// Changes with users and routes.
-    pub reloads: watch::Receiver<()>,
     /// When the gateway started, in milliseconds since 1970: what a heartbeat tells.
     pub started: u64,
     /// What our own engine says.
@@ -69,10 +67,13 @@ pub struct Guest {
     /// The time since 1970.
     pub clock: fn() -> Duration,
     /// A caller with what he has at the place where the editor came in.
-    pub here: Box<dyn Fn(Caller) -> Caller + Send + Sync>,
+    pub here: Here,
     /// What it wants to hear.
     pub source: Source,
 }
+
+/// Gives a caller the permissions of the place where the editor came in.
+pub type Here = Arc<dyn Fn(Caller) -> Caller + Send + Sync>;
 
 /// Where what editors hear comes from.
 pub enum Source {

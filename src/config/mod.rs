@@ -341,6 +341,8 @@ pub struct Auth {
     pub lifetime: Duration,
     /// A token unused for so long ends; `None`: never.
     pub idle: Option<Duration>,
+    /// How many sessions a user may have; then the oldest end.
+    pub sessions_per_user: usize,
     /// Accounts; empty: an `admin` is made at the first start.
     pub users: Vec<User>,
     /// What a request without a token may do; `None`: nothing.

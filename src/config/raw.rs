@@ -197,6 +197,7 @@ pub(super) struct Headers {
 pub(super) struct Auth {
     pub(super) lifetime: Entry,
     pub(super) idle: Entry,
+    pub(super) sessions_per_user: Entry,
     pub(super) anonymous: List,
     #[serde(default)]
     pub(super) throttle: Throttle,

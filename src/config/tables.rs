@@ -262,6 +262,7 @@ fn auth(
     Ok(Some(Auth {
         lifetime,
         idle,
+        sessions_per_user: number(raw.sessions_per_user, 100, 1..=100_000)?,
         users: users::users(raw.user, asked, source)?,
         anonymous: source
             .list(raw.anonymous, route::PERMISSION, route::permission)?

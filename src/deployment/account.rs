@@ -36,6 +36,7 @@ fn reason(error: &Error) -> &'static str {
         Error::NoSuchFlow => "no_such_flow",
         Error::Runtime => "runtime_gone",
         Error::Audit(_) => "audit_unavailable",
+        Error::Lapsed(lapsed) => lapsed.name(),
         Error::Upstream(_) => "upstream",
     }
 }

@@ -2,6 +2,7 @@
 
 use super::{Active, Deployments, Error, Phases, Runtime, account, name};
 use crate::audit::{Actor, Audit, Event};
+use crate::auth::AuthWatch;
 use crate::flows::{Credentials, DeploymentType, FlowSet, Submission};
 use crate::metrics::{Metrics, Phase};
 use crate::store::Store;
@@ -60,7 +61,7 @@ impl Deployments {
     pub async fn forward(
         &self,
         forward: Forward,
-        actor: &Actor,
+        (actor, watch): (&Actor, &mut AuthWatch),
         now: u64,
         clock: fn() -> Instant,
     ) -> Result<Changed, Error> {
@@ -76,14 +77,14 @@ impl Deployments {
         };
 
         // turn
-        let mut known = self.turn.lock().await;
+        let mut known = self.lock(watch).await?;
         phases.end(Phase::Wait);
 
         // revision: the upstream's own, asked for anew, because others may have deployed there
         let old = match &forward.rev {
             Some(rev) => {
-                self.compare(upstream, rev, &mut known, (actor, now))
-                    .await?
+                let compared = self.compare(upstream, rev, &mut known, (actor, now));
+                watch.during(compared).await??
             }
             None => None,
         };
@@ -94,6 +95,8 @@ impl Deployments {
         facts["upstream"] = upstream.name().into();
         facts["before"] = json!(forward.rev.as_ref().or(known.as_ref()));
         self.audit.durable(begin, actor, now, facts.clone()).await?;
+
+        watch.check()?;
 
         // send: until it is answered nobody knows which revision is active
         let before = known.take();

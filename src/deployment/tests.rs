@@ -2,11 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use crate::auth::{Auth, Caller, Grant, Registry, SignIn};
 use crate::config::{Config, DEFAULT};
 use crate::engine::Engine;
+use crate::secret::Secret;
 use std::fs;
 use std::path::Path;
-use std::time::Instant as Clock;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant as Clock};
 use tempfile::TempDir;
 
 const NOW: u64 = 1_700_000_000;
@@ -42,7 +46,8 @@ fn tab(id: &str) -> String {
 }
 
 async fn send(deployments: &Deployments, request: Request) -> Result<Deployed, Error> {
-    deployments.deploy(request, &actor(), NOW, Clock::now).await
+    let by = (&actor(), &mut AuthWatch::unlimited());
+    deployments.deploy(request, by, NOW, Clock::now).await
 }
 
 fn flows(json: &str, rev: Option<&str>) -> Request {
@@ -225,7 +230,8 @@ async fn stopped_flows_stay_stopped_over_a_deployment_and_a_restart() {
     let place = TempDir::new().unwrap();
     let deployments = open(&place).await;
     let rev = deployments.active().rev.clone();
-    deployments.set_running(false, &actor(), NOW).await.unwrap();
+    let by = (&actor(), &mut AuthWatch::unlimited());
+    deployments.set_running(false, by, NOW).await.unwrap();
     assert_eq!(deployments.active().rev, rev);
     send(&deployments, flows(&tab("a"), None)).await.unwrap();
     assert!(!deployments.running());
@@ -234,4 +240,70 @@ async fn stopped_flows_stay_stopped_over_a_deployment_and_a_restart() {
     let again = open(&place).await;
     assert!(!again.running());
     assert_eq!(again.active().flows.to_json(), tab("a"));
+}
+
+/// Anything that a session is good for.
+#[derive(Clone)]
+struct Anything(Auth);
+
+impl Grant for Anything {
+    fn registry(&self) -> Option<&Registry> {
+        Some(self.0.registry())
+    }
+
+    fn narrowed(&self, caller: Option<Caller>) -> Result<Option<Caller>, Lapsed> {
+        Ok(caller)
+    }
+}
+
+/// A caller with a session, and the token that ends it.
+async fn signed_in(place: &TempDir) -> (Auth, Secret, AuthWatch) {
+    let mut config = Config::parse(DEFAULT, "gateway.toml", Path::new("")).unwrap();
+    config.storage.directory = place.path().to_owned();
+    let store = Store::open(&config.storage).unwrap();
+    let users = config.auth.unwrap();
+    let (auth, password) = Auth::open(&users, 1, store, NOW).await.unwrap();
+    let sign_in = SignIn {
+        user: "admin".into(),
+        password: password.unwrap(),
+        scope: Vec::new(),
+        here: None,
+        client: "service-admin".into(),
+        address: [127, 0, 0, 1].into(),
+    };
+    let token = auth.sign_in(sign_in, NOW).await.unwrap().token;
+    let caller = auth.identify(token.reveal(), NOW);
+    let clock = || Duration::from_secs(NOW);
+    let granted = Anything(auth.clone());
+    let watch = AuthWatch::new(caller, granted, auth.generation(), clock).detached();
+    (auth, token, watch)
+}
+
+#[tokio::test]
+async fn who_loses_the_right_while_another_deploys_leaves_at_once_and_changes_nothing() {
+    let (place, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let deployments = open(&place).await;
+    let rev = deployments.active().rev.clone();
+    let (auth, token, mut watch) = signed_in(&other).await;
+    let actor = actor();
+
+    let held = deployments.turn.lock().await;
+    {
+        let by = (&actor, &mut watch);
+        let mut waiting = pin!(deployments.deploy(flows(&tab("a"), None), by, NOW, Clock::now));
+        let mut context = Context::from_waker(Waker::noop());
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        auth.end(token.reveal()).await.unwrap();
+        let Poll::Ready(left) = waiting.as_mut().poll(&mut context) else {
+            panic!("he waits on")
+        };
+        assert!(matches!(left, Err(Error::Lapsed(Lapsed::Session))));
+    }
+    drop(held);
+
+    let by = (&actor, &mut watch);
+    let late = deployments.set_running(false, by, NOW).await;
+    assert!(matches!(late, Err(Error::Lapsed(Lapsed::Session))));
+    assert_eq!(deployments.active().rev, rev);
+    assert!(deployments.running());
 }

@@ -4,7 +4,7 @@
 
 use super::{Error, Runtime};
 use crate::audit::Audit;
-use crate::auth::Caller;
+use crate::auth::{Auth, Caller};
 use crate::config::{self, AdminPaths, Config, PathRules, Route};
 use crate::deployment::Deployments;
 use crate::metrics::Metrics;
@@ -25,6 +25,8 @@ pub struct Site {
     pub deployments: Deployments,
     /// What callers may do there; a reload replaces it.
     pub rules: ArcSwap<Rules>,
+    /// Users and sessions; `None`: the API is open.
+    pub auth: Option<Auth>,
 }
 
 /// What callers may do at a site.
@@ -54,7 +56,7 @@ pub enum Nowhere {
 impl Sites {
     pub(super) async fn open(
         (config, runtimes): (&mut Config, Vec<(config::Site, Runtime)>),
-        store: &Store,
+        (store, auth): (Store, Option<Auth>),
         recorders: (Audit, Arc<Metrics>),
         now: u64,
     ) -> Result<Self, Error> {
@@ -78,6 +80,7 @@ impl Sites {
                 place,
                 runtime,
                 deployments: opened,
+                auth: auth.clone(),
             }));
         }
         Self::of(all).ok_or(Error::NoRuntime)

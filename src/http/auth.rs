@@ -73,6 +73,13 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
             Ok(_) => Actor { user, ..actor },
             Err(_) => actor,
         };
+        let mut facts = facts;
+        if let Ok(Issued {
+            ended: ended @ 1.., ..
+        }) = &result
+        {
+            facts["ended"] = (*ended).into();
+        }
         let kept = tell(&audit, &result, (&actor, now), facts).await;
         if let (Ok(issued), Err(_)) = (&result, &kept) {
             // Not handed out, so nobody can ask to end it.
@@ -122,11 +129,15 @@ async fn tell(
 /// `POST /auth/revoke`: a token ends.
 pub(super) async fn revoke(call: &mut Call<'_>) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
-    let (Some(auth), Some(caller)) = (gateway.auth.clone(), call.caller.clone()) else {
+    let Some(auth) = gateway.auth.clone() else {
         return Err(Error::NotFound);
     };
     let limit = gateway.config.limits.sign_in_body;
     let content = call.read(limit).await?;
+    // With the permissions of now, after the body.
+    let Some(caller) = call.caller.clone() else {
+        return Err(Error::NotFound);
+    };
     let [token] = form::fields(&call.head.headers, &content, ["token"])?;
     let token = Secret::new(filled(token, "token")?);
     let result = call.control(revocation(auth, caller, token)).await?;

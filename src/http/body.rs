@@ -61,7 +61,7 @@ pub(super) fn throw_away(mut body: ClientBody, mut limit: usize) {
 /// Reads the whole body, of at most `limit` bytes, at no lower pace than this. The memory that it takes is charged to
 /// `held`, if there is a grant.
 pub(super) async fn read<B>(
-    mut body: ClientBody<B>,
+    body: &mut ClientBody<B>,
     limit: usize,
     pace: Pace,
     mut held: Option<&mut Grant>,
@@ -71,7 +71,7 @@ where
 {
     let mut pacer = Pacer::new(pace);
     let mut whole = Vec::new();
-    while let Some(frame) = next(&mut body, &mut pacer).await? {
+    while let Some(frame) = next(body, &mut pacer).await? {
         let Ok(data) = frame?.into_data() else {
             continue;
         };
@@ -130,7 +130,7 @@ fn make_room(
 }
 
 /// Refuses a body that is not empty.
-pub(super) async fn none<B>(body: ClientBody<B>, pace: Pace) -> Result<(), Error>
+pub(super) async fn none<B>(body: &mut ClientBody<B>, pace: Pace) -> Result<(), Error>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -244,10 +244,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_in_pieces_is_put_together() {
-        let body = client(Pieces(vec![b"ab", b"", b"cd", b"e"]));
-        assert_eq!(read(body, 5, pace(), None).await.unwrap(), "abcde");
-        let body = client(Full::from("abc"));
-        assert_eq!(read(body, 3, pace(), None).await.unwrap(), "abc");
+        let mut body = client(Pieces(vec![b"ab", b"", b"cd", b"e"]));
+        assert_eq!(read(&mut body, 5, pace(), None).await.unwrap(), "abcde");
+        let mut body = client(Full::from("abc"));
+        assert_eq!(read(&mut body, 3, pace(), None).await.unwrap(), "abc");
     }
 
     #[tokio::test]
@@ -255,16 +255,16 @@ mod tests {
         let quota = Quota::new(10, 8);
         let mut held = quota.grant([127, 0, 0, 1].into());
         let pieces = || client(Pieces(vec![b"ab", b"cd", b"e"]));
-        let body = read(pieces(), 6, pace(), Some(&mut held)).await;
+        let body = read(&mut pieces(), 6, pace(), Some(&mut held)).await;
         assert_eq!((body.unwrap().as_ref(), held.units()), (&b"abcde"[..], 6));
-        let body = read(pieces(), 6, pace(), Some(&mut held)).await;
+        let body = read(&mut pieces(), 6, pace(), Some(&mut held)).await;
         assert!(matches!(body, Err(Error::MemoryBusy)));
         assert_eq!(held.units(), 8);
     }
 
     #[tokio::test]
     async fn a_body_over_the_limit_is_refused_while_it_is_read() {
-        let body = read(client(Pieces(vec![b"abc", b"d"])), 3, pace(), None).await;
+        let body = read(&mut client(Pieces(vec![b"abc", b"d"])), 3, pace(), None).await;
         assert!(matches!(body, Err(Error::BodyTooLarge { limit: 3 })));
     }
 
@@ -283,7 +283,7 @@ mod tests {
         }
         assert!(matches!(
             read(
-                client(Silent),
+                &mut client(Silent),
                 3,
                 Pace::within(Duration::from_millis(1)),
                 None
@@ -295,11 +295,15 @@ mod tests {
 
     #[tokio::test]
     async fn no_body_is_one_without_bytes() {
-        assert!(none(client(Full::from("")), pace()).await.is_ok());
-        assert!(none(client(Pieces(vec![b"", b""])), pace()).await.is_ok());
+        assert!(none(&mut client(Full::from("")), pace()).await.is_ok());
+        assert!(
+            none(&mut client(Pieces(vec![b"", b""])), pace())
+                .await
+                .is_ok()
+        );
         for refused in [
-            none(client(Full::from("a")), pace()).await,
-            none(client(Pieces(vec![b"", b"a"])), pace()).await,
+            none(&mut client(Full::from("a")), pace()).await,
+            none(&mut client(Pieces(vec![b"", b"a"])), pace()).await,
         ] {
             assert!(matches!(refused, Err(Error::UnexpectedBody)));
         }

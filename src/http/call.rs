@@ -2,10 +2,11 @@
 
 use super::clock::since_1970;
 use super::error::Error;
+use super::granted::{Granted, Watch};
 use super::record::Record;
 use super::{Peer, body, form};
 use crate::audit::{Actor, Event};
-use crate::auth::Caller;
+use crate::auth::{AuthWatch, Caller, Lapsed};
 use crate::gateway::{Gateway, Site};
 use crate::json;
 use crate::metrics::{InFlight, RouteClass};
@@ -15,7 +16,7 @@ use bytes::Bytes;
 use hyper::body::Body as _;
 use hyper::http::request::Parts;
 use hyper::upgrade::OnUpgrade;
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::future::Future;
 use std::sync::Arc;
@@ -50,6 +51,10 @@ pub(super) struct Call<'a> {
     pub(super) caller: Option<Caller>,
     /// Since *authorize*, if the route has an audit record: written when the request ends.
     pub(super) record: Option<Box<Record>>,
+    /// The generation of users and permissions in which it is authorized.
+    pub(super) generation: u64,
+    /// Since it is first needed.
+    watch: Option<Watch>,
 }
 
 impl<'a> Call<'a> {
@@ -72,6 +77,8 @@ impl<'a> Call<'a> {
             in_flight: None,
             caller: None,
             record: None,
+            generation: 0,
+            watch: None,
         }
     }
 
@@ -80,7 +87,56 @@ impl<'a> Call<'a> {
         self.redacted.as_deref().unwrap_or(self.head)
     }
 
-    /// Reads the whole body, of at most `limit` bytes. An unauthenticated caller's is charged to its address.
+    /// Takes the watch of the caller's authorization; [`keep`](Self::keep) puts it back, with its registered waker.
+    pub(super) fn watch(&mut self) -> Watch {
+        self.watch.take().unwrap_or_else(|| Granted::watch(self))
+    }
+
+    /// Puts the watch back.
+    pub(super) fn keep(&mut self, watch: Watch) {
+        self.watch = Some(watch);
+    }
+
+    /// A watch for another task.
+    pub(super) fn detached_watch(&self) -> AuthWatch {
+        match &self.watch {
+            Some(watch) => watch.detached(),
+            None => Granted::watch(self).detached(),
+        }
+    }
+
+    /// The watch for the response body; `None`: the API is open.
+    pub(super) fn watch_the_rest(mut self) -> Option<Watch> {
+        self.gateway.auth.is_some().then(|| self.watch())
+    }
+
+    /// Checks the authorization again, right before an action.
+    pub(super) fn check(&mut self) -> Result<(), Error> {
+        let mut watch = self.watch();
+        watch.check().map_err(|lapsed| self.lapsed(lapsed))?;
+        self.caller = watch.caller().cloned();
+        self.keep(watch);
+        Ok(())
+    }
+
+    /// Runs a future, which is dropped when the authorization lapses.
+    pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Error> {
+        let mut watch = self.watch();
+        let done = watch.during(work).await;
+        let done = done.map_err(|lapsed| self.lapsed(lapsed))?;
+        self.keep(watch);
+        Ok(done)
+    }
+
+    /// Records that the authorization has lapsed.
+    pub(super) fn lapsed(&self, lapsed: Lapsed) -> Error {
+        let facts = json!({ "reason": lapsed.name() });
+        self.audit(Event::Denied, self.actor(), facts);
+        lapsed.into()
+    }
+
+    /// Reads the whole body, of at most `limit` bytes, unless the authorization lapses. Afterwards `caller` has the
+    /// permissions of that moment. An unauthenticated caller's body is charged to its address.
     pub(super) async fn read(&mut self, limit: usize) -> Result<Bytes, Error> {
         let config = &self.gateway.config;
         let pace = Pace::new(&config.timeouts, &config.limits);
@@ -105,7 +161,7 @@ impl<'a> Call<'a> {
         memory: Option<&Arc<Quota>>,
     ) -> Result<Bytes, Error> {
         body::announced(&self.head.headers, limit)?;
-        let Some(incoming) = self.body.take().filter(|body| !body.is_end_stream()) else {
+        let Some(mut incoming) = self.body.take().filter(|body| !body.is_end_stream()) else {
             return Ok(Bytes::new());
         };
         if let Some(memory) = memory {
@@ -114,8 +170,17 @@ impl<'a> Call<'a> {
             held.try_grow(size).map_err(|_| Error::MemoryBusy)?;
             self.held = Some(held);
         }
-        let content = body::read(incoming, limit, pace, self.held.as_mut()).await?;
+        let mut held = self.held.take();
+        let read = body::read(&mut incoming, limit, pace, held.as_mut());
+        let read = self.during(read).await;
+        self.held = held;
+        if read.is_err() {
+            // The client may still send the rest.
+            self.body = Some(incoming);
+        }
+        let content = read??;
         self.received = content.len() as u64;
+        self.check()?;
         Ok(content)
     }
 
@@ -127,10 +192,11 @@ impl<'a> Call<'a> {
         }
         let config = &self.gateway.config;
         let pace = Pace::new(&config.timeouts, &config.limits);
-        match self.body.take() {
-            Some(body) => Box::pin(body::none(body, pace)).await,
-            None => Ok(()),
-        }
+        let Some(mut body) = self.body.take() else {
+            return Ok(());
+        };
+        Box::pin(self.during(body::none(&mut body, pace))).await??;
+        self.check()
     }
 
     /// Reads a body that must be JSON, of any size that a deployment may have.
@@ -210,16 +276,19 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Runs something to its end on the control runtime, whatever becomes of the client.
+    /// Runs a task to its end on the control runtime, even if the client disconnects; checks the authorization first.
     pub(super) async fn control<T: Send + 'static>(
         &self,
         task: impl Future<Output = T> + Send + 'static,
     ) -> Result<T, Error> {
-        self.gateway
-            .control
-            .spawn(task)
-            .await
-            .map_err(|_| Error::Broken)
+        let mut watch = self.detached_watch();
+        let checked = async move {
+            watch.check()?;
+            Ok(task.await)
+        };
+        let done = self.gateway.control.spawn(checked).await;
+        let done = done.map_err(|_| Error::Broken)?;
+        done.map_err(|lapsed| self.lapsed(lapsed))
     }
 
     /// Runs what waits for files where nothing else has to wait.

@@ -57,7 +57,7 @@ pub(super) fn open(
         clock: since_1970,
         here: {
             let site = Arc::clone(call.site);
-            Box::new(move |caller| site.rules.load().here(caller))
+            Arc::new(move |caller| site.rules.load().here(caller))
         },
         source,
     };

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "engine")]
 use super::reading::Reading;
+use crate::auth::Lapsed;
 use crate::quota::Grant;
 use crate::upstream::{self, Cut};
 use bytes::Bytes;
@@ -11,13 +12,16 @@ use std::task::{Context, Poll};
 
 /// The body of an answer.
 #[derive(Debug)]
-pub enum Body {
+pub(super) enum Body {
     /// Made here.
     Ours(Bytes),
     /// Made by a flow or the upstream, known as a whole.
     Theirs(Bytes),
     /// The same for an unauthenticated caller: charged to its address until the response ends.
-    Counted(Bytes, Box<Grant>),
+    Counted(
+        Bytes,
+        #[allow(dead_code, reason = "held until the body is dropped")] Box<Grant>,
+    ),
     /// Passed on as it comes from the upstream.
     Upstream(upstream::Answer),
     /// A part of the editor, one of so many at a time.
@@ -37,6 +41,9 @@ pub enum Half {
     /// The client took nothing of it for too long.
     #[error("the client took nothing of the response for too long")]
     Stalled,
+    /// The client's authorization has lapsed.
+    #[error(transparent)]
+    Lapsed(#[from] Lapsed),
 }
 
 impl Body {
@@ -54,6 +61,19 @@ impl Body {
         match self {
             Self::Theirs(bytes) => Self::Counted(bytes, Box::new(held)),
             other => other,
+        }
+    }
+
+    /// Whether it is sent in several pieces, between which the authorization may lapse.
+    pub(super) fn lasts(&self) -> bool {
+        match self {
+            Self::Ours(bytes) | Self::Theirs(bytes) | Self::Counted(bytes, _) => {
+                bytes.len() > PIECE
+            }
+            Self::Upstream(answer) => !answer.is_end_stream(),
+            // Public files.
+            #[cfg(feature = "engine")]
+            Self::Editor(_) => false,
         }
     }
 }

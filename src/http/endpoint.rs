@@ -75,13 +75,9 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
     let content = call.read(gateway.config.limits.body).await?;
     let request = request(call, path, &endpoint, content);
     let wait = gateway.config.timeouts.endpoint;
-    let answer = tokio::select! {
-        biased;
-        answer = tokio::time::timeout(wait, engine.call(endpoint, request)) => {
-            answer.map_err(|_| Error::EndpointTimeout)??
-        }
-        () = revoked(call.caller.as_ref()) => return Err(Error::BadToken),
-    };
+    let answer = tokio::time::timeout(wait, engine.call(endpoint, request));
+    let answer = call.during(answer).await?;
+    let answer = answer.map_err(|_| Error::EndpointTimeout)??;
     counted(call, response(answer)?)
 }
 
@@ -99,14 +95,6 @@ fn counted(call: &mut Call<'_>, response: Response<Body>) -> Result<Response<Bod
     let size = size.min(memory.per_address());
     held.try_grow(size).map_err(|_| Error::MemoryBusy)?;
     Ok(response.map(|body| body.counted(held)))
-}
-
-/// Waits until the token that let the caller in is revoked or over; what it has open ends then.
-async fn revoked(caller: Option<&Caller>) {
-    match caller.and_then(Caller::session) {
-        Some(session) => session.over().await,
-        None => std::future::pending().await,
-    }
 }
 
 fn request(call: &Call<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::Bytes) -> Request {

@@ -2,8 +2,9 @@
 
 use super::path;
 use crate::audit::Unavailable;
+use crate::auth::{self, Lapsed};
 use crate::gateway::Nowhere;
-use crate::{auth, deployment, upstream};
+use crate::{deployment, upstream};
 use std::time::Duration;
 
 /// Why an HTTP/1.1 request has no answer but that it is wrong, whatever it asks for: most often, its framing has more than
@@ -206,6 +207,15 @@ impl From<Flaw> for Error {
             | Flaw::Encoding
             | Flaw::Trailers
             | Flaw::Fragment => Self::Framing(flaw),
+        }
+    }
+}
+
+impl From<Lapsed> for Error {
+    fn from(lapsed: Lapsed) -> Self {
+        match lapsed {
+            Lapsed::Session => Self::BadToken,
+            Lapsed::Permission => Self::Scope,
         }
     }
 }

@@ -114,6 +114,7 @@ async fn run(
 ) -> Result<Deployed, Error> {
     let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
     let (actor, now, audit) = (call.actor(), call.now, call.gateway.audit.clone());
+    let mut watch = call.detached_watch();
     let task = async move {
         let started = Instant::now();
         let parsed = parse();
@@ -121,7 +122,7 @@ async fn run(
         let result = match parsed {
             Ok(request) => {
                 site.deployments
-                    .deploy(request, &actor, now, Instant::now)
+                    .deploy(request, (&actor, &mut watch), now, Instant::now)
                     .await
             }
             Err(error) => Err(error),
@@ -155,6 +156,7 @@ fn outcome(result: &Result<Deployed, deployment::Error>) -> metrics::Deployed {
             | deployment::Error::Store(_)
             | deployment::Error::Runtime
             | deployment::Error::Audit(_)
+            | deployment::Error::Lapsed(_)
             | deployment::Error::Upstream(_),
         ) => metrics::Deployed::Failed,
     }
@@ -176,7 +178,11 @@ pub(super) async fn set_state(call: &mut Call<'_>) -> Answer {
     };
     let site = Arc::clone(call.site);
     let (actor, now) = (call.actor(), call.now);
-    call.control(async move { site.deployments.set_running(running, &actor, now).await })
-        .await??;
+    let mut watch = call.detached_watch();
+    let task = async move {
+        let by = (&actor, &mut watch);
+        site.deployments.set_running(running, by, now).await
+    };
+    call.control(task).await??;
     Ok(state(call))
 }

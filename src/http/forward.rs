@@ -17,7 +17,7 @@ use crate::flows::{DeploymentType, FlowSet, Submission, check_flow};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
     self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Pace, Passing,
-    Upstream, returned,
+    Refusal, Upstream, returned,
 };
 use bytes::Bytes;
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -87,10 +87,16 @@ pub(super) async fn act(
 /// A body, to be passed on as it comes.
 fn streamed(call: &mut Call<'_>) -> Outgoing {
     let config = &call.gateway.config;
-    call.body.take().map_or_else(Outgoing::empty, |incoming| {
-        let pace = Pace::new(&config.timeouts, &config.limits);
-        Outgoing::stream(incoming, config.limits.body, pace)
-    })
+    let Some(incoming) = call.body.take() else {
+        return Outgoing::empty();
+    };
+    let pace = Pace::new(&config.timeouts, &config.limits);
+    let body = Outgoing::stream(incoming, config.limits.body, pace);
+    if body.progress().is_none() {
+        return body;
+    }
+    let mut watch = call.detached_watch();
+    body.allowed_while(move || watch.glance().is_ok())
 }
 
 /// Passes a request on, and the answer back.
@@ -103,16 +109,25 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, body: Outgoing, upstream: &U
     check_version(call)?;
     let target = path.target(&call.outgoing().uri)?;
     let progress = body.progress();
+    let mut watch = call.watch();
     let front = front(call, &target, Some(upstream));
     let head = || upstream.head(&front);
     let client = Some(call.peer.address.ip());
-    let sent = match call.authorization {
-        Authorization::Ours => upstream.send(head, body, client).await,
-        Authorization::Nobody | Authorization::Client => {
-            upstream.send_bare(head, body, client).await
+    let sent = async {
+        match call.authorization {
+            Authorization::Ours => upstream.send(head, body, client).await,
+            Authorization::Nobody | Authorization::Client => {
+                upstream.send_bare(head, body, client).await
+            }
         }
     };
+    let sent = watch.during(sent).await;
     call.received = progress.map_or(0, |progress| progress.bytes());
+    let sent = sent.map_err(|lapsed| call.lapsed(lapsed))?;
+    call.keep(watch);
+    if let Err(upstream::Error::Request(Refusal::NotAllowed)) = &sent {
+        call.check()?;
+    }
     let response = sent?;
     let admin = call.class != RouteClass::Endpoint;
     if admin {
@@ -225,6 +240,7 @@ async fn run(
     let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
     let (actor, now) = (call.actor(), call.now);
     let audit = call.gateway.audit.clone();
+    let mut watch = call.detached_watch();
     let upstream = site
         .runtime
         .upstream()
@@ -236,7 +252,7 @@ async fn run(
             Ok(forward) => {
                 let deployments = &site.deployments;
                 deployments
-                    .forward(forward, &actor, now, Instant::now)
+                    .forward(forward, (&actor, &mut watch), now, Instant::now)
                     .await
             }
             Err(error) => Err(error),
@@ -287,6 +303,7 @@ fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>)
 async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     check_version(call)?;
     let target = path.target(&call.outgoing().uri)?;
+    let mut watch = call.watch();
     let front = front(call, &target, Some(upstream));
     // None of the client's own headers: a condition or a range would be about another body than the one it gets.
     let head = || {
@@ -296,9 +313,9 @@ async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> 
         request.headers_mut().insert(ACCEPT, json);
         request
     };
-    let response = upstream
-        .send(head, Outgoing::empty(), Some(call.peer.address.ip()))
-        .await?;
+    let client = Some(call.peer.address.ip());
+    let sent = watch.during(upstream.send(head, Outgoing::empty(), client));
+    let response = sent.await.map_err(|lapsed| call.lapsed(lapsed))??;
     no_refusal(upstream, response.status())?;
     if let Some(told) = told_in_json(response.status(), response.headers()) {
         return Ok(told);

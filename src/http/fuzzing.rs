@@ -119,8 +119,10 @@ pub fn upstream_request(data: &[u8]) {
         runtime.block_on(async {
             // What the bodies are, and then each of them passed on: whole, and piece by piece.
             let contents = RefCell::new(Vec::new());
-            each(stream, async |_, body| {
-                let content = body::read(body, LIMIT, Pace::within(IDLE), None).await.ok();
+            each(stream, async |_, mut body| {
+                let content = body::read(&mut body, LIMIT, Pace::within(IDLE), None)
+                    .await
+                    .ok();
                 contents.borrow_mut().push(content);
             })
             .await;

@@ -21,12 +21,13 @@ mod form;
 mod forward;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod holder;
+mod granted;
 mod host;
 mod host_policy;
 mod identify;
 #[cfg(feature = "engine")]
 mod meter;
+mod open_socket;
 mod origin;
 mod path;
 mod proxied;
@@ -40,18 +41,20 @@ mod route;
 mod socket;
 mod tunnel;
 mod upgrade;
+mod watched;
 
 pub use clock::since_1970;
-pub use content::Body;
 pub use error::Flaw;
+pub use watched::ResponseBody;
 
 use crate::audit::Event;
-use crate::auth::{Caller, Certificate};
+use crate::auth::{Auth, Caller, Certificate};
 use crate::config::RESOURCE_POLICY;
 use crate::gateway::{Gateway, Rules, Runtime};
 use crate::metrics::{RouteClass, Traffic};
 use crate::upstream::ClientBody;
 use call::Call;
+use content::Body;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
@@ -89,7 +92,7 @@ pub async fn answer(
     peer: &Peer,
     request: Request<Incoming>,
     flaw: Option<Flaw>,
-) -> Response<Body> {
+) -> Response<ResponseBody> {
     let started = Instant::now();
     let (mut head, body) = request.into_parts();
     let upgrade = head.extensions.remove::<OnUpgrade>();
@@ -119,7 +122,11 @@ pub async fn answer(
         None => response,
     };
     let path = path.as_ref().map_or("-", Path::as_str);
-    finish(&call, path, started.elapsed(), response)
+    let response = finish(&call, path, started.elapsed(), response);
+    response.map(|body| {
+        let watch = body.lasts().then(|| call.watch_the_rest()).flatten();
+        ResponseBody::new(body, watch)
+    })
 }
 
 /// Counts and writes down what never became a request, because it could not be read: the library has answered it, with
@@ -153,11 +160,10 @@ async fn proceed(
         .find(|| host::named(call.head), path.lower())?;
     path.enter(&call.site.place);
     let path = &*path;
+    // Before anything is decided: what changes meanwhile has to be decided again.
+    call.generation = gateway.auth.as_ref().map_or(0, Auth::generation);
     let rules = call.site.rules.load();
-    let mut route = route::route(&call.head.method, path, &rules.paths);
-    if call.site.runtime.upstream().is_some() {
-        route = route.forwarded();
-    }
+    let route = granted::route(call.site, &call.head.method, path, &rules);
     call.class = route.class;
     call.authorization = route.authorization;
     call.in_flight = Some(gateway.metrics.in_flight(route.class));

@@ -19,7 +19,7 @@ const PIECE: u64 = 64 * 1024;
 
 /// A part of the editor on its way.
 #[derive(Debug)]
-pub struct Reading {
+pub(super) struct Reading {
     state: State,
     left: u64,
     _place: Place,

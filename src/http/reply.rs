@@ -11,6 +11,7 @@ use super::content::Body;
 use super::error::Error;
 #[cfg(feature = "engine")]
 use super::reading::Reading;
+use crate::auth::Lapsed;
 #[cfg(feature = "engine")]
 use crate::editor::{File, Place};
 use crate::upstream;
@@ -200,11 +201,11 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
             challenge(refuse(S::BAD_REQUEST, "invalid_request"), INVALID_REQUEST)
         }
         Error::NoToken => unauthorized(BEARER),
-        Error::BadToken => unauthorized("Bearer realm=\"flowgate\", error=\"invalid_token\""),
+        Error::BadToken => lapsed(Lapsed::Session),
         Error::BadTokens { wait } => {
             retry_after(refuse(S::TOO_MANY_REQUESTS, "too_many_bad_tokens"), *wait)
         }
-        Error::Scope => unauthorized(INSUFFICIENT_SCOPE),
+        Error::Scope => lapsed(Lapsed::Permission),
         Error::DoubledHeader(_) => refuse(S::BAD_REQUEST, "invalid_header"),
         Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
         Error::DeploymentType => refuse(S::BAD_REQUEST, "invalid_deployment_type"),
@@ -263,6 +264,16 @@ const OTHER_VERSION: &str = "invalid_websocket_version";
 const BEARER: &str = "Bearer realm=\"flowgate\"";
 const INVALID_REQUEST: &str = "Bearer realm=\"flowgate\", error=\"invalid_request\"";
 const INSUFFICIENT_SCOPE: &str = "Bearer realm=\"flowgate\", error=\"insufficient_scope\"";
+
+const INVALID_TOKEN: &str = "Bearer realm=\"flowgate\", error=\"invalid_token\"";
+
+/// The challenge for a missing or lapsed authorization (RFC 6750 §3.1).
+fn lapsed(lapsed: Lapsed) -> Response<Body> {
+    unauthorized(match lapsed {
+        Lapsed::Session => INVALID_TOKEN,
+        Lapsed::Permission => INSUFFICIENT_SCOPE,
+    })
+}
 
 fn sign_in(error: &auth::Error) -> Response<Body> {
     use StatusCode as S;
@@ -324,6 +335,7 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
         deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
         deployment::Error::Runtime => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
         deployment::Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
+        deployment::Error::Lapsed(lapsed) => self::lapsed(*lapsed),
         deployment::Error::Upstream(error) => upstream_error::response(error),
     }
 }

@@ -6,8 +6,8 @@ use super::call::Call;
 use super::comms::first_protocol;
 use super::content::Body;
 use super::error::Error;
-use super::holder::Holder;
 use super::meter::{Meter, Metered};
+use super::open_socket::OpenSocket;
 use super::path::Path;
 use super::upgrade::Opening;
 use crate::auth::Caller;
@@ -52,7 +52,7 @@ pub(super) fn open(
     let permit = permit.and_then(|permit| permit.of(call.peer.address.ip()));
     let permit = permit.map_err(|_| Error::TooManySockets)?;
     let tell = engine.join(listening);
-    let holder = Holder::of(call, path);
+    let mut open = OpenSocket::of(call, path);
     let longest = call.gateway.config.limits.body;
     let patience = call.gateway.config.timeouts.body_idle;
     let meter = meter(call);
@@ -65,9 +65,9 @@ pub(super) fn open(
         let client = Metered::new(TokioIo::new(client), meter);
         let socket = Socket::from_raw_socket(client, Role::Server, Some(config)).await;
         let ended = Talk::new(socket, tell, (patience, longest))
-            .run(pin!(holder.over()))
+            .run(pin!(open.over()))
             .await;
-        holder.log(ended, opened.elapsed());
+        open.log(ended, opened.elapsed());
         drop(permit);
     });
     if let Some(protocol) = first_protocol(&call.head.headers) {

@@ -6,7 +6,7 @@ use super::call::Call;
 use super::content::Body;
 use super::error::Error;
 use super::forward::{front, passed_back};
-use super::holder::Holder;
+use super::open_socket::OpenSocket;
 use super::path::Path;
 use super::upgrade::Opening;
 use crate::upstream::{Opened, Upstream};
@@ -23,19 +23,23 @@ pub(super) async fn open(
 ) -> Result<Response<Body>, Error> {
     let opening = Opening::check(call)?;
     let target = path.target(&call.outgoing().uri)?;
+    let mut watch = call.watch();
     let front = front(call, &target, Some(upstream));
-    let (headers, tunnel) = match upstream.tunnel(&front, opening.accept_key()).await? {
+    let opened = upstream.tunnel(&front, opening.accept_key());
+    let opened = watch.during(opened).await;
+    let opened = opened.map_err(|lapsed| call.lapsed(lapsed))?;
+    let (headers, tunnel) = match opened? {
         Opened::Tunnel(headers, tunnel) => (headers, tunnel),
         Opened::Refused(response) => {
             return Ok(passed_back(call, upstream, response).map(Body::Upstream));
         }
     };
-    let holder = Holder::of(call, path);
+    let mut socket = OpenSocket::of(call, path);
     let patience = call.gateway.config.timeouts.body_idle;
     let mut response = opening.accept(async move |client| {
         let opened = Instant::now();
-        let ended = tunnel.join(client, patience, pin!(holder.over())).await;
-        holder.log(ended, opened.elapsed());
+        let ended = tunnel.join(client, patience, pin!(socket.over())).await;
+        socket.log(ended, opened.elapsed());
     });
     let mut answer = Response::new(());
     *answer.headers_mut() = headers;

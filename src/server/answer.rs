@@ -2,7 +2,7 @@
 
 use super::connection::Client;
 use super::unfinished::Unfinished;
-use crate::http::{self, Body as Content, Flaw};
+use crate::http::{self, Flaw, ResponseBody as Content};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::{Request, Response, StatusCode};
 use std::convert::Infallible;

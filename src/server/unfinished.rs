@@ -4,7 +4,7 @@
 //! kept here, where the connection's ticker can drop it together with the permits and the upstream connection that it
 //! holds. A connection and its streams run on one thread, so the lock is never contended.
 
-use crate::http::Body as Content;
+use crate::http::ResponseBody as Content;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use slab::Slab;
 use std::pin::Pin;
@@ -129,7 +129,7 @@ mod tests {
     }
 
     fn long() -> Content {
-        Content::Ours(vec![0; 1 << 20].into())
+        Content::from(Bytes::from(vec![0; 1 << 20]))
     }
 
     #[test]

@@ -41,6 +41,8 @@ const MIGRATIONS: &[&str] = &["
     CREATE TABLE known_address (
         user TEXT NOT NULL, address TEXT NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (user, address)
     ) STRICT, WITHOUT ROWID;
+", "
+    ALTER TABLE session ADD COLUMN password BLOB;
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.
@@ -102,9 +104,9 @@ impl Database {
     }
 
     pub(super) fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
-        let mut query = self
-            .connection
-            .prepare("SELECT token, user, client, scope, created, expires FROM session")?;
+        let mut query = self.connection.prepare(
+            "SELECT token, user, client, scope, created, expires, password FROM session ORDER BY created",
+        )?;
         let rows = query.query_map([], |row| {
             Ok(SessionRow {
                 token: row.get(0)?,
@@ -113,6 +115,7 @@ impl Database {
                 scope: scope(row, 3)?,
                 created: seconds(row, 4)?,
                 expires: seconds(row, 5)?,
+                password: row.get(6)?,
             })
         })?;
         Ok(rows.collect::<Result<_, _>>()?)
@@ -120,16 +123,28 @@ impl Database {
 
     pub(super) fn save_session(&self, session: &SessionRow) -> Result<(), Error> {
         self.change(
-            "INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT OR REPLACE INTO session (token, user, client, scope, created, expires, password)
+             VALUES (?, ?, ?, ?, ?, ?, ?)",
             params![
                 session.token,
                 session.user,
                 session.client,
                 Value::from(session.scope.as_slice()).to_string(),
                 integer(session.created),
-                integer(session.expires)
+                integer(session.expires),
+                session.password
             ],
         )
+    }
+
+    pub(super) fn bind_sessions(&mut self, sessions: &[([u8; 32], [u8; 32])]) -> Result<(), Error> {
+        let transaction = self.connection.transaction()?;
+        for (token, password) in sessions {
+            transaction
+                .prepare_cached("UPDATE session SET password = ? WHERE token = ?")?
+                .execute(params![password, token])?;
+        }
+        commit(transaction)
     }
 
     pub(super) fn remove_sessions(&mut self, tokens: &[[u8; 32]]) -> Result<(), Error> {

@@ -116,6 +116,8 @@ pub struct SessionRow {
     pub created: u64,
     /// When it ends, seconds since 1970.
     pub expires: u64,
+    /// The record of the user's password that it is bound to; `None`: it has none, or is from before there were any.
+    pub password: Option<[u8; 32]>,
 }
 
 /// One remembered failure of a sign-in.
@@ -213,7 +215,7 @@ impl Store {
         Ok(Self { owner })
     }
 
-    /// All sessions.
+    /// All sessions, oldest first.
     pub async fn sessions(&self) -> Result<Vec<SessionRow>, Error> {
         self.owner.ask(|disk| disk.database.sessions()).await
     }
@@ -222,6 +224,13 @@ impl Store {
     pub async fn save_session(&self, session: SessionRow) -> Result<(), Error> {
         self.owner
             .ask(move |disk| disk.database.save_session(&session))
+            .await
+    }
+
+    /// Binds sessions, by their tokens, to records of passwords.
+    pub async fn bind_sessions(&self, sessions: Vec<([u8; 32], [u8; 32])>) -> Result<(), Error> {
+        self.owner
+            .ask(move |disk| disk.database.bind_sessions(&sessions))
             .await
     }
 

@@ -27,6 +27,8 @@ pub struct Stream {
     left: u64,
     pacer: Pacer,
     progress: Arc<Progress>,
+    /// Whether the client is still authorized; called before each piece.
+    allowed: Box<dyn FnMut() -> bool + Send>,
 }
 
 /// Why a client's body was not passed on to its end.
@@ -41,6 +43,9 @@ pub enum Refusal {
     /// It is not what its head announced.
     #[error(transparent)]
     Broken(BodyError),
+    /// The client's authorization has lapsed.
+    #[error("the authorization has lapsed")]
+    NotAllowed,
 }
 
 /// How far a body has come.
@@ -75,7 +80,17 @@ impl Outgoing {
             left: limit as u64,
             pacer: Pacer::new(pace),
             progress: Arc::default(),
+            allowed: Box::new(|| true),
         }))
+    }
+
+    /// Fails a stream as soon as `allowed`, which is called before each piece, returns false.
+    #[must_use]
+    pub fn allowed_while(mut self, allowed: impl FnMut() -> bool + Send + 'static) -> Self {
+        if let Self::Stream(stream) = &mut self {
+            stream.allowed = Box::new(allowed);
+        }
+        self
     }
 
     /// How far a stream has come; `None`: there is nothing to wait for.
@@ -133,6 +148,7 @@ impl Progress {
             3 => Some(Refusal::Timeout),
             4 => Some(Refusal::Broken(BodyError::Incomplete)),
             5 => Some(Refusal::Broken(BodyError::Trailers)),
+            6 => Some(Refusal::NotAllowed),
             _ => None,
         }
     }
@@ -145,6 +161,7 @@ impl Stream {
             Refusal::Timeout => 3,
             Refusal::Broken(BodyError::Incomplete) => 4,
             Refusal::Broken(BodyError::Trailers) => 5,
+            Refusal::NotAllowed => 6,
         };
         self.progress.end.store(end, Ordering::Relaxed);
         Poll::Ready(Some(Err(refusal)))
@@ -160,6 +177,7 @@ impl Stream {
         match data {
             Some(Ok(data)) => self.pass(data),
             Some(Err(error)) => self.refuse(Refusal::Broken(error)),
+            None if !(self.allowed)() => self.refuse(Refusal::NotAllowed),
             None => {
                 self.whole();
                 Poll::Ready(None)
@@ -168,6 +186,9 @@ impl Stream {
     }
 
     fn pass(&mut self, data: Bytes) -> Poll<Option<Result<Frame<Bytes>, Refusal>>> {
+        if !(self.allowed)() {
+            return self.refuse(Refusal::NotAllowed);
+        }
         let length = data.len() as u64;
         let Some(left) = self.left.checked_sub(length) else {
             return self.refuse(Refusal::TooLarge);

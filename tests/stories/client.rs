@@ -379,7 +379,7 @@ impl Request {
         connection.send(self).await.map_err(io::Error::other)
     }
 
-    fn build(self, http2: bool) -> hyper::Request<Full<Bytes>> {
+    pub fn build(self, http2: bool) -> hyper::Request<Full<Bytes>> {
         let address = self.door.address.to_string();
         let host = self.host.unwrap_or(address);
         let uri = if http2 {

@@ -6,8 +6,13 @@ mod schedules;
 mod session;
 mod sessions;
 mod sign_in;
+mod wakers;
+mod watch;
 
+use super::wakers::Wakers;
 use super::*;
+use std::collections::HashMap;
+use std::sync::LazyLock;
 use tempfile::TempDir;
 
 const NOW: u64 = 1_800_000_000;
@@ -40,6 +45,7 @@ impl House {
                 .map(|(name, permissions)| user(name, permissions))
                 .collect(),
             anonymous: None,
+            sessions_per_user: 100,
             throttle,
         };
         Self {
@@ -69,8 +75,11 @@ impl House {
 }
 
 fn user(name: &str, permissions: &str) -> config::User {
-    // the least cost that bcrypt has: these tests sign in often
-    let hash = bcrypt::hash(format!("{name}'s"), 4).unwrap();
+    static HASHES: LazyLock<Mutex<HashMap<String, String>>> = LazyLock::new(Mutex::default);
+    // the least cost that bcrypt has: these tests sign in often. The same each time: another hash is another password
+    let hash = || bcrypt::hash(format!("{name}'s"), 4).unwrap();
+    let mut hashes = HASHES.lock().unwrap();
+    let hash = hashes.entry(name.to_owned()).or_insert_with(hash).clone();
     config::User {
         name: name.into(),
         password_hash: Some(Secret::new(hash)),

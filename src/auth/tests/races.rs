@@ -40,7 +40,7 @@ async fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_e
                         if let Some(session) = session
                             && revoked.load(Ordering::SeqCst)
                         {
-                            assert!(*session.ended.borrow(), "a socket stays open");
+                            assert!(session.has_ended(), "a socket stays open");
                         }
                     }
                 }
@@ -50,13 +50,13 @@ async fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_e
     for (token, revoked) in tokens.iter().zip(revoked.iter()) {
         let open = session_of(&caller(&auth, token)).unwrap();
         let waiting = tokio::spawn({
-            let open = Arc::clone(&open);
-            async move { open.over().await }
+            let mut watch = super::watch::watch(&auth, caller(&auth, token));
+            async move { watch.lapsed().await }
         });
         auth.revoke(&mine, token.reveal()).await.unwrap();
         revoked.store(true, Ordering::SeqCst);
-        assert!(*open.ended.borrow());
-        waiting.await.unwrap();
+        assert!(open.has_ended());
+        assert_eq!(waiting.await.unwrap(), Lapsed::Session);
     }
     end.store(true, Ordering::SeqCst);
     for user in users {
@@ -118,7 +118,7 @@ async fn take(steps: Vec<Step>) {
                         *good = false;
                     }
                     let session = open.as_ref().and_then(session_of);
-                    assert!(session.is_none_or(|session| *session.ended.borrow()));
+                    assert!(session.is_none_or(|session| session.has_ended()));
                 }
             }
             Step::EndAll(ann) => {

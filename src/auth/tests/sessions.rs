@@ -69,7 +69,7 @@ async fn the_sessions_of_a_user_who_is_gone_never_come_back() {
     let both = std::mem::take(&mut house.config.users);
     house.config.users = vec![user("bob", "*")];
     auth.reload(&house.config).await.unwrap();
-    open.over().await;
+    assert!(open.has_ended());
     house.config.users = both;
     auth.reload(&house.config).await.unwrap();
     assert!(!is_alive(&auth, &anns, NOW));
@@ -119,7 +119,7 @@ async fn ones_own_tokens_may_be_revoked_by_anyone_and_anothers_with_everything_o
     auth.revoke(&caller(&auth, &bobs), one.reveal())
         .await
         .unwrap();
-    open.over().await;
+    assert!(open.has_ended());
     assert!(!is_alive(&auth, &one, NOW) && !is_alive(&auth, &other, NOW));
 }
 
@@ -148,7 +148,7 @@ async fn what_the_store_failed_to_forget_is_forgotten_at_the_next_occasion() {
     let (one, other) = (token(&auth, "ann", "").await, token(&auth, "ann", "").await);
     // as a revocation leaves it when the store fails
     let key = sha256(one.reveal().as_bytes());
-    auth.0.sessions.end_one(&key);
+    auth.0.registry.sessions().end_one(&key);
     auth.owed().insert(key);
     auth.revoke(&caller(&auth, &other), one.reveal())
         .await
@@ -172,10 +172,111 @@ async fn a_sweep_ends_what_is_over() {
         "not alive before the sweep either"
     );
     assert_eq!(auth.sweep(NOW + 100).await.unwrap(), 1);
-    open.over().await;
+    assert!(open.has_ended());
     assert!(is_alive(&auth, &used, NOW + 198));
     assert_eq!(auth.sweep(NOW + 1000).await.unwrap(), 1);
     assert_eq!(auth.active(), 0);
     drop(auth);
     assert_eq!(house.open().await.active(), 0);
+}
+
+#[tokio::test]
+async fn another_password_ends_the_sessions_of_its_user_whenever_it_was_changed() {
+    for running in [true, false] {
+        let mut house = House::with(&[("ann", "*"), ("bob", "*")]);
+        let mut auth = house.open().await;
+        let (anns, bobs) = (token(&auth, "ann", "").await, token(&auth, "bob", "").await);
+        let service = auth.create_token("ann", vec!["*".into()], None, NOW).await;
+        let service = service.unwrap().token;
+        let open = session_of(&caller(&auth, &anns)).unwrap();
+        let before = house.config.users[0]
+            .password_hash
+            .replace(Secret::new(bcrypt::hash("another", 4).unwrap()));
+        if running {
+            auth.reload(&house.config).await.unwrap();
+            assert!(open.has_ended());
+        } else {
+            drop(auth);
+            auth = house.open().await;
+        }
+        assert!(!is_alive(&auth, &anns, NOW));
+        assert!(is_alive(&auth, &bobs, NOW) && is_alive(&auth, &service, NOW));
+        house.config.users[0].password_hash = before;
+        auth.reload(&house.config).await.unwrap();
+        assert!(!is_alive(&auth, &anns, NOW), "it does not come back");
+    }
+}
+
+#[tokio::test]
+async fn a_user_whose_password_is_taken_away_keeps_no_session() {
+    let mut house = House::with(&[("ann", "*")]);
+    let auth = house.open().await;
+    let anns = token(&auth, "ann", "").await;
+    house.config.users[0].password_hash = None;
+    auth.reload(&house.config).await.unwrap();
+    assert!(!is_alive(&auth, &anns, NOW));
+}
+
+#[tokio::test]
+async fn a_stronger_hash_of_the_same_generated_password_ends_nothing() {
+    let house = House::with(&[]);
+    let (auth, password) = house.open_at(NOW).await;
+    let password = password.unwrap();
+    let sign_in = || attempt("admin", password.reveal(), "", HERE);
+    // The first sign-in replaces the cheap hash.
+    let first = auth.sign_in(sign_in(), NOW).await.unwrap().token;
+    let second = auth.sign_in(sign_in(), NOW).await.unwrap().token;
+    auth.reload(&house.config).await.unwrap();
+    assert!(is_alive(&auth, &first, NOW) && is_alive(&auth, &second, NOW));
+    drop(auth);
+    let auth = house.open().await;
+    assert!(is_alive(&auth, &first, NOW) && is_alive(&auth, &second, NOW));
+}
+
+#[tokio::test]
+async fn a_session_from_before_there_were_records_is_bound_at_the_next_start() {
+    let mut house = House::with(&[("ann", "*")]);
+    let auth = house.open().await;
+    let anns = token(&auth, "ann", "").await;
+    let mut row = auth.0.store.sessions().await.unwrap().remove(0);
+    row.password = None;
+    auth.0.store.save_session(row).await.unwrap();
+    drop(auth);
+    let auth = house.open().await;
+    assert!(is_alive(&auth, &anns, NOW));
+    let bound = auth.0.store.sessions().await.unwrap().remove(0).password;
+    assert!(bound.is_some());
+    house.config.users[0].password_hash = Some(Secret::new(bcrypt::hash("another", 4).unwrap()));
+    auth.reload(&house.config).await.unwrap();
+    assert!(!is_alive(&auth, &anns, NOW));
+}
+
+#[tokio::test]
+async fn the_oldest_sessions_of_a_user_end_when_there_are_too_many() {
+    let mut house = House::with(&[("ann", "*"), ("bob", "*")]);
+    house.config.sessions_per_user = 2;
+    let auth = house.open().await;
+    let bobs = token(&auth, "bob", "").await;
+    let service = auth.create_token("ann", vec!["*".into()], None, NOW).await;
+    let service = service.unwrap().token;
+    let mut anns = Vec::new();
+    for (number, ended) in [0, 0, 1, 1].into_iter().enumerate() {
+        // In one second: what counts is their order.
+        let issued = auth.sign_in(right("ann", ""), NOW).await.unwrap();
+        assert_eq!(issued.ended, ended, "{number}");
+        anns.push(issued.token);
+    }
+    let alive = |auth: &Auth| {
+        anns.iter()
+            .map(|t| is_alive(auth, t, NOW))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(alive(&auth), [false, false, true, true]);
+    assert!(is_alive(&auth, &bobs, NOW) && is_alive(&auth, &service, NOW));
+    house.config.sessions_per_user = 1;
+    auth.reload(&house.config).await.unwrap();
+    drop(auth);
+    let auth = house.open().await;
+    assert_eq!(alive(&auth).iter().filter(|alive| **alive).count(), 1);
+    assert!(is_alive(&auth, &bobs, NOW) && is_alive(&auth, &service, NOW));
 }

@@ -2,7 +2,8 @@
 
 use super::super::content::Body;
 use super::super::error::Flaw;
-use super::{BREATHER, coded, last, retry_after};
+use super::{BREATHER, coded, lapsed, last, retry_after};
+use crate::auth::Lapsed;
 use crate::upstream::{self, BodyError, Refusal};
 use hyper::{Response, StatusCode};
 
@@ -30,6 +31,7 @@ pub(super) fn response(error: &upstream::Error) -> Response<Body> {
             refuse(S::BAD_REQUEST, "incomplete_body")
         }
         E::Request(Refusal::Broken(BodyError::Trailers)) => last(&Flaw::Trailers.into()),
+        E::Request(Refusal::NotAllowed) => lapsed(Lapsed::Session),
     }
 }
 

@@ -143,6 +143,7 @@ async fn sessions_failures_admin_and_running_survive() {
         scope: vec!["flows.read".into(), "two\nlines".into()],
         created: 1,
         expires: u64::from(number),
+        password: (number == 2).then_some([7; 32]),
     };
     let failure = |user: &str, at| FailureRow {
         user: user.into(),

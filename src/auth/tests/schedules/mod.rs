@@ -1,103 +1,113 @@
-//! The session map under shuttle: random orders, thousands of them, in which threads can take their steps.
+//! Users, sessions and watches under shuttle: random orders, thousands of them, in which threads can take their steps.
 //!
-//! `session.rs` itself is compiled here a second time, over a map whose locks shuttle schedules: `DashMap`'s own cannot
-//! be. So what is tried are all steps of ours around the map; that the map keeps its word, `races` tries with real
-//! threads. The steps of signing in, of a request and of a reload are those of `Auth`, in its order, over the users that
-//! there are.
+//! The files of `auth` that share anything between threads are compiled here a second time, over locks and atomics that
+//! shuttle controls (`sync`); what is tried is their code and no copy of it. That `DashMap` and `ArcSwap` keep their word,
+//! `races` tries with real threads. A step of the store lies between those that are tried and changes none of them.
 
 #![allow(
     dead_code,
     unreachable_pub,
-    reason = "not all of a session is needed, and not as widely"
+    reason = "not all of these files is needed here, and not as widely"
 )]
+#![allow(clippy::duplicate_mod, reason = "over other locks and atomics")]
 
-mod map;
-#[allow(clippy::duplicate_mod, reason = "over another map")]
+#[path = "../../caller.rs"]
+mod caller;
+#[path = "../../registry.rs"]
+mod registry;
 #[path = "../../session.rs"]
 mod session;
+mod sync;
+#[path = "../../users.rs"]
+mod users;
+#[path = "../../wakers.rs"]
+mod wakers;
+#[path = "../../watch.rs"]
+mod watch;
+mod watches;
 
-use super::super::inventory;
+use super::super::{Permissions, inventory, password};
+use super::NOW;
+use crate::config;
+use crate::secret::Secret;
 use crate::store::SessionRow;
-use session::{Session, Sessions};
-use shuttle::sync::RwLock;
+use caller::{Caller, Certificate, Known};
+use registry::Registry;
+use session::Session;
 use shuttle::sync::atomic::{AtomicBool, Ordering};
 use shuttle::thread;
 use std::sync::Arc;
+use std::time::Duration;
+use users::Users;
 
 /// Orders that are tried for each story.
 const ORDERS: usize = 2_000;
 
-/// What `Auth` is made of here: who there is, and the sessions.
-#[derive(Default)]
-struct House {
-    users: RwLock<Vec<&'static str>>,
-    sessions: Sessions,
+/// When the sessions end here.
+const END: u64 = NOW + 100;
+
+/// A user: name, permission, password.
+type Who = (&'static str, &'static str, &'static str);
+
+const ANN: Who = ("ann", "*", "a");
+const BOB: Who = ("bob", "*", "b");
+
+fn users(all: &[Who]) -> Users {
+    let user = |(name, permission, password): &Who| config::User {
+        name: (*name).to_owned(),
+        password_hash: Some(Secret::new((*password).to_owned())),
+        certificates: Vec::new(),
+        permissions: vec![(*permission).to_owned()],
+    };
+    let config = config::Auth {
+        lifetime: Duration::from_secs(100),
+        idle: None,
+        users: all.iter().map(user).collect(),
+        anonymous: None,
+        sessions_per_user: 3,
+        throttle: config::Throttle {
+            per_user_and_address: 5,
+            per_address: 50,
+            per_user: 20,
+            bad_tokens_per_address: 100,
+            window: Duration::from_mins(10),
+        },
+    };
+    Users::new(&config, None)
 }
 
-fn row(token: u8, user: &str) -> SessionRow {
-    SessionRow {
+fn registry(all: &[Who]) -> Arc<Registry> {
+    Arc::new(Registry::new(users(all), NOW))
+}
+
+/// A session of a user who has signed in with this password.
+fn session(token: u8, (user, _, password): Who) -> Session {
+    let row = SessionRow {
         token: [token; 32],
         user: user.into(),
         client: "service-admin".into(),
         scope: Vec::new(),
-        created: 0,
-        expires: 1000,
-    }
+        created: NOW,
+        expires: END,
+        password: Some(crate::secret::sha256(password.as_bytes())),
+    };
+    Session::new(&row, NOW)
 }
 
-impl House {
-    fn with(users: &[&'static str]) -> Arc<Self> {
-        let house = Self::default();
-        *house.users.write().unwrap() = users.to_vec();
-        Arc::new(house)
-    }
-
-    /// `Auth::identify`
-    fn identify(&self, token: u8) -> Option<Arc<Session>> {
-        let session = self.sessions.find(&[token; 32])?;
-        let known = self.has(&session.user);
-        (known && !session.is_over(1, None)).then(|| {
-            session.touch(1);
-            session
-        })
-    }
-
-    fn has(&self, user: &str) -> bool {
-        self.users.read().unwrap().contains(&user)
-    }
-
-    /// `Auth::start_session`, after the store: true if the token is handed out.
-    fn start(&self, token: u8, user: &str) -> bool {
-        self.sessions.insert(Session::new(&row(token, user), 0));
-        let stays = self.has(user);
-        if !stays {
-            self.sessions.end_one(&[token; 32]);
-        }
-        stays
-    }
-
-    /// `Auth::revoke`, without the store: that comes after.
-    fn revoke(&self, token: u8) {
-        self.sessions.end_one(&[token; 32]);
-    }
-
-    /// `Auth::reload`
-    fn reload(&self, users: &[&'static str]) {
-        *self.users.write().unwrap() = users.to_vec();
-        self.sessions.end(|session| !self.has(&session.user));
-    }
+fn is_known(registry: &Registry, token: u8) -> bool {
+    registry.identify(&[token; 32], NOW).is_some()
 }
 
 /// What somebody does.
-type Doing = Box<dyn FnOnce(&House) + Send>;
+type Doing = Box<dyn FnOnce(&Arc<Registry>) + Send>;
 
 /// Runs two or more things at once.
-fn together(house: &Arc<House>, all: Vec<Doing>) {
+fn together(registry: &Arc<Registry>, all: Vec<Doing>) {
     let threads: Vec<_> = all
         .into_iter()
         .map(|one| {
-            let house = Arc::clone(house);
-            thread::spawn(move || one(&house))
+            let registry = Arc::clone(registry);
+            thread::spawn(move || one(&registry))
         })
         .collect();
     for thread in threads {
@@ -105,41 +115,45 @@ fn together(house: &Arc<House>, all: Vec<Doing>) {
     }
 }
 
+fn revoke(registry: &Registry, token: u8) {
+    registry.sessions().end_one(&[token; 32]);
+}
+
 #[test]
 fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_knows_it() {
     shuttle::check_random(
         || {
-            let house = House::with(&["ann"]);
-            house.start(1, "ann");
-            house.start(3, "ann");
+            let registry = registry(&[ANN]);
+            registry.admit(session(1, ANN)).unwrap();
+            registry.admit(session(3, ANN)).unwrap();
             let returned = Arc::new(AtomicBool::new(false));
             let request = |returned: Arc<AtomicBool>| -> Doing {
-                Box::new(move |house| {
+                Box::new(move |registry| {
                     for _ in 0..2 {
                         let late = returned.load(Ordering::SeqCst);
-                        let socket = house.identify(1);
-                        assert!(!late || socket.is_none(), "a revoked token is good");
+                        let caller = registry.identify(&[1; 32], NOW);
+                        assert!(!late || caller.is_none(), "a revoked token is good");
                         // Whoever got in before knows, once it has returned, that it is over.
-                        if let Some(session) = socket
+                        if let Some(caller) = caller
                             && returned.load(Ordering::SeqCst)
                         {
-                            assert!(*session.ended.borrow(), "a socket stays open");
+                            assert!(caller.session().unwrap().has_ended());
                         }
-                        assert!(house.identify(3).is_some(), "another token is none of it");
+                        assert!(is_known(registry, 3), "another token is none of it");
                     }
                 })
             };
             let done = Arc::clone(&returned);
-            let revoke: Doing = Box::new(move |house| {
-                house.revoke(1);
+            let revoke: Doing = Box::new(move |registry| {
+                revoke(registry, 1);
                 done.store(true, Ordering::SeqCst);
             });
             let requests = (
                 request(Arc::clone(&returned)),
                 request(Arc::clone(&returned)),
             );
-            together(&house, vec![revoke, requests.0, requests.1]);
-            assert_eq!(house.sessions.len(), 1);
+            together(&registry, vec![revoke, requests.0, requests.1]);
+            assert_eq!(registry.sessions().len(), 1);
         },
         ORDERS,
     );
@@ -149,67 +163,92 @@ fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_knows_i
 fn two_who_revoke_the_same_token_both_return_when_it_is_dead() {
     shuttle::check_random(
         || {
-            let house = House::with(&["ann"]);
-            house.start(1, "ann");
+            let registry = registry(&[ANN]);
+            registry.admit(session(1, ANN)).unwrap();
             let revoke = || -> Doing {
-                Box::new(|house| {
-                    let open = house.identify(1);
-                    house.revoke(1);
-                    assert!(house.identify(1).is_none());
-                    assert!(open.is_none_or(|session| *session.ended.borrow()));
+                Box::new(|registry| {
+                    let open = registry.identify(&[1; 32], NOW);
+                    revoke(registry, 1);
+                    assert!(!is_known(registry, 1));
+                    assert!(open.is_none_or(|caller| caller.session().unwrap().has_ended()));
                 })
             };
-            together(&house, vec![revoke(), revoke()]);
-            assert_eq!(house.sessions.len(), 0);
+            together(&registry, vec![revoke(), revoke()]);
+            assert_eq!(registry.sessions().len(), 0);
         },
         ORDERS,
     );
 }
 
 #[test]
-fn a_user_who_is_removed_while_he_signs_in_has_no_session_afterwards() {
-    shuttle::check_random(
-        || {
-            let house = House::with(&["ann", "bob"]);
-            let sign_in: Doing = Box::new(|house| {
-                house.start(1, "ann");
-            });
-            let other: Doing = Box::new(|house| {
-                assert!(house.start(2, "bob"), "a user who stays signs in");
-            });
-            let reload: Doing = Box::new(|house| {
-                house.reload(&["bob"]);
-                assert!(house.identify(1).is_none(), "a removed user is let in");
-            });
-            together(&house, vec![sign_in, other, reload]);
-            assert!(house.sessions.find(&[1; 32]).is_none());
-            // He comes back: what he had before does not.
-            house.reload(&["ann", "bob"]);
-            assert!(house.identify(1).is_none() && house.identify(2).is_some());
-        },
-        ORDERS,
-    );
+fn a_user_who_is_removed_or_changes_the_password_while_he_signs_in_has_no_session_afterwards() {
+    for other_password in [false, true] {
+        shuttle::check_random(
+            move || {
+                let registry = registry(&[ANN, BOB]);
+                let sign_in: Doing = Box::new(|registry| {
+                    registry.admit(session(1, ANN));
+                });
+                let other: Doing = Box::new(|registry| {
+                    let admitted = registry.admit(session(2, BOB));
+                    assert!(admitted.is_some(), "a user who stays signs in");
+                });
+                let reload: Doing = Box::new(move |registry| {
+                    let ann = ("ann", "*", "other");
+                    let after = [BOB, ann];
+                    registry.reload(users(&after[..if other_password { 2 } else { 1 }]));
+                    assert!(!is_known(registry, 1), "he is let in");
+                });
+                together(&registry, vec![sign_in, other, reload]);
+                assert!(registry.sessions().find(&[1; 32]).is_none());
+                // What he had before does not come back with him.
+                registry.reload(users(&[ANN, BOB]));
+                assert!(!is_known(&registry, 1) && is_known(&registry, 2));
+            },
+            ORDERS,
+        );
+    }
 }
 
 #[test]
 fn sessions_that_end_all_at_once_end_while_others_begin() {
     shuttle::check_random(
         || {
-            let house = House::with(&["ann"]);
+            let registry = registry(&[ANN]);
             for token in 1..4 {
-                house.start(token, "ann");
+                registry.admit(session(token, ANN)).unwrap();
             }
-            let open = house.identify(2).unwrap();
-            let begin: Doing = Box::new(|house| {
-                assert!(house.start(9, "ann"));
+            let open = registry.identify(&[2; 32], NOW).unwrap();
+            let begin: Doing = Box::new(|registry| {
+                registry.restore(session(9, ANN));
             });
-            let end: Doing = Box::new(|house| {
-                let ended = house.sessions.end(|session| session.key[0] < 4);
+            let end: Doing = Box::new(|registry| {
+                let ended = registry.sessions().end(|session| session.key[0] < 4);
                 assert_eq!(ended.len(), 3);
-                assert!((1..4).all(|token| house.identify(token).is_none()));
+                assert!((1..4).all(|token| !is_known(registry, token)));
             });
-            together(&house, vec![begin, end]);
-            assert!(*open.ended.borrow() && house.identify(9).is_some());
+            together(&registry, vec![begin, end]);
+            assert!(open.session().unwrap().has_ended() && is_known(&registry, 9));
+        },
+        ORDERS,
+    );
+}
+
+#[test]
+fn however_many_sign_in_at_once_only_so_many_sessions_stay_and_those_are_the_newest() {
+    shuttle::check_random(
+        || {
+            let registry = registry(&[ANN]);
+            registry.admit(session(1, ANN)).unwrap();
+            registry.admit(session(2, ANN)).unwrap();
+            let sign_in = |token: u8| -> Doing {
+                Box::new(move |registry| {
+                    registry.admit(session(token, ANN)).unwrap();
+                })
+            };
+            together(&registry, vec![sign_in(3), sign_in(4), sign_in(5)]);
+            assert_eq!(registry.sessions().len(), 3);
+            assert!((3..6).all(|token| is_known(&registry, token)));
         },
         ORDERS,
     );

@@ -1,9 +1,14 @@
-//! `DashMap` as far as sessions use it, of locks that shuttle schedules: shards that are locked one after the other.
+//! What `auth` shares between threads, over locks and atomics that shuttle controls: a map of shards that are locked one
+//! after the other, and a pointer that is swapped.
+
+pub(super) use shuttle::sync::Mutex;
+pub(super) use shuttle::sync::atomic::{AtomicBool, AtomicU64};
 
 use shuttle::sync::RwLock;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
+use std::sync::Arc;
 
 /// So few that keys meet in one, and so many that not all do.
 const SHARDS: usize = 2;
@@ -69,5 +74,32 @@ impl<K, V> Deref for Pair<K, V> {
 
     fn deref(&self) -> &V {
         &self.1
+    }
+}
+
+/// `ArcSwap` as far as it is used.
+pub(super) struct ArcSwap<T>(RwLock<Arc<T>>);
+
+impl<T> ArcSwap<T> {
+    pub(super) fn from_pointee(value: T) -> Self {
+        Self(RwLock::new(Arc::new(value)))
+    }
+
+    pub(super) fn load(&self) -> Arc<T> {
+        Arc::clone(&self.0.read().unwrap())
+    }
+
+    pub(super) fn load_full(&self) -> Arc<T> {
+        self.load()
+    }
+
+    pub(super) fn store(&self, value: Arc<T>) {
+        *self.0.write().unwrap() = value;
+    }
+
+    pub(super) fn rcu(&self, change: impl Fn(&Arc<T>) -> T) {
+        let mut held = self.0.write().unwrap();
+        let changed = change(&held);
+        *held = Arc::new(changed);
     }
 }

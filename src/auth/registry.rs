@@ -1,0 +1,220 @@
+//! The users and sessions of this moment, and a generation number that changes whenever permissions may have.
+//!
+//! All of it is in memory and no call blocks; [`super::Auth`] makes it durable. A reload replaces the users, then ends
+//! sessions, then increments the generation and wakes the watches ([`super::AuthWatch`]), in this order.
+
+use super::session::{Session, Sessions};
+use super::sync::{ArcSwap, AtomicU64};
+use super::users::Users;
+use super::wakers::Wakers;
+use super::{Caller, Known, Permissions};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// A SHA-256 of a token.
+pub(super) type Key = [u8; 32];
+
+/// Users and sessions at this moment.
+pub struct Registry {
+    users: ArcSwap<Users>,
+    sessions: Sessions,
+    /// Incremented by each change of users, permissions or routes.
+    generation: AtomicU64,
+    /// Watches of callers without a session: certificates, anonymous and public requests.
+    others: Wakers,
+    /// The time of the latest [`tick`](Self::tick), seconds since 1970.
+    now: AtomicU64,
+    /// No session or watched certificate expires before this time.
+    due: AtomicU64,
+}
+
+impl Registry {
+    pub(super) fn new(users: Users, now: u64) -> Self {
+        Self {
+            users: ArcSwap::from_pointee(users),
+            sessions: Sessions::default(),
+            generation: AtomicU64::new(0),
+            others: Wakers::default(),
+            now: AtomicU64::new(now),
+            due: AtomicU64::new(0),
+        }
+    }
+
+    /// The users.
+    pub(super) fn users(&self) -> Arc<Users> {
+        self.users.load_full()
+    }
+
+    /// The sessions.
+    pub(super) fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// The present generation. An authorization of an earlier one has to be checked again.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::Acquire)
+    }
+
+    /// The caller behind a token; `None`: unknown, expired or revoked. Takes one map shard.
+    pub(super) fn identify(&self, key: &Key, now: u64) -> Option<Caller> {
+        let session = self.sessions.find(key)?;
+        let users = self.users.load();
+        let permissions = permissions(&users, &session)?;
+        if session.is_over(now, users.idle) || session.is_ahead(now) {
+            return None;
+        }
+        session.touch(now);
+        Some(Caller {
+            user: session.user.clone(),
+            permissions,
+            known: Known::Token(session),
+        })
+    }
+
+    /// The caller with the permissions of now. `None`: the user, the password or the certificate's entry is gone.
+    /// Expiry and revocation are [`has_ended`](Self::has_ended).
+    pub(super) fn again(&self, caller: &Caller) -> Option<Caller> {
+        let users = self.users.load();
+        match &caller.known {
+            Known::Nobody => users.anonymous.clone(),
+            Known::Token(session) => Some(Caller {
+                permissions: permissions(&users, session)?,
+                ..caller.clone()
+            }),
+            Known::Certificate(certificate) => users
+                .of(certificate)
+                .filter(|again| again.user == caller.user),
+        }
+    }
+
+    /// Whether the caller's session or certificate is revoked or expired.
+    pub(super) fn has_ended(&self, caller: &Caller, now: u64) -> bool {
+        match &caller.known {
+            Known::Nobody => false,
+            Known::Token(session) => {
+                session.has_ended() || session.is_over(now, self.users.load().idle)
+            }
+            Known::Certificate(certificate) => certificate.expires <= now,
+        }
+    }
+
+    /// The same by the time of the latest tick, without reading a clock.
+    pub(super) fn is_known_to_have_ended(&self, caller: &Caller) -> bool {
+        match &caller.known {
+            Known::Nobody => false,
+            Known::Token(session) => session.has_ended(),
+            Known::Certificate(certificate) => {
+                certificate.expires <= self.now.load(Ordering::Relaxed)
+            }
+        }
+    }
+
+    /// The tasks that are woken when this caller's session ends, and by each change.
+    pub(super) fn wakers<'a>(&'a self, caller: Option<&'a Caller>) -> &'a Wakers {
+        match caller.map(|caller| &caller.known) {
+            Some(Known::Token(session)) => &session.watches,
+            Some(Known::Certificate(certificate)) => {
+                self.due.fetch_min(certificate.expires, Ordering::AcqRel);
+                &self.others
+            }
+            Some(Known::Nobody) | None => &self.others,
+        }
+    }
+
+    /// Adds a session read from the store.
+    pub(super) fn restore(&self, session: Session) {
+        let first_end = session.first_end(self.users.load().idle);
+        self.sessions.insert(session);
+        self.due.fetch_min(first_end, Ordering::AcqRel);
+    }
+
+    /// Adds a new session. `None`: a reload has removed the user or changed the password since the sign-in was checked,
+    /// and the session has ended. Otherwise ends the user's oldest sessions beyond the limit, and returns their keys.
+    pub(super) fn admit(&self, session: Session) -> Option<Vec<Key>> {
+        let (key, user) = (session.key, session.user.clone());
+        self.restore(session);
+        // A concurrent reload either finds this session, or has stored its users before this load.
+        let users = self.users.load();
+        let stays = self
+            .sessions
+            .find(&key)
+            .is_some_and(|session| permissions(&users, &session).is_some());
+        if !stays {
+            self.sessions.end_one(&key);
+            return None;
+        }
+        Some(self.end_surplus(&users, Some(&user)))
+    }
+
+    /// Replaces the users and ends sessions whose user is gone or has another password, and those beyond the limit.
+    /// Returns their keys.
+    pub(super) fn reload(&self, users: Users) -> Vec<Key> {
+        self.users.store(Arc::new(users));
+        let ended = self.end_orphans();
+        self.changed();
+        ended
+    }
+
+    /// Replaces the hash of the generated admin, for the same password.
+    pub(super) fn renew(&self, renewed: impl Fn(&Users) -> Users) {
+        self.users.rcu(|users| renewed(users));
+    }
+
+    /// Ends sessions without a matching user and password, and those beyond the limit of a user.
+    pub(super) fn end_orphans(&self) -> Vec<Key> {
+        let users = self.users.load();
+        let mut ended = self
+            .sessions
+            .end(|session| permissions(&users, session).is_none());
+        ended.extend(self.end_surplus(&users, None));
+        // The idle time may be shorter now.
+        self.due.store(0, Ordering::Release);
+        ended
+    }
+
+    fn end_surplus(&self, users: &Users, user: Option<&str>) -> Vec<Key> {
+        let surplus = self.sessions.surplus(users.sessions_per_user, user);
+        let ended = surplus.into_iter();
+        ended.filter(|key| self.sessions.end_one(key)).collect()
+    }
+
+    /// Permissions or routes have changed: all watches are checked again.
+    pub(super) fn changed(&self) {
+        self.generation.fetch_add(1, Ordering::AcqRel);
+        self.sessions.for_each(|session| session.watches.wake());
+        self.others.wake();
+    }
+
+    /// Ends expired sessions, and returns their keys. To be called every second; returns at once while none can have
+    /// expired.
+    pub(super) fn tick(&self, now: u64) -> Vec<Key> {
+        self.now.fetch_max(now, Ordering::AcqRel);
+        if now < self.due.load(Ordering::Acquire) {
+            return Vec::new();
+        }
+        // Before the sessions are read: one that is added meanwhile lowers it again.
+        self.due.store(u64::MAX, Ordering::Release);
+        let idle = self.users.load().idle;
+        let ended = self.sessions.end(|session| session.is_over(now, idle));
+        self.sessions.for_each(|session| {
+            self.due
+                .fetch_min(session.first_end(idle), Ordering::AcqRel);
+        });
+        // Watches of certificates: each that has not expired lowers it again.
+        self.others.wake();
+        ended
+    }
+}
+
+/// The permissions of a session; `None`: its user is gone, or the password is not the one of the sign-in.
+fn permissions(users: &Users, session: &Session) -> Option<Permissions> {
+    if session.is_service_token() {
+        return Some(Permissions::of(Arc::clone(&session.scope)));
+    }
+    let user = users.find(&session.user)?;
+    let same_password = user.record.is_some() && user.record == session.password;
+    same_password.then(|| Permissions {
+        scope: Arc::clone(&session.scope),
+        user: Arc::clone(&user.permissions),
+    })
+}

@@ -1,0 +1,95 @@
+//! The sign-in of an editor's channel: by a token, a certificate, or as the anonymous user; watched from then on.
+//!
+//! The token is checked once and dropped; what is kept is its session.
+
+use super::{Comms, Guest};
+use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
+use crate::metrics::TokenCheck;
+use crate::secret::Secret;
+use std::sync::Arc;
+
+/// The permission that receiving events needs (facts admin API §4).
+const NEEDS: &str = "status.read";
+
+/// Watches the authorization of an editor's channel.
+pub(super) type Watch = AuthWatch<Subscription>;
+
+/// The authorization of a channel: to receive the events of a place.
+pub(super) struct Subscription {
+    auth: Option<Auth>,
+    here: super::Here,
+}
+
+impl Grant for Subscription {
+    fn registry(&self) -> Option<&Registry> {
+        self.auth.as_ref().map(Auth::registry)
+    }
+
+    fn narrowed(&self, caller: Option<Caller>) -> Result<Option<Caller>, Lapsed> {
+        let caller = caller.map(|caller| (self.here)(caller));
+        let permitted = |caller: &Caller| caller.permissions.cover(NEEDS);
+        if caller.as_ref().is_some_and(permitted) {
+            Ok(caller)
+        } else {
+            Err(Lapsed::Permission)
+        }
+    }
+}
+
+/// Without a sign-in, where the API is open.
+pub(super) fn open(comms: &Comms, guest: &Guest) -> Watch {
+    watch(comms, guest, (None, 0))
+}
+
+/// By a token; `None`: it is not valid, or lacks the permission.
+pub(super) fn by_token(comms: &Comms, guest: &Guest, token: &Secret) -> Option<Watch> {
+    let Some(auth) = &comms.auth else {
+        return Some(open(comms, guest));
+    };
+    let generation = auth.generation();
+    let now = (guest.clock)().as_secs();
+    let caller = auth.identify(token.reveal(), now);
+    comms
+        .metrics
+        .token_check(match (&caller, guest.actor.address) {
+            (Some(_), _) => TokenCheck::Valid,
+            // Guessing costs the same wherever it is tried.
+            (None, Some(address)) if auth.bad_token(address, now).is_some() => {
+                TokenCheck::Throttled
+            }
+            (None, _) => TokenCheck::Invalid,
+        });
+    permitted(comms, guest, (caller?, generation))
+}
+
+/// Without a token: as the user of the certificate, else as the anonymous user.
+pub(super) fn without_token(comms: &Comms, guest: &Guest) -> Option<Watch> {
+    let Some(auth) = &comms.auth else {
+        return Some(open(comms, guest));
+    };
+    let generation = auth.generation();
+    let now = (guest.clock)().as_secs();
+    let certificate = guest.certificate.as_ref();
+    let certified = certificate.and_then(|certificate| auth.certified(certificate, now));
+    comms.metrics.token_check(match certified {
+        Some(_) => TokenCheck::Certificate,
+        None => TokenCheck::Absent,
+    });
+    let caller = certified.or_else(|| auth.anonymous().filter(|_| guest.without_token))?;
+    permitted(comms, guest, (caller, generation))
+}
+
+fn permitted(comms: &Comms, guest: &Guest, (caller, generation): (Caller, u64)) -> Option<Watch> {
+    let caller = (guest.here)(caller);
+    let granted = caller.permissions.cover(NEEDS);
+    comms.metrics.permission_check(granted);
+    granted.then(|| watch(comms, guest, (Some(caller), generation)))
+}
+
+fn watch(comms: &Comms, guest: &Guest, (caller, generation): (Option<Caller>, u64)) -> Watch {
+    let subscription = Subscription {
+        auth: comms.auth.clone(),
+        here: Arc::clone(&guest.here),
+    };
+    AuthWatch::new(caller, subscription, generation, guest.clock)
+}

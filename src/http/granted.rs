@@ -1,0 +1,80 @@
+//! The authorization of a request, re-evaluated: its method and path against the routes and permissions of now.
+
+use super::call::Call;
+use super::clock::since_1970;
+use super::path::Path;
+use super::route::{self, Needs, Route};
+use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
+use crate::gateway::{Rules, Site};
+use crate::metrics::RouteClass;
+use hyper::Method;
+use hyper::http::uri::PathAndQuery;
+use std::sync::Arc;
+
+/// Watches the authorization of a request.
+pub(super) type Watch = AuthWatch<Granted>;
+
+/// What a request was authorized for. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Granted {
+    site: Arc<Site>,
+    method: Method,
+    target: Option<PathAndQuery>,
+}
+
+/// The route of a request at a site: what it is authorized by, at first and each time that this is checked again.
+pub(super) fn route<'r>(
+    site: &Site,
+    method: &Method,
+    path: &Path<'_>,
+    rules: &'r Rules,
+) -> Route<'r> {
+    let route = route::route(method, path, &rules.paths);
+    match site.runtime.upstream() {
+        Some(_) => route.forwarded(),
+        None => route,
+    }
+}
+
+impl Granted {
+    /// Watches an authorized request.
+    pub(super) fn watch(call: &Call<'_>) -> Watch {
+        let granted = Self {
+            site: Arc::clone(call.site),
+            method: call.head.method.clone(),
+            target: call.head.uri.path_and_query().cloned(),
+        };
+        AuthWatch::new(call.caller.clone(), granted, call.generation, since_1970)
+    }
+}
+
+impl Grant for Granted {
+    fn registry(&self) -> Option<&Registry> {
+        self.site.auth.as_ref().map(Auth::registry)
+    }
+
+    fn narrowed(&self, caller: Option<Caller>) -> Result<Option<Caller>, Lapsed> {
+        let target = self.target.as_ref().map_or("/", PathAndQuery::path);
+        let mut path = Path::parse(target).map_err(|_| Lapsed::Permission)?;
+        path.enter(&self.site.place);
+        let rules = self.site.rules.load();
+        let route = route(&self.site, &self.method, &path, &rules);
+        let caller = match route.class {
+            RouteClass::Auth => caller,
+            _ => caller.map(|caller| rules.here(caller)),
+        };
+        let granted = match route.needs {
+            Needs::Nothing => true,
+            Needs::Anyone => caller.is_some(),
+            Needs::Permission(needed) => {
+                let mut known = caller.iter();
+                known.any(|caller| caller.permissions.cover(needed))
+            }
+        };
+        if granted {
+            Ok(caller)
+        } else {
+            Err(Lapsed::Permission)
+        }
+    }
+}
