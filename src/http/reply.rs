@@ -3,6 +3,8 @@
 //! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. Nothing internal
 //! is ever told.
 
+#[cfg(feature = "engine")]
+mod runtime;
 mod upstream_error;
 
 pub(super) use upstream_error::upstream_page;
@@ -225,13 +227,13 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Deployment(error) => deployment(error),
         Error::Upstream(error) => upstream_error::response(error),
         #[cfg(feature = "engine")]
-        Error::Engine(error) => engine(error),
+        Error::Engine(error) => runtime::engine(error),
         #[cfg(feature = "engine")]
         Error::EndpointTimeout => refuse(S::GATEWAY_TIMEOUT, "endpoint_timeout"),
         #[cfg(feature = "engine")]
         Error::EndpointStatus(_) => refuse(S::BAD_GATEWAY, "invalid_endpoint_answer"),
         #[cfg(feature = "engine")]
-        Error::Admin(error) => admin(error),
+        Error::Admin(error) => runtime::admin(error),
         Error::Broken => refuse(S::INTERNAL_SERVER_ERROR, "internal_error"),
     }
 }
@@ -342,43 +344,6 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
 
 /// When to try again while there is no room. Our choice.
 const BREATHER: Duration = Duration::from_secs(1);
-
-#[cfg(feature = "engine")]
-fn admin(error: &super::admin::Fault) -> Response<Body> {
-    use super::admin::Fault as E;
-    use StatusCode as S;
-    let refuse = |status, code| coded(status, code, &error.to_string());
-    let failed = |code, sentence| coded(S::INTERNAL_SERVER_ERROR, code, sentence);
-    match error {
-        E::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
-        // 400, as the stock runtime answers (facts admin API §2)
-        E::NoSuchNodes => refuse(S::BAD_REQUEST, "not_found"),
-        E::BuiltIn => refuse(S::BAD_REQUEST, "built_in"),
-        E::NoModules => refuse(S::FORBIDDEN, "modules_not_allowed"),
-        E::NoSuchLibrary(_) => refuse(S::BAD_REQUEST, "unknown_library"),
-        E::LibraryName => refuse(S::FORBIDDEN, "forbidden"),
-        E::LibraryTaken => refuse(S::CONFLICT, "name_taken"),
-        E::SettingsTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "settings_too_large"),
-        E::Store(_) => failed("storage_failed", "the storage failed"),
-        E::EditorFile(_) => failed("editor_failed", "the editor's files cannot be read"),
-    }
-}
-
-#[cfg(feature = "engine")]
-fn engine(error: &crate::engine::Error) -> Response<Body> {
-    use crate::engine::Error as E;
-    use StatusCode as S;
-    let refuse = |status, code| coded(status, code, &error.to_string());
-    match error {
-        E::NoSuchNode | E::NoSuchStore => refuse(S::NOT_FOUND, "not_found"),
-        E::Stopped => coded(
-            S::SERVICE_UNAVAILABLE,
-            "no_answer",
-            "the flow ended without an answer",
-        ),
-        E::Gone => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
-    }
-}
 
 fn coded(status: StatusCode, code: &str, message: &str) -> Response<Body> {
     json(

@@ -1,0 +1,39 @@
+//! What errors of our own engine and of its admin endpoints become.
+
+use super::{Body, coded};
+use hyper::{Response, StatusCode};
+
+pub(super) fn admin(error: &crate::http::admin::Fault) -> Response<Body> {
+    use crate::http::admin::Fault as E;
+    use StatusCode as S;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    let failed = |code, sentence| coded(S::INTERNAL_SERVER_ERROR, code, sentence);
+    match error {
+        E::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
+        // 400, as the stock runtime answers (facts admin API §2)
+        E::NoSuchNodes => refuse(S::BAD_REQUEST, "not_found"),
+        E::BuiltIn => refuse(S::BAD_REQUEST, "built_in"),
+        E::NoModules => refuse(S::FORBIDDEN, "modules_not_allowed"),
+        E::NoSuchLibrary(_) => refuse(S::BAD_REQUEST, "unknown_library"),
+        E::LibraryName => refuse(S::FORBIDDEN, "forbidden"),
+        E::LibraryTaken => refuse(S::CONFLICT, "name_taken"),
+        E::SettingsTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "settings_too_large"),
+        E::Store(_) => failed("storage_failed", "the storage failed"),
+        E::EditorFile(_) => failed("editor_failed", "the editor's files cannot be read"),
+    }
+}
+
+pub(super) fn engine(error: &crate::engine::Error) -> Response<Body> {
+    use crate::engine::Error as E;
+    use StatusCode as S;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    match error {
+        E::NoSuchNode | E::NoSuchStore => refuse(S::NOT_FOUND, "not_found"),
+        E::Stopped => coded(
+            S::SERVICE_UNAVAILABLE,
+            "no_answer",
+            "the flow ended without an answer",
+        ),
+        E::Gone => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
+    }
+}
