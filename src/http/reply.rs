@@ -199,9 +199,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::TooManySockets => busy(error, "too_many_sockets"),
         Error::MemoryBusy => busy(error, "memory_busy"),
         Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
-        Error::Authorization | Error::TokenInQuery => {
-            challenge(refuse(S::BAD_REQUEST, "invalid_request"), INVALID_REQUEST)
-        }
+        Error::Authorization | Error::TokenInQuery => invalid_token_header(error),
         Error::NoToken => unauthorized(BEARER),
         Error::BadToken => lapsed(Lapsed::Session),
         Error::BadTokens { wait } => {
@@ -236,6 +234,16 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Admin(error) => runtime::admin(error),
         Error::Broken => refuse(S::INTERNAL_SERVER_ERROR, "internal_error"),
     }
+}
+
+/// The token is malformed, doubled or in the wrong place (RFC 6750 §3.1).
+fn invalid_token_header(error: &Error) -> Response<Body> {
+    let refused = coded(
+        StatusCode::BAD_REQUEST,
+        "invalid_request",
+        &error.to_string(),
+    );
+    challenge(refused, INVALID_REQUEST)
 }
 
 /// There is no room for now.
