@@ -74,7 +74,7 @@ async fn a_ring_of_expressions_ends() {
 /// A call in tail position costs no stack, so the result of one evaluation may have any depth.
 #[tokio::test]
 async fn an_expression_that_nests_by_itself_is_an_error() {
-    let code = "($f := function($x, $n) { $n = 0 ? $x : $f([$x], $n - 1) }; $f(1, 2000))";
+    let code = "($f := function($x, $n) { $n = 0 ? $x : $f({\"in\": $x}, $n - 1) }; $f(1, 2000))";
     ends(
         &[change(&json!([set("payload", code, "jsonata")]))],
         &json!({}),
