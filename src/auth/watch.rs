@@ -10,7 +10,7 @@ use super::Caller;
 use super::registry::Registry;
 use std::fmt;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -145,9 +145,12 @@ impl<G: Grant> AuthWatch<G> {
         poll_fn(|cx| self.poll_lapsed(cx)).await
     }
 
-    /// Runs a future until it is done, or drops it when the authorization lapses.
-    pub async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Lapsed> {
-        let mut work = pin!(work);
+    /// Polls a future until it is done, or until the authorization lapses. The caller pins it: an `async fn` would hold
+    /// a future that it takes by value twice, and a request's is large.
+    pub async fn during<T>(
+        &mut self,
+        mut work: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, Lapsed> {
         poll_fn(|cx| {
             if let Err(lapsed) = self.glance() {
                 return Poll::Ready(Err(lapsed));

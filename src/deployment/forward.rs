@@ -8,6 +8,7 @@ use crate::metrics::{Metrics, Phase};
 use crate::store::Store;
 use crate::upstream::{Change, Changed, Outcome, Upstream};
 use serde_json::{Value, json};
+use std::pin::pin;
 use std::sync::{Arc, Mutex as Lock};
 use std::time::Instant;
 use tokio::sync::{Mutex, watch};
@@ -83,7 +84,7 @@ impl Deployments {
         // revision: the upstream's own, asked for anew, because others may have deployed there
         let old = match &forward.rev {
             Some(rev) => {
-                let compared = self.compare(upstream, rev, &mut known, (actor, now));
+                let compared = pin!(self.compare(upstream, rev, &mut known, (actor, now)));
                 watch.during(compared).await??
             }
             None => None,

@@ -19,6 +19,7 @@ use hyper::upgrade::OnUpgrade;
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::future::Future;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 /// A request on its way.
@@ -120,7 +121,10 @@ impl<'a> Call<'a> {
     }
 
     /// Runs a future, which is dropped when the authorization lapses.
-    pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Error> {
+    pub(super) async fn during<T>(
+        &mut self,
+        work: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, Error> {
         let mut watch = self.watch();
         let done = watch.during(work).await;
         let done = done.map_err(|lapsed| self.lapsed(lapsed))?;
@@ -171,8 +175,10 @@ impl<'a> Call<'a> {
             self.held = Some(held);
         }
         let mut held = self.held.take();
-        let read = body::read(&mut incoming, limit, pace, held.as_mut());
-        let read = self.during(read).await;
+        let read = {
+            let read = pin!(body::read(&mut incoming, limit, pace, held.as_mut()));
+            self.during(read).await
+        };
         self.held = held;
         if read.is_err() {
             // The client may still send the rest.
@@ -195,7 +201,8 @@ impl<'a> Call<'a> {
         let Some(mut body) = self.body.take() else {
             return Ok(());
         };
-        Box::pin(self.during(body::none(&mut body, pace))).await??;
+        let mut none = Box::pin(body::none(&mut body, pace));
+        self.during(none.as_mut()).await??;
         self.check()
     }
 

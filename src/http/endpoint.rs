@@ -21,6 +21,7 @@ use hyper::header::{
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
 use smol_str::SmolStr;
+use std::pin::pin;
 
 /// The methods that an http-in node can have, for `Allow`.
 const METHODS: [Method; 5] = [
@@ -75,7 +76,7 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
     let content = call.read(gateway.config.limits.body).await?;
     let request = request(call, path, &endpoint, content);
     let wait = gateway.config.timeouts.endpoint;
-    let answer = tokio::time::timeout(wait, engine.call(endpoint, request));
+    let answer = pin!(tokio::time::timeout(wait, engine.call(endpoint, request)));
     let answer = call.during(answer).await?;
     let answer = answer.map_err(|_| Error::EndpointTimeout)??;
     counted(call, response(answer)?)

@@ -24,6 +24,7 @@ use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -110,18 +111,20 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, body: Outgoing, upstream: &U
     let target = path.target(&call.outgoing().uri)?;
     let progress = body.progress();
     let mut watch = call.watch();
-    let front = front(call, &target, Some(upstream));
-    let head = || upstream.head(&front);
-    let client = Some(call.peer.address.ip());
-    let sent = async {
-        match call.authorization {
-            Authorization::Ours => upstream.send(head, body, client).await,
-            Authorization::Nobody | Authorization::Client => {
-                upstream.send_bare(head, body, client).await
+    let sent = {
+        let front = front(call, &target, Some(upstream));
+        let head = || upstream.head(&front);
+        let client = Some(call.peer.address.ip());
+        let sent = pin!(async {
+            match call.authorization {
+                Authorization::Ours => upstream.send(head, body, client).await,
+                Authorization::Nobody | Authorization::Client => {
+                    upstream.send_bare(head, body, client).await
+                }
             }
-        }
+        });
+        watch.during(sent).await
     };
-    let sent = watch.during(sent).await;
     call.received = progress.map_or(0, |progress| progress.bytes());
     let sent = sent.map_err(|lapsed| call.lapsed(lapsed))?;
     call.keep(watch);
@@ -314,8 +317,11 @@ async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> 
         request
     };
     let client = Some(call.peer.address.ip());
-    let sent = watch.during(upstream.send(head, Outgoing::empty(), client));
-    let response = sent.await.map_err(|lapsed| call.lapsed(lapsed))??;
+    let sent = pin!(upstream.send(head, Outgoing::empty(), client));
+    let response = watch
+        .during(sent)
+        .await
+        .map_err(|lapsed| call.lapsed(lapsed))??;
     no_refusal(upstream, response.status())?;
     if let Some(told) = told_in_json(response.status(), response.headers()) {
         return Ok(told);

@@ -24,9 +24,11 @@ pub(super) async fn open(
     let opening = Opening::check(call)?;
     let target = path.target(&call.outgoing().uri)?;
     let mut watch = call.watch();
-    let front = front(call, &target, Some(upstream));
-    let opened = upstream.tunnel(&front, opening.accept_key());
-    let opened = watch.during(opened).await;
+    let opened = {
+        let front = front(call, &target, Some(upstream));
+        let opened = pin!(upstream.tunnel(&front, opening.accept_key()));
+        watch.during(opened).await
+    };
     let opened = opened.map_err(|lapsed| call.lapsed(lapsed))?;
     let (headers, tunnel) = match opened? {
         Opened::Tunnel(headers, tunnel) => (headers, tunnel),

@@ -107,16 +107,17 @@ async fn work_is_dropped_when_the_caller_may_not_go_on_and_done_otherwise() {
     let anns = token(&auth, "ann", "").await;
     let ann = caller(&auth, &anns);
     let mut watching = watch(&auth, ann.clone());
-    assert_eq!(watching.during(std::future::ready(1)).await, Ok(1));
+    assert_eq!(watching.during(pin!(std::future::ready(1))).await, Ok(1));
     {
-        let mut never = pin!(watching.during(std::future::pending::<()>()));
+        let pending = pin!(std::future::pending::<()>());
+        let mut never = pin!(watching.during(pending));
         let mut context = Context::from_waker(Waker::noop());
         assert!(never.as_mut().poll(&mut context).is_pending());
         auth.revoke(&ann, anns.reveal()).await.unwrap();
         assert_eq!(never.await, Err(Lapsed::Session));
     }
     assert_eq!(
-        watching.during(std::future::ready(1)).await,
+        watching.during(pin!(std::future::ready(1))).await,
         Err(Lapsed::Session)
     );
 }
