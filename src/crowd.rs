@@ -2,8 +2,9 @@
 //!
 //! Counts connections, and channels that have not signed in; knows nothing of either.
 
+use crate::ip_prefix::IpPrefix;
 use dashmap::DashMap;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +14,8 @@ pub struct Crowd {
     total: usize,
     per_address: usize,
     open: AtomicUsize,
-    addresses: DashMap<IpAddr, usize>,
+    /// An IPv6 address counts with its /64.
+    addresses: DashMap<IpPrefix, usize>,
 }
 
 /// There is no room.
@@ -30,7 +32,7 @@ pub enum Full {
 pub struct Permit {
     crowd: Arc<Crowd>,
     /// Whose it is; `None`: it counts for nobody, or it is not known yet.
-    address: Option<IpAddr>,
+    address: Option<IpPrefix>,
 }
 
 impl Crowd {
@@ -60,7 +62,7 @@ impl Crowd {
 impl Permit {
     /// The same for one of this address, unless it has too many.
     pub fn of(mut self, address: IpAddr) -> Result<Self, Full> {
-        let address = household(address);
+        let address = IpPrefix::of(address);
         let mut count = self.crowd.addresses.entry(address).or_insert(0);
         if *count >= self.crowd.per_address {
             return Err(Full::Address);
@@ -80,18 +82,6 @@ impl Drop for Permit {
             *count = count.saturating_sub(1);
             *count == 0
         });
-    }
-}
-
-/// What counts as one address: an IPv4 address, also one written as IPv6, or the /64 that an IPv6 subscriber
-/// gets at the least (RFC 6177 §2).
-fn household(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(v6) => {
-            let [a, b, c, d, ..] = v6.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        v4 @ IpAddr::V4(_) => v4,
     }
 }
 
