@@ -15,12 +15,11 @@ use std::task::{Context, Poll};
 pub(super) enum Body {
     /// Made here.
     Ours(Bytes),
-    /// Made by a flow or the upstream, known as a whole.
-    Theirs(Bytes),
-    /// The same for an unauthenticated caller: charged to its address until the response ends.
-    Counted(
+    /// Made by a flow or the upstream, known as a whole. For an unauthenticated caller it is charged to its address until
+    /// the response ends.
+    Theirs(
         Bytes,
-        #[allow(dead_code, reason = "held until the body is dropped")] Box<Grant>,
+        #[allow(dead_code, reason = "held until the body is dropped")] Option<Box<Grant>>,
     ),
     /// Passed on as it comes from the upstream.
     Upstream(upstream::Answer),
@@ -49,17 +48,14 @@ pub enum Half {
 impl Body {
     /// Whether it is not a flow's or the upstream's.
     pub(super) fn is_ours(&self) -> bool {
-        !matches!(
-            self,
-            Self::Theirs(_) | Self::Counted(..) | Self::Upstream(_)
-        )
+        !matches!(self, Self::Theirs(..) | Self::Upstream(_))
     }
 
     /// The same, with the grant for its memory.
     #[cfg(feature = "engine")]
     pub(super) fn counted(self, held: Grant) -> Self {
         match self {
-            Self::Theirs(bytes) => Self::Counted(bytes, Box::new(held)),
+            Self::Theirs(bytes, _) => Self::Theirs(bytes, Some(Box::new(held))),
             other => other,
         }
     }
@@ -67,9 +63,7 @@ impl Body {
     /// Whether it is sent in several pieces, between which the authorization may lapse.
     pub(super) fn lasts(&self) -> bool {
         match self {
-            Self::Ours(bytes) | Self::Theirs(bytes) | Self::Counted(bytes, _) => {
-                bytes.len() > PIECE
-            }
+            Self::Ours(bytes) | Self::Theirs(bytes, _) => bytes.len() > PIECE,
             Self::Upstream(answer) => !answer.is_end_stream(),
             // Public files.
             #[cfg(feature = "engine")]
@@ -105,12 +99,8 @@ impl HttpBody for Body {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Half>>> {
         match self.get_mut() {
-            Self::Ours(bytes) | Self::Theirs(bytes) | Self::Counted(bytes, _)
-                if bytes.is_empty() =>
-            {
-                Poll::Ready(None)
-            }
-            Self::Ours(bytes) | Self::Theirs(bytes) | Self::Counted(bytes, _) => {
+            Self::Ours(bytes) | Self::Theirs(bytes, _) if bytes.is_empty() => Poll::Ready(None),
+            Self::Ours(bytes) | Self::Theirs(bytes, _) => {
                 Poll::Ready(Some(Ok(Frame::data(piece(bytes)))))
             }
             Self::Upstream(answer) => Pin::new(answer)
@@ -125,7 +115,7 @@ impl HttpBody for Body {
 
     fn is_end_stream(&self) -> bool {
         match self {
-            Self::Ours(bytes) | Self::Theirs(bytes) | Self::Counted(bytes, _) => bytes.is_empty(),
+            Self::Ours(bytes) | Self::Theirs(bytes, _) => bytes.is_empty(),
             Self::Upstream(answer) => answer.is_end_stream(),
             #[cfg(feature = "engine")]
             Self::Editor(reading) => reading.left() == 0,
@@ -134,9 +124,7 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Ours(bytes) | Self::Theirs(bytes) | Self::Counted(bytes, _) => {
-                SizeHint::with_exact(bytes.len() as u64)
-            }
+            Self::Ours(bytes) | Self::Theirs(bytes, _) => SizeHint::with_exact(bytes.len() as u64),
             Self::Upstream(answer) => answer.size_hint(),
             #[cfg(feature = "engine")]
             Self::Editor(reading) => SizeHint::with_exact(reading.left()),

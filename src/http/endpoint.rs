@@ -147,9 +147,9 @@ fn response(answer: Reply) -> Result<Response<Body>, Error> {
         .ok_or(Error::EndpointStatus(answer.status))?;
     let bodyless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let body = if bodyless {
-        Body::Theirs(bytes::Bytes::new())
+        Body::Theirs(bytes::Bytes::new(), None)
     } else {
-        Body::Theirs(answer.body)
+        Body::Theirs(answer.body, None)
     };
     let mut response = Response::new(body);
     *response.status_mut() = status;

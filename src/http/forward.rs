@@ -354,7 +354,7 @@ fn answer(call: &Call<'_>, upstream: &Upstream, changed: Changed) -> Result {
     if let Some(told) = told_in_json(response.status(), response.headers()) {
         return Ok(told);
     }
-    Ok(passed_back(call, upstream, response).map(Body::Theirs))
+    Ok(passed_back(call, upstream, response).map(|body| Body::Theirs(body, None)))
 }
 
 pub(super) fn front<'c>(

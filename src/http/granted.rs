@@ -11,8 +11,8 @@ use hyper::Method;
 use hyper::http::uri::PathAndQuery;
 use std::sync::Arc;
 
-/// Watches the authorization of a request.
-pub(super) type Watch = AuthWatch<Granted>;
+/// Watches the authorization of a request. Boxed: it goes along with the request and its response, which are moved often.
+pub(super) type Watch = Box<AuthWatch<Granted>>;
 
 /// What a request was authorized for. Cheap to clone.
 #[derive(Clone)]
@@ -44,7 +44,8 @@ impl Granted {
             method: call.head.method.clone(),
             target: call.head.uri.path_and_query().cloned(),
         };
-        AuthWatch::new(call.caller.clone(), granted, call.generation, since_1970)
+        let watch = AuthWatch::new(call.caller.clone(), granted, call.generation, since_1970);
+        Box::new(watch)
     }
 }
 
