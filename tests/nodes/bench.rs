@@ -60,9 +60,10 @@ impl Bench {
         let new = Arc::new(submission.flows);
         let difference = diff(&self.flows, &new, &HashSet::new());
         let plan = plan(&self.flows, &new, &difference, kind);
-        self.engine
-            .apply(plan, Arc::clone(&new), credentials)
+        let applied = self.engine.apply(plan, Arc::clone(&new), credentials);
+        tokio::time::timeout(PATIENCE, applied)
             .await
+            .expect("the engine takes a deployment while messages circle")
             .unwrap();
         self.flows = new;
     }

@@ -164,7 +164,7 @@ async fn an_error_about_a_message_that_is_too_deep_reaches_the_catch_node() {
     assert_eq!(message["kept"], "k");
 }
 
-/// Thirty characters that `^(a+)+$` tries in a billion ways.
+/// Characters that `^(a+)+$` tries in a billion ways.
 const ATTACK: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa!";
 
 #[tokio::test]
