@@ -26,6 +26,7 @@ mod peers;
 mod piecewise;
 mod ports;
 mod protected;
+mod raw_runtime;
 mod recorder;
 #[path = "../../src/upstream/strict.rs"]
 mod strict;

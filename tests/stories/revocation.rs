@@ -4,6 +4,7 @@ use crate::client::{Door, PASSWORD, Request};
 use crate::far_end::Far;
 use crate::harness::{Gateway, PATIENCE, flow_set, hash, page, script, until};
 use crate::piecewise::Begun;
+use crate::raw_runtime;
 use crate::tunnel;
 use crate::upstream::{Act, Behind, ok};
 use http_body_util::BodyExt;
@@ -12,8 +13,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinSet;
+use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 const SESSION: &str = "error=\"invalid_token\"";
@@ -252,30 +252,6 @@ async fn who_waits_for_another_deployment_leaves_at_once_when_his_token_is_revok
     first.abort();
 }
 
-/// A runtime that does this with each connection; health checks are sent away.
-async fn raw_runtime<F>(serve: impl Fn(TcpStream, String) -> F + Send + 'static) -> SocketAddr
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        let mut connections = JoinSet::new();
-        loop {
-            let (mut tcp, _) = listener.accept().await.unwrap();
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                head.push(tcp.read_u8().await.unwrap());
-            }
-            let head = String::from_utf8(head).unwrap();
-            if !head.contains("/auth/login") {
-                connections.spawn(serve(tcp, head));
-            }
-        }
-    });
-    address
-}
-
 fn in_front_of(address: SocketAddr) -> String {
     format!("[upstream]\nurl = \"http://{address}\"\nhealth = \"1h\"\n")
 }
@@ -283,7 +259,7 @@ fn in_front_of(address: SocketAddr) -> String {
 /// Events: one at once, then none. Counts the connections that ended.
 async fn events(ended: &Arc<AtomicU64>) -> SocketAddr {
     let ended = Arc::clone(ended);
-    raw_runtime(move |mut tcp, _| {
+    raw_runtime::start(move |mut tcp, _| {
         let ended = Arc::clone(&ended);
         async move {
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n\
@@ -364,7 +340,7 @@ async fn events_end_with_the_lifetime_and_with_the_idle_time_of_their_token() {
 
 #[tokio::test]
 async fn a_long_download_breaks_off() {
-    let address = raw_runtime(|mut tcp: TcpStream, _| async move {
+    let address = raw_runtime::start(|mut tcp: TcpStream, _| async move {
         let head = "HTTP/1.1 200 OK\r\nContent-Type: application/octet-stream\r\nContent-Length: 1000000000000\r\n\r\n";
         tcp.write_all(head.as_bytes()).await.unwrap();
         let piece = vec![b'x'; 64 * 1024];
@@ -399,7 +375,7 @@ async fn a_long_download_breaks_off() {
 async fn an_answer_that_is_waited_for_does_not_come() {
     let begun = Arc::new(AtomicU64::new(0));
     let heard = Arc::clone(&begun);
-    let address = raw_runtime(move |mut tcp, _| {
+    let address = raw_runtime::start(move |mut tcp, _| {
         let heard = Arc::clone(&heard);
         async move {
             heard.fetch_add(1, Ordering::SeqCst);
@@ -426,7 +402,7 @@ async fn an_upload_to_an_upstream_is_cut() {
     let (bytes, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (counted, over) = (Arc::clone(&bytes), Arc::clone(&ended));
     // Takes whatever comes; an answer comes first, so that the body is all that lasts.
-    let address = raw_runtime(move |mut tcp, head| {
+    let address = raw_runtime::start(move |mut tcp, head| {
         let (counted, over) = (Arc::clone(&counted), Arc::clone(&over));
         async move {
             if head.contains("/early") {

@@ -2,39 +2,15 @@
 
 use crate::client::Raw;
 use crate::harness::{Gateway, PATIENCE, Process, public, until};
+use crate::raw_runtime;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use tokio::task::JoinSet;
 use tokio::time::timeout;
-
-/// A runtime that does this with each connection; health checks are sent away.
-async fn runtime<F>(serve: impl Fn(TcpStream, String) -> F + Send + 'static) -> SocketAddr
-where
-    F: Future<Output = ()> + Send + 'static,
-{
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    tokio::spawn(async move {
-        let mut connections = JoinSet::new();
-        loop {
-            let (mut tcp, _) = listener.accept().await.unwrap();
-            let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                head.push(tcp.read_u8().await.unwrap());
-            }
-            let head = String::from_utf8(head).unwrap();
-            if !head.contains("/auth/login") {
-                connections.spawn(serve(tcp, head));
-            }
-        }
-    });
-    address
-}
 
 fn in_front_of(address: SocketAddr, more: &str) -> String {
     format!(
@@ -58,7 +34,7 @@ async fn hear_until(raw: &mut Raw, end: &str) -> String {
 async fn events_arrive_one_by_one_however_long_the_silence_and_a_hang_up_is_heard() {
     let (next, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (go, gone) = (Arc::clone(&next), Arc::clone(&left));
-    let address = runtime(move |mut tcp, _| {
+    let address = raw_runtime::start(move |mut tcp, _| {
         let (next, left) = (Arc::clone(&go), Arc::clone(&gone));
         async move {
             let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
@@ -97,7 +73,7 @@ async fn events_arrive_one_by_one_however_long_the_silence_and_a_hang_up_is_hear
 async fn who_no_longer_waits_for_an_answer_is_not_waited_for_at_the_upstream() {
     let (begun, left) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (begins, gone) = (Arc::clone(&begun), Arc::clone(&left));
-    let address = runtime(move |mut tcp, _| {
+    let address = raw_runtime::start(move |mut tcp, _| {
         let (begins, gone) = (Arc::clone(&begins), Arc::clone(&gone));
         async move {
             begins.notify_one();
@@ -122,7 +98,7 @@ async fn who_no_longer_waits_for_an_answer_is_not_waited_for_at_the_upstream() {
 
 #[tokio::test]
 async fn trailers_of_an_answer_reach_who_takes_them() {
-    let address = runtime(async |mut tcp, _| {
+    let address = raw_runtime::start(async |mut tcp, _| {
         let answer = "HTTP/1.1 200 OK\r\nTrailer: X-Sum\r\nTransfer-Encoding: chunked\r\n\r\n\
                       3\r\nabc\r\n0\r\nX-Sum: 7\r\n\r\n";
         tcp.write_all(answer.as_bytes()).await.unwrap();
@@ -178,7 +154,7 @@ async fn large(mut tcp: TcpStream, head: String) {
 
 #[tokio::test]
 async fn what_is_large_passes_both_ways_and_takes_no_memory() {
-    let address = runtime(large).await;
+    let address = raw_runtime::start(large).await;
     let directory = tempfile::tempdir().unwrap();
     let lines = in_front_of(address, "[limits]\nbody = \"200MiB\"");
     let gateway = Process::start(&lines, directory.path());
@@ -225,7 +201,7 @@ async fn what_is_large_passes_both_ways_and_takes_no_memory() {
 
 #[tokio::test]
 async fn who_does_not_read_events_or_a_long_answer_loses_the_connection() {
-    let address = runtime(|mut tcp: TcpStream, head| async move {
+    let address = raw_runtime::start(|mut tcp: TcpStream, head| async move {
         let kind = if head.contains("events") {
             "text/event-stream"
         } else {
