@@ -181,7 +181,7 @@ impl<'a> Call<'a> {
         };
         self.held = held;
         if read.is_err() {
-            // The client may still send the rest.
+            // The client may still send the rest: dropped now, it would reset the stream before the response.
             self.body = Some(incoming);
         }
         let content = read??;
@@ -201,8 +201,15 @@ impl<'a> Call<'a> {
         let Some(mut body) = self.body.take() else {
             return Ok(());
         };
-        let mut none = Box::pin(body::none(&mut body, pace));
-        self.during(none.as_mut()).await??;
+        let read = {
+            let mut none = Box::pin(body::none(&mut body, pace));
+            self.during(none.as_mut()).await
+        };
+        if !matches!(read, Ok(Ok(()))) {
+            // The client may still send the rest: dropped now, it would reset the stream before the response.
+            self.body = Some(body);
+        }
+        read??;
         self.check()
     }
 

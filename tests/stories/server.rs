@@ -313,21 +313,46 @@ async fn many_requests_go_over_one_connection() {
     assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 4, "{answers}");
 }
 
+/// curl over HTTP/2, with its version and the status behind what it was told.
+fn curl_http2() -> std::process::Command {
+    let mut curl = std::process::Command::new("curl");
+    curl.args(["--insecure", "--silent", "--show-error", "--http2"]);
+    curl.args(["--write-out", "%{http_version} %{http_code}"]);
+    curl
+}
+
 #[tokio::test]
 async fn curl_that_still_sends_over_http2_hears_why_it_is_refused() {
     let gateway = Gateway::start();
     let body = gateway.directory.path().join("body.json");
     std::fs::write(&body, "x".repeat(1 << 20)).unwrap();
     for _ in 0..5 {
-        let mut curl = std::process::Command::new("curl");
-        curl.args(["--insecure", "--silent", "--show-error", "--http2"]);
+        let mut curl = curl_http2();
         curl.args(["--header", "Content-Type: application/json"]);
-        curl.args(["--write-out", "%{http_version} %{http_code}"]);
         curl.arg("--data-binary")
             .arg(format!("@{}", body.display()));
         curl.arg(format!("https://{}/flows", gateway.address));
         let said = curl.output().unwrap();
         assert_eq!(String::from_utf8_lossy(&said.stdout), "2 401", "{said:?}");
+    }
+}
+
+#[tokio::test]
+async fn curl_that_sends_a_body_where_none_is_meant_over_http2_hears_why_it_is_refused() {
+    let gateway = Gateway::start();
+    let token = gateway.sign_in("admin").await;
+    for _ in 0..10 {
+        let mut curl = curl_http2();
+        curl.args(["--request", "DELETE", "--data", "{}", "--output", "-"]);
+        curl.arg("--header")
+            .arg(format!("Authorization: Bearer {token}"));
+        curl.arg(format!("https://{}/flow/a", gateway.address));
+        let said = curl.output().unwrap();
+        let text = String::from_utf8_lossy(&said.stdout);
+        assert!(
+            text.contains("unexpected_body") && text.ends_with("2 400"),
+            "{said:?}"
+        );
     }
 }
 
