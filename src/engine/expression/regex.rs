@@ -294,6 +294,19 @@ mod tests {
         assert!(failure.message.contains("was stopped"), "{failure}");
     }
 
+    /// Each step within counted groups takes longer than the one before: the steps alone would take hours.
+    #[test]
+    fn a_search_of_few_slow_steps_is_stopped() {
+        let began = std::time::Instant::now();
+        let regex = RegExp::compile("(a{100}){100$}|(){10000800}", "").unwrap();
+        let failure = regex.test("aa").unwrap_err();
+        assert!(
+            failure.message.contains("was stopped: more than"),
+            "{failure}"
+        );
+        assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+    }
+
     /// Long texts make simple expressions expensive too.
     #[test]
     fn a_long_text_is_searched_within_the_limit() {

@@ -7,9 +7,13 @@ use rquickjs::function::IntoArgs;
 use rquickjs::{CatchResultExt, Context, FromJs, Function, Runtime, context::intrinsic};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 /// `QuickJS` asks whether to go on after so many steps (`INTERRUPT_COUNTER_INIT` in `libregexp.c`).
 const STEPS_PER_QUESTION: u64 = 10_000;
+/// A search ends after this time too: steps within groups that are counted (`(){100000}`) take longer the more came before.
+/// Ten times what the most steps take, so that the steps decide and the same message has the same result everywhere.
+const LONGEST: Duration = Duration::from_secs(2);
 /// Bytes for one search besides its texts, and for the compiled expressions. V8 gives its backtracking stack as much.
 const MEMORY: usize = 64 << 20;
 /// Bytes of a text and of what becomes of it, for each byte given.
@@ -60,23 +64,33 @@ struct Machine {
     runtime: Runtime,
     /// How often `QuickJS` may still ask.
     questions: Rc<Cell<u64>>,
+    /// When the search at hand has taken too long.
+    until: Rc<Cell<Instant>>,
 }
 
 impl Machine {
     fn new() -> rquickjs::Result<Self> {
         let runtime = Runtime::new()?;
         let questions = Rc::new(Cell::new(u64::MAX));
-        let asked = Rc::clone(&questions);
+        let until = Rc::new(Cell::new(Instant::now()));
+        let (asked, end) = (Rc::clone(&questions), Rc::clone(&until));
         runtime.set_interrupt_handler(Some(Box::new(move || {
-            asked.set(asked.get().saturating_sub(1));
+            let late = Instant::now() >= end.get();
+            asked.set(if late {
+                0
+            } else {
+                asked.get().saturating_sub(1)
+            });
             asked.get() == 0
         })));
         let realm = Context::custom::<Intrinsics>(&runtime)?;
+        until.set(Instant::now() + LONGEST);
         realm.with(|ctx| ctx.eval::<(), _>(LIBRARY))?;
         Ok(Self {
             realm,
             runtime,
             questions,
+            until,
         })
     }
 
@@ -152,9 +166,14 @@ impl Source<'_> {
                 None => machine.insert(Machine::new().map_err(|e| failed(&e.to_string()))?),
             };
             machine.questions.set(1 + self.steps / STEPS_PER_QUESTION);
+            machine.until.set(Instant::now() + LONGEST);
             machine.call(function, length, args).map_err(|reason| {
                 if machine.questions.get() == 0 {
-                    failed(&format!("more than {} steps", self.steps))
+                    failed(&format!(
+                        "more than {} steps, or {} s",
+                        self.steps,
+                        LONGEST.as_secs()
+                    ))
                 } else {
                     failed(reason.lines().next().unwrap_or_default())
                 }
