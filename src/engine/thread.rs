@@ -201,6 +201,8 @@ impl Thread {
                 message,
                 answer,
             } => {
+                // One after the other, however fast they come.
+                self.deliver();
                 let slot = self.running(&id).ok_or(Error::NoSuchNode);
                 // The client may be gone; the message goes its way all the same.
                 let _ = answer.send(slot.map(|slot| {
@@ -214,6 +216,8 @@ impl Thread {
                 active,
                 answer,
             } => {
+                // What was injected before is shown, or not, as it was then.
+                self.deliver();
                 let slots: Vec<u32> = ids.iter().filter_map(|id| self.running(id)).collect();
                 let found = if slots.len() == ids.len() {
                     Ok(())
