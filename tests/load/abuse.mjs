@@ -152,7 +152,9 @@ async function storm(addresses, each) {
 const held = (abuse, most, { asked = gateway, url = SMALL_FILE } = {}) => async () => {
     const before = (await asked.uses()).rss;
     const honest = probing(asked, url, HONEST);
-    await until('the honest client is served', async () => (await honest.waited()).count > 1);
+    // Each report counts anew.
+    let served = 0;
+    await until('the honest client is served', async () => (served += (await honest.waited()).count) > 1);
     let [peak, over] = [before, false];
     const watching = (async () => {
         for (; !over; await pause(200)) peak = Math.max(peak, (await asked.uses()).rss);
