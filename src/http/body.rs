@@ -4,15 +4,12 @@ use super::error::{Error, Flaw};
 use crate::quota::Grant;
 use crate::upstream::{BodyError, ClientBody, Pace, Pacer};
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame};
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
-use std::time::Duration;
-use tokio::time::timeout;
 
 /// Refuses a body that announces more bytes than the limit, or its length in a way that not everybody reads alike.
 /// With HTTP/1.1 that was looked at before; the HTTP/2 library takes two equal lengths for one.
@@ -34,28 +31,6 @@ fn number(text: &[u8]) -> Option<u64> {
     let plain = text.iter().all(u8::is_ascii_digit) && (text == b"0" || !text.starts_with(b"0"));
     let text = std::str::from_utf8(text).ok().filter(|_| plain)?;
     text.parse().ok()
-}
-
-/// How long a client may be silent, and may send at all, what nobody wants. As after the end of an HTTP/1.1 connection.
-const SILENCE: Duration = Duration::from_secs(2);
-const LINGER: Duration = Duration::from_secs(30);
-
-/// Reads at most `limit` bytes of what nobody wants: a client whose stream is reset while it sends may never read the
-/// answer that it was given (curl 7.88 with HTTP/2).
-pub(super) fn throw_away(mut body: ClientBody, mut limit: usize) {
-    if body.is_end_stream() {
-        return;
-    }
-    let rest = async move {
-        while let Ok(Some(Ok(frame))) = timeout(SILENCE, body.frame()).await {
-            let length = frame.data_ref().map_or(0, Bytes::len);
-            let Some(left) = limit.checked_sub(length) else {
-                return;
-            };
-            limit = left;
-        }
-    };
-    tokio::spawn(timeout(LINGER, rest));
 }
 
 /// Reads the whole body, of at most `limit` bytes, at no lower pace than this. The memory that it takes is charged to
@@ -213,6 +188,7 @@ mod tests {
     use hyper::header::HeaderValue;
     use std::convert::Infallible;
     use std::task::Context;
+    use std::time::Duration;
 
     fn pace() -> Pace {
         Pace::within(Duration::from_secs(30))

@@ -180,10 +180,6 @@ impl<'a> Call<'a> {
             self.during(read).await
         };
         self.held = held;
-        if read.is_err() {
-            // The client may still send the rest: dropped now, it would reset the stream before the response.
-            self.body = Some(incoming);
-        }
         let content = read??;
         self.received = content.len() as u64;
         self.check()?;
@@ -201,15 +197,8 @@ impl<'a> Call<'a> {
         let Some(mut body) = self.body.take() else {
             return Ok(());
         };
-        let read = {
-            let mut none = Box::pin(body::none(&mut body, pace));
-            self.during(none.as_mut()).await
-        };
-        if !matches!(read, Ok(Ok(()))) {
-            // The client may still send the rest: dropped now, it would reset the stream before the response.
-            self.body = Some(body);
-        }
-        read??;
+        let mut none = Box::pin(body::none(&mut body, pace));
+        self.during(none.as_mut()).await??;
         self.check()
     }
 

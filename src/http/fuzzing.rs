@@ -152,7 +152,7 @@ async fn each(stream: &[u8], act: impl AsyncFn(Parts, ClientBody)) {
     client.shutdown().await.unwrap();
     let service = service_fn(async |request: Request<Incoming>| {
         let (head, body) = request.into_parts();
-        let body = ClientBody::new(body, head.version);
+        let body = ClientBody::received(body, head.version, 0);
         act(head, body).await;
         Ok::<_, Infallible>(Response::new(Empty::<Bytes>::new()))
     });

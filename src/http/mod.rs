@@ -61,7 +61,7 @@ use hyper::header::{HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
 use hyper::http::request::Parts;
 use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::{Method, Request, Response, StatusCode};
 use path::{Path, Refused};
 use route::Needs;
 #[cfg(feature = "engine")]
@@ -102,7 +102,8 @@ pub async fn answer(
         .then(|| proxied::client(gateway, peer, &head.headers));
     let mut path = Path::parse(head.uri.path());
     let mut call = Call::new(gateway, client.as_ref().unwrap_or(peer), &head);
-    (call.body, call.upgrade) = (Some(ClientBody::new(body, head.version)), upgrade);
+    let body = ClientBody::received(body, head.version, gateway.config.limits.body);
+    (call.body, call.upgrade) = (Some(body), upgrade);
     let proceeded = match flaw {
         Some(flaw) => Err(flaw.into()),
         None => proceed(&mut call, path.as_mut().map_err(|refused| *refused)).await,
@@ -111,9 +112,6 @@ pub async fn answer(
         Ok(response) => response,
         Err(error) => {
             report(&call, &error);
-            if let Some(rest) = call.body.take().filter(|_| head.version == Version::HTTP_2) {
-                body::throw_away(rest, gateway.config.limits.body);
-            }
             reply::refusal(&error)
         }
     };

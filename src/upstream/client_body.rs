@@ -1,6 +1,7 @@
 //! The body of a client's request, checked while it is read: it has exactly the length that its head announced, it ends
 //! where the protocol says that it ends, and its trailers carry nothing that belongs into a head.
 
+use super::lingering::Lingering;
 use super::withheld;
 use bytes::Bytes;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
@@ -21,7 +22,7 @@ pub enum BodyError {
 
 /// The body of a client's request; its frames are data only.
 #[derive(Debug)]
-pub struct ClientBody<B = Incoming> {
+pub struct ClientBody<B = Lingering> {
     inner: B,
     /// Bytes that are announced and have not come.
     left: Option<u64>,
@@ -30,6 +31,13 @@ pub struct ClientBody<B = Incoming> {
     /// The last bytes of an announced length: kept until the body has ended, because trailers may follow.
     held: Bytes,
     ended: bool,
+}
+
+impl ClientBody {
+    /// Of a request of this version. If it is dropped before its end, at most `limit` bytes more are discarded.
+    pub fn received(body: Incoming, version: Version, limit: usize) -> Self {
+        Self::new(Lingering::new(body, version, limit), version)
+    }
 }
 
 impl<B: Body<Data = Bytes> + Unpin> ClientBody<B> {

@@ -17,6 +17,7 @@ mod deploy;
 pub(crate) mod fuzzing;
 mod headers;
 mod health;
+mod lingering;
 mod link;
 mod outgoing;
 mod pace;

@@ -282,7 +282,7 @@ mod tests {
 
     #[tokio::test]
     async fn chunks_of_a_connection_that_was_dropped_do_not_look_whole() {
-        let body = ClientBody::new(cut().await, Version::HTTP_11);
+        let body = ClientBody::received(cut().await, Version::HTTP_11, 0);
         let mut outgoing = Outgoing::stream(body, 100, Pace::within(Duration::from_secs(1)));
         let progress = outgoing.progress().unwrap();
         let first = outgoing.frame().await.unwrap().unwrap();

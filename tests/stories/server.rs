@@ -357,6 +357,23 @@ async fn curl_that_sends_a_body_where_none_is_meant_over_http2_hears_why_it_is_r
 }
 
 #[tokio::test]
+async fn curl_that_uploads_over_http2_to_an_upstream_that_is_not_there_is_answered() {
+    let config = "[upstream]\nurl = \"http://127.0.0.1:1\"\n".to_owned();
+    let gateway = Gateway::with(&(config + &public(&["/x"])));
+    let body = gateway.directory.path().join("body");
+    std::fs::write(&body, "x".repeat(3 << 20)).unwrap();
+    for _ in 0..5 {
+        let mut curl = curl_http2();
+        curl.arg("--data-binary")
+            .arg(format!("@{}", body.display()));
+        curl.args(["--output", "/dev/null"]);
+        curl.arg(format!("https://{}/x", gateway.address));
+        let said = curl.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&said.stdout), "2 502", "{said:?}");
+    }
+}
+
+#[tokio::test]
 async fn a_client_that_still_sends_hears_why_it_is_refused() {
     let gateway = Gateway::with("[limits]\nbody = \"4MiB\"");
     for (size, status) in [(4 << 20, "401"), (8 << 20, "413")] {
