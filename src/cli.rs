@@ -188,15 +188,16 @@ fn reload(config: &Config) -> ExitCode {
 }
 
 fn hash_password() -> ExitCode {
-    match password::read() {
-        Ok(password) => {
-            println!("{}", crate::auth::hash_password(&password).reveal());
+    let password = match password::read() {
+        Ok(password) => password,
+        Err(error) => return refuse(&error),
+    };
+    match crate::auth::hash_password(&password) {
+        Ok(hash) => {
+            println!("{}", hash.reveal());
             ExitCode::SUCCESS
         }
-        Err(error) => {
-            eprintln!("flowgate: {error}");
-            ExitCode::FAILURE
-        }
+        Err(error) => refuse(&error),
     }
 }
 

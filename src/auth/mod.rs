@@ -25,7 +25,7 @@ mod watch;
 
 pub use caller::{Caller, Certificate, Known};
 pub use inventory::{Listed, NEVER, Which};
-pub use password::hash_password;
+pub use password::{HashError, hash_password};
 pub use permission::{Permissions, Shown, covers};
 pub use registry::Registry;
 pub use session::{Session, TOKEN_LENGTH};
@@ -107,6 +107,9 @@ pub enum Error {
     /// It could not be made durable.
     #[error(transparent)]
     Store(#[from] store::Error),
+    /// The password of the first `admin` could not be hashed.
+    #[error(transparent)]
+    Hash(#[from] HashError),
 }
 
 /// Users, sessions and throttle of one gateway; clones share them.
@@ -146,7 +149,7 @@ impl Auth {
     ) -> Result<(Self, Option<Secret>), Error> {
         let (generated, password) = match store.generated_admin().await? {
             None if config.users.is_empty() => {
-                let (password, hash) = password::generate();
+                let (password, hash) = password::generate()?;
                 store.save_generated_admin(hash.clone()).await?;
                 (Some(hash), Some(password))
             }

@@ -103,11 +103,13 @@ fn parse_bcrypt(text: &str) -> Option<Password> {
         .then(|| Password::Bcrypt(Secret::new(text.into())))
 }
 
+/// A password could not be hashed: argon2 lacks memory (19 MiB), as salt and parameters are valid.
+#[derive(Debug, thiserror::Error)]
+#[error("the password cannot be hashed: {0}")]
+pub struct HashError(argon2::password_hash::Error);
+
 /// The argon2id hash of a password, as PHC string.
-///
-/// # Panics
-/// If there is no memory for it (19 MiB).
-pub fn hash_password(password: &Secret) -> Secret {
+pub fn hash_password(password: &Secret) -> Result<Secret, HashError> {
     phc(&costly(), password)
 }
 
@@ -115,7 +117,7 @@ pub fn hash_password(password: &Secret) -> Secret {
 ///
 /// 26 characters of 5 bits: 130 bits. Stretching protects passwords that can be guessed; 130 random bits cannot, so
 /// the hash is argon2id at its cheapest (RFC 9106 §3.1) and does not delay the start. The first sign-in replaces it.
-pub(super) fn generate() -> (Secret, Secret) {
+pub(super) fn generate() -> Result<(Secret, Secret), HashError> {
     let password = random::<26>()
         .iter()
         .map(|byte| char::from(READABLE[usize::from(byte % 32)]))
@@ -124,8 +126,8 @@ pub(super) fn generate() -> (Secret, Secret) {
     let hash = phc(
         &argon2id(Params::MIN_M_COST, Params::MIN_T_COST, Params::MIN_P_COST),
         &password,
-    );
-    (password, hash)
+    )?;
+    Ok((password, hash))
 }
 
 fn costly() -> Argon2<'static> {
@@ -138,17 +140,14 @@ fn argon2id(memory: u32, passes: u32, lanes: u32) -> Argon2<'static> {
     Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
 }
 
-#[allow(
-    clippy::expect_used,
-    reason = "salt and parameters are ours; only memory can be missing"
-)]
-fn phc(argon2: &Argon2<'_>, password: &Secret) -> Secret {
+fn phc(argon2: &Argon2<'_>, password: &Secret) -> Result<Secret, HashError> {
     let salt = random::<16>();
     let hash = argon2.hash_password_with_salt(password.reveal().as_bytes(), &salt);
-    Secret::new(hash.expect("no memory for a password hash").to_string())
+    Ok(Secret::new(hash.map_err(HashError)?.to_string()))
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
 
@@ -162,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_new_hash_is_argon2id_with_the_cost_of_owasp_and_accepts_its_password_only() {
-        let hash = hash_password(&secret("pass word "));
+        let hash = hash_password(&secret("pass word ")).unwrap();
         assert!(
             hash.reveal().starts_with("$argon2id$v=19$m=19456,t=2,p=1$"),
             "{}",
@@ -173,7 +172,7 @@ mod tests {
         assert!(!accepts(hash.reveal(), ""));
         assert_ne!(
             hash.reveal(),
-            hash_password(&secret("pass word ")).reveal(),
+            hash_password(&secret("pass word ")).unwrap().reveal(),
             "each has its own salt"
         );
     }
@@ -218,7 +217,7 @@ mod tests {
 
     #[test]
     fn a_generated_password_is_readable_and_opens_its_hash() {
-        let (password, hash) = generate();
+        let (password, hash) = generate().unwrap();
         assert_eq!(password.reveal().len(), 26);
         assert!(
             password
@@ -227,7 +226,7 @@ mod tests {
                 .all(|byte| READABLE.contains(&byte))
         );
         assert!(accepts(hash.reveal(), password.reveal()));
-        assert_ne!(password.reveal(), generate().0.reveal());
+        assert_ne!(password.reveal(), generate().unwrap().0.reveal());
     }
 
     #[test]
@@ -243,7 +242,10 @@ mod tests {
         }
         let rest = "CCCCCCCCCCCCCCCCCCCCC.E5YPO9kmyuRGyh0XouQYb4YMJKvyOeW";
         assert!(weak(&format!("$2b$08${rest}")) && !weak(&format!("$2b$10${rest}")));
-        assert!(weak(generate().1.reveal()) && !weak(hash_password(&secret("x")).reveal()));
+        assert!(
+            weak(generate().unwrap().1.reveal())
+                && !weak(hash_password(&secret("x")).unwrap().reveal())
+        );
     }
 
     #[test]

@@ -234,9 +234,12 @@ fn outcome(result: &Result<Issued, auth::Error>) -> (Option<Login>, Event) {
         }
         Err(auth::Error::InvalidScope) => (Some(Login::InvalidScope), Event::LoginScope),
         Err(auth::Error::Throttled { .. }) => (Some(Login::Throttled), Event::LoginThrottled),
-        Err(auth::Error::NameTaken | auth::Error::Unrecorded | auth::Error::Store(_)) => {
-            (None, Event::LoginStore)
-        }
+        Err(
+            auth::Error::NameTaken
+            | auth::Error::Unrecorded
+            | auth::Error::Store(_)
+            | auth::Error::Hash(_),
+        ) => (None, Event::LoginStore),
     }
 }
 

@@ -310,7 +310,7 @@ fn sign_in(error: &auth::Error) -> Response<Body> {
             "temporarily_unavailable",
             "the audit log cannot be written, so nobody can sign in",
         ),
-        auth::Error::NameTaken | auth::Error::Store(_) => oauth(
+        auth::Error::NameTaken | auth::Error::Store(_) | auth::Error::Hash(_) => oauth(
             S::INTERNAL_SERVER_ERROR,
             "server_error",
             "the session could not be kept",
@@ -326,7 +326,8 @@ fn revocation(error: &auth::Error) -> Response<Body> {
         | auth::Error::InvalidScope
         | auth::Error::NameTaken
         | auth::Error::Unrecorded
-        | auth::Error::Store(_) => oauth(
+        | auth::Error::Store(_)
+        | auth::Error::Hash(_) => oauth(
             StatusCode::INTERNAL_SERVER_ERROR,
             "server_error",
             "the revocation could not be kept, try again",

@@ -129,7 +129,7 @@ async fn two_thousand_idle_connections_disturb_nobody_and_leave_nothing() {
 #[tokio::test]
 async fn a_storm_of_sign_ins_holds_up_nobody_else() {
     // As costly as the passwords of real users.
-    let hash = flowgate::auth::hash_password(&Secret::new(PASSWORD.to_owned()));
+    let hash = flowgate::auth::hash_password(&Secret::new(PASSWORD.to_owned())).unwrap();
     let user = format!(
         "[[auth.user]]\nname = \"ann\"\npassword_hash = \"{}\"\npermissions = [\"*\"]\n",
         hash.reveal()
