@@ -51,11 +51,6 @@ impl Quota {
         })
     }
 
-    /// The share of one address.
-    pub fn per_address(&self) -> usize {
-        self.per_address
-    }
-
     /// A grant without units, for one address.
     pub fn grant(self: &Arc<Self>, address: IpAddr) -> Grant {
         let address = IpPrefix::of(address);
@@ -77,6 +72,11 @@ impl Grant {
     /// Its units.
     pub fn units(&self) -> usize {
         self.units
+    }
+
+    /// The units that its address may have.
+    pub fn most(&self) -> usize {
+        self.entry.quota.per_address
     }
 
     /// Takes more units, or none if they are not available.

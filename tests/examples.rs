@@ -284,7 +284,12 @@ async fn call(call: &Call, expected: &Answer, bench: &Bench) -> Result<(), Strin
         address: std::net::Ipv4Addr::LOCALHOST.into(),
         secure: true,
     };
-    let answer = bench.engine.call(endpoint, request).await.unwrap();
+    let (answer, _) = bench
+        .engine
+        .call(endpoint, request, None)
+        .await
+        .unwrap()
+        .unwrap();
     let in_header = |(name, text): (&String, &String)| {
         let value = answer.headers.get(name).and_then(|v| v.to_str().ok());
         value.is_some_and(|value| value.contains(text))

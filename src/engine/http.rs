@@ -3,6 +3,7 @@
 use super::http_path::Shape;
 use super::value::Failure;
 use super::world::Instance;
+use crate::quota::{Exhausted, Grant};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
@@ -55,15 +56,30 @@ pub struct Exchange {
     pub responder: Arc<Responder>,
 }
 
+/// Replies up to this size are not charged. Our choice: one address, with 256 connections of 100 streams each, can hold
+/// 25 MiB of them.
+const SMALL: usize = 1024;
+
+/// The reply, with the grant for its memory; an error: it exceeds the memory of an unauthenticated client.
+pub type Answer = Result<(Reply, Option<Grant>), Exhausted>;
+
 /// The way back to the client: `msg.res` carries a reference to it. The first answer counts.
 #[derive(Debug)]
-pub struct Responder(Mutex<Option<oneshot::Sender<Reply>>>);
+pub struct Responder(Mutex<Option<Waiting>>);
+
+/// A client that waits.
+#[derive(Debug)]
+struct Waiting {
+    sender: oneshot::Sender<Answer>,
+    memory: Option<Grant>,
+}
 
 impl Responder {
-    /// A responder and where its answer arrives.
-    pub fn new() -> (Arc<Self>, oneshot::Receiver<Reply>) {
+    /// A responder and where its answer arrives. `memory`: what the reply is charged to.
+    pub fn new(memory: Option<Grant>) -> (Arc<Self>, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
-        (Arc::new(Self(Mutex::new(Some(sender)))), receiver)
+        let waiting = Waiting { sender, memory };
+        (Arc::new(Self(Mutex::new(Some(waiting)))), receiver)
     }
 
     /// Whether an answer was given before.
@@ -76,9 +92,22 @@ impl Responder {
 
     /// Answers; false if an answer was given before or the client is gone.
     pub fn answer(&self, reply: Reply) -> bool {
-        let sender = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        sender.is_some_and(|s| s.send(reply).is_ok())
+        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        waiting.is_some_and(|Waiting { sender, memory }| {
+            let answer = charged(reply, memory);
+            sender.send(answer).is_ok()
+        })
     }
+}
+
+/// Charges a reply as soon as it exists: a flow makes replies faster than clients read them. One that is larger than
+/// the share of an address takes all of that share.
+fn charged(reply: Reply, memory: Option<Grant>) -> Answer {
+    let mut memory = memory.filter(|_| reply.body.len() > SMALL);
+    if let Some(memory) = &mut memory {
+        memory.try_grow(reply.body.len().min(memory.most()))?;
+    }
+    Ok((reply, memory))
 }
 
 /// An http-in node's endpoint that matched a request.
@@ -192,6 +221,7 @@ impl Table {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
+    use crate::quota::Quota;
 
     fn endpoints(paths: &[&str]) -> Endpoints {
         let endpoints = Endpoints::default();
@@ -234,7 +264,7 @@ mod tests {
 
     #[test]
     fn only_the_first_answer_counts() {
-        let (responder, mut receiver) = Responder::new();
+        let (responder, mut receiver) = Responder::new(None);
         let reply = |status| Reply {
             status,
             headers: HeaderMap::new(),
@@ -242,6 +272,29 @@ mod tests {
         };
         assert!(responder.answer(reply(200)));
         assert!(!responder.answer(reply(500)));
-        assert_eq!(receiver.try_recv().unwrap().status, 200);
+        assert_eq!(receiver.try_recv().unwrap().unwrap().0.status, 200);
+    }
+
+    #[test]
+    fn a_reply_is_charged_before_the_client_takes_it() {
+        let quota = Quota::new(1 << 20, 10_000);
+        let answer = |bytes: usize| {
+            let memory = quota.grant([127, 0, 0, 1].into());
+            let (responder, mut receiver) = Responder::new(Some(memory));
+            let body = Bytes::from(vec![b'x'; bytes]);
+            let headers = HeaderMap::new();
+            responder.answer(Reply {
+                status: 200,
+                headers,
+                body,
+            });
+            receiver.try_recv().unwrap()
+        };
+        let first = answer(8000).unwrap();
+        assert_eq!(answer(8000).unwrap_err(), Exhausted);
+        assert!(answer(SMALL).unwrap().1.is_none());
+        drop(first);
+        let (_, held) = answer(100_000).unwrap();
+        assert_eq!(held.unwrap().units(), 10_000);
     }
 }

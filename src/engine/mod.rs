@@ -39,6 +39,7 @@ use crate::config;
 use crate::events::{Event, Events};
 use crate::flows::{Credentials, FlowSet, Plan};
 use crate::metrics::Metrics;
+use crate::quota::Grant;
 use message::Message;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
@@ -189,13 +190,15 @@ impl Engine {
         self.0.endpoints.find(method, path)
     }
 
-    /// Sends a request to an endpoint and waits for the flow's answer, for as long as the caller does.
+    /// Sends a request to an endpoint and waits for the flow's answer, for as long as the caller does. `memory`: what the
+    /// reply is charged to, until its grant is dropped.
     pub async fn call(
         &self,
         endpoint: http::Endpoint,
         request: http::Request,
-    ) -> Result<http::Reply, Error> {
-        let (responder, answer) = http::Responder::new();
+        memory: Option<Grant>,
+    ) -> Result<http::Answer, Error> {
+        let (responder, answer) = http::Responder::new(memory);
         let exchange = Box::new(http::Exchange { request, responder });
         self.ask(Command::Call {
             instance: endpoint.instance,

@@ -183,11 +183,11 @@ pub(super) fn media_type(headers: &HeaderMap) -> Option<MediaType<'_>> {
 mod tests {
     use super::*;
     use crate::quota::Quota;
-    use http_body_util::Full;
+    use futures_util::stream;
+    use http_body_util::{Full, StreamBody};
     use hyper::Version;
     use hyper::header::HeaderValue;
     use std::convert::Infallible;
-    use std::task::Context;
     use std::time::Duration;
 
     fn pace() -> Pace {
@@ -195,19 +195,11 @@ mod tests {
     }
 
     /// A body in pieces.
-    struct Pieces(Vec<&'static [u8]>);
-
-    impl Body for Pieces {
-        type Data = Bytes;
-        type Error = Infallible;
-
-        fn poll_frame(
-            mut self: Pin<&mut Self>,
-            _: &mut Context<'_>,
-        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-            let next = (!self.0.is_empty()).then(|| self.0.remove(0));
-            Poll::Ready(next.map(|piece| Ok(Frame::data(Bytes::from_static(piece)))))
-        }
+    fn pieces(pieces: &[&'static str]) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {
+        let frames = pieces
+            .iter()
+            .map(|piece| Ok(Frame::data(Bytes::from(*piece))));
+        StreamBody::new(stream::iter(frames.collect::<Vec<_>>()))
     }
 
     fn client<B: Body<Data = Bytes> + Unpin>(body: B) -> ClientBody<B> {
@@ -220,7 +212,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_in_pieces_is_put_together() {
-        let mut body = client(Pieces(vec![b"ab", b"", b"cd", b"e"]));
+        let mut body = client(pieces(&["ab", "", "cd", "e"]));
         assert_eq!(read(&mut body, 5, pace(), None).await.unwrap(), "abcde");
         let mut body = client(Full::from("abc"));
         assert_eq!(read(&mut body, 3, pace(), None).await.unwrap(), "abc");
@@ -230,36 +222,26 @@ mod tests {
     async fn what_a_body_takes_is_counted_and_refused_when_it_is_too_much() {
         let quota = Quota::new(10, 8);
         let mut held = quota.grant([127, 0, 0, 1].into());
-        let pieces = || client(Pieces(vec![b"ab", b"cd", b"e"]));
-        let body = read(&mut pieces(), 6, pace(), Some(&mut held)).await;
+        let parts = || client(pieces(&["ab", "cd", "e"]));
+        let body = read(&mut parts(), 6, pace(), Some(&mut held)).await;
         assert_eq!((body.unwrap().as_ref(), held.units()), (&b"abcde"[..], 6));
-        let body = read(&mut pieces(), 6, pace(), Some(&mut held)).await;
+        let body = read(&mut parts(), 6, pace(), Some(&mut held)).await;
         assert!(matches!(body, Err(Error::MemoryBusy)));
         assert_eq!(held.units(), 8);
     }
 
     #[tokio::test]
     async fn a_body_over_the_limit_is_refused_while_it_is_read() {
-        let body = read(&mut client(Pieces(vec![b"abc", b"d"])), 3, pace(), None).await;
+        let body = read(&mut client(pieces(&["abc", "d"])), 3, pace(), None).await;
         assert!(matches!(body, Err(Error::BodyTooLarge { limit: 3 })));
     }
 
     #[tokio::test]
     async fn a_body_that_stops_coming_is_given_up() {
-        struct Silent;
-        impl Body for Silent {
-            type Data = Bytes;
-            type Error = Infallible;
-            fn poll_frame(
-                self: Pin<&mut Self>,
-                _: &mut Context<'_>,
-            ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-                Poll::Pending
-            }
-        }
+        let silent = stream::pending::<Result<Frame<Bytes>, Infallible>>();
         assert!(matches!(
             read(
-                &mut client(Silent),
+                &mut client(StreamBody::new(silent)),
                 3,
                 Pace::within(Duration::from_millis(1)),
                 None
@@ -272,14 +254,10 @@ mod tests {
     #[tokio::test]
     async fn no_body_is_one_without_bytes() {
         assert!(none(&mut client(Full::from("")), pace()).await.is_ok());
-        assert!(
-            none(&mut client(Pieces(vec![b"", b""])), pace())
-                .await
-                .is_ok()
-        );
+        assert!(none(&mut client(pieces(&["", ""])), pace()).await.is_ok());
         for refused in [
             none(&mut client(Full::from("a")), pace()).await,
-            none(&mut client(Pieces(vec![b"", b"a"])), pace()).await,
+            none(&mut client(pieces(&["", "a"])), pace()).await,
         ] {
             assert!(matches!(refused, Err(Error::UnexpectedBody)));
         }

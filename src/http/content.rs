@@ -53,9 +53,9 @@ impl Body {
 
     /// The same, with the grant for its memory.
     #[cfg(feature = "engine")]
-    pub(super) fn counted(self, held: Grant) -> Self {
+    pub(super) fn charged(self, held: Option<Grant>) -> Self {
         match self {
-            Self::Theirs(bytes, _) => Self::Theirs(bytes, Some(Box::new(held))),
+            Self::Theirs(bytes, _) => Self::Theirs(bytes, held.map(Box::new)),
             other => other,
         }
     }

@@ -12,8 +12,8 @@ use crate::auth::Caller;
 use crate::engine::Engine;
 use crate::engine::http::{Endpoint, Reply, Request};
 use crate::gateway::Runtime;
+use crate::quota::Exhausted;
 use crate::upstream::{Authorization, seen_by_flows};
-use hyper::body::Body as _;
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, PROXY_AUTHENTICATE, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
@@ -31,10 +31,6 @@ const METHODS: [Method; 5] = [
     Method::DELETE,
     Method::PATCH,
 ];
-
-/// Responses up to this size are not charged. Our choice: one address, with 256 connections of 100 streams each, can hold
-/// 25 MiB of them.
-const SMALL: usize = 1024;
 
 /// Headers that belong to a connection (RFC 9110 §7.6.1), and the length, which is ours to say.
 const NOT_PASSED_ON: [HeaderName; 9] = [
@@ -76,26 +72,18 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
     let content = call.read(gateway.config.limits.body).await?;
     let request = request(call, path, &endpoint, content);
     let wait = gateway.config.timeouts.endpoint;
-    let answer = pin!(tokio::time::timeout(wait, engine.call(endpoint, request)));
+    // The caller may be slow to read the reply.
+    let known = call.caller.as_ref().is_some_and(Caller::is_known);
+    let memory = &gateway.shares.unauthenticated;
+    let memory = (!known).then(|| memory.grant(call.peer.address.ip()));
+    let answer = pin!(tokio::time::timeout(
+        wait,
+        engine.call(endpoint, request, memory)
+    ));
     let answer = call.during(answer).await?;
     let answer = answer.map_err(|_| Error::EndpointTimeout)??;
-    counted(call, response(answer)?)
-}
-
-/// Charges the response to an unauthenticated caller's address until it ends: the caller may be slow to read it.
-fn counted(call: &mut Call<'_>, response: Response<Body>) -> Result<Response<Body>, Error> {
-    let size = usize::try_from(response.body().size_hint().lower()).unwrap_or(usize::MAX);
-    if size <= SMALL || call.caller.as_ref().is_some_and(Caller::is_known) {
-        return Ok(response);
-    }
-    // The request's own memory is free again.
-    call.held = None;
-    let memory = &call.gateway.shares.unauthenticated;
-    let mut held = memory.grant(call.peer.address.ip());
-    // A response larger than the share of an address takes all of that share.
-    let size = size.min(memory.per_address());
-    held.try_grow(size).map_err(|_| Error::MemoryBusy)?;
-    Ok(response.map(|body| body.counted(held)))
+    let (reply, held) = answer.map_err(|Exhausted| Error::MemoryBusy)?;
+    Ok(response(reply)?.map(|body| body.charged(held)))
 }
 
 fn request(call: &Call<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::Bytes) -> Request {
@@ -176,6 +164,7 @@ fn passed_on(mut headers: HeaderMap) -> HeaderMap {
 mod tests {
     use super::*;
     use bytes::Bytes;
+    use hyper::body::Body as _;
     use hyper::header::HeaderValue;
 
     fn answer(status: u16, fields: &[(&'static str, &'static str)]) -> Reply {

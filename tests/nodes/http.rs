@@ -21,7 +21,13 @@ async fn call(bench: &Bench, content_type: &str, body: &'static str) -> Reply {
         address: std::net::Ipv4Addr::LOCALHOST.into(),
         secure: true,
     };
-    bench.engine.call(endpoint, request).await.unwrap()
+    bench
+        .engine
+        .call(endpoint, request, None)
+        .await
+        .unwrap()
+        .unwrap()
+        .0
 }
 
 async fn bench() -> Bench {

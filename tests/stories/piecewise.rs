@@ -19,7 +19,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 /// The body: whatever comes through the channel, until that is closed.
-struct Pieces(mpsc::Receiver<Bytes>);
+pub struct Pieces(pub mpsc::Receiver<Bytes>);
 
 impl Body for Pieces {
     type Data = Bytes;

@@ -3,7 +3,7 @@
 use crate::client::{Door, PASSWORD, Request};
 use crate::far_end::Far;
 use crate::harness::{Gateway, PATIENCE, flow_set, hash, page, script, until};
-use crate::piecewise::Begun;
+use crate::piecewise::{Begun, Outcome};
 use crate::raw_runtime;
 use crate::tunnel;
 use crate::upstream::{Act, Behind, ok};
@@ -87,6 +87,22 @@ fn change(gateway: &Gateway, token: &str, (method, path): (&str, &str)) -> Reque
     request.header("Content-Type", "application/json")
 }
 
+/// Sends ten bytes of a change, revokes its token, and sends the rest.
+async fn revoked_within(
+    gateway: &Gateway,
+    admin: &str,
+    http2: bool,
+    (method, path, body): (&str, &str, Json),
+) -> Option<Outcome> {
+    let token = gateway.sign_in("admin").await;
+    let body = body.to_string();
+    let (first, rest) = body.as_bytes().split_at(10);
+    let request = change(gateway, &token, (method, path));
+    let begun = Begun::send(gateway, request, http2, (first, Some(body.len()))).await;
+    revoke(gateway, admin, &token).await;
+    begun.end(rest).await
+}
+
 #[tokio::test]
 async fn a_token_that_is_revoked_between_two_pieces_of_a_body_changes_nothing() {
     let gateway = Gateway::start();
@@ -97,13 +113,7 @@ async fn a_token_that_is_revoked_between_two_pieces_of_a_body_changes_nothing() 
     let before = state(&gateway, &admin).await;
     for http2 in [false, true] {
         for (method, path, body) in changes() {
-            let token = gateway.sign_in("admin").await;
-            let body = body.to_string();
-            let (first, rest) = body.as_bytes().split_at(10);
-            let request = change(&gateway, &token, (method, path));
-            let begun = Begun::send(&gateway, request, http2, (first, Some(body.len()))).await;
-            revoke(&gateway, &admin, &token).await;
-            let answer = begun.end(rest).await;
+            let answer = revoked_within(&gateway, &admin, http2, (method, path, body)).await;
             let shown = format!("{method} {path} {answer:?}");
             // A client that still sends may lose the connection before it has read the answer.
             if let Some(answer) = answer {
@@ -209,13 +219,7 @@ async fn in_front_of_an_upstream_nothing_of_it_leaves() {
     let admin = gateway.sign_in("admin").await;
     for http2 in [false, true] {
         for (method, path, body) in changes() {
-            let token = gateway.sign_in("admin").await;
-            let body = body.to_string();
-            let (first, rest) = body.as_bytes().split_at(10);
-            let request = change(&gateway, &token, (method, path));
-            let begun = Begun::send(&gateway, request, http2, (first, Some(body.len()))).await;
-            revoke(&gateway, &admin, &token).await;
-            let answer = begun.end(rest).await;
+            let answer = revoked_within(&gateway, &admin, http2, (method, path, body)).await;
             assert!(
                 answer.as_ref().is_none_or(|answer| answer.status == 401),
                 "{method} {path} {answer:?}"

@@ -4,22 +4,20 @@
 
 use crate::client::{Door, PASSWORD, Request as Asked};
 use crate::harness::{Gateway, PATIENCE, flow_set, public, script, until};
+use crate::piecewise::Pieces;
 use crate::upstream::{Act, Behind, ok};
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming};
+use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper::header::HOST;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
-use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -46,25 +44,9 @@ fn with_editor(lines: &str) -> Gateway {
     ))
 }
 
-/// A body that comes as it is fed, and ends when nobody feeds it any more.
-struct Fed(mpsc::Receiver<Bytes>);
-
-impl Body for Fed {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = self.0.poll_recv(cx);
-        piece.map(|piece| piece.map(|piece| Ok(Frame::data(piece))))
-    }
-}
-
 /// A connection over HTTP/2 whose streams have room for 64 KiB each.
 struct Many {
-    sender: http2::SendRequest<Fed>,
+    sender: http2::SendRequest<Pieces>,
     host: String,
     keeper: AbortHandle,
 }
@@ -92,7 +74,7 @@ impl Many {
         let keeper = tokio::spawn(async move {
             loop {
                 let request = Request::get(format!("https://{name}/auth/login"));
-                let request = request.body(Fed(mpsc::channel(1).1)).unwrap();
+                let request = request.body(Pieces(mpsc::channel(1).1)).unwrap();
                 let Ok(response) = keeping.send_request(request).await else {
                     return;
                 };
@@ -122,7 +104,7 @@ impl Many {
             .method(method)
             .uri(format!("https://{}{path}", self.host))
             .header("Content-Type", kind);
-        let request = request.body(Fed(body)).unwrap();
+        let request = request.body(Pieces(body)).unwrap();
         let mut sender = self.sender.clone();
         (feed, async move {
             sender.ready().await?;
@@ -281,14 +263,7 @@ async fn an_editor_loads_while_one_client_holds_all_connections_that_it_may_have
 
 #[tokio::test]
 async fn one_address_has_a_share_of_the_upstream_and_others_have_the_rest() {
-    let behind = Behind::start(|request| {
-        if request.contains("/x") {
-            Act::Hang(String::new())
-        } else {
-            Act::Say(ok("text/plain", "a"))
-        }
-    })
-    .await;
+    let behind = Behind::hanging_at("/x").await;
     let gateway = Gateway::with(
         &(behind.config_with("max_in_flight = 4\nhealth = \"1h\"")
             + "[server]\ntrusted_proxies = [\"127.0.0.9\"]\n"
@@ -411,14 +386,16 @@ async fn trickle(
             let shaken = http2::handshake(TokioExecutor::new(), stream).await;
             let (mut sender, connection) = shaken.unwrap();
             tokio::spawn(connection);
-            let request = request(format!("https://{host}/slow")).body(Fed(body));
+            let request = request(format!("https://{host}/slow")).body(Pieces(body));
             sender.send_request(request.unwrap()).await
         } else {
             let shaken = hyper::client::conn::http1::handshake(stream).await;
             let (mut sender, connection) = shaken.unwrap();
             tokio::spawn(connection);
             let request = request("/slow".to_owned()).header(HOST, host);
-            sender.send_request(request.body(Fed(body)).unwrap()).await
+            sender
+                .send_request(request.body(Pieces(body)).unwrap())
+                .await
         }
     };
     let answering = async {

@@ -40,6 +40,18 @@ impl Behind {
         Self::at(crate::peers::free(), act).await
     }
 
+    /// Leaves requests for this path without an answer, and answers all others.
+    pub async fn hanging_at(path: &'static str) -> Self {
+        Self::start(move |request| {
+            if request.contains(path) {
+                Act::Hang(String::new())
+            } else {
+                Act::Say(ok("text/plain", "a"))
+            }
+        })
+        .await
+    }
+
     /// At an address that may have been another's.
     pub async fn at(
         address: SocketAddr,

@@ -108,14 +108,7 @@ async fn what_makes_no_sense_is_no_answer() {
 
 #[tokio::test]
 async fn when_as_many_are_under_way_as_may_be_others_are_told_to_come_back() {
-    let behind = Behind::start(|request| {
-        if request.contains("/x") {
-            Act::Hang(String::new())
-        } else {
-            Act::Say(ok("text/plain", "a"))
-        }
-    })
-    .await;
+    let behind = Behind::hanging_at("/x").await;
     let two = "max_in_flight = 2\nmax_in_flight_per_address = 2\nhealth = \"1h\"";
     let lines = behind.config_with(two) + &public(&["/x", "/well"]);
     let gateway = Gateway::with(&lines);

@@ -2,6 +2,7 @@
 
 use super::{bad, good, parse};
 use crate::config::{Account, Config, entry, error, raw, tables};
+use std::cell::RefCell;
 use std::path::Path;
 
 const HASH: &str = "$2b$08$W99V1mAwhUg5M9.hX6kjY.qtLHyvMOmTvm/hfRdpVY8u2XJsIHwFC";
@@ -124,28 +125,34 @@ fn secrets_come_from_files_without_the_last_newline() {
     );
 }
 
-#[test]
-fn a_variable_stands_for_its_value_and_its_value_is_never_shown() {
-    let variable = |name: &str| (name == "LEVEL").then(|| "loud".to_owned());
-    let read = std::cell::RefCell::default();
-    let secret_variables = std::cell::RefCell::default();
+/// Reads a configuration with these environment variables; besides, the names of those that secrets are made of.
+fn with_variables(
+    text: &str,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> (Result<Config, error::Fault>, Vec<String>) {
+    let read = RefCell::default();
+    let secret_variables = RefCell::default();
     let source = entry::Source {
         read: &read,
         secret_variables: &secret_variables,
         base: Path::new(""),
-        variable: &variable,
+        variable,
     };
+    let config = raw::parse(text).and_then(|root| tables::config(root, &source));
+    (config, secret_variables.take())
+}
+
+#[test]
+fn a_variable_stands_for_its_value_and_its_value_is_never_shown() {
+    let variable = |name: &str| (name == "LEVEL").then(|| "loud".to_owned());
     let text = "[log]\nlevel = \"${LEVEL}\"";
-    let fault = raw::parse(text)
-        .and_then(|root| tables::config(root, &source))
-        .unwrap_err();
+    let fault = with_variables(text, &variable).0.unwrap_err();
     let message = error::locate(fault, text, "t").to_string();
     assert!(
         message.contains("found \"${LEVEL}\"") && !message.contains("loud"),
         "{message}"
     );
-    let config = raw::parse("[storage]\ndirectory = \"/x/${LEVEL}\"")
-        .and_then(|root| tables::config(root, &source));
+    let (config, _) = with_variables("[storage]\ndirectory = \"/x/${LEVEL}\"", &variable);
     assert_eq!(config.unwrap().storage.directory, Path::new("/x/loud"));
     assert!(
         bad("[log]\nlevel = \"${FLOWGATE_IS_NOT_SET}\"")
@@ -217,20 +224,10 @@ fn only_a_public_route_passes_authorization_on() {
 
 #[test]
 fn variables_that_make_up_secrets_are_hidden_from_flows() {
-    let variable = |name: &str| Some(format!("value of {name}"));
-    let read = std::cell::RefCell::default();
-    let secret_variables = std::cell::RefCell::default();
-    let source = entry::Source {
-        read: &read,
-        secret_variables: &secret_variables,
-        base: Path::new(""),
-        variable: &variable,
-    };
     let text = "[storage]\ncredential_secret = \"${ONE}${TWO}\"\ndirectory = \"${PLACE}\"";
-    raw::parse(text)
-        .and_then(|root| tables::config(root, &source))
-        .unwrap();
-    assert_eq!(secret_variables.take(), ["ONE", "TWO"]);
+    let (config, secret) = with_variables(text, &|name| Some(format!("value of {name}")));
+    assert!(config.is_ok());
+    assert_eq!(secret, ["ONE", "TWO"]);
 }
 
 #[test]

@@ -284,7 +284,7 @@ mod tests {
 
     #[test]
     fn the_message_has_payload_request_and_way_back() {
-        let (responder, mut answer) = Responder::new();
+        let (responder, mut answer) = Responder::new(None);
         let body = || Body {
             value: "body".into(),
             files: Vec::new(),
@@ -302,12 +302,12 @@ mod tests {
         };
         let responder = Arc::clone(&handle.0).downcast::<Responder>().unwrap();
         assert!(responder.answer(bad_request()));
-        assert_eq!(answer.try_recv().unwrap().status, 400);
+        assert_eq!(answer.try_recv().unwrap().unwrap().0.status, 400);
     }
 
     #[test]
     fn a_get_has_its_query_as_payload() {
-        let (responder, _answer) = Responder::new();
+        let (responder, _answer) = Responder::new(None);
         let message = super::message(
             &request(),
             responder,
