@@ -40,7 +40,7 @@ use trail::Trail;
 /// Who acts, for audit and history.
 #[derive(Debug, Clone)]
 pub struct Actor {
-    /// The user; empty: nobody signed in, or the program itself.
+    /// The user; empty: not signed in, or the program itself.
     pub user: String,
     /// How the user is known; empty: he is not, or this is about how he tries to be.
     pub by: String,

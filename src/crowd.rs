@@ -1,6 +1,6 @@
-//! How many may be here at a time: in all, and of one address. Whoever is here holds a permit while he is.
+//! Limits concurrency, in total and per client address: each admission holds a permit.
 //!
-//! Counts connections, and channels that have not signed in; knows nothing of either.
+//! Counts connections, requests to an upstream, tunnels, and channels that have not signed in; depends on none of them.
 
 use crate::ip_prefix::IpPrefix;
 use dashmap::DashMap;
@@ -21,7 +21,7 @@ pub struct Crowd {
 /// There is no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Full {
-    /// For anybody.
+    /// In total.
     Total,
     /// For more of this address.
     Address,
@@ -31,7 +31,7 @@ pub enum Full {
 #[derive(Debug)]
 pub struct Permit {
     crowd: Arc<Crowd>,
-    /// Whose it is; `None`: it counts for nobody, or it is not known yet.
+    /// The address that it counts for; `None`: it counts for none, or it is not known yet.
     address: Option<IpPrefix>,
 }
 

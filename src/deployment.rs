@@ -106,7 +106,7 @@ pub struct Deployed {
 
 /// Takes deployments, one at a time.
 pub struct Deployments {
-    /// Whoever holds it has the turn. In it: the revision that the upstream had after the last change of ours.
+    /// The deploy lock. In it: the revision that the upstream had after the last change of ours.
     turn: Mutex<Option<String>>,
     active: watch::Sender<Arc<Active>>,
     /// The revision that did not start, while the flow set before it is active.
@@ -166,7 +166,7 @@ impl Deployments {
     }
 
     /// Runs one deployment to its end, whatever becomes of the caller. Must run as a task of the control runtime.
-    /// An error leaves everything as it was; whoever asked writes that down, see [`refusal`].
+    /// An error leaves everything as it was; the caller records it, see [`refusal`].
     pub async fn deploy(
         &self,
         request: Request,
@@ -194,7 +194,7 @@ impl Deployments {
         let active = Arc::new(Active::new(next.flows, next.credentials, None));
         phases.end(Phase::Plan);
 
-        // account: what nobody can trace does not happen
+        // account: recorded before it happens; if that fails it is refused, as `audit.on_failure` says
         let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
         account::counts(&mut facts, &before.flows, &active.flows);
         self.audit.durable(Event::Deploy, actor, now, facts).await?;
@@ -254,7 +254,7 @@ impl Deployments {
     async fn start_or_stop(&self, running: bool) -> Result<(), Error> {
         let kept = self.store.save_running(running).await;
         kept.map_err(Error::Store)?;
-        // Whoever starts them wants to see whether they do.
+        // A user who starts the flows wants them tried: the failed starts before do not count.
         self.store.forget_starts().await.map_err(Error::Store)?;
         self.runtime.set_running(running).await
     }

@@ -1,8 +1,8 @@
-//! What the engine says and comms hears: the vocabulary of everything an editor is told while flows run, and the way
-//! it takes from the engine's thread to whoever listens.
+//! The events that the engine publishes for editors while flows run, and the queues that carry them from the engine's
+//! thread to the listeners.
 //!
-//! Saying never waits. When a listener is slow, debug messages are lost and counted; of each node's status the newest
-//! is kept, so that what a listener knows in the end is right.
+//! Publishing never waits. When a listener is slow, debug messages are lost and counted; of each node's status the
+//! newest is kept, so that a listener's last state is right.
 
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -90,12 +90,12 @@ impl Events {
         }
     }
 
-    /// Whether anybody listens.
+    /// Whether there is a listener.
     pub fn are_heard(&self) -> bool {
         self.0.listeners.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether anybody wants debug messages: making them costs more than saying them.
+    /// Whether a listener wants debug messages: making them costs more than publishing them.
     pub fn debug_is_heard(&self) -> bool {
         self.0.curious.load(Ordering::Relaxed) > 0
     }

@@ -46,7 +46,7 @@ pub struct Gateway {
     pub config: Config,
     /// Users and sessions; `None`: the API is open.
     pub auth: Option<Auth>,
-    /// Whoever calls where the API is open: may do everything.
+    /// The caller where the API is open, with all permissions.
     pub everybody: Caller,
     /// The runtimes.
     pub sites: Sites,
@@ -73,7 +73,7 @@ pub struct Gateway {
     requests: AtomicU64,
 }
 
-/// What the operator must be told once.
+/// Notices to show to the operator once.
 #[derive(Debug)]
 pub struct Notices {
     /// The password of the `admin` that was made, because there was no user.
@@ -226,7 +226,7 @@ impl Gateway {
     /// Writes down that the gateway has ended, and with that all that was done before.
     pub async fn end(&self, now: u64) {
         let program = Actor::program();
-        // A failure has been told, and there is nothing left to refuse.
+        // A failure has been logged, and there is nothing left to refuse.
         let _ = self
             .audit
             .durable(Event::End, &program, now, json!({}))

@@ -65,7 +65,7 @@ fn invalid(error: &serde_json::Error) -> Invalid {
     Invalid { line, column, what }
 }
 
-/// A name from outside, short enough to be told in a message.
+/// A name from outside, short enough for a message.
 pub fn shown(name: &str) -> String {
     const LONGEST: usize = 64;
     match name.char_indices().nth(LONGEST) {

@@ -90,7 +90,7 @@ impl Metrics {
     }
 
     /// Moves what histograms have collected into their buckets; must be called every few seconds, because
-    /// the samples are kept until then or until somebody renders.
+    /// the samples are kept until then or until the page is rendered.
     pub fn tidy(&self) {
         self.page.run_upkeep();
     }

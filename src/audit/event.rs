@@ -56,7 +56,7 @@ events! {
     TokenRevoke = "token.revoke",
     /// Sessions have been ended by an operator.
     SessionRevoke = "session.revoke",
-    /// Somebody known lacks a permission.
+    /// A caller is refused: it lacks a permission, its authorization has lapsed, or its origin or host is not accepted.
     Denied = "permission.denied",
     /// An authorized write of the admin API that has no event of its own.
     Write = "admin.write",
@@ -72,13 +72,13 @@ events! {
     Deploy = "flows.deploy",
     /// Flows have not been deployed; if that was written down before, it has not happened.
     DeployFail = "flows.deploy.fail",
-    /// Somebody else has changed the flows.
+    /// The flows were changed outside the gateway.
     OutsideEdit = "flows.outside_edit",
     /// Flows that did not start were set aside, and those before them run.
     Fallback = "flows.fallback",
     /// Flows that did not start are loaded and not started.
     Safe = "flows.safe",
-    /// The upstream is about to be told to start or stop all flows.
+    /// The gateway is about to ask the upstream to start or stop all flows.
     StateBegin = "flows.state.begin",
     /// All flows are started or stopped.
     State = "flows.state",

@@ -1,7 +1,7 @@
 //! The files of the audit log in the data directory: their names, and how one begins and ends.
 //!
 //! `audit.log` is written; `audit.log.N` are those before it, named after the number of their first line. `audit.head`
-//! tells how far the log surely was: without it nobody could say whether lines are missing at the end.
+//! names the last line known to be durable: without it, lines missing at the end could not be detected.
 
 use super::line::{Link, Read, seconds, unhex};
 use crate::secret::hex;
@@ -74,7 +74,7 @@ pub(super) fn all(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// How far the log surely was; `None`: nobody knows.
+/// The last line known to be durable; `None`: unknown.
 pub(super) fn head(directory: &Path) -> io::Result<Option<Link>> {
     match fs::read_to_string(directory.join(HEAD)) {
         Ok(text) => Ok(parse_head(&text)),

@@ -18,7 +18,7 @@ pub enum Health {
 impl Health {
     const ALL: [Self; 4] = [Self::Well, Self::Filling, Self::Full, Self::Failing];
 
-    /// What monitoring is told; `None`: all is well.
+    /// The problem that monitoring reports; `None`: the log is healthy.
     pub fn problem(self) -> Option<&'static str> {
         match self {
             Self::Well => None,

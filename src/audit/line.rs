@@ -7,7 +7,7 @@ use crate::secret::{hex, sha256};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-/// Characters kept of a name that somebody has chosen freely. Our choice: longer ones are no names.
+/// Characters kept of a name that a client has chosen freely. Our choice: longer ones are no names.
 const LONGEST: usize = 256;
 
 /// Something that is to be written down.

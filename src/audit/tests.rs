@@ -264,7 +264,7 @@ fn a_log_that_begins_in_the_middle_must_say_so() {
         write_at(&place, FEW, 10, NOW + days * DAY);
     }
     let lines = report(&place).lines;
-    // Without the account, or with one that begins later, nobody has removed what is gone.
+    // Without the account, or with one that begins later, no rotation accounts for the missing lines.
     let files = files::all(place.path()).unwrap();
     let texts: Vec<String> = files
         .iter()
@@ -289,7 +289,7 @@ fn a_log_that_begins_in_the_middle_must_say_so() {
     assert!(lines > 0);
 }
 
-/// The same lines in a chain that is intact, as somebody makes it who may write the data directory.
+/// The same lines in an intact chain, as an attacker who can write the data directory would make it.
 fn rechained(place: &TempDir, text: &str) -> String {
     let mut out = String::new();
     let mut last: Option<line::Link> = None;

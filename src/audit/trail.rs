@@ -1,7 +1,7 @@
 //! The log as it is written: one line after the other, each with the hash of the one before, in files that are changed
 //! for new ones when they are large or old; or on standard output.
 //!
-//! What a crash or somebody else has done to the files is noticed when they are opened, and written down. Nothing is
+//! Damage done to the files by a crash or another program is detected on opening, and recorded. Nothing is
 //! ever removed but the oldest files, as [`rotation`] chooses them. Never used by two threads.
 
 use super::health::Health;
@@ -345,7 +345,7 @@ fn find_end(
     Ok((current, last, repairs))
 }
 
-/// Moves a file away that nobody can continue; gives its new name.
+/// Renames a file that the log cannot continue; returns the new name.
 fn set_aside(path: &Path, now: u64) -> io::Result<String> {
     let name = format!("{}.damaged-{now}", files::CURRENT);
     fs::rename(path, path.with_file_name(&name))?;

@@ -1,7 +1,7 @@
 //! Whether the log is as it was written: every line there, in its place, unchanged.
 //!
-//! Reads only, so it may run beside the gateway. It finds what happens by accident, and what somebody does who does not
-//! also write `audit.head` and all lines after his change; against others, keep the log on another machine.
+//! Reads only, so it may run beside the gateway. It detects accidental damage, and tampering that does not also rewrite
+//! `audit.head` and all lines after the change; against other tampering, keep the log on another machine.
 
 use super::line::{Link, Read, unhex};
 use super::{Event, files, rotation};
@@ -92,7 +92,7 @@ pub enum Fault {
         /// The last that is gone.
         to: u64,
     },
-    /// Nobody can say whether lines are gone at the end.
+    /// Lines missing at the end could not be detected.
     #[error("{}: missing or damaged, so nobody knows whether lines are missing at the end", .0.display())]
     Head(PathBuf),
 }
@@ -126,7 +126,7 @@ pub fn verify(directory: &Path) -> Result<Report, Fault> {
     }
 }
 
-/// Verifies some files of a log, oldest first, by themselves: what was before and after nobody asks.
+/// Verifies some files of a log, oldest first, by themselves: lines before and after them are not checked.
 pub fn verify_files(paths: &[PathBuf]) -> Result<Report, Fault> {
     let lines = lines(paths)?;
     let mut report = chain(&lines, None)?;

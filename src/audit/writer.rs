@@ -1,6 +1,6 @@
 //! The thread that writes the audit log, so that neither a worker nor the control runtime ever waits for a disk.
 //!
-//! Lines are written in the order in which they were given. Those that somebody waits for are durable together: one
+//! Lines are written in the order in which they were given. Those awaited as durable are synced together: one
 //! fsync for all that came meanwhile; the others within about a second.
 
 use super::Event;
@@ -18,10 +18,10 @@ use std::time::Duration;
 /// How long a line may lie in the system's memory while no other comes. Those that come begin a sync with each second.
 const IDLE: Duration = Duration::from_millis(250);
 
-/// Lines written at a time before those who wait are told. Our choice: a burst must not let them wait for long.
+/// Lines written before the waiting callers are answered. Our choice: a burst must not let them wait for long.
 const BATCH: usize = 64;
 
-/// Writes what is ordered until nobody can order any more.
+/// Processes orders until every sender has been dropped.
 pub(super) fn run(
     trail: Trail,
     suppression: Suppression,
@@ -132,7 +132,7 @@ impl Writer {
         done
     }
 
-    /// Whether it was done; a failure is told loudly.
+    /// Whether it was done; a failure is counted and logged as an error.
     fn told(&self, result: io::Result<()>, event: Option<Event>) -> bool {
         let Err(error) = result else { return true };
         self.metrics.audit_failure();

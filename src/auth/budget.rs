@@ -1,5 +1,5 @@
-//! How many bad tokens an address may show within a window. Good ones cost nothing and are never refused: whoever
-//! shares an address with a guesser goes on. IPv6 is counted by /64, /56 and /48.
+//! Limits the bad tokens of an address within a window. Good ones cost nothing and are never refused: a client that
+//! shares an address with a guesser is not affected. IPv6 is counted by /64, /56 and /48.
 //!
 //! Pure: the time is an argument. Nothing is kept over a restart: a token has 256 random bits, so what this bounds is
 //! the work and the noise of guessing, not the chance.
@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How many addresses are remembered (some 3 MiB). When all are in use, others are not counted: that harms nobody.
+/// How many addresses are remembered (some 3 MiB). When all are in use, others are not counted, so not refused.
 const REMEMBERED: usize = 65_536;
 
 /// What addresses have spent.

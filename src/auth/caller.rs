@@ -20,7 +20,7 @@ pub struct Caller {
 /// How a caller is known.
 #[derive(Debug, Clone)]
 pub enum Known {
-    /// Not at all: anonymous, or nobody has to sign in.
+    /// Not at all: anonymous, or no sign-in is required.
     Nobody,
     /// By a token.
     Token(Arc<Session>),
@@ -28,7 +28,7 @@ pub enum Known {
     Certificate(Arc<Certificate>),
 }
 
-/// A client's certificate, as far as it says who calls. The handshake has proved it; nobody here reads one.
+/// The identity in a client's certificate. The TLS handshake has verified it; nothing here parses certificates.
 #[derive(Debug)]
 pub struct Certificate {
     /// All that it is called, its fingerprint too.

@@ -50,8 +50,7 @@ pub(super) async fn verify(
     check.await.unwrap_or((false, None))
 }
 
-/// Lets all others go first. For good: nobody may take it back without root, and a blocking thread does nothing that is
-/// in a hurry.
+/// Lowers the thread's priority for good: raising it again takes root, and a blocking thread does nothing urgent.
 fn give_way() {
     // Of this thread only: setpriority(2), "C library/kernel differences". Without it all goes on, slower.
     if !IS_NICE.replace(true) {

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use std::time::Duration;
 
-/// The client of a service token; nobody can sign in with it.
+/// The client of a service token; no user can sign in with it.
 pub(super) const CLIENT: &str = "service-token";
 /// What the names of service tokens begin with, and those of users never do.
 pub(super) const PREFIX: &str = "token:";

@@ -6,8 +6,8 @@ use super::throttle::{Pair, UserKey};
 use crate::store::AddressRow;
 use std::collections::HashMap;
 
-/// How long an address stays known after the last sign-in from there: 90 days. Our choice: somebody back from a long
-/// leave is not a stranger.
+/// How long an address stays known after the last sign-in from there: 90 days. Our choice: a user back from a long
+/// leave is still known.
 pub(super) const KNOWN_FOR: u64 = 90 * DAY;
 
 /// Addresses of one user. Our choice: more than one person or a few programs use in that time.

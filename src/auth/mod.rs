@@ -101,7 +101,7 @@ pub enum Error {
     /// Another service token has this name.
     #[error("another token has this name; revoke it first or choose another name")]
     NameTaken,
-    /// It could not be written down who signs in, so nobody does.
+    /// The sign-in could not be recorded in the audit log, so it was refused.
     #[error("the audit log cannot be written")]
     Unrecorded,
     /// It could not be made durable.
@@ -124,11 +124,11 @@ struct Parts {
     lockouts: AtomicU64,
     /// Times that a user began to count as being guessed from many addresses.
     guessing: AtomicU64,
-    /// Told whenever a sign-in is decided.
+    /// Notified when a sign-in is decided, and when the limits change.
     decided: Notify,
     hashing: Hashing,
     store: Store,
-    /// Whoever holds it makes a service token.
+    /// Held while a service token is made.
     creating: tokio::sync::Mutex<()>,
     /// Keys of sessions that have ended but that the store may still hold.
     owed: Mutex<HashSet<Key>>,
@@ -188,7 +188,7 @@ impl Auth {
     /// good.
     ///
     /// Tokens handed out before keep the absolute lifetime they were given; the idle one counts as it is now. No admin
-    /// is made here, because nobody would see its password: that takes a restart.
+    /// is made here, because its password would not be shown to the operator: that takes a restart.
     pub async fn reload(&self, config: &config::Auth) -> Result<(), Error> {
         let generated = self.0.store.generated_admin().await?;
         let users = Users::new(config, generated.as_ref());
@@ -232,8 +232,8 @@ impl Auth {
             && (session::has_form(text) || self.0.registry.sessions().find(&sha256(text)).is_some())
     }
 
-    /// The user of a certificate that a handshake has proved; `None`: it is nobody's, or over. He has all that the user
-    /// has.
+    /// The caller of a certificate that a handshake has verified, with all permissions of the user; `None`: it belongs
+    /// to no user, or has expired.
     pub fn certified(&self, certificate: &Arc<Certificate>, now: u64) -> Option<Caller> {
         if certificate.expires <= now {
             return None;
@@ -252,7 +252,7 @@ impl Auth {
         self.0.registry.users().anonymous.clone()
     }
 
-    /// Revokes a token; what it has open is told through its session. An unknown token is no error.
+    /// Revokes a token; its session notifies all that is open for it. An unknown token is no error.
     ///
     /// One's own tokens by anyone signed in, another user's with `*`. Once this has returned `Ok` the token does not
     /// come back, not after a crash either; after an error it is dead, but must be revoked again to stay so. Gives the
@@ -269,10 +269,10 @@ impl Auth {
         Ok(session.map(|session| session.user.clone()))
     }
 
-    /// Ends the session of a token, whoever asks.
+    /// Ends the session of a token without checking permissions.
     pub async fn end(&self, token: &str) -> Result<(), Error> {
         let key = sha256(token.as_bytes());
-        // Owed before it is gone: whoever ends the same meanwhile, and does not find it, waits for the store as well.
+        // Owed before it is removed: a concurrent call that does not find the session waits for the store as well.
         if self.0.registry.sessions().find(&key).is_some() {
             self.owed().insert(key);
         }
@@ -325,7 +325,7 @@ impl Auth {
             return Ok(());
         }
         self.0.store.remove_sessions(owed.clone()).await?;
-        // only now: whoever asked for the same meanwhile must not be told that it is done
+        // only now: a concurrent call for the same session must not return before the store has removed it
         self.owed().retain(|key| !owed.contains(key));
         Ok(())
     }

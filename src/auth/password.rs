@@ -34,7 +34,7 @@ pub(super) enum Password {
     Argon2id(Box<PasswordHash>),
     /// Bcrypt, as Node-RED makes them.
     Bcrypt(Secret),
-    /// Not a hash that we can check: nobody signs in with it, but trying takes as long as an argon2id hash.
+    /// Not a hash that we can check: no sign-in succeeds with it, but trying takes as long as an argon2id hash.
     Unusable,
 }
 

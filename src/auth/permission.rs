@@ -42,7 +42,7 @@ impl Permissions {
         Self::of(Arc::from([SmolStr::new_static("*")]))
     }
 
-    /// All that somebody with these permissions has, without a narrower scope.
+    /// All permissions of a user, without a narrower scope.
     pub fn of(user: Arc<[SmolStr]>) -> Self {
         Self {
             scope: Arc::from([]),

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Sign-ins that wait at most. At 20 ms a hash and two at a time the last one waits for 2.6 s; more would rather be told
-/// to come back.
+/// Sign-ins that wait at most. At 20 ms a hash and two at a time the last one waits for 2.6 s; further ones are
+/// refused with a retry time.
 const WAITING: usize = 256;
 
 /// How many of these one lane may hold; the others stay free for the other lane.

@@ -170,7 +170,7 @@ impl Sessions {
         self.map.insert(session.key, Arc::new(session));
     }
 
-    /// Takes out those for which `gone` holds and tells whoever has something open for them. Returns their keys.
+    /// Removes the sessions for which `gone` holds and notifies all that is open for them. Returns their keys.
     pub(super) fn end(&self, gone: impl Fn(&Session) -> bool) -> Vec<Key> {
         let keys: Vec<_> = self
             .map
@@ -181,8 +181,8 @@ impl Sessions {
         keys.into_iter().filter(|key| self.end_one(key)).collect()
     }
 
-    /// Tells whoever has something open for it, and takes it out; false if it is not there. In this order: for whoever
-    /// does not find it any more, it has been told.
+    /// Notifies all that is open for the session, then removes it; false if it is not there. In this order: once it can
+    /// no longer be found, the notification has been sent.
     pub(super) fn end_one(&self, key: &Key) -> bool {
         if let Some(session) = self.find(key) {
             session.end();
@@ -230,7 +230,7 @@ impl Sessions {
 }
 
 /// The hash of a key: its first eight bytes. A SHA-256 is spread evenly already, and since only tokens that we made
-/// are inserted, nobody can choose keys that collide.
+/// are inserted, an attacker cannot choose keys that collide.
 #[derive(Default)]
 pub(super) struct FirstEightBytes(u64);
 

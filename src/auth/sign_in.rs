@@ -24,8 +24,8 @@ const QUEUE_IS_FULL: Error = Error::Throttled {
 impl Auth {
     /// Checks a password and hands out a token, durable before it is handed out.
     ///
-    /// Unknown users and wrong passwords are the same error and cost the same time; that the scope is not covered is
-    /// told only after the password was right. With too many sign-ins waiting, `Throttled` says to come back.
+    /// Unknown users and wrong passwords are the same error and cost the same time; a scope that is not covered is
+    /// reported only after the password was right. With too many sign-ins waiting, the error is `Throttled`.
     pub async fn sign_in(&self, sign_in: SignIn, now: u64) -> Result<Issued, Error> {
         let pair = Pair::new(&sign_in.user, sign_in.address);
         let (turn, attempt) = self.turn(pair, now).await?;

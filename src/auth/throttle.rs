@@ -118,7 +118,7 @@ impl Throttle {
     }
 
     /// The sign-in succeeded: its pair is as new, and its address is known. The failures of the address stay, else one
-    /// good account would buy guesses at all others; those of the networks around it may be those of somebody else.
+    /// good account would buy guesses at all others; those of the networks around it may belong to other clients.
     pub(super) fn passed(&mut self, slot: Slot, now: u64) -> Passed {
         let pair = self.decided(slot);
         Passed {
@@ -150,8 +150,8 @@ impl Throttle {
         Refused::stricter(there, anywhere)
     }
 
-    /// The same by what has happened at the address. Whoever has signed in from there before does not answer for the
-    /// networks around it.
+    /// The same by the failures of the address. For a user who has signed in from there before, those of the networks
+    /// around it do not count.
     fn refused_there(&self, pair: Pair, now: u64) -> Option<Refused> {
         let window = self.window(now);
         let levels = if self.known.contains(&pair, now) {

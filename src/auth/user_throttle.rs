@@ -1,7 +1,7 @@
 //! Slows down guesses of one user from many addresses, without locking the user out.
 //!
 //! With too many failures of a user, from all addresses together, an *episode* begins: addresses that the user has not
-//! signed in from before wait (greylisting). The first attempt from such an address is refused and told when to come back;
+//! signed in from before wait (greylisting). The first attempt from such an address is refused with a retry time;
 //! from then on one attempt is let through. So the user on a new device is held up for a minute at most, whatever others
 //! do, and each address of a guesser pays the same for every guess. Pure: the time is an argument.
 
@@ -25,7 +25,7 @@ const MOST_DOUBLINGS: usize = 17;
 const RETURN_WITHIN: u64 = 120;
 
 /// Addresses that wait, and users in an episode, at most (some 5 MiB). When full, those that wait go on and others are
-/// told to come back, so nobody gains by filling it.
+/// refused, so an attacker gains nothing by filling it.
 const REMEMBERED: usize = 65_536;
 
 /// Failures of users, and the addresses that wait.

@@ -25,7 +25,7 @@ pub(super) struct Users {
     passwords: Vec<Arc<Password>>,
     /// Makes the choice of a stand-in unknowable from outside.
     choice: [u8; 32],
-    /// Whoever calls without a token.
+    /// The caller without a token, if the operator allows one.
     pub(super) anonymous: Option<Caller>,
     /// Absolute lifetime of a new token.
     pub(super) lifetime: Duration,
@@ -44,7 +44,7 @@ pub(super) struct User {
     pub(super) record: Option<[u8; 32]>,
     /// The admin made at a first start, whose hash we keep and may renew.
     generated: bool,
-    /// The operator has been told that the hash is weak.
+    /// Whether it has been logged that the hash is weak.
     hinted: Arc<AtomicBool>,
 }
 
@@ -96,7 +96,7 @@ impl Users {
         self.by_name.get(name)
     }
 
-    /// The user of a certificate. One that has names of several users is nobody's.
+    /// The user of a certificate. One that has names of several users belongs to none.
     pub(super) fn of(&self, certificate: &Arc<Certificate>) -> Option<Caller> {
         let mut owners = certificate
             .names

@@ -222,7 +222,7 @@ fn answer(directory: &Path, ask: &Ask) -> Result<Answer, String> {
     serde_json::from_str(&line).map_err(|error| failed(error.into()))
 }
 
-/// What has ended is told by its number, what there is by a table.
+/// Ended sessions are reported by their number, listed ones as a table.
 fn table(ask: &Ask, sessions: &[Listed]) -> String {
     match ask {
         Ask::List => {}

@@ -14,7 +14,7 @@ pub(super) fn show(config: &Config, rev: Option<&str>) -> ExitCode {
         Some(rev) => flows(&history, rev),
     });
     match shown {
-        // Whoever reads it may have read enough.
+        // The reader of a pipe may have closed it: no panic.
         Ok(text) => match writeln!(io::stdout(), "{text}") {
             Ok(()) => ExitCode::SUCCESS,
             Err(_) => ExitCode::FAILURE,

@@ -9,7 +9,7 @@ pub(super) fn start(config: &Log) {
         .with_max_level(config.level)
         .with_ansi(std::io::stderr().is_terminal())
         .with_writer(std::io::stderr);
-    // An error says that somebody else has begun to log in this process: then that one is used.
+    // An error means that this process has a logger already: then that one is used.
     let _ = if config.json {
         log.json().flatten_event(true).try_init()
     } else {

@@ -1,4 +1,4 @@
-//! One editor, from its handshake to its end: it signs in, hears, subscribes, publishes, and is told when it must go.
+//! Serves one editor's channel from the handshake to its end: sign-in, subscriptions, messages both ways, closing.
 
 use super::frame::{Fault, Frame};
 use super::outbox::{Waiting, outbox};
@@ -29,7 +29,7 @@ const FAIL: &str = r#"{"auth":"fail"}"#;
 /// Frames of one editor that may wait for the upstream; then the editor waits. Our choice.
 const AHEAD: usize = 32;
 
-/// Why it ends, and what the editor is told.
+/// Why the channel ends, and the close code for the editor.
 struct End(CommsEnd, Option<CloseCode>);
 
 /// Serves one editor to its end.
@@ -177,7 +177,7 @@ struct Pace {
 
 /// Whom the editor talks with.
 enum Talking {
-    /// Nobody yet.
+    /// No source yet.
     Nobody,
     Topics(Arc<Topics>),
     Relay(mpsc::Sender<Said>),
@@ -284,7 +284,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Talk<'c, S> {
         Ok(())
     }
 
-    /// Passes on what is for the upstream; our own engine has nobody who would hear it.
+    /// Forwards a message to the upstream; our own engine has no subscriber for it.
     async fn publish(&mut self, topic: String, text: String) {
         if let Talking::Relay(said) = &self.source {
             let _ = said.send(Said::Publish { topic, text }).await;
@@ -311,7 +311,7 @@ where
 }
 
 impl End {
-    /// What the editor is told before the channel closes: `fail` makes the stock editor show its login.
+    /// The last frame before the channel closes: `fail` makes the stock editor show its login.
     fn last(&self) -> Option<&'static str> {
         match self.0 {
             CommsEnd::Silent | CommsEnd::Refused | CommsEnd::Session | CommsEnd::Permission => {

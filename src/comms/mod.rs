@@ -1,9 +1,9 @@
-//! The channel over which editors hear what happens: each editor signs in, its frames are checked, and what it hears
-//! comes from the engine's events or from the upstream.
+//! The channel that delivers events to editors: each editor signs in, its frames are checked, and its events come from
+//! the engine or from the upstream.
 //!
-//! A frame's way in: [`socket`] → [`frame`] understands it → [`editor`] decides → [`topics`] replays what is
+//! A frame's way in: [`socket`] → [`frame`] parses it → [`editor`] decides → [`topics`] replays what is
 //! retained, or [`relay`] passes it on to the upstream. The way out: [`topics`] or [`relay`] → [`outbox`] → [`editor`] →
-//! [`socket`]. Knows no HTTP: whoever comes here has shaken hands, and asks from a place that may.
+//! [`socket`]. Independent of HTTP: the caller has done the WebSocket handshake and the origin check.
 
 mod editor;
 mod frame;
@@ -56,7 +56,7 @@ pub struct Comms {
 
 /// One who has shaken hands.
 pub struct Guest {
-    /// From where; nobody yet.
+    /// The client address and the request; no user yet.
     pub actor: Actor,
     /// Held until the sign-in.
     pub place: Option<Permit>,

@@ -1,4 +1,4 @@
-//! What waits for one editor: whoever has something for it puts it in and goes on; the editor's own task takes it out.
+//! The frames that wait for one editor: producers put them in without waiting; the editor's own task takes them out.
 //!
 //! Bounded in bytes. An editor that reads too slowly loses nothing silently: it is closed, and opens again.
 
@@ -65,7 +65,7 @@ impl Outbox {
 }
 
 impl Waiting {
-    /// The next frame; waits for ever once nobody can put one in. Nothing is lost when the wait is given up.
+    /// The next frame; waits for ever once the outbox has been dropped. Cancel-safe.
     pub(super) async fn next(&mut self) -> Bytes {
         match self.frames.recv().await {
             Some(frame) => frame,

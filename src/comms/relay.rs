@@ -72,7 +72,7 @@ impl<'e> Relay<'e> {
         }
     }
 
-    /// Relays until the upstream is away for too long. Who comes while it is away is told so at once.
+    /// Relays until the upstream is away for too long; ends at once if it is away at the start.
     pub(super) async fn run(self, mut said: Receiver<Said>) {
         let mut known = Known::default();
         let mut barren = 0;
@@ -264,8 +264,8 @@ async fn send(link: &mut Link, text: String) -> Result<(), Lost> {
         .unwrap_or(Err(Lost::Gone))
 }
 
-/// Whether what the upstream says is an answer to our token, and then whether it accepts it; `None`: it is for the
-/// editor. What is neither an array nor an object is for nobody.
+/// Whether a text of the upstream answers our token, and then whether it accepts the token; `None`: it is for the
+/// editor. Text that is neither an array nor an object counts as acceptance, and is not relayed.
 fn meant_for_us(text: &str) -> Option<bool> {
     match text.trim_start().as_bytes().first() {
         Some(b'[') => None,

@@ -39,7 +39,7 @@ pub(super) enum Heard {
 pub(super) enum Lost {
     /// The other end has closed, or the connection is gone.
     Gone,
-    /// The other end has broken a rule, and is to be told so with this code (RFC 6455 §7.4.1).
+    /// The peer has violated the protocol, and is to be sent this close code (RFC 6455 §7.4.1).
     Broken(CloseCode),
 }
 

@@ -167,7 +167,7 @@ fn shorten(written: &str) -> String {
     }
 }
 
-/// The line up to the end of the mistake, and a mark below; what follows may be somebody's secret.
+/// The line up to the end of the mistake, and a mark below; the rest of it may be a secret.
 fn excerpt(line: usize, column: usize, shown: &str) -> String {
     let number = line.to_string();
     let marks = (shown.chars().count() + 1).saturating_sub(column).max(1);

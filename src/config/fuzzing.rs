@@ -5,7 +5,7 @@
 use super::{Config, Error};
 use std::path::Path;
 
-/// It is read the same each time, and what is wrong with it is told with its place.
+/// A text is read the same each time, and a mistake in it is reported with the file.
 pub fn config(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

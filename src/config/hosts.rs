@@ -32,8 +32,8 @@ impl<'a> Host<'a> {
         (!name.is_empty()).then_some(Self { name, port })
     }
 
-    /// Whether it is an IP address or a loopback name (RFC 6761 §6.3). DNS is not asked for either, so no page of
-    /// somebody else's can have such an origin by rebinding a name.
+    /// Whether it is an IP address or a loopback name (RFC 6761 §6.3). Neither is resolved by DNS, so a foreign
+    /// page cannot get such an origin by DNS rebinding.
     pub fn is_local(self) -> bool {
         let loopback = |name: &str| name.eq_ignore_ascii_case("localhost");
         let last_label = self.name.rsplit('.').next();

@@ -161,7 +161,7 @@ impl Config {
         files.cloned().collect()
     }
 
-    /// What the operator must be told at start.
+    /// Warnings for the operator at start.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let accounts = self.upstreams.iter().filter_map(Upstream::account_warning);
         let others = self.open_warning().into_iter().chain(self.trust_warning());
@@ -188,7 +188,7 @@ impl Config {
         })
     }
 
-    /// Nobody has to sign in.
+    /// No sign-in is required.
     fn open_warning(&self) -> Option<String> {
         if self.auth.is_some() {
             return None;
@@ -226,7 +226,7 @@ pub struct Server {
     pub watch: Option<Duration>,
     /// Proxies in front of us: what they say of their clients is believed.
     pub trusted_proxies: Networks,
-    /// Header fields that pass from trusted proxies and from nobody else, lower-case.
+    /// Header fields that are forwarded from trusted proxies only, lower-case.
     pub trusted_proxy_headers: Vec<HeaderName>,
     /// Whether connections begin with a PROXY header; only trusted proxies may connect then.
     pub proxy_protocol: bool,
@@ -254,7 +254,7 @@ pub struct ClientCertificates {
     pub ca: PathBuf,
     /// PEM file of what these authorities have revoked.
     pub crl: Option<PathBuf>,
-    /// Whether nobody connects without one.
+    /// Whether every client must present one.
     pub required: bool,
 }
 
@@ -420,7 +420,7 @@ pub struct Upstream {
     pub dialect: Dialect,
     /// How it accepts us; `None`: it is open.
     pub account: Option<Account>,
-    /// Whether it is told who calls, and what he may do.
+    /// Whether it receives the caller's name and permissions.
     pub identity_headers: bool,
     /// Whether it knows the deployment type `reload`.
     pub reload: bool,
@@ -449,7 +449,7 @@ pub struct Upstream {
 /// How an upstream that is protected accepts us.
 #[derive(Debug, Clone)]
 pub enum Account {
-    /// By a token that somebody puts into a file.
+    /// By a token that the operator puts into a file.
     Token {
         /// The file, read again when the token is refused.
         file: PathBuf,

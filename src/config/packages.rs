@@ -1,8 +1,8 @@
 //! Paths that widely used node packages add to Node-RED's admin API (`RED.httpAdmin`).
 //!
 //! Where the admin API has a root of its own (`httpAdminRoot`), every path below it is the admin API's, and this table
-//! is not needed. Where it has not, an admin path looks like an endpoint of a flow; these are the ones that can be told
-//! apart. The table cannot be complete: a separate `httpAdminRoot` is the safe set-up.
+//! is not needed. Where it has not, an admin path looks like an endpoint of a flow; these are the ones that can be
+//! distinguished. The table cannot be complete: a separate `httpAdminRoot` is the safe set-up.
 
 /// First segments, in lower case; a `*` at the end matches any rest of the segment. With a second segment only paths
 /// that have that too are meant.

@@ -9,7 +9,7 @@ use toml::Spanned;
 
 const EXPECTED: &str = "the name of a header field such as \"X-Authentik-Username\", which is neither the gateway's own nor one of a connection, a credential or a message's framing";
 
-/// What no proxy may set for an upstream: the gateway sets it, acts on it, or nobody may.
+/// Fields that no proxy may set for an upstream: the gateway sets them, acts on them, or no sender may set them.
 const NEVER: [&str; 30] = [
     "authorization",
     "connection",

@@ -105,7 +105,7 @@ pub(super) fn alone<'s>(
     })
 }
 
-/// What users have there: users who exist, because a slip of the pen would leave somebody more than was meant.
+/// The users' permissions there. Unknown users are refused: a misspelt name would leave a user more than was meant.
 fn permissions(
     raw: &raw::Lists,
     auth: Option<&Auth>,

@@ -96,7 +96,7 @@ fn loopback_only(listen: &[SocketAddr], spans: &[Span]) -> Result<(), Fault> {
 }
 
 /// Two listeners on one address cannot be; port 0 is another port each time. Defaults stand nowhere in the file, so
-/// they come first: what is told is the address that somebody wrote.
+/// they come first: the error is reported at an address that stands there.
 fn each_once(mut listeners: Vec<(SocketAddr, Span)>) -> Result<(), Fault> {
     listeners.sort_by_key(|(_, span)| span.start);
     let mut seen = Vec::new();

@@ -91,7 +91,7 @@ impl Deployments {
         };
         phases.end(Phase::Plan);
 
-        // account: what nobody can trace does not happen
+        // account: recorded before it happens; if that fails it is refused, as `audit.on_failure` says
         let (begin, done, mut facts) = forward.purpose.account(kind, old.as_ref());
         facts["upstream"] = upstream.name().into();
         facts["before"] = json!(forward.rev.as_ref().or(known.as_ref()));
@@ -99,7 +99,7 @@ impl Deployments {
 
         watch.check()?;
 
-        // send: until it is answered nobody knows which revision is active
+        // send: until the upstream answers, the active revision is unknown
         let before = known.take();
         let changed = upstream.apply(forward.change).await?;
         phases.end(Phase::Apply);
@@ -108,7 +108,7 @@ impl Deployments {
             Outcome::Done(rev) => {
                 known.clone_from(rev);
                 facts["rev"] = json!(rev);
-                // It has happened: what cannot be written now was written before, and is told loudly.
+                // It has happened: its beginning is recorded, and a failure to record its end is logged.
                 let _ = self.audit.durable(done, actor, now, facts).await;
             }
             Outcome::Stale => self.metrics.revision_conflict(),

@@ -92,8 +92,8 @@ impl Start {
         })
     }
 
-    /// Counts the start. After so many that came to no good end it starts the flow set before; if there is none, or if
-    /// that was done already, nothing: whoever can sign in can still mend it.
+    /// Counts the start. After `attempts` failed ones it starts the flow set before; if there is none, or if
+    /// that was done already, nothing: a user can still sign in and repair the flows.
     async fn counted(
         active: Active,
         attempts: u32,
@@ -179,7 +179,7 @@ async fn stored(
     now: u64,
 ) -> Result<Found, Error> {
     let Reading { failed, rev } = store.begin_reading().await.map_err(Error::Store)?;
-    // With `--safe` somebody looks on.
+    // With `--safe` an operator is watching.
     if config.start_attempts > 0 && failed >= config.start_attempts && !config.safe {
         if let Some(rev) = rev {
             return Ok(Found::Deadly(rev, failed));

@@ -74,7 +74,7 @@ impl Folder {
         fs::read_to_string(self.find(parts)?)
     }
 
-    /// What is in a folder below; names that begin with a dot are not told.
+    /// The names in a folder below, without those that begin with a dot.
     pub(super) fn list<S: AsRef<str>>(&self, parts: &[S]) -> io::Result<Names> {
         let mut names = Names::default();
         for entry in fs::read_dir(self.find(parts)?)? {

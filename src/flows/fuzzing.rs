@@ -1,4 +1,4 @@
-//! What must hold for every flow set that somebody sends, and for every deployment of one over another.
+//! Properties of every flow set that a client may send, and of every deployment of one over another.
 
 #![allow(
     clippy::missing_panics_doc,

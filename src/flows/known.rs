@@ -19,7 +19,7 @@ const BEGINNINGS: [&str; 2] = ["{\"flows\":[", "["];
 /// A body with more elements than this that are not known, and fewer that are, is read whole.
 const FEW: usize = 100;
 
-/// Reads a body with `read`, a short one if it can be; what is wrong is told of the body as it was sent.
+/// Reads a body with `read`, a shortened one if possible; errors refer to the body as it was sent.
 pub(super) fn reading<T>(
     before: &FlowSet,
     body: &[u8],

@@ -28,7 +28,7 @@ pub enum DeploymentType {
 pub struct Stop {
     /// Its id; a subflow instance stops with all that is inside.
     pub id: SmolStr,
-    /// Whether the node is gone from the new flow set (or disabled in it), and is told so.
+    /// Whether the node is gone from the new flow set (or disabled in it), and is closed as removed.
     pub removed: bool,
 }
 

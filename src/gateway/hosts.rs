@@ -2,7 +2,7 @@
 //!
 //! A page whose name an attacker lets resolve to the gateway (DNS rebinding) is of the gateway's own origin for its
 //! browser. What counts without a token (an open API, the anonymous user, a client's certificate) therefore counts only
-//! under names that nobody else can have.
+//! under names that an attacker cannot have.
 
 use crate::config::{Config, Host, Hosts};
 use arc_swap::{ArcSwap, ArcSwapOption};

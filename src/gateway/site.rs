@@ -186,7 +186,7 @@ impl Rules {
 
     /// A caller with what he has here.
     pub fn here(&self, mut caller: Caller) -> Caller {
-        // Whoever is anonymous has no name, and no user has an empty one.
+        // An anonymous caller has an empty name, and no user has one.
         if let Some(permissions) = self.permissions(&caller.user) {
             caller.permissions.user = Arc::clone(permissions);
         }

@@ -30,7 +30,7 @@ const PROMPTS: &str = concat!(
     r#"{"id":"password","type":"password","label":"user.password"}]}"#
 );
 
-/// `GET /auth/login`: how to sign in; `{}` where nobody has to.
+/// `GET /auth/login`: how to sign in; `{}` where no sign-in is required.
 pub(super) fn login(call: &Call<'_>) -> Response<Body> {
     let body = if call.gateway.auth.is_some() {
         PROMPTS
@@ -82,7 +82,7 @@ pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> 
         }
         let kept = tell(&audit, &result, (&actor, now), facts).await;
         if let (Ok(issued), Err(_)) = (&result, &kept) {
-            // Not handed out, so nobody can ask to end it.
+            // The token is not handed out, so no client can revoke it.
             let ended = auth.end(issued.token.reveal()).await;
             ended.unwrap_or_else(|error| tracing::warn!(%error, "a session could not be ended"));
         }

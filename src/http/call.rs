@@ -261,7 +261,7 @@ impl<'a> Call<'a> {
         upstream.map(Upstream::name)
     }
 
-    /// The user's name; empty: nobody who is known.
+    /// The user's name; empty: anonymous, or not identified.
     pub(super) fn user(&self) -> &str {
         self.caller
             .as_ref()

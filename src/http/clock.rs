@@ -1,4 +1,4 @@
-//! What time it is for tokens: the system's, but never behind what has passed since the program started. Whoever sets
+//! The time for the expiry of tokens: the system's, but never behind what has passed since the program started. Setting
 //! the clock back gives no token a longer life.
 
 use std::sync::LazyLock;

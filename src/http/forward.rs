@@ -289,7 +289,7 @@ fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics:
     }
 }
 
-/// What the audit log tells of a change that did not happen, or of which nobody knows whether it did.
+/// The audit fields of a change that did not happen, or whose outcome is unknown.
 fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>) -> Option<Json> {
     let reason = match result {
         Ok(changed) => match changed.outcome {

@@ -25,8 +25,8 @@ pub(super) fn caller(call: &Call<'_>, admin: bool) -> Result<Caller, Error> {
         denied(call, &caller, "host");
         return Err(refused);
     }
-    // Whoever shows a token knows what he does. A browser that only brings its certificate, or its place in the
-    // network, may be made to by any page that it shows.
+    // A client sends a token on purpose. A browser's certificate, or its place in the network, is an ambient
+    // credential: any page that it shows can make it send requests.
     let led = match caller.known {
         Known::Token(_) => false,
         Known::Certificate(_) => true,

@@ -127,8 +127,7 @@ pub async fn answer(
     })
 }
 
-/// Counts and writes down what never became a request, because it could not be read: the library has answered it, with
-/// nothing but a status, before anybody else saw it.
+/// Counts and logs a request that could not be parsed: hyper has answered it itself, with nothing but a status.
 pub fn unreadable(gateway: &Arc<Gateway>, peer: &Peer, too_large: bool) {
     let (mut head, ()) = Request::new(()).into_parts();
     head.method = Method::from_bytes(b"-").unwrap_or_default();
@@ -315,7 +314,7 @@ fn finish(
             path,
             status,
             bytes = sent,
-            // In milliseconds down to the microsecond: a float of seconds is written as 9.8e-5, which nobody reads.
+            // In milliseconds down to the microsecond: a float of seconds is written as 9.8e-5, which is hard to read.
             duration_ms = duration.as_micros() as f64 / 1000.0,
             user = call.user(),
             upstream = call.upstream(),
@@ -325,7 +324,7 @@ fn finish(
     response
 }
 
-/// With what browsers are to be told, see `[headers]`.
+/// Adds the header fields for browsers, see `[headers]`.
 fn dressed(call: &Call<'_>, mut response: Response<Body>) -> Response<Body> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return response;

@@ -1,4 +1,4 @@
-//! What a trusted proxy says of its client: `X-Forwarded-For`, `-Proto` and `-Host`. Nobody else is asked here.
+//! The client as a trusted proxy reports it: `X-Forwarded-For`, `-Proto` and `-Host`. Not read from other peers.
 //!
 //! `Forwarded` (RFC 7239) is not read: the proxies that people use write the older headers by default, and two sources
 //! could contradict each other.

@@ -1,7 +1,7 @@
-//! What facts become: status, headers and body of every answer. The only place that decides it.
+//! Status, headers and body of every response that the gateway makes. The only place that decides them.
 //!
-//! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. Nothing internal
-//! is ever told.
+//! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. No internal
+//! detail is disclosed.
 
 #[cfg(feature = "engine")]
 mod runtime;
@@ -161,7 +161,8 @@ pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Respo
     response
 }
 
-/// Whether the cause is on our side, and belongs into the log, where one of them is told once for all.
+/// Whether the error is ours and to be logged for each request. Load shedding is not, nor an outage of the upstream,
+/// which is logged where it is found.
 pub(super) fn is_ours(error: &Error) -> bool {
     use upstream::Error::{Away, SignedOut};
     let told = matches!(

@@ -22,7 +22,7 @@ use hyper::Method;
 pub(super) enum Needs<'a> {
     /// Nothing: `Authorization` is not looked at.
     Nothing,
-    /// Anybody whom we know, or the anonymous user.
+    /// An authenticated caller, or the anonymous user.
     Anyone,
     /// A permission.
     Permission(&'a str),

@@ -216,7 +216,7 @@ async fn message(socket: &mut Socket) -> Option<(Frame, Option<Grant>)> {
             Ok(Message::Close(_)) => return None,
             Err(error) => {
                 if let Some(code) = broken(&error) {
-                    // It has broken a rule, and is told so if it still listens.
+                    // The client has violated the protocol: it is sent the close code, if it still reads.
                     let _ = timeout(GOODBYE, socket.close(Some(last_words(code)))).await;
                 }
                 return None;

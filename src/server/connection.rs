@@ -40,8 +40,8 @@ const LINGER: Duration = Duration::from_secs(30);
 /// unless it is silent for so long. Our choice; nginx waits 5 s.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// How long a drain waits for the first request of a connection: whoever has just connected is about to send it, and
-/// would take the end of the connection for a failure. Our choice.
+/// How long a drain waits for the first request of a connection: a client that has just connected is about to send
+/// it, and would take the end of the connection for a failure. Our choice.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// Who is at the other end, and how it behaves.
@@ -140,7 +140,7 @@ async fn introduced(worker: &Worker, accepted: Accepted) -> Result<Accepted, Ref
                 counted.permit = permit.map_err(refused)?;
             }
         }
-        // Whoever it speaks for, headers of theirs are not believed.
+        // The proxy names no client: forwarding headers on this connection are not believed.
         Ok(Ok(None)) => peer.trusted = false,
         Ok(Err(error)) => {
             tracing::debug!(%error, proxy = %peer.address, "not introduced");
@@ -159,7 +159,7 @@ async fn introduced(worker: &Worker, accepted: Accepted) -> Result<Accepted, Ref
 /// What a connection speaks to a port where TLS is spoken.
 enum Shaken {
     Tls(Box<TlsStream<TcpStream>>),
-    /// HTTP without TLS: it is told so.
+    /// HTTP without TLS: it gets an error response.
     Plain(TcpStream),
 }
 

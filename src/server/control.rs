@@ -27,7 +27,7 @@ impl Control {
         let handle = runtime.handle().clone();
         let (alive, dropped) = channel();
         let body = move || {
-            // Nobody sends: it ends when the sender is dropped.
+            // Nothing is sent: it ends when the sender is dropped.
             let _ = runtime.block_on(dropped);
             runtime.shutdown_background();
         };

@@ -91,7 +91,7 @@ pub fn path(directory: &Path) -> PathBuf {
 /// Makes the socket and hears on it, for as long as the control runtime lives.
 pub(super) fn open(reload: &Arc<Reload>) -> io::Result<Open> {
     let path = path(&reload.gateway.config.storage.directory);
-    // Nobody hears on it: the data directory is ours alone.
+    // No process listens on it: the data directory is locked by this one.
     step();
     match std::fs::remove_file(&path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -161,7 +161,7 @@ async fn serve(mut stream: UnixStream, reload: Arc<Reload>) {
     };
     let mut text = serde_json::to_vec(&answer).unwrap_or_default();
     text.push(b'\n');
-    // Whoever does not wait for the answer does not get it.
+    // A client that does not wait for the response does not get it.
     let _ = timeout(PATIENCE, stream.write_all(&text)).await;
 }
 
@@ -257,7 +257,7 @@ impl Desk<'_> {
         })
     }
 
-    /// Ends sessions whether or not that can be written down: nobody waits with that.
+    /// Ends sessions whether or not that can be recorded: a revocation must not depend on the audit log.
     async fn revoke(&self, which: Which) -> Result<Answer, Error> {
         let ended = self.auth()?.end_all(&which, self.now).await?;
         let (event, facts) = match which {

@@ -15,7 +15,7 @@ const PER_REQUEST: u32 = 10;
 /// What we must send for one such frame to be due, a `WINDOW_UPDATE` say. Our choice: the answer to a PING has 17 bytes,
 /// so they do not pay for each other.
 const SENT_FOR_ONE: usize = 256;
-/// Time in which one such frame is due anyway, in milliseconds. Our choice: nobody measures his connection more often.
+/// Time in which one such frame is due anyway, in milliseconds. Our choice: no client pings its connection more often.
 const TIME_FOR_ONE: u64 = 10;
 
 /// What a peer may still send, and where in its frames it is.

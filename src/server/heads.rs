@@ -1,6 +1,6 @@
 //! Follows the requests of an HTTP/1.1 connection as they come in, and finds what hyper reads kindly and another
 //! program might read differently: lines that end in a bare LF, a length beside or within another one, encodings
-//! that are more than `chunked`, fragments. Whoever does that has no answer but 400, and no further request.
+//! that are more than `chunked`, fragments. Such a request gets no response but 400, and is the connection's last.
 //!
 //! Sees the bytes, decides, and changes nothing. What hyper refuses by itself passes here: it ends the connection too.
 //! So both agree where each request ends, for as long as there are requests.

@@ -1,4 +1,4 @@
-//! Sockets that listen: one for each worker at the same address, and none where somebody else listens.
+//! Listening sockets: one for each worker at the same address, and none where another process listens.
 
 use super::{Addresses, Error, Inherited};
 use crate::config::Config;

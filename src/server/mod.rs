@@ -226,7 +226,7 @@ impl Running {
         for worker in &self.workers {
             worker.drain.begin(patience);
         }
-        // Nobody sends: it ends with the last worker.
+        // Nothing is sent: it ends with the last worker.
         let _ = self.workers_alive.recv().await;
         let gateway = Arc::clone(&self.gateway);
         let limit = patience.max(gateway.config.engine.close_timeout) + Duration::from_secs(1);

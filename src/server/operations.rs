@@ -117,7 +117,7 @@ impl Operations {
             .unwrap_or(Stage::Draining)
     }
 
-    /// Keeps the histograms small, also when nobody asks for them.
+    /// Keeps the histograms small even if they are never scraped.
     pub(super) async fn tidy(self: Arc<Self>) {
         let mut every = interval(TIDY);
         loop {

@@ -45,7 +45,7 @@ impl Reload {
         }
     }
 
-    /// Whether a file has changed since it was read, by whoever's order; says so once.
+    /// Whether a file has changed since it was read, whatever caused that reading; true once per change.
     pub(super) fn files_have_changed(&self) -> bool {
         self.watch().have_changed()
     }

@@ -43,7 +43,7 @@ fn run_until_signalled(mut config: Config) -> Result<(), Error> {
         .map_err(Error::Threads)?;
     runtime.block_on(async {
         let mut signals = Signals::new().map_err(Error::Threads)?;
-        // Only now: whoever reads that we listen may send a signal at once.
+        // Only now: a program that reads the announcement may send a signal at once.
         announce(&running);
         let supervisor = Supervisor::of_environment();
         supervisor.ready("serving");
@@ -187,7 +187,7 @@ fn show(password: &Secret) {
     eprintln!("  Users of your own: see [auth] in gateway.toml.\n{line}\n");
 }
 
-/// What this process writes is for its owner, and its memory, with keys and tokens in it, for nobody: no core dump,
+/// Restricts new files to their owner, and protects the memory, with keys and tokens in it: no core dump,
 /// no debugger but root's. Programs that exec nodes start inherit the umask and the limit.
 fn keep_to_ourselves() {
     umask(Mode::RWXG | Mode::RWXO);

@@ -1,5 +1,5 @@
-//! What systemd hears of us (`sd_notify(3)`): ready, reloading, stopping, and that we are alive. Without systemd it is
-//! told to nobody.
+//! Reports the state of the service to systemd (`sd_notify(3)`): ready, reloading, stopping, alive. Without systemd it
+//! does nothing.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
-/// Where to tell it, if anybody wants to hear.
+/// The notification socket, if there is one, and the watchdog interval.
 pub(super) struct Supervisor {
     to: Option<(UnixDatagram, SocketAddr)>,
     watchdog: Option<Duration>,

@@ -111,8 +111,8 @@ fn server(
     server.session_storage = Arc::new(NoServerSessionStorage {});
     server.send_tls13_tickets = 1;
     if config.clients.is_some() {
-        // A resumed session would bring a certificate that nobody checks again: it may be over or revoked by now, or
-        // its authority no longer ours.
+        // A resumed session would bring a certificate that is not checked again: it may have expired or been revoked,
+        // or its authority may no longer be ours.
         server.send_tls13_tickets = 0;
     } else {
         server.ticketer = Arc::clone(ticketer);

@@ -46,8 +46,8 @@ impl Watch {
         *self = fresh;
     }
 
-    /// Whether they have changed since they were read, and not any more since the last look: whoever writes several of
-    /// them, or a long one, is not interrupted. Says so once.
+    /// Whether they have changed since they were read, and not any more since the last look: a program that is writing
+    /// several of them, or a long one, is not interrupted. True once per change.
     pub(super) fn have_changed(&mut self) -> bool {
         let now = looks(&self.files);
         let quiet = now == self.last;

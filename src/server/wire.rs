@@ -45,7 +45,7 @@ enum Watched {
     Heads(Heads),
     /// The last head that may pass has passed: nothing else is read.
     Finished,
-    /// A body is broken: whoever reads on must know.
+    /// A body is malformed: further reads fail.
     Broken,
     /// HTTP/2: a flood of frames.
     Frames(Frames),
@@ -188,7 +188,7 @@ impl AsyncRead for Wire {
         }
         match self.watched {
             Watched::Heads(_) | Watched::Frames(_) => {}
-            // The answer to the last request ends the connection; whoever waits for more of it waits in vain.
+            // The response to the last request ends the connection; nothing more is read.
             Watched::Finished => return Poll::Pending,
             Watched::Broken => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
         }

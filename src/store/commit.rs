@@ -5,7 +5,7 @@
 //! 3. The files are renamed into place, the directory is forced to disk, the row is marked written.
 //!
 //! A start that finds an unmarked row, and on disk nothing but its files before or after, repeats step 3 from the row.
-//! Any other file was written by someone else, and nobody overwrites it.
+//! Any other file was written by another program, and is not overwritten.
 
 use super::database::Deployment;
 use super::disk::Disk;
@@ -46,7 +46,7 @@ impl Disk {
 
     /// Finishes a deployment that a crash interrupted between its history row and its files.
     pub(super) fn bring_forward(&mut self) -> Result<(), Error> {
-        // What was staged and never put in place belongs to a deployment that nobody was promised.
+        // Files that were staged and never put in place belong to an unacknowledged deployment.
         self.directory.discard(CREDENTIALS);
         self.directory.discard(FLOWS);
         let Some(deployment) = self
@@ -97,7 +97,7 @@ impl Disk {
         credentials::seal(wanted, &secret).map(Some)
     }
 
-    /// What nobody can read may still be worth something to its owner.
+    /// Keeps files that cannot be parsed or decrypted: they may still be worth something to their owner.
     fn set_aside_unreadable(
         &self,
         (old, hashes): (&FlowFiles, Hashes),

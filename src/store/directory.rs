@@ -57,7 +57,7 @@ impl Directory {
         }
     }
 
-    /// Replaces a file durably: whoever reads it, after a crash too, finds all of the old or all of the new content.
+    /// Replaces a file durably: a reader, after a crash too, finds all of the old or all of the new content.
     pub(super) fn replace(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         self.stage(name, content)
             .and_then(|()| self.put_in_place(name))

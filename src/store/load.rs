@@ -110,7 +110,7 @@ impl Disk {
                 credentials::open(file, &secrets).map(|Opened { credentials, .. }| credentials)
             }
         };
-        // What cannot be decrypted is no edit: nobody knows what it says.
+        // Credentials that cannot be decrypted cannot be compared: they do not count as an edit.
         Ok(loaded.locked
             || open(files.credentials.as_deref()) == open(written.credentials.as_deref()))
     }

@@ -97,7 +97,7 @@ fn way_out(error: &io::Error) -> &'static str {
 
 /// A step of a deployment that changes nothing on disk comes now: a crash at it is tested like one at the others.
 pub fn step() {
-    // What cannot fail has nobody to tell.
+    // The step itself cannot fail, so there is no error to return.
     let _ = steps::next();
 }
 
@@ -172,7 +172,7 @@ pub struct Loaded {
     pub rev: Option<String>,
 }
 
-/// The flow files, before anybody has understood them.
+/// The flow files, before they are parsed.
 #[derive(Debug)]
 pub struct Reading {
     /// How often in a row the process ended while it read just these.
@@ -364,7 +364,7 @@ impl Store {
         self.owner.ask(|disk| disk.fallen_back()).await
     }
 
-    /// Whether flows were running when last told (`POST /flows/state`); true unless stopped.
+    /// Whether flows are to run, as last set with `POST /flows/state`; true unless stopped.
     pub async fn running(&self) -> Result<bool, Error> {
         self.owner
             .ask(|disk| {

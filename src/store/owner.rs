@@ -1,5 +1,5 @@
 //! The one thread that owns what is on disk. Callers send it questions over a channel, in order, and await the answers;
-//! a question that was sent is carried out even if nobody waits any more.
+//! a question that was sent is carried out even if its caller no longer waits.
 
 use super::Error;
 use super::disk::Disk;

@@ -14,8 +14,8 @@ const READINGS: &str = "readings";
 const SET_ASIDE: &str = "set_aside";
 
 impl Disk {
-    /// Counts a reading of the flow files, which may end the process: by their content, because nobody knows yet whose
-    /// they are.
+    /// Counts a reading of the flow files, which may end the process: by their content, because their revision is
+    /// not known yet.
     pub(super) fn begin_reading(&mut self) -> Result<Reading, Error> {
         let files = self.read_files()?;
         let hashes = files.hashes();

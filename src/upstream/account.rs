@@ -1,8 +1,8 @@
-//! Who we are to the upstream: the token that our requests show, signed in for when it is needed and renewed before it
-//! ends or when it is refused.
+//! Our account at the upstream: the token that our requests show, obtained when it is needed and renewed before it
+//! expires or when it is refused.
 //!
-//! One sign-in at a time, whoever needs it, and never many of them: runtimes lock an account out that fails often.
-//! Knows when to sign in; [`super::sign_in`] knows how.
+//! One sign-in at a time for all requests, and never many of them: runtimes lock an account out that fails often.
+//! Decides when to sign in; [`super::sign_in`] does it.
 
 use super::bearer::{Bearer, refuses_token, sign};
 use super::sign_in::{Failure, PATIENCE, SHORT_PATIENCE};
@@ -40,7 +40,7 @@ pub(super) struct Account {
     turn: Mutex<Turn>,
     /// Turns that have begun.
     begun: AtomicU64,
-    /// Whether somebody renews a token that is still good.
+    /// Whether a task renews a token that is still good.
     renewing: AtomicBool,
     /// Whether the upstream takes us for who we are: [`UNKNOWN`], [`YES`] or [`NO`].
     accepted: AtomicU8,
@@ -222,7 +222,7 @@ impl Upstream {
                 return Ok(bearer.header().clone());
             }
             _ if account.begun.load(Ordering::Acquire) == seen => {}
-            // Somebody has had a turn since then.
+            // Another task has had a turn since then.
             Some(bearer) if turn.last.is_none() => return Ok(bearer.header().clone()),
             _ => return Err(turn.error()),
         }
@@ -310,13 +310,13 @@ impl Upstream {
         }
     }
 
-    /// Whether the upstream takes us for who we are, asked anew. This signs in at start, and renews a token that nobody
-    /// uses.
+    /// Checks anew whether the upstream accepts our credentials. This signs in at start, and renews a token that no
+    /// request uses.
     pub(super) async fn check_account(&self) {
         let Some(account) = &self.0.account else {
             return;
         };
-        // What goes wrong is told where it does.
+        // A refusal is logged where it is found.
         if let Ok(shown) = self.shown(account).await {
             let _ = self.another(Some(shown), Why::Refused).await;
         }
@@ -342,7 +342,7 @@ impl Upstream {
             .ok_or(Failure::Token)
     }
 
-    /// Whether the upstream takes us for who we are; told when it changes.
+    /// Records whether the upstream accepts our credentials; a change is logged.
     fn accept(&self, account: &Account, yes: bool, why: &str) {
         let now = if yes { YES } else { NO };
         let before = account.accepted.swap(now, Ordering::Relaxed);
@@ -437,7 +437,7 @@ impl Turn {
     }
 }
 
-/// Whether these are the settings of nobody: with a `default` user Node-RED takes who shows a bad token for that one
+/// Whether these are an anonymous user's settings: a Node-RED with a `default` user treats a bad token as that user's
 /// (facts admin API §1.6).
 fn is_anonymous(settings: &[u8]) -> bool {
     #[derive(Deserialize)]

@@ -160,7 +160,7 @@ impl fmt::Debug for Answer {
     }
 }
 
-/// An answer that nobody reads to its end, an error page for example: with no more than this left, its connection is
+/// A response that is not read to its end, an error page for example: with no more than this left, its connection is
 /// kept, because hyper has read the rest by the time or closes it. Our choice.
 const LEFT: u64 = 16 * 1024;
 

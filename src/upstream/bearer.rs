@@ -17,7 +17,7 @@ pub struct Bearer {
     header: HeaderValue,
     token: Secret,
     since: Instant,
-    /// When it is to be renewed, and when it ends; `None`: nobody knows.
+    /// When it is to be renewed, and when it expires; `None`: unknown.
     ends: Option<(Instant, Instant)>,
     /// Whether it has been refused.
     struck: AtomicBool,

@@ -125,7 +125,7 @@ impl Connect {
         let (sender, connection) = handshake.await.map_err(io::Error::other)?;
         let open = Open::new(&self.metrics);
         tokio::spawn(async move {
-            // Whoever waits for an answer is told of the error.
+            // The task that waits for a response gets the error.
             let _ = connection.with_upgrades().await;
             drop(open);
         });
@@ -149,7 +149,7 @@ impl Drop for Open {
     }
 }
 
-/// Verification is never off: whoever has a self-signed upstream names its certificate as `ca_file`.
+/// Verification is never off: for a self-signed upstream the operator names its certificate as `ca_file`.
 fn tls(config: &config::Upstream) -> Result<ClientConfig, OpenError> {
     let provider = Arc::new(aws_lc_rs::default_provider());
     let roots = match &config.ca_file {

@@ -1,5 +1,5 @@
-//! What changes the upstream's flows: sent whole, and its answer read whole, so that whoever has the turn knows when
-//! the change is over. Never sent twice.
+//! Changes to the upstream's flows: sent whole, and the response read whole, so that the deploy lock is held until
+//! the change has ended. Never sent twice.
 
 use super::{Answer, Error, Front, Outgoing, Upstream};
 use bytes::Bytes;
@@ -87,7 +87,7 @@ impl Upstream {
         Ok(Changed { response, outcome })
     }
 
-    /// The revision that is active there now, and the whole answer that told it.
+    /// The revision that is active there now, and the whole response that contains it.
     pub async fn revision(&self) -> Result<(String, Bytes), Error> {
         let head = || {
             let mut request = self.own("/flows");

@@ -48,7 +48,7 @@ pub struct Front<'a> {
     pub id: &'a str,
     /// Whose `Authorization` goes along.
     pub authorization: Authorization,
-    /// Who calls, if the upstream is told.
+    /// The caller, if the upstream receives its identity.
     pub identity: Option<Identity>,
 }
 
@@ -96,7 +96,7 @@ impl Upstream {
         request
     }
 
-    /// The head of a request that nobody has asked for.
+    /// The head of a request that the gateway makes on its own behalf.
     pub(super) fn own(&self, path: &'static str) -> Request<()> {
         let mut request = Request::new(());
         let config = &self.0.config;
@@ -116,7 +116,7 @@ impl Upstream {
         deployment_type(self.0.config.dialect)
     }
 
-    /// Whether the upstream is told who calls.
+    /// Whether the upstream receives the caller's identity.
     pub fn is_told_callers(&self) -> bool {
         self.0.config.identity_headers
     }
@@ -282,7 +282,7 @@ fn passed_on(headers: &HeaderMap, dialect: Dialect, passing: Passing<'_>) -> Hea
     passed
 }
 
-/// The headers that `Connection` says belong to it. Host is the message's, whoever says otherwise.
+/// The header fields that `Connection` lists as its own. `Host` belongs to the message, even if listed.
 fn named_by_connection(headers: &HeaderMap) -> Vec<HeaderName> {
     headers
         .get_all(CONNECTION)

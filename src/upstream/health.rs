@@ -11,7 +11,7 @@ use tokio::time::sleep;
 /// How often to ask, at the least, while it is not well. Our choice: it is to be noticed at once that it is back.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// How the last check ended; at first nobody knows.
+/// How the last check ended; at first unknown.
 pub(super) const UNKNOWN: u8 = 0;
 const WELL: u8 = 1;
 const GONE: u8 = 2;
@@ -20,7 +20,7 @@ const GONE: u8 = 2;
 const PATH: &str = "/auth/login";
 
 impl Upstream {
-    /// Asks for as long as there is anybody who may want to know.
+    /// Checks the upstream until all other handles to it have been dropped.
     pub async fn watch(self) {
         let behind = Arc::downgrade(&self.0);
         let every = self.0.config.health;
@@ -68,7 +68,7 @@ impl Upstream {
         let well = result.is_ok();
         if *before != Some(well) {
             match result {
-                // It would be open to whoever may call endpoints, if it is outside.
+                // An admin API outside this root would be open to all callers of endpoints.
                 Ok(Some(StatusCode::NOT_FOUND)) => tracing::warn!(
                     upstream = self.name(),
                     "the upstream is well, but {}{PATH} is not there: admin_root must be its httpAdminRoot",

@@ -1,11 +1,11 @@
 //! The runtime behind us: how a request gets there and its answer back.
 //!
-//! The way: [`headers`] and [`withheld`] say what of a request may pass, [`account`] who we are to it, [`pool`] has a
-//! connection for it or [`connect`] makes one, [`client_body`] checks its body, [`outgoing`] passes it on
-//! at the least [`pace`], [`sender`]
-//! frames and writes it, [`answer`] is what comes back, [`place`] what that says of where it is, [`deploy`] what changes the flows,
-//! [`tunnel`] a WebSocket through to it, [`link`] a WebSocket of our own, [`health`] whether it is well. Speaks HTTP/1.1.
-//! Knows no callers and no permissions: whoever forwards has asked.
+//! [`headers`] and [`withheld`] choose the header fields that pass, [`account`] adds our credentials, [`pool`] has a
+//! connection for the request or [`connect`] makes one, [`client_body`] checks its body, [`outgoing`] passes it on
+//! at the least [`pace`], [`sender`] frames and writes it, [`answer`] is the response, [`place`] rewrites the locations
+//! and cookie paths in it, [`deploy`] changes the flows, [`tunnel`] joins a client's WebSocket, [`link`] opens one of
+//! our own, [`health`] checks the upstream. Speaks HTTP/1.1.
+//! Independent of callers and permissions: the code that forwards has checked them.
 
 mod account;
 mod answer;
@@ -83,7 +83,7 @@ pub enum Error {
     /// No connection.
     #[error("the upstream cannot be reached")]
     Unreachable(#[source] io::Error),
-    /// The last health check failed, which has been told.
+    /// The last health check failed, which has been logged.
     #[error("the upstream is away")]
     Away,
     /// No connection within the time for it.
@@ -104,7 +104,7 @@ pub enum Error {
     /// It stopped in the middle of its answer.
     #[error("the upstream's answer is incomplete")]
     Incomplete(#[source] Cut),
-    /// There is no token to show to it; why has been told when it was found out.
+    /// There is no token to show to it; a refusal was logged when it was found.
     #[error("the gateway is not signed in to the upstream")]
     SignedOut,
     /// It does not accept us.

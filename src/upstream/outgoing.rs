@@ -20,7 +20,7 @@ pub enum Outgoing {
 /// A client's body, passed on as it comes.
 pub struct Stream {
     body: ClientBody,
-    /// What hyper is told of it: decided before the head is written, and not changed by what arrives meanwhile.
+    /// The length announced to hyper: decided before the head is written, whatever arrives meanwhile.
     length: Option<u64>,
     ended: bool,
     /// Bytes that may still come.
@@ -52,7 +52,7 @@ pub enum Refusal {
 #[derive(Debug, Default)]
 pub struct Progress {
     bytes: AtomicU64,
-    /// The bytes when somebody last asked whether it moves.
+    /// The bytes at the last check for progress.
     seen: AtomicU64,
     /// Whether the client is waited for.
     waiting: AtomicBool,

@@ -107,7 +107,7 @@ impl Upstream {
 }
 
 impl Failure {
-    /// Whether it will be the same until somebody changes something.
+    /// Whether the upstream refuses us; false: it gave no answer, or none that can be read.
     pub(super) fn is_refusal(&self) -> bool {
         match self {
             Self::Refused(_) | Self::Throttled(_) | Self::Token | Self::Status(_) => true,

@@ -106,7 +106,7 @@ const PREFIXES: &[&str] = &[
 /// The fields of one request that may pass.
 #[derive(Clone, Copy)]
 pub struct Passing<'a> {
-    /// What trusted proxies may set, and nobody else (`server.trusted_proxy_headers`).
+    /// Fields that only trusted proxies may set (`server.trusted_proxy_headers`).
     pub from_proxies: &'a [HeaderName],
     /// Whether the request came from one.
     pub trusted: bool,

@@ -65,7 +65,7 @@ async fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_e
     assert_eq!(auth.active(), 1);
 }
 
-/// What somebody does with the sessions; a number says whose or which.
+/// An operation on the sessions; its argument selects the users or the token.
 #[derive(Debug, Clone)]
 enum Step {
     SignIn(bool),

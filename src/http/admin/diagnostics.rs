@@ -1,4 +1,4 @@
-//! `GET /diagnostics`: a short report for whoever is asked for help.
+//! `GET /diagnostics`: a short report for support requests.
 
 use crate::http::call::Call;
 use crate::http::content::Body;

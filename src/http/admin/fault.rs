@@ -7,7 +7,7 @@ use std::io;
 /// Why an admin endpoint refuses or fails.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::http) enum Fault {
-    /// A state that flows cannot be told to have.
+    /// The requested state of the flows is neither start nor stop.
     #[error("the state must be start or stop")]
     RunState,
     /// The palette has no such module or set to be switched.

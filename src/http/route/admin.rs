@@ -47,11 +47,11 @@ pub(in crate::http) enum Admin {
     ChangeModules,
     /// `GET /icons`
     Icons,
-    /// A part of the editor that is loaded before anybody has signed in.
+    /// A part of the editor that is loaded before sign-in.
     Editor(Editor),
 }
 
-/// What the editor loads before anybody has signed in.
+/// The parts of the editor that are loaded before sign-in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http) enum Editor {
     /// `GET /`

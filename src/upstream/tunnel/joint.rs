@@ -19,8 +19,7 @@ use tokio::time::{Sleep, sleep, timeout};
 const PIECE: usize = 64 * 1024;
 /// Pieces passed on before others of the thread have their turn. Our choice.
 const TURN: usize = 16;
-/// How long an end that is told that it is over may take to hear it and to close too: nobody speaks to one who has
-/// left. As for any other connection.
+/// Close time-out: how long an end may take to read the close and to close too. As for any other connection.
 const GOODBYE: Duration = Duration::from_secs(1);
 
 thread_local! {
@@ -52,7 +51,7 @@ struct Way {
     stalled: Option<Pin<Box<Sleep>>>,
     frames: Frames,
     stage: Stage,
-    /// What the writer is told if the reader leaves without a Close.
+    /// The close code for the writer if the reader leaves without a Close.
     goodbye: Option<u16>,
     /// Whether the writer takes nothing any more.
     refused: bool,
@@ -127,7 +126,7 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
             io::Result::Ok(())
         };
         let both = async { tokio::join!(goodbye, self.upstream.shutdown()) };
-        // Whoever does not listen is closed all the same.
+        // An end that does not read is closed all the same.
         let _ = timeout(GOODBYE, both).await;
     }
 

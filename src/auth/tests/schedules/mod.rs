@@ -98,7 +98,7 @@ fn is_known(registry: &Registry, token: u8) -> bool {
     registry.identify(&[token; 32], NOW).is_some()
 }
 
-/// What somebody does.
+/// The work of one thread.
 type Doing = Box<dyn FnOnce(&Arc<Registry>) + Send>;
 
 /// Runs two or more things at once.
@@ -133,7 +133,7 @@ fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_knows_i
                         let late = returned.load(Ordering::SeqCst);
                         let caller = registry.identify(&[1; 32], NOW);
                         assert!(!late || caller.is_none(), "a revoked token is good");
-                        // Whoever got in before knows, once it has returned, that it is over.
+                        // A caller identified before finds, once it has returned, that the session has ended.
                         if let Some(caller) = caller
                             && returned.load(Ordering::SeqCst)
                         {

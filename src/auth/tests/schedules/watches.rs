@@ -55,7 +55,7 @@ impl Place {
     }
 }
 
-/// What takes a right, and how whoever had it learns of it.
+/// The ways to lose an authorization; `lapse` gives the error of each.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Loss {
     Revocation,
@@ -163,7 +163,7 @@ fn no_deployment_begins_after_a_loss_has_returned_whoever_holds_the_lock() {
                 let (place, lock) = (place.clone(), Arc::clone(&lock));
                 let returned = Arc::clone(&returned);
                 thread::spawn(move || {
-                    // The request; whoever comes too late is not let in.
+                    // The request; one that comes too late is refused.
                     let late = returned.load(Ordering::SeqCst);
                     let watch = place.enter();
                     assert!(!late || watch.is_none(), "{loss:?}: he is let in");
