@@ -299,7 +299,7 @@ impl Deployments {
         Ok(())
     }
 
-    /// A `rev` that is sent must be the active one (specification §4.4, revision rules).
+    /// A `rev` that is sent must be the active one (docs/reference/admin-api.md §4.4, revision rules).
     fn check(&self, submission: &Submission, active: &Active) -> Result<(), Error> {
         match &submission.rev {
             Some(rev) if *rev != active.rev => {
@@ -331,7 +331,8 @@ impl Deployments {
 }
 
 impl Request {
-    /// How much of what runs it touches; a single flow is a `flows` deployment (facts engine §1.2).
+    /// How much of what runs it touches; a single flow is a `flows` deployment
+    /// (docs/reference/node-red-engine.md §1.2).
     fn kind(&self) -> DeploymentType {
         match self {
             Self::Flows { kind, .. } => *kind,
@@ -372,8 +373,8 @@ impl From<FlowError> for Error {
     }
 }
 
-/// A name that no deployment had before, of an identical flow set neither (design §5 Deployments): 64 hexadecimal
-/// digits, as Node-RED's are.
+/// A name that no deployment had before, of an identical flow set neither (docs/reference/admin-api.md §3): 64
+/// hexadecimal digits, as Node-RED's are.
 fn fresh_rev() -> String {
     secret::hex(&secret::random::<32>())
 }

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 
-/// One thing that happened in the runtime, in the words of the editor's topics (facts §4 of the admin API).
+/// One thing that happened in the runtime, in the words of the editor's topics
+/// (docs/reference/node-red-admin-api.md §4).
 #[derive(Debug, Clone)]
 pub enum Event {
     /// Topic `notification/runtime-state`: flows started, stopped, or cannot start.

@@ -1,5 +1,6 @@
-//! The plan of every observed deployment: `tests/data/deploy-cases.json` holds what the stock runtime stopped, started
-//! and rewired; `flows`, where we follow the specification's letter instead, has a table of its own here.
+//! The plan of every observed deployment (docs/reference/node-red-engine.md §1.4): `tests/data/deploy-cases.json` holds
+//! what the stock runtime stopped, started and rewired; `flows`, where we restart whole tabs instead
+//! (docs/reference/admin-api.md §4.4), has a table of its own here.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use flowgate::flows::{DeploymentType, FlowSet, Part, Plan, Submission, diff, plan};

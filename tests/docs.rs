@@ -1,10 +1,23 @@
 //! The documentation is true: `gateway.toml` parses, is the built-in default, and names every key there is; the tables
-//! of SECURITY.md and the files in `deploy/` agree with it; what README.md says is what the program does.
+//! of SECURITY.md and the files in `deploy/` agree with it; the commands of the README, of every chapter of `docs/` and of
+//! the examples print what is shown; links lead somewhere; lists are complete; the references that comments cite have
+//! the sections that are cited.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+#[path = "docs/book.rs"]
+mod book;
+#[path = "docs/citations.rs"]
+mod citations;
 #[cfg(feature = "engine")]
-#[path = "docs/readme.rs"]
-mod readme;
+#[path = "docs/commands.rs"]
+mod commands;
+#[path = "docs/configuration.rs"]
+mod configuration;
+#[path = "docs/errors.rs"]
+mod errors;
+#[cfg(feature = "engine")]
+#[path = "docs/lists.rs"]
+mod lists;
 
 use flowgate::config::{Config, DEFAULT, Error, Problem};
 use std::collections::BTreeSet;

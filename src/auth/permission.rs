@@ -1,5 +1,5 @@
-//! Permissions: whether a scope covers what an endpoint needs (facts admin API §1.4), and what a token and its user
-//! allow together. Knows names only: no endpoint, no user.
+//! Permissions: whether a scope covers what an endpoint needs (docs/reference/node-red-admin-api.md §1.4), and what a
+//! token and its user allow together. Knows names only: no endpoint, no user.
 
 use serde::{Serialize, Serializer};
 use smol_str::SmolStr;
@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 /// Whether one of the scope's entries covers `need`: `*`, the same name, `read`/`*.read`, `write`/`*.write`.
 ///
-/// An empty need is always covered; nothing else is a wildcard, and case counts (facts admin API §1.4).
+/// An empty need is always covered; nothing else is a wildcard, and case counts
+/// (docs/reference/node-red-admin-api.md §1.4).
 pub fn covers(scope: &[SmolStr], need: &str) -> bool {
     need.is_empty() || scope.iter().any(|entry| entry_covers(entry, need))
 }
@@ -119,7 +120,7 @@ mod tests {
 
     #[test]
     fn scopes_cover_what_was_measured() {
-        // facts admin API §1.4: GET /flows, GET /settings, POST /flow, POST /inject
+        // docs/reference/node-red-admin-api.md §1.4: GET /flows, GET /settings, POST /flow, POST /inject
         let needs = ["flows.read", "settings.read", "flows.write", "inject.write"];
         let measured: [(&[&str], [bool; 4]); 12] = [
             (&["*"], [true; 4]),

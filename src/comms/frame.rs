@@ -1,7 +1,7 @@
 //! What an editor may send: one of three JSON objects, understood before anything is done with it.
 //!
-//! An upstream of this kind dies of values that it does not expect (facts admin API §7; seen: `null` as data, data
-//! with a key `toString`), so what is not surely harmless is never passed on.
+//! An upstream of this kind dies of values that it does not expect (docs/reference/node-red-admin-api.md §7; seen:
+//! `null` as data, data with a key `toString`), so what is not surely harmless is never passed on.
 
 use crate::secret::Secret;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};

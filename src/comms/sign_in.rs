@@ -8,7 +8,7 @@ use crate::metrics::TokenCheck;
 use crate::secret::Secret;
 use std::sync::Arc;
 
-/// The permission that receiving events needs (facts admin API §4).
+/// The permission that receiving events needs (docs/reference/node-red-admin-api.md §4).
 const NEEDS: &str = "status.read";
 
 /// Watches the authorization of an editor's channel.

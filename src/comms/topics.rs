@@ -1,4 +1,5 @@
-//! What our own engine says, as editors hear it: in batches, with what is retained (facts admin API §4).
+//! What our own engine says, as editors hear it: in batches, with what is retained
+//! (docs/reference/node-red-admin-api.md §4).
 //!
 //! One task of the control runtime writes each batch once, whatever the number of editors. All of them hear all
 //! topics; a subscription only repeats what is retained.
@@ -14,9 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// From a batch's first message to its sending, and between batches (facts admin API §4).
+/// From a batch's first message to its sending, and between batches (docs/reference/node-red-admin-api.md §4).
 const PAUSE: Duration = Duration::from_millis(50);
-/// Messages of a frame (facts admin API §4).
+/// Messages of a frame (docs/reference/node-red-admin-api.md §4).
 const BATCH: usize = 50;
 
 const STATE: &str = "notification/runtime-state";
@@ -201,7 +202,7 @@ fn message(topic: &str, data: &Json) -> Arc<str> {
 fn lost_note(count: u64) -> Arc<str> {
     let text = format!("{count} debug messages were lost: there were too many at a time");
     let format = format!("string[{}]", text.len());
-    // As a warning of no node: level 30 (facts admin API §4).
+    // As a warning of no node: level 30 (docs/reference/node-red-admin-api.md §4).
     let data = json!({ "level": 30, "id": "", "type": "flowgate", "msg": text, "format": format });
     message("debug", &data)
 }

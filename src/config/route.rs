@@ -8,9 +8,9 @@ use super::raw;
 use super::{Site, Upstream};
 use toml::{Spanned, Value};
 
-/// First path segments of the runtime's admin API and editor (facts admin API §2): no `[[route]]` and no endpoint may
-/// stand there, or a line in the config could open what the specification closes. `http` has the table of the
-/// endpoints themselves; this is only the fence.
+/// First path segments of the runtime's admin API and editor (docs/reference/node-red-admin-api.md §2): no `[[route]]`
+/// and no endpoint may stand there, or a line in the config could open what needs a permission there. `http` has the
+/// table of the endpoints themselves; this is only the fence.
 pub const RESERVED: [&str; 23] = [
     "auth",
     "comms",

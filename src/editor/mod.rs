@@ -28,7 +28,7 @@ pub const CORE: &str = "node-red";
 const CLIENT: &str = "@node-red/editor-client";
 const NODES: &str = "@node-red/nodes";
 
-/// The icon of a node whose own is not there (facts admin API §2).
+/// The icon of a node whose own is not there (docs/reference/node-red-admin-api.md §2).
 const ANY_ICON: [&str; 5] = ["public", "red", "images", "icons", "arrow-in.svg"];
 
 /// Answers at a time with parts of the editor, for which everybody may ask. Our choice: a browser loads some sixty, and

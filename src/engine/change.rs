@@ -1,4 +1,5 @@
-//! Changes of what runs: a plan's stops, and the wait for closing nodes (facts engine §1.5, §1.6). What comes after is in `start`.
+//! Changes of what runs: a plan's stops, and the wait for closing nodes (docs/reference/node-red-engine.md §1.5, §1.6).
+//! What comes after is in `start`.
 
 use super::RunState;
 use super::node::{Closing, Info};
@@ -64,7 +65,7 @@ impl Thread {
                 return ControlFlow::Break(());
             }
         }
-        // Whoever asked may be gone; the change stands.
+        // The caller may be gone; the change stands.
         let _ = done.send(());
         if let Some((change, done)) = self.waiting.pop_front() {
             self.begin_change(change, done);
@@ -72,7 +73,8 @@ impl Thread {
         ControlFlow::Continue(())
     }
 
-    /// Slots to stop, and whether their nodes are gone for good, in the order of facts engine §1.5.
+    /// Slots to stop, and whether their nodes are gone for good, in the order of
+    /// docs/reference/node-red-engine.md §1.5.
     fn stops(&self, change: &Change) -> Vec<(u32, bool)> {
         match change {
             Change::Apply { plan, .. } if !plan.everything => self.planned(plan),
@@ -164,7 +166,8 @@ impl Thread {
                 .is_none_or(|n| n.disabled || disabled_tab())
     }
 
-    /// Closes nodes: out of the directory first, so that nothing reaches a closing node (facts engine §1.6).
+    /// Closes nodes: out of the directory first, so that nothing reaches a closing node
+    /// (docs/reference/node-red-engine.md §1.6).
     pub(super) fn stop(&mut self, stops: &[(u32, bool)]) -> Vec<(Rc<Info>, Closing)> {
         for (slot, _) in stops {
             if let Some(info) = &self.world.infos[*slot as usize] {

@@ -1,7 +1,7 @@
 //! How a value travels to the editor's debug sidebar: a text and the name of what it was.
 //!
 //! Long texts, arrays and buffers are cut; what JSON cannot say is wrapped with `__enc__`
-//! (facts engine §4.3; observed on `@node-red/util` 4.1.15).
+//! (docs/reference/node-red-engine.md §4.3; observed on `@node-red/util` 4.1.15).
 
 use crate::engine::expression::{coerce, date, json};
 use crate::engine::value::{Failure, Value};

@@ -1,4 +1,5 @@
-//! Environment variables of nodes: groups, subflow instances, tabs, global-config, the process (facts engine §2.5).
+//! Environment variables of nodes: groups, subflow instances, tabs, global-config, the process
+//! (docs/reference/node-red-engine.md §2.5).
 
 use super::expression::jsonata::Jsonata;
 use super::expression::typed::Scene;
@@ -49,7 +50,8 @@ impl Env {
     }
 
     /// A scope inside `parent`: fixed variables of the runtime over those of the layers, a later layer over an earlier one.
-    /// Those of type `env` are evaluated last, in order; until then they are their text (facts engine §2.5, and observed).
+    /// Those of type `env` are evaluated last, in order; until then they are their text
+    /// (docs/reference/node-red-engine.md §2.5, and observed).
     pub fn inside(
         parent: &Rc<Self>,
         fixed: &[(&'static str, &SmolStr)],
@@ -110,7 +112,7 @@ impl Env {
     }
 
     /// The value of a typed input of type `env`: `X` and `${X}` are the variable (`""` if there is none),
-    /// any other text has each `${X}` in it replaced (facts engine §2.5).
+    /// any other text has each `${X}` in it replaced (docs/reference/node-red-engine.md §2.5).
     pub fn expand(&self, text: &str) -> Value {
         let whole = text
             .strip_prefix("${")
@@ -125,7 +127,8 @@ impl Env {
         }
     }
 
-    /// A property that is wholly `${X}` or `$(X)` is the variable, if there is one (facts engine §2.5).
+    /// A property that is wholly `${X}` or `$(X)` is the variable, if there is one
+    /// (docs/reference/node-red-engine.md §2.5).
     pub fn substitute(&self, text: &str) -> Option<Value> {
         let name = text
             .strip_prefix("${")

@@ -1,6 +1,6 @@
 //! The running graph of a flow set: which nodes run, in which flow, in which order, wired to what.
 //!
-//! Knows tabs, groups, config nodes and subflow instances (facts engine §2); starts nothing.
+//! Knows tabs, groups, config nodes and subflow instances (docs/reference/node-red-engine.md §2); starts nothing.
 
 use super::env::{Entry as EnvEntry, Env};
 use super::groups::{self, Group};
@@ -154,7 +154,7 @@ impl<'a> Builder<'a> {
             groups: FxHashMap::default(),
         });
         let globals = self.children.remove("").unwrap_or_default();
-        // A placed node without a container is never started (facts engine §2.1).
+        // A placed node without a container is never started (docs/reference/node-red-engine.md §2.1).
         for node in globals.into_iter().filter(|n| !n.placed && !n.disabled) {
             self.plain(node, 0);
         }
@@ -166,7 +166,8 @@ impl<'a> Builder<'a> {
         self.graph
     }
 
-    /// Tabs in order; a `z` that is neither tab nor subflow makes an implicit one (facts engine §2.1).
+    /// Tabs in order; a `z` that is neither tab nor subflow makes an implicit one
+    /// (docs/reference/node-red-engine.md §2.1).
     fn tabs(&self) -> Vec<(SmolStr, Option<Scope>)> {
         let mut seen = FxHashSet::default();
         let mut tabs = Vec::new();

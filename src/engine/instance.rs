@@ -1,4 +1,5 @@
-//! Instances of subflows in the running graph: what runs inside, under which ids, wired to what (facts engine §2.6).
+//! Instances of subflows in the running graph: what runs inside, under which ids, wired to what
+//! (docs/reference/node-red-engine.md §2.6).
 
 use super::env::{Entry as EnvEntry, Env};
 use super::graph::{Builder, Flow, Role, Running, Wires, scope};
@@ -121,7 +122,8 @@ impl<'a> Builder<'a> {
         });
     }
 
-    /// Variables of a subflow: those of the instance over those of the definition (facts engine §2.5).
+    /// Variables of a subflow: those of the instance over those of the definition
+    /// (docs/reference/node-red-engine.md §2.5).
     fn inner_flow(
         &mut self,
         instance: &Instance<'_>,

@@ -1,4 +1,5 @@
-//! Who hears of errors, status and completed messages: catch, status and complete nodes, by flow (facts engine §3.2).
+//! Who hears of errors, status and completed messages: catch, status and complete nodes, by flow
+//! (docs/reference/node-red-engine.md §3.2).
 
 use super::node::Info;
 use rustc_hash::FxHashMap;
@@ -69,7 +70,7 @@ impl Listeners {
     }
 
     /// Adds a running node, if it is a listener. `text` is its element with running ids; `own` are the
-    /// targets of its own output, which it must not hear (facts engine §3.2).
+    /// targets of its own output, which it must not hear (docs/reference/node-red-engine.md §3.2).
     pub(super) fn add(&mut self, info: &Info, slot: u32, text: &str, own: &[SmolStr]) {
         let Ok(properties) = serde_json::from_str::<Properties>(text) else {
             return;

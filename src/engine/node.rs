@@ -50,7 +50,7 @@ pub type Closing = Pin<Box<dyn Future<Output = ()>>>;
 pub enum Wake {
     /// A timer set with [`Host::after`] is due.
     Timer(TimerId),
-    /// A future given to [`Host::spawn`] is finished, and this is its output; or a task told this to the node's
+    /// The output of a finished [`Host::spawn`] future, or a message that a task sent to the node's
     /// [post](super::between::Post).
     Finished(Box<dyn Any>),
     /// A link out node in return mode answers a link call.
@@ -67,7 +67,7 @@ pub enum Wake {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TimerId(pub(super) Instant, pub(super) u64);
 
-/// How important a log line of a node is; the numbers are Node-RED's levels (facts admin API §4).
+/// How important a log line of a node is; the numbers are Node-RED's levels (docs/reference/node-red-admin-api.md §4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// `node.error` without a message, unhandled errors.
@@ -106,7 +106,8 @@ pub struct Info {
 }
 
 impl Info {
-    /// A variable as this node sees it: its own `NR_NODE_*` first, then the scopes around it (facts engine §2.5).
+    /// A variable as this node sees it: its own `NR_NODE_*` first, then the scopes around it
+    /// (docs/reference/node-red-engine.md §2.5).
     pub fn env(&self, name: &str) -> Value {
         match name {
             "NR_NODE_ID" => Value::String(self.id.clone()),
@@ -206,7 +207,7 @@ impl Host<'_> {
         }
     }
 
-    /// Whether anybody hears [`Host::done`]: spares a clone of the message when nobody does.
+    /// Whether a complete node listens to [`Host::done`]; without one the node need not clone the message.
     pub fn watched(&self) -> bool {
         self.watched
     }
@@ -284,7 +285,7 @@ impl Host<'_> {
     }
 
     /// The running id of a link in node by name, for link calls: in this flow first, then anywhere
-    /// outside subflows; more than one match is an error (facts engine §3.3).
+    /// outside subflows; more than one match is an error (docs/reference/node-red-engine.md §3.3).
     pub fn link_named(&self, name: &str) -> Result<SmolStr, Failure> {
         let links = || {
             self.world
@@ -320,7 +321,7 @@ impl Host<'_> {
         self.world.now.get()
     }
 
-    /// A fresh id: 16 hexadecimal digits (facts engine §3.1).
+    /// A fresh id: 16 hexadecimal digits (docs/reference/node-red-engine.md §3.1).
     pub fn fresh_id(&mut self) -> SmolStr {
         self.world.fresh_id()
     }

@@ -26,10 +26,10 @@ pub(in crate::engine) fn given<'de, D: Deserializer<'de>>(
     Json::deserialize(value).map(Some)
 }
 
-/// Something of JSON, and whoever wants it: read by kind, not by letter.
+/// A JSON deserializer, access or seed that converts values to the kind that is asked for.
 struct Loose<T>(T);
 
-/// Whoever wants a bool, a text, a list, an object, or perhaps nothing.
+/// Visitors that take values of other kinds for a bool, a text, a list, an object or an option.
 struct Bool<V>(V);
 struct Text<V>(V);
 struct List<V>(V);

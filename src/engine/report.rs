@@ -11,7 +11,8 @@ use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::rc::Rc;
 
-/// How often a message may come back to the node whose error it carries (facts engine §3.2: the 10th is dropped).
+/// How often a message may come back to the node whose error it carries (docs/reference/node-red-engine.md §3.2: the
+/// 10th is dropped).
 const MAX_CATCHES: f64 = 10.0;
 
 impl World {
@@ -225,7 +226,7 @@ fn source(info: &Info, count: Option<f64>) -> Value {
     Value::object(source)
 }
 
-/// A status as an object; a text, number or boolean is its text (facts engine §3.2).
+/// A status as an object; a text, number or boolean is its text (docs/reference/node-red-engine.md §3.2).
 fn normalised(status: &Value) -> Value {
     match status {
         Value::Object(object) => {
@@ -246,7 +247,7 @@ fn status_message(info: &Info, status: &Value) -> Message {
     message.within_limits()
 }
 
-/// A runtime-state notification, as editors expect it (facts engine §1.1, §2.4).
+/// A runtime-state notification, as editors expect it (docs/reference/node-red-engine.md §1.1, §2.4).
 pub(super) fn runtime_state(state: &str, deploy: bool) -> Event {
     let mut data = json!({ "state": state });
     if deploy {

@@ -1,5 +1,5 @@
 //! Starting what is to run: every node of the graph gets its slot, its wires, its listeners, and is built
-//! (facts engine §1.5, §2.4).
+//! (docs/reference/node-red-engine.md §1.5, §2.4).
 
 use super::graph::{self, Flow, Graph, Role, Running};
 use super::listeners::Listeners;
@@ -18,7 +18,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl Thread {
-    /// Starts every enabled node that does not run, unless flows are stopped or types are missing (facts engine §2.4).
+    /// Starts every enabled node that does not run, unless flows are stopped or types are missing
+    /// (docs/reference/node-red-engine.md §2.4).
     pub(super) fn start(&mut self, deploy: bool) {
         let missing = Engine::missing_types(&self.flows);
         match self.shared.state() {
@@ -53,7 +54,7 @@ impl Thread {
         let graph = graph::build(&self.flows, &self.credentials, &self.world.config.hide_env);
         let new = self.place(&graph);
         let listeners = self.connect(&graph);
-        // Nobody listens while nodes start: Node-RED gathers its listeners afterwards.
+        // Events of starting nodes reach no catch, status or complete node: Node-RED connects those afterwards.
         self.world.listeners = Listeners::default();
         for (at, slot) in new {
             self.construct(&graph.nodes[at], slot);
@@ -107,7 +108,7 @@ impl Thread {
     }
 
     /// Wires every node to the slots of its targets, and finds out who listens to whom. A target that
-    /// does not exist is left out (facts engine §2.2).
+    /// does not exist is left out (docs/reference/node-red-engine.md §2.2).
     fn connect(&mut self, graph: &Graph) -> Listeners {
         let mut listeners = Listeners::default();
         let mut parents = FxHashMap::default();
@@ -247,7 +248,7 @@ struct Links {
 }
 
 /// The wires that links make: of each link out node in mode link, the link in nodes that either side names
-/// (facts engine §3.3).
+/// (docs/reference/node-red-engine.md §3.3).
 fn links(graph: &Graph) -> FxHashMap<SmolStr, Vec<SmolStr>> {
     let mut wires: FxHashMap<SmolStr, Vec<SmolStr>> = FxHashMap::default();
     let mut backwards: Vec<(SmolStr, SmolStr)> = Vec::new();

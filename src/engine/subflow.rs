@@ -1,4 +1,5 @@
-//! What a subflow instance adds to the nodes inside: its entrance and its status output (facts engine §2.6).
+//! What a subflow instance adds to the nodes inside: its entrance and its status output
+//! (docs/reference/node-red-engine.md §2.6).
 
 use super::inspect::{DEPTH, inspect};
 use super::message::Message;

@@ -25,7 +25,7 @@ pub(super) fn of<'a>(running: &'a Running, info: &Info) -> Cow<'a, str> {
     written(&element, text)
 }
 
-/// The element's JSON text with running ids in place of template ids (facts engine §2.6).
+/// The element's JSON text with running ids in place of template ids (docs/reference/node-red-engine.md §2.6).
 pub(super) fn remapped(running: &Running) -> Cow<'_, str> {
     let text: &str = &running.node.text;
     let Role::Inner(ids) = &running.role else {
@@ -59,7 +59,7 @@ fn remap(value: &mut Json, ids: &FxHashMap<SmolStr, SmolStr>) {
     }
 }
 
-/// Every text that is wholly `${X}` or `$(X)` becomes the variable (facts engine §2.5).
+/// Every text that is wholly `${X}` or `$(X)` becomes the variable (docs/reference/node-red-engine.md §2.5).
 fn substitute(value: &mut Json, info: &Info) {
     match value {
         Json::String(text) => {

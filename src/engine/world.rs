@@ -59,7 +59,7 @@ pub(super) struct Finished {
 pub(super) struct World {
     /// Milliseconds since 1970, read once per round.
     pub(super) now: Rc<Cell<f64>>,
-    /// Breadth first: what is sent first is delivered first (facts engine §3.1).
+    /// Breadth first: what is sent first is delivered first (docs/reference/node-red-engine.md §3.1).
     pub(super) queue: VecDeque<Delivery>,
     pub(super) timers: BTreeMap<TimerId, Instance>,
     /// Running id to slot.
@@ -122,7 +122,7 @@ impl World {
             .set((since.as_secs() * 1000) as f64 + f64::from(since.subsec_millis()));
     }
 
-    /// A fresh message id (facts engine §3.1).
+    /// A fresh message id (docs/reference/node-red-engine.md §3.1).
     pub(super) fn fresh_id(&mut self) -> SmolStr {
         self.random = self.random.wrapping_add(ids::STEP);
         ids::id(self.random)

@@ -1,6 +1,7 @@
 //! Credentials of nodes: kept beside the flow set, never in it.
 //!
-//! Knows how sent credentials join those that are kept (facts engine §2.7); encryption is the store's. Never prints a value.
+//! Knows how sent credentials join those that are kept (docs/reference/node-red-engine.md §2.7); encryption is the
+//! store's. Never prints a value.
 
 use super::{FlowSet, Malformed};
 use serde_json::{Map, Value};
@@ -31,7 +32,7 @@ enum Shown {
     Names,
 }
 
-/// The credential fields of a type (facts engine §4.2, CREDS).
+/// The credential fields of a type (docs/reference/node-red-engine.md §4.2).
 enum Fields {
     /// Exactly these.
     These(&'static [(&'static str, Shown)]),

@@ -1,4 +1,4 @@
-//! What differs between two flow sets (facts engine §1.3).
+//! What differs between two flow sets (docs/reference/node-red-engine.md §1.3).
 //!
 //! Knows ids and texts; what to do about the difference is `plan`.
 
@@ -124,7 +124,7 @@ fn changed(old: &Node, new: &Node) -> bool {
             || !same::texts(&old.text, &new.text, counts))
 }
 
-/// A subflow is changed when anything inside it is, or comes or goes (facts engine §1.3).
+/// A subflow is changed when anything inside it is, or comes or goes (docs/reference/node-red-engine.md §1.3).
 fn mark_subflows(diff: &mut Diff, old: &FlowSet, new: &FlowSet) {
     let around = |set: &FlowSet, id: &SmolStr| {
         set.get(id)

@@ -35,7 +35,7 @@ pub struct Node {
     pub group: SmolStr,
     /// `d` is true (or, of a tab, `disabled`).
     pub disabled: bool,
-    /// Has both `x` and `y`: a flow node, not a config node (facts engine §2.1).
+    /// Has both `x` and `y`: a flow node, not a config node (docs/reference/node-red-engine.md §2.1).
     pub placed: bool,
     /// `wires`: per output, the ids of the targets.
     pub wires: Box<[Box<[SmolStr]>]>,
@@ -43,7 +43,7 @@ pub struct Node {
     pub text: Box<str>,
 }
 
-/// What an element of a flow set is (facts engine §2.1).
+/// What an element of a flow set is (docs/reference/node-red-engine.md §2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// A flow: the tab itself.
@@ -155,7 +155,8 @@ impl FlowSet {
     }
 
     /// Whether the node is one that runs by itself: an enabled flow node on a tab, or an enabled config node that is
-    /// not inside a subflow. A flow node without `z` never runs; an unknown `z` counts as a tab (facts engine §2.1).
+    /// not inside a subflow. A flow node without `z` never runs; an unknown `z` counts as a tab
+    /// (docs/reference/node-red-engine.md §2.1).
     pub fn runs(&self, node: &Node) -> bool {
         let place = match node.part() {
             Part::Node => !node.z.is_empty(),

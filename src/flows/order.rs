@@ -1,5 +1,5 @@
-//! The order in which nodes start (facts engine §1.5): global config nodes, then flow by flow; in each, config nodes
-//! after those that they refer to, then the other nodes in the order received.
+//! The order in which nodes start (docs/reference/node-red-engine.md §1.5): global config nodes, then flow by flow; in
+//! each, config nodes after those that they refer to, then the other nodes in the order received.
 
 use super::FlowSet;
 use super::model::Part;

@@ -1,7 +1,7 @@
 //! JSON texts become nodes: every element is walked once and completely, so that nothing in it can fail later.
 //!
-//! Takes texts that are known to be good JSON. Knows the fields that routing needs and what is malformed (design §5);
-//! never what a type does with its fields.
+//! Takes texts that are known to be good JSON. Knows the fields that routing needs and what is malformed
+//! (docs/reference/admin-api.md §2.3); never what a type does with its fields.
 
 use super::known::KNOWN;
 use super::{Credentials, Malformed, Node, env_secrets};

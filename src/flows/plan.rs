@@ -1,4 +1,5 @@
-//! What a deployment stops, starts and rewires, and in which order (facts engine §1.2 to §1.5, design §5).
+//! What a deployment stops, starts and rewires, and in which order (docs/reference/node-red-engine.md §1.2, §1.3, §1.5;
+//! docs/reference/admin-api.md §4.4).
 //!
 //! Knows two flow sets and their difference; not what is really running.
 
@@ -10,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smol_str::SmolStr;
 use std::collections::HashSet;
 
-/// How much of the running flow set a deployment touches (specification §4.4).
+/// How much of the running flow set a deployment touches (docs/reference/admin-api.md §4.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeploymentType {
     /// Everything stops before the new flow set starts.
@@ -97,7 +98,8 @@ fn nodes(diff: &Diff) -> Restart {
     }
 }
 
-/// `flows`: every flow with a modified node whole, and global config nodes by themselves (design §5).
+/// `flows`: every flow with a modified node whole, and global config nodes by themselves
+/// (docs/reference/admin-api.md §4.4).
 ///
 /// Unlike in `nodes`, only config nodes, groups and subflows hand a change on: "a node refers to a node" modifies no flow.
 fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
@@ -125,7 +127,8 @@ fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
 }
 
 /// Stops: flows in the order they were made, global last; in each, normal nodes before config nodes, and those
-/// in the order of the diff: changed, depending, removed (facts engine §1.5). What no longer runs stops in any case.
+/// in the order of the diff: changed, depending, removed (docs/reference/node-red-engine.md §1.5). What no longer runs
+/// stops in any case.
 fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart) -> Vec<Stop> {
     let removed: FxHashSet<&SmolStr> = diff.removed.iter().collect();
     let rank: FxHashMap<&SmolStr, u8> = match restart {

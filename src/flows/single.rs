@@ -1,7 +1,7 @@
 //! Single flows: what `/flow` adds, replaces, removes and shows, as functions from flow set to flow set.
 //!
-//! Knows the shape `{id, label, nodes, configs?, subflows?}` and its errors (facts admin API §2). `global` names what
-//! is on no tab: global config nodes and subflows.
+//! Knows the shape `{id, label, nodes, configs?, subflows?}` and its errors (docs/reference/node-red-admin-api.md §2).
+//! `global` names what is on no tab: global config nodes and subflows.
 
 use super::model::Part;
 use super::parse::{Place, node, string};

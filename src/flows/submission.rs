@@ -1,6 +1,6 @@
 //! What a client sends to be deployed: flow set, optional revision, credentials.
 //!
-//! Knows the two shapes of a body (specification §2.4, §9); never whether the revision is the active one.
+//! Knows the two shapes of a body (docs/reference/admin-api.md §2.4, §9); never whether the revision is the active one.
 
 use super::known::reading;
 use super::parse::elements;
@@ -20,7 +20,8 @@ pub struct Submission {
     pub flows: FlowSet,
     /// The credentials sent inside nodes: merged with those that are kept.
     pub credentials: Credentials,
-    /// The credentials sent beside the flows (v2): they replace those of their nodes (facts admin API §3).
+    /// The credentials sent beside the flows (v2): they replace those of their nodes
+    /// (docs/reference/node-red-admin-api.md §3).
     pub replacing: Credentials,
     /// `rev`, if the body carries one.
     pub rev: Option<String>,

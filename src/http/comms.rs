@@ -32,8 +32,9 @@ pub(super) fn open(
         host_policy::check_own(call)?;
     }
     let own = host_policy::is_own(call);
-    // An editor tells its user of a lost connection after several refused handshakes (facts admin API §5): a channel
-    // that opens and closes again would keep it silent for as long as the upstream is away.
+    // An editor tells its user of a lost connection after several refused handshakes
+    // (docs/reference/node-red-admin-api.md §5): a channel that opens and closes again would keep it silent for as long
+    // as the upstream is away.
     if upstream.is_some_and(Upstream::is_away) {
         return Err(Error::Upstream(upstream::Error::Away));
     }

@@ -1,4 +1,5 @@
-//! The flow set over HTTP: `/flows`, `/flow`, `/flows/state` (specification §4.4; facts §2, §3).
+//! The flow set over HTTP: `/flows`, `/flow`, `/flows/state` (docs/reference/admin-api.md §4.4;
+//! docs/reference/node-red-admin-api.md §2, §3).
 //!
 //! Knows the shapes of requests and answers. Parsing and deploying run on the control runtime: a worker never stalls
 //! on a large flow set, and a client that hangs up stops nothing.
@@ -96,7 +97,7 @@ pub(super) async fn remove(call: &mut Call<'_>, path: &Path<'_>) -> Answer {
     one(call, Request::RemoveFlow(path.parameter(1))).await
 }
 
-/// A deployment of a single flow: of type `flows`, without a revision (facts engine §1.2).
+/// A deployment of a single flow: of type `flows`, without a revision (docs/reference/node-red-engine.md §1.2).
 async fn one(call: &Call<'_>, request: Request) -> Answer {
     let deployed = run(call, Version::V1, DeploymentType::Flows, || Ok(request)).await?;
     Ok(match deployed.flow {

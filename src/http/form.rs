@@ -1,4 +1,5 @@
-//! The fields of `/auth/token` and `/auth/revoke`: a form or JSON, strings only, each once, no NUL (design §5 Who).
+//! The fields of `/auth/token` and `/auth/revoke`: a form or JSON, strings only, each once, no NUL
+//! (docs/reference/admin-api.md §5).
 //!
 //! Knows no field by name. What it refuses never quotes a value: it may be a password.
 

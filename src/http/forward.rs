@@ -188,7 +188,7 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
     answer(call, upstream, run(call, (version, kind), prepare).await?)
 }
 
-/// What else changes flows: sent in its turn, without a revision (facts admin API §3).
+/// What else changes flows: sent in its turn, without a revision (docs/reference/node-red-admin-api.md §3).
 async fn change(
     call: &mut Call<'_>,
     path: &Path<'_>,

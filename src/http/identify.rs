@@ -1,5 +1,5 @@
-//! Who calls: the bearer token of a request, by the rules of RFC 6750 and design §5 Who; without one, the certificate of
-//! its connection.
+//! Who calls: the bearer token of a request, by the rules of RFC 6750 and docs/reference/admin-api.md §5; without one,
+//! the certificate of its connection.
 //!
 //! Looks at no header but `Authorization`, and at no token anywhere else; whose page asks, [`super::origin`] knows.
 
@@ -92,7 +92,8 @@ fn known(call: &Call<'_>, auth: &Auth) -> Result<Caller, Error> {
     }
 }
 
-/// A caller as the editor wants to know him: what he effectively has, scope and user together (design §5 Who).
+/// A caller as the editor wants to know him: what he effectively has, scope and user together
+/// (docs/reference/admin-api.md §5).
 pub(super) fn shown(caller: &Caller) -> Json {
     let permissions = caller.permissions.shown();
     if caller.is_known() {

@@ -119,7 +119,7 @@ impl<'a> Path<'a> {
         bare.then(|| format!("{}/{}", self.text, query.unwrap_or_default()))
     }
 
-    /// The path in lower case: paths match whatever their case (facts admin API §0).
+    /// The path in lower case: paths match whatever their case (docs/reference/node-red-admin-api.md §0).
     pub(super) fn lower(&self) -> &str {
         self.lower.as_deref().unwrap_or(&self.text)
     }

@@ -1,4 +1,5 @@
-//! Which endpoint a request means, and what it needs: [`table`] has the runtime's admin API (facts §2).
+//! Which endpoint a request means, and what it needs: [`table`] has the runtime's admin API
+//! (docs/reference/node-red-admin-api.md §2).
 //!
 //! A path under one of the admin API's names never falls through to a flow, nor does one that a node package adds to
 //! it. Everything else may be an endpoint made by a flow, and is closed unless a `[[route]]` opens it.

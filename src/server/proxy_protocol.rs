@@ -1,5 +1,5 @@
 //! The PROXY protocol, versions 1 and 2: what a proxy says before anything else about the client whose connection it
-//! passes on (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>, here "spec").
+//! passes on (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
 //!
 //! Reads not one byte beyond the header. Whether the proxy may be believed, who calls has asked before.
 
@@ -9,13 +9,13 @@ use std::str::FromStr;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// How version 2 begins (spec §2.2).
+/// How version 2 begins (proxy-protocol.txt §2.2).
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
-/// The longest line of version 1, its end included (spec §2.1).
+/// The longest line of version 1, its end included (proxy-protocol.txt §2.1).
 const LINE: usize = 107;
 /// The longest header of version 2 that we take, its TLVs included: as nginx.
 const HEADER: usize = 4096;
-/// Signature, version and command, family, length (spec §2.2).
+/// Signature, version and command, family, length (proxy-protocol.txt §2.2).
 const HEAD: usize = 16;
 
 /// Why a connection does not begin as it must.
@@ -75,7 +75,7 @@ pub(super) fn source_in(line: &[u8]) -> Result<Option<SocketAddr>, Error> {
     let line = line.ok_or(Error::Malformed)?;
     let words: Vec<&str> = line.split(' ').collect();
     match words[..] {
-        // Whatever else stands there is to be ignored (spec §2.1).
+        // Whatever else stands there is to be ignored (proxy-protocol.txt §2.1).
         ["PROXY", "UNKNOWN", ..] => Ok(None),
         ["PROXY", "TCP4", ref ends @ ..] => ends_in::<Ipv4Addr>(ends),
         ["PROXY", "TCP6", ref ends @ ..] => ends_in::<Ipv6Addr>(ends),
@@ -113,7 +113,7 @@ async fn version_2(tcp: &mut TcpStream) -> Result<Option<SocketAddr>, Error> {
     let mut rest = vec![0; length];
     tcp.read_exact(&mut rest).await?;
     match command {
-        // LOCAL: the proxy's own, whatever else it says (spec §2.2).
+        // LOCAL: the proxy's own, whatever else it says (proxy-protocol.txt §2.2).
         0x20 => Ok(None),
         0x21 => source_of(family, &rest),
         _ => Err(Error::Malformed),
@@ -130,7 +130,7 @@ pub(super) fn source_of(family: u8, rest: &[u8]) -> Result<Option<SocketAddr>, E
         // Unspecified. A Unix socket: two paths of 108 bytes.
         0x00 => Ok(None),
         0x31 if rest.len() >= 216 => Ok(None),
-        // Datagrams, which this connection is not made of; and what no version has (spec §2.2: drop it).
+        // Datagrams, which this connection is not made of; and what no version has (proxy-protocol.txt §2.2: drop it).
         _ => Err(Error::Malformed),
     }
 }

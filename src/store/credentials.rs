@@ -1,4 +1,4 @@
-//! `flows_cred.json` and its secret, as Node-RED keeps them (facts engine §2.7).
+//! `flows_cred.json` and its secret, as Node-RED keeps them (docs/reference/node-red-engine.md §2.7).
 //!
 //! The file is `{"$": "…"}`: 16 random bytes in hexadecimal, then Base64 of the JSON in AES-256-CTR, whose key is the
 //! SHA-256 of the secret. There is no authentication: a wrong secret shows as text that is no JSON. A file without

@@ -93,7 +93,8 @@ impl Directory {
         sync(&self.path)
     }
 
-    /// Keeps the present content of a file as `.NAME.backup`, over the backup before (facts engine §5).
+    /// Keeps the present content of a file as `.NAME.backup`, over the backup before
+    /// (docs/reference/node-red-engine.md §5).
     pub(super) fn back_up(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let backup = format!(".{name}.backup");
         let staged = self.staged(&backup);

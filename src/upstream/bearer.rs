@@ -30,7 +30,7 @@ pub(super) fn sign(mut request: Request<()>, shown: &HeaderValue) -> Request<()>
 }
 
 /// Whether a 401 says that the token is not good, rather than what it may do (RFC 6750 §3.1). One without a challenge
-/// says nothing of it: so Node-RED tells a missing permission (facts admin API §1.5).
+/// says nothing of it: so Node-RED tells a missing permission (docs/reference/node-red-admin-api.md §1.5).
 pub(super) fn refuses_token(headers: &HeaderMap) -> bool {
     let challenges = headers.get_all(WWW_AUTHENTICATE).iter();
     challenges

@@ -16,7 +16,7 @@ pub(super) const UNKNOWN: u8 = 0;
 const WELL: u8 = 1;
 const GONE: u8 = 2;
 
-/// What every runtime of either dialect answers without a token (specification §3.1).
+/// What every runtime of either dialect answers without a token (docs/reference/admin-api.md §4.1).
 const PATH: &str = "/auth/login";
 
 impl Upstream {

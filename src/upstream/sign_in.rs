@@ -1,4 +1,4 @@
-//! One sign-in at the upstream, as the specification has it (`POST /auth/token`), and its revocation.
+//! One sign-in at the upstream, and its revocation (docs/reference/admin-api.md §4.2, §4.3).
 //!
 //! Knows what the answers mean; when to sign in is the matter of [`super::account`]. What it reads is small and strict,
 //! and what it tells never quotes an answer.
@@ -129,11 +129,11 @@ fn read(response: &Response<Bytes>) -> Result<Bearer, Failure> {
         StatusCode::OK => token(response.body())
             .ok_or(Failure::Failed(Error::Unexpected("it hands out no token"))),
         StatusCode::TOO_MANY_REQUESTS => Err(Failure::Throttled(asked_to_wait(response.headers()))),
-        // Node-RED's answer to too many failures (facts admin API §1.8)
+        // Node-RED's answer to too many failures (docs/reference/node-red-admin-api.md §1.8)
         StatusCode::INTERNAL_SERVER_ERROR if is_server_error(response.body()) => {
             Err(Failure::Throttled(None))
         }
-        // RFC 6749 §5.2, and Node-RED's answers (facts admin API §1.2)
+        // RFC 6749 §5.2, and Node-RED's answers (docs/reference/node-red-admin-api.md §1.2)
         StatusCode::BAD_REQUEST
         | StatusCode::UNAUTHORIZED
         | StatusCode::FORBIDDEN

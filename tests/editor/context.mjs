@@ -16,7 +16,7 @@ scenario(async (stage) => {
     await admin.inject('ask');
     await admin.status('greet', 'greeted 1');
 
-    // Each part is read when somebody asks for it.
+    // Each part is read on request.
     await admin.node('greet').click();
     await admin.act('core:show-context-tab');
     const parts = page.locator('.red-ui-sidebar-context-stack .red-ui-palette-category');

@@ -1,7 +1,7 @@
-// The stock editor as somebody uses it: what they do, in their words, and what they see.
+// The stock editor as a user uses it: their actions, in their words, and what the page then shows.
 //
-// Knows the editor's page; it looks for what is on it and clicks and types, and asks the page's own objects only for
-// what cannot be seen. It never sleeps: it waits for what it claims.
+// Works on the editor's page by looking, clicking and typing, and asks the page's own objects only for what cannot be
+// seen. It never sleeps: it waits for what it claims.
 
 import assert from 'node:assert/strict';
 
@@ -132,7 +132,7 @@ export class Editor {
     }
 
     // Clicks on a tab, of a dialog too. The editor takes two clicks on tabs within 400 ms for a double click, whichever
-    // tabs they are: nobody is that quick.
+    // tabs they are: users are not that quick.
     async chooseTab(tab) {
         await this.page.waitForFunction((last) => Date.now() - last > 400, this.#tabChosen);
         await tab.click();
@@ -190,7 +190,7 @@ export class Editor {
         }, ids);
     }
 
-    // Opens a node's dialog, lets somebody do something in it, and closes it.
+    // Opens a node's dialog, calls `change` with the page, and closes it.
     async edit(id, change, button = 'Done') {
         await this.openDialog(id);
         await change(this.page);

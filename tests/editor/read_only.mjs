@@ -1,4 +1,4 @@
-// Somebody who may only read: sees everything, changes nothing, whatever they try.
+// A user who may only read: sees everything, changes nothing, whatever they try.
 
 import assert from 'node:assert/strict';
 import { scenario } from './scenario.mjs';

@@ -9,7 +9,7 @@ scenario(async (stage) => {
     await admin.inject('ask');
     await admin.debugMessage('Hello Ada, 1');
 
-    // What the editor asks for meanwhile fails, and it is told so.
+    // Requests of the editor fail meanwhile, with these errors.
     admin.allow(/\b50[234]\b/, /WebSocket/);
     await cue('stop the runtime');
     await admin.notice('Lost connection to server, reconnecting');

@@ -1,4 +1,4 @@
-// A token is revoked: the editor that holds it is told at once, and asks for the password again.
+// A token is revoked: the editor that holds it is notified at once, and asks for the password again.
 
 import assert from 'node:assert/strict';
 import { scenario } from './scenario.mjs';
@@ -7,7 +7,7 @@ scenario(async (stage) => {
     const admin = await stage.somebody('admin');
     await admin.openAndSignIn('admin');
 
-    // Somebody else with all permissions revokes it, without an editor.
+    // Another session with all permissions revokes it, without an editor.
     const { request } = admin.page;
     const signIn = { client_id: 'node-red-admin', grant_type: 'password', scope: '*', username: 'admin' };
     const signedIn = await request.post(`${stage.url}auth/token`, {

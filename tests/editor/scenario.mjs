@@ -40,7 +40,7 @@ class Stage {
         this.pictures = 0;
     }
 
-    // Somebody at a browser of their own, who has not opened anything yet.
+    // A user with a browser of their own, in which nothing is open yet.
     async somebody(name) {
         const context = await this.browser.newContext({
             // The gateway's certificate is the self-signed one of its first start.
@@ -53,7 +53,7 @@ class Stage {
         return editor;
     }
 
-    // Keeps what somebody sees.
+    // Keeps a screenshot of a user's page.
     async #see(page, what) {
         await page.waitForFunction(() => !window.jQuery || window.jQuery(':animated').length === 0);
         mkdirSync(SCREENSHOTS, { recursive: true });
@@ -62,7 +62,7 @@ class Stage {
         await page.screenshot({ path: join(SCREENSHOTS, file), animations: 'disabled' });
     }
 
-    // Fails when something went wrong that nobody expected.
+    // Fails after an unexpected error in a browser.
     complain() {
         const troubles = this.people.flatMap((editor) => editor.troubles());
         if (troubles.length > 0) {

@@ -8,7 +8,7 @@ scenario(async (stage) => {
     await admin.open();
     await admin.see('is asked who they are');
 
-    // A wrong password is told.
+    // A wrong password is reported.
     admin.allow(/\b(400|401|403)\b.*\/auth\/token/);
     await admin.enter('admin', 'wrong');
     await admin.page.getByText('Login failed').waitFor();

@@ -1,4 +1,4 @@
-// Two people edit the same flows: who comes later is told, and cannot overwrite the other's work by accident.
+// Two users edit the same flows: the later one is notified, and cannot overwrite the other's work by accident.
 
 import assert from 'node:assert/strict';
 import { scenario } from './scenario.mjs';
@@ -9,7 +9,7 @@ scenario(async (stage) => {
     await ann.openAndSignIn('admin');
     await bob.openAndSignIn('admin');
 
-    // Bob is told what Ann has deployed.
+    // Bob is notified of Ann's deployment.
     await ann.rename('note', 'of Ann');
     await ann.deployAs('full');
     await bob.notice('The flows on the server have been updated');

@@ -1,4 +1,4 @@
-//! Errors on their way: who catches them, and what is shown if nobody does.
+//! Errors on their way: which catch nodes get them, and how uncaught ones are shown.
 
 use super::bench::{Bench, debug, inject};
 use crate::delivery::{node, tab};

@@ -122,7 +122,7 @@ async fn a_sequence_can_be_completed_or_dropped_early() {
     last["complete"] = json!(true);
     assert_eq!(
         outputs(&auto, &[part(&json!(1), 0, 4, &json!({})), last], SOON).await,
-        // The place that nobody took is undefined, as the debug node shows it.
+        // The empty place is undefined, as the debug node shows it.
         [out(
             json!({ "payload": [1, { "__enc__": true, "type": "undefined" }, 2] })
         )]

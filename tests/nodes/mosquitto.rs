@@ -14,7 +14,7 @@ pub(crate) struct Mosquitto {
 }
 
 impl Mosquitto {
-    /// A broker that anybody may use; `{}` in the configuration is the port.
+    /// A broker with this configuration, in which `{}` is the port.
     pub(crate) async fn start(config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let port = ports::free();

@@ -104,7 +104,7 @@ async fn messages_go_out_and_come_in_at_every_quality_in_every_version() {
                 &json!({ "topic": "a/b", "qos": qos, "payload": { "n": qos } }),
             )
             .await;
-            // Completion and arrival may be told in either order.
+            // Completion and arrival may come in either order.
             let (first, second) = (bench.output().await, bench.output().await);
             let (done, came) = if first.0 == "done" {
                 (first.1, second.1)

@@ -70,7 +70,7 @@ async fn whoever_is_slow_in_any_way_is_cut_off_and_nothing_is_left() {
         "GET /auth/login HTTP/1.1\r\nHost: x\r\nX-",
         &format!("{post}Content-Length: 1000\r\n\r\n[1,"),
         &format!("{post}Transfer-Encoding: chunked\r\n\r\n3"),
-        // Nobody reads the answer.
+        // The client does not read the response.
         "GET /much HTTP/1.1\r\nHost: x\r\n\r\n",
     ] {
         let mut raw = gateway.raw().await;

@@ -5,7 +5,7 @@ use crate::harness::Gateway;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// A machine on which somebody uses the client: it keeps target and token in the home directory.
+/// A machine with the command-line client, which keeps target and token in the home directory.
 pub struct Machine {
     home: tempfile::TempDir,
     /// The certificate that Node.js shall trust.

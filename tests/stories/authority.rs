@@ -118,7 +118,6 @@ impl Authority {
     }
 }
 
-/// A certificate that nobody but its owner has signed.
 pub fn self_signed(client: &Client) -> Arc<CertifiedKey> {
     let key = KeyPair::generate().unwrap();
     let certificate = client.0.self_signed(&key).unwrap();

@@ -223,7 +223,7 @@ async fn headers_of_the_proxy_protocol_that_are_right_let_in_and_name_the_client
     let behind = Behind::start(|_| Act::Say(ok("text/plain", ""))).await;
     let gateway = Gateway::with(&(behind.config() + INTRODUCED + &public(&["/x"])));
     let ends = [192, 0, 2, 1, 192, 0, 2, 2, 0x12, 0x34, 0x01, 0xbb];
-    // An authority (0x02) and a TLV that nobody knows (0xee).
+    // An authority (0x02) and a TLV of an unknown type (0xee).
     let tlvs = [
         &ends[..],
         &[0x02, 0, 3],

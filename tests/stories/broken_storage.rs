@@ -1,5 +1,5 @@
-//! Storage that fails: a full or read-only disk, files that are torn. The operator is told which file and what to do,
-//! nothing is overwritten, and what the README says to do works.
+//! Storage that fails: a full or read-only disk, files that are torn. Messages name the file and the remedy, nothing is
+//! overwritten, and the instructions of docs/troubleshooting.md work.
 
 use crate::harness::{Process, ended, flow_set, page, program, public, run_to_its_end};
 use serde_json::{Value as Json, json};

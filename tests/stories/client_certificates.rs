@@ -1,4 +1,4 @@
-//! Clients that show a certificate: who they are then, and what nobody can make of it who has none.
+//! Client certificates: which user they identify, and that they do nothing for a client that has none.
 
 use crate::authority::{Authority, Client, self_signed};
 use crate::client::{Answer, Door, PASSWORD, Request};
@@ -32,7 +32,7 @@ pub fn gateway(authority: &Authority, more: &str) -> Gateway {
     Gateway::open(&users(more), directory)
 }
 
-/// Whom the gateway takes a client for; empty: for nobody.
+/// The user as whom the gateway identifies a client; empty: none.
 async fn known_as(door: &Door, certificate: &Arc<CertifiedKey>) -> String {
     let door = door.with_certificate(certificate);
     who(&door.get("/settings").send().await)

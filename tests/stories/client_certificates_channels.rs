@@ -29,7 +29,7 @@ async fn one_that_ends_while_its_connection_is_open_counts_no_longer() {
     assert_eq!(ending(socket).await, 1008);
 }
 
-/// Hears until the editor is told that it may not.
+/// Reads until the gateway refuses the editor.
 async fn refused(editor: &mut Channel) {
     while editor.hear().await != Told::Auth("fail".to_owned()) {}
 }

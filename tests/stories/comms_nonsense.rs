@@ -77,7 +77,7 @@ fn is_harmless(text: &str) -> bool {
     }
 }
 
-/// Hears batches, then that the channel is closed: for nonsense, or because it came to be a token that nobody has.
+/// Reads batches until the channel is closed: with code 1008, or after a text that happened to be an unknown token.
 async fn is_closed(editor: &mut Channel) {
     let mut code = Some(1008);
     loop {

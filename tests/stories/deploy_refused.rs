@@ -204,7 +204,7 @@ async fn a_body_over_the_limit_is_refused_announced_or_not() {
             "POST /flows HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nConnection: close\r\n{more}\r\n\r\n"
         )
     };
-    // Announced: at once, before a byte of the body and whoever it is.
+    // Announced: at once, before a byte of the body, and for every caller.
     let announced = gateway.raw_exchange(&head("Content-Length: 5000000")).await;
     assert!(announced.starts_with("HTTP/1.1 413 "), "{announced}");
     assert!(announced.contains("body_too_large"), "{announced}");

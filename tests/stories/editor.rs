@@ -1,7 +1,7 @@
-//! Using the stock editor, in headless Chromium: each test plays a scenario of `tests/editor/`, which says what somebody
-//! does and sees, in front of a real Node-RED or on our own engine.
+//! Using the stock editor, in headless Chromium: each test plays a scenario of `tests/editor/`, which lists a user's
+//! actions and what the page then shows, in front of a real Node-RED or on our own engine.
 //!
-//! What they saw is in `target/editor-screenshots`, or where `EDITOR_SCREENSHOTS` says.
+//! The screenshots are in `target/editor-screenshots`, or in the directory that `EDITOR_SCREENSHOTS` names.
 
 use crate::client::PASSWORD;
 use crate::harness::{Ended, Gateway};

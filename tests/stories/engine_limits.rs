@@ -35,7 +35,7 @@ async fn the_process_survives_a_message_that_gets_ever_deeper() {
     let code = "msg.payload = global.get('failed') || ''; return msg";
     let flows = flow_set(&[ever_deeper(), script("told", ("get", "/failed"), code)]);
     process.deploy(&token, &flows).await;
-    // Whoever had a message of some hundred thousand levels lost the process when it was dropped.
+    // To drop a message of some hundred thousand levels once ended the process.
     tokio::time::sleep(std::time::Duration::from_millis(250)).await;
     process
         .deploy(&token, &flow_set(&[page("other", "/other", "alive")]))

@@ -1,4 +1,5 @@
-//! Flows that make the process crash when they start: after three starts those before them run, and everybody is told.
+//! Flows that make the process crash when they start: after three starts the previous ones run, and the log, the audit
+//! log, `/readyz` and the metrics report it.
 
 use crate::harness::{Process, flow_set, page, program, public, until};
 use rusqlite::{Connection, OpenFlags};

@@ -1,5 +1,5 @@
-//! What answers tell browsers: ours forbid what nobody needs, those of flows and upstreams say what they like. Pages of
-//! other origins read nothing unless the operator lets them.
+//! Security headers: our own responses have strict ones, flows and upstreams choose theirs. Pages of other origins read
+//! nothing unless the operator lets them.
 
 use crate::client::{Answer, Door, PASSWORD};
 use crate::harness::{Gateway, flow_set, public, script};

@@ -138,7 +138,7 @@ pub enum Flood {
     WindowUpdates,
     /// A body of frames without a byte (CVE-2019-9518).
     EmptyData,
-    /// Frames of a kind that nobody knows.
+    /// Frames of an unknown type.
     Unknown,
 }
 

@@ -70,7 +70,7 @@ impl Drop for Peer {
     }
 }
 
-/// An address of this machine that nobody listens at.
+/// An address of this machine without a listener.
 pub fn free() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], ports::free()))
 }

@@ -1,7 +1,7 @@
-//! Ports that a test names before somebody listens there, or after.
+//! Ports that a test names before a listener is bound to them, or after.
 //!
-//! They lie below those that systems give to clients and to who asks for port 0 (Linux: from 32768), so that nobody
-//! else of this machine is met there meanwhile. Each process has a thousand of its own.
+//! They lie below the ephemeral ports (Linux: from 32768), so that no other program of this machine takes them
+//! meanwhile. Each process has a thousand of its own.
 
 use std::net::{Ipv4Addr, TcpListener, UdpSocket};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,7 +12,7 @@ const EACH: u32 = 1000;
 
 static GIVEN: AtomicU32 = AtomicU32::new(0);
 
-/// A port that nobody listens at.
+/// A port without a listener.
 #[allow(unreachable_pub, reason = "stories have it so")]
 pub fn free() -> u16 {
     let own = FIRST + std::process::id() % PROCESSES * EACH;

@@ -10,7 +10,7 @@ const FORM: &str =
 /// How Node-RED says that a permission is missing.
 pub const FORBIDDEN: &str = "HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n";
 
-/// A runtime with adminAuth, as Node-RED answers (facts of its `/auth/token` and of its 401).
+/// A runtime with adminAuth, as Node-RED answers (docs/reference/node-red-admin-api.md §1.2, §1.5).
 #[derive(Clone, Default)]
 pub struct Protected(Arc<Mutex<State>>);
 

@@ -51,7 +51,7 @@ fn is_refused_with_421<T>(opened: &Result<T, Error>) -> bool {
     matches!(opened, Err(Error::Http(refusal)) if refusal.status() == 421)
 }
 
-/// Gateways where nobody has to sign in.
+/// Gateways that need no sign-in.
 fn open_gateways() -> [Gateway; 2] {
     let hello = public(&["/public"]);
     let listen = "[server]\nlisten = [\"127.0.0.1:0\"]\n";
@@ -263,7 +263,7 @@ async fn behind_a_trusted_proxy_the_host_that_its_client_asked_for_counts() {
     assert_eq!(through(&["localhost", REBOUND], "localhost").await, 421);
     assert_eq!(through(&["localhost, 127.0.0.1"], "backend").await, 200);
     assert_eq!(through(&["a b"], "localhost").await, 421);
-    // Of anybody else it says nothing.
+    // From other clients the field does not count.
     let liar = gateway.get("/flows").host(REBOUND);
     let liar = liar.header("X-Forwarded-Host", "localhost").send().await;
     is_misdirected(&liar, "a client that is no proxy");

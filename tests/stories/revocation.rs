@@ -198,7 +198,7 @@ fn written(behind: &Behind) -> Vec<String> {
     heard.filter(|bytes| !bytes.starts_with("GET")).collect()
 }
 
-/// A runtime that accepts every change of its flows; the first one only after a while, if it is told so.
+/// A runtime that accepts every change of its flows; the first one after `first` milliseconds, if given.
 async fn runtime(first: Option<u64>) -> Behind {
     let slow = AtomicBool::new(first.is_some());
     Behind::start(move |request| {
@@ -231,7 +231,7 @@ async fn in_front_of_an_upstream_nothing_of_it_leaves() {
 
 #[tokio::test]
 async fn who_waits_for_another_deployment_leaves_at_once_when_his_token_is_revoked() {
-    // Longer than this test may take: whoever waits for it to end fails.
+    // Longer than this test may take: a request that waits for it to end fails.
     let behind = runtime(Some(3_600_000)).await;
     let gateway = Gateway::with(&behind.config());
     let admin = gateway.sign_in("admin").await;

@@ -1,4 +1,4 @@
-//! What the system does not give: descriptors. Whoever is here goes on, and the operator is told what to do.
+//! Too few file descriptors: open connections go on, and the log says what to do.
 
 use crate::client::Door;
 use crate::harness::{Process, config_text, flow_set, page, public, until};

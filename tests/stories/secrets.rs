@@ -1,4 +1,4 @@
-//! Nothing secret is told: not by log, metrics, audit or errors, not by files that others may read, not by a crash.
+//! Secrets do not leak: not by log, metrics, audit or errors, not by files that others may read, not by a crash.
 
 use crate::client::{Answer, PASSWORD};
 use crate::harness::{Process, config_text, flow_set, page, program, until};

@@ -313,7 +313,7 @@ async fn many_requests_go_over_one_connection() {
     assert_eq!(answers.matches("HTTP/1.1 200 ").count(), 4, "{answers}");
 }
 
-/// curl over HTTP/2, with its version and the status behind what it was told.
+/// curl over HTTP/2, which prints the version and the status after the body.
 fn curl_http2() -> std::process::Command {
     let mut curl = std::process::Command::new("curl");
     curl.args(["--insecure", "--silent", "--show-error", "--http2"]);

@@ -176,7 +176,7 @@ async fn the_admin_api_is_below_its_root_and_everything_else_is_an_endpoint() {
         "it GET /hooks HTTP/1.1"
     );
 
-    // Whoever may do nothing but deploy may call no endpoint, whatever it is called.
+    // A caller who may only deploy may call no endpoint, whatever its path.
     let deployer = sign_in(&gateway, "/admin", ("deployer", "")).await.json();
     let deployer = deployer["access_token"].as_str().unwrap().to_owned();
     for path in [

@@ -40,7 +40,7 @@ fn fragmented(hello: &[u8], size: usize) -> Vec<u8> {
     records.collect::<Vec<_>>().concat()
 }
 
-/// Whether somebody who behaves is served.
+/// A well-behaved client is served.
 async fn serves(door: &Door) {
     assert_eq!(door.get("/auth/login").send().await.status, 200);
 }
@@ -119,7 +119,7 @@ async fn garbage_ends_in_an_alert_or_nothing() {
         ),
     ] {
         let answer = send(&gateway, &bytes).await;
-        // SSH begins with a letter, and so is told what HTTP is told.
+        // SSH begins with a letter, and so gets the response to HTTP without TLS.
         let letter = what == "SSH" && answer.starts_with(b"HTTP/1.1 400 ");
         let alert = answer.is_empty() || answer[0] == 0x15;
         assert!(letter || (alert && answer.len() < 50), "{what}: {answer:?}");

@@ -157,7 +157,7 @@ async fn a_token_that_rests_too_long_ends_and_one_in_use_does_not() {
         gateway.sign_in("admin").await,
         gateway.sign_in("reader").await,
     );
-    // Every look at a token uses it, so nobody looks at the one that rests before the end.
+    // Every request uses its token, so none shows the resting one before the end.
     let begun = std::time::Instant::now();
     until("three seconds have passed", async || {
         assert!(gateway.knows(&used).await);

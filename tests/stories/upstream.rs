@@ -1,4 +1,4 @@
-//! A runtime behind the gateway that says what it is told to, and writes down every byte that it hears.
+//! A runtime behind the gateway that responds as a test says, and records every byte that it receives.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};

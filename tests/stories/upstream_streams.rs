@@ -222,7 +222,7 @@ async fn who_does_not_read_events_or_a_long_answer_loses_the_connection() {
             .await;
         let request = gateway.get(&format!("/x?{query}"));
         let mut connection = gateway.connect(true).await.unwrap();
-        // The window of the stream fills; nobody opens it again.
+        // The window of the stream fills; the client does not open it again.
         let answer = connection.begin(request).await.unwrap();
         open.push((raw, connection, answer));
     }

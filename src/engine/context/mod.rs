@@ -46,9 +46,10 @@ pub struct Contexts {
     stores: Vec<Store>,
     /// Flow context to the one around it: of a subflow instance to that of its flow.
     parents: FxHashMap<SmolStr, SmolStr>,
-    /// The operator named no store: then a node's context ends with the node, as in Node-RED (facts engine §1.6).
+    /// The operator named no store: then a node's context ends with the node, as in Node-RED
+    /// (docs/reference/node-red-engine.md §1.6).
     passing: bool,
-    /// Stores that flows name and that do not exist; each is told of once.
+    /// Stores that flows name and that do not exist; each is logged once.
     unknown: RefCell<FxHashSet<SmolStr>>,
     events: Events,
     /// The clock of the engine's thread.
@@ -183,8 +184,8 @@ impl Contexts {
             .collect();
     }
 
-    /// Forgets the contexts of what is no longer in the flow set (facts engine §1.6). An empty flow set removes no files:
-    /// it may be one that could not be loaded.
+    /// Forgets the contexts of what is no longer in the flow set (docs/reference/node-red-engine.md §1.6). An empty
+    /// flow set removes no files: it may be one that could not be loaded.
     pub(super) fn clean(&mut self, flows: &FlowSet) {
         let known = |id: &str| flows.get(id).is_some();
         // The id of a subflow instance inside another begins with the outer one's.
@@ -243,7 +244,7 @@ impl Contexts {
         0
     }
 
-    /// A line of the log that no node has written; editors are told too.
+    /// Logs a warning that belongs to no node; editors get it too.
     fn warn(&self, text: &str) {
         tracing::warn!(target: "flow", "{text}");
         if self.events.debug_is_heard() {

@@ -1,4 +1,5 @@
-//! Mustache templates over a message, as the template and trigger nodes use them (facts engine §4.3).
+//! Mustache templates over a message, as the template and trigger nodes use them
+//! (docs/reference/node-red-engine.md §4.3).
 //!
 //! Compiled once; a name is looked up in the message, then as `env.X`, then as `flow.x` or `global.x`.
 //! There are no partials: nothing outside the template is read.

@@ -1,4 +1,4 @@
-//! Typed inputs: a text with a type beside it, as nodes' properties have them (facts engine §4.1).
+//! Typed inputs: a text with a type beside it, as nodes' properties have them (docs/reference/node-red-engine.md §4.1).
 //!
 //! Parsed once when the node is built; what does not depend on the message is a constant from then on.
 

@@ -86,7 +86,7 @@ pub(super) fn thrown_by_code<'js>(
     failure
 }
 
-/// The message with the thrown error in it; catch nodes find it as `_error` (facts engine §4.3).
+/// The message with the thrown error in it; catch nodes find it as `_error` (docs/reference/node-red-engine.md §4.3).
 pub(super) fn noted(failure: &Failure, mut message: Message) -> Message {
     if !failure.name.is_empty() && failure.code != OUT_OF_TIME {
         message.set("error", Value::Error(Arc::new(failure.clone())));

@@ -70,7 +70,7 @@ pub(super) fn text<'js>(ctx: &Ctx<'js>, string: &JsString<'js>) -> Result<SmolSt
     }
 }
 
-/// An `Error` object's facts; anything else is told as text.
+/// A thrown value as a failure: the properties of an `Error` object, anything else as text.
 pub(super) fn failure<'js>(
     scripts: &Scripts,
     ctx: &Ctx<'js>,

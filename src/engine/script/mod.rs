@@ -1,4 +1,5 @@
-//! JavaScript of function nodes: `QuickJS`, and what Node-RED's sandbox offers (facts engine §4.3).
+//! JavaScript of function nodes: `QuickJS`, and what Node-RED's sandbox offers
+//! (docs/reference/node-red-engine.md §4.3).
 //!
 //! [`Scripts`] is one engine thread's JavaScript: a runtime with a memory limit and a clock, and a realm that
 //! holds the library (`Buffer`, `URL`, `util`, `RED` …), evaluated once and frozen. Each function node has a [`Sandbox`]:

@@ -220,7 +220,7 @@ fn define_reports<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resul
             (Value::Error(failure), _) => Effect::Error(Arc::unwrap_or_clone(failure), message),
             (Value::Undefined | Value::Null, _) => Effect::Error(Failure::default(), message),
             (Value::String(text), _) => Effect::Error(Failure::text(text), message),
-            // What nobody can catch is shown as it is.
+            // Without a message no catch node gets it: the value is logged as it is.
             (other, None) => Effect::Log(Level::Error, other),
             (other, _) => Effect::Error(Failure::text(coerce::to_text(&other)), message),
         });

@@ -1,6 +1,6 @@
-//! Promises that were rejected while nobody waited for them: errors that would otherwise be silent.
+//! Unhandled rejections of promises: errors that would otherwise be silent.
 //!
-//! It knows no node: whose turn it is asks for them at the end of the turn, when all that was pending has run.
+//! They are kept for the current turn: its node takes them at its end, when all pending jobs have run.
 
 use rquickjs::{Ctx, Persistent, Runtime, Value as JsValue};
 use std::cell::RefCell;
@@ -11,7 +11,7 @@ const REMEMBERED: usize = 100;
 
 type Kept = Persistent<JsValue<'static>>;
 
-/// The rejections of the current turn that nobody has handled yet: promise and reason.
+/// The rejections of the current turn that are not handled yet: promise and reason.
 #[derive(Default)]
 pub(super) struct Rejections(RefCell<Vec<(Kept, Kept)>>);
 
@@ -46,7 +46,7 @@ impl Rejections {
         }
     }
 
-    /// The reasons of all that nobody has handled; they are forgotten.
+    /// Takes the reasons of all unhandled rejections.
     pub(super) fn take(&self) -> Vec<Kept> {
         self.0
             .take()

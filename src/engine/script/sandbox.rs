@@ -49,7 +49,7 @@ pub(super) enum Phase {
     Starting,
     /// Messages run.
     Ready,
-    /// The code cannot be read, or setup failed: messages vanish (facts engine §4.3).
+    /// The code cannot be read, or setup failed: messages vanish (docs/reference/node-red-engine.md §4.3).
     Broken,
 }
 
@@ -291,7 +291,7 @@ impl Sandbox {
         self.state.push(Effect::Error(failure, message.cloned()));
     }
 
-    /// What was rejected in this turn, and what nobody waits for, is the node's error, but no message's.
+    /// Reports the unhandled rejections of this turn as errors of the node, without a message.
     fn report_rejections(&self, ctx: &Ctx<'_>) {
         for reason in self.scripts.rejections.take() {
             if self.scripts.clock.expired.get() {

@@ -1,4 +1,4 @@
-//! What a function returns or sends, as messages for outputs (facts engine §3.1).
+//! What a function returns or sends, as messages for outputs (docs/reference/node-red-engine.md §3.1).
 
 use super::native::State;
 use super::{Effect, Scripts, from_js};
@@ -40,8 +40,8 @@ pub(super) fn finish<'js>(
 }
 
 /// Sends a message, or a list with one entry an output: a message, a list of messages, or nothing.
-/// What is no message is an error, told a second time when it is among others. Messages get the id of the one that was
-/// received.
+/// A value that is no message is an error; one that is no object either is reported a second time beside messages.
+/// Messages get the id of the one that was received.
 pub(super) fn send<'js>(
     scripts: &Scripts,
     state: &State,

@@ -1,4 +1,4 @@
-//! `/context`: what flows remember, for the editor's context sidebar (facts engine §3.5).
+//! `/context`: what flows remember, for the editor's context sidebar (docs/reference/node-red-engine.md §3.5).
 
 use crate::engine::context::{Request, Scope};
 use crate::gateway::Runtime;

@@ -1,4 +1,5 @@
-//! What the stock editor loads: its page, files, words and icons, all as Node-RED serves them (facts admin API §5).
+//! What the stock editor loads: its page, files, words and icons, all as Node-RED serves them
+//! (docs/reference/node-red-admin-api.md §5).
 //!
 //! Without `[editor] modules` there is a page that says how to get them.
 
@@ -81,7 +82,7 @@ pub(super) fn messages() -> Response<Body> {
     reply::json(StatusCode::OK, "{}")
 }
 
-/// Whether a list is asked for instead of HTML (facts admin API §2: exactly so).
+/// Whether a list is asked for instead of HTML (docs/reference/node-red-admin-api.md §2: exactly so).
 pub(super) fn wants_json(call: &Call<'_>) -> bool {
     let accept = call.head.headers.get(ACCEPT);
     accept.is_some_and(|accept| accept.as_bytes() == b"application/json")

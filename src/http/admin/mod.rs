@@ -1,4 +1,4 @@
-//! The runtime's admin endpoints when the engine is the runtime (facts admin API §2).
+//! The runtime's admin endpoints when the engine is the runtime (docs/reference/node-red-admin-api.md §2).
 
 mod context;
 mod credentials;

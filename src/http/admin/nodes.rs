@@ -15,7 +15,7 @@ use hyper::header::ACCEPT_LANGUAGE;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
-/// The sets of the core palette and their types, in the palette's order (facts engine §4.2).
+/// The sets of the core palette and their types, in the palette's order (docs/reference/node-red-engine.md §4.2).
 const SETS: [(&str, &[&str]); 37] = [
     ("junction", &["junction"]),
     ("inject", &["inject"]),

@@ -81,7 +81,7 @@ fn ids(body: Option<&Json>) -> Result<Vec<String>, Error> {
         .ok_or_else(|| Error::Body("nodes must be an array of ids".into()))
 }
 
-/// As the stock editor expects it (facts admin API §2).
+/// As the stock editor expects it (docs/reference/node-red-admin-api.md §2).
 fn switched(active: bool) -> Response<Body> {
     if active {
         reply::text(StatusCode::OK, "OK")

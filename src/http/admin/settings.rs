@@ -1,4 +1,5 @@
-//! `GET /settings`: what the stock editor and CLI must know before anything else (facts admin API §2).
+//! `GET /settings`: what the stock editor and CLI must know before anything else
+//! (docs/reference/node-red-admin-api.md §2).
 
 use super::nodes::version;
 use crate::auth::Caller;

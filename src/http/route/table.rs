@@ -80,7 +80,7 @@ const fn flows(path: &'static [&'static str], offers: &'static [Offer]) -> Entry
     entry(path, RouteClass::Flows, offers)
 }
 
-/// What the editor loads before it has a token (facts §8.11), and its channel.
+/// What the editor loads before it has a token (docs/reference/node-red-admin-api.md §8.11), and its channel.
 const fn editor(path: &'static [&'static str], offers: &'static [Offer]) -> Entry {
     entry(path, RouteClass::Editor, offers)
 }

@@ -1,4 +1,4 @@
-//! The table of endpoints, as the specification has it.
+//! The table of endpoints (docs/reference/node-red-admin-api.md §2).
 
 use super::*;
 use crate::config::AdminPaths;

@@ -50,7 +50,7 @@ async fn the_gateway_signs_in_with_its_account_and_again_when_its_session_is_los
     editor
         .find(|message| (message["data"] == revision).then_some(()))
         .await;
-    // What has been signed in to was the account, whoever called.
+    // Callers sign in at the gateway, which refuses a wrong password.
     assert_eq!(
         gateway.signing_in("admin", "wrong", "").send().await.status,
         400

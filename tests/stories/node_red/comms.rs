@@ -95,7 +95,7 @@ async fn an_editor_stays_while_node_red_restarts_and_hears_what_comes_after() {
     let (red, gateway) = protected(Release::Four).await;
     let token = gateway.sign_in("admin").await;
     gateway.deploy(&token, &chatty()).await;
-    // Else it is told twice, as news and as what is retained.
+    // Else the editor gets the deployment twice, as an event and as a retained message.
     until("it has told of it", async || red.starts() == 2).await;
     let mut editor = gateway.editor(&token).await;
     editor.subscribe("notification/#").await;
@@ -154,7 +154,7 @@ async fn node_red_lives_on_whatever_editors_say() {
         frames.push(format!(r#"{{"auth":"{token}","subscribe":{value}}}"#));
         frames.extend(topics.map(|topic| format!(r#"{{"topic":"{topic}","data":{value}}}"#)));
     }
-    // Each to somebody who has not signed in, and to somebody who has; whether they may stay is the gateway's to say.
+    // Each over a channel that has not signed in, and over one that has; either may be closed for it.
     for (number, frame) in frames.iter().enumerate() {
         let mut stranger = gateway.comms().await;
         stranger.say_text(frame).await;

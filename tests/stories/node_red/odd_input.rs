@@ -154,7 +154,7 @@ fn sign_in(chance: &mut Chance) -> String {
     whole("POST", path, &format!("Content-Type: {kind}\r\n"), &body)
 }
 
-/// A path of odd segments below one of the admin API, as somebody who may or may not.
+/// A request for odd segments below a path of the admin API, with a token that may suffice or not.
 fn path(chance: &mut Chance, token: &str) -> String {
     let mut path = format!("/{}", chance.of(&ROOTS));
     for _ in 0..chance.below(4) {
@@ -252,7 +252,7 @@ async fn tokens(gateway: &Gateway) -> Vec<String> {
     vec![admin.clone(), admin, reader, "x".to_owned()]
 }
 
-/// Nobody is locked out: all of them come from one address.
+/// The throttle refuses no sign-in: all of them come from one address.
 const THROTTLE: &str = "[auth.throttle]\nper_user_and_address = 100000\nper_address = 100000\n";
 
 #[tokio::test]

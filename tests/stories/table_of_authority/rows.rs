@@ -107,10 +107,10 @@ pub struct Mode {
 /// Who may come without a token.
 #[derive(Default, PartialEq)]
 pub enum Access {
-    /// Nobody.
+    /// No caller.
     #[default]
     Closed,
-    /// Whoever only reads: `anonymous = ["read"]`.
+    /// Callers who only read: `anonymous = ["read"]`.
     Anonymous,
     /// Everybody: `auth = "off"`.
     Open,

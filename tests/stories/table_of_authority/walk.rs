@@ -168,7 +168,7 @@ impl<'g> Walk<'g> {
         assert_eq!(split(&left.bytes), (wanted, body.to_owned()), "{what}");
     }
 
-    /// The lines of the head that the upstream must get, sorted; the length is told apart. `known`: the scope of a
+    /// The lines of the head that the upstream must get, sorted, without the length. `known`: the scope of a
     /// caller who was identified; `shown`: whether there was a token of ours.
     pub fn wanted(
         &self,

@@ -237,7 +237,7 @@ fn logged(value: &Value) -> String {
 }
 
 impl Debug {
-    /// The frame that the editor gets (facts admin API §4).
+    /// The frame that the editor gets (docs/reference/node-red-admin-api.md §4).
     fn frame(&self, value: &Value, message: &Message, info: &Info) -> Json {
         let (text, format) = encode(value, self.longest);
         let mut frame = Map::new();

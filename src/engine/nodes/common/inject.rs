@@ -1,4 +1,5 @@
-//! `inject`: makes messages by timer, by cron expression, at start, or when asked (facts engine §4.3).
+//! `inject`: makes messages by timer, by cron expression, at start, or when asked
+//! (docs/reference/node-red-engine.md §4.3).
 
 use crate::engine::expression::typed::{Scene, Typed, text_of};
 use crate::engine::expression::{Path, coerce, json};
@@ -35,7 +36,7 @@ struct Prop {
     vt: Option<SmolStr>,
 }
 
-/// Longest interval, seconds: what fits Node.js' timers (facts engine §4.3).
+/// Longest interval, seconds: what fits Node.js' timers (docs/reference/node-red-engine.md §4.3).
 const LONGEST_REPEAT: f64 = 2_147_483.0;
 
 /// Seconds between start and the message of `once`, unless set.
@@ -224,7 +225,7 @@ fn assignment(prop: &Prop) -> Assignment {
         skipped: kind == "jsonata" && text_of(value).is_empty(),
         path: Path::parse_message(&prop.p),
         value: Typed::parse(kind, value).map_err(|failure| match kind {
-            // Only of expressions the bare text is told.
+            // The parse error of an expression is reported by its message alone, without its name.
             "jsonata" => Failure::text(failure.message),
             _ => failure,
         }),
@@ -243,8 +244,8 @@ fn user_props(props: &[Value]) -> Vec<Assignment> {
     assignments(&props.collect::<Vec<Prop>>())
 }
 
-/// Evaluates the properties in order, each seeing what the ones before it set. All failures are told
-/// together, and then nothing is sent.
+/// Evaluates the properties in order, each with the results of those before it. All failures are reported together, and
+/// then nothing is sent.
 fn fill(assignments: &[Assignment], message: &mut Message, scene: &Scene) -> Result<(), Failure> {
     let mut failures = Vec::new();
     for assignment in assignments.iter().filter(|a| !a.skipped) {

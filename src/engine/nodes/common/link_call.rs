@@ -31,7 +31,7 @@ impl Default for Properties {
     }
 }
 
-/// Seconds to wait for an answer unless the node says otherwise (facts engine §3.3).
+/// Seconds to wait for an answer unless the node says otherwise (docs/reference/node-red-engine.md §3.3).
 const DEFAULT_TIMEOUT: f64 = 30.0;
 
 struct LinkCall {
@@ -102,7 +102,7 @@ impl Node for LinkCall {
         if called.get("_linkSource").as_array().is_none() {
             called.set("_linkSource", Value::array(Vec::new()));
         }
-        // What is told when no answer comes does not know of this call.
+        // The error of a time-out carries this copy, whose `_linkSource` lacks this call.
         let kept = called.clone();
         push(&mut called, &event, &host.info().id);
         host.deliver(&target, called);
@@ -119,7 +119,7 @@ impl Node for LinkCall {
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         match wake {
             Wake::Return(mut message) => {
-                // A late answer is sent on all the same (facts engine §3.3).
+                // A late answer is sent on all the same (docs/reference/node-red-engine.md §3.3).
                 let call = pop(&mut message).and_then(|event| self.waiting.remove(&event));
                 match call {
                     Some(call) => {

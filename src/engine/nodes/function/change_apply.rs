@@ -1,4 +1,4 @@
-//! Applies the rules of a change node to a message, one after the other (facts engine §4.3).
+//! Applies the rules of a change node to a message, one after the other (docs/reference/node-red-engine.md §4.3).
 //!
 //! Values are shared until written, so nothing needs the deep copies that `dc` asks for.
 
@@ -9,7 +9,7 @@ use crate::engine::expression::{Path, coerce};
 use crate::engine::message::Message;
 use crate::engine::value::{Failure, Value};
 
-/// What is told while the rules are applied; the message goes on.
+/// A warning or error that is reported while the rules are applied; the message goes on.
 pub(super) enum Note {
     Warning(String),
     Error(Failure),

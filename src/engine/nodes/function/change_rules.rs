@@ -1,4 +1,4 @@
-//! The rules of a change node, parsed once when the node is built (facts engine §4.3).
+//! The rules of a change node, parsed once when the node is built (docs/reference/node-red-engine.md §4.3).
 
 use crate::engine::context::Scope;
 use crate::engine::expression::regex::RegExp;

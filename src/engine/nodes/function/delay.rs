@@ -47,7 +47,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
         "queue" => Box::new(properties.topics(false)),
         "timed" => Box::new(properties.topics(true)),
         "delay" => Box::new(Each::new(Time::Fixed(time))),
-        // What nobody knows lets nothing through.
+        // An unknown pause type lets nothing through.
         _ => silent::build(),
     })
 }

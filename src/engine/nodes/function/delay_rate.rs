@@ -12,7 +12,7 @@ pub(super) struct Rate {
     every: f64,
     /// Whether messages may change that.
     by_message: bool,
-    /// `Some`: nobody waits; true: the dropped ones go to the second output.
+    /// `Some`: messages beyond the rate are dropped, not queued; true: they go to the second output.
     drops: Option<bool>,
     waiting: VecDeque<Message>,
     /// The next turn; `None`: the next message passes at once.

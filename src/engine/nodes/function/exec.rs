@@ -35,7 +35,7 @@ struct Exec {
     spawn: bool,
     /// How long a process may run.
     limit: Option<Duration>,
-    /// The result is told as versions before 0.17 did.
+    /// Reports the result as Node-RED before 0.17 did.
     old: bool,
     running: HashMap<u32, Running>,
 }
@@ -83,7 +83,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
     }))
 }
 
-/// The shell of exec mode (facts engine §4.2).
+/// The shell of exec mode (docs/reference/node-red-engine.md §4.2).
 fn shell() -> &'static str {
     if std::path::Path::new("/bin/bash").exists() {
         "/bin/bash"

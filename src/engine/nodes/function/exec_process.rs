@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-/// Bytes kept of each output of a process whose outputs are sent as one (facts engine §4.2: 10 MB).
+/// Bytes kept of each output of a process whose outputs are sent as one (docs/reference/node-red-engine.md §4.2).
 const LONGEST_OUTPUT: usize = 10_000_000;
 
 /// Bytes read at once from a process whose outputs are sent as they come; a pipe of Linux holds as many.
@@ -50,7 +50,7 @@ pub(super) fn signal(name: &str) -> Option<Signal> {
     known.map(|(_, signal)| *signal)
 }
 
-/// A process and all that it started. They are killed when nobody holds this any more.
+/// A process group, killed when the last reference is dropped, unless its leader has ended.
 pub(super) struct Group {
     leader: Pid,
     ended: Cell<bool>,
@@ -274,7 +274,7 @@ mod tests {
         let group = Rc::clone(&process.group);
         drop(process);
         end(vec![group]).await;
-        // Nobody may be there to ask for its end: a zombie is dead too.
+        // The orphan may have no parent that reaps it: a zombie counts as ended.
         let stat = format!("/proc/{}/stat", String::from_utf8_lossy(&child).trim());
         let lives = || std::fs::read_to_string(&stat).is_ok_and(|s| !s.contains(") Z"));
         for _ in 0..500 {

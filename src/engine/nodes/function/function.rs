@@ -1,4 +1,4 @@
-//! `function`: runs JavaScript on every message (facts engine §4.3).
+//! `function`: runs JavaScript on every message (docs/reference/node-red-engine.md §4.3).
 //!
 //! Only the glue: the code runs in a [`Sandbox`], which knows nothing of the host; what it wants is carried out here.
 

@@ -1,6 +1,7 @@
 //! `switch`: sends a message to the outputs whose rules it meets.
 //!
-//! It never says that it is done with a message, as in Node-RED: complete nodes do not see it (facts engine §3.1).
+//! It never says that it is done with a message, as in Node-RED: complete nodes do not see it
+//! (docs/reference/node-red-engine.md §3.1).
 
 use super::switch_rules::{self, Rules, Unroutable};
 use super::switch_sequence::{Sequences, is_part};

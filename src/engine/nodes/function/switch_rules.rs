@@ -1,4 +1,4 @@
-//! The rules of a switch node: parsed once, tried in order on each message (facts engine §4.3).
+//! The rules of a switch node: parsed once, tried in order on each message (docs/reference/node-red-engine.md §4.3).
 
 use crate::engine::expression::jsonata::Jsonata;
 use crate::engine::expression::regex::RegExp;
@@ -51,7 +51,8 @@ struct Rule {
     second: Operand,
 }
 
-/// Why a message goes nowhere. Node-RED only warns of the one and lets the other be caught (facts engine §4.3).
+/// Why a message goes nowhere. Node-RED only warns of the one and lets the other be caught
+/// (docs/reference/node-red-engine.md §4.3).
 #[derive(Debug)]
 pub(super) enum Unroutable {
     /// The property's expression failed.
@@ -83,7 +84,7 @@ enum Test {
     HasKey,
     Expression,
     Else,
-    /// A rule that nobody knows fails on each message.
+    /// A rule of an unknown type fails on each message.
     Unknown,
 }
 

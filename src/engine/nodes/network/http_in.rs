@@ -1,4 +1,4 @@
-//! `http in`: requests to an endpoint become messages (facts engine §4.3).
+//! `http in`: requests to an endpoint become messages (docs/reference/node-red-engine.md §4.3).
 
 use super::http_request_body::{self as request_body, Body};
 use super::{cookie, form};
@@ -140,7 +140,7 @@ impl HttpIn {
     ) {
         match body {
             Ok(body) => host.send(0, message(request, responder, body, self.method == "GET")),
-            // Nobody but the client is to blame: no catch node hears of it.
+            // A malformed body is the client's error: catch nodes do not get it.
             Err(_) => {
                 responder.answer(bad_request());
             }

@@ -1,5 +1,5 @@
 //! `http request`: sends a request made from each message, and sends on the message with the answer
-//! (facts engine §4.3).
+//! (docs/reference/node-red-engine.md §4.3).
 
 use super::http_answer::Answer;
 use super::http_proxy::{self, Proxy};
@@ -134,7 +134,7 @@ pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>
 
 /// Why a message is not sent: what the node says, and whether it is done with the message then.
 enum Refusal {
-    /// Told to catch nodes.
+    /// Reported to catch nodes.
     Error(Failure),
     /// Logged; the badge turns red.
     Transport,

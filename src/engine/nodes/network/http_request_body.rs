@@ -1,4 +1,4 @@
-//! The body of a request to an http-in node as a value, by its content type (facts engine §4.3).
+//! The body of a request to an http-in node as a value, by its content type (docs/reference/node-red-engine.md §4.3).
 
 use super::form;
 use crate::engine::expression::json;

@@ -1,4 +1,4 @@
-//! `http response`: answers the request that a message came from (facts engine §4.3).
+//! `http response`: answers the request that a message came from (docs/reference/node-red-engine.md §4.3).
 
 use super::http_request_headers::{MARK, marked};
 use super::{cookie, entity_tag};
@@ -167,7 +167,7 @@ impl Node for HttpResponse {
                 if responder.is_answered() {
                     return host.error(answered_before(), Some(message));
                 }
-                // A client that is gone is nobody's fault.
+                // A client that is gone is not the node's error.
                 responder.answer(reply);
                 host.done(message);
             }

@@ -29,7 +29,7 @@ use url::Url;
 /// Redirections that are followed (Node-RED's `maxRedirects`).
 const MOST_REDIRECTS: usize = 21;
 
-/// How long a connection is kept that nobody uses. A second less than Node.js' servers keep theirs.
+/// How long an idle connection is kept. A second less than Node.js' servers keep theirs.
 const IDLE: Duration = Duration::from_secs(4);
 
 /// A request and all that its way may need.
@@ -54,7 +54,7 @@ pub(super) struct Plan {
 pub(super) enum Trust {
     /// A `tls-config` node says.
     Own(Rc<Tls>),
-    /// The system's authorities; or anybody's, if unchecked.
+    /// The system's authorities; without verification, any certificate.
     Default(Rc<Defaults>, bool),
 }
 
@@ -67,7 +67,7 @@ impl Trust {
     }
 }
 
-/// Open connections that nobody uses at the moment.
+/// Idle connections, kept for further requests.
 #[derive(Default)]
 pub(super) struct Pool {
     idle: RefCell<HashMap<Key, Vec<(u64, Line)>>>,
@@ -327,7 +327,7 @@ impl Plan {
         let handshake = http1::handshake(TokioIo::new(wire)).await;
         let (sender, connection) = handshake.map_err(|e| hyper_failure(&e))?;
         tokio::task::spawn_local(async move {
-            // Whoever waits for the answer is told of the error. It ends when the sender is dropped.
+            // The caller that awaits the response gets the error. The task ends when the sender is dropped.
             let _ = connection.await;
         });
         Ok(Line {

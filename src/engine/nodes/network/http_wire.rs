@@ -63,7 +63,7 @@ impl Spelling {
     }
 }
 
-/// A connection that spells as it is told.
+/// A stream that writes header names in the spelling of their request, and checks the line ends of response heads.
 pub(super) struct Wire {
     stream: Stream,
     spelling: Rc<RefCell<Spelling>>,

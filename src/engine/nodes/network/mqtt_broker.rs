@@ -29,7 +29,7 @@ pub(super) enum Phase {
     Connected,
 }
 
-/// What a node that uses the broker is told.
+/// A notification to a node that uses the broker.
 pub(super) enum Told {
     /// The connection stands otherwise: a badge.
     Phase(Phase),
@@ -196,7 +196,7 @@ impl Broker {
         *self.settings.borrow_mut() = Rc::new(options.settings());
     }
 
-    /// Connects, again and again until it is told to end. The ticket is told when it is connected.
+    /// Connects, and reconnects until it is disconnected. The ticket is completed at the first connection.
     pub(super) fn connect(self: &Rc<Self>, host: &Host<'_>, ticket: Option<Ticket>) {
         let by_itself = ticket.is_none();
         self.waiting.borrow_mut().extend(ticket);
@@ -234,7 +234,7 @@ impl Broker {
         })
     }
 
-    /// Publishes, if it is connected; false: it is not, and nobody will hear of it, as in Node-RED.
+    /// Publishes, if connected; false: not connected, and the message is dropped without an error, as in Node-RED.
     pub(super) fn publish(&self, publish: Publish, ticket: Ticket) -> bool {
         self.phase.get() == Phase::Connected && self.order(Order::Publish(publish, Some(ticket)))
     }

@@ -1,4 +1,5 @@
-//! `mqtt in`: messages from a broker; with an input, messages say what to subscribe to (facts engine §4.2).
+//! `mqtt in`: messages from a broker; with an input, messages say what to subscribe to
+//! (docs/reference/node-red-engine.md §4.2).
 
 use super::mqtt_broker::{Phase, Told, badge};
 use super::mqtt_packet::Wish;
@@ -194,7 +195,7 @@ impl MqttIn {
     }
 }
 
-/// How to subscribe as the message says, and what is told of it.
+/// The subscription options that a topic object asks for, and the object as `msg.subscriptions` reports it.
 fn wish(mut told: Object, v5: bool) -> (Wish, Object) {
     let number = |told: &Object, name: &str, standard: u8| match told.get(name) {
         None => Some(standard),

@@ -98,7 +98,7 @@ impl Link {
         }
     }
 
-    /// Runs until it is told to close. `by_itself`: no message asked for it.
+    /// Connects and reconnects until [`Order::Close`]. `by_itself`: no message asked for the connection.
     pub(super) async fn run(mut self, reconnect: Duration, by_itself: bool) {
         // Nodes that start with the broker have registered by then; their badges are to show it.
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -179,7 +179,7 @@ impl Link {
                 && let Some(done) = self.closing.take()
             {
                 self.farewell(&mut writer).await;
-                // Whoever waited may have given up.
+                // The caller may have stopped waiting.
                 let _ = done.send(());
                 return End::Closed;
             }

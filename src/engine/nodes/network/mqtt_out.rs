@@ -1,4 +1,4 @@
-//! `mqtt out`: publishes messages to a broker (facts engine §4.2).
+//! `mqtt out`: publishes messages to a broker (docs/reference/node-red-engine.md §4.2).
 
 use super::mqtt_broker::Phase;
 use super::mqtt_broker::badge;

@@ -1,4 +1,5 @@
-//! The payload of a message that came over MQTT, as the node's `datatype` wants it (facts engine §4.2).
+//! The payload of a message that came over MQTT, as the node's `datatype` wants it
+//! (docs/reference/node-red-engine.md §4.2).
 
 use super::mqtt_packet::Received;
 use crate::engine::expression::json;

@@ -38,7 +38,7 @@ impl User {
         })
     }
 
-    /// Keeps a message until the ticket is told.
+    /// Keeps a message until its ticket is completed.
     pub(super) fn ticket(&mut self, message: Message, host: &Host<'_>) -> Ticket {
         let number = self.number(message);
         Ticket {
@@ -89,7 +89,7 @@ impl User {
         });
     }
 
-    /// Takes what is common to both nodes of what a task told; the rest is given back.
+    /// Handles the notifications that both nodes have in common; returns the others.
     pub(super) fn hear(&mut self, output: Box<dyn Any>, host: &mut Host<'_>) -> Option<Told> {
         let output = match output.downcast::<Left>() {
             Ok(left) => {

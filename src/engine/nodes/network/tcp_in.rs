@@ -1,4 +1,4 @@
-//! `tcp in`: what comes over TCP, as a server or from a server (facts engine §4.2).
+//! `tcp in`: what comes over TCP, as a server or from a server (docs/reference/node-red-engine.md §4.2).
 
 use super::tcp_socket::{self as socket, Accepted, Event, Sessions, Socket, Target, What};
 use crate::engine::between::Task;
@@ -255,7 +255,7 @@ impl TcpIn {
 
     fn closed(&mut self, id: &SmolStr, host: &mut Host<'_>) {
         host.common::<Sessions>().remove(id);
-        // Kept until its address has been told.
+        // Removed only after `count` has reported its address.
         let connection = self.connections.get(id).map(|c| (c.open, c.served));
         let Some((open, served)) = connection else {
             return;

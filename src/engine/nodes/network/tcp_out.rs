@@ -1,4 +1,5 @@
-//! `tcp out`: writes payloads to a server, to all clients, or to whom a message came from (facts engine §4.2).
+//! `tcp out`: writes payloads to a server, to all clients, or to whom a message came from
+//! (docs/reference/node-red-engine.md §4.2).
 
 use super::tcp_in::badge;
 use super::tcp_socket::{self as socket, Accepted, Event, Sessions, Socket, Target, What};

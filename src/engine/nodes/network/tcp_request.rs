@@ -1,4 +1,4 @@
-//! `tcp request`: sends each payload to a server and sends on what it answers (facts engine §4.2).
+//! `tcp request`: sends each payload to a server and sends on what it answers (docs/reference/node-red-engine.md §4.2).
 
 use super::tcp_in::{badge, find};
 use super::tcp_socket::{self as socket, Event, Socket, Target, What};
@@ -52,7 +52,7 @@ enum Until {
     Count(usize),
     /// Never: each piece is one, and the connection stays.
     Sit,
-    /// At once: nobody waits for it.
+    /// At once: the node does not wait for one.
     Never,
 }
 

@@ -192,7 +192,7 @@ async fn carry(
                     break;
                 }
                 tell(What::Data(Bytes::copy_from_slice(&buffer[..count])));
-                // The engine takes what it was told before more is read.
+                // The engine delivers the data before more is read.
                 tokio::task::yield_now().await;
             }
             order = orders.recv() => match order {
@@ -222,7 +222,7 @@ async fn write(writer: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> Resul
 }
 
 impl Sessions {
-    /// A connection can be replied to. The answer is told when a message wants it cut.
+    /// Registers a connection for replies. The returned `Notify` fires when a message asks to cut it.
     pub(super) fn add(&self, id: &SmolStr, socket: &Socket) -> Rc<tokio::sync::Notify> {
         let cut = Rc::new(tokio::sync::Notify::new());
         let session = Session {
@@ -319,7 +319,7 @@ fn accept(listener: TcpListener, post: Post) -> Task {
     })
 }
 
-/// Somebody connected.
+/// An accepted connection, for the node.
 pub(super) struct Accepted(pub(super) (TcpStream, SocketAddr));
 
 /// The bytes of a payload; texts may be base64.

@@ -194,10 +194,10 @@ struct Checked {
     own: Vec<CertificateDer<'static>>,
 }
 
-/// A server's certificate that nobody whom we trust vouches for.
+/// Which certificate is self-signed where no trusted authority has signed the server's.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SelfSigned {
-    /// Nobody but itself.
+    /// The server's own.
     #[error("self-signed certificate")]
     Itself,
     /// An authority that came with it.

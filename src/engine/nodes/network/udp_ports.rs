@@ -41,7 +41,7 @@ impl Ports {
         self.0.borrow().get(&port).and_then(Weak::upgrade)
     }
 
-    /// Opens a socket on a port, for others too; 0 is any, and nobody else's.
+    /// Opens a socket on a port, shared with other nodes; port 0 is any free one, not shared.
     pub(super) fn bind(&self, port: u16, six: bool) -> Result<Rc<Port>, Failure> {
         let opened = Rc::new(Port {
             socket: Rc::new(bind(port, six)?),
@@ -68,7 +68,7 @@ impl Port {
         }
     }
 
-    /// A node hears no more. When nobody does, nothing is read; the answer is ready when the socket is free.
+    /// Ends the delivery to a node. After the last one reading ends; the `Closing` completes when the socket is free.
     pub(super) fn leave(&self, node: &str) -> Option<Closing> {
         let mut hearers = self.hearers.borrow_mut();
         hearers.remove(node);
@@ -88,7 +88,7 @@ async fn read(socket: Rc<UdpSocket>, port: Weak<Port>) {
                     post.tell(datagram.clone());
                 }
             }
-            // Somebody was not there to take what was sent from this port (ICMP).
+            // A datagram sent from this port was rejected by its receiver (ICMP).
             Err(_) => tokio::task::yield_now().await,
         }
     }

@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 #[derive(Debug, Clone)]
 pub(super) struct Template {
     pub names: Vec<SmolStr>,
-    /// What a list of columns is split at, unless somebody says otherwise.
+    /// The separator of column lists; `read` may replace it.
     separator: String,
     /// Whether names were given; else they are `col1`, `col2` ….
     given: bool,

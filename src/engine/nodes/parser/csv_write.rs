@@ -18,7 +18,7 @@ pub(super) struct Format {
     pub header: bool,
 }
 
-/// A text, and what else is to be told.
+/// The CSV text, and its columns.
 pub(super) struct Written {
     pub text: String,
     /// What `msg.columns` becomes.

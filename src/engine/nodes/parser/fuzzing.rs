@@ -47,7 +47,7 @@ pub fn csv(data: &[u8]) {
     assert_eq!(texts(&lines.join("\n")), read, "{text:?}");
 }
 
-/// The rows of a text. Empty cells at the end of a row are not told, and a row without any text is none.
+/// The rows of a text, without empty cells at their ends and without empty rows.
 fn texts(text: &str) -> Vec<Vec<String>> {
     let text: Vec<char> = text.chars().collect();
     let rows = csv_rfc::rows(&text, Some(','), false).unwrap();

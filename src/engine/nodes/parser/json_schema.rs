@@ -212,7 +212,7 @@ impl<'a> Check<'a> {
         }
         let types = types(schema);
         let fits = types.is_empty() || types.iter().any(|kind| is_a(value, kind));
-        // One type that has keywords of its own is told with them.
+        // The error of a single type that has keywords of its own is reported when their turn comes.
         let late = matches!(types.as_slice(), [one] if strict::has_rules_for(schema, one));
         if !fits && !late {
             self.wrong_type(schema, at);

@@ -47,7 +47,7 @@ impl Spaces {
         });
     }
 
-    /// The namespace of an element; `None`: nobody has declared its prefix.
+    /// The namespace of an element; `None`: its prefix is not declared.
     pub(super) fn of_element(&self, name: &str) -> Option<Value> {
         let (prefix, local) = name.split_once(':').unwrap_or(("", name));
         let uri = self.uri(prefix);
@@ -55,7 +55,7 @@ impl Spaces {
         known.then(|| Value::record([("uri", uri.into()), ("local", local.into())]))
     }
 
-    /// Attributes with their namespaces; otherwise the prefix that nobody has declared.
+    /// Attributes with their namespaces; otherwise the first prefix that is not declared.
     pub(super) fn of_attributes(&self, attributes: &Object) -> Result<Object, SmolStr> {
         let told = attributes.iter().map(|(name, value)| {
             let value = value.as_str().unwrap_or_default();

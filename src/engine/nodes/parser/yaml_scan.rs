@@ -1,4 +1,4 @@
-//! The characters of a YAML text: where a reader stands, blanks and line breaks, and what may be told of an error.
+//! The characters of a YAML text: the position of the reader, blanks and line breaks, and errors with their position.
 
 use super::yaml_error::{self, Mark};
 use crate::engine::value::Failure;

@@ -10,7 +10,7 @@ use std::fmt::Write;
 /// How long a line of text may be before it is folded.
 const WIDTH: usize = 80;
 
-/// YAML 1.2 §7.4: longer ones cannot be told from other text.
+/// The longest key without the mark `?` (YAML 1.2 §7.4).
 const LONGEST_KEY: usize = 1024;
 
 /// Writes one document.

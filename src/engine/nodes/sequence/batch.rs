@@ -297,7 +297,7 @@ impl Node for ByTopic {
         let topic = message.get("topic").clone();
         let is_it = |name: &Value| coerce::strict_equal(name, &topic);
         if !self.topics.iter().any(|(name, _)| is_it(name)) {
-            // Another topic's message is nobody's business (observed).
+            // A message of another topic is ignored (observed).
             return;
         }
         let parts = message.get("parts");

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) enum Shape {
     /// An array; `flat`: of the elements of arrays.
     Array { flat: bool },
-    /// A text with this between its pieces; `None`: nobody said what, which is an error.
+    /// A text with this between its pieces; `None`: the parts have no `ch`, which is an error.
     Text(Option<SmolStr>),
     /// A buffer with this between its pieces.
     Buffer(Box<[u8]>),
@@ -28,7 +28,7 @@ pub(super) struct Group {
     shape: Shape,
     /// Where the result goes.
     property: Path,
-    /// How many there must be; `None`: nobody said yet.
+    /// The number of messages that complete it; `None`: not known yet.
     pub target: Option<f64>,
     /// How many pieces there are that are something.
     count: usize,
@@ -39,7 +39,7 @@ pub(super) struct Group {
     object: Object,
     /// All messages so far in one: later ones overwrite the properties of earlier ones (observed).
     merged: Message,
-    /// Those that are not yet done with; kept only when somebody wants to know.
+    /// Messages that are not done yet; kept only while a complete node listens.
     pub held: Vec<Message>,
 }
 
@@ -209,8 +209,8 @@ impl Group {
         })
     }
 
-    /// The pieces in order: by place, then those that have none. Places that nobody took are `undefined`,
-    /// as long as there are no more of them than pieces: a message cannot make us hold gigabytes of holes.
+    /// The pieces in order: by place, then those that have none. Empty places are `undefined`, as long as there are no
+    /// more of them than pieces: a message cannot make the engine hold gigabytes of holes.
     fn placed(&self) -> Vec<Value> {
         let mut pieces: Vec<&(Option<f64>, Value)> = self.pieces.iter().collect();
         let place = |piece: &(Option<f64>, Value)| piece.0.unwrap_or(f64::INFINITY);

@@ -124,12 +124,12 @@ impl Reduce {
     }
 }
 
-/// What is told of an expression that does not parse.
+/// The error of an expression that does not parse.
 fn invalid(failure: &Failure) -> String {
     format!("Invalid JSONata expression: {}", failure.message)
 }
 
-/// An expression that fails: only its code is told (observed).
+/// The error of an expression that fails: only its code is reported (observed).
 fn unsaid(failure: Failure) -> Failure {
     Failure {
         code: failure.code,

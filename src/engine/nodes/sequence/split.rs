@@ -59,7 +59,7 @@ struct Stream {
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
-    // Of two that are wrong the separator is told (observed).
+    // If this and the length for arrays are both invalid, this one is reported (observed).
     let cut = Cut::parse(&properties.splt_type, properties.splt.as_ref())?;
     let length = text_of(&properties.array_splt);
     let name = match properties.property.as_str() {
@@ -87,7 +87,7 @@ struct Sending<'a> {
     /// The message without its id: each part gets one of its own.
     base: Message,
     parts: Object,
-    /// The last piece, if anybody wants to know what the message has become.
+    /// The last piece; kept only while a complete node listens.
     last: Option<Message>,
 }
 
@@ -128,7 +128,7 @@ impl Sending<'_> {
         }
     }
 
-    /// Sends pieces of a stream, which nobody can count.
+    /// Sends pieces of a stream, whose count is not known.
     fn stream(&mut self, values: Vec<Value>, index: &mut f64, host: &mut Host<'_>) {
         for value in values {
             self.note("index", *index);

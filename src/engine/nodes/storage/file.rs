@@ -281,7 +281,7 @@ impl Node for File {
                     }
                 }
             });
-            // A panic is told by the panic hook.
+            // The panic hook reports a panic.
             let _ = wrote.await;
         }))
     }

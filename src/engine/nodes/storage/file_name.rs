@@ -61,7 +61,7 @@ impl FileName {
     }
 }
 
-/// Of an expression that fails only the code is told (observed).
+/// The error of an expression that fails: only its code is reported (observed).
 fn unsaid(kind: &str, failure: Failure) -> Failure {
     if kind != "jsonata" {
         return failure;

@@ -23,7 +23,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// Whether the pieces are many, told apart by `msg.parts`.
+    /// Whether a file becomes several messages, numbered in `msg.parts`.
     pub(super) fn is_sequence(self) -> bool {
         matches!(self, Self::Lines | Self::Stream)
     }

@@ -1,6 +1,6 @@
-//! `watch`: tells of files and directories that change or vanish.
+//! `watch`: reports files and directories that change or vanish.
 //!
-//! The operating system's own notifications are used; each is told at most once in a short while.
+//! Uses the notifications of the operating system; changes of one path in quick succession are reported once.
 
 use crate::engine::expression::{coerce, json, typed};
 use crate::engine::message::Message;
@@ -38,7 +38,7 @@ struct Watch {
 /// Paths that changed, each once, and what they are now.
 struct Changed(Vec<(PathBuf, Option<fs::Metadata>)>);
 
-/// Writing a file is several changes; those that come this close are told as one.
+/// Writing a file causes several notifications; those within this time are reported as one.
 const SETTLE: Duration = Duration::from_millis(50);
 
 pub(in crate::engine::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
