@@ -1,22 +1,26 @@
-//! The header of the database's write-ahead log (`SQLite`'s file format, §4.1).
+//! The database's write-ahead log: its header and its frames (`SQLite`'s file format, §4.1 and §4.2).
 //!
-//! `SQLite` takes a log whose header it cannot read for an empty one, and resets it without a word. What is only in the
-//! log would be gone, although it was acknowledged; so such a log is kept and reported first.
+//! `SQLite` takes a log whose header it cannot read for an empty one, and resets it without a word; and it ends a log at
+//! the first frame whose checksum is wrong. What is only in the log would be gone, although it was acknowledged; so such a
+//! log is kept and reported first. A wrong frame in the last two transactions counts as no damage: a power failure leaves
+//! it there, in what was not acknowledged.
 
 use super::database::DATABASE;
 use super::directory::{Directory, failed};
 use super::{Error, steps};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Read};
+use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Bytes of the header.
 const HEADER: usize = 32;
+/// Bytes of the header of a frame, which a page follows.
+const FRAME_HEADER: usize = 24;
 /// The magic number; its last bit says that checksums are of big-endian words.
 const MAGIC: u32 = 0x377f_0682;
 
-/// Moves the log aside, as `flowgate.db-wal.broken-TIME` with the time of its last change, if its header is broken. A
+/// Moves the log aside, as `flowgate.db-wal.broken-TIME` with the time of its last change, if it is broken. A
 /// log that is shorter than its header holds nothing.
 pub(super) fn keep_if_broken(directory: &Directory) -> Result<(), Error> {
     let name = format!("{DATABASE}-wal");
@@ -24,9 +28,13 @@ pub(super) fn keep_if_broken(directory: &Directory) -> Result<(), Error> {
     let Some((header, changed)) = read(&log).map_err(|source| failed(&log, source))? else {
         return Ok(());
     };
-    if is_good(&header) {
+    let what = if !is_good(&header) {
+        "its header"
+    } else if has_lost_frames(&log, &header).map_err(|source| failed(&log, source))? {
+        "a part of it"
+    } else {
         return Ok(());
-    }
+    };
     let base = format!("{name}.broken-{changed}");
     let numbered = (2_u32..).map(|number| format!("{base}-{number}"));
     let mut names = std::iter::once(base.clone()).chain(numbered);
@@ -36,7 +44,7 @@ pub(super) fn keep_if_broken(directory: &Directory) -> Result<(), Error> {
     directory.sync()?;
     tracing::error!(
         kept,
-        "{name} is damaged: its header cannot be read. What was stored last and was only there is missing now: sessions, \
+        "{name} is damaged: {what} cannot be read. What was stored last and was only there is missing now: sessions, \
          revisions of the history, failed sign-ins. The flows are in flows.json and not affected. The file is kept; a \
          backup of the data directory has what is missing, if it is newer than the loss"
     );
@@ -79,21 +87,66 @@ fn is_good(header: &[u8; HEADER]) -> bool {
     };
     let magic = u32::from_be_bytes(magic);
     let page = u32::from_be_bytes(page);
+    let summed = words.get(..6).unwrap_or_default();
+    let sum = checksum((0, 0), summed, magic);
+    magic & !1 == MAGIC
+        && page.is_power_of_two()
+        && (512..=65_536).contains(&page)
+        && sum == (u32::from_be_bytes(first), u32::from_be_bytes(second))
+}
+
+/// Goes on with a checksum over an even number of words.
+fn checksum(sum: (u32, u32), words: &[[u8; 4]], magic: u32) -> (u32, u32) {
     let word = if magic & 1 == 1 {
         u32::from_be_bytes
     } else {
         u32::from_le_bytes
     };
-    let summed = words.get(..6).unwrap_or_default().chunks_exact(2);
-    let sum = summed.fold((0_u32, 0_u32), |(a, b), pair| {
-        let (x, y) = (pair.first(), pair.last());
-        let a = a.wrapping_add(x.map_or(0, |x| word(*x))).wrapping_add(b);
-        (a, b.wrapping_add(y.map_or(0, |y| word(*y))).wrapping_add(a))
-    });
-    magic & !1 == MAGIC
-        && page.is_power_of_two()
-        && (512..=65_536).contains(&page)
-        && sum == (u32::from_be_bytes(first), u32::from_be_bytes(second))
+    let (pairs, _) = words.as_chunks::<2>();
+    pairs.iter().fold(sum, |(a, b), [x, y]| {
+        let a = a.wrapping_add(word(*x)).wrapping_add(b);
+        (a, b.wrapping_add(word(*y)).wrapping_add(a))
+    })
+}
+
+/// Whether `SQLite` would skip acknowledged frames: behind one with a wrong checksum, two transactions of the same log end and
+/// another one follows without a break. Before it begins the first is on disk: of two in a row, one at least is forced there
+/// (`Database::mark_written` is not). Behind a break there may be frames that an earlier power failure left.
+fn has_lost_frames(log: &Path, header: &[u8; HEADER]) -> io::Result<bool> {
+    let (words, _) = header.as_chunks::<4>();
+    let &[magic, _, page, _, salt, other_salt, first, second] = words else {
+        return Ok(false);
+    };
+    let magic = u32::from_be_bytes(magic);
+    let mut sum = (u32::from_be_bytes(first), u32::from_be_bytes(second));
+    let page = usize::try_from(u32::from_be_bytes(page)).unwrap_or(0);
+    let mut file = BufReader::with_capacity(1 << 16, File::open(log)?);
+    let mut frame = vec![0; FRAME_HEADER + page];
+    file.read_exact(frame.get_mut(..HEADER).unwrap_or_default())?;
+    let mut ended = None;
+    loop {
+        match file.read_exact(&mut frame) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(false),
+            read => read?,
+        }
+        let (words, _) = frame.as_chunks::<4>();
+        let Some((&[number, size, one, other, first, second], page)) = words.split_first_chunk()
+        else {
+            return Ok(false);
+        };
+        let is_current = (one, other) == (salt, other_salt);
+        let expected = checksum(checksum(sum, &[number, size], magic), page, magic);
+        // Each frame goes on with the checksum of the one before.
+        sum = (u32::from_be_bytes(first), u32::from_be_bytes(second));
+        if !is_current || sum != expected {
+            ended = Some(0);
+        } else if ended.is_some_and(|transactions| transactions >= 2) {
+            return Ok(true);
+        }
+        if is_current && u32::from_be_bytes(size) != 0 {
+            ended = ended.map(|transactions| transactions + 1);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -169,5 +222,75 @@ mod tests {
             [kept.to_owned(), format!("{kept}-2"), format!("{kept}-3")]
         );
         assert_eq!(fs::read(directory.path(kept)).unwrap(), good);
+    }
+
+    /// A log of five transactions, of more than one page each, and the length of a frame.
+    fn log_of_transactions() -> (Vec<u8>, usize) {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join(DATABASE);
+        let database = rusqlite::Connection::open(&path).unwrap();
+        database.pragma_update(None, "journal_mode", "WAL").unwrap();
+        database.execute("CREATE TABLE t (x)", []).unwrap();
+        for _ in 0..4 {
+            let insert = "INSERT INTO t VALUES (zeroblob(10000))";
+            database.execute(insert, []).unwrap();
+        }
+        let log = fs::read(place.path().join(format!("{DATABASE}-wal"))).unwrap();
+        let page: u32 = database
+            .pragma_query_value(None, "page_size", |row| row.get(0))
+            .unwrap();
+        (log, FRAME_HEADER + usize::try_from(page).unwrap())
+    }
+
+    fn loses(log: &[u8]) -> bool {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), log).unwrap();
+        has_lost_frames(file.path(), &header(log)).unwrap()
+    }
+
+    #[test]
+    fn a_damaged_frame_before_other_transactions_is_found_and_a_torn_end_is_none() {
+        let (good, frame) = log_of_transactions();
+        assert!(!loses(&good));
+        let frames = (good.len() - HEADER) / frame;
+        let commits: Vec<usize> = (0..frames)
+            .filter(|n| good[HEADER + n * frame + 4..][..4] != [0; 4])
+            .collect();
+        assert_eq!(commits.len(), 5);
+        for damaged in 0..frames {
+            for at in [0, 16, FRAME_HEADER, frame - 1] {
+                let mut log = good.clone();
+                log[HEADER + damaged * frame + at] ^= 1;
+                // The frame after a damaged checksum does not fit to it either.
+                let is_last = damaged + usize::from(at == 16) > commits[2];
+                assert_eq!(loses(&log), !is_last, "frame {damaged}, byte {at}");
+            }
+            // As a crash leaves it.
+            assert!(!loses(&good[..HEADER + damaged * frame + 100]));
+        }
+        // Frames of an earlier round behind the end.
+        let mut reused = good.clone();
+        for n in commits[2] + 1..frames {
+            reused[HEADER + n * frame + 8] ^= 1;
+        }
+        assert!(!loses(&reused));
+        // What two power failures leave: each transaction is there, none goes on from the one before.
+        let mut left = good.clone();
+        for n in &commits {
+            left[HEADER + n * frame + 16] ^= 1;
+        }
+        assert!(!loses(&left));
+    }
+
+    #[test]
+    fn a_log_with_a_damaged_frame_is_moved() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = Directory::open(place.path()).unwrap();
+        let log = directory.path("flowgate.db-wal");
+        let (mut content, _) = log_of_transactions();
+        content[HEADER + FRAME_HEADER] ^= 1;
+        fs::write(&log, &content).unwrap();
+        keep_if_broken(&directory).unwrap();
+        assert!(!log.exists());
     }
 }
