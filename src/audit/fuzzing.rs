@@ -33,7 +33,7 @@ pub fn suppression(data: &[u8]) {
         tally.forward += now.saturating_sub(before);
         tally.backward += u64::from(now < before);
         if step[0] == u8::MAX {
-            tally.take(suppression.tick(now));
+            tally.take(suppression.ticked(now));
         } else if step[0] == u8::MAX - 1 {
             let times = u64::from(step[1]);
             suppression.dropped(Event::Denied, times);
@@ -43,7 +43,7 @@ pub fn suppression(data: &[u8]) {
             let entry = entry(step, (number, now));
             let at_once = tally.offer(&entry);
             let request = entry.actor.request.clone();
-            let written = suppression.pass(entry);
+            let written = suppression.passed(entry);
             let found = written.iter().any(|entry| entry.actor.request == request);
             assert!(
                 found || !at_once,
@@ -51,14 +51,44 @@ pub fn suppression(data: &[u8]) {
             );
             tally.take(written);
         }
-        assert!(suppression.len() <= MAX_KEYS + Event::ALL.len());
+        assert!(suppression.len() <= 2 * MAX_KEYS + Event::ALL.len());
     }
     tally.check_bytes(&config);
     let counted = suppression.len();
-    let last = suppression.flush();
+    let last = suppression.flushed();
     assert!(last.len() <= counted && suppression.len() == 0);
     tally.take(last);
     tally.check();
+}
+
+impl Suppression {
+    /// The records that [`pass`](Self::pass) writes.
+    pub(super) fn passed(&mut self, entry: Entry) -> Vec<Entry> {
+        let mut written = Vec::new();
+        self.pass(entry, &mut keep(&mut written));
+        written
+    }
+
+    /// The records that [`tick`](Self::tick) writes.
+    pub(super) fn ticked(&mut self, now: u64) -> Vec<Entry> {
+        let mut written = Vec::new();
+        self.tick(now, &mut keep(&mut written));
+        written
+    }
+
+    /// The records that [`flush`](Self::flush) writes.
+    pub(super) fn flushed(&mut self) -> Vec<Entry> {
+        let mut written = Vec::new();
+        self.flush(&mut keep(&mut written));
+        written
+    }
+}
+
+fn keep(written: &mut Vec<Entry>) -> impl FnMut(&Entry) -> bool {
+    |entry| {
+        written.push(entry.clone());
+        true
+    }
 }
 
 /// What was offered, and what has been written.
@@ -83,8 +113,9 @@ impl Tally {
     /// Whether this record must be written at once.
     fn offer(&mut self, entry: &Entry) -> bool {
         *self.offered.entry(entry.event).or_default() += 1;
-        let always = class(entry) == Class::Always;
-        self.acts += u64::from(class(entry) == Class::Repeatable);
+        let class = class(entry);
+        let always = class == Class::Always;
+        self.acts += u64::from(matches!(class, Class::Repeatable | Class::PerUser));
         if always {
             self.relevant.push(entry.actor.request.clone());
         }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 const LONGEST: usize = 256;
 
 /// Something that is to be written down.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) event: Event,
     pub(super) actor: Actor,

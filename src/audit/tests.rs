@@ -40,7 +40,12 @@ fn write(place: &TempDir, lines: &str, count: u64) {
 fn write_at(place: &TempDir, lines: &str, count: u64, now: u64) {
     let audit = open(place, lines);
     for number in 0..count {
-        audit.record(Event::Login, &alice(), now, json!({ "number": number }));
+        audit.record(
+            Event::TokenCreate,
+            &alice(),
+            now,
+            json!({ "number": number }),
+        );
     }
 }
 
@@ -394,7 +399,7 @@ async fn a_full_log_refuses_until_records_are_old_enough() {
         let mut written = 0;
         while audit.monitor().health() != Health::Full {
             // Where failures do not matter, the next look finds it full.
-            written += usize::from(durable(Event::Login, NOW).await.is_ok());
+            written += usize::from(durable(Event::TokenCreate, NOW).await.is_ok());
             assert!(written < 100);
         }
         // The one that found it full, where failures do not matter.
@@ -414,7 +419,7 @@ async fn a_full_log_refuses_until_records_are_old_enough() {
             .map(|file| fs::read_to_string(file).unwrap())
             .collect();
         assert_eq!(text.matches("audit.full").count(), 1);
-        let logins = text.matches("auth.login").count();
+        let logins = text.matches("token.create").count();
         assert!(
             (written - lost..=written).contains(&logins),
             "{logins} of {written}"
@@ -456,7 +461,9 @@ async fn the_log_fills_up_before_it_is_full() {
     let audit = open(&place, SMALL);
     let mut seen = Vec::new();
     for _ in 0..50 {
-        let _ = audit.durable(Event::Login, &alice(), NOW, json!({})).await;
+        let _ = audit
+            .durable(Event::TokenCreate, &alice(), NOW, json!({}))
+            .await;
         let health = audit.monitor().health();
         if seen.last() != Some(&health) {
             seen.push(health);
@@ -512,12 +519,12 @@ fn files_are_changed_by_age_of_their_first_line() {
     let place = TempDir::new().unwrap();
     let audit = open(&place, "rotate_age = \"1h\"");
     for minutes in [0, 30, 59, 60, 61] {
-        audit.record(Event::Login, &alice(), NOW + minutes * 60, json!({}));
+        audit.record(Event::TokenCreate, &alice(), NOW + minutes * 60, json!({}));
     }
     drop(audit);
     // After a restart the age is still that of the first line.
     let audit = open(&place, "rotate_age = \"1h\"");
-    audit.record(Event::Login, &alice(), NOW + 120 * 60, json!({}));
+    audit.record(Event::TokenCreate, &alice(), NOW + 120 * 60, json!({}));
     drop(audit);
     let files = files::all(place.path()).unwrap();
     let lines = |file: &PathBuf| fs::read_to_string(file).unwrap().lines().count();
@@ -566,7 +573,7 @@ fn lines_of_several_threads_never_mix() {
             scope.spawn(move || {
                 for _ in 0..100 {
                     audit.record(
-                        Event::Login,
+                        Event::TokenCreate,
                         &alice(),
                         NOW,
                         json!({"long": "x".repeat(200)}),
@@ -577,4 +584,33 @@ fn lines_of_several_threads_never_mix() {
     });
     drop(audit);
     assert_eq!(found(&place), "400 lines");
+}
+
+#[tokio::test]
+async fn counted_writes_are_not_lost_while_the_log_is_full_and_others_notice() {
+    let (place, alice) = (TempDir::new().unwrap(), alice());
+    let audit = open(&place, SMALL);
+    let act = json!({ "method": "POST", "path": "/inject/a", "status": 200 });
+    for _ in 0..100 {
+        audit.record(Event::Write, &alice, NOW, act.clone());
+    }
+    for _ in 0..31 {
+        let read = audit.written(Event::SecretRead, &alice, NOW, json!({}));
+        let _ = read.await;
+    }
+    while audit.monitor().health() != Health::Full {
+        let _ = audit
+            .written(Event::TokenCreate, &alice, NOW, json!({}))
+            .await;
+    }
+    audit.tick(NOW + 300);
+    // The budget of reads is spent, so this one would only be counted.
+    let read = audit.written(Event::SecretRead, &alice, NOW + 300, json!({}));
+    assert_eq!(read.await, Err(Unavailable));
+    assert!(audit.refuses());
+    let later = NOW + 2 * DAY + 1;
+    let deployed = audit.durable(Event::Deploy, &alice, later, json!({}));
+    assert_eq!(deployed.await, Ok(()));
+    drop(audit);
+    assert!(text(&place).contains("\"times\":95"), "{}", text(&place));
 }

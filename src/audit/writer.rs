@@ -28,25 +28,28 @@ pub(super) fn run(
     orders: &Orders,
     (metrics, monitor): (Arc<Metrics>, Arc<Monitor>),
 ) {
-    let mut writer = Writer {
+    let output = Output {
         trail,
-        suppression,
         unsynced: None,
         metrics,
         monitor,
     };
-    writer.observe(true);
+    output.observe(true);
+    let mut writer = Writer {
+        suppression,
+        output,
+    };
     loop {
-        match orders.next(writer.unsynced.map(|_| IDLE)) {
+        match orders.next(writer.output.unsynced.map(|_| IDLE)) {
             Ok(first) => {
                 writer.count_dropped(orders);
                 writer.write(std::iter::once(first).chain(orders.ready().take(BATCH)));
             }
-            Err(RecvTimeoutError::Timeout) => drop(writer.sync()),
+            Err(RecvTimeoutError::Timeout) => drop(writer.output.sync()),
             Err(RecvTimeoutError::Disconnected) => {
                 writer.count_dropped(orders);
                 writer.flush();
-                writer.sync();
+                writer.output.sync();
                 return;
             }
         }
@@ -54,8 +57,12 @@ pub(super) fn run(
 }
 
 struct Writer {
-    trail: Trail,
     suppression: Suppression,
+    output: Output,
+}
+
+struct Output {
+    trail: Trail,
     /// The second of the first line that is not synced.
     unsynced: Option<u64>,
     metrics: Arc<Metrics>,
@@ -70,9 +77,11 @@ impl Writer {
             let (entry, wait) = match order {
                 Order::Record(entry, wait) => (entry, wait),
                 Order::Tick(time) => {
-                    for entry in self.suppression.tick(time) {
-                        self.append(&entry);
-                    }
+                    let Self {
+                        suppression,
+                        output,
+                    } = self;
+                    suppression.tick(time, &mut |entry| output.append(entry));
                     continue;
                 }
             };
@@ -80,20 +89,18 @@ impl Writer {
             if entry.event == Event::End {
                 self.flush();
             }
-            let mut done = true;
-            for entry in self.suppression.pass(entry) {
-                done = self.append(&entry);
-            }
+            let done = self.record(entry, &wait);
             match wait {
                 Wait::Nothing => {}
                 Wait::Written(waiting) => drop(waiting.send(done)),
                 Wait::Durable(waiting) => durable.push((waiting, done)),
             }
         }
-        self.metrics
+        self.output
+            .metrics
             .audit_suppressed(self.suppression.take_suppressed());
-        if !durable.is_empty() || self.unsynced.is_some_and(|second| second != now) {
-            let synced = self.sync();
+        if !durable.is_empty() || self.output.unsynced.is_some_and(|second| second != now) {
+            let synced = self.output.sync();
             for (waiting, done) in durable {
                 let _ = waiting.send(done && synced);
             }
@@ -107,11 +114,30 @@ impl Writer {
         }
     }
 
+    /// Writes a record, or counts it. False: it is not in the log, and will not be.
+    fn record(&mut self, entry: Entry, wait: &Wait) -> bool {
+        let Self {
+            suppression,
+            output,
+        } = self;
+        // A count is no record yet: while the log fails, no act may go on for being counted.
+        if output.is_failing() && !matches!(wait, Wait::Nothing) {
+            return output.append(&entry);
+        }
+        suppression.pass(entry, &mut |entry| output.append(entry))
+    }
+
     /// Writes all counts.
     fn flush(&mut self) {
-        for entry in self.suppression.flush() {
-            self.append(&entry);
-        }
+        let output = &mut self.output;
+        self.suppression.flush(&mut |entry| output.append(entry));
+    }
+}
+
+impl Output {
+    /// Whether the last record could not be written.
+    fn is_failing(&self) -> bool {
+        matches!(self.monitor.health(), Health::Full | Health::Failing)
     }
 
     fn append(&mut self, entry: &Entry) -> bool {

@@ -56,15 +56,18 @@ fn the_first_refusals_of_a_user_and_address_are_written_and_the_others_counted()
         let mut suppression = Suppression::new(&limits());
         let mut written = Vec::new();
         for n in 0..1000 {
-            written.extend(suppression.pass(entry(event, "ann", "192.0.2.1", NOW + n / 50)));
+            written.extend(suppression.passed(entry(event, "ann", "192.0.2.1", NOW + n / 50)));
         }
         assert_eq!(times(&written), [1; EACH as usize], "{event:?}");
         assert_eq!(suppression.take_suppressed(), 995);
         // Another user, and another address, have records of their own.
         for (user, address) in [("bob", "192.0.2.1"), ("ann", "192.0.2.2")] {
-            assert_eq!(suppression.pass(entry(event, user, address, NOW)).len(), 1);
+            assert_eq!(
+                suppression.passed(entry(event, user, address, NOW)).len(),
+                1
+            );
         }
-        let summary = suppression.tick(NOW + WINDOW);
+        let summary = suppression.ticked(NOW + WINDOW);
         assert_eq!(times(&summary), [995]);
         let [summary] = &summary[..] else { panic!() };
         assert_eq!((summary.event, summary.actor.user.as_str()), (event, "ann"));
@@ -79,7 +82,7 @@ fn a_refusal_that_goes_on_is_written_less_and_less_until_once_an_hour() {
     let mut at = Vec::new();
     for second in 0..24 * 3600 {
         let denied = entry(Event::Denied, "ann", "192.0.2.1", NOW + second);
-        let written = suppression.pass(denied);
+        let written = suppression.passed(denied);
         at.extend(times(&written).into_iter().map(|times| (second, times)));
     }
     let [one, .., last] = &at[..] else { panic!() };
@@ -91,8 +94,8 @@ fn a_refusal_that_goes_on_is_written_less_and_less_until_once_an_hour() {
     assert!(at.len() < 5 + 6 + 24, "{at:?}");
 
     // After an hour of silence it is written at once again.
-    assert_eq!(times(&suppression.tick(NOW + 30 * 3600)).len(), 1);
-    assert!(suppression.tick(NOW + 32 * 3600).is_empty());
+    assert_eq!(times(&suppression.ticked(NOW + 30 * 3600)).len(), 1);
+    assert!(suppression.ticked(NOW + 32 * 3600).is_empty());
     assert_eq!(suppression.len(), 0);
 }
 
@@ -103,10 +106,10 @@ fn names_that_are_no_users_and_addresses_of_one_network_count_as_one() {
     for n in 0..100 {
         let unknown = format!("unknown:{n:08x}");
         let address = format!("2001:db8::{n:x}");
-        written.extend(suppression.pass(entry(Event::LoginCredentials, &unknown, &address, NOW)));
+        written.extend(suppression.passed(entry(Event::LoginCredentials, &unknown, &address, NOW)));
     }
     assert_eq!(written.len(), EACH as usize);
-    assert_eq!(times(&suppression.flush()), [95]);
+    assert_eq!(times(&suppression.flushed()), [95]);
 }
 
 #[test]
@@ -120,7 +123,7 @@ fn what_takes_a_permission_is_written_each_time_and_equal_acts_are_counted() {
         for _ in 0..100 {
             assert_eq!(
                 suppression
-                    .pass(entry(*event, "ann", "192.0.2.1", NOW))
+                    .passed(entry(*event, "ann", "192.0.2.1", NOW))
                     .len(),
                 1
             );
@@ -133,14 +136,89 @@ fn what_takes_a_permission_is_written_each_time_and_equal_acts_are_counted() {
     };
     let count = |suppression: &mut Suppression, path: &dyn Fn(usize) -> String| {
         (0..2000)
-            .map(|n| suppression.pass(write(&path(n))).len())
+            .map(|n| suppression.passed(write(&path(n))).len())
             .sum::<usize>()
     };
     assert_eq!(count(&mut suppression, &|_| "/inject/a".to_owned()), 5);
     assert_eq!(count(&mut suppression, &|n| format!("/inject/{n}")), 2000);
-    let summary = suppression.tick(NOW + WINDOW);
+    let summary = suppression.ticked(NOW + WINDOW);
     assert_eq!(times(&summary), [1995]);
     assert_eq!(summary[0].facts["path"], "/inject/a");
+}
+
+#[test]
+fn what_any_user_can_repeat_is_counted_per_user_whatever_the_path_and_address() {
+    for event in [
+        Event::SecretRead,
+        Event::Login,
+        Event::Revoke,
+        Event::CommsOpen,
+        Event::CommsClose,
+    ] {
+        let mut suppression = Suppression::new(&limits());
+        let one = |n: u64, user: &str| Entry {
+            facts: json!({ "path": format!("/credentials/x/{n}") }),
+            ..entry(
+                event,
+                user,
+                &format!("2001:db8:{:x}:{:x}::1", n >> 16, n & 0xffff),
+                NOW + n / 2,
+            )
+        };
+        let mut lines = Vec::new();
+        for n in 0..2 * 86_400 {
+            lines.extend(suppression.passed(one(n, "")));
+        }
+        assert!(lines.len() <= 24 * (30 + 12), "{event:?}: {}", lines.len());
+        // Another user has a budget of their own.
+        assert_eq!(suppression.passed(one(2 * 86_400 - 1, "ann")).len(), 1);
+        lines.extend(suppression.flushed());
+        assert_eq!(times(&lines).iter().sum::<u64>(), 2 * 86_400);
+        assert!(lines[..30].iter().all(|line| line.facts["times"].is_null()));
+        let summary = &lines[30];
+        assert_eq!((summary.event, summary.actor.user.as_str()), (event, ""));
+        assert_eq!(summary.facts["since"], rfc3339(NOW + 15));
+        assert_eq!(summary.facts["until"], rfc3339(NOW + 314));
+        assert_eq!(summary.facts["times"], 600);
+    }
+}
+
+#[test]
+fn users_beyond_the_number_that_is_counted_are_counted_together() {
+    let mut suppression = Suppression::new(&limits());
+    let mut lines = Vec::new();
+    for n in 0..5 * MAX_KEYS {
+        let user = format!("user{n}");
+        lines.extend(suppression.passed(entry(Event::Login, &user, "192.0.2.1", NOW)));
+    }
+    assert_eq!(lines.len(), MAX_KEYS + 1);
+    lines.extend(suppression.flushed());
+    assert_eq!(times(&lines).iter().sum::<u64>(), 5 * MAX_KEYS as u64);
+}
+
+#[test]
+fn a_count_that_cannot_be_written_is_kept_until_it_can() {
+    for event in [Event::Write, Event::SecretRead, Event::Denied, Event::Login] {
+        let mut suppression = Suppression::new(&limits());
+        let mut written = Vec::new();
+        for _ in 0..100 {
+            written.extend(suppression.passed(entry(event, "ann", "192.0.2.1", NOW)));
+        }
+        suppression.dropped(Event::Denied, 100);
+        let mut attempts = 0;
+        for second in 0..1000 {
+            suppression.tick(NOW + second, &mut |_| {
+                attempts += 1;
+                false
+            });
+        }
+        assert!((10..=20).contains(&attempts), "{event:?}: {attempts}");
+        suppression.flush(&mut |_| false);
+        let mut summaries = suppression.ticked(NOW + 1100);
+        summaries.extend(suppression.flushed());
+        written.extend(summaries);
+        assert_eq!(times(&written).iter().sum::<u64>(), 200, "{event:?}");
+    }
 }
 
 #[test]
@@ -171,7 +249,7 @@ fn many_addresses_use_up_the_credit_and_are_then_counted_per_kind() {
         for n in 0..20 {
             let address = format!("10.{}.{}.{n}", second / 256, second % 256);
             let denied = entry(Event::Denied, "ann", &address, NOW + second);
-            lines.extend(suppression.pass(denied));
+            lines.extend(suppression.passed(denied));
             offered += 1;
         }
         assert!(suppression.len() <= MAX_KEYS + 1);
@@ -183,7 +261,7 @@ fn many_addresses_use_up_the_credit_and_are_then_counted_per_kind() {
         "{} of {credit}",
         lines.len()
     );
-    lines.extend(suppression.flush());
+    lines.extend(suppression.flushed());
     assert_eq!(times(&lines).iter().sum::<u64>(), offered);
     let all = lines
         .iter()
@@ -193,7 +271,7 @@ fn many_addresses_use_up_the_credit_and_are_then_counted_per_kind() {
 
     // The first of another kind is written all the same.
     let other = entry(Event::LoginInvalid, "", "192.0.2.1", NOW + 3600);
-    assert_eq!(suppression.pass(other).len(), 1);
+    assert_eq!(suppression.passed(other).len(), 1);
 }
 
 #[test]
@@ -205,7 +283,7 @@ fn a_day_of_refusals_of_all_kinds_from_everywhere_leaves_room_in_the_log() {
         for (n, event) in kinds.into_iter().enumerate() {
             let address = format!("10.{}.{}.{n}", second / 256 % 256, second % 256);
             let refused = entry(event, "ann", &address, NOW + second);
-            bytes += suppression.pass(refused).len() as u64 * FIXED;
+            bytes += suppression.passed(refused).len() as u64 * FIXED;
         }
     }
     // 90 days of that are less than what the log may have.
@@ -216,26 +294,26 @@ fn a_day_of_refusals_of_all_kinds_from_everywhere_leaves_room_in_the_log() {
 fn a_clock_that_is_set_back_holds_no_count_for_ever() {
     let mut suppression = Suppression::new(&limits());
     for _ in 0..10 {
-        suppression.pass(entry(Event::Denied, "ann", "192.0.2.1", NOW + 86_400));
+        suppression.passed(entry(Event::Denied, "ann", "192.0.2.1", NOW + 86_400));
     }
     // A slow request does not set the time back.
     assert!(
         suppression
-            .pass(entry(Event::Deploy, "ann", "192.0.2.1", NOW))
+            .passed(entry(Event::Deploy, "ann", "192.0.2.1", NOW))
             .len()
             == 1
     );
-    assert!(suppression.tick(NOW + 86_400 + WINDOW - 1).is_empty());
-    assert!(suppression.tick(NOW).is_empty());
-    assert_eq!(times(&suppression.tick(NOW + WINDOW)), [5]);
+    assert!(suppression.ticked(NOW + 86_400 + WINDOW - 1).is_empty());
+    assert!(suppression.ticked(NOW).is_empty());
+    assert_eq!(times(&suppression.ticked(NOW + WINDOW)), [5]);
 }
 
 #[test]
 fn refusals_that_never_came_here_are_counted_too() {
     let mut suppression = Suppression::new(&limits());
-    suppression.tick(NOW);
+    suppression.ticked(NOW);
     suppression.dropped(Event::Denied, 1000);
-    let summary = suppression.tick(NOW + WINDOW);
+    let summary = suppression.ticked(NOW + WINDOW);
     assert_eq!(times(&summary), [1000]);
     assert_eq!(summary[0].facts["times"], Value::from(1000));
     assert_eq!(suppression.take_suppressed(), 1000);

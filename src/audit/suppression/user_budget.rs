@@ -1,0 +1,79 @@
+//! The records of one kind of one user: the first of each period are written, further ones are counted.
+
+use super::{Append, Count};
+use crate::audit::line::Entry;
+
+/// Records of one kind that one user may have written one by one in [`PERIOD`]. Our choice: all that a person does,
+/// and some 40 MiB of one user who repeats it for 90 days.
+const BUDGET: u32 = 30;
+/// The period of that budget, seconds.
+const PERIOD: u64 = 3600;
+/// How often the records of a user beyond the budget are summed up, seconds. Our choice: what a crash may lose.
+const WINDOW: u64 = 300;
+
+/// The records of one kind of one user.
+#[derive(Debug)]
+pub(super) struct UserBudget {
+    /// When the period began.
+    since: u64,
+    written: u32,
+    /// Those beyond the budget.
+    count: Count,
+}
+
+impl UserBudget {
+    pub(super) fn new(now: u64) -> Self {
+        Self {
+            since: now,
+            written: 0,
+            count: Count::new(now),
+        }
+    }
+
+    fn has_ended(&self, now: u64) -> bool {
+        now.saturating_sub(self.since) >= PERIOD
+    }
+
+    /// The record itself while the budget lasts; otherwise it is counted.
+    pub(super) fn pass(&mut self, entry: Entry, now: u64) -> Option<Entry> {
+        if self.has_ended(now) {
+            (self.since, self.written) = (now, 0);
+        }
+        if self.written < BUDGET {
+            self.written += 1;
+            return Some(entry);
+        }
+        if self.count.suppressed == 0 {
+            (self.count.since, self.count.length) = (now, WINDOW);
+        }
+        self.count.pass(entry, 0)
+    }
+
+    /// Writes the count, if its window has ended. False: it could not be written, and the window goes on.
+    pub(super) fn end_window(&mut self, now: u64, append: Append<'_>) -> bool {
+        if !self.count.has_ended(now) {
+            return true;
+        }
+        let done = self.summary(now).is_none_or(|summary| append(&summary));
+        if done {
+            self.count.restart(now, WINDOW);
+        }
+        done
+    }
+
+    /// One record for those that were counted.
+    pub(super) fn summary(&self, now: u64) -> Option<Entry> {
+        self.count.summary(now)
+    }
+
+    /// The clock was set back. Gives the count, for which the same holds.
+    pub(super) fn set_back(&mut self, now: u64) -> &mut Count {
+        self.since = self.since.min(now);
+        &mut self.count
+    }
+
+    /// Whether nothing of it counts any more.
+    pub(super) fn is_over(&self, now: u64) -> bool {
+        self.count.suppressed == 0 && self.has_ended(now)
+    }
+}
