@@ -2,9 +2,13 @@
 //!
 //! Pure: the time is an argument. Bounded: only a right password adds an address, and the newest of each user are kept.
 
+use super::sync::DashMap;
 use super::throttle::{Pair, UserKey};
+use crate::ip_prefix::IpPrefix;
 use crate::store::AddressRow;
 use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
 
 /// How long an address stays known after the last sign-in from there: 90 days. Our choice: a user back from a long
 /// leave is still known.
@@ -20,7 +24,32 @@ const DAY: u64 = 24 * 60 * 60;
 
 /// When each user last signed in from where.
 #[derive(Default)]
-pub(super) struct KnownAddresses(HashMap<UserKey, Vec<(Pair, u64)>>);
+pub(super) struct KnownAddresses {
+    users: HashMap<UserKey, Vec<(Pair, u64)>>,
+    prefixes: KnownPrefixes,
+}
+
+/// The prefixes from which any user has signed in, each with the number of users. Readable without the throttle's lock;
+/// clones share it.
+#[derive(Clone, Default)]
+pub(super) struct KnownPrefixes(Arc<DashMap<IpPrefix, usize>>);
+
+impl KnownPrefixes {
+    pub(super) fn contains(&self, address: IpAddr) -> bool {
+        self.0.contains_key(&IpPrefix::of(address))
+    }
+
+    fn add(&self, prefix: IpPrefix) {
+        *self.0.entry(prefix).or_insert(0) += 1;
+    }
+
+    fn remove(&self, prefix: IpPrefix) {
+        self.0.remove_if_mut(&prefix, |_, users| {
+            *users = users.saturating_sub(1);
+            *users == 0
+        });
+    }
+}
 
 impl KnownAddresses {
     /// Takes up what the store kept. A time in the future (the clock was set back) counts as now.
@@ -50,28 +79,45 @@ impl KnownAddresses {
 
     /// Forgets addresses that were not used for too long.
     pub(super) fn sweep(&mut self, now: u64) {
-        self.0.retain(|_, addresses| {
-            addresses.retain(|(_, at)| at.saturating_add(KNOWN_FOR) > now);
+        let prefixes = &self.prefixes;
+        self.users.retain(|_, addresses| {
+            addresses.retain(|(pair, at)| {
+                let known = at.saturating_add(KNOWN_FOR) > now;
+                if !known {
+                    prefixes.remove(pair.prefix);
+                }
+                known
+            });
             !addresses.is_empty()
         });
     }
 
+    /// The prefixes of all users.
+    pub(super) fn prefixes(&self) -> KnownPrefixes {
+        self.prefixes.clone()
+    }
+
     fn last(&self, pair: &Pair) -> Option<u64> {
-        let addresses = self.0.get(&pair.user)?;
+        let addresses = self.users.get(&pair.user)?;
         let known = addresses.iter().find(|(other, _)| other == pair)?;
         Some(known.1)
     }
 
     fn add(&mut self, pair: Pair, at: u64) {
-        let addresses = self.0.entry(pair.user).or_default();
-        addresses.retain(|(other, _)| *other != pair);
+        let addresses = self.users.entry(pair.user).or_default();
+        if let Some((_, last)) = addresses.iter_mut().find(|(other, _)| *other == pair) {
+            *last = at;
+            return;
+        }
         if addresses.len() >= PER_USER {
             let oldest = addresses.iter().enumerate().min_by_key(|(_, (_, at))| *at);
             if let Some((index, _)) = oldest {
-                addresses.swap_remove(index);
+                let (forgotten, _) = addresses.swap_remove(index);
+                self.prefixes.remove(forgotten.prefix);
             }
         }
         addresses.push((pair, at));
+        self.prefixes.add(pair.prefix);
     }
 }
 
@@ -79,7 +125,6 @@ impl KnownAddresses {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use std::net::IpAddr;
 
     fn pair(user: &str, address: &str) -> Pair {
         Pair::new(user, address.parse().unwrap())
@@ -95,7 +140,22 @@ mod tests {
         assert!(!known.contains(&pair("bob", "192.0.2.1"), 100));
         assert!(!known.contains(&pair("ann", "192.0.2.2"), 100));
         known.sweep(100 + KNOWN_FOR);
-        assert!(known.0.is_empty());
+        assert!(known.users.is_empty() && known.prefixes.0.is_empty());
+    }
+
+    #[test]
+    fn a_prefix_is_known_as_long_as_any_user_has_it() {
+        let mut known = KnownAddresses::default();
+        let prefixes = known.prefixes();
+        let has = |address: &str| prefixes.contains(address.parse().unwrap());
+        known.succeeded(pair("ann", "2001:db8::1"), 0);
+        known.succeeded(pair("ann", "2001:db8::2"), DAY);
+        known.succeeded(pair("bob", "2001:db8::3"), 2 * DAY);
+        assert!(has("2001:db8::9") && !has("2001:db8:0:1::1"));
+        known.sweep(DAY + KNOWN_FOR);
+        assert!(has("2001:db8::9"), "bob's");
+        known.sweep(2 * DAY + KNOWN_FOR);
+        assert!(!has("2001:db8::9"));
     }
 
     #[test]
@@ -119,7 +179,8 @@ mod tests {
         let now = many.into();
         assert!(!known.contains(&ann(0), now), "the oldest");
         assert!((1..=many).all(|n| known.contains(&ann(n), now)));
-        assert_eq!(known.0[&ann(0).user].len(), PER_USER);
+        assert_eq!(known.users[&ann(0).user].len(), PER_USER);
+        assert_eq!(known.prefixes.0.len(), PER_USER);
     }
 
     #[test]

@@ -36,6 +36,7 @@ use crate::secret::{Secret, random, sha256};
 use crate::store::{self, Store};
 use budget::Budget;
 use hashing::Hashing;
+use known_addresses::KnownPrefixes;
 use registry::Key;
 use smol_str::SmolStr;
 use std::collections::HashSet;
@@ -119,6 +120,7 @@ pub struct Auth(Arc<Parts>);
 struct Parts {
     registry: Registry,
     throttle: Mutex<Throttle>,
+    known_prefixes: KnownPrefixes,
     bad_tokens: Mutex<Budget>,
     /// Failures that made the throttle refuse what came next.
     lockouts: AtomicU64,
@@ -168,6 +170,7 @@ impl Auth {
         restore(&registry, &store, now).await?;
         let auth = Self(Arc::new(Parts {
             registry,
+            known_prefixes: throttle.known_prefixes(),
             throttle: Mutex::new(throttle),
             bad_tokens: Mutex::new(Budget::new(&config.throttle)),
             lockouts: AtomicU64::new(0),
@@ -245,6 +248,11 @@ impl Auth {
     /// has shown too many.
     pub fn bad_token(&self, address: IpAddr, now: u64) -> Option<Duration> {
         self.bad_tokens().spend(address, now)
+    }
+
+    /// Whether a user has signed in from the address before. Takes one map shard.
+    pub fn has_signed_in_from(&self, address: IpAddr) -> bool {
+        self.0.known_prefixes.contains(address)
     }
 
     /// The caller without a token, if the operator allows one.

@@ -4,7 +4,7 @@
 //! for the /64, the /56 and the /48 of an IPv6 address. Failures of a user from all addresses slow down addresses that the
 //! user has not signed in from before (see `user_throttle`), so a stranger elsewhere locks no user out.
 
-use super::known_addresses::KnownAddresses;
+use super::known_addresses::{KnownAddresses, KnownPrefixes};
 use super::tally::{Refused, Tallies, Window, size};
 use super::user_throttle::UserThrottle;
 use crate::config;
@@ -82,6 +82,11 @@ impl Throttle {
             }
         }
         self.known.remember(known, now);
+    }
+
+    /// The prefixes from which users have signed in before.
+    pub(super) fn known_prefixes(&self) -> KnownPrefixes {
+        self.known.prefixes()
     }
 
     /// Whether a sign-in may wait for its turn, or how long it has to stay away; and whether the user has signed in from

@@ -4,10 +4,14 @@
 //! signed in from before wait (greylisting). The first attempt from such an address is refused with a retry time;
 //! from then on one attempt is let through. So the user on a new device is held up for a minute at most, whatever others
 //! do, and each address of a guesser pays the same for every guess. Pure: the time is an argument.
+//!
+//! When too many addresses wait to be remembered, further ones wait for a time slot of their own, which takes no memory: a
+//! keyed hash says when it begins.
 
 use super::tally::{Refused, Tallies, Window, size};
 use super::throttle::{Pair, UserKey};
 use std::collections::{HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// The longest first wait, in seconds. It doubles with each failure beyond the limit: 1, 2, 4 … 60. Our choice: what a
@@ -24,8 +28,12 @@ const MOST_DOUBLINGS: usize = 17;
 /// type a password.
 const RETURN_WITHIN: u64 = 120;
 
-/// Addresses that wait, and users in an episode, at most (some 5 MiB). When full, those that wait go on and others are
-/// refused, so an attacker gains nothing by filling it.
+/// How long a time slot stays open, in seconds. Our choice: as long as the wait before it, so that half of new addresses
+/// wait while the memory is full.
+const SLOT: u64 = LONGEST_FIRST_WAIT;
+
+/// Addresses that wait, and users in an episode, at most (some 5 MiB). When full, those that wait go on, and others have
+/// time slots.
 const REMEMBERED: usize = 65_536;
 
 /// Failures of users, and the addresses that wait.
@@ -38,6 +46,10 @@ pub(super) struct UserThrottle {
     waiting: HashMap<Pair, u64>,
     /// When those that did not come back were last looked for.
     swept: u64,
+    /// Until when addresses that are not remembered have time slots, in seconds.
+    slots_until: u64,
+    /// The key of the time slots.
+    slots: RandomState,
 }
 
 impl UserThrottle {
@@ -62,9 +74,30 @@ impl UserThrottle {
             Some(&ready) if now - ready <= RETURN_WITHIN => return None,
             _ => {}
         }
-        let wait = self.wait(pair.user, own, limit, window);
-        self.remember(pair, now.saturating_add(wait), now);
-        Some(Refused::Blocked(Duration::from_secs(wait)))
+        let in_slot = now < self.slots_until && self.slots_until - now <= window.length + SLOT;
+        let wait = if in_slot {
+            self.until_slot(pair, own, window)
+        } else {
+            self.wait(pair.user, own, limit, window)
+        };
+        let wait = if wait == 0 || self.remember(pair, now.saturating_add(wait), now) {
+            wait
+        } else {
+            let wait = self.until_slot(pair, own, window);
+            // The slot must be there when the address comes back.
+            let closes = now.saturating_add(wait).saturating_add(SLOT);
+            self.slots_until = self.slots_until.max(closes);
+            wait
+        };
+        (wait > 0).then(|| Refused::Blocked(Duration::from_secs(wait)))
+    }
+
+    /// The time until the next slot of an address; 0: it is open. Failures of others do not change it.
+    fn until_slot(&self, pair: Pair, own: usize, window: Window) -> u64 {
+        let closed = doubled(LONGEST_FIRST_WAIT, own).min(window.length).max(1);
+        let cycle = closed + SLOT;
+        let at = window.now.wrapping_add(self.slots.hash_one(pair)) % cycle;
+        closed.saturating_sub(at)
     }
 
     /// An attempt begins; it uses up its wait.
@@ -110,23 +143,24 @@ impl UserThrottle {
 
     /// Grows with the failures of the user up to a minute, and with those of the address up to the window.
     fn wait(&self, user: UserKey, own: usize, limit: u32, window: Window) -> u64 {
-        let doubled = |wait: u64, times: usize| wait << times.min(MOST_DOUBLINGS);
         let failures = self.failures.count(&user, window);
         let first = doubled(1, failures.saturating_sub(size(limit))).min(LONGEST_FIRST_WAIT);
         doubled(first, own).min(window.length).max(1)
     }
 
-    fn remember(&mut self, pair: Pair, ready: u64, now: u64) {
+    /// Returns whether there was room.
+    fn remember(&mut self, pair: Pair, ready: u64, now: u64) -> bool {
         if self.waiting.len() >= REMEMBERED && !self.waiting.contains_key(&pair) {
             // Once a second: the next refusal would find the same.
             if self.swept != now {
                 self.sweep_waiting(now);
             }
             if self.waiting.len() >= REMEMBERED {
-                return;
+                return false;
             }
         }
         self.waiting.insert(pair, ready);
+        true
     }
 
     fn sweep_waiting(&mut self, now: u64) {
@@ -142,10 +176,15 @@ impl UserThrottle {
     }
 }
 
+fn doubled(wait: u64, times: usize) -> u64 {
+    wait << times.min(MOST_DOUBLINGS)
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::ip_prefix::IpPrefix;
     use std::net::IpAddr;
 
     const LIMIT: u32 = 4;
@@ -241,13 +280,59 @@ mod tests {
     fn memory_is_bounded_and_those_who_wait_keep_their_turn() {
         let mut throttle = guessed(10);
         let many = u32::try_from(REMEMBERED).unwrap();
-        for n in 0..many + 10 {
+        for n in 0..many {
             assert_eq!(wait(&mut throttle, n, 0, 0), 60);
+        }
+        for n in many..many + 10 {
+            assert!(wait(&mut throttle, n, 0, 0) <= 60);
         }
         assert_eq!(throttle.waiting.len(), REMEMBERED);
         assert_eq!(wait(&mut throttle, 0, 0, 60), 0);
-        assert!(wait(&mut throttle, many, 0, 60) > 0);
         throttle.sweep(LIMIT, at(600));
         assert!(throttle.waiting.is_empty() && throttle.episodes.is_empty());
+    }
+
+    #[test]
+    fn a_user_on_a_new_device_waits_a_minute_at_most_while_strangers_fill_the_memory() {
+        let many = u32::try_from(REMEMBERED).unwrap();
+        let invented = Pair::new("invented", IpAddr::V4(0.into()));
+        let strangers = (0..many + 100).map(|n| Pair {
+            prefix: IpPrefix::of(IpAddr::V4(n.into())),
+            ..invented
+        });
+        let strangers: Vec<_> = strangers.collect();
+        let mut waits = Vec::new();
+        for victim in many * 2..many * 2 + 12 {
+            let mut throttle = guessed(10);
+            for _ in 0..10 {
+                throttle.add(invented.user, 0, LIMIT, at(0));
+            }
+            for stranger in &strangers {
+                let _ = throttle.refused(*stranger, 0, LIMIT, at(0));
+            }
+            let first = wait(&mut throttle, victim, 0, 1);
+            assert!(first <= 60, "{first}");
+            throttle.add(ann(0).user, 1 + first, LIMIT, at(1 + first));
+            // Those that waited have gone, and left room, for some of the victims.
+            if victim % 2 == 0 {
+                throttle.waiting.clear();
+            }
+            assert_eq!(wait(&mut throttle, victim, 0, 1 + first), 0, "{first}");
+            waits.push(first);
+        }
+        assert!(waits.iter().any(|wait| *wait > 0), "there is a wait");
+    }
+
+    #[test]
+    fn a_failure_in_a_time_slot_doubles_the_wait_for_the_next() {
+        let throttle = UserThrottle::default();
+        let longest = |own| {
+            (0..2000)
+                .map(|now| throttle.until_slot(ann(1), own, at(now)))
+                .max()
+        };
+        let waits = (0..6).map(longest);
+        let expected = [60, 120, 240, 480, 600, 600].map(Some);
+        assert_eq!(waits.collect::<Vec<_>>(), expected);
     }
 }
