@@ -1,4 +1,4 @@
-//! Limits concurrency, in total and per client address: each admission holds a permit.
+//! Limits concurrency, in total, per client address and per IPv6 network: each admission holds a permit.
 //!
 //! Counts connections, requests to an upstream, tunnels, and channels that have not signed in; depends on none of them.
 
@@ -14,7 +14,7 @@ pub struct Crowd {
     total: usize,
     per_address: usize,
     open: AtomicUsize,
-    /// An IPv6 address counts with its /64.
+    /// An IPv6 address counts with its /64, /56 and /48.
     addresses: DashMap<IpPrefix, usize>,
 }
 
@@ -36,7 +36,7 @@ pub struct Permit {
 }
 
 impl Crowd {
-    /// Has room for so many, and for so many of one address.
+    /// Has room for so many, and for so many of one address; see [`IpPrefix::share`] for IPv6 networks.
     pub fn new(total: usize, per_address: usize) -> Arc<Self> {
         Arc::new(Self {
             total,
@@ -57,18 +57,39 @@ impl Crowd {
             address: None,
         })
     }
+
+    /// Counts one of a prefix; false: it has too many.
+    fn add(&self, prefix: IpPrefix, limit: usize) -> bool {
+        if limit == 0 {
+            return false;
+        }
+        let mut count = self.addresses.entry(prefix).or_insert(0);
+        let free = *count < limit;
+        *count += usize::from(free);
+        free
+    }
+
+    fn remove(&self, prefix: IpPrefix) {
+        self.addresses.remove_if_mut(&prefix, |_, count| {
+            *count = count.saturating_sub(1);
+            *count == 0
+        });
+    }
 }
 
 impl Permit {
     /// The same for one of this address, unless it has too many.
     pub fn of(mut self, address: IpAddr) -> Result<Self, Full> {
         let address = IpPrefix::of(address);
-        let mut count = self.crowd.addresses.entry(address).or_insert(0);
-        if *count >= self.crowd.per_address {
-            return Err(Full::Address);
+        let crowd = &self.crowd;
+        for (level, (prefix, factor)) in address.levels().enumerate() {
+            let limit = IpPrefix::share(crowd.total, crowd.per_address, factor);
+            if !crowd.add(prefix, limit) {
+                let narrower = address.levels().take(level);
+                narrower.for_each(|(prefix, _)| crowd.remove(prefix));
+                return Err(Full::Address);
+            }
         }
-        *count += 1;
-        drop(count);
         self.address = Some(address);
         Ok(self)
     }
@@ -78,10 +99,9 @@ impl Drop for Permit {
     fn drop(&mut self) {
         self.crowd.open.fetch_sub(1, Ordering::Relaxed);
         let Some(address) = self.address else { return };
-        self.crowd.addresses.remove_if_mut(&address, |_, count| {
-            *count = count.saturating_sub(1);
-            *count == 0
-        });
+        for (prefix, _) in address.levels() {
+            self.crowd.remove(prefix);
+        }
     }
 }
 
@@ -128,6 +148,26 @@ mod tests {
             Full::Address
         );
         assert!(admit(&crowd, "2001:db8:1:3::1").is_ok());
+    }
+
+    #[test]
+    fn the_networks_around_an_ipv6_address_have_larger_shares_and_never_all() {
+        let crowd = Crowd::new(10_000, 256);
+        let open = |networks: std::ops::Range<u32>| {
+            let one = |n| admit(&crowd, &format!("2001:db8:0:{n:x}::1"));
+            let all = networks.flat_map(|n| (0..256).map(move |_| n));
+            all.filter_map(|n| one(n).ok()).collect::<Vec<_>>()
+        };
+        let of_56 = open(0..40);
+        assert_eq!(of_56.len(), 1024, "40 /64s have the share of their /56");
+        let of_48 = open(0x100..0x120);
+        assert_eq!(of_48.len(), 1024, "another /56 has what is left of the /48");
+        let beyond = admit(&crowd, "2001:db8:0:200::1").unwrap_err();
+        assert_eq!(beyond, Full::Address);
+        assert!(admit(&crowd, "2001:db8:1::1").is_ok());
+        drop((of_56, of_48));
+        assert!(crowd.addresses.is_empty(), "what is refused is not counted");
+        assert_eq!(crowd.open.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -32,13 +32,16 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use tokio::time::MissedTickBehavior;
+use tokio::time::{MissedTickBehavior, timeout};
 
 /// How often sessions are checked for expiry: streams and channels of an expired session end at most so late. Our choice:
 /// the unit of lifetimes.
 const TICK: Duration = Duration::from_secs(1);
 /// How often expired sessions are deleted from the store. Our choice.
 const SWEEP: Duration = Duration::from_secs(5);
+/// How long a reload waits for the accounts at the upstreams to change. Our choice: without a sign-in under way they do so
+/// at once.
+const ACCOUNTS: Duration = Duration::from_secs(1);
 
 /// One gateway.
 pub struct Gateway {
@@ -195,9 +198,14 @@ impl Gateway {
         };
         // Also when the store failed to delete a session: narrower rules must not wait for it.
         self.hosts.reload(&config);
-        self.sites.reload(&config).await;
+        self.sites.reload(&config);
         if let Some(auth) = &self.auth {
             auth.changed();
+        }
+        // Last, and on a task of its own: an account waits for a sign-in that is under way, this and the next reload do not.
+        let changed = self.control.spawn(self.sites.change_accounts(&config));
+        if timeout(ACCOUNTS, changed).await.is_err() {
+            tracing::warn!("an upstream's account changes when the sign-in under way has ended");
         }
         kept
     }

@@ -11,6 +11,9 @@ use std::net::{IpAddr, Ipv6Addr};
 /// /56, and two such /56s in a /48, are still taken for different subscribers.
 const LEVELS: [(u8, u32); 3] = [(64, 1), (56, 4), (48, 8)];
 
+/// The largest number of [`levels`](IpPrefix::levels) of an address.
+pub const MAX_LEVELS: usize = LEVELS.len();
+
 /// An IPv4 address, or an IPv6 /64, /56 or /48.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IpPrefix {
@@ -52,6 +55,14 @@ impl IpPrefix {
             wider.map(move |(length, factor)| (Self::v6(v6, length), factor))
         });
         v4.into_iter().chain(around)
+    }
+
+    /// The share of a level in a pool of `total`, of which one address may have `per_address`: multiplied by the level's
+    /// factor, but with at most three quarters of the pool, so that a network with several large shares leaves room.
+    pub fn share(total: usize, per_address: usize, factor: u32) -> usize {
+        let factor = usize::try_from(factor).unwrap_or(usize::MAX);
+        let wider = per_address.saturating_mul(factor).min(total - total / 4);
+        wider.max(per_address)
     }
 
     /// What one subscriber surely has: the IPv4 address, or the /56.

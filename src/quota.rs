@@ -1,9 +1,9 @@
-//! A quota: a weighted semaphore with a share per client address.
+//! A quota: a weighted semaphore with a share per client address, and larger shares for the IPv6 networks around it.
 //!
 //! A unit is a response in progress, or a byte of memory. Units that are not available are refused at once
-//! ([`Grant::try_grow`]) or waited for ([`Grant::grow`]); a waiter holds units of its own address only.
+//! ([`Grant::try_grow`]) or waited for ([`Grant::grow`]); a waiter holds units of its own address and networks only.
 
-use crate::ip_prefix::IpPrefix;
+use crate::ip_prefix::{IpPrefix, MAX_LEVELS};
 use dashmap::DashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,8 +13,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 #[derive(Debug)]
 pub struct Quota {
     total: Semaphore,
+    total_units: usize,
     per_address: usize,
-    /// The units available to each address that has a grant.
+    /// The units available to each address that has a grant, and to the networks around it.
     addresses: DashMap<IpPrefix, Arc<Semaphore>>,
 }
 
@@ -27,11 +28,12 @@ pub struct Exhausted;
 pub struct Grant {
     units: usize,
     // Dropped in this order: an entry is removed when nothing refers to its share.
-    share: Arc<Semaphore>,
+    /// The smallest level first; IPv4 has one.
+    shares: [Option<Arc<Semaphore>>; MAX_LEVELS],
     entry: Entry,
 }
 
-/// An address in the map, removed with the last grant that refers to it.
+/// An address in the map, at every level, removed with the last grant that refers to it.
 #[derive(Debug)]
 struct Entry {
     quota: Arc<Quota>,
@@ -39,13 +41,15 @@ struct Entry {
 }
 
 impl Quota {
-    /// With `total` units, of which one address (IPv6: one /64) may have `per_address`.
+    /// With `total` units, of which one address (IPv6: one /64) may have `per_address`; see [`IpPrefix::share`] for the
+    /// /56 and the /48.
     pub fn new(total: usize, per_address: usize) -> Arc<Self> {
         // No more than can be taken at once.
         let most = u32::MAX as usize;
         let total = total.min(Semaphore::MAX_PERMITS);
         Arc::new(Self {
             total: Semaphore::new(total),
+            total_units: total,
             per_address: per_address.min(total).min(most),
             addresses: DashMap::new(),
         })
@@ -54,17 +58,27 @@ impl Quota {
     /// A grant without units, for one address.
     pub fn grant(self: &Arc<Self>, address: IpAddr) -> Grant {
         let address = IpPrefix::of(address);
-        let share = self.addresses.entry(address);
-        let share = share.or_insert_with(|| Arc::new(Semaphore::new(self.per_address)));
-        let share = Arc::clone(&share);
+        let mut shares = [const { None }; MAX_LEVELS];
+        for (share, (prefix, factor)) in shares.iter_mut().zip(address.levels()) {
+            *share = Some(self.share(prefix, factor));
+        }
         Grant {
             units: 0,
-            share,
+            shares,
             entry: Entry {
                 quota: Arc::clone(self),
                 address,
             },
         }
+    }
+
+    /// The units available to a prefix.
+    fn share(&self, prefix: IpPrefix, factor: u32) -> Arc<Semaphore> {
+        let share = self.addresses.entry(prefix).or_insert_with(|| {
+            let units = IpPrefix::share(self.total_units, self.per_address, factor);
+            Arc::new(Semaphore::new(units))
+        });
+        Arc::clone(&share)
     }
 }
 
@@ -82,11 +96,15 @@ impl Grant {
     /// Takes more units, or none if they are not available.
     pub fn try_grow(&mut self, units: usize) -> Result<(), Exhausted> {
         let many = u32::try_from(units).map_err(|_| Exhausted)?;
-        let share = self.share.try_acquire_many(many);
-        let share = share.map_err(|_| Exhausted)?;
+        // What was acquired is released if a wider level refuses.
+        let mut acquired = [const { None }; MAX_LEVELS];
+        for (permit, share) in acquired.iter_mut().zip(self.shares.iter().flatten()) {
+            *permit = Some(share.try_acquire_many(many).map_err(|_| Exhausted)?);
+        }
         let total = self.entry.quota.total.try_acquire_many(many);
         total.map_err(|_| Exhausted)?.forget();
-        share.forget();
+        let acquired = acquired.into_iter().flatten();
+        acquired.for_each(SemaphorePermit::forget);
         self.units += units;
         Ok(())
     }
@@ -97,11 +115,14 @@ impl Grant {
         let many = u32::try_from(units).unwrap_or(u32::MAX);
         // The address first: a waiter that has exhausted its share must not block the queue of all addresses.
         // The semaphores are never closed, so there is no error.
-        let share = self.share.acquire_many(many).await;
-        let total = self.entry.quota.total.acquire_many(many).await;
-        if let (Ok(share), Ok(total)) = (share, total) {
-            SemaphorePermit::forget(share);
-            SemaphorePermit::forget(total);
+        let mut acquired = [const { None }; MAX_LEVELS];
+        for (permit, share) in acquired.iter_mut().zip(self.shares.iter().flatten()) {
+            *permit = share.acquire_many(many).await.ok();
+        }
+        if let Ok(total) = self.entry.quota.total.acquire_many(many).await {
+            total.forget();
+            let acquired = acquired.into_iter().flatten();
+            acquired.for_each(SemaphorePermit::forget);
             self.units += units;
         }
     }
@@ -110,14 +131,18 @@ impl Grant {
 impl Drop for Grant {
     fn drop(&mut self) {
         self.entry.quota.total.add_permits(self.units);
-        self.share.add_permits(self.units);
+        for share in self.shares.iter().flatten() {
+            share.add_permits(self.units);
+        }
     }
 }
 
 impl Drop for Entry {
     fn drop(&mut self) {
         let unused = |_: &IpPrefix, share: &Arc<Semaphore>| Arc::strong_count(share) == 1;
-        self.quota.addresses.remove_if(&self.address, unused);
+        for (prefix, _) in self.address.levels() {
+            self.quota.addresses.remove_if(&prefix, unused);
+        }
     }
 }
 
@@ -159,6 +184,45 @@ mod tests {
         let _first = take(&quota, "2001:db8:1:2::1", 5).unwrap();
         assert!(take(&quota, "2001:db8:1:2:ffff::9", 1).is_err());
         assert!(take(&quota, "2001:db8:1:3::1", 1).is_ok());
+    }
+
+    #[test]
+    fn the_networks_around_an_ipv6_address_have_larger_shares_and_never_all() {
+        let quota = Quota::new(32, 1);
+        let count = |networks: &mut dyn Iterator<Item = u32>| {
+            let one = |n| take(&quota, &format!("2001:db8:0:{n:x}::1"), 1);
+            networks.map_while(|n| one(n).ok()).collect::<Vec<_>>()
+        };
+        let of_56 = count(&mut (0..32));
+        assert_eq!(of_56.len(), 4, "a /59 has the share of its /56");
+        let of_48 = count(&mut (1..32).map(|n| n << 8));
+        assert_eq!(of_56.len() + of_48.len(), 8, "of the /48");
+        assert!(take(&quota, "2001:db8:1::1", 1).is_ok());
+        drop((of_56, of_48));
+        assert!(quota.addresses.is_empty());
+        assert_eq!(quota.total.available_permits(), 32);
+
+        // Where one address may have half, the networks around it do not have all.
+        let quota = Quota::new(8, 4);
+        let _half = take(&quota, "2001:db8::1", 4).unwrap();
+        let _quarter = take(&quota, "2001:db8:0:1::1", 2).unwrap();
+        assert!(take(&quota, "2001:db8:0:2::1", 1).is_err());
+        assert!(take(&quota, "2001:db8:0:100::1", 1).is_err());
+        assert!(take(&quota, "2001:db8:1::1", 2).is_ok());
+    }
+
+    #[test]
+    fn a_waiter_of_an_exhausted_network_waits_for_that_network_only() {
+        let quota = Quota::new(32, 1);
+        let mut taken: Vec<_> = (0..4)
+            .map(|n| take(&quota, &format!("2001:db8:0:{n}::1"), 1).unwrap())
+            .collect();
+        let mut waiting = quota.grant(ip("2001:db8:0:9::1"));
+        let mut growing = Box::pin(waiting.grow(1));
+        assert!(poll(growing.as_mut()).is_pending());
+        assert!(take(&quota, "2001:db8:0:100::1", 1).is_ok());
+        taken.pop();
+        assert!(poll(growing.as_mut()).is_ready());
     }
 
     #[test]

@@ -26,6 +26,9 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 const OK: &str = r#"{"auth":"ok"}"#;
 const FAIL: &str = r#"{"auth":"fail"}"#;
 
+/// The cause of a channel's end, in the audit log, when the token of another user is shown on it.
+const REPLACED: &str = "replaced";
+
 /// Frames of one editor that may wait for the upstream; then the editor waits. Our choice.
 const AHEAD: usize = 32;
 
@@ -48,33 +51,32 @@ where
         Ok((watch, first)) => {
             open.is_active();
             guest.place = None;
-            if let Some(caller) = watch.caller() {
-                caller.user.as_str().clone_into(&mut actor.user);
-                actor.by = caller.known.to_string();
-            }
+            actor = identity(&guest, &watch);
             record(comms, &guest, Event::CommsOpen, (&actor, None));
             let end = match &guest.source {
                 Source::Own => {
                     comms.topics.join(outbox);
                     talk.source = Talking::Topics(Arc::clone(&comms.topics));
-                    let never = std::future::pending();
-                    active(comms, &guest, &mut talk, (watch, first), never).await
+                    let until = (&mut actor, std::future::pending());
+                    active(comms, &guest, &mut talk, (watch, first), until).await
                 }
                 Source::Upstream(upstream, head) => {
                     let (said, hears) = mpsc::channel(AHEAD);
                     talk.source = Talking::Relay(said);
                     let relay = Relay::new(upstream, head, outbox, &comms.config);
-                    let away = Box::pin(relay.run(hears));
-                    active(comms, &guest, &mut talk, (watch, first), away).await
+                    let until = (&mut actor, Box::pin(relay.run(hears)));
+                    active(comms, &guest, &mut talk, (watch, first), until).await
                 }
             };
             comms.topics.leave(&level);
-            record(comms, &guest, Event::CommsClose, (&actor, Some(end.0)));
+            let ended = (&actor, Some(end.0.name()));
+            record(comms, &guest, Event::CommsClose, ended);
             end
         }
     };
     if matches!(end.0, CommsEnd::Refused) {
-        record(comms, &guest, Event::CommsRefused, (&actor, Some(end.0)));
+        let refused = (&actor, Some(end.0.name()));
+        record(comms, &guest, Event::CommsRefused, refused);
     }
     comms.metrics.comms().ended(end.0);
     drop(open);
@@ -114,19 +116,19 @@ where
     }
 }
 
-/// Signed in: talks until something ends it. `away` ends when there is nothing to hear any more.
+/// Signed in: talks until something ends it. `away` ends when there is nothing to hear any more. `actor` changes when a
+/// token of another user is shown.
 async fn active<S>(
     comms: &Comms,
     guest: &Guest,
     talk: &mut Talk<'_, S>,
     (mut watch, mut first): (Watch, Option<Frame>),
-    away: impl Future<Output = ()> + Unpin,
+    (actor, mut away): (&mut Actor, impl Future<Output = ()> + Unpin),
 ) -> End
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let level = talk.waiting.level();
-    let mut away = away;
     talk.heartbeat.reset();
     loop {
         let caller = watch.caller().cloned();
@@ -149,11 +151,34 @@ where
             },
         };
         match sign_in::by_token(comms, guest, &token) {
-            Some(new) => watch = new,
+            Some(new) => {
+                watch = new;
+                replace(comms, guest, actor, identity(guest, &watch));
+            }
             None => return End(CommsEnd::Refused, None),
         }
         talk.greeting = Some(OK);
     }
+}
+
+/// The caller of a channel, for the audit log.
+fn identity(guest: &Guest, watch: &Watch) -> Actor {
+    let mut actor = guest.actor.clone();
+    if let Some(caller) = watch.caller() {
+        caller.user.as_str().clone_into(&mut actor.user);
+        actor.by = caller.known.to_string();
+    }
+    actor
+}
+
+/// Records that another user has the channel from now on; a new token of the same user changes nothing.
+fn replace(comms: &Comms, guest: &Guest, actor: &mut Actor, new: Actor) {
+    if (&actor.user, &actor.by) == (&new.user, &new.by) {
+        return;
+    }
+    record(comms, guest, Event::CommsClose, (actor, Some(REPLACED)));
+    *actor = new;
+    record(comms, guest, Event::CommsOpen, (actor, None));
 }
 
 /// The conversation with one editor.
@@ -352,8 +377,8 @@ async fn left(comms: &Comms) {
     let _ = comms.leaving.clone().wait_for(|leaving| *leaving).await;
 }
 
-fn record(comms: &Comms, guest: &Guest, event: Event, (actor, end): (&Actor, Option<CommsEnd>)) {
-    let facts = end.map_or(json!({}), |end| json!({ "cause": end.name() }));
+fn record(comms: &Comms, guest: &Guest, event: Event, (actor, cause): (&Actor, Option<&str>)) {
+    let facts = cause.map_or(json!({}), |cause| json!({ "cause": cause }));
     let now = (guest.clock)().as_secs();
     comms.audit.record(event, actor, now, facts);
 }

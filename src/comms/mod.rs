@@ -23,9 +23,8 @@ use crate::auth::{Auth, Caller, Certificate};
 use crate::config;
 use crate::crowd::{Crowd, Full, Permit};
 use crate::metrics::Metrics;
-use crate::upstream::Upstream;
+use crate::upstream::{LinkHead, Upstream};
 use bytes::Bytes;
-use hyper::http::request::Parts;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,7 +79,7 @@ pub enum Source {
     /// Our own engine.
     Own,
     /// The runtime behind us, and the head of the handshake with it.
-    Upstream(Upstream, Box<Parts>),
+    Upstream(Upstream, Box<LinkHead>),
 }
 
 impl Comms {

@@ -8,8 +8,7 @@ use super::outbox::Outbox;
 use super::pattern::Pattern;
 use super::socket::{Heard, Lost, Socket};
 use crate::config;
-use crate::upstream::{Bearer, Error, Upstream};
-use hyper::http::request::Parts;
+use crate::upstream::{Bearer, Error, LinkHead, Upstream};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value as Json, json};
@@ -26,7 +25,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 /// How long the upstream may take to answer a token, or to take a frame. Our choice.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to ask whether a silent upstream is there, and how many times before it counts as gone. Our choice; it
-/// says something of its own every 15 s (facts admin API §4).
+/// says something of its own every 15 s (docs/reference/node-red-admin-api.md §4).
 const PULSE: Duration = Duration::from_secs(15);
 const SILENCES: u32 = 3;
 /// Subscriptions of an editor that are asked for again. Our choice: the stock editor has about ten.
@@ -51,7 +50,7 @@ pub(super) enum Said {
 /// The link of one editor.
 pub(super) struct Relay<'e> {
     upstream: &'e Upstream,
-    head: &'e Parts,
+    head: &'e LinkHead,
     config: &'e config::Comms,
     outbox: Outbox,
 }
@@ -60,7 +59,7 @@ impl<'e> Relay<'e> {
     /// To this upstream, with this handshake; what comes is put into the outbox.
     pub(super) fn new(
         upstream: &'e Upstream,
-        head: &'e Parts,
+        head: &'e LinkHead,
         outbox: Outbox,
         config: &'e config::Comms,
     ) -> Self {
@@ -72,8 +71,16 @@ impl<'e> Relay<'e> {
         }
     }
 
-    /// Relays until the upstream is away for too long; ends at once if it is away at the start.
+    /// Relays until the upstream is away for too long; ends at once if it is away at the start, or if too many links and
+    /// tunnels are open. The permit is kept while the link is opened again.
     pub(super) async fn run(self, mut said: Receiver<Said>) {
+        let _permit = match self.upstream.link_permit(self.head) {
+            Ok(permit) => permit,
+            Err(error) => {
+                tracing::debug!(upstream = ?self.upstream, "comms: {error}");
+                return;
+            }
+        };
         let mut known = Known::default();
         let mut barren = 0;
         let Ok(mut link) = self.open().await else {
@@ -129,15 +136,15 @@ impl<'e> Relay<'e> {
         let Heard::Text(text) = heard? else {
             return Ok(());
         };
-        match meant_for_us(&text) {
-            None => {
+        match Meaning::of(&text) {
+            Meaning::ForEditor => {
                 *relayed += 1;
                 // An editor that is too slow is closed where it is served.
                 self.outbox.put(text.into());
                 Ok(())
             }
-            Some(true) => Ok(()),
-            Some(false) => {
+            Meaning::Accepted | Meaning::Invalid => Ok(()),
+            Meaning::Refused => {
                 let error = self.upstream.refused();
                 tracing::warn!(upstream = ?self.upstream, "comms: {error}");
                 Err(Lost::Gone)
@@ -193,16 +200,19 @@ impl<'e> Relay<'e> {
         let signed_in = async {
             link.say(frame).await?;
             loop {
-                if let Heard::Text(text) = link.hear().await?
-                    && let Some(accepted) = meant_for_us(&text)
-                {
-                    return Ok::<bool, Lost>(accepted);
+                let Heard::Text(text) = link.hear().await? else {
+                    continue;
+                };
+                match Meaning::of(&text) {
+                    Meaning::ForEditor => {}
+                    meaning => return Ok::<_, Lost>(meaning),
                 }
             }
         };
         match timeout(PATIENCE, signed_in).await {
-            Ok(Ok(true)) => Ok(link),
-            Ok(Ok(false)) => Err(self.upstream.refused()),
+            Ok(Ok(Meaning::Refused)) => Err(self.upstream.refused()),
+            Ok(Ok(Meaning::Invalid)) => Err(Error::Unexpected("its comms channel is not JSON")),
+            Ok(Ok(_)) => Ok(link),
             Ok(Err(_)) => Err(Error::Unexpected("it closed its comms channel")),
             Err(_) => Err(Error::Timeout),
         }
@@ -264,15 +274,29 @@ async fn send(link: &mut Link, text: String) -> Result<(), Lost> {
         .unwrap_or(Err(Lost::Gone))
 }
 
-/// Whether a text of the upstream answers our token, and then whether it accepts the token; `None`: it is for the
-/// editor. Text that is neither an array nor an object counts as acceptance, and is not relayed.
-fn meant_for_us(text: &str) -> Option<bool> {
-    match text.trim_start().as_bytes().first() {
-        Some(b'[') => None,
-        _ => match serde_json::from_str::<Map<String, Json>>(text) {
-            Ok(object) => object.get("auth").map(|auth| auth == "ok"),
-            Err(_) => Some(true),
-        },
+/// What a text of the upstream is: an object with `auth` answers our token, any other object or array is relayed.
+#[derive(Debug, PartialEq, Eq)]
+enum Meaning {
+    ForEditor,
+    Accepted,
+    Refused,
+    /// Neither an array nor an object; never relayed.
+    Invalid,
+}
+
+impl Meaning {
+    fn of(text: &str) -> Self {
+        if text.trim_start().starts_with('[') {
+            return Self::ForEditor;
+        }
+        match serde_json::from_str::<Map<String, Json>>(text) {
+            Ok(object) => match object.get("auth") {
+                None => Self::ForEditor,
+                Some(auth) if auth == "ok" => Self::Accepted,
+                Some(_) => Self::Refused,
+            },
+            Err(_) => Self::Invalid,
+        }
     }
 }
 
@@ -283,14 +307,14 @@ mod tests {
     #[test]
     fn what_the_upstream_says_about_signing_in_is_not_for_editors() {
         for text in [r#"[{"topic":"hb","data":1}]"#, " []", r#"{"x":1}"#] {
-            assert_eq!(meant_for_us(text), None, "{text}");
+            assert_eq!(Meaning::of(text), Meaning::ForEditor, "{text}");
         }
-        assert_eq!(meant_for_us(r#"{"auth":"ok"}"#), Some(true));
+        assert_eq!(Meaning::of(r#"{"auth":"ok"}"#), Meaning::Accepted);
         for text in [r#"{"auth":"fail"}"#, r#"{"x":1,"\u0061uth":"fail"}"#] {
-            assert_eq!(meant_for_us(text), Some(false), "{text}");
+            assert_eq!(Meaning::of(text), Meaning::Refused, "{text}");
         }
         for text in ["", "null", "\"auth\"", "{", "x"] {
-            assert_eq!(meant_for_us(text), Some(true), "{text}");
+            assert_eq!(Meaning::of(text), Meaning::Invalid, "{text}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The elements of an array, and the size of what is in them.
 
-use super::extent::{self, Extent};
+use super::extent::{self, Extent, FEW, Inventory};
 use super::value::Value;
 use std::ops::Deref;
 
@@ -9,6 +9,7 @@ use std::ops::Deref;
 pub struct Array {
     elements: Vec<Value>,
     extent: Extent,
+    inventory: Option<Box<Inventory>>,
 }
 
 impl Array {
@@ -24,7 +25,11 @@ impl Array {
 
     /// Adds an element at the end.
     pub fn push(&mut self, value: Value) {
-        self.extent.add(value.extent());
+        let extent = value.extent();
+        self.extent.add(extent);
+        if let Some(inventory) = &mut self.inventory {
+            inventory.add(extent);
+        }
         self.elements.push(value);
     }
 
@@ -41,8 +46,10 @@ impl Array {
         }
         let removed = self.elements.remove(index);
         let elements = &self.elements;
-        self.extent
-            .remove(removed.extent(), || elements.iter().map(Value::extent));
+        let inventory = inventory(&mut self.inventory, elements.len());
+        self.extent.remove(removed.extent(), inventory, || {
+            elements.iter().map(Value::extent)
+        });
         Some(removed)
     }
 
@@ -56,16 +63,27 @@ impl Array {
         let result = change(value);
         let after = value.extent();
         let elements = &self.elements;
-        self.extent
-            .replace(before, after, || elements.iter().map(Value::extent));
+        let inventory = inventory(&mut self.inventory, elements.len());
+        self.extent.replace(before, after, inventory, || {
+            elements.iter().map(Value::extent)
+        });
         result
     }
+}
+
+/// The inventory of an array of this length, to be kept or made; `None`: a short array needs none.
+fn inventory(kept: &mut Option<Box<Inventory>>, len: usize) -> Option<&mut Option<Box<Inventory>>> {
+    (len > FEW || kept.is_some()).then_some(kept)
 }
 
 impl From<Vec<Value>> for Array {
     fn from(elements: Vec<Value>) -> Self {
         let extent = Extent::around(elements.iter().map(Value::extent));
-        Self { elements, extent }
+        Self {
+            elements,
+            extent,
+            inventory: None,
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 
 use super::value::{Array, Failure, Value};
 use smol_str::SmolStr;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Levels of nesting in a message or a context value, at most. JSON text is read to 127 levels; a native stack is finite.
@@ -17,6 +18,10 @@ pub const MOST_PARTS: u32 = 32_000_000;
 
 /// Bytes of a text or a buffer that count as one more part.
 const PART: usize = 64;
+
+/// Values of an array or object whose extents are added up when the deepest of them is replaced or removed, at most. A
+/// larger one has an [`Inventory`].
+pub(super) const FEW: usize = 8;
 
 /// The size of a value with everything in it. What is shared counts as often as it occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,32 +93,97 @@ impl Extent {
         self.parts = self.parts.saturating_add(inner.parts);
     }
 
-    /// Takes account of a value that is no longer inside; `content` is what is left.
-    pub fn remove<I: Iterator<Item = Self>>(&mut self, inner: Self, content: impl Fn() -> I) {
+    /// Takes account of a value that is no longer inside; `content` is what is left. `None`: it is at most [`FEW`] values.
+    pub(super) fn remove<I: Iterator<Item = Self>>(
+        &mut self,
+        inner: Self,
+        inventory: Option<&mut Option<Box<Inventory>>>,
+        content: impl Fn() -> I,
+    ) {
         let deepest = inner.depth > 0 && inner.depth.saturating_add(1) == self.depth;
-        if self.parts == u32::MAX {
-            *self = Self::around(content());
-            return;
-        }
-        self.parts -= inner.parts;
-        if deepest && !content().any(|other| other.depth == inner.depth) {
-            self.depth = Self::around(content()).depth;
+        *self = match inventory {
+            Some(Some(inventory)) => {
+                inventory.remove(inner);
+                inventory.extent()
+            }
+            _ if !deepest && self.parts != u32::MAX => {
+                self.parts -= inner.parts;
+                return;
+            }
+            Some(missing) => missing.insert(Box::new(Inventory::of(content()))).extent(),
+            None => Self::around(content()),
         }
     }
 
     /// Takes account of a value inside that was replaced by another one; `content` is everything inside now.
-    pub fn replace<I: Iterator<Item = Self>>(
+    pub(super) fn replace<I: Iterator<Item = Self>>(
         &mut self,
         before: Self,
         after: Self,
+        mut inventory: Option<&mut Option<Box<Inventory>>>,
         content: impl Fn() -> I,
     ) {
         if before == after {
             return;
         }
+        if let Some(Some(inventory)) = &mut inventory {
+            inventory.add(after);
+        }
         // Add first: the sum of the parts may not fall below what is subtracted.
         self.add(after);
-        self.remove(before, content);
+        if after.depth >= before.depth && self.parts != u32::MAX {
+            // The depth is right already.
+            self.parts -= before.parts;
+            if let Some(Some(inventory)) = inventory {
+                inventory.remove(before);
+            }
+            return;
+        }
+        self.remove(before, inventory, content);
+    }
+}
+
+/// The extents of the values in a large array or object, counted by depth. It is made when the deepest value is first
+/// replaced or removed, and then kept, so that doing so again and again does not visit all values each time.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Inventory {
+    /// How many values have this depth; those that hold no others are not counted.
+    depths: BTreeMap<u32, u32>,
+    /// The sum of the parts, which may be more than [`Extent`] counts.
+    parts: u64,
+}
+
+impl Inventory {
+    fn of(content: impl Iterator<Item = Extent>) -> Self {
+        let mut inventory = Self::default();
+        content.for_each(|inner| inventory.add(inner));
+        inventory
+    }
+
+    pub(super) fn add(&mut self, inner: Extent) {
+        self.parts += u64::from(inner.parts);
+        if inner.depth > 0 {
+            *self.depths.entry(inner.depth).or_default() += 1;
+        }
+    }
+
+    fn remove(&mut self, inner: Extent) {
+        self.parts -= u64::from(inner.parts);
+        if let Some(count) = self.depths.get_mut(&inner.depth) {
+            *count -= 1;
+            if *count == 0 {
+                self.depths.remove(&inner.depth);
+            }
+        }
+    }
+
+    /// The extent of the array or object.
+    fn extent(&self) -> Extent {
+        let deepest = self.depths.last_key_value().map_or(0, |(depth, _)| *depth);
+        Extent {
+            depth: deepest.saturating_add(1),
+            parts: u32::try_from(self.parts.saturating_add(1)).unwrap_or(u32::MAX),
+        }
     }
 }
 
@@ -143,6 +213,7 @@ mod tests {
     use super::*;
     use crate::engine::message::Message;
     use crate::engine::value::Object;
+    use proptest::prelude::*;
 
     fn nested(levels: usize, wrap: impl Fn(Value) -> Value) -> Value {
         (0..levels).fold(Value::Null, |inner, _| wrap(inner))
@@ -185,6 +256,38 @@ mod tests {
         assert_eq!((object.extent().depth(), object.extent().parts()), (1, 2));
     }
 
+    /// A value of this depth, of parts that do not follow from it.
+    fn sized(depth: usize) -> Value {
+        nested(depth, |inner| {
+            Value::array(vec![inner, "x".repeat(99).into()])
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_extent_of_many_values_follows_every_change(
+            steps in prop::collection::vec((0..24usize, 0..5usize, 0..4u8), 0..200)
+        ) {
+            let (mut object, mut array) = (Object::default(), Array::from(Vec::new()));
+            for (place, depth, step) in steps {
+                let key = format!("key{place}");
+                match step {
+                    0 => drop((object.shift_remove(&key), array.remove(place))),
+                    1 => drop((object.modify(&key, |own| *own = sized(depth)), array.pop())),
+                    2 => drop((object.insert(key.into(), sized(depth)), array.push(sized(depth)))),
+                    _ => {
+                        object.insert(key.into(), sized(depth));
+                        array.modify_or_extend(place, |own| *own = sized(depth));
+                    }
+                }
+                let exact = Extent::around(object.values().map(Value::extent));
+                prop_assert_eq!(object.extent(), exact);
+                let exact = Extent::around(array.iter().map(Value::extent));
+                prop_assert_eq!(array.extent(), exact);
+            }
+        }
+    }
+
     #[test]
     fn a_sum_that_was_too_large_is_counted_again() {
         let doubled = nested(40, |inner| Value::array(vec![inner.clone(), inner]));
@@ -202,6 +305,13 @@ mod tests {
         );
         object.shift_remove("many");
         assert_eq!(object.extent().parts(), 2);
+        let doubled = || nested(40, |inner| Value::array(vec![inner.clone(), inner]));
+        object.extend((0..20).map(|n| (format!("many{n}").into(), doubled())));
+        for n in 0..20 {
+            assert_eq!(object.extent().parts(), u32::MAX);
+            object.insert(format!("many{n}").into(), Value::Null);
+        }
+        assert_eq!((object.extent().depth(), object.extent().parts()), (1, 22));
     }
 
     #[test]

@@ -60,6 +60,16 @@ pub struct Exchange {
 /// 25 MiB of them.
 const SMALL: usize = 1024;
 
+/// Memory that is charged to the address of an unauthenticated client.
+#[derive(Debug)]
+pub struct Memory {
+    /// Of the request. Released by the answer, or when no flow can answer any more: what a client that has gone leaves
+    /// behind is charged until then.
+    pub request: Grant,
+    /// Of the reply; empty until there is one.
+    pub reply: Grant,
+}
+
 /// The reply, with the grant for its memory; an error: it exceeds the memory of an unauthenticated client.
 pub type Answer = Result<(Reply, Option<Grant>), Exhausted>;
 
@@ -71,12 +81,12 @@ pub struct Responder(Mutex<Option<Waiting>>);
 #[derive(Debug)]
 struct Waiting {
     sender: oneshot::Sender<Answer>,
-    memory: Option<Grant>,
+    memory: Option<Memory>,
 }
 
 impl Responder {
-    /// A responder and where its answer arrives. `memory`: what the reply is charged to.
-    pub fn new(memory: Option<Grant>) -> (Arc<Self>, oneshot::Receiver<Answer>) {
+    /// A responder and where its answer arrives. `memory`: what the request and the reply are charged to.
+    pub fn new(memory: Option<Memory>) -> (Arc<Self>, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
         let waiting = Waiting { sender, memory };
         (Arc::new(Self(Mutex::new(Some(waiting)))), receiver)
@@ -90,10 +100,20 @@ impl Responder {
             .is_none()
     }
 
+    /// Whether the client is gone without an answer.
+    pub(super) fn is_abandoned(&self) -> bool {
+        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting
+            .as_ref()
+            .is_some_and(|waiting| waiting.sender.is_closed())
+    }
+
     /// Answers; false if an answer was given before or the client is gone.
     pub fn answer(&self, reply: Reply) -> bool {
         let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         waiting.is_some_and(|Waiting { sender, memory }| {
+            // The memory of the request is released before the reply needs some.
+            let memory = memory.map(|Memory { reply, .. }| reply);
             let answer = charged(reply, memory);
             sender.send(answer).is_ok()
         })
@@ -279,7 +299,10 @@ mod tests {
     fn a_reply_is_charged_before_the_client_takes_it() {
         let quota = Quota::new(1 << 20, 10_000);
         let answer = |bytes: usize| {
-            let memory = quota.grant([127, 0, 0, 1].into());
+            let memory = Memory {
+                request: quota.grant([127, 0, 0, 1].into()),
+                reply: quota.grant([127, 0, 0, 1].into()),
+            };
             let (responder, mut receiver) = Responder::new(Some(memory));
             let body = Bytes::from(vec![b'x'; bytes]);
             let headers = HeaderMap::new();
@@ -296,5 +319,31 @@ mod tests {
         drop(first);
         let (_, held) = answer(100_000).unwrap();
         assert_eq!(held.unwrap().units(), 10_000);
+    }
+
+    #[test]
+    fn a_request_is_charged_until_it_is_answered_or_no_flow_can_answer_it() {
+        let quota = Quota::new(1 << 20, 10_000);
+        let grant = || quota.grant([127, 0, 0, 1].into());
+        let asked = || {
+            let mut request = grant();
+            request.try_grow(10_000).unwrap();
+            let reply = grant();
+            Responder::new(Some(Memory { request, reply }))
+        };
+        let reply = || Reply {
+            status: 200,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        };
+        let (responder, receiver) = asked();
+        drop(receiver);
+        assert!(responder.is_abandoned());
+        assert!(grant().try_grow(1).is_err());
+        drop(responder);
+        let (responder, _receiver) = asked();
+        assert!(!responder.is_abandoned() && grant().try_grow(1).is_err());
+        responder.answer(reply());
+        assert!(grant().try_grow(10_000).is_ok());
     }
 }

@@ -26,6 +26,8 @@ pub mod nodes;
 mod object;
 mod properties;
 mod report;
+#[cfg(test)]
+pub(crate) mod scaling;
 pub mod script;
 pub mod socket;
 mod start;
@@ -39,7 +41,7 @@ use crate::config;
 use crate::events::{Event, Events};
 use crate::flows::{Credentials, FlowSet, Plan};
 use crate::metrics::Metrics;
-use crate::quota::Grant;
+use crate::quota::Quota;
 use message::Message;
 use serde_json::Value as Json;
 use std::collections::BTreeSet;
@@ -54,6 +56,10 @@ use world::World;
 /// down [`value::DEEPEST`] levels, of up to 4 KiB each in a build without optimisation; JavaScript has 512 KiB of its own.
 const STACK: usize = 16 << 20;
 
+/// Requests to http-in nodes that wait for the thread, at most; half as many of one address. Our choice: some seconds of
+/// work, a hundred connections of a hundred streams, and for each a KiB beside what is charged to unauthenticated clients.
+const WAITING_CALLS: usize = 10_000;
+
 /// The engine cannot do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -66,6 +72,9 @@ pub enum Error {
     /// The flow ended without an answer: its node stopped.
     #[error("the flow was stopped before it answered")]
     Stopped,
+    /// Too many requests wait for the flows, in total or of this address.
+    #[error("too many requests wait for the flows, try again later")]
+    Busy,
     /// The engine's thread has ended.
     #[error("the engine has ended")]
     Gone,
@@ -93,6 +102,8 @@ struct Shared {
     endpoints: http::Endpoints,
     sockets: socket::Paths,
     connections: AtomicU64,
+    /// Requests to http-in nodes that the thread has not passed on yet.
+    calls: Arc<Quota>,
     events: Events,
     state: AtomicU8,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -107,6 +118,7 @@ impl Engine {
             endpoints: http::Endpoints::default(),
             sockets: socket::Paths::default(),
             connections: AtomicU64::new(0),
+            calls: Quota::new(WAITING_CALLS, WAITING_CALLS / 2),
             events: Events::default(),
             state: AtomicU8::new(RunState::Start as u8),
             thread: Mutex::new(None),
@@ -152,7 +164,7 @@ impl Engine {
     }
 
     /// Hands an inject node, or any other, an empty message, as `POST /inject/:id` does; `body` is the request's
-    /// JSON, with `__user_inject_props__` or without (facts engine §4.3).
+    /// JSON, with `__user_inject_props__` or without (docs/reference/node-red-engine.md §4.3).
     pub async fn inject(&self, id: &str, body: Option<Json>) -> Result<(), Error> {
         let message = body
             .filter(|b| b.get("__user_inject_props__").is_some())
@@ -191,18 +203,21 @@ impl Engine {
     }
 
     /// Sends a request to an endpoint and waits for the flow's answer, for as long as the caller does. `memory`: what the
-    /// reply is charged to, until its grant is dropped.
+    /// request and the reply are charged to; the reply until its grant is dropped.
     pub async fn call(
         &self,
         endpoint: http::Endpoint,
         request: http::Request,
-        memory: Option<Grant>,
+        memory: Option<http::Memory>,
     ) -> Result<http::Answer, Error> {
+        let mut permit = self.0.calls.grant(request.address);
+        permit.try_grow(1).map_err(|_| Error::Busy)?;
         let (responder, answer) = http::Responder::new(memory);
         let exchange = Box::new(http::Exchange { request, responder });
         self.ask(Command::Call {
             instance: endpoint.instance,
             exchange,
+            permit,
         })?;
         answer.await.map_err(|_| Error::Stopped)
     }
@@ -240,7 +255,8 @@ impl Engine {
         });
     }
 
-    /// The types that the flow set needs and the engine has not, disabled nodes included (facts engine §2.4).
+    /// The types that the flow set needs and the engine has not, disabled nodes included
+    /// (docs/reference/node-red-engine.md §2.4).
     pub fn missing_types(flows: &FlowSet) -> Vec<String> {
         let known = |kind: &str| match kind.strip_prefix("subflow:") {
             Some(definition) => flows.get(definition).is_some_and(|d| d.kind == "subflow"),

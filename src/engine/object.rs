@@ -1,17 +1,15 @@
 //! The properties of an object, in the order in which they were set.
 //!
-//! Most objects have few: they are compared one by one, and copied with one allocation. An object of many has an index.
+//! Most objects have few ([`FEW`]; our choice: messages rarely have more): they are compared one by one, and copied with one
+//! allocation. An object of many has an index.
 
-use super::extent::{self, Extent};
+use super::extent::{self, Extent, FEW, Inventory};
 use super::value::Value;
 use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::fmt;
 use std::iter::Map;
 use std::slice;
-
-/// Properties that are searched without an index, at most. Our choice: messages rarely have more.
-const FEW: usize = 8;
 
 /// Properties and their keys.
 type Iter<'a> =
@@ -22,12 +20,16 @@ type Iter<'a> =
 pub struct Object {
     properties: Vec<(SmolStr, Value)>,
     extent: Extent,
-    /// Where each stands, if there are more than [`FEW`], or were. Keys come from outside: the hash is a secret one.
-    #[allow(
-        clippy::box_collection,
-        reason = "most objects have none, and are to be small"
-    )]
-    index: Option<Box<HashMap<SmolStr, usize>>>,
+    /// If there are more properties than [`FEW`], or were. Boxed: most objects have none, and are to be small.
+    index: Option<Box<Index>>,
+}
+
+/// What only an object with many properties has.
+#[derive(Clone)]
+struct Index {
+    /// Where each property stands. Keys come from outside: the hash is a secret one.
+    places: HashMap<SmolStr, usize>,
+    inventory: Option<Box<Inventory>>,
 }
 
 impl Default for Object {
@@ -54,7 +56,8 @@ impl Object {
     /// Updates the extent after one property was replaced.
     fn replaced(&mut self, before: Extent, after: Extent) {
         let properties = &self.properties;
-        self.extent.replace(before, after, || {
+        let inventory = self.index.as_mut().map(|index| &mut index.inventory);
+        self.extent.replace(before, after, inventory, || {
             properties.iter().map(|(_, value)| value.extent())
         });
     }
@@ -72,7 +75,7 @@ impl Object {
     fn place(&self, key: &str) -> Option<usize> {
         match &self.index {
             None => self.properties.iter().position(|(own, _)| own == key),
-            Some(index) => index.get(key).copied(),
+            Some(index) => index.places.get(key).copied(),
         }
     }
 
@@ -122,18 +125,24 @@ impl Object {
     }
 
     fn push(&mut self, key: SmolStr, value: Value) {
+        let extent = value.extent();
         if let Some(index) = &mut self.index {
-            index.insert(key.clone(), self.properties.len());
+            index.places.insert(key.clone(), self.properties.len());
+            if let Some(inventory) = &mut index.inventory {
+                inventory.add(extent);
+            }
         }
         if self.len() == self.properties.capacity() {
             // A message that was made as large as it needs to be gets an id besides, not twice the room.
             self.properties.reserve_exact(1 + self.len() / 2);
         }
-        self.extent.add(value.extent());
+        self.extent.add(extent);
         self.properties.push((key, value));
         if self.index.is_none() && self.len() > FEW {
-            let keys = self.keys().cloned();
-            self.index = Some(Box::new(keys.zip(0..).collect()));
+            self.index = Some(Box::new(Index {
+                places: self.keys().cloned().zip(0..).collect(),
+                inventory: None,
+            }));
         }
     }
 
@@ -141,13 +150,14 @@ impl Object {
     pub fn shift_remove(&mut self, key: &str) -> Option<Value> {
         let place = self.place(key)?;
         if let Some(index) = &mut self.index {
-            index.remove(key);
-            let after = index.values_mut().filter(|own| **own > place);
+            index.places.remove(key);
+            let after = index.places.values_mut().filter(|own| **own > place);
             after.for_each(|own| *own -= 1);
         }
         let removed = self.properties.remove(place).1;
         let properties = &self.properties;
-        self.extent.remove(removed.extent(), || {
+        let inventory = self.index.as_mut().map(|index| &mut index.inventory);
+        self.extent.remove(removed.extent(), inventory, || {
             properties.iter().map(|(_, value)| value.extent())
         });
         Some(removed)

@@ -4,12 +4,14 @@
 
 use super::value::Failure;
 use super::world::Instance;
-use crate::quota::Grant;
+use crate::quota::{Grant, Quota};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
 
 /// Frames of one connection that wait for the flow, or for the client; our choice. A client that sends more waits,
 /// one that takes no more is cut off.
@@ -20,8 +22,8 @@ const WAITING_BYTES: usize = 4 << 20;
 /// What is said over a WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
-    /// A text.
-    Text(String),
+    /// A text, shared by the clients that it is sent to.
+    Text(Utf8Bytes),
     /// Bytes.
     Binary(Bytes),
 }
@@ -29,7 +31,7 @@ pub enum Frame {
 /// What happens to a connection, as its listener hears it.
 #[derive(Debug)]
 pub enum Event {
-    /// It is open; what is to be said goes here. When nobody holds this any more, the connection is closed.
+    /// It is open; frames for the client go here. When the last copy is dropped, the connection is closed.
     Open(Outbox),
     /// A message arrived. Its permit is released when the flow has taken it.
     Said(Frame, InboundPermit),
@@ -49,7 +51,11 @@ pub struct InboundPermit {
 pub struct Outbox {
     frames: mpsc::Sender<Queued>,
     bytes: Arc<Semaphore>,
+    memory: Option<Memory>,
 }
+
+/// What an unauthenticated client's frames are charged to, and its address.
+pub type Memory = (Arc<Quota>, IpAddr);
 
 /// A frame in an outbound queue; counted until dropped.
 #[derive(Debug)]
@@ -57,13 +63,19 @@ pub struct Queued {
     /// The frame.
     pub frame: Frame,
     _bytes: OwnedSemaphorePermit,
+    _memory: Option<Grant>,
 }
 
 /// An outbound queue, and its receiver.
 pub fn outbox() -> (Outbox, mpsc::Receiver<Queued>) {
     let (frames, receiver) = mpsc::channel(WAITING);
     let bytes = Arc::new(Semaphore::new(WAITING_BYTES));
-    (Outbox { frames, bytes }, receiver)
+    let outbox = Outbox {
+        frames,
+        bytes,
+        memory: None,
+    };
+    (outbox, receiver)
 }
 
 impl Frame {
@@ -87,16 +99,30 @@ impl InboundPermit {
 }
 
 impl Outbox {
-    /// Queues a frame for the client. False: the queue is full.
+    /// The same, charged to this memory.
+    #[must_use]
+    pub fn charged_to(self, memory: Option<Memory>) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// Queues a frame for the client. False: the queue is full, or the memory for unauthenticated clients is exhausted.
     pub fn send(&self, frame: &Frame) -> bool {
         let size = frame.size().min(WAITING_BYTES);
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         let Ok(bytes) = Arc::clone(&self.bytes).try_acquire_many_owned(size) else {
             return false;
         };
+        let mut memory = self.memory.as_ref().map(|(quota, ip)| quota.grant(*ip));
+        if let Some(memory) = &mut memory
+            // As a reply: one that is larger than the share of an address takes all of it.
+            && memory.try_grow(frame.size().min(memory.most())).is_err()
+        {
+            return false;
+        }
         let queued = Queued {
             frame: frame.clone(),
             _bytes: bytes,
+            _memory: memory,
         };
         // A closed queue is not a slow client.
         !matches!(
@@ -164,13 +190,36 @@ mod tests {
         let large = Frame::Binary(vec![0; WAITING_BYTES / 2].into());
         let (outbox, mut frames) = outbox();
         assert!(outbox.send(&large) && outbox.send(&large));
-        assert!(!outbox.send(&Frame::Text("x".to_owned())));
+        assert!(!outbox.send(&Frame::Text("x".into())));
         drop(frames.try_recv().unwrap());
         assert!(outbox.send(&large));
         drop((frames.try_recv().unwrap(), frames.try_recv().unwrap()));
         assert!(outbox.send(&Frame::Binary(vec![0; 2 * WAITING_BYTES].into())));
         assert!(!outbox.send(&large));
         drop(frames);
+    }
+
+    #[test]
+    fn frames_of_unauthenticated_clients_fill_no_more_than_the_share_of_their_address() {
+        let quota = Quota::new(10_000, 1000);
+        let client = |last: u8| {
+            let (outbox, frames) = outbox();
+            let memory = (Arc::clone(&quota), [10, 0, 0, last].into());
+            (outbox.charged_to(Some(memory)), frames)
+        };
+        let frame = |bytes: usize| Frame::Text("x".repeat(bytes).into());
+        let ((first, mut taken), (second, _second), (other, _other)) =
+            (client(1), client(1), client(2));
+        assert!(first.send(&frame(600)));
+        assert!(!second.send(&frame(600)));
+        assert!(other.send(&frame(600)));
+        drop(taken.try_recv().unwrap());
+        assert!(second.send(&frame(600)));
+        // A closed queue holds nothing.
+        drop(taken);
+        assert!(first.send(&frame(400)) && first.send(&frame(400)));
+        let (large, _large) = client(3);
+        assert!(large.send(&frame(5000)) && !large.send(&frame(1)));
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::world::{Delivery, Finished, Instance, Item, World};
 use super::{Error, RunState, Shared, context, socket};
 use crate::flows::{Credentials, FlowSet, Plan};
 use crate::metrics::{Metrics, NodeType};
+use crate::quota::Grant;
 use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -24,6 +25,11 @@ const ROUND: usize = 256;
 const MESSAGES_PER_LOOK: usize = 8;
 /// A round that has taken this long ends early: slow nodes hold commands and timers up by eight messages, not by 256.
 const LONGEST_ROUND: Duration = Duration::from_millis(5);
+/// Requests to http-in nodes wait while more messages than this do: what flows make of requests, such as large pages,
+/// is then held for so many of them at a time, not for all that clients have open.
+const CALLS_AHEAD: usize = 32;
+/// How often waiting requests are searched for those of clients that are gone. Our choice: ten thousand take a millisecond.
+const SWEEP: Duration = Duration::from_millis(100);
 
 /// What the rest of the program asks of the thread.
 pub(super) enum Command {
@@ -41,6 +47,7 @@ pub(super) enum Command {
     Call {
         instance: Instance,
         exchange: Box<Exchange>,
+        permit: Grant,
     },
     Socket {
         instance: Instance,
@@ -94,6 +101,10 @@ pub(super) struct Thread {
     /// The change whose nodes are closing.
     pub closing: Option<(Change, oneshot::Sender<()>)>,
     pub waiting: VecDeque<(Change, oneshot::Sender<()>)>,
+    /// Requests to http-in nodes that were not passed on yet, each with its place among those that may wait.
+    pub calls: VecDeque<(Instance, Box<Exchange>, Grant)>,
+    /// When the calls of clients that are gone were last dropped.
+    pub swept: Instant,
     pub closed: mpsc::UnboundedSender<()>,
 }
 
@@ -125,23 +136,27 @@ impl Thread {
             kind_index: FxHashMap::default(),
             closing: None,
             waiting: VecDeque::new(),
+            calls: VecDeque::new(),
+            swept: Instant::now(),
             closed,
         }
     }
 
-    /// Runs until told to close.
+    /// Runs until it is closed.
     pub(super) async fn run(mut self, mut inbox: Inbox) {
         loop {
             self.world.read_clock();
             if self.hear(&mut inbox).is_break() {
                 return;
             }
+            self.admit_calls(CALLS_AHEAD);
+            self.sweep_calls();
             for (timer, instance) in self.world.due() {
                 self.wake(instance, Wake::Timer(timer));
             }
             self.deliver();
             self.world.save_contexts();
-            if self.world.is_idle() {
+            if self.world.is_idle() && self.calls.is_empty() {
                 self.count_messages();
                 if self.wait(&mut inbox).await.is_break() {
                     return;
@@ -164,6 +179,30 @@ impl Thread {
             self.finish_change()?;
         }
         ControlFlow::Continue(())
+    }
+
+    /// Passes requests to their nodes until this many messages wait; at least one, whatever waits. Those of clients that
+    /// are gone are dropped: no node has seen them.
+    fn admit_calls(&mut self, most: usize) {
+        while let Some((instance, exchange, _permit)) = self.calls.pop_front() {
+            if exchange.responder.is_abandoned() {
+                continue;
+            }
+            self.wake(instance, Wake::Request(exchange));
+            if self.world.queue.len() >= most {
+                return;
+            }
+        }
+    }
+
+    /// Drops the requests of clients that are gone wherever they wait, so that they take no places from others.
+    fn sweep_calls(&mut self) {
+        if self.calls.is_empty() || self.swept.elapsed() < SWEEP {
+            return;
+        }
+        self.calls
+            .retain(|(_, exchange, _)| !exchange.responder.is_abandoned());
+        self.swept = Instant::now();
     }
 
     /// Sleeps until something arrives or a timer is due.
@@ -195,7 +234,11 @@ impl Thread {
 
     fn command(&mut self, command: Command) {
         match command {
-            Command::Change(change, done) => self.begin_change(change, done),
+            Command::Change(change, done) => {
+                // Requests that came before it reach the nodes that they were meant for.
+                self.admit_calls(usize::MAX);
+                self.begin_change(change, done);
+            }
             Command::Inject {
                 id,
                 message,
@@ -229,7 +272,11 @@ impl Thread {
                 }
                 let _ = answer.send(found);
             }
-            Command::Call { instance, exchange } => self.wake(instance, Wake::Request(exchange)),
+            Command::Call {
+                instance,
+                exchange,
+                permit,
+            } => self.calls.push_back((instance, exchange, permit)),
             Command::Socket {
                 instance,
                 connection,
@@ -346,119 +393,4 @@ impl Thread {
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
-mod tests {
-    use super::*;
-    use crate::engine::env::Env;
-    use crate::engine::node::Closing;
-    use std::cell::Cell;
-    use std::time::Duration;
-
-    struct Panics;
-
-    impl Node for Panics {
-        fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {
-            panic!("boom");
-        }
-    }
-
-    struct Counts(Rc<Cell<u32>>);
-
-    impl Node for Counts {
-        fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {
-            self.0.set(self.0.get() + 1);
-        }
-    }
-
-    struct NeverCloses;
-
-    impl Node for NeverCloses {
-        fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
-
-        fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
-            Some(Box::pin(std::future::pending()))
-        }
-    }
-
-    fn thread(nodes: Vec<Box<dyn Node>>) -> (Thread, mpsc::UnboundedReceiver<()>) {
-        let mut config = crate::config::Config::parse(crate::config::DEFAULT, "", "".as_ref())
-            .unwrap()
-            .engine;
-        config.close_timeout = Duration::from_millis(20);
-        let metrics = Metrics::new();
-        let shared = Arc::new(Shared {
-            commands: mpsc::unbounded_channel().0,
-            endpoints: crate::engine::http::Endpoints::default(),
-            sockets: socket::Paths::default(),
-            connections: std::sync::atomic::AtomicU64::new(0),
-            events: crate::events::Events::default(),
-            state: std::sync::atomic::AtomicU8::new(RunState::Start as u8),
-            thread: std::sync::Mutex::default(),
-        });
-        let world = World::new(
-            config,
-            &shared,
-            mpsc::unbounded_channel().0,
-            Arc::clone(&metrics),
-        );
-        let (closed, closings) = mpsc::unbounded_channel();
-        let mut thread = Thread::new(world, shared, metrics, closed);
-        thread.kinds.push((thread.metrics.node_type("test"), 0));
-        for (node, number) in nodes.into_iter().zip(0u32..) {
-            let info = Rc::new(Info {
-                id: format!("n{number}").into(),
-                alias: format!("n{number}").into(),
-                kind: "test".into(),
-                name: None,
-                z: "t".into(),
-                path: "t".into(),
-                groups: Rc::from([]),
-                outputs: 0,
-                env: Env::root(&crate::config::HiddenVariables::default()),
-            });
-            thread.world.infos.push(Some(Rc::clone(&info)));
-            thread.world.directory.insert(info.id.clone(), number);
-            thread.slots.push(Some(Slot {
-                node: Some(node),
-                info,
-                wires: Box::default(),
-                epoch: number,
-                watched: false,
-                config: false,
-                kind: 0,
-            }));
-        }
-        (thread, closings)
-    }
-
-    #[test]
-    fn a_node_that_panics_is_taken_out_and_the_others_go_on() {
-        let count = Rc::new(Cell::new(0));
-        let (mut thread, _closings) =
-            thread(vec![Box::new(Panics), Box::new(Counts(Rc::clone(&count)))]);
-        for slot in [0, 1, 0, 1] {
-            thread.world.push(slot, Message::default());
-        }
-        thread.deliver();
-        assert_eq!(count.get(), 2);
-        assert_eq!(thread.running("n0"), None);
-        assert_eq!(thread.running("n1"), Some(1));
-    }
-
-    #[test]
-    fn a_node_that_never_closes_holds_a_change_up_for_no_longer_than_the_limit() {
-        let (mut thread, mut closings) = thread(vec![Box::new(NeverCloses)]);
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .build()
-            .unwrap();
-        tokio::task::LocalSet::new().block_on(&runtime, async {
-            let (done, changed) = oneshot::channel();
-            thread.begin_change(Change::Run(RunState::Stop), done);
-            assert_eq!(thread.running("n0"), None, "nothing reaches a closing node");
-            closings.recv().await.unwrap();
-            let _ = thread.finish_change();
-            changed.await.unwrap();
-        });
-        assert!(thread.slots.iter().all(Option::is_none));
-    }
-}
+mod tests;

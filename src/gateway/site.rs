@@ -14,6 +14,7 @@ use arc_swap::ArcSwap;
 use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::task::JoinSet;
 
 /// A runtime with what belongs to it.
 pub struct Site {
@@ -127,8 +128,9 @@ impl Sites {
             .ok_or(Nowhere::Path)
     }
 
-    /// Takes over routes and permissions of a config read again. Everything else of a site needs a restart.
-    pub(super) async fn reload(&self, config: &Config) {
+    /// Takes over routes and permissions of a config read again. Accounts are [`Sites::change_accounts`]'; everything
+    /// else of a site needs a restart.
+    pub(super) fn reload(&self, config: &Config) {
         let upstreams = || {
             self.all
                 .iter()
@@ -140,9 +142,8 @@ impl Sites {
             let place = match &site.runtime {
                 #[cfg(feature = "engine")]
                 Runtime::Own(_) => &site.place,
-                Runtime::Upstream(upstream) => {
+                Runtime::Upstream(_) => {
                     if let Some(read) = config.upstreams.iter().find(named) {
-                        upstream.change_account(read.account.clone()).await;
                         &read.site
                     } else {
                         // It stays until the restart, and what was opened for all is closed already.
@@ -158,6 +159,26 @@ impl Sites {
         }
         if !as_before {
             tracing::warn!("which upstreams there are, and where, changes with a restart only");
+        }
+    }
+
+    /// Takes over the accounts at the upstreams of a config read again. An upstream that does not answer holds this up
+    /// for as long as a sign-in may take, and no other upstream.
+    pub(super) fn change_accounts(&self, config: &Config) -> impl Future<Output = ()> + use<> {
+        let changes: Vec<_> = self
+            .all
+            .iter()
+            .filter_map(|site| {
+                let upstream = site.runtime.upstream()?.clone();
+                let mut upstreams = config.upstreams.iter();
+                let read = upstreams.find(|read| read.site.name == site.place.name)?;
+                let account = read.account.clone();
+                Some(async move { upstream.change_account(account).await })
+            })
+            .collect();
+        async move {
+            let changes: JoinSet<()> = changes.into_iter().collect();
+            changes.join_all().await;
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Signing in and out: `/auth/login`, `/auth/token`, `/auth/revoke` (specification §2.1, 2.2, 4.1–4.3).
+//! Signing in and out: `/auth/login`, `/auth/token`, `/auth/revoke` (docs/reference/admin-api.md §2.1, §2.2, §4.1,
+//! §4.2, §4.3).
 //!
 //! Knows the forms; users, passwords and the throttle are `auth`'s.
 
@@ -15,7 +16,7 @@ use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
 use std::net::IpAddr;
 
-/// The programs that may sign in, in both dialects (specification §4.2, facts name map).
+/// The programs that may sign in, in both dialects (docs/reference/admin-api.md §4.2).
 const CLIENTS: [&str; 4] = [
     "service-admin",
     "service-editor",
@@ -23,7 +24,8 @@ const CLIENTS: [&str; 4] = [
     "node-red-editor",
 ];
 
-/// What a client must ask its user for; the labels are keys of the stock editor's translations (facts §1.1).
+/// What a client must ask its user for; the labels are keys of the stock editor's translations
+/// (docs/reference/node-red-admin-api.md §1.1).
 const PROMPTS: &str = concat!(
     r#"{"type":"credentials","prompts":["#,
     r#"{"id":"username","type":"text","label":"user.username"},"#,
@@ -172,11 +174,11 @@ async fn revocation(
     auth.revoke(&caller, token.reveal()).await
 }
 
-/// The fields of a sign-in (specification §4.2).
+/// The fields of a sign-in (docs/reference/admin-api.md §4.2).
 const FIELDS: [&str; 5] = ["client_id", "grant_type", "scope", "username", "password"];
 
 /// Checks the fields of a sign-in. All must be there, and none but `scope` may be empty, which then means all that
-/// the user has (design §5 Who).
+/// the user has (docs/reference/admin-api.md §4.2).
 fn sign_in(fields: [Option<String>; 5], address: IpAddr) -> Result<SignIn, Error> {
     let [client, grant_type, scope, user, password] = fields;
     let client = filled(client, "client_id")?;
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_prompts_are_those_of_the_specification_in_its_order() {
+    fn the_prompts_are_the_username_and_then_the_password() {
         let prompts: serde_json::Value = serde_json::from_str(PROMPTS).unwrap();
         assert_eq!(prompts["type"], "credentials");
         assert_eq!(prompts["prompts"][0]["id"], "username");

@@ -146,35 +146,42 @@ impl<'a> Call<'a> {
         let pace = Pace::new(&config.timeouts, &config.limits);
         let known = self.caller.as_ref().is_some_and(Caller::is_known);
         let memory = (!known).then_some(&self.gateway.shares.unauthenticated);
-        self.read_at(limit, pace, memory).await
+        self.read_at(limit, pace, memory.into_iter()).await
     }
 
     /// Reads the body of a sign-in, within its total time.
     pub(super) async fn read_sign_in(&mut self) -> Result<Bytes, Error> {
         let config = &self.gateway.config;
         let pace = Pace::within(config.timeouts.sign_in_body);
-        let memory = Some(&self.gateway.shares.sign_in);
+        let address = self.peer.address.ip();
+        let auth = self.gateway.auth.as_ref();
+        let known = auth.is_some_and(|auth| auth.has_signed_in_from(address));
+        let memory = self.gateway.shares.sign_in(known);
         self.read_at(config.limits.sign_in_body, pace, memory).await
     }
 
-    /// Reads the whole body; the memory that it takes is charged to `memory` until the request ends.
+    /// Reads the whole body; the memory that it takes is charged until the request ends, to the first quota of `memory`
+    /// that has room; to none if there is none.
     async fn read_at(
         &mut self,
         limit: usize,
         pace: Pace,
-        memory: Option<&Arc<Quota>>,
+        memory: impl Iterator<Item = &Arc<Quota>>,
     ) -> Result<Bytes, Error> {
         body::announced(&self.head.headers, limit)?;
         let Some(mut incoming) = self.body.take().filter(|body| !body.is_end_stream()) else {
             return Ok(Bytes::new());
         };
-        if let Some(memory) = memory {
+        let mut memory = memory.peekable();
+        let is_charged = memory.peek().is_some();
+        let size = body::head_size(&self.head.headers);
+        let mut held = memory.find_map(|memory| {
             let mut held = memory.grant(self.peer.address.ip());
-            let size = body::head_size(&self.head.headers);
-            held.try_grow(size).map_err(|_| Error::MemoryBusy)?;
-            self.held = Some(held);
+            held.try_grow(size).ok().map(|()| held)
+        });
+        if is_charged && held.is_none() {
+            return Err(Error::MemoryBusy);
         }
-        let mut held = self.held.take();
         let read = {
             let read = pin!(body::read(&mut incoming, limit, pace, held.as_mut()));
             self.during(read).await

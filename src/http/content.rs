@@ -8,6 +8,7 @@ use crate::upstream::{self, Cut};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// The body of an answer.
@@ -16,11 +17,8 @@ pub(super) enum Body {
     /// Made here.
     Ours(Bytes),
     /// Made by a flow or the upstream, known as a whole. For an unauthenticated caller it is charged to its address until
-    /// the response ends.
-    Theirs(
-        Bytes,
-        #[allow(dead_code, reason = "held until the body is dropped")] Option<Box<Grant>>,
-    ),
+    /// its last piece has been sent.
+    Theirs(Bytes, Option<Arc<Grant>>),
     /// Passed on as it comes from the upstream.
     Upstream(upstream::Answer),
     /// A part of the editor, one of so many at a time.
@@ -55,7 +53,7 @@ impl Body {
     #[cfg(feature = "engine")]
     pub(super) fn charged(self, held: Option<Grant>) -> Self {
         match self {
-            Self::Theirs(bytes, _) => Self::Theirs(bytes, held.map(Box::new)),
+            Self::Theirs(bytes, _) => Self::Theirs(bytes, held.map(Arc::new)),
             other => other,
         }
     }
@@ -76,6 +74,27 @@ impl Default for Body {
     fn default() -> Self {
         Self::Ours(Bytes::new())
     }
+}
+
+/// Bytes with the grant that they are charged to. A library that sends them drops the body first, and the bytes when the
+/// client has taken them.
+struct Charged {
+    bytes: Bytes,
+    _grant: Arc<Grant>,
+}
+
+impl AsRef<[u8]> for Charged {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// The same bytes, which keep this grant until they are dropped.
+pub(super) fn charged(bytes: Bytes, grant: &Arc<Grant>) -> Bytes {
+    Bytes::from_owner(Charged {
+        bytes,
+        _grant: Arc::clone(grant),
+    })
 }
 
 /// The largest piece of an in-memory body that is handed to hyper at once: a stalled client keeps no more than this when the
@@ -100,8 +119,11 @@ impl HttpBody for Body {
     ) -> Poll<Option<Result<Frame<Bytes>, Half>>> {
         match self.get_mut() {
             Self::Ours(bytes) | Self::Theirs(bytes, _) if bytes.is_empty() => Poll::Ready(None),
-            Self::Ours(bytes) | Self::Theirs(bytes, _) => {
+            Self::Ours(bytes) | Self::Theirs(bytes, None) => {
                 Poll::Ready(Some(Ok(Frame::data(piece(bytes)))))
+            }
+            Self::Theirs(bytes, Some(grant)) => {
+                Poll::Ready(Some(Ok(Frame::data(charged(piece(bytes), grant)))))
             }
             Self::Upstream(answer) => Pin::new(answer)
                 .poll_frame(cx)

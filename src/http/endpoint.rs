@@ -2,6 +2,7 @@
 //!
 //! Knows what may pass between HTTP and a flow: no hop-by-hop header, no token of the admin API, no impossible status.
 
+use super::body;
 use super::call::Call;
 use super::content::Body;
 use super::error::Error;
@@ -10,7 +11,7 @@ use super::path::{self, Path};
 use super::{redact, reply, socket, upgrade};
 use crate::auth::Caller;
 use crate::engine::Engine;
-use crate::engine::http::{Endpoint, Reply, Request};
+use crate::engine::http::{Endpoint, Memory, Reply, Request};
 use crate::gateway::Runtime;
 use crate::quota::Exhausted;
 use crate::upstream::{Authorization, seen_by_flows};
@@ -70,12 +71,9 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
     };
     call.redacted = redact::head(call, call.authorization);
     let content = call.read(gateway.config.limits.body).await?;
+    let memory = charged(call)?;
     let request = request(call, path, &endpoint, content);
     let wait = gateway.config.timeouts.endpoint;
-    // The caller may be slow to read the reply.
-    let known = call.caller.as_ref().is_some_and(Caller::is_known);
-    let memory = &gateway.shares.unauthenticated;
-    let memory = (!known).then(|| memory.grant(call.peer.address.ip()));
     let answer = pin!(tokio::time::timeout(
         wait,
         engine.call(endpoint, request, memory)
@@ -84,6 +82,27 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
     let answer = answer.map_err(|_| Error::EndpointTimeout)??;
     let (reply, held) = answer.map_err(|Exhausted| Error::MemoryBusy)?;
     Ok(response(reply)?.map(|body| body.charged(held)))
+}
+
+/// What an unauthenticated caller is charged: the request until the engine is done with it, even if the caller leaves, and
+/// the reply, which the caller may be slow to read.
+fn charged(call: &mut Call<'_>) -> Result<Option<Memory>, Error> {
+    if call.caller.as_ref().is_some_and(Caller::is_known) {
+        return Ok(None);
+    }
+    let quota = &call.gateway.shares.unauthenticated;
+    let grant = || quota.grant(call.peer.address.ip());
+    let (mut request, head) = match call.held.take() {
+        // Its fields were charged before the body was read.
+        Some(held) => (held, 0),
+        None => (grant(), body::head_size(&call.head.headers)),
+    };
+    let target = call.head.uri.path_and_query();
+    let target = target.map_or(0, |target| target.as_str().len());
+    let taken = request.try_grow(head + target);
+    taken.map_err(|Exhausted| Error::MemoryBusy)?;
+    let reply = grant();
+    Ok(Some(Memory { request, reply }))
 }
 
 fn request(call: &Call<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::Bytes) -> Request {

@@ -3,6 +3,7 @@
 //!
 //! Beyond a few KiB, memory is granted before bytes are read, and the rest of the message must arrive at the pace of a body.
 
+use super::fragments::Fragments;
 use crate::quota::{Grant, Quota};
 use crate::upstream::{Pace, Pacer};
 use std::io::{self, ErrorKind, IoSlice};
@@ -19,10 +20,11 @@ const STEP: usize = 64 * 1024;
 /// Bytes of a control frame beside its payload: two, and the mask (RFC 6455 §5.2).
 const CONTROL: usize = 6;
 
-/// A stream, metered if its client is unauthenticated.
+/// A stream without large frames, metered if its client is unauthenticated.
 #[derive(Debug)]
 pub(super) struct Metered<S> {
     stream: S,
+    fragments: Fragments,
     meter: Option<Meter>,
 }
 
@@ -85,8 +87,13 @@ impl Meter {
 }
 
 impl<S> Metered<S> {
-    pub(super) fn new(stream: S, meter: Option<Meter>) -> Self {
-        Self { stream, meter }
+    /// With messages of at most `longest` bytes.
+    pub(super) fn new(stream: S, meter: Option<Meter>, longest: usize) -> Self {
+        Self {
+            stream,
+            fragments: Fragments::new(longest),
+            meter,
+        }
     }
 
     /// The message is complete; returns its grant, empty if it was small. `None`: not metered.
@@ -113,11 +120,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     ) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         let Some(meter) = &mut this.meter else {
-            return Pin::new(&mut this.stream).poll_read(cx, buf);
+            return this.fragments.poll_read(&mut this.stream, cx, buf);
         };
         meter.allow(buf.remaining())?;
         let before = buf.filled().len();
-        match Pin::new(&mut this.stream).poll_read(cx, buf) {
+        match this.fragments.poll_read(&mut this.stream, cx, buf) {
             Poll::Ready(read) => {
                 meter.read(buf.filled().len() - before);
                 Poll::Ready(read)
@@ -171,7 +178,7 @@ mod tests {
 
     fn metered<S>(stream: S, quota: &Arc<Quota>, time: Duration) -> Metered<S> {
         let meter = Meter::new(Arc::clone(quota), HERE, Pace::within(time));
-        Metered::new(stream, Some(meter))
+        Metered::new(stream, Some(meter), usize::MAX)
     }
 
     fn left(quota: &Arc<Quota>, units: usize) -> bool {
@@ -211,6 +218,8 @@ mod tests {
         let (mut client, far) = duplex(4 * STEP);
         let mut near = metered(far, &quota, LONG);
         let mut frame = [0; 125 + CONTROL];
+        // A ping.
+        (frame[0], frame[1]) = (0x89, 0xfd);
         for _ in 0..1000 {
             client.write_all(&frame).await.unwrap();
             near.read_exact(&mut frame).await.unwrap();

@@ -19,6 +19,8 @@ mod error;
 mod flows;
 mod form;
 mod forward;
+#[cfg(feature = "engine")]
+mod fragments;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod granted;

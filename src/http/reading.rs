@@ -1,15 +1,17 @@
 //! A part of the editor as the body of an answer: a file, read piece by piece on a thread that may wait for the disk, as
 //! fast as the client takes it; or a text. However large the file, one piece of it is in memory.
 //!
-//! Everybody may ask for these, so only so many are answered at a time: each keeps its place until its end.
+//! Everybody may ask for these, so only so many are answered at a time: each keeps its place until its last piece has been
+//! sent.
 
-use super::content::piece;
+use super::content::{charged, piece};
 use crate::editor::Place;
 use bytes::Bytes;
 use std::fs::File;
 use std::future::Future;
 use std::io::{self, ErrorKind, Read};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
@@ -22,7 +24,7 @@ const PIECE: u64 = 64 * 1024;
 pub(super) struct Reading {
     state: State,
     left: u64,
-    _place: Place,
+    place: Arc<Place>,
 }
 
 #[derive(Debug)]
@@ -40,7 +42,7 @@ impl Reading {
         Self {
             state: State::Waiting(file, control),
             left,
-            _place: place,
+            place: Arc::new(place),
         }
     }
 
@@ -49,7 +51,7 @@ impl Reading {
         Self {
             left: text.len() as u64,
             state: State::Text(text),
-            _place: place,
+            place: Arc::new(place),
         }
     }
 
@@ -66,7 +68,7 @@ impl Reading {
                     let piece = piece(&mut text);
                     self.left -= piece.len() as u64;
                     self.state = State::Text(text);
-                    return Poll::Ready(Some(Ok(piece)));
+                    return Poll::Ready(Some(Ok(charged(piece, &self.place))));
                 }
                 State::Waiting(file, control) if self.left > 0 => {
                     let length = self.left.min(PIECE);
@@ -82,7 +84,7 @@ impl Reading {
                     return Poll::Ready(Some(read.map(|(file, piece)| {
                         self.left -= piece.len() as u64;
                         self.state = State::Waiting(file, control);
-                        piece
+                        charged(piece, &self.place)
                     })));
                 }
                 State::Text(_) | State::Waiting(..) | State::Over => return Poll::Ready(None),
@@ -107,7 +109,6 @@ mod tests {
     use crate::quota::Quota;
     use std::future::poll_fn;
     use std::io::{Seek, Write};
-    use std::sync::Arc;
 
     async fn pieces(mut reading: Reading) -> io::Result<Vec<Bytes>> {
         let mut pieces = Vec::new();
@@ -141,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_comes_in_pieces_and_then_its_place_is_free() {
+    async fn a_file_comes_in_pieces_and_its_place_is_free_when_the_last_one_is_sent() {
         let (places, place) = place();
         let reading = file(150_000, 150_000, place);
         assert_eq!((reading.left(), is_free(&places)), (150_000, false));
@@ -152,6 +153,8 @@ mod tests {
             pieces.concat()[149_999],
             u8::try_from(149_999 % 256).unwrap()
         );
+        assert!(!is_free(&places));
+        drop(pieces);
         assert!(is_free(&places));
     }
 

@@ -1,7 +1,7 @@
 //! The audit record of an authorized request to the admin API: who did what, and how it ended.
 //!
 //! A write is recorded after it was done, with the status that was answered; while the log fails, it is recorded before
-//! as well, or not done. A read of a secret is recorded before it is answered. A client that hangs up leaves a record
+//! as well, or not done. A read of a secret is recorded before it is answered, unless the answer shows nothing. A client that hangs up leaves a record
 //! without a status.
 
 use super::call::Call;
@@ -12,6 +12,7 @@ use super::reply;
 use super::route::Recorded;
 use crate::audit::{Actor, Audit, Event};
 use hyper::Response;
+use hyper::body::Body as _;
 use serde_json::{Value as Json, json};
 
 /// Characters of a path that are kept. Our choice, as for names: a longer one is none of the admin API's.
@@ -67,6 +68,9 @@ impl Record {
         let Some(mut facts) = self.facts.take() else {
             return response;
         };
+        if self.event == Event::SecretRead && shows_nothing(&response) {
+            return response;
+        }
         facts["status"] = response.status().as_u16().into();
         if self.event == Event::Write {
             let event = if response.status().is_client_error() {
@@ -83,6 +87,16 @@ impl Record {
             Err(unavailable) => reply::refusal(&Error::Audit(unavailable)),
         }
     }
+}
+
+/// Whether an answer is a refusal, or known to be no longer than `{}`: then no secret is in it.
+fn shows_nothing(response: &Response<Body>) -> bool {
+    let empty = response
+        .body()
+        .size_hint()
+        .upper()
+        .is_some_and(|bytes| bytes <= 2);
+    empty || response.status().is_client_error()
 }
 
 impl Drop for Record {

@@ -11,6 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use hyper::Uri;
 use hyper::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use hyper::http::request::Parts;
+use std::borrow::Cow;
 
 /// The head of a request without tokens of the gateway's; `None`: it contains none. With another `authorization` than the
 /// client's, the field of that name stays behind anyway and is not searched.
@@ -63,8 +64,47 @@ fn basic_holds(auth: &Auth, value: &[u8]) -> bool {
             .is_ok_and(|pair| holds(auth, &pair))
 }
 
-/// Whether the text contains a token, delimited by characters that tokens do not have.
+/// How many times percent-encoding is undone: an address in the query of another one is encoded once more. Our choice.
+const DECODINGS: usize = 4;
+
+/// Whether the text contains a token, as it is or percent-encoded.
 fn holds(auth: &Auth, text: &[u8]) -> bool {
+    if holds_plain(auth, text) {
+        return true;
+    }
+    let mut text = Cow::Borrowed(text);
+    // A percent-encoded token is longer than a plain one, never shorter.
+    for _ in 0..DECODINGS {
+        if text.len() < TOKEN_LENGTH || !text.contains(&b'%') {
+            return false;
+        }
+        text = Cow::Owned(percent_decoded(&text));
+        if holds_plain(auth, &text) {
+            return true;
+        }
+    }
+    false
+}
+
+/// The text without percent-encoding (RFC 3986 §2.1); a `%` without two digits stays.
+fn percent_decoded(text: &[u8]) -> Vec<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, after @ ..] = rest {
+        let octet = match after {
+            [high, low, ..] if *first == b'%' => digit(high).zip(digit(low)),
+            _ => None,
+        };
+        let octet = octet.and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
+        decoded.push(octet.unwrap_or(*first));
+        rest = after.get(octet.map_or(0, |_| 2)..).unwrap_or_default();
+    }
+    decoded
+}
+
+/// Whether the text contains a token as it is, delimited by characters that tokens do not have.
+fn holds_plain(auth: &Auth, text: &[u8]) -> bool {
     let mut start = 0;
     while let Some(window) = text.get(start..start + TOKEN_LENGTH) {
         // Most windows have a separator near their end, so few bytes are read.
@@ -108,7 +148,6 @@ fn kept(auth: &Auth, name: &HeaderName, value: &HeaderValue) -> Option<HeaderVal
 /// The query without the pairs that contain a token; `None`: none does.
 fn without(auth: &Auth, query: &str) -> Option<String> {
     let own = |pair: &&str| {
-        // A percent-encoded token is longer than a plain one, never shorter.
         pair.len() >= TOKEN_LENGTH
             && form_urlencoded::parse(pair.as_bytes())
                 .any(|(name, value)| holds(auth, name.as_bytes()) || holds(auth, value.as_bytes()))
@@ -138,6 +177,18 @@ fn with_query(uri: &Uri, query: &str) -> Uri {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn percent_encoding_is_undone_and_what_is_none_stays() {
+        for (text, decoded) in [
+            ("Bearer%20a", "Bearer a"),
+            ("%3f%3F%2", "??%2"),
+            ("%zz%%41", "%zz%A"),
+            ("%", "%"),
+        ] {
+            assert_eq!(percent_decoded(text.as_bytes()), decoded.as_bytes());
+        }
+    }
 
     #[test]
     fn a_query_changes_and_the_rest_of_the_uri_stays() {

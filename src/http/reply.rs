@@ -173,7 +173,11 @@ pub(super) fn is_ours(error: &Error) -> bool {
             | Error::MemoryBusy
     );
     #[cfg(feature = "engine")]
-    let told = told || matches!(error, Error::EditorBusy | Error::TooManySockets);
+    let told = told
+        || matches!(
+            error,
+            Error::EditorBusy | Error::TooManySockets | Error::Engine(crate::engine::Error::Busy)
+        );
     !told && refusal(error).status().is_server_error()
 }
 

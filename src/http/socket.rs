@@ -11,7 +11,10 @@ use super::open_socket::OpenSocket;
 use super::path::Path;
 use super::upgrade::Opening;
 use crate::auth::Caller;
-use crate::engine::socket::{Event, Frame, InboundPermit, Listening, Queued, WAITING, outbox};
+use crate::crowd::{Full, Permit};
+use crate::engine::socket::{
+    Event, Frame, InboundPermit, Listening, Memory, Queued, WAITING, outbox,
+};
 use crate::engine::{self, Engine};
 use crate::metrics::TunnelEnd;
 use crate::quota::Grant;
@@ -48,24 +51,24 @@ pub(super) fn open(
     listening: &Listening,
 ) -> Result<Response<Body>, Error> {
     let opening = Opening::check(call)?;
-    let permit = call.gateway.shares.sockets.admit();
-    let permit = permit.and_then(|permit| permit.of(call.peer.address.ip()));
-    let permit = permit.map_err(|_| Error::TooManySockets)?;
+    let permit = permit(call).map_err(|_| Error::TooManySockets)?;
     let tell = engine.join(listening);
     let mut open = OpenSocket::of(call, path);
     let longest = call.gateway.config.limits.body;
     let patience = call.gateway.config.timeouts.body_idle;
-    let meter = meter(call);
+    let memory = memory(call);
+    let meter = meter(call, memory.clone());
     let mut response = opening.accept(async move |client| {
         let opened = Instant::now();
         let config = WebSocketConfig::default()
             .read_buffer_size(READ)
+            // Of the frames that come, `Metered` makes fragments, so that the buffer stays small.
             .max_frame_size(Some(longest))
             .max_message_size(Some(longest));
-        let client = Metered::new(TokioIo::new(client), meter);
+        let client = Metered::new(TokioIo::new(client), meter, longest);
         let socket = Socket::from_raw_socket(client, Role::Server, Some(config)).await;
         let ended = Talk::new(socket, tell, (patience, longest))
-            .run(pin!(open.over()))
+            .run(memory, pin!(open.over()))
             .await;
         open.log(ended, opened.elapsed());
         drop(permit);
@@ -77,6 +80,16 @@ pub(super) fn open(
             .insert(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
     Ok(response)
+}
+
+/// A permit for one more socket. It counts for the client's address; a proxy that does not name its client has none.
+fn permit(call: &Call<'_>) -> Result<Permit, Full> {
+    let permit = call.gateway.shares.sockets.admit()?;
+    let address = call.peer.address.ip();
+    if call.gateway.config.server.trusted_proxies.contains(address) {
+        return Ok(permit);
+    }
+    permit.of(address)
 }
 
 /// A client and the listener's end of it.
@@ -98,13 +111,18 @@ struct Inbound {
     next: Option<(Frame, Option<Grant>)>,
 }
 
-/// Meters the messages of an unauthenticated client.
-fn meter(call: &Call<'_>) -> Option<Meter> {
+/// What the frames of an unauthenticated client are charged to.
+fn memory(call: &Call<'_>) -> Option<Memory> {
     let known = call.caller.as_ref().is_some_and(Caller::is_known);
+    let memory = &call.gateway.shares.unauthenticated;
+    (!known).then(|| (Arc::clone(memory), call.peer.address.ip()))
+}
+
+/// Meters the messages of an unauthenticated client.
+fn meter(call: &Call<'_>, memory: Option<Memory>) -> Option<Meter> {
     let config = &call.gateway.config;
-    let memory = || Arc::clone(&call.gateway.shares.unauthenticated);
     let pace = Pace::new(&config.timeouts, &config.limits);
-    (!known).then(|| Meter::new(memory(), call.peer.address.ip(), pace))
+    memory.map(|(quota, address)| Meter::new(quota, address, pace))
 }
 
 impl<T: Fn(Event) -> Result<(), engine::Error>> Talk<T> {
@@ -123,8 +141,13 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Talk<T> {
     }
 
     /// Carries frames both ways until the client, the listener or the gateway ends it.
-    async fn run(mut self, cut: Pin<&mut impl Future<Output = TunnelEnd>>) -> Ended {
+    async fn run(
+        mut self,
+        memory: Option<Memory>,
+        cut: Pin<&mut impl Future<Output = TunnelEnd>>,
+    ) -> Ended {
         let (outbox, frames) = outbox();
+        let outbox = outbox.charged_to(memory);
         // An error here and below: the engine has ended, and the frames with it.
         let _ = (self.tell)(Event::Open(outbox));
         self.ended.cause = tokio::select! {
@@ -153,7 +176,7 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Talk<T> {
                         return TunnelEnd::Upstream;
                     };
                     let message = match queued.frame {
-                        Frame::Text(text) => Message::text(text),
+                        Frame::Text(text) => Message::Text(text),
                         Frame::Binary(bytes) => Message::binary(bytes),
                     };
                     self.ended.down += message.len() as u64;
@@ -206,7 +229,8 @@ impl Inbound {
 async fn message(socket: &mut Socket) -> Option<(Frame, Option<Grant>)> {
     loop {
         let frame = match socket.next().await? {
-            Ok(Message::Text(text)) => Frame::Text(text.as_str().to_owned()),
+            // A copy: a slice would keep the read buffer in memory.
+            Ok(Message::Text(text)) => Frame::Text(text.as_str().into()),
             Ok(Message::Binary(bytes)) => Frame::Binary(bytes),
             Ok(Message::Ping(payload) | Message::Pong(payload)) => {
                 socket.get_mut().control(payload.len());

@@ -3,6 +3,7 @@
 use super::connection::Client;
 use super::unfinished::Unfinished;
 use crate::http::{self, Flaw, ResponseBody as Content};
+use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::{Request, Response, StatusCode};
 use std::convert::Infallible;
@@ -95,7 +96,7 @@ impl Answer {
 }
 
 impl Body for Answer {
-    type Data = <Content as Body>::Data;
+    type Data = Piece;
     type Error = <Content as Body>::Error;
 
     fn poll_frame(
@@ -112,7 +113,11 @@ impl Body for Answer {
         };
         self.under_way.0.pulse.asked(now);
         self.offer(frame.is_ready());
-        frame
+        let response = match self.content {
+            Held::Listed(key) => Some((&self.under_way.0, key)),
+            Held::Here(_) => None,
+        };
+        frame.map_ok(|frame| frame.map_data(|bytes| Piece::new(bytes, response)))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -136,7 +141,45 @@ impl Drop for Answer {
     fn drop(&mut self) {
         self.offer(false);
         if let Some((unfinished, key)) = self.listed() {
-            unfinished.remove(key);
+            unfinished.remove(key, self.under_way.0.worker.clock.now());
+        }
+    }
+}
+
+/// A piece of a response on its way. Over HTTP/2 its response is unfinished until the last of them has been sent.
+pub(super) struct Piece {
+    bytes: Bytes,
+    /// The connection, and the key of the response among the unfinished ones.
+    response: Option<(Arc<Client>, usize)>,
+}
+
+impl Piece {
+    fn new(bytes: Bytes, response: Option<(&Arc<Client>, usize)>) -> Self {
+        let response = response.map(|(client, key)| (Arc::clone(client), key));
+        Self { bytes, response }
+    }
+}
+
+impl Buf for Piece {
+    fn remaining(&self) -> usize {
+        self.bytes.remaining()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.bytes.chunk()
+    }
+
+    fn advance(&mut self, count: usize) {
+        self.bytes.advance(count);
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        if let Some((client, key)) = &self.response
+            && let Some(unfinished) = &client.unfinished
+        {
+            unfinished.sent(*key);
         }
     }
 }

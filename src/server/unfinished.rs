@@ -1,8 +1,10 @@
 //! The unfinished responses of an HTTP/2 connection, each with the time since which flow control has blocked it.
 //!
-//! hyper polls a body only when its stream has capacity, so a body cannot end a blocked stream. The content is therefore
-//! kept here, where the connection's ticker can drop it together with the permits and the upstream connection that it
-//! holds. A connection and its streams run on one thread, so the lock is never contended.
+//! hyper polls a body for a piece, then waits until its stream has capacity for one byte, hands the whole piece to the h2
+//! library, and polls for the next one. So a body cannot end a blocked stream. The content is therefore kept here, where
+//! the connection's ticker can drop it together with the permits and the upstream connection that it holds. With the last
+//! piece hyper drops the body, while h2 keeps the piece until it has sent it: the response stays here until then.
+//! A connection and its streams run on one thread, so the lock is never contended.
 
 use crate::http::ResponseBody as Content;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
@@ -19,10 +21,14 @@ pub(super) struct Unfinished(Mutex<Slab<Response>>);
 /// One of them.
 #[derive(Debug)]
 struct Response {
-    /// `None`: dropped, because the peer did not read it.
+    /// `None`: dropped, because the peer did not read it, or because the body has ended.
     content: Option<Content>,
     /// Since when a frame has been waiting for capacity; `None`: the content has no frame ready.
     blocked: Option<u64>,
+    /// Pieces that hyper or h2 holds.
+    pieces: usize,
+    /// Whether the body has been dropped: only pieces are left.
+    ended: bool,
 }
 
 /// The state of the responses.
@@ -40,13 +46,37 @@ impl Unfinished {
         self.lock().insert(Response {
             content: Some(content),
             blocked: Some(now),
+            pieces: 0,
+            ended: false,
         })
     }
 
-    /// Removes a response that has ended.
-    pub(super) fn remove(&self, key: usize) {
-        // Dropped after the lock.
-        let _removed = self.lock().try_remove(key);
+    /// Drops the content of a response that has ended, and removes it unless pieces of it are left to be sent.
+    pub(super) fn remove(&self, key: usize, now: u64) {
+        let mut responses = self.lock();
+        let Some(response) = responses.get_mut(key) else {
+            return;
+        };
+        response.ended = true;
+        response.blocked.get_or_insert(now);
+        let content = response.content.take();
+        if response.pieces == 0 {
+            responses.try_remove(key);
+        }
+        drop(responses);
+        drop(content);
+    }
+
+    /// A piece of a response has been sent or thrown away.
+    pub(super) fn sent(&self, key: usize) {
+        let mut responses = self.lock();
+        let Some(response) = responses.get_mut(key) else {
+            return;
+        };
+        response.pieces = response.pieces.saturating_sub(1);
+        if response.ended && response.pieces == 0 {
+            responses.try_remove(key);
+        }
     }
 
     /// The next frame of a response.
@@ -57,14 +87,20 @@ impl Unfinished {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, <Content as Body>::Error>>> {
         let mut responses = self.lock();
-        let response = responses.get_mut(key);
-        let Some((content, blocked)) =
-            response.and_then(|r| Some((r.content.as_mut()?, &mut r.blocked)))
+        let Some(Response {
+            content: Some(content),
+            blocked,
+            pieces,
+            ..
+        }) = responses.get_mut(key)
         else {
             return Poll::Ready(Some(Err(<Content as Body>::Error::Stalled)));
         };
         let frame = Pin::new(content).poll_frame(cx);
         *blocked = frame.is_ready().then_some(now);
+        if let Poll::Ready(Some(Ok(frame))) = &frame {
+            *pieces += usize::from(frame.is_data());
+        }
         frame
     }
 
@@ -159,7 +195,20 @@ mod tests {
         let key = unfinished.add(long(), 0);
         assert_eq!(unfinished.drop_blocked(1999, LIMIT), Found::Fine);
         assert_eq!(unfinished.drop_blocked(2000, LIMIT), Found::Stuck);
-        unfinished.remove(key);
+        unfinished.remove(key, 2000);
         assert_eq!(unfinished.drop_blocked(9000, LIMIT), Found::Fine);
+    }
+
+    #[test]
+    fn a_last_piece_that_is_not_sent_makes_its_connection_go() {
+        let unfinished = Unfinished::default();
+        let key = unfinished.add(Content::from(Bytes::from_static(b"all")), 0);
+        assert_eq!(polled(&unfinished, key, 100), "frame");
+        unfinished.remove(key, 100);
+        assert_eq!(unfinished.drop_blocked(2099, LIMIT), Found::Fine);
+        assert_eq!(unfinished.drop_blocked(2100, LIMIT), Found::Stuck);
+        unfinished.sent(key);
+        assert_eq!(unfinished.drop_blocked(9000, LIMIT), Found::Fine);
+        assert!(unfinished.lock().is_empty());
     }
 }

@@ -252,6 +252,7 @@ impl Upstream {
                 }
                 Ok(false) => turn.strike(bearer),
                 Err(error) => {
+                    tracing::warn!(upstream = ?self, why = %error, "the upstream could not be asked whether it accepts the token");
                     turn.last = Some(Failure::Failed(error));
                     return Err(turn.error());
                 }
@@ -278,11 +279,10 @@ impl Upstream {
                 Ok(header)
             }
             Err(failure) => {
-                if good.is_some() && turn.failures == 0 {
-                    tracing::warn!(upstream = ?self, why = %failure, "the token at the upstream could not be renewed yet");
-                }
                 if good.is_none() && failure.is_refusal() {
                     self.accept(account, false, &failure.to_string());
+                } else if turn.failures == 0 {
+                    tracing::warn!(upstream = ?self, why = %failure, "no token of the upstream could be obtained; retrying");
                 }
                 turn.failed(failure);
                 Err(turn.error())
@@ -357,7 +357,7 @@ impl Upstream {
         }
     }
 
-    fn counted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+    pub(super) fn counted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         result.inspect_err(|error| {
             if let Some(kind) = error.fault() {
                 self.0.metrics.fault(kind);
@@ -438,7 +438,7 @@ impl Turn {
 }
 
 /// Whether these are an anonymous user's settings: a Node-RED with a `default` user treats a bad token as that user's
-/// (facts admin API §1.6).
+/// (docs/reference/node-red-admin-api.md §1.6).
 fn is_anonymous(settings: &[u8]) -> bool {
     #[derive(Deserialize)]
     struct Settings {

@@ -21,7 +21,7 @@ use tokio::time::{Sleep, sleep};
 /// The body of an answer.
 pub struct Answer {
     incoming: Incoming,
-    /// The longest pause between two pieces; `None`: no limit.
+    /// The longest pause between two pieces; `None`: no limit, for server-sent events.
     idle: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
     /// Until the end, if it can be used again: the connection, and whether the request's body has left it.
@@ -66,8 +66,9 @@ impl Answer {
         answer
     }
 
-    /// Reads all of it, at most `limit` bytes.
+    /// Reads all of it, at most `limit` bytes. Unlimited silence is for bodies that are passed on to a client only.
     pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, Error> {
+        self.idle = Some(self.place.behind.config.idle);
         let mut first = Bytes::new();
         let mut rest = BytesMut::new();
         while let Some(frame) = self.frame().await {

@@ -1,5 +1,6 @@
 //! Changes to the upstream's flows: sent whole, and the response read whole, so that the deploy lock is held until
-//! the change has ended. Never sent twice.
+//! the change has ended. Sent again only if the upstream refused it for the gateway's token and another token could be
+//! obtained: a refused request has changed nothing.
 
 use super::{Answer, Error, Front, Outgoing, Upstream};
 use bytes::Bytes;
@@ -7,9 +8,14 @@ use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use serde::Deserialize;
 use std::net::IpAddr;
+use tokio::time::timeout;
 
 /// The most that is read of an answer about flows. Our choice: many times the flow sets that are known.
 const LIMIT: usize = 256 << 20;
+
+/// The longest time for such an answer, in longest pauses (`idle`). Our choice: by default five minutes, in which the
+/// largest answer comes at 1 MB/s.
+const PAUSES: u32 = 5;
 
 /// A change of the flows, ready to be sent.
 #[derive(Debug, Clone)]
@@ -107,10 +113,15 @@ impl Upstream {
         Ok((rev, body))
     }
 
-    /// Reads the whole of an answer.
+    /// Reads the whole of an answer, of any type, within a time.
     pub async fn whole(&self, response: Response<Answer>) -> Result<Response<Bytes>, Error> {
         let (parts, body) = response.into_parts();
-        Ok(Response::from_parts(parts, body.whole(LIMIT).await?))
+        let time = self.0.config.idle.saturating_mul(PAUSES);
+        let body = match timeout(time, body.whole(LIMIT)).await {
+            Ok(body) => body?,
+            Err(_) => return self.counted(Err(Error::Timeout)),
+        };
+        Ok(Response::from_parts(parts, body))
     }
 }
 

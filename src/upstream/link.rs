@@ -2,6 +2,7 @@
 //! of its own.
 
 use super::{Error, Front, Outgoing, Upstream};
+use crate::crowd::Permit;
 use crate::secret::random;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,17 +14,24 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, StatusCode};
+use std::net::IpAddr;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
-/// The stock runtime's spelling; it knows no other (facts admin API §4).
+/// The stock runtime's spelling; it knows no other (docs/reference/node-red-admin-api.md §4).
 const PATH: &str = "/comms";
+
+/// The handshake for one client.
+pub struct LinkHead {
+    parts: Parts,
+    client: IpAddr,
+}
 
 impl Upstream {
     /// The head of a handshake for a client's: it says where the client is, and carries nothing of its own. Our token
-    /// is not in it: the stock runtime drops a handshake with an `Authorization` that it does not know (facts admin
-    /// API §4).
-    pub fn link_head(&self, front: &Front<'_>) -> Parts {
+    /// is not in it: the stock runtime drops a handshake with an `Authorization` that it does not know
+    /// (docs/reference/node-red-admin-api.md §4).
+    pub fn link_head(&self, front: &Front<'_>) -> LinkHead {
         let (mut head, ()) = self.own_head(front).into_parts();
         head.method = Method::GET;
         // The config has let through nothing that could not stand in a path.
@@ -31,13 +39,23 @@ impl Upstream {
             .parse()
             .unwrap_or_default();
         head.headers.remove(AUTHORIZATION);
-        head
+        LinkHead {
+            parts: head,
+            client: front.address,
+        }
+    }
+
+    /// A permit for the connection of a client's WebSocket: it counts like a tunnel, because it takes as much.
+    pub fn link_permit(&self, head: &LinkHead) -> Result<Permit, Error> {
+        let permit = self.0.tunnels.admit();
+        let permit = permit.and_then(|permit| permit.of(head.client));
+        self.counted(permit.map_err(|_| Error::TooManyTunnels))
     }
 
     /// Shakes hands on a new connection. Neither extensions nor subprotocols are offered.
-    pub async fn websocket(&self, head: &Parts) -> Result<Upgraded, Error> {
+    pub async fn websocket(&self, head: &LinkHead) -> Result<Upgraded, Error> {
         let key = STANDARD.encode(random::<16>());
-        let mut request = Request::from_parts(head.clone(), Outgoing::empty());
+        let mut request = Request::from_parts(head.parts.clone(), Outgoing::empty());
         let headers = request.headers_mut();
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));

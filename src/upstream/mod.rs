@@ -37,6 +37,7 @@ pub use client_body::{BodyError, ClientBody};
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
 pub use headers::{Authorization, Front, Identity, returned, seen_by_flows};
+pub use link::LinkHead;
 pub use outgoing::{Outgoing, Refusal};
 pub use pace::{Pace, Pacer};
 pub use tunnel::{Ended, Opened, Tunnel};
@@ -227,7 +228,7 @@ impl Upstream {
     }
 
     /// Sends over this connection. The time for the answer begins again for as long as the body moves, or waits for
-    /// the client, whose patience is watched elsewhere.
+    /// the client, whose patience is watched elsewhere, and once more when the body has ended.
     async fn ask(
         &self,
         sender: &mut Sender,
@@ -242,10 +243,10 @@ impl Upstream {
                 biased;
                 answered = &mut answer => break answered,
                 () = &mut timer => {
-                    if !progress.is_some_and(Progress::moves) {
+                    let Some(deadline) = progress.and_then(|p| p.deadline(Instant::now(), limit)) else {
                         return Err(Lost::Sent(Error::Timeout));
-                    }
-                    timer.as_mut().reset(Instant::now() + limit);
+                    };
+                    timer.as_mut().reset(deadline);
                 }
             }
         };

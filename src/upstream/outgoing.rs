@@ -5,9 +5,11 @@ use super::pace::{Pace, Pacer};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// The body of a request.
 pub enum Outgoing {
@@ -58,6 +60,8 @@ pub struct Progress {
     waiting: AtomicBool,
     /// 0: under way, 1: passed on whole, more: refused.
     end: AtomicU8,
+    /// When it was passed on whole.
+    ended: OnceLock<Instant>,
 }
 
 const WHOLE: u8 = 1;
@@ -128,12 +132,17 @@ impl Progress {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether anything was passed on since this was last asked, or the client is what is waited for.
-    pub(super) fn moves(&self) -> bool {
+    /// Until when to wait for the response, which may take `limit` after the end of the body: starts again while bytes
+    /// were passed on since this was last asked, and while the client is waited for.
+    pub(super) fn deadline(&self, now: Instant, limit: Duration) -> Option<Instant> {
         let bytes = self.bytes();
         let before = self.seen.swap(bytes, Ordering::Relaxed);
-        let under_way = self.end.load(Ordering::Relaxed) == 0;
-        under_way && (bytes > before || self.waiting.load(Ordering::Relaxed))
+        let since = match self.end.load(Ordering::Relaxed) {
+            0 if bytes > before || self.waiting.load(Ordering::Relaxed) => now,
+            0 => return None,
+            _ => *self.ended.get()?,
+        };
+        Some(since + limit).filter(|deadline| *deadline > now)
     }
 
     /// Whether the body has been passed on whole: only then can its connection take another request.
@@ -203,6 +212,8 @@ impl Stream {
 
     fn whole(&mut self) {
         self.ended = true;
+        // The end is reached twice where it was known with the last piece.
+        let _ = self.progress.ended.set(Instant::now());
         self.progress.end.store(WHOLE, Ordering::Relaxed);
     }
 
@@ -256,7 +267,6 @@ mod tests {
     use hyper_util::rt::TokioIo;
     use std::cell::Cell;
     use std::convert::Infallible;
-    use std::time::Duration;
     use tokio::io::{AsyncWriteExt, duplex};
 
     /// The body of a request in chunks whose connection was dropped after the first one.

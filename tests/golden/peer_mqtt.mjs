@@ -64,7 +64,7 @@ function listens(port) {
     });
 }
 
-/** The name of a client of ours, by which it is told from the nodes'. */
+/** The client id of our own client, which distinguishes it from the nodes'. */
 const OWN = 'golden';
 
 /** `subscribes`: topics, from the start. Each message that it hears is shown when a step says `hears`. */

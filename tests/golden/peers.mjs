@@ -51,7 +51,7 @@ export class Peers {
     }
 }
 
-/** A UDP socket of its own. `say` waits until somebody has the port that it sends to. */
+/** A UDP socket of its own. `say` waits until the port that it sends to is bound. */
 class Udp extends Heard {
     constructor(spec, context) {
         super(context);

@@ -20,7 +20,7 @@ const STACK = /(\n|\\n) +at [^]*?(?="|$)/g;
 /** A time in JSON or in a header field. */
 const TIME = /\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|\w{3}, \d\d \w{3} \d{4} \d\d:\d\d:\d\d GMT/g;
 
-/** By this a node knows header fields again that nobody changed; what the mark is is its own business. */
+/** By this mark a node recognizes header fields that were not changed; the value of the mark does not count here. */
 const MARK = 'x-node-red-request-node';
 
 /** A runtime that is reached: `url` of its admin API, `token` where it wants one. */
@@ -335,7 +335,7 @@ async function echo(runtime) {
     runtime.listeners.delete(listen);
 }
 
-/** Until so many things were seen; what never comes is missed by whoever compares. */
+/** Waits until `count` things were seen, or nothing more comes: the comparison then finds what is missing. */
 async function reached(seen, count) {
     for (let known = seen.length, since = Date.now(); seen.length < count && Date.now() - since < SILENCE; ) {
         await sleep(5);

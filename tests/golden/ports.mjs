@@ -1,6 +1,6 @@
-// Ports that a test names before somebody listens there. They lie below those that systems give to clients and to who
-// asks for port 0 (Linux: from 32768), so that nobody else of this machine is met there meanwhile. Each process has a
-// hundred of its own, but for the round one, which may be in a text; those of the tests in Rust are others.
+// Ports that a test names before a listener is bound to them. They lie below the ephemeral ports (Linux: from 32768),
+// so that no other program of this machine takes them meanwhile. Each process has a hundred of its own, but for the
+// round one, which may be in a text; those of the tests in Rust are others.
 
 import { createSocket } from 'node:dgram';
 import { createServer } from 'node:net';
@@ -9,7 +9,7 @@ const EACH = 99;
 const FIRST = 10_001 + (process.pid % 100) * 100;
 let given = 0;
 
-/** A port that nobody listens at. */
+/** A port without a listener. */
 export async function freePort() {
     for (let tries = 0; tries < EACH; tries++) {
         const port = FIRST + (given++ % EACH);

@@ -101,7 +101,7 @@ const slowly = (text) => (socket) => {
 
 const sign = async (count) => {
     const began = performance.now();
-    const answers = await Promise.all(Array.from({ length: count }, (_, n) => gateway.signIn('reader', n % 2 ? undefined : 'wrong')));
+    const answers = await Promise.all(Array.from({ length: count }, (_, n) => gateway.signIn('guessed', n % 2 ? undefined : 'wrong')));
     const statuses = answers.map(({ status }) => status).sort().join(' ').replace(/(\d+)( \1)*/g, (all, status) => `${all.split(' ').length}×${status}`);
     return `${statuses} in ${Math.round(performance.now() - began)} ms`;
 };

@@ -64,7 +64,7 @@ export class Gateway {
             'operations = "127.0.0.1:0"',
             this.lines,
             '[[tls.certificate]]\ncert = "server.pem"\nkey = "server.key"',
-            user('admin', '["*"]'), user('reader', '["read"]'), more,
+            user('admin', '["*"]'), user('reader', '["read"]'), user('guessed', '["read"]'), more,
         ].join('\n'));
     }
 

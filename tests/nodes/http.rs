@@ -2,9 +2,12 @@
 
 use crate::bench::Bench;
 use bytes::Bytes;
+use flowgate::engine::Error;
 use flowgate::engine::http::{Reply, Request};
 use hyper::{HeaderMap, Method};
 use serde_json::json;
+use std::future::poll_fn;
+use std::task::Poll;
 
 async fn call(bench: &Bench, content_type: &str, body: &'static str) -> Reply {
     let endpoint = bench.engine.endpoint(&Method::POST, "/e/7").unwrap();
@@ -81,4 +84,50 @@ async fn a_broken_body_is_refused_before_the_flow() {
         call(&bench().await, "application/json", "{").await.status,
         400
     );
+}
+
+#[tokio::test]
+async fn requests_that_wait_are_limited_for_an_address_and_those_of_clients_that_are_gone_are_not_answered()
+ {
+    let code = "const end = Date.now() + 1500; while (Date.now() < end) {} return msg";
+    let flow = json!([
+        { "id": "t", "type": "tab", "label": "T" },
+        { "id": "in", "type": "http in", "z": "t", "x": 1, "y": 1, "url": "/busy", "method": "get", "wires": [["busy"]] },
+        { "id": "busy", "type": "function", "z": "t", "x": 1, "y": 1, "outputs": 1, "func": code, "wires": [["out"]] },
+        { "id": "out", "type": "http response", "z": "t", "x": 1, "y": 1, "wires": [] },
+    ]);
+    let bench = Bench::with(&flow).await;
+    let begin = async |last: u8| {
+        let endpoint = bench.engine.endpoint(&Method::GET, "/busy").unwrap();
+        let request = Request {
+            method: Method::GET,
+            path: "/busy".to_owned(),
+            url: "/busy".to_owned(),
+            query: String::new(),
+            params: Vec::new(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            address: std::net::Ipv4Addr::new(10, 0, 0, last).into(),
+            secure: true,
+        };
+        let mut call = Box::pin(bench.engine.call(endpoint, request, None));
+        let poll = poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx))).await;
+        (call, poll)
+    };
+    let (first, _) = begin(1).await;
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    // The engine is busy. These clients leave at once.
+    for _ in 0..5000 {
+        assert!(begin(1).await.1.is_pending());
+    }
+    let refused = begin(1).await.1;
+    assert!(
+        matches!(refused, Poll::Ready(Err(Error::Busy))),
+        "{refused:?}"
+    );
+    let (other, poll) = begin(2).await;
+    assert!(poll.is_pending());
+    assert_eq!(first.await.unwrap().unwrap().0.status, 200);
+    // Five thousand requests would take two hours.
+    assert_eq!(other.await.unwrap().unwrap().0.status, 200);
 }

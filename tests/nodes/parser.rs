@@ -80,6 +80,17 @@ async fn csv_rows_are_numbered_or_gathered() {
 }
 
 #[tokio::test]
+async fn csv_whose_nulls_would_fill_the_memory_is_an_error() {
+    let node = csv(&json!({ "hdrin": true, "include_null_values": true }));
+    let columns: Vec<String> = (0..6000).map(|n| format!("c{n}")).collect();
+    let text = columns.join(",") + &"\n1".repeat(6000);
+    let mut bench = Bench::with(&around(&node, &json!({ "payload": text }), 1)).await;
+    bench.inject("in").await;
+    let words = "RangeError: value has too many parts for a message: more than 32000000";
+    assert_eq!(bench.complaint().await.1, words);
+}
+
+#[tokio::test]
 async fn objects_become_csv() {
     for (more, payload, expected) in [
         (

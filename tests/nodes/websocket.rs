@@ -91,7 +91,7 @@ impl Client {
 }
 
 fn text(text: &str) -> Frame {
-    Frame::Text(text.to_owned())
+    Frame::Text(text.into())
 }
 
 fn listener(path: &str, whole: bool) -> Json {

@@ -1,4 +1,4 @@
-//! What the audit log tells afterwards, that nobody can change it unnoticed, and what happens while it cannot be written.
+//! The audit log: its records, detection of changes to it, and operation while it cannot be written.
 
 use crate::client::PASSWORD;
 use crate::harness::{Gateway, Process, config_text, flow_set, page, program, until};
@@ -276,7 +276,7 @@ async fn deployments_to_an_upstream_are_written_before_and_after_with_what_they_
     assert_eq!(lines[7]["state"], "stop");
 }
 
-/// A gateway whose audit log goes to a pipe of which nobody reads any more.
+/// A gateway whose audit log goes to a pipe whose reader is gone.
 async fn with_a_broken_pipe(lines: &str, directory: &Path) -> (Process, String) {
     let lines = format!("[audit]\nto = \"stdout\"\n{lines}");
     let (process, mut stdout) = Process::start_heard(&lines, directory);
@@ -286,7 +286,7 @@ async fn with_a_broken_pipe(lines: &str, directory: &Path) -> (Process, String) 
         std::io::BufRead::read_line(&mut stdout, &mut said).unwrap();
     }
     fs::write(directory.join("kept"), &said).unwrap();
-    drop(stdout);
+    process.break_stdout(stdout).await;
     (process, token)
 }
 

@@ -67,6 +67,8 @@ async fn every_authorized_write_and_every_read_of_credentials_is_in_the_log() {
     let gateway = Gateway::start();
     let token = gateway.sign_in("admin").await;
     let reader = gateway.sign_in("reader").await;
+    let broker = json!([{ "id": "m", "type": "mqtt-broker", "credentials": { "user": "ann" } }]);
+    gateway.deploy(&token, &broker).await;
     let rows = [
         ("POST", "/library/local/flows/a/b", 204),
         ("POST", "/settings/user", 204),
@@ -78,10 +80,12 @@ async fn every_authorized_write_and_every_read_of_credentials_is_in_the_log() {
         ("POST", "/nodes", 403),
         ("DELETE", "/nodes/some-module", 403),
         ("POST", "/projects", 404),
-        ("GET", "/credentials/mqtt-broker/none", 200),
+        ("GET", "/credentials/mqtt-broker/m", 200),
     ];
     send(&gateway, &token, &rows).await;
     for path in [
+        // Shows nothing.
+        "/credentials/mqtt-broker/none",
         "/flows",
         "/settings",
         "/nodes",
@@ -113,6 +117,7 @@ async fn what_is_forwarded_to_an_upstream_is_in_the_log_with_its_answer() {
     let behind = Behind::start(|request| {
         Act::Say(match request.split(' ').nth(1).unwrap() {
             "/projects/a" => status("409 Conflict", "application/json", "{}"),
+            "/credentials/a/b" => ok("application/json", "{\"user\":\"ann\"}"),
             _ => ok("application/json", "{}"),
         })
     })
@@ -190,7 +195,7 @@ async fn with_a_broken_pipe(behind: &Behind, directory: &Path) -> (Process, Stri
     while !said.contains("auth.login") {
         std::io::BufRead::read_line(&mut stdout, &mut said).unwrap();
     }
-    drop(stdout);
+    process.break_stdout(stdout).await;
     (process, token)
 }
 

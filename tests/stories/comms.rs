@@ -175,6 +175,41 @@ async fn a_token_may_be_shown_again_and_must_be_good() {
     editor.is_sent_away().await;
 }
 
+#[tokio::test]
+async fn a_token_of_another_user_on_an_open_channel_is_a_close_and_an_open_in_the_log() {
+    let gateway = Gateway::start();
+    let reader = gateway.sign_in("reader").await;
+    let again = gateway.sign_in("reader").await;
+    let admin = gateway.sign_in("admin").await;
+    let mut editor = gateway.editor(&reader).await;
+    for token in [&again, &admin] {
+        editor.say(&json!({ "auth": token })).await;
+        assert_eq!(editor.hear().await, Told::Auth("ok".to_owned()));
+    }
+    editor.say(&json!({ "auth": "nope" })).await;
+    editor.is_sent_away().await;
+    let directory = gateway.stop().await;
+    let text = std::fs::read_to_string(directory.path().join("data/audit.log")).unwrap();
+    let lines = text.lines();
+    let lines = lines.map(|line| serde_json::from_str::<Json>(line).unwrap());
+    let comms: Vec<String> = lines
+        .filter(|line| line["event"].as_str().unwrap().starts_with("comms."))
+        .map(|line| {
+            [&line["event"], &line["user"], &line["cause"]]
+                .map(ToString::to_string)
+                .join(" ")
+        })
+        .collect();
+    let expected = [
+        r#""comms.open" "reader" null"#,
+        r#""comms.close" "reader" "replaced""#,
+        r#""comms.open" "admin" null"#,
+        r#""comms.close" "admin" "refused""#,
+        r#""comms.auth.fail" "admin" "refused""#,
+    ];
+    assert_eq!(comms, expected);
+}
+
 async fn revoke(gateway: &Gateway, caller: &str, token: &str) {
     let request = gateway.post("/auth/revoke").token(caller);
     assert_eq!(request.form(&[("token", token)]).send().await.status, 200);

@@ -350,3 +350,33 @@ async fn a_slow_editor_is_cut_off_and_does_not_hold_up_the_upstream() {
         assert!(said < 2_000, "it is never cut off");
     }
 }
+
+#[tokio::test]
+async fn an_editors_link_takes_a_place_among_the_tunnels_of_its_address() {
+    let upstream = Runtime::start("").await;
+    let gateway = upstream.gateway("max_tunnels_per_address = 1");
+    let token = gateway.sign_in("reader").await;
+    let mut first = gateway.editor(&token).await;
+    first.subscribe("notification/#").await;
+    deployed(&mut first).await;
+    // What an editor is told that comes after the first one.
+    let next = async || {
+        let mut editor = gateway.comms().await;
+        editor.say(&json!({ "auth": token })).await;
+        let subscribe = json!({ "subscribe": "notification/#" }).to_string();
+        let _ = editor.socket.send(Message::text(subscribe)).await;
+        loop {
+            match editor.hear().await {
+                Told::Auth(result) => assert_eq!(result, "ok"),
+                told => return told,
+            }
+        }
+    };
+    assert_eq!(next().await, Told::Closed(Some(1012)));
+    assert_eq!(upstream.heads.lock().unwrap().len(), 1);
+    drop(first);
+    until("an editor that has left makes room", async || {
+        matches!(next().await, Told::Batch(_))
+    })
+    .await;
+}

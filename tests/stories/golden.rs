@@ -4,6 +4,7 @@ use crate::harness::Gateway;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// A test for each file of cases.
 macro_rules! files {
@@ -72,6 +73,8 @@ fn directory() -> PathBuf {
 }
 
 async fn check(name: &str) {
+    // As the program does: an exec node's process must not inherit that SIGINT is ignored, as it is in background jobs.
+    let _interrupts = signal(SignalKind::interrupt()).unwrap();
     let gateway = Gateway::start();
     let token = gateway.sign_in("admin").await;
     let mut command = Command::new("node");

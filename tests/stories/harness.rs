@@ -5,6 +5,8 @@
 use crate::client::{Door, PASSWORD};
 use flowgate::config::Config;
 use flowgate::server::{self, Running};
+use rustix::fs::{self, Mode, OFlags};
+use rustix::io::Errno;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -217,6 +219,18 @@ impl Process {
             .unwrap_or_else(|said| panic!("it does not listen:\n{said}"));
         let stdout = process.child.0.stdout.take().unwrap();
         (process, BufReader::new(stdout))
+    }
+
+    /// Closes the read end of its standard output. A process that a parallel test has just forked holds a copy until its
+    /// `exec`, so this waits until a writer meets no reader.
+    pub async fn break_stdout(&self, stdout: BufReader<ChildStdout>) {
+        drop(stdout);
+        let written = format!("/proc/{}/fd/1", self.child.0.id());
+        until("the pipe is broken", async || {
+            let end = fs::open(&written, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty());
+            matches!(end, Err(Errno::NXIO))
+        })
+        .await;
     }
 
     /// Starts a command that becomes the program, and waits until it listens; if it ends before, what it has said.

@@ -5,7 +5,7 @@ use crate::confused_deputy::agreeable;
 use crate::harness::{Gateway, flow_set, public, script};
 
 /// What proxies that sign users in tell the program behind them.
-const FIELDS: [&str; 44] = [
+const FIELDS: [&str; 63] = [
     "X-User",
     "X-Username",
     "X-Email",
@@ -50,6 +50,25 @@ const FIELDS: [&str; 44] = [
     "X-Auth-Request-Email",
     "X-Remote-User",
     "X-JWT-Assertion",
+    "OIDC_CLAIM_email",
+    "OIDC-access-token",
+    "Mellon-NAME-ID",
+    "Shib-Identity-Provider",
+    "SM-User",
+    "SM_USERGROUPS",
+    "iv-user",
+    "iv-creds",
+    "X-Auth-User",
+    "X-Auth-Username",
+    "X-Auth-UserId",
+    "X-Auth-User-Id",
+    "X-Auth-Email",
+    "X-Auth-Name",
+    "X-Auth-Role",
+    "X-Auth-Roles",
+    "X-Auth-Group",
+    "X-Auth-Groups",
+    "X-Auth-Subject",
 ];
 
 /// A request with all of them, in both spellings.
@@ -63,6 +82,7 @@ fn lying(mut request: Request) -> Request {
         .header("X-Kept", "1")
         .header("X-Requested-With", "XMLHttpRequest")
         .header("X-Access-Token", "the flow's own")
+        .header("X-Auth-Token", "the flow's other")
 }
 
 #[tokio::test]
@@ -79,6 +99,7 @@ async fn neither_an_upstream_nor_a_flow_reads_who_a_client_says_that_it_is() {
             "x-kept: 1",
             "x-requested-with: XMLHttpRequest",
             "x-access-token: the flow's own",
+            "x-auth-token: the flow's other",
         ] {
             assert!(heard.contains(kept), "{kept} in {heard}");
         }

@@ -22,6 +22,16 @@ fn ways(token: &str) -> Vec<(&'static str, String)> {
             "Referer",
             format!("https://example.org/?access_token={token}"),
         ),
+        ("Cookie", format!("a=1; auth=Bearer%20{token}; b=2")),
+        ("X-Api-Key", format!("%22{token}%22")),
+        (
+            "Referer",
+            format!("https://example.org/login?next=%2Fa%3Ftoken%3D{token}"),
+        ),
+        (
+            "Referer",
+            format!("https://example.org/?a=%2Fb%3Fc%3D%252Fd%253Ftoken%253D{token}"),
+        ),
     ]
 }
 
@@ -32,6 +42,7 @@ fn queries(token: &str) -> Vec<String> {
         format!("access_token={token}"),
         format!("a=1&access_token={token}&b=2"),
         format!("a=1&key={first}&b=2"),
+        format!("a=1&next=%252Fa%253Ftoken%253D{token}&b=2"),
     ]
 }
 

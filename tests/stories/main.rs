@@ -14,6 +14,7 @@
     reason = "tests"
 )]
 
+mod abandoned;
 mod admin_cli;
 mod authority;
 mod channel;
@@ -21,6 +22,7 @@ mod client;
 mod far_end;
 mod harness;
 mod http2_bytes;
+mod http2_unread;
 mod node_red;
 mod peers;
 mod piecewise;

@@ -1,8 +1,10 @@
 //! Memory that was needed for a moment goes back to the system.
 
-use crate::harness::{Process, flow_set, page, until};
+use crate::harness::{Process, flow_set, page, public, until};
+use futures_util::{SinkExt, StreamExt};
 use serde_json::json;
 use std::time::{Duration, Instant};
+use tokio_tungstenite::tungstenite::Message;
 
 /// What may stay, in KiB.
 const MAY_STAY: u64 = 8 << 10;
@@ -43,6 +45,40 @@ async fn what_a_refused_deployment_needed_goes_back_too() {
         .await;
     assert_eq!(answer.status, 400);
     comes_back(&process, before).await;
+}
+
+#[tokio::test]
+async fn a_websocket_does_not_keep_the_memory_of_its_largest_frame() {
+    let place = tempfile::tempdir().unwrap();
+    let process = Process::start(&public(&["/ws"]), place.path());
+    let token = process.sign_in("admin").await;
+    let flow = json!([
+        { "id": "t", "type": "tab", "label": "T" },
+        { "id": "l", "type": "websocket-listener", "path": "/ws", "wholemsg": "false" },
+        { "id": "hear", "type": "websocket in", "z": "t", "x": 1, "y": 1, "server": "l", "client": "", "wires": [["count"]] },
+        { "id": "count", "type": "function", "z": "t", "x": 1, "y": 1, "outputs": 1, "wires": [["say"]],
+          "func": "msg.payload = String(msg.payload.length); return msg;" },
+        { "id": "say", "type": "websocket out", "z": "t", "x": 1, "y": 1, "server": "l", "client": "", "wires": [] },
+    ]);
+    process.deploy(&token, &flow).await;
+    let mut sockets = Vec::new();
+    let mut before = 0;
+    for n in 0..13 {
+        let mut socket = crate::tunnel::open(&process, "/ws", &[]).await.unwrap();
+        let large = Message::binary(vec![b'x'; 4 << 20]);
+        socket.send(large).await.unwrap();
+        let heard = socket.next().await.unwrap().unwrap();
+        assert_eq!(heard, Message::text((4 << 20).to_string()));
+        sockets.push(socket);
+        // The first ones also warm up the engine.
+        if n == 4 {
+            before = process.memory("RssAnon");
+        }
+    }
+    until("the memory is back", async || {
+        process.memory("RssAnon") < before + (12 << 10)
+    })
+    .await;
 }
 
 async fn comes_back(process: &Process, before: u64) {

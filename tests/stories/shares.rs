@@ -29,7 +29,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::{self, FrameHeader};
 use tokio_tungstenite::tungstenite::{Error, Message};
 
 const GREEDY: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-/// An address of somebody else.
+/// The address of another client.
 const HONEST: &str = "127.0.0.2";
 
 /// A part of the editor that no buffer of the system holds.
@@ -156,7 +156,7 @@ async fn an_editor_loads_while_one_client_asks_for_all_of_its_files_and_reads_no
     assert_eq!(answer.status, 200);
     assert!(answer.body.len() > 1 << 20);
     assert!(began.elapsed() < PATIENCE / 2, "{:?}", began.elapsed());
-    // Whoever has used up its share is told so.
+    // The client that has used up its share is refused.
     let answer = answers(gateway.get("/red/red.min.js"), "the greedy client").await;
     assert_eq!(
         (answer.status, answer.code().as_str()),
@@ -242,7 +242,7 @@ async fn an_editor_loads_while_one_client_holds_all_connections_that_it_may_have
         stream.write_all(request.as_bytes()).await.unwrap();
         open.push(stream);
     }
-    // Those that have waited for too long are told so, all others have begun.
+    // Requests that have waited for too long are refused, the responses to all others have begun.
     let mut refused = 0;
     for stream in &mut open {
         let mut status = [0; 12];
@@ -501,7 +501,7 @@ async fn bodies_of_strangers_fill_no_more_than_the_share_of_their_address() {
     assert_eq!(refused.headers()["retry-after"], "1");
     let body = refused.into_body().collect().await.unwrap().to_bytes();
     assert!(String::from_utf8_lossy(&body).contains("memory_busy"));
-    // Others have shares of their own, and whoever is known has no such limit.
+    // Other addresses have shares of their own, and identified callers have no such limit.
     let upload = |request: Asked| request.body(vec![b'x'; 1000 << 10]).send();
     let other = upload(gateway.post("/take").from(HONEST)).await;
     assert_eq!((other.status, other.text().as_str()), (200, "1024000"));
@@ -622,4 +622,19 @@ async fn a_client_behind_a_proxy_opens_no_more_websockets_than_it_could_connecti
         open("192.0.2.1").await.is_ok()
     })
     .await;
+}
+
+#[tokio::test]
+async fn websockets_that_a_proxy_opens_without_naming_its_clients_do_not_count_for_its_address() {
+    let lines =
+        "[limits]\nconnections_per_address = 1\n[server]\ntrusted_proxies = [\"127.0.0.1\"]\n";
+    let gateway = Gateway::with(&(lines.to_owned() + &public(&["/ws"])));
+    let token = gateway.sign_in("admin").await;
+    let flow = json!([
+        { "id": "t", "type": "tab", "label": "T" },
+        { "id": "l", "type": "websocket-listener", "path": "/ws", "wholemsg": "false" },
+    ]);
+    gateway.deploy(&token, &flow).await;
+    let _first = crate::tunnel::open(&gateway, "/ws", &[]).await.unwrap();
+    let _second = crate::tunnel::open(&gateway, "/ws", &[]).await.unwrap();
 }

@@ -2,10 +2,11 @@
 //! what clients show stays with the gateway.
 
 use crate::client::Door;
-use crate::harness::{Gateway, Process, until};
+use crate::harness::{Gateway, Process, public, until};
 use crate::protected::{Protected, field};
-use crate::upstream::{Act, Behind, status};
+use crate::upstream::{Act, Behind, ok, status};
 use serde_json::json;
+use std::time::Duration;
 use tokio::task::JoinSet;
 
 const ACCOUNT: &str = "user = \"flowgate\"\npassword = \"pass & word\"\nhealth = \"1h\"";
@@ -351,5 +352,33 @@ async fn neither_password_nor_token_stand_in_log_metrics_or_answers() {
         &token,
     ] {
         assert!(!seen.contains(secret), "{secret} in {seen}");
+    }
+}
+
+#[tokio::test]
+async fn a_reload_that_closes_a_route_does_not_wait_for_an_upstream_that_hangs() {
+    let behind = Behind::start(|request| {
+        if request.starts_with("POST /auth/token ") {
+            Act::Hang(String::new())
+        } else {
+            Act::Say(ok("text/plain", "{}"))
+        }
+    })
+    .await;
+    let lines = behind.config_with(ACCOUNT);
+    let gateway = Gateway::with(&(lines.clone() + &public(&["/open"])));
+    assert_eq!(gateway.get("/open").send().await.status, 200);
+    until("the gateway signs in", async || sign_ins(&behind) > 0).await;
+    let closed = until("the route is closed", async || {
+        gateway.get("/open").send().await.status == 401
+    });
+    let reloading = async {
+        gateway.reload(&lines).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = closed => {}
+        () = reloading => {}
+        () = tokio::time::sleep(Duration::from_secs(5)) => panic!("the route is still open"),
     }
 }

@@ -3,8 +3,13 @@
 use crate::harness::Gateway;
 use crate::upstream::{Act, Behind, ok, status};
 use serde_json::json;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::time::timeout;
 
 /// A runtime whose revision is the number of its deployments; each takes a moment.
 async fn counting() -> (Behind, Arc<AtomicUsize>) {
@@ -83,7 +88,7 @@ async fn a_stale_revision_is_refused_before_anything_is_sent() {
     );
     assert!(posts(&behind).is_empty());
     assert_eq!(deploy("1").await.status, 200);
-    // Somebody else deploys there.
+    // Another client deploys at the upstream.
     count.fetch_add(1, Ordering::SeqCst);
     assert_eq!(deploy("2").await.status, 409);
     assert_eq!(deploy("3").await.status, 200);
@@ -219,4 +224,53 @@ async fn what_is_malformed_or_unknown_is_never_sent() {
         assert_eq!(answer.status, wanted, "{}", answer.text());
     }
     assert!(behind.heard().is_empty(), "{:?}", behind.heard());
+}
+
+/// A runtime that answers the first deployment with an event stream that never ends, and all others at once.
+async fn never_ending(every: Option<Duration>) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let first = Arc::new(AtomicBool::new(true));
+    tokio::spawn(async move {
+        loop {
+            let (mut tcp, _) = listener.accept().await.unwrap();
+            let first = Arc::clone(&first);
+            tokio::spawn(async move {
+                let mut request = vec![0; 4096];
+                let count = tcp.read(&mut request).await.unwrap_or(0);
+                if !request[..count].starts_with(b"POST") || !first.swap(false, Ordering::SeqCst) {
+                    let answer = ok("application/json", r#"{"rev":"2"}"#);
+                    let answer = answer.replacen("\r\n", "\r\nConnection: close\r\n", 1);
+                    let _ = tcp.write_all(answer.as_bytes()).await;
+                    return;
+                }
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+                tcp.write_all(head.as_bytes()).await.unwrap();
+                while let Some(every) = every {
+                    tokio::time::sleep(every).await;
+                    if tcp.write_all(b":\n").await.is_err() {
+                        return;
+                    }
+                }
+                let _ = tcp.read_to_end(&mut request).await;
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn an_answer_to_a_deployment_that_never_ends_does_not_keep_others_waiting() {
+    for every in [None, Some(Duration::from_millis(20))] {
+        let address = never_ending(every).await;
+        let gateway = Gateway::with(&format!(
+            "[upstream]\nurl = \"http://{address}\"\nhealth = \"1h\"\nidle = \"200ms\"\n"
+        ));
+        let token = gateway.sign_in("deployer").await;
+        let deploy = || gateway.deployment(&token, &json!([]), None).send();
+        let first = timeout(Duration::from_secs(10), deploy()).await;
+        let first = first.unwrap_or_else(|_| panic!("{every:?}: it is waited for without end"));
+        assert!([502, 504].contains(&first.status), "{}", first.status);
+        assert_eq!(deploy().await.status, 200);
+    }
 }

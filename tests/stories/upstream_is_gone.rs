@@ -2,6 +2,7 @@
 
 use crate::harness::{Gateway, public, until};
 use crate::upstream::{Act, Behind, ok};
+use std::time::Duration;
 
 const BAD: &str = "connect = \"2s\"\nfirst_byte = \"200ms\"\nidle = \"200ms\"\nhealth = \"1h\"";
 
@@ -133,4 +134,18 @@ async fn when_as_many_are_under_way_as_may_be_others_are_told_to_come_back() {
         gateway.get("/well").send().await.status == 200
     })
     .await;
+}
+
+#[tokio::test]
+async fn the_time_to_answer_begins_anew_when_a_slow_upload_ends() {
+    let behind = Behind::start(|_| Act::Wait(600, ok("text/plain", "done"))).await;
+    let lines = behind.config_with("first_byte = \"1s\"\nhealth = \"1h\"") + &public(&["/x"]);
+    let gateway = Gateway::with(&lines);
+    let mut raw = gateway.raw().await;
+    raw.say("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\na")
+        .await;
+    tokio::time::sleep(Duration::from_millis(800)).await;
+    raw.say("b").await;
+    let answer = raw.hear().await;
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
 }

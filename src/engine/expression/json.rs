@@ -319,6 +319,7 @@ impl<'de> Visitor<'de> for Tree<'_> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::engine::scaling::{assert_scales, pieces};
 
     fn again(text: &str) -> String {
         stringify(&parse(text).unwrap()).unwrap()
@@ -405,5 +406,15 @@ mod tests {
         for (text, message) in table {
             assert_eq!(parse(text).unwrap_err().message, message, "{text}");
         }
+    }
+
+    #[test]
+    fn a_property_that_comes_again_and_again_costs_no_look_at_the_others() {
+        let text = |n: usize| {
+            let others = pieces(n, |k| format!("\"k{k}\":0,"));
+            let again = "\"z\":[],\"z\":[0],\"z\":0,\"z\":[[0]],".repeat(n);
+            format!("{{{others}{again}\"end\":0}}")
+        };
+        assert_scales(1000, text, |text| drop(parse(&text).unwrap()));
     }
 }

@@ -1,4 +1,5 @@
-//! `JSONata` expressions over a message, with the functions that Node-RED adds (facts engine §4.1).
+//! `JSONata` expressions over a message, with the functions that Node-RED adds
+//! (docs/reference/node-red-engine.md §4.1).
 //!
 //! Compiled once. An expression that speaks of `msg` sees `{msg}` as its root, any other the message.
 
@@ -112,13 +113,11 @@ fn options() -> EvaluatorOptions {
 
 /// Whether `msg` stands in the text as a word of its own, not quoted.
 fn speaks_of_msg(text: &str) -> bool {
-    let apart = |c: Option<char>| {
-        !c.is_some_and(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '\'' | '"'))
-    };
+    let joins = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '\'' | '"');
     text.match_indices("msg").any(|(at, word)| {
         let before = text.get(..at).and_then(|t| t.chars().next_back());
         let after = text.get(at + word.len()..).and_then(|t| t.chars().next());
-        apart(before) && apart(after)
+        !before.is_some_and(|c| joins(c) || c == '.') && !after.is_some_and(joins)
     })
 }
 

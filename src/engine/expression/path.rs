@@ -1,4 +1,4 @@
-//! Property expressions: `a.b[0]["c"]`, with nested `[msg.x]` (facts engine §4.1).
+//! Property expressions: `a.b[0]["c"]`, with nested `[msg.x]` (docs/reference/node-red-engine.md §4.1).
 //!
 //! A path is parsed once, when its node is built; reading and writing a single key is a plain map access.
 
@@ -113,7 +113,7 @@ impl Path {
         value.extent().check(self.keys.len())
     }
 
-    /// Writes a value, making missing parents (facts engine §4.1); `undefined` deletes.
+    /// Writes a value, making missing parents (docs/reference/node-red-engine.md §4.1); `undefined` deletes.
     /// False if a parent is a primitive. A value that is too large is a failure, and nothing is written.
     pub fn write(&self, root: &mut Value, value: Value) -> Result<bool, Failure> {
         self.check(&value)?;
@@ -315,6 +315,7 @@ fn parent_for(keys: &[Key]) -> Value {
 mod tests {
     use super::*;
     use crate::engine::expression::json;
+    use crate::engine::scaling::assert_scales;
 
     fn written(object: &str, path: &str, value: Value) -> (bool, String) {
         let mut root = json::parse(object).unwrap();
@@ -412,5 +413,27 @@ mod tests {
     #[test]
     fn a_huge_index_is_refused() {
         assert!(!written("{}", "a[4000000000]", Value::Null).0);
+    }
+
+    #[test]
+    fn writing_to_a_large_value_again_and_again_costs_no_look_at_all_of_it() {
+        let root = |n: usize| {
+            let members = (0..n).map(|k| (format!("k{k}").into(), Value::Null));
+            let object = Value::object(members.collect());
+            (
+                n,
+                Value::record([("o", object), ("a", Value::array(vec![Value::Null; n]))]),
+            )
+        };
+        let paths = ["o.z", "a[7]"].map(|path| Path::parse(path).unwrap());
+        assert_scales(2000, root, |(n, mut root)| {
+            for k in 0..n {
+                let inner = (k % 2 == 0).then(|| Value::array(Vec::new()));
+                for path in &paths {
+                    let value = inner.clone().unwrap_or(Value::Null);
+                    assert!(path.write(&mut root, value).unwrap());
+                }
+            }
+        });
     }
 }

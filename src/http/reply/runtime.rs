@@ -1,6 +1,6 @@
 //! What errors of our own engine and of its admin endpoints become.
 
-use super::{Body, coded};
+use super::{BREATHER, Body, coded, retry_after};
 use hyper::{Response, StatusCode};
 
 pub(super) fn admin(error: &crate::http::admin::Fault) -> Response<Body> {
@@ -10,7 +10,7 @@ pub(super) fn admin(error: &crate::http::admin::Fault) -> Response<Body> {
     let failed = |code, sentence| coded(S::INTERNAL_SERVER_ERROR, code, sentence);
     match error {
         E::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
-        // 400, as the stock runtime answers (facts admin API §2)
+        // 400, as the stock runtime answers (docs/reference/node-red-admin-api.md §2)
         E::NoSuchNodes => refuse(S::BAD_REQUEST, "not_found"),
         E::BuiltIn => refuse(S::BAD_REQUEST, "built_in"),
         E::NoModules => refuse(S::FORBIDDEN, "modules_not_allowed"),
@@ -34,6 +34,20 @@ pub(super) fn engine(error: &crate::engine::Error) -> Response<Body> {
             "no_answer",
             "the flow ended without an answer",
         ),
+        E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "engine_busy"), BREATHER),
         E::Gone => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::header::RETRY_AFTER;
+
+    #[test]
+    fn a_client_may_try_again_when_too_many_requests_wait() {
+        let response = engine(&crate::engine::Error::Busy);
+        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.headers()[RETRY_AFTER], "1");
     }
 }

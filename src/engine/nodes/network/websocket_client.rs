@@ -122,7 +122,7 @@ impl Node for WebSocketClient {
         if self.hub.connecting.get() {
             return Some(task.end());
         }
-        // The task says goodbye when nobody can write to it any more.
+        // The task closes the connection in order when the last sender is dropped.
         self.hub.close();
         let ended = task.ended();
         Some(Box::pin(async move {
@@ -271,7 +271,7 @@ impl Plan {
             tokio::select! {
                 message = socket.next() => match message {
                     Some(Ok(WsMessage::Text(text))) => {
-                        post.tell(Heard::Said(Frame::Text(text.as_str().to_owned())));
+                        post.tell(Heard::Said(Frame::Text(text)));
                         tokio::task::yield_now().await;
                     }
                     Some(Ok(WsMessage::Binary(bytes))) => {
@@ -289,7 +289,7 @@ impl Plan {
                         return End::Left;
                     };
                     let message = match queued.frame {
-                        Frame::Text(text) => WsMessage::text(text),
+                        Frame::Text(text) => WsMessage::Text(text),
                         Frame::Binary(bytes) => WsMessage::binary(bytes),
                     };
                     if let Err(error) = socket.send(message).await {
@@ -343,7 +343,7 @@ pub(super) fn text_frame(value: &Value) -> Option<Frame> {
         Value::Buffer(bytes) => Some(Frame::Binary(bytes.as_ref().clone())),
         other => {
             let text = coerce::to_output_text(other);
-            (!text.is_empty()).then(|| Frame::Text(text.into_owned()))
+            (!text.is_empty()).then(|| Frame::Text(text.into_owned().into()))
         }
     }
 }

@@ -30,7 +30,7 @@ struct User {
     hears: bool,
 }
 
-/// What the nodes are told.
+/// A notification to a node.
 pub(super) enum Told {
     Badge(Value),
     /// A message, with the permit that is released when the node has it.
@@ -53,7 +53,7 @@ impl Hub {
         }
     }
 
-    /// A node wants to be told.
+    /// Registers a node for notifications; `hears`: for frames too.
     pub(super) fn register(&self, host: &Host<'_>, hears: bool) {
         let mut users = self.users.borrow_mut();
         users.retain(|user| user.id != host.info().id);
@@ -64,7 +64,7 @@ impl Hub {
         });
     }
 
-    /// It no longer does.
+    /// Ends the registration of a node.
     pub(super) fn deregister(&self, id: &str) {
         self.users.borrow_mut().retain(|user| user.id != id);
     }
@@ -141,7 +141,7 @@ impl Hub {
         let payload = match parsed {
             Some(parsed) => parsed,
             None => match frame {
-                Frame::Text(text) => Value::from(text),
+                Frame::Text(text) => Value::from(text.as_str()),
                 Frame::Binary(bytes) => Value::buffer(bytes),
             },
         };
@@ -162,7 +162,7 @@ impl Hub {
         });
     }
 
-    /// Whether replies lead anywhere: a client has nobody to reply to, as in Node-RED.
+    /// Whether messages with a `_session` are sent; a `websocket-client` drops them, as in Node-RED.
     pub(super) fn replies(&self) -> bool {
         self.server
     }

@@ -32,7 +32,7 @@ impl Node for WebSocketOut {
         let frame = if hub.whole {
             let mut whole = message.clone();
             whole.take("_session");
-            json::stringify(&whole.to_value()).map(Frame::Text)
+            json::stringify(&whole.to_value()).map(|text| Frame::Text(text.into()))
         } else if message.properties().contains_key("payload") {
             text_frame(message.get("payload"))
         } else {

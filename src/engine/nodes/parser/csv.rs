@@ -7,7 +7,7 @@ use super::csv_write::{self, Format};
 use crate::engine::expression::{coerce, json, property, typed};
 use crate::engine::message::Message;
 use crate::engine::node::{Build, Host, Level, Node};
-use crate::engine::value::{Failure, Value};
+use crate::engine::value::{Extent, Failure, Value};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -151,21 +151,26 @@ impl Settings {
     }
 
     /// Rows as objects; where no column has a name, they are numbered.
-    fn objects(&self, rows: &[Row], template: &[SmolStr]) -> Parsed {
+    fn objects(&self, rows: &[Row], template: &[SmolStr]) -> Result<Parsed, Failure> {
         let columns = if csv_write::has_none(template) {
             csv_rfc::numbered(rows.first())
         } else {
             template.to_vec()
         };
+        if self.cells.nulls {
+            // Every row has a value in every column, however short the text.
+            let values = rows.len().saturating_mul(columns.len());
+            Extent::of(2, u32::try_from(values).unwrap_or(u32::MAX)).check(0)?;
+        }
         let rows: Vec<Value> = rows
             .iter()
             .filter_map(|row| self.cells.object(row, &columns))
             .collect();
-        Parsed {
+        Ok(Parsed {
             kept: rows.clone(),
             rows,
             columns: csv_write::told(&columns),
-        }
+        })
     }
 }
 
@@ -222,7 +227,7 @@ impl Csv {
             rest = rest.get(end..).unwrap_or_default();
         }
         let rows = csv_rfc::rows(rest, separator, false)?;
-        Ok(Some(settings.objects(&rows, template)))
+        settings.objects(&rows, template).map(Some)
     }
 
     /// All rows in one message; those of a sequence of lines in one for all.

@@ -194,7 +194,10 @@ impl Cells {
     /// A row as an object; `None` if nothing is left of it. A column without a name is left out.
     pub(super) fn object(self, row: &Row, columns: &[SmolStr]) -> Option<Value> {
         let mut object = Object::default();
-        for (at, name) in columns.iter().enumerate().filter(|(_, n)| !n.is_empty()) {
+        // A short row visits no further columns: many rows of a cell each may come after a header of many.
+        let visited = if self.nulls { columns.len() } else { row.len() };
+        let columns = columns.iter().take(visited).enumerate();
+        for (at, name) in columns.filter(|(_, n)| !n.is_empty()) {
             let value = match row.get(at).and_then(Option::as_ref) {
                 None if self.nulls => Value::Null,
                 None => continue,
@@ -228,4 +231,28 @@ pub(super) fn numbered(row: Option<&Row>) -> Vec<SmolStr> {
     (1..=row.map_or(0, Vec::len))
         .map(|n| format!("col{n}").into())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::scaling::assert_scales;
+
+    #[test]
+    fn short_rows_cost_no_look_at_columns_that_they_do_not_reach() {
+        let cells = Cells {
+            numbers: false,
+            empty_texts: false,
+            nulls: false,
+        };
+        let table = |n: usize| {
+            let columns: Vec<SmolStr> = (0..n).map(|k| format!("c{k}").into()).collect();
+            (columns, vec![Row::from([Some("x".to_owned())]); n])
+        };
+        assert_scales(2000, table, |(columns, rows)| {
+            for row in &rows {
+                assert!(cells.object(row, &columns).is_some());
+            }
+        });
+    }
 }

@@ -257,6 +257,7 @@ fn failure(words: &str, text: &str, at: usize) -> Failure {
 mod tests {
     use super::*;
     use crate::engine::expression::json;
+    use crate::engine::scaling::{assert_scales, pieces};
 
     fn parsed(text: &str, options: &str) -> String {
         let options = Options::of(&json::parse(options).unwrap());
@@ -383,5 +384,15 @@ mod tests {
         );
         let deep = "<a>".repeat(MAX_DEPTH) + &"</a>".repeat(MAX_DEPTH);
         assert!(parse(&deep, &Options::default()).is_ok());
+    }
+
+    #[test]
+    fn elements_that_repeat_cost_no_look_at_their_siblings() {
+        let text = |n: usize| {
+            let others = pieces(n, |k| format!("<k{k}/>"));
+            format!("<r>{others}{}</r>", "<z><b/></z>".repeat(n))
+        };
+        let options = Options::default();
+        assert_scales(2000, text, |text| drop(parse(&text, &options).unwrap()));
     }
 }

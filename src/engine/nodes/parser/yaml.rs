@@ -74,6 +74,7 @@ impl Node for Yaml {
 mod tests {
     use super::yaml_read::read;
     use crate::engine::expression::json;
+    use crate::engine::scaling::{assert_scales, pieces};
 
     fn shown(text: &str) -> String {
         json::stringify(&read(text).unwrap()).unwrap_or_default()
@@ -119,5 +120,11 @@ mod tests {
             .collect();
         let bomb = format!("a0: &a0 [x]\n{}", bomb.join("\n"));
         assert!(read(&bomb).is_err());
+    }
+
+    #[test]
+    fn anchors_cost_no_look_at_those_before() {
+        let text = |n| pieces(n, |k| format!("k{k}: &a{k} v\n"));
+        assert_scales(1000, text, |text| drop(read(&text).unwrap()));
     }
 }

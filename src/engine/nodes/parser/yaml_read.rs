@@ -58,14 +58,19 @@ pub(super) struct Node {
     pub value: Value,
 }
 
+/// A value with an anchor, and how many nodes it is.
+type Anchored = (Value, usize);
+
 pub(super) struct Reader {
     pub scan: Scan,
     depth: usize,
     /// How many nodes were read, those behind aliases included.
     nodes: usize,
     pub node: Node,
-    /// Values by anchor, and how many nodes they are.
-    pub anchors: HashMap<SmolStr, (Value, usize)>,
+    /// Values by anchor.
+    pub anchors: HashMap<SmolStr, Anchored>,
+    /// What each anchor of the document stood for before it was set, in order.
+    replaced: Vec<(SmolStr, Option<Anchored>)>,
     /// Tags by handle.
     pub handles: HashMap<String, String>,
 }
@@ -78,12 +83,14 @@ impl Reader {
             nodes: 0,
             node: Node::default(),
             anchors: HashMap::new(),
+            replaced: Vec::new(),
             handles: HashMap::new(),
         }
     }
 
     fn document(&mut self) -> Result<Value, Failure> {
         self.anchors.clear();
+        self.replaced.clear();
         self.handles.clear();
         let mut directives = false;
         while self.scan.position < self.scan.len() {
@@ -239,8 +246,9 @@ impl Reader {
     /// Keeps a node that has an anchor for its aliases, each of which counts as so many nodes.
     fn remember(&mut self, weight: usize) {
         if let Some(anchor) = self.node.anchor.clone() {
-            self.anchors
-                .insert(anchor, (self.node.value.clone(), weight));
+            let anchored = (self.node.value.clone(), weight);
+            let before = self.anchors.insert(anchor.clone(), anchored);
+            self.replaced.push((anchor, before));
         }
     }
 
@@ -308,7 +316,7 @@ impl Reader {
 
     /// A mapping whose first key has the properties that were read for the mapping.
     fn mapping_from(&mut self, start: Place, flow_indent: isize) -> Result<bool, Failure> {
-        let (place, node, anchors) = (self.scan.place(), self.node.clone(), self.anchors.clone());
+        let (place, node, anchors) = (self.scan.place(), self.node.clone(), self.replaced.len());
         self.scan.back_to(start);
         self.node = Node {
             value: Value::Null,
@@ -320,8 +328,18 @@ impl Reader {
         }
         self.scan.back_to(place);
         self.node = node;
-        self.anchors = anchors;
+        self.forget_anchors(anchors);
         Ok(false)
+    }
+
+    /// Undoes all settings of anchors but the first ones. A copy of all anchors would cost more with each of them.
+    fn forget_anchors(&mut self, kept: usize) {
+        for (anchor, before) in self.replaced.drain(kept..).rev() {
+            match before {
+                Some(before) => self.anchors.insert(anchor, before),
+                None => self.anchors.remove(&anchor),
+            };
+        }
     }
 
     /// Gives the value its meaning.

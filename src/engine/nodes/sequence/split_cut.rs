@@ -171,7 +171,7 @@ fn broken(why: &Failure) -> Failure {
     Failure::text(format!("Invalid split property: {why}"))
 }
 
-/// The escapes that the editor's field knows (facts engine §4.3).
+/// The escapes that the editor's field knows (docs/reference/node-red-engine.md §4.3).
 pub(super) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -180,7 +180,7 @@ pub(super) fn unescape(text: &str) -> String {
             ('\\', Some('n')) => '\n',
             ('\\', Some('r')) => '\r',
             ('\\', Some('t')) => '\t',
-            ('\\', Some('e')) => '\u{1b}',
+            ('\\', Some('e')) => 'e',
             ('\\', Some('f')) => '\u{c}',
             ('\\', Some('0')) => '\0',
             _ => {

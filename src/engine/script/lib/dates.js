@@ -129,7 +129,7 @@
         if (Number.isNaN(+at)) throw new RangeError('Invalid time value');
         return markedText(at, locales, fields, 'any');
       };
-      // What is wrong with the options is told at once.
+      // Invalid options are reported at once.
       marked(0);
       this.format = date => textOf(marked(date));
       this.formatToParts = date => partsOf(marked(date));

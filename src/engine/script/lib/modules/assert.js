@@ -44,7 +44,7 @@
     return `${title}\n+ actual - expected\n\n${lines.join('\n')}`;
   }
 
-  // What is said when nobody says it otherwise.
+  // The message if the caller gives none.
   function messageOf(operator, actual, expected) {
     switch (operator) {
       case '==': case '!=': return `${inLine(actual)} ${operator} ${inLine(expected)}`;

@@ -1,4 +1,4 @@
-// `os`: what can be told of the machine without looking into its files and networks.
+// `os`: facts about the machine, without access to its files and networks.
 (function (library, native, require) {
   'use strict';
 
