@@ -5,14 +5,13 @@
 use crate::client::{Door, PASSWORD};
 use flowgate::config::Config;
 use flowgate::server::{self, Running};
-use rustix::fs::{self, Mode, OFlags};
-use rustix::io::Errno;
 use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use serde_json::{Value as Json, json};
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -222,15 +221,12 @@ impl Process {
     }
 
     /// Closes the read end of its standard output. A process that a parallel test has just forked holds a copy until its
-    /// `exec`, so this waits until a writer meets no reader.
+    /// `exec`, so this waits until a byte finds no reader.
     pub async fn break_stdout(&self, stdout: BufReader<ChildStdout>) {
         drop(stdout);
         let written = format!("/proc/{}/fd/1", self.child.0.id());
-        until("the pipe is broken", async || {
-            let end = fs::open(&written, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty());
-            matches!(end, Err(Errno::NXIO))
-        })
-        .await;
+        let mut end = File::options().write(true).open(written).unwrap();
+        until("the pipe is broken", async || end.write_all(b" ").is_err()).await;
     }
 
     /// Starts a command that becomes the program, and waits until it listens; if it ends before, what it has said.
