@@ -135,6 +135,17 @@ async fn ask_and_read_nothing(
     (connections, unread)
 }
 
+/// The responses that take all places which one address may have.
+async fn whole_share(unread: &mut JoinSet<Option<Response<Incoming>>>) -> Vec<Response<Incoming>> {
+    let mut held = Vec::new();
+    while held.len() < 128 {
+        let response = unread.join_next().await.unwrap().unwrap().unwrap();
+        assert_eq!(response.status(), 200);
+        held.push(response);
+    }
+    held
+}
+
 async fn answers(request: Asked, what: &str) -> crate::client::Answer {
     timeout(PATIENCE, request.send())
         .await
@@ -145,12 +156,7 @@ async fn answers(request: Asked, what: &str) -> crate::client::Answer {
 async fn an_editor_loads_while_one_client_asks_for_all_of_its_files_and_reads_nothing() {
     let gateway = with_editor("[timeouts]\nbody_idle = \"1h\"");
     let (_connections, mut unread) = ask_and_read_nothing(&gateway, LARGE_FILE, 290).await;
-    let mut held = Vec::new();
-    while held.len() < 128 {
-        let response = unread.join_next().await.unwrap().unwrap().unwrap();
-        assert_eq!(response.status(), 200);
-        held.push(response);
-    }
+    let _held = whole_share(&mut unread).await;
     let began = Instant::now();
     let answer = answers(gateway.get(LARGE_FILE).from(HONEST), "an honest client").await;
     assert_eq!(answer.status, 200);
@@ -169,13 +175,14 @@ async fn an_editor_loads_while_one_client_asks_for_all_of_its_files_and_reads_no
 async fn files_that_are_not_read_over_http_2_are_dropped_though_other_streams_move() {
     let gateway = with_editor("[timeouts]\nbody_idle = \"1s\"");
     let (connections, mut unread) = ask_and_read_nothing(&gateway, LARGE_FILE, 256).await;
-    let first = unread.join_next().await.unwrap().unwrap().unwrap();
+    let mut held = whole_share(&mut unread).await;
     until("the greedy client's places are free again", async || {
         let answer = timeout(PATIENCE, gateway.get(LARGE_FILE).send()).await;
         answer.is_ok_and(|answer| answer.status == 200)
     })
     .await;
     // Half of a file never looks like a whole one.
+    let first = held.swap_remove(0);
     assert!(first.into_body().collect().await.is_err());
     drop(connections);
 }
