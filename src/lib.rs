@@ -20,26 +20,16 @@ pub mod auth;
 pub mod cli;
 pub mod comms;
 pub mod config;
-pub mod crowd;
 pub mod deployment;
 #[cfg(feature = "engine")]
 pub mod editor;
-#[cfg(feature = "engine")]
-pub mod engine;
-pub mod events;
-pub mod flows;
 #[doc(hidden)]
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod gateway;
 pub mod http;
-pub mod ids;
-pub mod ip_prefix;
-pub mod json;
 pub mod memory;
 pub mod metrics;
-pub mod quota;
-pub mod secret;
 pub mod server;
 pub mod store;
 pub mod upstream;

@@ -3,7 +3,7 @@
 //! (docs/reference/admin-api.md §4.4), has a table of its own here.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use flowgate::flows::{DeploymentType, FlowSet, Part, Plan, Submission, diff, plan};
+use flows::{DeploymentType, FlowSet, Part, Plan, Submission, diff, plan};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
 
@@ -80,7 +80,7 @@ fn expanded(flows: &FlowSet, id: &str) -> Vec<String> {
 }
 
 fn stops(old: &FlowSet, plan: &Plan) -> String {
-    let expand = |stop: &flowgate::flows::Stop| {
+    let expand = |stop: &flows::Stop| {
         let mut ids = expanded(old, &stop.id);
         if stop.removed {
             ids[0].push('!');

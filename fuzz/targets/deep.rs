@@ -1,2 +1,2 @@
 #![no_main]
-libfuzzer_sys::fuzz_target!(|data: &[u8]| flowgate::fuzzing::deep(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| engine::fuzzing::deep(data));

@@ -1,2 +1,2 @@
 #![no_main]
-libfuzzer_sys::fuzz_target!(|data: &[u8]| flowgate::fuzzing::html(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| formats::fuzzing::html(data));

@@ -1,2 +1,2 @@
 #![no_main]
-libfuzzer_sys::fuzz_target!(|data: &[u8]| flowgate::fuzzing::single(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| flows::fuzzing::single(data));

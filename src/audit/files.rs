@@ -4,7 +4,7 @@
 //! names the last line known to be durable: without it, lines missing at the end could not be detected.
 
 use super::line::{Link, Read, seconds, unhex};
-use crate::secret::hex;
+use crypto::hex;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read as _, Seek, SeekFrom};
 use std::path::{Path, PathBuf};

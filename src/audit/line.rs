@@ -3,7 +3,7 @@
 //! Knows no file.
 
 use super::{Actor, Event};
-use crate::secret::{hex, sha256};
+use crypto::{hex, sha256};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 

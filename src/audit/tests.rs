@@ -300,7 +300,7 @@ fn rechained(place: &TempDir, text: &str) -> String {
     let mut last: Option<line::Link> = None;
     for line in text.lines() {
         let read = line::Read::parse(line.as_bytes()).unwrap();
-        let prev = last.map_or(read.prev.clone(), |last| crate::secret::hex(&last.hash));
+        let prev = last.map_or(read.prev.clone(), |last| crypto::hex(&last.hash));
         let line = line.replace(&read.prev, &prev);
         last = Some(line::Link::after(read.seq, line.as_bytes()));
         out += &(line + "\n");

@@ -5,7 +5,7 @@
 //! the work and the noise of guessing, not the chance.
 
 use crate::config;
-use crate::ip_prefix::IpPrefix;
+use limits::ip_prefix::IpPrefix;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;

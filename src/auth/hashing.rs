@@ -5,8 +5,8 @@
 
 use super::password::{Password, hash_password};
 use super::queue::{Queue, Turn};
-use crate::ip_prefix::IpPrefix;
-use crate::secret::Secret;
+use crypto::Secret;
+use limits::ip_prefix::IpPrefix;
 use std::cell::Cell;
 use std::sync::Arc;
 

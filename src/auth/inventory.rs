@@ -5,8 +5,8 @@
 
 use super::session::{Session, new_token};
 use super::{Auth, Error, Issued};
-use crate::secret::{hex, sha256};
 use crate::store::SessionRow;
+use crypto::{hex, sha256};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use std::time::Duration;

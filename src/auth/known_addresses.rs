@@ -4,8 +4,8 @@
 
 use super::sync::DashMap;
 use super::throttle::{Pair, UserKey};
-use crate::ip_prefix::IpPrefix;
 use crate::store::AddressRow;
+use limits::ip_prefix::IpPrefix;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use super::Auth;
 use crate::config::UNKNOWN_USER;
-use crate::secret::{hex, sha256};
+use crypto::{hex, sha256};
 
 /// Bytes of a hash that are shown: enough to recognise a name that is tried again.
 const SHOWN: usize = 4;

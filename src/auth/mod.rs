@@ -32,9 +32,9 @@ pub use session::{Session, TOKEN_LENGTH};
 pub use watch::{AuthWatch, Grant, Lapsed};
 
 use crate::config;
-use crate::secret::{Secret, random, sha256};
 use crate::store::{self, Store};
 use budget::Budget;
+use crypto::{Secret, random, sha256};
 use hashing::Hashing;
 use known_addresses::KnownPrefixes;
 use registry::Key;

@@ -2,11 +2,11 @@
 //!
 //! Knows no user. Takes as long as a hash is meant to take, so never call `verify` on a thread that serves others.
 
-use crate::secret::{Secret, random};
 use argon2::password_hash::phc::PasswordHash;
 use argon2::{
     ARGON2ID_IDENT, Algorithm, Argon2, Params, PasswordHasher, PasswordVerifier, Version,
 };
+use crypto::{Secret, random};
 
 /// Argon2id's cost: 19 MiB, 2 passes, 1 lane. OWASP Password Storage Cheat Sheet, first recommendation.
 const MEMORY_KIB: u32 = 19 * 1024;

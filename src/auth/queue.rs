@@ -6,7 +6,7 @@
 //! RFC 8290 §4.1). So a storm holds up its own address first, then other strangers, and known users hardly. Knows neither
 //! passwords nor failures.
 
-use crate::ip_prefix::IpPrefix;
+use limits::ip_prefix::IpPrefix;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

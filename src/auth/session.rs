@@ -5,10 +5,10 @@
 use super::registry::Key;
 use super::sync::{AtomicBool, AtomicU64, DashMap};
 use super::wakers::Wakers;
-use crate::secret::{Secret, random, sha256};
 use crate::store::SessionRow;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use crypto::{Secret, random, sha256};
 use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -184,7 +184,7 @@ fn doubled(wait: u64, times: usize) -> u64 {
 #[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::ip_prefix::IpPrefix;
+    use limits::ip_prefix::IpPrefix;
     use std::net::IpAddr;
 
     const LIMIT: u32 = 4;

@@ -5,7 +5,7 @@
 use super::password::Password;
 use super::{Caller, Certificate, Known, Permissions};
 use crate::config::{self, CertificateName};
-use crate::secret::{Secret, random, sha256};
+use crypto::{Secret, random, sha256};
 use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::sync::Arc;

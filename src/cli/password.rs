@@ -1,6 +1,6 @@
 //! A new password from the operator: typed twice without echo, or one line of standard input.
 
-use crate::secret::{Secret, same};
+use crypto::{Secret, same};
 use std::io::{self, BufRead, IsTerminal};
 
 /// Longer lines are a mistake, such as a whole file.

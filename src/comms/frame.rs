@@ -3,7 +3,7 @@
 //! An upstream of this kind dies of values that it does not expect (docs/reference/node-red-admin-api.md §7; seen:
 //! `null` as data, data with a key `toString`), so what is not surely harmless is never passed on.
 
-use crate::secret::Secret;
+use crypto::Secret;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value as Json;
 use std::fmt;

@@ -5,7 +5,7 @@
 use super::{Comms, Guest};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::metrics::TokenCheck;
-use crate::secret::Secret;
+use crypto::Secret;
 use std::sync::Arc;
 
 /// The permission that receiving events needs (docs/reference/node-red-admin-api.md §4).

@@ -6,8 +6,8 @@
 
 use super::outbox::{Level, Outbox};
 use super::pattern::Pattern;
-use crate::events::{Event, Listener};
 use bytes::Bytes;
+use events::{Event, Listener};
 use serde_json::{Map, Value as Json, json};
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
@@ -216,7 +216,7 @@ fn frame(messages: &[Arc<str>]) -> Bytes {
 mod tests {
     use super::super::outbox::{Waiting, outbox};
     use super::*;
-    use crate::events::Events;
+    use events::Events;
 
     fn status(id: &str, status: Option<Json>) -> Event {
         let id = id.into();

@@ -7,9 +7,9 @@ use super::error::Fault;
 use super::raw;
 use super::route;
 use super::{ContextFiles, ContextStore, Engine};
+use flows::HiddenVariables;
 use smol_str::SmolStr;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -18,31 +18,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_hours(1);
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-
-/// Environment variables that flows do not see: neither nodes nor the processes that they start.
-#[derive(Debug, Clone, Default)]
-pub struct HiddenVariables(Arc<[String]>);
-
-impl HiddenVariables {
-    /// These names; one that ends in `*` hides all variables that begin so.
-    pub fn new(names: impl IntoIterator<Item = String>) -> Self {
-        Self(names.into_iter().collect())
-    }
-
-    /// The same and more.
-    #[must_use]
-    pub fn with(&self, names: impl IntoIterator<Item = String>) -> Self {
-        Self(self.0.iter().cloned().chain(names).collect())
-    }
-
-    /// Whether a variable is hidden.
-    pub fn hides(&self, name: &str) -> bool {
-        self.0.iter().any(|hidden| match hidden.strip_suffix('*') {
-            Some(beginning) => name.starts_with(beginning),
-            None => name == hidden,
-        })
-    }
-}
 
 /// The name of a variable, perhaps with a `*` at its end.
 fn variables(text: &str) -> Option<String> {

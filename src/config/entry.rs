@@ -4,7 +4,7 @@
 
 use super::error::Fault;
 use super::raw::{Entry, List};
-use crate::secret::Secret;
+use crypto::Secret;
 use std::cell::RefCell;
 use std::fmt::Display;
 use std::net::SocketAddr;

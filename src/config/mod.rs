@@ -29,7 +29,6 @@ mod upstream;
 mod users;
 
 pub use comms::Origin;
-pub use engine::HiddenVariables;
 pub use entry::parse_duration;
 pub use error::{Error, Problem, Wrong};
 pub use headers::RESOURCE_POLICY;
@@ -40,7 +39,7 @@ pub use tls::CertificateName;
 pub use upstream::{is_token, token_in};
 pub use users::UNKNOWN_USER;
 
-use crate::secret::{Secret, hex, sha256};
+use crypto::{Secret, hex, sha256};
 use hyper::header::{HeaderName, HeaderValue};
 use smol_str::SmolStr;
 use std::cell::RefCell;
@@ -543,13 +542,10 @@ pub struct Engine {
     /// Whether http response nodes answer `?callback=name` with a script that calls `name`, as Node-RED does.
     pub jsonp: bool,
     /// Variables of the process that flows do not see; those that secrets of the file were made of are among them.
-    pub hide_env: HiddenVariables,
+    pub hide_env: flows::HiddenVariables,
     /// Context stores, the one for unnamed use first; empty: one in memory.
     pub context: Vec<ContextStore>,
 }
-
-/// The name of the context store that there is when none is configured, as in Node-RED.
-pub const MEMORY: &str = "memory";
 
 /// One `[[engine.context]]`: a store for what flows remember.
 #[derive(Debug, Clone)]

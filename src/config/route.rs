@@ -342,7 +342,7 @@ pub(super) fn spelled(text: &str) -> Option<String> {
             {
                 path.push(char::from(byte));
             }
-            _ => path.extend(["%", &crate::secret::hex(&[byte])]),
+            _ => path.extend(["%", &crypto::hex(&[byte])]),
         }
     }
     let path = if path.len() > 1 {

@@ -37,7 +37,7 @@ impl CertificateName {
 
     /// `sha256:` and the digits of the whole certificate's SHA-256.
     pub fn fingerprint(sha256: &[u8; 32]) -> Self {
-        Self(format!("sha256:{}", crate::secret::hex(sha256)).into())
+        Self(format!("sha256:{}", crypto::hex(sha256)).into())
     }
 
     fn parse(text: &str) -> Option<Self> {

@@ -6,7 +6,7 @@ use super::entry::{Source, Span, flag, line_of, number};
 use super::error::Fault;
 use super::raw::{self, Entry};
 use super::{Account, Auth, Certificate, Dialect, ServiceAccount, Upstream, site};
-use crate::secret::Secret;
+use crypto::Secret;
 use std::path::Path;
 use std::time::Duration;
 use toml::Spanned;

@@ -5,7 +5,7 @@
 use super::entry::{Source, Span};
 use super::error::Fault;
 use super::{CertificateName, User, password_hash as hash, raw, route, tls};
-use crate::secret::Secret;
+use crypto::Secret;
 use toml::Spanned;
 
 /// How names begin that the logs show instead of names of users who do not exist.

@@ -1,7 +1,7 @@
 //! What the audit log tells of a deployment: how much it changes, and in one word why it did not happen.
 
 use super::Error;
-use crate::flows::FlowSet;
+use flows::FlowSet;
 use serde_json::{Value, json};
 
 /// Counts the elements of a flow set that a deployment adds, changes and removes: tabs, nodes, groups, and all else.

@@ -3,10 +3,10 @@
 use super::{Active, Deployments, Error, Phases, Runtime, account, name};
 use crate::audit::{Actor, Audit, Event};
 use crate::auth::AuthWatch;
-use crate::flows::{Credentials, DeploymentType, FlowSet, Submission};
 use crate::metrics::{Metrics, Phase};
 use crate::store::Store;
 use crate::upstream::{Change, Changed, Outcome, Upstream};
+use flows::{Credentials, DeploymentType, FlowSet, Submission};
 use serde_json::{Value, json};
 use std::pin::pin;
 use std::sync::{Arc, Mutex as Lock};

@@ -1,9 +1,8 @@
 //! What is to be active after a deployment, made of what was sent and of what is active before it.
 
 use super::{Active, Error, Request};
-use crate::flows::{Credentials, FlowSet, add_flow, remove_flow, replace_flow};
-use crate::secret;
 use crate::store::{self, Store};
+use flows::{Credentials, FlowSet, add_flow, remove_flow, replace_flow};
 use smol_str::SmolStr;
 use std::collections::HashSet;
 
@@ -31,7 +30,7 @@ pub(super) async fn next(request: Request, before: &Active, store: &Store) -> Re
         }),
         Request::AddFlow(body) => {
             // 16 hexadecimal digits, as editors make them.
-            let id = secret::hex(&secret::random::<8>());
+            let id = crypto::hex(&crypto::random::<8>());
             let (flows, sent) = add_flow(&before.flows, &body, &id)?;
             Ok(single(flows, &sent, kept, Some(id)))
         }

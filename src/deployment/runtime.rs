@@ -1,11 +1,11 @@
 //! What runs flows: our own engine, or the upstream, whose flows are its own.
 
 use crate::deployment::Error;
-#[cfg(feature = "engine")]
-use crate::engine::{Engine, RunState};
-use crate::events::Listener;
-use crate::flows::{Credentials, FlowSet, Plan};
 use crate::upstream::Upstream;
+#[cfg(feature = "engine")]
+use engine::{Engine, RunState};
+use events::Listener;
+use flows::{Credentials, FlowSet, Plan};
 use std::sync::Arc;
 
 /// What runs flows.
@@ -140,7 +140,7 @@ impl Runtime {
     clippy::needless_pass_by_value,
     reason = "the shape that map_err wants"
 )]
-fn gone(error: crate::engine::Error) -> Error {
+fn gone(error: engine::Error) -> Error {
     tracing::error!(%error, "the engine failed");
     Error::Runtime
 }

@@ -5,9 +5,9 @@
 use super::{Active, Deployments, Error, Runtime, plan_of};
 use crate::audit::{Actor, Audit, Event};
 use crate::config;
-use crate::flows::{Credentials, DeploymentType, FlowSet};
 use crate::metrics::Metrics;
 use crate::store::{self, FALLBACK, Loaded, Reading, Store};
+use flows::{Credentials, DeploymentType, FlowSet};
 use serde_json::json;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex as Lock};

@@ -4,8 +4,9 @@
 use super::*;
 use crate::auth::{Auth, Caller, Grant, Registry, SignIn};
 use crate::config::{Config, DEFAULT};
-use crate::engine::Engine;
-use crate::secret::Secret;
+use crypto::Secret;
+use engine::Engine;
+use engine::settings::Settings;
 use std::fs;
 use std::path::Path;
 use std::pin::pin;
@@ -21,7 +22,7 @@ async fn open(place: &TempDir) -> Deployments {
     let metrics = Metrics::new();
     let store = Store::open(&config.storage).unwrap();
     let audit = Audit::open(&config.audit, place.path(), Arc::clone(&metrics), NOW).unwrap();
-    let engine = Engine::start(config.engine.clone(), Arc::clone(&metrics)).unwrap();
+    let engine = Engine::start(Settings::default(), Arc::<Metrics>::clone(&metrics)).unwrap();
     Deployments::open(
         (Runtime::Own(engine), &config.engine),
         store,

@@ -12,8 +12,8 @@ mod palette;
 pub use examples::Example;
 pub use files::File;
 
-use crate::quota::{Grant, Quota};
 use files::Folder;
+use limits::quota::{Grant, Quota};
 use palette::Set;
 use serde_json::Value as Json;
 use std::io;

@@ -1,6 +1,6 @@
 //! The editor's page: its template with what Node-RED puts into it (`editor-api/lib/editor/theme.js`).
 
-use crate::secret::{hex, sha256};
+use crypto::{hex, sha256};
 use serde_json::{Value as Json, json};
 
 /// What the page shows and loads.

@@ -1,8 +1,8 @@
 //! Resources with a share for each client address: memory for unauthenticated callers, and `WebSockets` to flows.
 
 use crate::config::Limits;
-use crate::crowd::Crowd;
-use crate::quota::Quota;
+use limits::conn_limit::Crowd;
+use limits::quota::Quota;
 use std::sync::Arc;
 
 /// Bytes for sign-in forms at a time, and of one address (IPv6: of one /64; the /56 and the /48 around it have 4 and 8 times
@@ -58,7 +58,7 @@ impl Shares {
 mod tests {
     use super::*;
     use crate::config::{Config, DEFAULT};
-    use crate::quota::Grant;
+    use limits::quota::Grant;
     use std::net::IpAddr;
     use std::path::Path;
 

@@ -2,6 +2,8 @@
 //!
 //! Knows how a runtime is opened and which site a request is for; nothing else of requests.
 
+#[cfg(feature = "engine")]
+use super::own_engine::start;
 use super::{Error, Runtime};
 use crate::audit::Audit;
 use crate::auth::{Auth, Caller};
@@ -247,13 +249,6 @@ pub(super) fn runtimes(
         runtimes.push((place, start(config, metrics)?));
     }
     Ok(runtimes)
-}
-
-#[cfg(feature = "engine")]
-fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Runtime, Error> {
-    crate::engine::Engine::start(config.engine.clone(), Arc::clone(metrics))
-        .map(Runtime::Own)
-        .map_err(Error::Engine)
 }
 
 #[cfg(not(feature = "engine"))]

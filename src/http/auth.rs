@@ -10,7 +10,7 @@ use super::{form, reply};
 use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::auth::{self, Caller, Issued, SignIn};
 use crate::metrics::Login;
-use crate::secret::Secret;
+use crypto::Secret;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;

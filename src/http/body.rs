@@ -1,12 +1,12 @@
 //! Reads a request's body: in time, within its limit, and only of the kind that the endpoint takes.
 
 use super::error::{Error, Flaw};
-use crate::quota::Grant;
 use crate::upstream::{BodyError, ClientBody, Pace, Pacer};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::body::{Body, Frame};
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE};
+use limits::quota::Grant;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
@@ -182,11 +182,11 @@ pub(super) fn media_type(headers: &HeaderMap) -> Option<MediaType<'_>> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::quota::Quota;
     use futures_util::stream;
     use http_body_util::{Full, StreamBody};
     use hyper::Version;
     use hyper::header::HeaderValue;
+    use limits::quota::Quota;
     use std::convert::Infallible;
     use std::time::Duration;
 

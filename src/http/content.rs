@@ -3,10 +3,10 @@
 #[cfg(feature = "engine")]
 use super::reading::Reading;
 use crate::auth::Lapsed;
-use crate::quota::Grant;
 use crate::upstream::{self, Cut};
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use limits::quota::Grant;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};

@@ -4,7 +4,7 @@
 //! Looked at only after the caller is authorized.
 
 use super::error::Error;
-use crate::flows::DeploymentType;
+use flows::DeploymentType;
 use hyper::HeaderMap;
 
 /// The version of the API that a request speaks.

@@ -10,17 +10,17 @@ use super::forward::front;
 use super::path::{self, Path};
 use super::{redact, reply, socket, upgrade};
 use crate::auth::Caller;
-use crate::engine::Engine;
-use crate::engine::http::{Endpoint, Memory, Reply, Request};
 use crate::gateway::Runtime;
-use crate::quota::Exhausted;
 use crate::upstream::{Authorization, seen_by_flows};
+use engine::Engine;
+use engine::http::{Endpoint, Memory, Reply, Request};
 use hyper::header::{
     CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, PROXY_AUTHENTICATE, TE, TRAILER,
     TRANSFER_ENCODING, UPGRADE,
 };
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};
+use limits::quota::Exhausted;
 use smol_str::SmolStr;
 use std::pin::pin;
 

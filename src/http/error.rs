@@ -184,7 +184,7 @@ pub(super) enum Error {
     /// The engine could not do it.
     #[cfg(feature = "engine")]
     #[error(transparent)]
-    Engine(#[from] crate::engine::Error),
+    Engine(#[from] engine::Error),
     /// The flow did not answer in time.
     #[cfg(feature = "engine")]
     #[error("the flow did not answer in time")]

@@ -5,7 +5,7 @@
 
 use super::body;
 use super::error::Error;
-use crate::json::{self, Members};
+use flows::json::{self, Members};
 use hyper::HeaderMap;
 
 /// What browsers send forms as.

@@ -13,13 +13,13 @@ use super::route::{self, Admin, Editor, Target};
 use super::{auth, comms, identify, redact, reply, tunnel, upgrade};
 use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
-use crate::flows::{DeploymentType, FlowSet, Submission, check_flow};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
     self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Pace, Passing,
     Refusal, Upstream, returned,
 };
 use bytes::Bytes;
+use flows::{DeploymentType, FlowSet, Submission, check_flow};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Response, StatusCode};

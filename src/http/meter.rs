@@ -4,8 +4,8 @@
 //! Beyond a few KiB, memory is granted before bytes are read, and the rest of the message must arrive at the pace of a body.
 
 use super::fragments::Fragments;
-use crate::quota::{Grant, Quota};
 use crate::upstream::{Pace, Pacer};
+use limits::quota::{Grant, Quota};
 use std::io::{self, ErrorKind, IoSlice};
 use std::net::IpAddr;
 use std::pin::Pin;

@@ -106,7 +106,7 @@ fn read(mut file: File, length: u64) -> io::Result<(File, Bytes)> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::quota::Quota;
+    use limits::quota::Quota;
     use std::future::poll_fn;
     use std::io::{Seek, Write};
 

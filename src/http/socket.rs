@@ -11,19 +11,17 @@ use super::open_socket::OpenSocket;
 use super::path::Path;
 use super::upgrade::Opening;
 use crate::auth::Caller;
-use crate::crowd::{Full, Permit};
-use crate::engine::socket::{
-    Event, Frame, InboundPermit, Listening, Memory, Queued, WAITING, outbox,
-};
-use crate::engine::{self, Engine};
 use crate::metrics::TunnelEnd;
-use crate::quota::Grant;
 use crate::upstream::{Ended, Pace};
+use engine::Engine;
+use engine::socket::{Event, Frame, InboundPermit, Listening, Memory, Queued, WAITING, outbox};
 use futures_util::{SinkExt, StreamExt};
 use hyper::Response;
 use hyper::header::SEC_WEBSOCKET_PROTOCOL;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
+use limits::conn_limit::{Full, Permit};
+use limits::quota::Grant;
 use std::io::ErrorKind;
 use std::pin::{Pin, pin};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! Certificates as files: read, look into, and make the self-signed one of a first start.
 
 use crate::gateway::machine_name;
-use crate::secret::{hex, sha256};
+use crypto::{hex, sha256};
 use rcgen::{
     CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, KeyPair, KeyUsagePurpose,
 };

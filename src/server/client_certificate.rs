@@ -6,7 +6,7 @@
 use super::certificate::{self, Error};
 use crate::auth::Certificate;
 use crate::config::{CertificateName, ClientCertificates};
-use crate::secret::sha256;
+use crypto::sha256;
 use rustls::RootCertStore;
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, CertificateRevocationListDer};

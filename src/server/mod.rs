@@ -1,6 +1,6 @@
 //! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
 //!
-//! The way of a connection: [`listen`] binds, a [`worker`] accepts if there is room in the [`crowd`](crate::crowd), [`connection`] learns from
+//! The way of a connection: [`listen`] binds, a [`worker`] accepts if there is room in the [`crowd`](limits::conn_limit), [`connection`] learns from
 //! [`proxy_protocol`] who is behind a proxy, shakes hands by [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`heads`] when its requests
 //! have two readings, [`frames`] when it is a flood. [`operations`] tells monitoring.
 
@@ -35,12 +35,12 @@ pub use inherited::Inherited;
 pub use run::run;
 
 use crate::config::Config;
-use crate::crowd::Crowd;
 use crate::gateway::{self, Gateway};
 use crate::http::since_1970;
 use crate::metrics::Metrics;
-use crate::secret::Secret;
 use control::Control;
+use crypto::Secret;
+use limits::conn_limit::Crowd;
 use listen::Sockets;
 use operations::{Operations, Stage};
 use reload::Reload;

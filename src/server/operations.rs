@@ -4,7 +4,6 @@
 use super::worker::Worker;
 use crate::audit::Monitor;
 use crate::config::{Host, Hosts};
-use crate::crowd::Crowd;
 use crate::gateway::Site;
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
@@ -17,6 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use limits::conn_limit::Crowd;
 use serde_json::{Value as Json, json};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};

@@ -3,7 +3,7 @@
 use super::supervisor::Supervisor;
 use super::{Error, Inherited, Running, reload, start_with};
 use crate::config::Config;
-use crate::secret::Secret;
+use crypto::Secret;
 use rustix::fs::Mode;
 use rustix::process::{
     DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit, umask,

@@ -11,7 +11,7 @@ use super::database::Deployment;
 use super::disk::Disk;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles, Hashes};
 use super::{Error, Record, Revision, credentials, load};
-use crate::flows::Credentials;
+use flows::Credentials;
 
 impl Disk {
     /// Makes a deployment durable. After an error everything is as before.

@@ -5,13 +5,13 @@
 //! encryption is read too.
 
 use super::{Error, directory::Directory};
-use crate::flows::Credentials;
-use crate::secret::{Secret, hex, random, sha256};
 use aws_lc_rs::cipher::{
     AES_256, DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext, UnboundCipherKey,
 };
 use aws_lc_rs::iv::FixedLength;
 use base64::{Engine, prelude::BASE64_STANDARD};
+use crypto::{Secret, hex, random, sha256};
+use flows::Credentials;
 use serde_json::{Map, Value, json, ser::PrettyFormatter};
 use zeroize::Zeroizing;
 

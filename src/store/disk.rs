@@ -6,7 +6,7 @@ use super::directory::Directory;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
 use super::{Error, write_ahead_log};
 use crate::config;
-use crate::secret::Secret;
+use crypto::Secret;
 
 /// What the store's thread owns. The database closes before the directory is unlocked.
 pub(super) struct Disk {

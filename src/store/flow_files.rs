@@ -1,6 +1,6 @@
 //! The two flow files, by content: `flows.json` and `flows_cred.json`. Knows what differs; reads and writes nothing.
 
-use crate::secret::sha256;
+use crypto::sha256;
 
 /// The flow set, a compact JSON array.
 pub(super) const FLOWS: &str = "flows.json";

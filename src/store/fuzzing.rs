@@ -7,8 +7,8 @@
 )]
 
 use super::credentials::{open, seal};
-use crate::flows::Credentials;
-use crate::secret::Secret;
+use crypto::Secret;
+use flows::Credentials;
 
 /// Whatever is read can be written and read again; with another secret it is not what it was; nothing shows a value.
 pub fn credentials(data: &[u8]) {

@@ -5,7 +5,7 @@ use super::database::Deployment;
 use super::disk::Disk;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
 use super::{Error, Loaded};
-use crate::flows::{Credentials, FlowSet};
+use flows::{Credentials, FlowSet};
 use serde::de::IgnoredAny;
 
 impl Disk {

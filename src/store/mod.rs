@@ -23,9 +23,9 @@ pub use history::History;
 pub use library::{Entry, Item, Place};
 
 use crate::config;
-use crate::flows::{Credentials, FlowSet};
-use crate::secret::Secret;
+use crypto::Secret;
 use disk::Disk;
+use flows::{Credentials, FlowSet};
 use owner::Owner;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;

@@ -4,7 +4,7 @@
 use super::disk::Disk;
 use super::flow_files::{CREDENTIALS, FLOWS};
 use super::{Error, FALLBACK, Loaded, Reading};
-use crate::secret::{hex, sha256};
+use crypto::{hex, sha256};
 
 /// The name of the fact that counts the starts of a revision: `2 REVISION`.
 const STARTS: &str = "starts";

@@ -4,11 +4,11 @@
 use super::outgoing::Progress;
 use super::sender::Sender;
 use super::{Behind, Error};
-use crate::crowd::{Full, Permit};
 use crate::metrics::UpstreamFault;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
+use limits::conn_limit::{Full, Permit};
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;

@@ -1,7 +1,7 @@
 //! A token of the upstream's: how it is shown, how long it is good, and whether an answer refuses it.
 
 use crate::config::{self, is_token};
-use crate::secret::Secret;
+use crypto::Secret;
 use hyper::Request;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use std::sync::Arc;

@@ -7,7 +7,7 @@ use super::Upstream;
 use super::withheld::Passing;
 pub use crate::config::Authorization;
 use crate::config::{Dialect, Upstream as Config};
-use crate::secret::hex;
+use crypto::hex;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, COOKIE, HOST, HeaderMap, HeaderName,
     HeaderValue, PROXY_AUTHENTICATE, TE, TRANSFER_ENCODING, UPGRADE,

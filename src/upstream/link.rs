@@ -2,10 +2,9 @@
 //! of its own.
 
 use super::{Error, Front, Outgoing, Upstream};
-use crate::crowd::Permit;
-use crate::secret::random;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use crypto::random;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT,
     SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
@@ -14,6 +13,7 @@ use hyper::header::{
 use hyper::http::request::Parts;
 use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, StatusCode};
+use limits::conn_limit::Permit;
 use std::net::IpAddr;
 use tokio::time::timeout;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;

@@ -44,12 +44,12 @@ pub use tunnel::{Ended, Opened, Tunnel};
 pub use withheld::Passing;
 
 use crate::config;
-use crate::crowd::{Crowd, Full};
 use crate::metrics::{self, Metrics, UpstreamFault};
 use account::Account;
 use answer::Place;
 use connect::Connect;
 use hyper::{Method, Request, Response, StatusCode, Version};
+use limits::conn_limit::{Crowd, Full};
 use outgoing::Progress;
 use pool::Pool;
 use sender::Sender;

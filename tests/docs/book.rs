@@ -245,7 +245,7 @@ fn the_paths_that_contributing_names_are_there() {
     let text = read("CONTRIBUTING.md");
     let quoted = prose(&text).join("\n");
     let quoted = quoted.split('`').skip(1).step_by(2);
-    let ours = ["src/", "tests/", "docs/", "benches/", "fuzz/"];
+    let ours = ["src/", "crates/", "tests/", "docs/", "fuzz/"];
     let mut paths = quoted.filter(|path| ours.iter().any(|top| path.starts_with(top)));
     // `npm` makes this one.
     let missing =

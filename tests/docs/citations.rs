@@ -34,7 +34,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 /// Each source as one line, so that a citation may go over the end of a comment's line.
 fn texts() -> Vec<(PathBuf, String)> {
     let mut paths = Vec::new();
-    for directory in ["src", "tests", "benches", "fuzz"] {
+    for directory in ["src", "crates", "tests", "fuzz"] {
         sources(&repository().join(directory), &mut paths);
     }
     assert!(paths.len() > 300, "only {} sources were found", paths.len());

@@ -2,11 +2,12 @@
 //! in them can be used.
 
 use super::{book, repository};
+use engine::metrics::Metrics as _;
+use engine::nodes::TYPES;
 use flowgate::audit::Event;
 use flowgate::config::{Config, DEFAULT};
-use flowgate::engine::nodes::TYPES;
-use flowgate::flows::{FlowSet, Submission};
 use flowgate::metrics::Metrics;
+use flows::{FlowSet, Submission};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
@@ -180,7 +181,7 @@ fn every_json_block_is_a_flow_set_that_can_be_deployed() {
         let blocks = book::blocks(&book::read(&document));
         for block in blocks.iter().filter(|block| block.language == "json") {
             let submission = Submission::v2(&FlowSet::default(), block.text.as_bytes()).unwrap();
-            let missing = flowgate::engine::Engine::missing_types(&submission.flows);
+            let missing = engine::Engine::missing_types(&submission.flows);
             assert!(missing.is_empty(), "{document}: {missing:?}");
         }
     }

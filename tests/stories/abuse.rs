@@ -4,7 +4,7 @@
 use crate::client::{Connection, PASSWORD, Raw};
 use crate::harness::{Gateway, flow_set, page, public, script, until};
 use crate::http2_bytes::{self, Flood};
-use flowgate::secret::Secret;
+use crypto::Secret;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

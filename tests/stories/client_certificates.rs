@@ -4,7 +4,7 @@ use crate::authority::{Authority, Client, self_signed};
 use crate::client::{Answer, Door, PASSWORD, Request};
 use crate::harness::{Gateway, until};
 use crate::upstream::{Act, Behind, ok};
-use flowgate::secret::{hex, sha256};
+use crypto::{hex, sha256};
 use rustls::sign::CertifiedKey;
 use rustls::version::{TLS12, TLS13};
 use serde_json::json;

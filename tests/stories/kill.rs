@@ -73,7 +73,7 @@ async fn what_was_acknowledged_survives_kill_9_at_any_moment() {
     let seed = std::env::var("STORIES_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok());
-    let seed = seed.unwrap_or_else(|| u64::from_le_bytes(flowgate::secret::random()));
+    let seed = seed.unwrap_or_else(|| u64::from_le_bytes(crypto::random()));
     println!("STORIES_SEED={seed} repeats this run");
     let mut dice = Dice(seed);
     let directory = tempdir().unwrap();

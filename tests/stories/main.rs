@@ -26,7 +26,6 @@ mod http2_unread;
 mod node_red;
 mod peers;
 mod piecewise;
-mod ports;
 mod protected;
 mod raw_runtime;
 mod recorder;

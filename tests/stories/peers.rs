@@ -1,11 +1,11 @@
 //! Other programs of the gateway's kind, as processes: `HAProxy` and nginx, each with a config of a few lines.
 
 use crate::harness::until;
-use crate::ports;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use tempfile::TempDir;
+use testing::ports;
 use tokio::net::TcpStream;
 
 /// A running peer, ended when dropped.

@@ -274,8 +274,7 @@ async fn without_authentication_there_is_nothing_to_sign_in_to() {
 
 #[tokio::test(flavor = "current_thread")]
 async fn fifty_sign_ins_at_once_slow_nobody_else() {
-    let hash =
-        flowgate::auth::hash_password(&flowgate::secret::Secret::new(PASSWORD.to_owned())).unwrap();
+    let hash = flowgate::auth::hash_password(&crypto::Secret::new(PASSWORD.to_owned())).unwrap();
     let user = format!(
         "[[auth.user]]\nname = \"u\"\npassword_hash = \"{}\"\npermissions = [\"*\"]",
         hash.reveal()

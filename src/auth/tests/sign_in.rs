@@ -1,7 +1,7 @@
 //! Who comes in and who does not; the first admin.
 
 use super::*;
-use crate::ip_prefix::IpPrefix;
+use limits::ip_prefix::IpPrefix;
 
 fn wrong(user: &str) -> SignIn {
     attempt(user, "wrong", "*", HERE)

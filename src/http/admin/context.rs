@@ -1,12 +1,12 @@
 //! `/context`: what flows remember, for the editor's context sidebar (docs/reference/node-red-engine.md §3.5).
 
-use crate::engine::context::{Request, Scope};
 use crate::gateway::Runtime;
 use crate::http::call::Call;
 use crate::http::content::Body;
 use crate::http::error::Error;
 use crate::http::path::Path;
 use crate::http::reply;
+use engine::context::{Request, Scope};
 use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 

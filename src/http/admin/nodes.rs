@@ -6,7 +6,6 @@
 use super::Fault;
 use super::editor::wants_json;
 use crate::editor::{CORE as MODULE, Editor};
-use crate::engine;
 use crate::http::call::Call;
 use crate::http::content::Body;
 use crate::http::error::Error;

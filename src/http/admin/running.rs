@@ -43,7 +43,7 @@ pub(super) async fn debug_nodes(
         return Err(Error::NotFound);
     };
     match engine.set_debug(ids, active).await {
-        Ok(()) | Err(crate::engine::Error::NoSuchNode) => Ok(switched(active)),
+        Ok(()) | Err(engine::Error::NoSuchNode) => Ok(switched(active)),
         Err(error) => Err(error.into()),
     }
 }

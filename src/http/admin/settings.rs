@@ -3,12 +3,13 @@
 
 use super::nodes::version;
 use crate::auth::Caller;
-use crate::config::{Config, ContextStore, MEMORY};
+use crate::config::{Config, ContextStore};
 use crate::editor::Editor;
 use crate::http::call::Call;
 use crate::http::content::Body;
 use crate::http::identify;
 use crate::http::reply;
+use engine::settings::MEMORY;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 

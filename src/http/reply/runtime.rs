@@ -23,9 +23,9 @@ pub(super) fn admin(error: &crate::http::admin::Fault) -> Response<Body> {
     }
 }
 
-pub(super) fn engine(error: &crate::engine::Error) -> Response<Body> {
-    use crate::engine::Error as E;
+pub(super) fn engine(error: &engine::Error) -> Response<Body> {
     use StatusCode as S;
+    use engine::Error as E;
     let refuse = |status, code| coded(status, code, &error.to_string());
     match error {
         E::NoSuchNode | E::NoSuchStore => refuse(S::NOT_FOUND, "not_found"),
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn a_client_may_try_again_when_too_many_requests_wait() {
-        let response = engine(&crate::engine::Error::Busy);
+        let response = engine(&engine::Error::Busy);
         assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
         assert_eq!(response.headers()[RETRY_AFTER], "1");
     }

@@ -1,8 +1,8 @@
 //! Answers, as clients read them.
 
 use super::*;
-use crate::flows::Malformed;
 use crate::store;
+use flows::Malformed;
 use http_body_util::BodyExt;
 
 async fn body(response: Response<Body>) -> String {

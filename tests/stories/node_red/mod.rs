@@ -65,7 +65,7 @@ impl NodeRed {
     pub fn start(release: Release, settings: &str) -> Self {
         Self::start_in(
             tempfile::tempdir().unwrap(),
-            crate::ports::free(),
+            testing::ports::free(),
             (release, settings),
         )
     }

@@ -26,7 +26,7 @@ fn gateway(root: &str, lines: &str) -> (NodeRed, Gateway) {
         "" => PROTECTED.to_owned(),
         root => format!("{PROTECTED} httpAdminRoot: \"{root}\","),
     };
-    let port = crate::ports::free();
+    let port = testing::ports::free();
     let red = NodeRed::start_in(directory, port, (Release::Four, &settings));
     let own = tempfile::tempdir().unwrap();
     std::fs::write(own.path().join("token"), TOKEN).unwrap();

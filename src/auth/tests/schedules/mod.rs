@@ -29,9 +29,9 @@ mod watches;
 use super::super::{Permissions, inventory, password};
 use super::NOW;
 use crate::config;
-use crate::secret::Secret;
 use crate::store::SessionRow;
 use caller::{Caller, Certificate, Known};
+use crypto::Secret;
 use registry::Registry;
 use session::Session;
 use shuttle::sync::atomic::{AtomicBool, Ordering};
@@ -89,7 +89,7 @@ fn session(token: u8, (user, _, password): Who) -> Session {
         scope: Vec::new(),
         created: NOW,
         expires: END,
-        password: Some(crate::secret::sha256(password.as_bytes())),
+        password: Some(crypto::sha256(password.as_bytes())),
     };
     Session::new(&row, NOW)
 }

@@ -1,0 +1,130 @@
+//! What a message through a function node costs, without the engine around it, and what a node costs.
+//!
+//! Times are CPU time as Linux counts it (`/proc/self/schedstat`), so that other work on the machine does not show.
+//! `cargo bench --bench function_call` prints nanoseconds per message, and bytes and microseconds per node.
+
+use engine::env::Env;
+use engine::node::Info;
+use engine::script::{Code, Effect, Sandbox, Scripts, Surroundings};
+use engine::settings::Settings;
+use std::hint::black_box;
+use std::rc::Rc;
+use std::time::Duration;
+use value::{Message, Value};
+
+const NODES: usize = 2_000;
+const MESSAGES: u32 = 200_000;
+
+fn main() -> Result<(), value::Failure> {
+    let config = Settings {
+        script_timeout: Duration::from_secs(10),
+        ..Settings::default()
+    };
+    for (what, source) in [
+        (
+            "msg.k=(msg.k||0)+1; return msg;",
+            "msg.k=(msg.k||0)+1;\nreturn msg;",
+        ),
+        ("return null;", "return null;"),
+        ("node.send(msg);", "node.send(msg);"),
+        ("await", "await null; return msg;"),
+        (
+            "context.get and set",
+            "let c=(context.get('c')||0)+1;\ncontext.set('c',c);\nreturn msg;",
+        ),
+    ] {
+        let scripts = Scripts::new(&config)?;
+        let mut sandbox = sandbox(&scripts, source);
+        report(what, || pass(&mut sandbox));
+    }
+    let scripts = Scripts::new(&config)?;
+    let mut first = sandbox(&scripts, "return msg;");
+    black_box(first.call(message()));
+    let (before, started) = (scripts.memory(), cpu_nanoseconds());
+    let mut nodes: Vec<Sandbox> = (0..NODES)
+        .map(|_| sandbox(&scripts, "msg.k=(msg.k||0)+1;\nreturn msg;"))
+        .collect();
+    for node in &mut nodes {
+        black_box(node.call(message()));
+    }
+    let micros = (cpu_nanoseconds() - started) / 1e3 / NODES as f64;
+    println!(
+        "one node, made and called once: {micros:.1} µs, {} bytes",
+        (scripts.memory() - before) / NODES
+    );
+    let started = cpu_nanoseconds();
+    drop(nodes);
+    println!(
+        "one node, dropped: {:.1} µs",
+        (cpu_nanoseconds() - started) / 1e3 / NODES as f64
+    );
+    Ok(())
+}
+
+fn report(what: &str, mut pass: impl FnMut()) {
+    for _ in 0..MESSAGES / 10 {
+        pass();
+    }
+    let started = cpu_nanoseconds();
+    for _ in 0..MESSAGES {
+        pass();
+    }
+    println!(
+        "{what:40} {:8.0} ns",
+        (cpu_nanoseconds() - started) / f64::from(MESSAGES)
+    );
+}
+
+fn pass(sandbox: &mut Sandbox) {
+    let effects: Vec<Effect> = sandbox.call(message());
+    black_box(&effects);
+}
+
+/// Six properties, as an inject or http-in node makes them.
+fn message() -> Message {
+    let mut message = Message::with_payload("hello");
+    message.set("_msgid", "0123456789abcdef");
+    message.set("topic", "sensors/kitchen");
+    message.set("k", 1.0);
+    message.set("retain", false);
+    message.set("qos", Value::Number(2.0));
+    message
+}
+
+fn sandbox(scripts: &Rc<Scripts>, source: &str) -> Sandbox {
+    let info = Info {
+        groups: Rc::from([]),
+        id: "n1".into(),
+        alias: "n1".into(),
+        kind: "function".into(),
+        name: Some("bench".into()),
+        z: "t1".into(),
+        path: "t1".into(),
+        outputs: 1,
+        env: Rc::new(Env::default()),
+    };
+    let code = Code {
+        function: source.into(),
+        outputs: 1,
+        ..Code::default()
+    };
+    let mut sandbox = Sandbox::new(
+        Rc::clone(scripts),
+        code,
+        Surroundings {
+            info: Rc::new(info),
+            contexts: Rc::default(),
+        },
+    );
+    sandbox.start();
+    sandbox
+}
+
+fn cpu_nanoseconds() -> f64 {
+    let statistics = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    statistics
+        .split(' ')
+        .next()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(0.0)
+}

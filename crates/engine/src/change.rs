@@ -1,0 +1,233 @@
+//! Changes of what runs: a plan's stops, and the wait for closing nodes (docs/reference/node-red-engine.md §1.5, §1.6).
+//! What comes after is in `start`.
+
+use super::RunState;
+use super::node::{Closing, Info};
+use super::thread::{Change, Thread};
+use super::world::{Delivery, Instance};
+use events::Event;
+use flows::{FlowSet, Plan};
+use rustc_hash::FxHashMap;
+use smol_str::SmolStr;
+use std::ops::ControlFlow;
+use std::rc::Rc;
+use tokio::sync::oneshot;
+
+impl Thread {
+    /// Stops what the change stops. It goes on in [`Self::finish_change`], at once or when the nodes have closed.
+    pub(super) fn begin_change(&mut self, change: Change, done: oneshot::Sender<()>) {
+        if self.closing.is_some() {
+            self.waiting.push_back((change, done));
+            return;
+        }
+        let stops = self.stops(&change);
+        let closings = self.stop(&stops);
+        self.closing = Some((change, done));
+        let closed = self.closed.clone();
+        if closings.is_empty() {
+            let _ = closed.send(());
+            return;
+        }
+        let limit = self.world.config.close_timeout;
+        tokio::task::spawn_local(async move {
+            for (info, closing) in closings {
+                if tokio::time::timeout(limit, closing).await.is_err() {
+                    tracing::error!(target: "flow", node = %info.id, kind = %info.kind, "Error stopping node: Close timed out");
+                }
+            }
+            // The thread outlives its tasks.
+            let _ = closed.send(());
+        });
+    }
+
+    /// The rest of a change, once everything that it stops has closed.
+    pub(super) fn finish_change(&mut self) -> ControlFlow<()> {
+        let Some((change, done)) = self.closing.take() else {
+            return ControlFlow::Continue(());
+        };
+        self.clear();
+        match change {
+            Change::Apply {
+                flows, credentials, ..
+            } => {
+                self.world.contexts.borrow_mut().clean(&flows);
+                self.flows = flows;
+                self.credentials = credentials;
+                self.start(true);
+            }
+            Change::Run(state) => {
+                self.shared.set_state(state);
+                self.start(false);
+            }
+            Change::Close => {
+                self.world.contexts.borrow_mut().close();
+                let _ = done.send(());
+                return ControlFlow::Break(());
+            }
+        }
+        // The caller may be gone; the change stands.
+        let _ = done.send(());
+        if let Some((change, done)) = self.waiting.pop_front() {
+            self.begin_change(change, done);
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Slots to stop, and whether their nodes are gone for good, in the order of
+    /// docs/reference/node-red-engine.md §1.5.
+    fn stops(&self, change: &Change) -> Vec<(u32, bool)> {
+        match change {
+            Change::Apply { plan, .. } if !plan.everything => self.planned(plan),
+            Change::Apply { flows, .. } => self
+                .all()
+                .into_iter()
+                .map(|slot| (slot, self.gone(slot, flows)))
+                .collect(),
+            Change::Run(RunState::Start) => Vec::new(),
+            Change::Run(RunState::Stop | RunState::Safe) | Change::Close => {
+                self.all().into_iter().map(|slot| (slot, false)).collect()
+            }
+        }
+    }
+
+    fn planned(&self, plan: &Plan) -> Vec<(u32, bool)> {
+        let mut stops = Vec::new();
+        for stop in &plan.stop {
+            let Some(&slot) = self.world.directory.get(&stop.id) else {
+                continue;
+            };
+            stops.push((slot, stop.removed));
+            let Some(info) = &self.world.infos[slot as usize] else {
+                continue;
+            };
+            if info.kind.starts_with("subflow:") {
+                stops.extend(
+                    self.inside(&stop.id)
+                        .into_iter()
+                        .map(|inner| (inner, false)),
+                );
+            }
+        }
+        stops
+    }
+
+    /// All slots: flows in order, the global one last; in each flow nodes first, config nodes last.
+    pub(super) fn all(&self) -> Vec<u32> {
+        let mut ranks: FxHashMap<&str, usize> = FxHashMap::default();
+        let mut slots: Vec<(usize, bool, u32)> = Vec::new();
+        for (slot, number) in self.slots.iter().zip(0..) {
+            let Some(slot) = slot else { continue };
+            let next = ranks.len();
+            let rank = if slot.info.z.is_empty() {
+                usize::MAX
+            } else {
+                *ranks.entry(&slot.info.z).or_insert(next)
+            };
+            slots.push((rank, slot.config, number));
+        }
+        slots.sort_unstable();
+        slots.into_iter().map(|(_, _, slot)| slot).collect()
+    }
+
+    /// Slots of all nodes inside a subflow instance, at any depth.
+    fn inside(&self, instance: &str) -> Vec<u32> {
+        let within = |z: &SmolStr| {
+            let mut flow = z.clone();
+            loop {
+                if flow == instance {
+                    return true;
+                }
+                match self
+                    .world
+                    .listeners
+                    .flow(&flow)
+                    .and_then(|f| f.parent.clone())
+                {
+                    Some((outer, _)) => flow = outer,
+                    None => return false,
+                }
+            }
+        };
+        let slots = self.slots.iter().zip(0..);
+        slots
+            .filter(|(s, _)| s.as_ref().is_some_and(|s| within(&s.info.z)))
+            .map(|(_, n)| n)
+            .collect()
+    }
+
+    fn gone(&self, slot: u32, flows: &FlowSet) -> bool {
+        let Some(Some(slot)) = self.slots.get(slot as usize) else {
+            return false;
+        };
+        let disabled_tab = || flows.get(&slot.info.z).is_some_and(|t| t.disabled);
+        slot.info.id == slot.info.alias
+            && flows
+                .get(&slot.info.id)
+                .is_none_or(|n| n.disabled || disabled_tab())
+    }
+
+    /// Closes nodes: out of the directory first, so that nothing reaches a closing node
+    /// (docs/reference/node-red-engine.md §1.6).
+    pub(super) fn stop(&mut self, stops: &[(u32, bool)]) -> Vec<(Rc<Info>, Closing)> {
+        for (slot, _) in stops {
+            if let Some(info) = &self.world.infos[*slot as usize] {
+                self.world.directory.remove(&info.id);
+            }
+        }
+        let mut closings = Vec::new();
+        for &(slot, removed) in stops {
+            let mut closing = None;
+            self.visit(slot, |node, host| closing = node.close(removed, host));
+            let Some(Some(stopped)) = self.slots.get_mut(slot as usize) else {
+                continue;
+            };
+            stopped.node = None;
+            let info = Rc::clone(&stopped.info);
+            if removed {
+                // Clears the editor's badge.
+                self.world.events.say(Event::Status {
+                    id: info.id.clone(),
+                    status: None,
+                });
+            }
+            if let Some(closing) = closing {
+                closings.push((info, closing));
+            }
+        }
+        closings
+    }
+
+    /// Forgets slots without a node: what was stopped, and what failed.
+    pub(super) fn clear(&mut self) {
+        let mut any = false;
+        for (slot, number) in self.slots.iter_mut().zip(0u32..) {
+            let Some(stopped) = slot.take_if(|s| s.node.is_none()) else {
+                continue;
+            };
+            any = true;
+            self.world.forget(Instance {
+                slot: number,
+                epoch: stopped.epoch,
+            });
+            self.world.contexts.borrow_mut().forget_node(&stopped.info);
+            self.world.between.withdraw(&stopped.info.id);
+            if self.world.directory.get(&stopped.info.id) == Some(&number) {
+                self.world.directory.remove(&stopped.info.id);
+            }
+            self.world.infos[number as usize] = None;
+            self.free.push(number);
+        }
+        if any {
+            let mut timers = std::mem::take(&mut self.world.timers);
+            timers.retain(|_, instance| self.runs(*instance));
+            self.world.timers = timers;
+            let slots = &self.slots;
+            let runs = |d: &Delivery| slots.get(d.slot as usize).is_some_and(Option::is_some);
+            self.world.queue.retain(runs);
+            let endpoints = self.world.endpoints.clone();
+            endpoints.retain(|instance| self.runs(instance));
+            let sockets = self.world.sockets.clone();
+            sockets.retain(|instance| self.runs(instance));
+        }
+    }
+}

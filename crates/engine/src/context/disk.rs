@@ -1,0 +1,98 @@
+//! A store's files: what has changed since it was written last, and when it is written again.
+
+use super::Place;
+use super::layout;
+use super::writer::{Job, Writer};
+use crate::settings::ContextFiles;
+use rustc_hash::FxHashSet;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use value::{Value, json};
+
+/// Spaces by which the files are indented, as Node-RED writes them.
+const INDENT: usize = 4;
+
+/// The files of one store, below one directory.
+#[derive(Debug)]
+pub(super) struct Disk {
+    directory: PathBuf,
+    flush: Duration,
+    limit: usize,
+    dirty: FxHashSet<Place>,
+    due: Option<Instant>,
+    writer: Writer,
+}
+
+impl Disk {
+    pub(super) fn new(files: &ContextFiles) -> Self {
+        Self {
+            directory: files.directory.clone(),
+            flush: files.flush,
+            limit: files.file_limit,
+            dirty: FxHashSet::default(),
+            due: None,
+            writer: Writer::start(),
+        }
+    }
+
+    /// A context has changed.
+    pub(super) fn touch(&mut self, place: Place) {
+        self.dirty.insert(place);
+    }
+
+    pub(super) fn is_dirty(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    /// What is to be written by now; without a time, all that has changed. The first change sets the time.
+    pub(super) fn take_due(&mut self, now: Option<Instant>) -> FxHashSet<Place> {
+        if let Some(now) = now
+            && (self.dirty.is_empty() || now < *self.due.get_or_insert(now + self.flush))
+        {
+            return FxHashSet::default();
+        }
+        self.due = None;
+        std::mem::take(&mut self.dirty)
+    }
+
+    /// Has a context written. An id that makes no file name, and a context that is too large, stay in memory only.
+    pub(super) fn write(&self, place: &Place, value: &Value) {
+        let Some(path) = layout::path(&self.directory, place) else {
+            tracing::error!(
+                flow = %place.flow, node = %place.node,
+                "a context is not written to disk: the id makes no file name"
+            );
+            return;
+        };
+        let text = json::stringify_pretty(value, INDENT).unwrap_or_else(|| "{}".to_owned());
+        if text.len() > self.limit {
+            tracing::error!(
+                file = %path.display(), bytes = text.len(), limit = self.limit,
+                "a context is not written to disk: it is over the limit engine.context.file_limit"
+            );
+            return;
+        }
+        self.writer.give(Job::Write { path, text });
+    }
+
+    /// Has the files of contexts removed, of a flow with all that is in it.
+    pub(super) fn remove(&mut self, gone: &[Place]) {
+        for place in gone {
+            self.dirty.retain(|dirty| {
+                dirty != place && !(place.node.is_empty() && dirty.flow == place.flow)
+            });
+            let job = if place.node.is_empty() {
+                layout::directory(&self.directory, &place.flow).map(Job::RemoveDirectory)
+            } else {
+                layout::path(&self.directory, place).map(Job::Remove)
+            };
+            if let Some(job) = job {
+                self.writer.give(job);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Groups of a flow: which surround which, and the variables they add (docs/reference/node-red-engine.md §2.5).
+
+use super::env::{Entry, Env};
+use flows::Node;
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use smol_str::SmolStr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A group as its members see it.
+pub(super) struct Group {
+    /// Itself and the groups around it, inner first, as running ids.
+    pub chain: Rc<[SmolStr]>,
+    /// Its variables, over those around it.
+    pub env: Rc<Env>,
+}
+
+#[derive(Deserialize, Default)]
+struct Properties {
+    #[serde(default)]
+    name: SmolStr,
+    #[serde(default)]
+    env: Vec<Entry>,
+}
+
+/// The groups among a flow's elements, by template id. `ids` turns template ids into running ones.
+pub(super) fn of(
+    children: &[&Arc<Node>],
+    flow: &Rc<Env>,
+    ids: Option<&FxHashMap<SmolStr, SmolStr>>,
+) -> FxHashMap<SmolStr, Group> {
+    let elements: FxHashMap<&str, &Arc<Node>> = children
+        .iter()
+        .filter(|n| n.kind == "group")
+        .map(|n| (n.id.as_str(), *n))
+        .collect();
+    let mut groups = FxHashMap::default();
+    for id in elements.keys() {
+        let around = outwards(id, &elements);
+        for inner in (0..around.len()).rev() {
+            let element = around[inner];
+            if groups.contains_key(&element.id) {
+                continue;
+            }
+            let outer = around.get(inner + 1).and_then(|o| groups.get(&o.id));
+            let group = group(element, outer, flow, ids);
+            groups.insert(element.id.clone(), group);
+        }
+    }
+    groups
+}
+
+fn group(
+    element: &Node,
+    outer: Option<&Group>,
+    flow: &Rc<Env>,
+    ids: Option<&FxHashMap<SmolStr, SmolStr>>,
+) -> Group {
+    let properties: Properties = serde_json::from_str(&element.text).unwrap_or_default();
+    let id = ids.and_then(|i| i.get(&element.id)).unwrap_or(&element.id);
+    let fixed = [("NR_GROUP_ID", id), ("NR_GROUP_NAME", &properties.name)];
+    let env = Env::inside(
+        outer.map_or(flow, |o| &o.env),
+        &fixed,
+        &[(&properties.env, None)],
+    );
+    let chain = std::iter::once(id.clone())
+        .chain(outer.iter().flat_map(|o| o.chain.iter().cloned()))
+        .collect();
+    Group { chain, env }
+}
+
+/// A group and those around it, inner first; a circle ends where it closes.
+fn outwards<'a>(id: &str, elements: &FxHashMap<&str, &'a Arc<Node>>) -> Vec<&'a Node> {
+    let mut around: Vec<&Node> = Vec::new();
+    let mut next = elements.get(id);
+    while let Some(element) = next {
+        if around.iter().any(|g| g.id == element.id) {
+            break;
+        }
+        around.push(element);
+        next = elements.get(element.group.as_str());
+    }
+    around
+}

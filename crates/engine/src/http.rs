@@ -1,0 +1,349 @@
+//! Requests to endpoints made by http-in nodes, where they lead, and the way back.
+
+use super::http_path::Shape;
+use super::world::Instance;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use hyper::{HeaderMap, Method};
+use limits::quota::{Exhausted, Grant};
+use smol_str::SmolStr;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::oneshot;
+use value::Failure;
+
+/// A request to an endpoint, body read.
+#[derive(Debug)]
+pub struct Request {
+    /// The method.
+    pub method: Method,
+    /// The path as matched, decoded.
+    pub path: String,
+    /// Path and query as sent.
+    pub url: String,
+    /// The query, without `?`.
+    pub query: String,
+    /// Values of `:name` in the endpoint's path.
+    pub params: Vec<(SmolStr, SmolStr)>,
+    /// Header fields.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
+    /// The address of the client.
+    pub address: IpAddr,
+    /// Whether it came over TLS.
+    pub secure: bool,
+}
+
+/// What a http response node answers.
+#[derive(Debug)]
+pub struct Reply {
+    /// Status code, 100 to 999.
+    pub status: u16,
+    /// Header fields.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// A request on its way through a flow, with the way back.
+#[derive(Debug)]
+pub struct Exchange {
+    /// What was asked.
+    pub request: Request,
+    /// Where the answer goes.
+    pub responder: Arc<Responder>,
+}
+
+/// Replies up to this size are not charged. Our choice: one address, with 256 connections of 100 streams each, can hold
+/// 25 MiB of them.
+const SMALL: usize = 1024;
+
+/// Memory that is charged to the address of an unauthenticated client.
+#[derive(Debug)]
+pub struct Memory {
+    /// Of the request. Released by the answer, or when no flow can answer any more: what a client that has gone leaves
+    /// behind is charged until then.
+    pub request: Grant,
+    /// Of the reply; empty until there is one.
+    pub reply: Grant,
+}
+
+/// The reply, with the grant for its memory; an error: it exceeds the memory of an unauthenticated client.
+pub type Answer = Result<(Reply, Option<Grant>), Exhausted>;
+
+/// The way back to the client: `msg.res` carries a reference to it. The first answer counts.
+#[derive(Debug)]
+pub struct Responder(Mutex<Option<Waiting>>);
+
+/// A client that waits.
+#[derive(Debug)]
+struct Waiting {
+    sender: oneshot::Sender<Answer>,
+    memory: Option<Memory>,
+}
+
+impl Responder {
+    /// A responder and where its answer arrives. `memory`: what the request and the reply are charged to.
+    pub fn new(memory: Option<Memory>) -> (Arc<Self>, oneshot::Receiver<Answer>) {
+        let (sender, receiver) = oneshot::channel();
+        let waiting = Waiting { sender, memory };
+        (Arc::new(Self(Mutex::new(Some(waiting)))), receiver)
+    }
+
+    /// Whether an answer was given before.
+    pub fn is_answered(&self) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .is_none()
+    }
+
+    /// Whether the client is gone without an answer.
+    pub(super) fn is_abandoned(&self) -> bool {
+        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        waiting
+            .as_ref()
+            .is_some_and(|waiting| waiting.sender.is_closed())
+    }
+
+    /// Answers; false if an answer was given before or the client is gone.
+    pub fn answer(&self, reply: Reply) -> bool {
+        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        waiting.is_some_and(|Waiting { sender, memory }| {
+            // The memory of the request is released before the reply needs some.
+            let memory = memory.map(|Memory { reply, .. }| reply);
+            let answer = charged(reply, memory);
+            sender.send(answer).is_ok()
+        })
+    }
+}
+
+/// Charges a reply as soon as it exists: a flow makes replies faster than clients read them. One that is larger than
+/// the share of an address takes all of that share.
+fn charged(reply: Reply, memory: Option<Grant>) -> Answer {
+    let mut memory = memory.filter(|_| reply.body.len() > SMALL);
+    if let Some(memory) = &mut memory {
+        memory.try_grow(reply.body.len().min(memory.most()))?;
+    }
+    Ok((reply, memory))
+}
+
+/// An http-in node's endpoint that matched a request.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// Values of `:name` in its path.
+    pub params: Vec<(SmolStr, SmolStr)>,
+    pub(super) instance: Instance,
+}
+
+/// The endpoints of running http-in nodes: read by every worker without a lock, changed by the engine's thread.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Endpoints(Arc<ArcSwap<Table>>);
+
+/// In the order in which the nodes registered them; the first that matches wins, as in Express.
+#[derive(Debug, Default, Clone)]
+struct Table {
+    entries: Vec<Entry>,
+    /// Method and path of entries without parameters, to the first of them.
+    fixed: HashMap<(Method, String), usize>,
+    /// The entries with parameters.
+    patterns: Vec<usize>,
+}
+
+#[derive(Debug, Clone)]
+struct Entry {
+    method: Method,
+    shape: Shape,
+    instance: Instance,
+}
+
+impl Endpoints {
+    /// Adds an endpoint; its path is one of Express.
+    pub(super) fn add(&self, method: &str, path: &str, instance: Instance) -> Result<(), Failure> {
+        let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
+            .map_err(|_| Failure::error(format!("unknown method: {method}")))?;
+        let shape = Shape::parse(path)?;
+        let mut table = Table::clone(&self.0.load());
+        table.entries.push(Entry {
+            method,
+            shape,
+            instance,
+        });
+        table.index();
+        self.0.store(Arc::new(table));
+        Ok(())
+    }
+
+    /// Removes the endpoints of nodes that no longer run.
+    pub(super) fn retain(&self, runs: impl Fn(Instance) -> bool) {
+        if self.0.load().entries.is_empty() {
+            return;
+        }
+        let mut table = Table::clone(&self.0.load());
+        table.entries.retain(|e| runs(e.instance));
+        table.index();
+        self.0.store(Arc::new(table));
+    }
+
+    /// The endpoint for a request; HEAD is answered by GET's. Paths match case-insensitively, a trailing slash is ignored.
+    pub(super) fn find(&self, method: &Method, path: &str) -> Option<Endpoint> {
+        let table = self.0.load();
+        if table.entries.is_empty() {
+            return None;
+        }
+        let method = if method == Method::HEAD {
+            Method::GET
+        } else {
+            method.clone()
+        };
+        let bare = path.trim_matches('/').to_lowercase();
+        let fixed = table.fixed.get(&(method.clone(), bare)).copied();
+        for &at in &table.patterns {
+            if fixed.is_some_and(|f| f < at) {
+                break;
+            }
+            let entry = &table.entries[at];
+            if entry.method == method
+                && let Some(params) = entry.shape.matched(path)
+            {
+                return Some(Endpoint {
+                    params,
+                    instance: entry.instance,
+                });
+            }
+        }
+        fixed.map(|at| Endpoint {
+            params: Vec::new(),
+            instance: table.entries[at].instance,
+        })
+    }
+}
+
+impl Table {
+    fn index(&mut self) {
+        self.fixed.clear();
+        self.patterns.clear();
+        for (at, entry) in self.entries.iter().enumerate() {
+            match &entry.shape {
+                Shape::Fixed(path) => {
+                    let key = (entry.method.clone(), path.clone());
+                    self.fixed.entry(key).or_insert(at);
+                }
+                Shape::Segments(_) | Shape::Pattern(..) => self.patterns.push(at),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use limits::quota::Quota;
+
+    fn endpoints(paths: &[&str]) -> Endpoints {
+        let endpoints = Endpoints::default();
+        for (slot, path) in (0..).zip(paths) {
+            endpoints
+                .add("get", path, Instance { slot, epoch: slot })
+                .unwrap();
+        }
+        endpoints
+    }
+
+    fn slot(endpoints: &Endpoints, path: &str) -> Option<u32> {
+        endpoints.find(&Method::GET, path).map(|e| e.instance.slot)
+    }
+
+    #[test]
+    fn the_first_endpoint_that_matches_wins() {
+        let table = endpoints(&["/a/b", "/a/:x", "/a/c", "/a/b"]);
+        assert_eq!(slot(&table, "/a/b"), Some(0));
+        assert_eq!(slot(&table, "/a/c"), Some(1));
+        assert_eq!(slot(&table, "/a"), None);
+        assert_eq!(slot(&table, "/a/b/c"), None);
+    }
+
+    #[test]
+    fn parameters_keep_their_case_and_head_is_answered_by_get() {
+        let table = endpoints(&["/Things/:id"]);
+        let found = table.find(&Method::HEAD, "/tHINGS/AbC/").unwrap();
+        assert_eq!(found.params, [("id".into(), "AbC".into())]);
+        assert!(table.find(&Method::POST, "/things/a").is_none());
+    }
+
+    #[test]
+    fn endpoints_of_closed_nodes_are_gone() {
+        let table = endpoints(&["/a", "/b"]);
+        table.retain(|i| i.slot == 1);
+        assert_eq!(slot(&table, "/a"), None);
+        assert_eq!(slot(&table, "/b"), Some(1));
+    }
+
+    #[test]
+    fn only_the_first_answer_counts() {
+        let (responder, mut receiver) = Responder::new(None);
+        let reply = |status| Reply {
+            status,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        };
+        assert!(responder.answer(reply(200)));
+        assert!(!responder.answer(reply(500)));
+        assert_eq!(receiver.try_recv().unwrap().unwrap().0.status, 200);
+    }
+
+    #[test]
+    fn a_reply_is_charged_before_the_client_takes_it() {
+        let quota = Quota::new(1 << 20, 10_000);
+        let answer = |bytes: usize| {
+            let memory = Memory {
+                request: quota.grant([127, 0, 0, 1].into()),
+                reply: quota.grant([127, 0, 0, 1].into()),
+            };
+            let (responder, mut receiver) = Responder::new(Some(memory));
+            let body = Bytes::from(vec![b'x'; bytes]);
+            let headers = HeaderMap::new();
+            responder.answer(Reply {
+                status: 200,
+                headers,
+                body,
+            });
+            receiver.try_recv().unwrap()
+        };
+        let first = answer(8000).unwrap();
+        assert_eq!(answer(8000).unwrap_err(), Exhausted);
+        assert!(answer(SMALL).unwrap().1.is_none());
+        drop(first);
+        let (_, held) = answer(100_000).unwrap();
+        assert_eq!(held.unwrap().units(), 10_000);
+    }
+
+    #[test]
+    fn a_request_is_charged_until_it_is_answered_or_no_flow_can_answer_it() {
+        let quota = Quota::new(1 << 20, 10_000);
+        let grant = || quota.grant([127, 0, 0, 1].into());
+        let asked = || {
+            let mut request = grant();
+            request.try_grow(10_000).unwrap();
+            let reply = grant();
+            Responder::new(Some(Memory { request, reply }))
+        };
+        let reply = || Reply {
+            status: 200,
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+        };
+        let (responder, receiver) = asked();
+        drop(receiver);
+        assert!(responder.is_abandoned());
+        assert!(grant().try_grow(1).is_err());
+        drop(responder);
+        let (responder, _receiver) = asked();
+        assert!(!responder.is_abandoned() && grant().try_grow(1).is_err());
+        responder.answer(reply());
+        assert!(grant().try_grow(10_000).is_ok());
+    }
+}

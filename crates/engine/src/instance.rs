@@ -1,0 +1,217 @@
+//! Instances of subflows in the running graph: what runs inside, under which ids, wired to what
+//! (docs/reference/node-red-engine.md §2.6).
+
+use super::env::{Entry as EnvEntry, Env};
+use super::graph::{Builder, Flow, Role, Running, Wires, scope};
+use super::groups;
+use flows::{DEPTH, Node};
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use smol_str::{SmolStr, format_smolstr};
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Outputs of a node, at most, that a subflow's output may name.
+const MAX_PORTS: usize = 1024;
+
+/// A subflow's definition.
+#[derive(Deserialize)]
+pub(super) struct Definition {
+    #[serde(default, rename = "in")]
+    inputs: Vec<Port>,
+    #[serde(default, rename = "out")]
+    outputs: Vec<Port>,
+    #[serde(default)]
+    status: Option<Port>,
+    #[serde(default)]
+    env: Vec<EnvEntry>,
+}
+
+#[derive(Deserialize)]
+struct Port {
+    #[serde(default)]
+    wires: Vec<PortWire>,
+}
+
+#[derive(Deserialize)]
+struct PortWire {
+    id: SmolStr,
+    #[serde(default)]
+    port: usize,
+}
+
+/// A subflow instance about to be expanded.
+pub(super) struct Instance<'a> {
+    pub id: &'a SmolStr,
+    pub node: &'a Arc<Node>,
+    pub flow: usize,
+    pub outer: Wires,
+    pub env: Rc<Env>,
+}
+
+impl<'a> Builder<'a> {
+    /// Adds an instance and all that runs inside it. `depth` counts the instances around it.
+    pub(super) fn instance(&mut self, instance: &Instance<'_>, depth: usize) {
+        let template = instance.node.kind.trim_start_matches("subflow:");
+        let Some((element, Some(definition))) = self.definitions.get(template) else {
+            return;
+        };
+        let (element, definition) = (Arc::clone(element), Rc::clone(definition));
+        // No flow set can have more.
+        if depth >= DEPTH {
+            return;
+        }
+        let children = self.children.get(template).cloned().unwrap_or_default();
+        let ids: FxHashMap<SmolStr, SmolStr> = children
+            .iter()
+            .map(|c| (c.id.clone(), format_smolstr!("{}-{}", instance.id, c.id)))
+            .collect();
+        let inside = self.inner_flow(instance, (&element, &definition), &children, &ids);
+        self.graph.nodes.push(Running {
+            id: instance.id.clone(),
+            node: Arc::clone(instance.node),
+            flow: instance.flow,
+            role: Role::Instance,
+            wires: Some(vec![input_wires(&definition, template, instance, &ids)]),
+        });
+        let ids = Rc::new(ids);
+        let runs = |n: &&Arc<Node>| !n.disabled && n.kind != "group";
+        let (placed, config): (Vec<_>, Vec<_>) =
+            children.into_iter().filter(runs).partition(|n| n.placed);
+        for node in config.into_iter().chain(placed) {
+            let wires = inner_wires(node, &definition, instance, &ids);
+            self.inner(node, (inside, &ids), wires, depth);
+        }
+        if definition.status.is_some() {
+            self.graph.nodes.push(Running {
+                id: format_smolstr!("{}:status", instance.id),
+                node: element,
+                flow: inside,
+                role: Role::StatusPort(instance.id.clone()),
+                wires: Some(Vec::new()),
+            });
+        }
+    }
+
+    /// Adds one node inside an instance.
+    fn inner(
+        &mut self,
+        node: &'a Arc<Node>,
+        (flow, ids): (usize, &Rc<FxHashMap<SmolStr, SmolStr>>),
+        wires: Wires,
+        depth: usize,
+    ) {
+        let id = ids.get(&node.id).cloned().unwrap_or_default();
+        if node.kind.starts_with("subflow:") {
+            let env = Rc::clone(self.graph.flows[flow].env(&node.group));
+            let nested = Instance {
+                id: &id,
+                node,
+                flow,
+                outer: wires,
+                env,
+            };
+            return self.instance(&nested, depth + 1);
+        }
+        self.graph.nodes.push(Running {
+            id,
+            node: Arc::clone(node),
+            flow,
+            role: Role::Inner(Rc::clone(ids)),
+            wires: Some(wires),
+        });
+    }
+
+    /// Variables of a subflow: those of the instance over those of the definition
+    /// (docs/reference/node-red-engine.md §2.5).
+    fn inner_flow(
+        &mut self,
+        instance: &Instance<'_>,
+        (element, definition): (&Arc<Node>, &Definition),
+        children: &[&'a Arc<Node>],
+        ids: &FxHashMap<SmolStr, SmolStr>,
+    ) -> usize {
+        let own = scope(instance.node);
+        let outer = &self.graph.flows[instance.flow];
+        let path = format_smolstr!("{}/{}", outer.path, instance.node.id);
+        let credentials = |id| self.credentials.nodes.get(id);
+        let env = Env::inside(
+            &instance.env,
+            &[
+                ("NR_SUBFLOW_ID", instance.id),
+                ("NR_SUBFLOW_NAME", &own.name),
+                ("NR_SUBFLOW_PATH", &path),
+            ],
+            &[
+                (&definition.env, credentials(&element.id)),
+                (&own.env, credentials(&instance.node.id)),
+            ],
+        );
+        let groups = groups::of(children, &env, Some(ids));
+        self.graph.flows.push(Flow {
+            id: instance.id.clone(),
+            path,
+            parent: Some(instance.flow),
+            env,
+            status_port: definition.status.is_some(),
+            groups,
+        });
+        self.graph.flows.len() - 1
+    }
+}
+
+/// Where the input of an instance leads: the wires of `in[0]`, and for an output wired straight to the
+/// input the instance's own targets.
+fn input_wires(
+    definition: &Definition,
+    template: &str,
+    instance: &Instance<'_>,
+    ids: &FxHashMap<SmolStr, SmolStr>,
+) -> Vec<SmolStr> {
+    let input = definition.inputs.first().into_iter().flat_map(|p| &p.wires);
+    let mut targets: Vec<SmolStr> = input.filter_map(|w| ids.get(&w.id).cloned()).collect();
+    for (output, port) in definition.outputs.iter().enumerate() {
+        if port.wires.iter().any(|w| w.id == template) {
+            targets.extend(instance.outer.get(output).into_iter().flatten().cloned());
+        }
+    }
+    targets
+}
+
+/// The wires of a node inside: its own, plus the instance's targets where an output of the subflow is fed by it.
+fn inner_wires(
+    node: &Node,
+    definition: &Definition,
+    instance: &Instance<'_>,
+    ids: &FxHashMap<SmolStr, SmolStr>,
+) -> Wires {
+    let own = node.wires.iter();
+    let mut wires: Wires = own
+        .map(|w| w.iter().filter_map(|id| ids.get(id).cloned()).collect())
+        .collect();
+    let mut append = |port: usize, targets: &[SmolStr]| {
+        if let Some(output) = wires.get_mut(port) {
+            output.extend(targets.iter().cloned());
+        } else if port < MAX_PORTS {
+            wires.resize(port + 1, Vec::new());
+            wires[port].extend(targets.iter().cloned());
+        }
+    };
+    for (output, port) in definition.outputs.iter().enumerate() {
+        for wire in port.wires.iter().filter(|w| w.id == node.id) {
+            append(
+                wire.port,
+                instance.outer.get(output).map_or(&[], Vec::as_slice),
+            );
+        }
+    }
+    for wire in definition
+        .status
+        .iter()
+        .flat_map(|p| &p.wires)
+        .filter(|w| w.id == node.id)
+    {
+        append(wire.port, &[format_smolstr!("{}:status", instance.id)]);
+    }
+    wires
+}

@@ -1,0 +1,325 @@
+//! Our own runtime: flows, nodes, messages, on a thread of their own.
+//!
+//! A message's way: [`node::Host::send`] → the queue of [`world`] → [`mod@thread`] → [`node::Node::receive`].
+//! A deployment's way: [`Engine::apply`] → [`change`]: stop and wait → [`start`]: [`graph`], wires, nodes.
+
+pub mod between;
+mod change;
+pub mod context;
+mod debug_encode;
+pub mod env;
+pub mod expression;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+mod graph;
+mod groups;
+pub mod http;
+mod http_path;
+mod inspect;
+mod instance;
+mod listeners;
+pub mod metrics;
+pub mod node;
+pub mod nodes;
+mod properties;
+mod report;
+pub mod script;
+pub mod settings;
+pub mod socket;
+mod start;
+mod subflow;
+mod text;
+mod thread;
+mod world;
+
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use events::{Event, Events};
+use flows::{Credentials, FlowSet, Plan};
+use limits::quota::Quota;
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use thread::{Change, Command, Inbox, Thread};
+use tokio::sync::{mpsc, oneshot};
+use value::Message;
+use world::World;
+
+/// The stack of the engine's thread, reserved but not held. Functions that call themselves for every level of a value go
+/// down [`value::DEEPEST`] levels, of up to 4 KiB each in a build without optimisation; JavaScript has 512 KiB of its own.
+const STACK: usize = 16 << 20;
+
+/// Requests to http-in nodes that wait for the thread, at most; half as many of one address. Our choice: some seconds of
+/// work, a hundred connections of a hundred streams, and for each a KiB beside what is charged to unauthenticated clients.
+const WAITING_CALLS: usize = 10_000;
+
+/// The engine cannot do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No running node has this id.
+    #[error("no running node has this id")]
+    NoSuchNode,
+    /// No context store has this name.
+    #[error("no context store has this name")]
+    NoSuchStore,
+    /// The flow ended without an answer: its node stopped.
+    #[error("the flow was stopped before it answered")]
+    Stopped,
+    /// Too many requests wait for the flows, in total or of this address.
+    #[error("too many requests wait for the flows, try again later")]
+    Busy,
+    /// The engine's thread has ended.
+    #[error("the engine has ended")]
+    Gone,
+}
+
+/// Whether flows run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunState {
+    /// They run.
+    Start,
+    /// An administrator stopped them.
+    Stop,
+    /// They were loaded but not started.
+    Safe,
+}
+
+/// The running engine; clones speak to the same one.
+#[derive(Clone, Debug)]
+pub struct Engine(Arc<Shared>);
+
+/// What the handle and the thread have in common.
+#[derive(Debug)]
+struct Shared {
+    commands: mpsc::UnboundedSender<Command>,
+    endpoints: http::Endpoints,
+    sockets: socket::Paths,
+    connections: AtomicU64,
+    /// Requests to http-in nodes that the thread has not passed on yet.
+    calls: Arc<Quota>,
+    events: Events,
+    state: AtomicU8,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Engine {
+    /// Starts the engine's thread, with nothing running.
+    pub fn start(config: Settings, metrics: Arc<dyn Metrics>) -> std::io::Result<Self> {
+        let (commands, inbox) = mpsc::unbounded_channel();
+        let shared = Arc::new(Shared {
+            commands,
+            endpoints: http::Endpoints::default(),
+            sockets: socket::Paths::default(),
+            connections: AtomicU64::new(0),
+            calls: Quota::new(WAITING_CALLS, WAITING_CALLS / 2),
+            events: Events::default(),
+            state: AtomicU8::new(RunState::Start as u8),
+            thread: Mutex::new(None),
+        });
+        let for_thread = Arc::clone(&shared);
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let join = std::thread::Builder::new()
+            .name("engine".into())
+            .stack_size(STACK)
+            .spawn(move || {
+                let local = tokio::task::LocalSet::new();
+                local.block_on(&runtime, thread(for_thread, inbox, config, metrics));
+            })?;
+        *shared.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(join);
+        Ok(Self(shared))
+    }
+
+    /// Applies a plan: stops, waits for the closes, rewires, starts. Returns when everything is live.
+    pub async fn apply(
+        &self,
+        plan: Plan,
+        flows: Arc<FlowSet>,
+        credentials: Arc<Credentials>,
+    ) -> Result<(), Error> {
+        self.change(Change::Apply {
+            plan,
+            flows,
+            credentials,
+        })
+        .await
+    }
+
+    /// Starts or stops all flows (`POST /flows/state`).
+    pub async fn set_state(&self, state: RunState) -> Result<(), Error> {
+        self.change(Change::Run(state)).await
+    }
+
+    /// Whether flows run.
+    pub fn state(&self) -> RunState {
+        self.0.state()
+    }
+
+    /// Hands an inject node, or any other, an empty message, as `POST /inject/:id` does; `body` is the request's
+    /// JSON, with `__user_inject_props__` or without (docs/reference/node-red-engine.md §4.3).
+    pub async fn inject(&self, id: &str, body: Option<Json>) -> Result<(), Error> {
+        let message = body
+            .filter(|b| b.get("__user_inject_props__").is_some())
+            .and_then(|b| Message::from_value(value::json::from_tree(&b)))
+            .unwrap_or_default();
+        let (answer, receive) = oneshot::channel();
+        self.ask(Command::Inject {
+            id: id.to_owned(),
+            message,
+            answer,
+        })?;
+        receive.await.map_err(|_| Error::Gone)?
+    }
+
+    /// Switches debug nodes on or off. All that exist are switched, even if one does not.
+    pub async fn set_debug(&self, ids: Vec<String>, active: bool) -> Result<(), Error> {
+        let (answer, receive) = oneshot::channel();
+        self.ask(Command::Debug {
+            ids,
+            active,
+            answer,
+        })?;
+        receive.await.map_err(|_| Error::Gone)?
+    }
+
+    /// Reads or deletes context values.
+    pub async fn context(&self, ask: context::Request) -> Result<Json, Error> {
+        let (answer, receive) = oneshot::channel();
+        self.ask(Command::Context { ask, answer })?;
+        receive.await.map_err(|_| Error::Gone)?
+    }
+
+    /// The endpoint of an http-in node for this method and canonical path, if there is one.
+    pub fn endpoint(&self, method: &hyper::Method, path: &str) -> Option<http::Endpoint> {
+        self.0.endpoints.find(method, path)
+    }
+
+    /// Sends a request to an endpoint and waits for the flow's answer, for as long as the caller does. `memory`: what the
+    /// request and the reply are charged to; the reply until its grant is dropped.
+    pub async fn call(
+        &self,
+        endpoint: http::Endpoint,
+        request: http::Request,
+        memory: Option<http::Memory>,
+    ) -> Result<http::Answer, Error> {
+        let mut permit = self.0.calls.grant(request.address);
+        permit.try_grow(1).map_err(|_| Error::Busy)?;
+        let (responder, answer) = http::Responder::new(memory);
+        let exchange = Box::new(http::Exchange { request, responder });
+        self.ask(Command::Call {
+            instance: endpoint.instance,
+            exchange,
+            permit,
+        })?;
+        answer.await.map_err(|_| Error::Stopped)
+    }
+
+    /// The websocket-listener node on this canonical path, if there is one.
+    pub fn listening(&self, path: &str) -> Option<socket::Listening> {
+        self.0.sockets.find(path)
+    }
+
+    /// A connection to a websocket-listener node: where to tell what happens to it. An error: the engine has ended.
+    pub fn join(
+        &self,
+        listening: &socket::Listening,
+    ) -> impl Fn(socket::Event) -> Result<(), Error> + Send + use<> {
+        let (engine, instance) = (self.clone(), listening.instance);
+        let connection = self.0.connections.fetch_add(1, Ordering::Relaxed);
+        move |event| {
+            engine.ask(Command::Socket {
+                instance,
+                connection,
+                event,
+            })
+        }
+    }
+
+    /// Where the engine says what happens: state, status, debug messages.
+    pub fn events(&self) -> &Events {
+        &self.0.events
+    }
+
+    /// Tells editors that a deployment is live.
+    pub fn announce(&self, revision: &str) {
+        self.0.events.say(Event::RuntimeDeploy {
+            revision: revision.to_owned(),
+        });
+    }
+
+    /// The types that the flow set needs and the engine has not, disabled nodes included
+    /// (docs/reference/node-red-engine.md §2.4).
+    pub fn missing_types(flows: &FlowSet) -> Vec<String> {
+        let known = |kind: &str| match kind.strip_prefix("subflow:") {
+            Some(definition) => flows.get(definition).is_some_and(|d| d.kind == "subflow"),
+            None => matches!(kind, "tab" | "subflow" | "group") || nodes::knows(kind),
+        };
+        let missing: BTreeSet<&str> = flows
+            .nodes()
+            .iter()
+            .map(|n| n.kind.as_str())
+            .filter(|k| !known(k))
+            .collect();
+        missing.into_iter().map(String::from).collect()
+    }
+
+    /// Closes all nodes and ends the thread.
+    pub async fn close(&self) {
+        // An error means that it has ended already.
+        let _ = self.change(Change::Close).await;
+        let join = self
+            .0
+            .thread
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .take();
+        if let Some(join) = join {
+            let _ = tokio::task::spawn_blocking(move || join.join()).await;
+        }
+    }
+
+    async fn change(&self, change: Change) -> Result<(), Error> {
+        let (done, receive) = oneshot::channel();
+        self.ask(Command::Change(change, done))?;
+        receive.await.map_err(|_| Error::Gone)
+    }
+
+    fn ask(&self, command: Command) -> Result<(), Error> {
+        self.0.commands.send(command).map_err(|_| Error::Gone)
+    }
+}
+
+async fn thread(
+    shared: Arc<Shared>,
+    commands: mpsc::UnboundedReceiver<Command>,
+    config: Settings,
+    metrics: Arc<dyn Metrics>,
+) {
+    let (finished, futures) = mpsc::unbounded_channel();
+    let (closed, closings) = mpsc::unbounded_channel();
+    let world = World::new(config, &shared, finished, Arc::clone(&metrics));
+    let inbox = Inbox {
+        commands,
+        finished: futures,
+        closed: closings,
+    };
+    Thread::new(world, shared, metrics, closed).run(inbox).await;
+}
+
+impl Shared {
+    fn state(&self) -> RunState {
+        match self.state.load(Ordering::Relaxed) {
+            0 => RunState::Start,
+            1 => RunState::Stop,
+            _ => RunState::Safe,
+        }
+    }
+
+    fn set_state(&self, state: RunState) {
+        self.state.store(state as u8, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,37 @@
+//! The counts that the engine makes for monitoring. Whoever runs it registers and shows them.
+
+use metrics::Counter;
+use std::fmt::Debug;
+
+/// Where the engine counts.
+pub trait Metrics: Debug + Send + Sync {
+    /// The counters of a type of node. Called once for each running node.
+    fn node_type(&self, kind: &str) -> NodeType;
+
+    /// So many nodes of so many flows run.
+    fn running(&self, nodes: usize, flows: usize);
+}
+
+/// The counters of the nodes of one type.
+#[derive(Clone)]
+pub struct NodeType {
+    /// Messages that they received.
+    pub messages: Counter,
+    /// Errors that they reported.
+    pub errors: Counter,
+}
+
+/// Counts nothing.
+#[derive(Debug, Clone, Copy)]
+pub struct Uncounted;
+
+impl Metrics for Uncounted {
+    fn node_type(&self, _: &str) -> NodeType {
+        NodeType {
+            messages: Counter::noop(),
+            errors: Counter::noop(),
+        }
+    }
+
+    fn running(&self, _: usize, _: usize) {}
+}

@@ -1,0 +1,38 @@
+//! `change`: sets, changes, deletes and moves properties of messages and contexts.
+
+use super::change_apply::Note;
+use super::change_rules::{self, Rule};
+use crate::expression::typed::Scene;
+use crate::node::{Build, Host, Level, Node};
+use value::{Failure, Message, Value};
+
+struct Change {
+    rules: Box<[Rule]>,
+}
+
+pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+    Ok(Box::new(Change {
+        rules: change_rules::parse(build.properties()?)?,
+    }))
+}
+
+impl Node for Change {
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+        let scene = Scene::of(host);
+        let mut notes = Vec::new();
+        let changed = self
+            .rules
+            .iter()
+            .try_for_each(|rule| rule.apply(&mut message, &scene, &mut notes));
+        for note in notes {
+            match note {
+                Note::Warning(text) => host.log(Level::Warn, Value::from(text)),
+                Note::Error(failure) => host.error(failure, Some(message.clone())),
+            }
+        }
+        match changed {
+            Ok(()) => host.pass(message),
+            Err(failure) => host.error(failure, Some(message)),
+        }
+    }
+}

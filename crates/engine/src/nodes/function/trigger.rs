@@ -1,0 +1,305 @@
+//! `trigger`: sends one message at once and another when a time has passed, or the same again and again.
+
+use super::trigger_output::{Output, Type};
+use crate::expression::typed::{Scene, text_of};
+use crate::node::{Build, Closing, Host, Node, TimerId, Wake};
+use serde::Deserialize;
+use serde_json::Value as Json;
+use smol_str::{SmolStr, ToSmolStr};
+use std::collections::HashMap;
+use std::time::Duration;
+use value::{Failure, Message, Object, Path, Value, coerce, json};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Properties {
+    op1: Json,
+    op2: Json,
+    op1type: SmolStr,
+    op2type: SmolStr,
+    duration: Json,
+    units: SmolStr,
+    extend: Json,
+    #[serde(rename = "overrideDelay")]
+    override_delay: Json,
+    reset: Json,
+    bytopic: SmolStr,
+    topic: SmolStr,
+    outputs: Json,
+}
+
+/// Milliseconds when the node says nothing that is a number (observed).
+const DEFAULT_MS: f64 = 250.0;
+
+/// The name of messages without a topic, or of all when topics do not matter.
+const NO_TOPIC: SmolStr = SmolStr::new_static("_none");
+
+struct Trigger {
+    first: Output,
+    second: Output,
+    /// Where the second goes.
+    second_output: usize,
+    lasts: Lasts,
+    /// A message meanwhile starts the time again.
+    extend: bool,
+    /// `msg.delay` says how long.
+    by_message: bool,
+    /// A payload that resets; empty: none.
+    reset: SmolStr,
+    topic: Option<Path>,
+    triggered: HashMap<SmolStr, Triggered>,
+    timers: HashMap<TimerId, SmolStr>,
+}
+
+/// How long a trigger lasts.
+#[derive(Clone, Copy)]
+enum Lasts {
+    /// Milliseconds.
+    For(f64),
+    /// Until it is reset.
+    Forever,
+    /// Until it is reset; the first message is sent again after each so many milliseconds.
+    Again(f64),
+}
+
+/// What was triggered for one topic.
+struct Triggered {
+    timer: Option<TimerId>,
+    /// What is sent when the time has come: the second message, or the first again.
+    message: Message,
+}
+
+pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    let yes = |value: &Json| text_of(value) == "true";
+    let topic = match properties.topic.as_str() {
+        "" => "topic",
+        topic => topic,
+    };
+    let topic = match properties.bytopic.as_str() {
+        "topic" => Some(Path::parse_message(topic)?),
+        _ => None,
+    };
+    Ok(Box::new(Trigger {
+        first: output(&properties.op1type, &properties.op1, "1"),
+        second: output(&properties.op2type, &properties.op2, "0"),
+        second_output: usize::from(text_of(&properties.outputs) == "2"),
+        lasts: properties.lasts(),
+        extend: yes(&properties.extend),
+        by_message: yes(&properties.override_delay),
+        reset: text_of(&properties.reset),
+        topic,
+        triggered: HashMap::new(),
+        timers: HashMap::new(),
+    }))
+}
+
+/// A message's output; the default stands for a value that is empty or nought.
+fn output(kind: &str, value: &Json, default: &str) -> Output {
+    if kind == "date" || coerce::truthy(&json::from_tree(value)) {
+        Output::parse(kind, value)
+    } else {
+        Output::parse(kind, &Json::from(default))
+    }
+}
+
+impl Properties {
+    fn lasts(&self) -> Lasts {
+        let number = coerce::parse_float(&text_of(&self.duration));
+        let unit = match self.units.as_str() {
+            "s" => 1000.0,
+            "min" => 60_000.0,
+            "hr" => 3_600_000.0,
+            _ => 1.0,
+        };
+        if number.is_nan() {
+            Lasts::For(DEFAULT_MS)
+        } else if number > 0.0 {
+            Lasts::For(number * unit)
+        } else if number < 0.0 {
+            Lasts::Again(-number * unit)
+        } else {
+            Lasts::Forever
+        }
+    }
+}
+
+fn duration(ms: f64) -> Duration {
+    let time = Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default();
+    time.max(Duration::from_millis(1))
+}
+
+impl Trigger {
+    fn topic(&self, message: &Message) -> SmolStr {
+        match self.topic.as_ref().map(|path| path.read_message(message)) {
+            Some(topic) if coerce::truthy(&topic) => coerce::to_text(&topic),
+            _ => NO_TOPIC,
+        }
+    }
+
+    fn resets(&self, message: &Message) -> bool {
+        let payload = message.get("payload");
+        let matches = !self.reset.is_empty() && !payload.is_nullish();
+        message.properties().contains_key("reset")
+            || (matches && coerce::to_text(payload) == self.reset)
+    }
+
+    /// How long it lasts for this message, if not forever.
+    fn time(&self, message: &Message) -> Option<Duration> {
+        let own = match (self.by_message, message.get("delay")) {
+            (true, delay) if !delay.is_undefined() => coerce::parse_float(&coerce::to_text(delay)),
+            _ => f64::NAN,
+        };
+        match self.lasts {
+            Lasts::For(_) | Lasts::Again(_) if !own.is_nan() => (own != 0.0).then(|| duration(own)),
+            Lasts::For(ms) | Lasts::Again(ms) => Some(duration(ms)),
+            Lasts::Forever => None,
+        }
+    }
+
+    /// Forgets what was triggered for a topic.
+    fn stop(&mut self, topic: &SmolStr, host: &mut Host<'_>) {
+        let stopped = self.triggered.remove(topic);
+        if let Some(timer) = stopped.and_then(|t| t.timer) {
+            self.timers.remove(&timer);
+            host.cancel(timer);
+        }
+    }
+
+    fn start_timer(
+        &mut self,
+        topic: &SmolStr,
+        time: Option<Duration>,
+        host: &mut Host<'_>,
+    ) -> Option<TimerId> {
+        let timer = host.after(time?);
+        self.timers.insert(timer, topic.clone());
+        Some(timer)
+    }
+
+    /// The first message of a topic, or of the next round.
+    fn trigger(&mut self, topic: SmolStr, message: Message, host: &mut Host<'_>) {
+        let scene = Scene::of(host);
+        let made = self.first.make(&scene, &message).and_then(|first| {
+            // What the message says is fixed now, what its surroundings say when the time has come.
+            Ok((first, self.second.prepare(&scene, &message)?))
+        });
+        let (first, second) = match made {
+            Ok(made) => made,
+            Err(failure) => return host.error(failure, Some(message)),
+        };
+        self.stop(&topic, host);
+        let again = matches!(self.lasts, Lasts::Again(_));
+        let later = match &first {
+            Some(first) if again => first.clone(),
+            _ => second,
+        };
+        let time = self.time(&message);
+        let timer = self.start_timer(&topic, time, host);
+        let triggered = Triggered {
+            timer,
+            message: later,
+        };
+        self.triggered.insert(topic, triggered);
+        self.show(host);
+        // It is done before the first is sent, with the payload already changed (observed on 4.1).
+        if host.watched() {
+            host.done(first.clone().unwrap_or(message));
+        }
+        if let Some(first) = first {
+            host.send(0, first);
+        }
+    }
+
+    /// Another message while the topic is triggered.
+    fn meanwhile(&mut self, topic: &SmolStr, message: Message, host: &mut Host<'_>) {
+        let latest = self.second.is(&Type::Latest);
+        if self.extend {
+            let mut kept = message.clone();
+            // The payload was fixed by the message that came first.
+            if let (false, Some(before)) = (latest, self.triggered.get(topic)) {
+                kept.set("payload", before.message.get("payload").clone());
+            }
+            self.stop(topic, host);
+            let time = self.time(&message);
+            let timer = self.start_timer(topic, time, host);
+            let triggered = Triggered {
+                timer,
+                message: kept,
+            };
+            self.triggered.insert(topic.clone(), triggered);
+        } else if latest && let Some(triggered) = self.triggered.get_mut(topic) {
+            triggered.message = message.clone();
+        }
+        host.done(message);
+    }
+
+    /// The time has come.
+    fn fire(&mut self, topic: &SmolStr, host: &mut Host<'_>) {
+        if let Lasts::Again(_) = self.lasts {
+            let Some(message) = self.triggered.get(topic).map(|t| t.message.clone()) else {
+                return;
+            };
+            let time = self.time(&message);
+            let timer = self.start_timer(topic, time, host);
+            if let Some(triggered) = self.triggered.get_mut(topic) {
+                triggered.timer = timer;
+            }
+            if !self.first.is(&Type::Nothing) {
+                host.send(0, message);
+            }
+            return;
+        }
+        let Some(triggered) = self.triggered.remove(topic) else {
+            return;
+        };
+        match self.second.finish(&Scene::of(host), triggered.message) {
+            Ok(Some(message)) => host.send(self.second_output, message),
+            Ok(None) => {}
+            Err((failure, message)) => host.error(failure, Some(message)),
+        }
+        self.show(host);
+    }
+
+    /// A blue dot while anything is triggered, with the number of topics if they are several.
+    fn show(&self, host: &mut Host<'_>) {
+        let blue = [("fill", "blue".into()), ("shape", "dot".into())];
+        host.status(match self.triggered.len() {
+            0 => Value::object(Object::default()),
+            1 => Value::record(blue),
+            n => {
+                let [fill, shape] = blue;
+                Value::record([fill, shape, ("text", n.to_smolstr().into())])
+            }
+        });
+    }
+}
+
+impl Node for Trigger {
+    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+        let topic = self.topic(&message);
+        if self.resets(&message) {
+            self.stop(&topic, host);
+            self.show(host);
+            return host.done(message);
+        }
+        let again = matches!(self.lasts, Lasts::Again(_));
+        if again || !self.triggered.contains_key(&topic) {
+            self.trigger(topic, message, host);
+        } else {
+            self.meanwhile(&topic, message, host);
+        }
+    }
+
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
+        let Wake::Timer(timer) = wake else { return };
+        if let Some(topic) = self.timers.remove(&timer) {
+            self.fire(&topic, host);
+        }
+    }
+
+    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+        host.status(Value::object(Object::default()));
+        None
+    }
+}

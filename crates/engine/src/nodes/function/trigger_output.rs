@@ -1,0 +1,129 @@
+//! What a trigger node sends: a fixed value, a template, the message itself, or something of its surroundings. Pure.
+
+use crate::expression::typed::{Scene, Typed, text_of};
+use formats::mustache::Template;
+use serde_json::Value as Json;
+use value::{Failure, Message, Value};
+
+/// One of a trigger's two messages. A broken one fails on each message, as Node-RED's does.
+pub(super) struct Output(Result<Type, Failure>);
+
+/// Where its payload comes from.
+pub(super) enum Type {
+    /// Nothing is sent.
+    Nothing,
+    /// The message that triggers, as it is.
+    Same,
+    /// The latest message.
+    Latest,
+    /// A mustache template over the message that triggers.
+    Template(Template),
+    Value(Typed),
+}
+
+impl Output {
+    pub(super) fn parse(kind: &str, value: &Json) -> Self {
+        let text = text_of(value);
+        Self(match kind {
+            "nul" => Ok(Type::Nothing),
+            "pay" => Ok(Type::Same),
+            "payl" => Ok(Type::Latest),
+            "str" | "val" if text.contains("{{") => Template::compile(&text).map(Type::Template),
+            // Before there were types, a text could mean one of three values.
+            "val" | "" => Ok(Type::Value(Typed::Constant(match text.as_str() {
+                "true" => Value::Bool(true),
+                "false" => Value::Bool(false),
+                "null" => Value::Null,
+                _ => Value::String(text),
+            }))),
+            kind => Typed::parse(kind, value).map(Type::Value),
+        })
+    }
+
+    /// Whether it is of a type without a value.
+    pub(super) fn is(&self, kind: &Type) -> bool {
+        matches!(
+            (&self.0, kind),
+            (Ok(Type::Nothing), Type::Nothing)
+                | (Ok(Type::Same), Type::Same)
+                | (Ok(Type::Latest), Type::Latest)
+        )
+    }
+
+    /// The message that is sent at once; `None`: none.
+    pub(super) fn make(
+        &self,
+        scene: &Scene,
+        message: &Message,
+    ) -> Result<Option<Message>, Failure> {
+        let prepared = self.prepare(scene, message)?;
+        self.finish(scene, prepared).map_err(|(failure, _)| failure)
+    }
+
+    /// What is kept of a message until the time has come: its payload already, unless the context or the clock says it.
+    pub(super) fn prepare(&self, scene: &Scene, message: &Message) -> Result<Message, Failure> {
+        let payload = match self.0.as_ref().map_err(Clone::clone)? {
+            Type::Template(template) => Some(template.render(scene, message).into()),
+            Type::Value(typed) if !is_late(typed) => Some(typed.evaluate(scene, message)?),
+            _ => None,
+        };
+        let mut kept = message.clone();
+        if let Some(payload) = payload {
+            kept.set("payload", payload);
+        }
+        Ok(kept)
+    }
+
+    /// What is sent of a message that was kept; `None`: nothing.
+    pub(super) fn finish(
+        &self,
+        scene: &Scene,
+        mut kept: Message,
+    ) -> Result<Option<Message>, (Failure, Message)> {
+        match &self.0 {
+            Ok(Type::Nothing) => return Ok(None),
+            Ok(Type::Value(typed)) if is_late(typed) => match typed.evaluate(scene, &kept) {
+                Ok(value) => kept.set("payload", value),
+                Err(failure) => return Err((failure, kept)),
+            },
+            _ => {}
+        }
+        Ok(Some(kept))
+    }
+}
+
+/// Whether a value is what it is when it is sent.
+fn is_late(typed: &Typed) -> bool {
+    matches!(typed, Typed::Context(..) | Typed::Date(_))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn payload(kind: &str, text: &str) -> String {
+        let output = Output::parse(kind, &Json::from(text));
+        let message = Message::with_payload("<a");
+        let made = output.make(&Scene::for_tests(), &message).unwrap();
+        format!("{:?}", made.map(|m| m.get("payload").clone()))
+    }
+
+    #[test]
+    fn payloads_are_of_their_type() {
+        assert_eq!(payload("nul", ""), "None");
+        assert_eq!(payload("pay", ""), "Some(\"<a\")");
+        assert_eq!(payload("str", "by {{payload}}"), "Some(\"by &lt;a\")");
+        assert_eq!(payload("val", "true"), "Some(true)");
+        assert_eq!(payload("val", "5"), "Some(\"5\")");
+        assert_eq!(payload("num", "5"), "Some(5)");
+        assert_eq!(payload("msg", "nope"), "Some(undefined)");
+    }
+
+    #[test]
+    fn broken_values_fail_on_each_message() {
+        let output = Output::parse("json", &Json::from("{a"));
+        let failure = output.make(&Scene::for_tests(), &Message::default());
+        assert_eq!(failure.unwrap_err().name, "SyntaxError");
+    }
+}

@@ -1,0 +1,327 @@
+//! TLS of network nodes: what a `tls-config` node says, as rustls wants it.
+//!
+//! Knows certificates, keys and whom to trust; opens no connection. Keys never print.
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{WebPkiServerVerifier, verify_server_name};
+use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::ParsedCertificate;
+use rustls::{
+    CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, ServerConfig,
+    SignatureScheme,
+};
+use smol_str::SmolStr;
+use std::cell::OnceCell;
+use std::sync::{Arc, OnceLock};
+use value::Failure;
+
+/// What a node says of TLS. Without a `tls-config` node it is the default: the system's authorities are trusted.
+#[derive(Debug)]
+pub(super) struct Tls {
+    /// Our certificate chain and its key.
+    pub(super) identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
+    /// Whom to trust instead of the system's authorities.
+    pub(super) authorities: Option<Vec<CertificateDer<'static>>>,
+    /// Whether the server's certificate is checked.
+    pub(super) verify: bool,
+    /// The name that the server's certificate must have, if it is not that of the host.
+    pub(super) server_name: SmolStr,
+    /// The one protocol that is offered (ALPN, RFC 7301); empty: none.
+    pub(super) alpn: SmolStr,
+    /// Made when first needed; sessions are resumed with it.
+    client: OnceCell<Arc<ClientConfig>>,
+}
+
+impl Default for Tls {
+    fn default() -> Self {
+        Self {
+            identity: None,
+            authorities: None,
+            verify: true,
+            server_name: SmolStr::default(),
+            alpn: SmolStr::default(),
+            client: OnceCell::new(),
+        }
+    }
+}
+
+/// What nodes without a `tls-config` node share.
+#[derive(Default)]
+pub(super) struct Defaults {
+    checked: Tls,
+    unchecked: OnceCell<Tls>,
+}
+
+impl Defaults {
+    /// With or without a check of the server's certificate.
+    pub(super) fn verifying(&self, verify: bool) -> &Tls {
+        if verify {
+            return &self.checked;
+        }
+        self.unchecked.get_or_init(|| Tls {
+            verify: false,
+            ..Tls::default()
+        })
+    }
+}
+
+impl Tls {
+    /// How a client of this node speaks TLS.
+    pub(super) fn client(&self) -> Result<Arc<ClientConfig>, Failure> {
+        if let Some(client) = self.client.get() {
+            return Ok(Arc::clone(client));
+        }
+        let client = Arc::new(self.build_client()?);
+        Ok(Arc::clone(self.client.get_or_init(|| client)))
+    }
+
+    fn build_client(&self) -> Result<ClientConfig, Failure> {
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let verifier: Arc<dyn ServerCertVerifier> = if self.verify {
+            Arc::new(self.verifier(&provider)?)
+        } else {
+            Arc::new(Unchecked(Arc::clone(&provider)))
+        };
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| failure(&e))?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier);
+        let mut client = match &self.identity {
+            None => builder.with_no_client_auth(),
+            Some((chain, key)) => builder
+                .with_client_auth_cert(chain.clone(), key.clone_key())
+                .map_err(|e| failure(&e))?,
+        };
+        client.alpn_protocols = self.protocols();
+        Ok(client)
+    }
+
+    /// How a server of this node speaks TLS.
+    pub(super) fn server(&self) -> Result<Arc<ServerConfig>, Failure> {
+        let (chain, key) = self
+            .identity
+            .as_ref()
+            .ok_or_else(|| Failure::error("No certificate/key file provided"))?;
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let mut server = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|e| failure(&e))?
+            .with_no_client_auth()
+            .with_single_cert(chain.clone(), key.clone_key())
+            .map_err(|e| failure(&e))?;
+        server.alpn_protocols = self.protocols();
+        Ok(Arc::new(server))
+    }
+
+    /// The name in the server's certificate when `host` is called.
+    pub(super) fn name(&self, host: &str) -> Result<ServerName<'static>, Failure> {
+        let name = if self.server_name.is_empty() {
+            host
+        } else {
+            self.server_name.as_str()
+        };
+        let bare = name.trim_start_matches('[').trim_end_matches(']');
+        ServerName::try_from(bare.to_owned()).map_err(|e| failure(&e))
+    }
+
+    fn protocols(&self) -> Vec<Vec<u8>> {
+        let one = (!self.alpn.is_empty()).then(|| self.alpn.as_bytes().to_vec());
+        one.into_iter().collect()
+    }
+
+    fn verifier(&self, provider: &Arc<CryptoProvider>) -> Result<Checked, Failure> {
+        let roots = match &self.authorities {
+            None => Arc::clone(system()),
+            Some(own) => {
+                let mut roots = RootCertStore::empty();
+                roots.add_parsable_certificates(own.iter().cloned());
+                Arc::new(roots)
+            }
+        };
+        let web = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider))
+            .build()
+            .map_err(|e| failure(&e))?;
+        Ok(Checked {
+            web,
+            own: self.authorities.clone().unwrap_or_default(),
+        })
+    }
+}
+
+/// The authorities of the system, read once.
+fn system() -> &'static Arc<RootCertStore> {
+    static ROOTS: OnceLock<Arc<RootCertStore>> = OnceLock::new();
+    ROOTS.get_or_init(|| {
+        let mut roots = RootCertStore::empty();
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        Arc::new(roots)
+    })
+}
+
+fn failure(error: &dyn std::error::Error) -> Failure {
+    Failure::error(error.to_string())
+}
+
+/// All certificates in a PEM text.
+pub(super) fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, Failure> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    found.map_err(|e| failure(&e))
+}
+
+/// The private key in a PEM text, decrypted if it is encrypted (PKCS #8, RFC 5958).
+pub(super) fn key(pem: &[u8], passphrase: &str) -> Result<PrivateKeyDer<'static>, Failure> {
+    let text = std::str::from_utf8(pem).map_err(|e| failure(&e))?;
+    if let Some(at) = text.find("-----BEGIN ENCRYPTED PRIVATE KEY-----") {
+        let (_, document) =
+            pkcs8::SecretDocument::from_pem(text[at..].trim_end()).map_err(|e| failure(&e))?;
+        let encrypted = pkcs8::EncryptedPrivateKeyInfoRef::try_from(document.as_bytes())
+            .map_err(|e| failure(&e))?;
+        let plain = encrypted
+            .decrypt(passphrase)
+            .map_err(|_| Failure::error("the passphrase does not decrypt the private key"))?;
+        return Ok(PrivateKeyDer::Pkcs8(plain.as_bytes().to_vec().into()));
+    }
+    PrivateKeyDer::from_pem_slice(pem).map_err(|e| failure(&e))
+}
+
+/// Checks as browsers do; besides, a certificate that is itself named as an authority is trusted, as OpenSSL does.
+#[derive(Debug)]
+struct Checked {
+    web: Arc<WebPkiServerVerifier>,
+    own: Vec<CertificateDer<'static>>,
+}
+
+/// Which certificate is self-signed where no trusted authority has signed the server's.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SelfSigned {
+    /// The server's own.
+    #[error("self-signed certificate")]
+    Itself,
+    /// An authority that came with it.
+    #[error("self-signed certificate in certificate chain")]
+    InChain,
+}
+
+impl ServerCertVerifier for Checked {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        chain: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        if self.own.contains(certificate) {
+            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+            in_time(certificate, now)?;
+            return Ok(ServerCertVerified::assertion());
+        }
+        let checked = self
+            .web
+            .verify_server_cert(certificate, chain, name, ocsp, now);
+        let unknown = matches!(
+            checked,
+            Err(rustls::Error::InvalidCertificate(
+                CertificateError::UnknownIssuer | CertificateError::Other(_)
+            ))
+        );
+        let by_whom = if unknown && is_self_signed(certificate) {
+            SelfSigned::Itself
+        } else if unknown && chain.iter().any(is_self_signed) {
+            SelfSigned::InChain
+        } else {
+            return checked;
+        };
+        Err(rustls::Error::InvalidCertificate(CertificateError::Other(
+            OtherError(Arc::new(by_whom)),
+        )))
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.web
+            .verify_tls12_signature(message, certificate, signed)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.web
+            .verify_tls13_signature(message, certificate, signed)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.web.supported_verify_schemes()
+    }
+}
+
+fn is_self_signed(certificate: &CertificateDer<'_>) -> bool {
+    x509_parser::parse_x509_certificate(certificate)
+        .is_ok_and(|(_, parsed)| parsed.issuer() == parsed.subject())
+}
+
+fn in_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), rustls::Error> {
+    let wrong = |what| Err(rustls::Error::InvalidCertificate(what));
+    let Ok((_, parsed)) = x509_parser::parse_x509_certificate(certificate) else {
+        return wrong(CertificateError::BadEncoding);
+    };
+    let now = i64::try_from(now.as_secs()).unwrap_or(i64::MAX);
+    if now < parsed.validity().not_before.timestamp() {
+        return wrong(CertificateError::NotValidYet);
+    }
+    if now > parsed.validity().not_after.timestamp() {
+        return wrong(CertificateError::Expired);
+    }
+    Ok(())
+}
+
+/// Believes any certificate, because the node says so (`verifyservercert` off). Signatures are checked all the same.
+#[derive(Debug)]
+struct Unchecked(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Unchecked {
+    fn verify_server_cert(
+        &self,
+        _certificate: &CertificateDer<'_>,
+        _chain: &[CertificateDer<'_>],
+        _name: &ServerName<'_>,
+        _ocsp: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,194 @@
+//! What a `websocket-listener` or `websocket-client` node offers to `websocket in` and `websocket out` nodes: its open
+//! connections, and who hears of them.
+
+use crate::between::Post;
+use crate::node::Host;
+use crate::socket::{Frame, InboundPermit, Outbox};
+use indexmap::IndexMap;
+use smol_str::SmolStr;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use value::{Message, Object, Value, json};
+
+/// The connections and the nodes around them.
+pub(super) struct Hub {
+    /// Whether frames are whole messages.
+    pub(super) whole: bool,
+    server: bool,
+    clients: RefCell<IndexMap<SmolStr, Outbox>>,
+    users: RefCell<Vec<User>>,
+    /// Whether a client is on its way to its server.
+    pub(super) connecting: Cell<bool>,
+}
+
+struct User {
+    id: SmolStr,
+    post: Post,
+    /// Whether it hears what is said, or only who comes and goes.
+    hears: bool,
+}
+
+/// A notification to a node.
+pub(super) enum Told {
+    Badge(Value),
+    /// A message, with the permit that is released when the node has it.
+    Message(Message, Permit),
+    /// A list in place of a message: one for each output, as when a function node returns it.
+    List(Vec<Value>, Permit),
+}
+
+/// The permit of an inbound frame, shared by the nodes that receive it; a `websocket-client` has none.
+pub(super) type Permit = Option<Rc<InboundPermit>>;
+
+impl Hub {
+    pub(super) fn new(whole: bool, server: bool) -> Self {
+        Self {
+            whole,
+            server,
+            clients: RefCell::default(),
+            users: RefCell::default(),
+            connecting: Cell::new(false),
+        }
+    }
+
+    /// Registers a node for notifications; `hears`: for frames too.
+    pub(super) fn register(&self, host: &Host<'_>, hears: bool) {
+        let mut users = self.users.borrow_mut();
+        users.retain(|user| user.id != host.info().id);
+        users.push(User {
+            id: host.info().id.clone(),
+            post: host.post(),
+            hears,
+        });
+    }
+
+    /// Ends the registration of a node.
+    pub(super) fn deregister(&self, id: &str) {
+        self.users.borrow_mut().retain(|user| user.id != id);
+    }
+
+    /// A connection is open.
+    pub(super) fn opened(&self, id: &SmolStr, outbox: Outbox) {
+        self.clients.borrow_mut().insert(id.clone(), outbox);
+        self.connecting.set(false);
+        self.show(id, "connect", Some(self.count()));
+    }
+
+    /// A connection is over.
+    pub(super) fn closed(&self, id: &SmolStr) {
+        self.clients.borrow_mut().shift_remove(id);
+        let left = !self.clients.borrow().is_empty();
+        self.show(id, "disconnect", left.then(|| self.count()));
+    }
+
+    /// A connection failed.
+    pub(super) fn failed(&self, id: &SmolStr) {
+        let status = badge(("red", "ring"), "common.status.error", "error", id);
+        self.tell(|_| true, &|| Told::Badge(status.clone()));
+    }
+
+    /// All connections end.
+    pub(super) fn close(&self) {
+        self.clients.borrow_mut().clear();
+    }
+
+    /// How many are connected; a client does not count.
+    fn count(&self) -> String {
+        if self.server {
+            self.clients.borrow().len().to_string()
+        } else {
+            String::new()
+        }
+    }
+
+    fn show(&self, id: &SmolStr, event: &'static str, connected: Option<String>) {
+        let status = match connected {
+            Some(count) => badge(("green", "dot"), &format!("connected {count}"), event, id),
+            None => badge(("red", "ring"), "common.status.disconnected", event, id),
+        };
+        self.tell(|_| true, &|| Told::Badge(status.clone()));
+    }
+
+    fn tell(&self, whom: impl Fn(&User) -> bool, what: &dyn Fn() -> Told) {
+        for user in self.users.borrow().iter().filter(|user| whom(user)) {
+            user.post.tell(what());
+        }
+    }
+
+    /// Something was said: a message for each `websocket in` node.
+    pub(super) fn said(&self, id: &SmolStr, frame: Frame, permit: &Permit) {
+        let parsed = match &frame {
+            _ if !self.whole => None,
+            Frame::Text(text) => json::parse(text).ok(),
+            Frame::Binary(bytes) => std::str::from_utf8(bytes)
+                .ok()
+                .and_then(|text| json::parse(text).ok()),
+        };
+        if let Some(Value::Array(list)) = parsed {
+            return self.tell(|user| user.hears, &|| {
+                Told::List(list.to_vec(), permit.clone())
+            });
+        }
+        let message = self.message(id, frame, parsed);
+        self.tell(|user| user.hears, &|| {
+            Told::Message(message.clone(), permit.clone())
+        });
+    }
+
+    fn message(&self, id: &SmolStr, frame: Frame, parsed: Option<Value>) -> Message {
+        let payload = match parsed {
+            Some(parsed) => parsed,
+            None => match frame {
+                Frame::Text(text) => Value::from(text.as_str()),
+                Frame::Binary(bytes) => Value::buffer(bytes),
+            },
+        };
+        let mut message = match payload {
+            Value::Object(_) if self.whole => Message::from_value(payload).unwrap_or_default(),
+            payload => Message::with_payload(payload),
+        };
+        message.set("_session", session(id));
+        message
+    }
+
+    /// Says something to one connection, or to all. A connection that takes no more is ended.
+    pub(super) fn say(&self, id: Option<&str>, frame: &Frame) {
+        let mut clients = self.clients.borrow_mut();
+        clients.retain(|own, outbox| {
+            let meant = id.is_none_or(|id| id == own);
+            !meant || outbox.send(frame)
+        });
+    }
+
+    /// Whether messages with a `_session` are sent; a `websocket-client` drops them, as in Node-RED.
+    pub(super) fn replies(&self) -> bool {
+        self.server
+    }
+}
+
+fn badge(
+    (fill, shape): (&'static str, &'static str),
+    text: &str,
+    event: &'static str,
+    id: &SmolStr,
+) -> Value {
+    let mut object = Object::default();
+    for (key, value) in [
+        ("fill", fill.into()),
+        ("shape", shape.into()),
+        ("text", text.into()),
+        ("event", event.into()),
+        ("_session", session(id)),
+    ] {
+        object.insert(SmolStr::new_static(key), value);
+    }
+    Value::object(object)
+}
+
+/// `_session` of a message.
+fn session(id: &SmolStr) -> Value {
+    Value::record([
+        ("type", "websocket".into()),
+        ("id", Value::String(id.clone())),
+    ])
+}

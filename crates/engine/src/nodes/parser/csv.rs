@@ -1,0 +1,412 @@
+//! `csv`: turns CSV text into objects and objects into CSV text.
+
+use super::csv_part::Part;
+use crate::expression::typed;
+use crate::node::{Build, Host, Level, Node};
+use formats::csv::legacy::{self, Reading, Template};
+use formats::csv::rfc::{self, Cells, Row};
+use formats::csv::write::{self, Format};
+use serde::Deserialize;
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::sync::Arc;
+use value::{Extent, Failure, Message, Value, coerce, json, property};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Properties {
+    spec: SmolStr,
+    sep: SmolStr,
+    hdrin: Json,
+    hdrout: Json,
+    multi: SmolStr,
+    ret: SmolStr,
+    temp: SmolStr,
+    skip: Json,
+    strings: Option<bool>,
+    include_empty_strings: Json,
+    include_null_values: Json,
+}
+
+struct Csv {
+    dialect: Dialect,
+    settings: Settings,
+    header_sent: bool,
+    /// The rows of the sequence that becomes one array.
+    gathered: Vec<Value>,
+    warned: bool,
+    shows_error: bool,
+}
+
+/// The columns, as one of the two parsers knows them.
+enum Dialect {
+    /// RFC 4180. `None`: the node's columns cannot be read, and it does nothing.
+    Rfc(Option<Vec<SmolStr>>),
+    /// The older.
+    Legacy(Template),
+}
+
+struct Settings {
+    columns: SmolStr,
+    separator: SmolStr,
+    line_end: SmolStr,
+    cells: Cells,
+    header_in: bool,
+    header_out: HeaderOut,
+    one_array: bool,
+    skip: usize,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum HeaderOut {
+    Never,
+    Always,
+    Once,
+}
+
+/// A text as rows, and its columns.
+#[derive(Default)]
+struct Parsed {
+    rows: Vec<Value>,
+    /// The rows that a sequence's array takes from this part.
+    kept: Vec<Value>,
+    columns: String,
+}
+
+const WRONG_TYPE: &str = "This node only handles CSV strings or js objects.";
+const BAD_COLUMNS: &str = "Malformed columns template.";
+
+pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    let rfc = properties.spec == "rfc";
+    let unescape =
+        |text: &str| -> SmolStr { text.replace("\\n", "\n").replace("\\r", "\r").into() };
+    let on = |value: &Json| coerce::truthy(&json::from_tree(value));
+    Ok(Box::new(Csv {
+        dialect: if rfc {
+            Dialect::Rfc(
+                rfc::columns(&properties.temp)
+                    .map_or(None, |columns| Some(columns.unwrap_or_default())),
+            )
+        } else {
+            Dialect::Legacy(Template::new(&properties.temp))
+        },
+        settings: Settings {
+            separator: match properties.sep.as_str() {
+                "" => SmolStr::new_static(","),
+                given => unescape(&given.replace("\\t", "\t")),
+            },
+            line_end: match properties.ret.as_str() {
+                "" if rfc => SmolStr::new_static("\r\n"),
+                "" => SmolStr::new_static("\n"),
+                given => unescape(given),
+            },
+            cells: Cells {
+                numbers: properties.strings.unwrap_or(true),
+                empty_texts: on(&properties.include_empty_strings),
+                nulls: on(&properties.include_null_values),
+            },
+            header_in: properties.hdrin == true,
+            header_out: match typed::text_of(&properties.hdrout).as_str() {
+                "once" => HeaderOut::Once,
+                "true" | "all" => HeaderOut::Always,
+                // The older parser takes any other word for `all`.
+                "" | "none" | "false" => HeaderOut::Never,
+                _ if rfc => HeaderOut::Never,
+                _ => HeaderOut::Always,
+            },
+            one_array: !matches!(properties.multi.as_str(), "" | "one"),
+            skip: skip(&properties.skip),
+            columns: properties.temp,
+        },
+        header_sent: false,
+        gathered: Vec::new(),
+        warned: false,
+        shows_error: false,
+    }))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and what is no number is 0"
+)]
+fn skip(value: &Json) -> usize {
+    coerce::parse_float(&typed::text_of(value)) as usize
+}
+
+impl Settings {
+    /// Whether the columns may still come, and how many lines of this text are skipped.
+    fn start(&self, part: Option<&Part>) -> (bool, usize) {
+        let index = part.map_or(0.0, |p| p.index);
+        let first = index.is_nan() || index <= self.skip as f64;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "saturates"
+        )]
+        let skip = self.skip.saturating_sub(index as usize);
+        (first, skip)
+    }
+
+    /// Rows as objects; where no column has a name, they are numbered.
+    fn objects(&self, rows: &[Row], template: &[SmolStr]) -> Result<Parsed, Failure> {
+        let columns = if write::has_none(template) {
+            rfc::numbered(rows.first())
+        } else {
+            template.to_vec()
+        };
+        if self.cells.nulls {
+            // Every row has a value in every column, however short the text.
+            let values = rows.len().saturating_mul(columns.len());
+            Extent::of(2, u32::try_from(values).unwrap_or(u32::MAX)).check(0)?;
+        }
+        let rows: Vec<Value> = rows
+            .iter()
+            .filter_map(|row| self.cells.object(row, &columns))
+            .collect();
+        Ok(Parsed {
+            kept: rows.clone(),
+            rows,
+            columns: write::told(&columns),
+        })
+    }
+}
+
+impl Csv {
+    /// The rows of a text; `None`: all of it is skipped.
+    fn parse(
+        &mut self,
+        text: &str,
+        part: Option<&Part>,
+        host: &mut Host<'_>,
+    ) -> Result<Option<Parsed>, Failure> {
+        let settings = &self.settings;
+        let (mut first, skip) = settings.start(part);
+        let several = |text: &str| part.is_some() && text.matches(['\n', '\r']).count() > 1;
+        let template = match &mut self.dialect {
+            Dialect::Legacy(template) => {
+                let again = first || settings.one_array && several(text);
+                let read = Reading {
+                    template,
+                    separator: &settings.separator,
+                    cells: settings.cells,
+                    header: settings.header_in && again,
+                    skip: if again { skip } else { 0 },
+                }
+                .read(text)?;
+                if read.open {
+                    host.log(Level::Warn, "Malformed CSV data - output probably corrupt.");
+                }
+                return Ok(Some(Parsed {
+                    rows: read.rows,
+                    kept: read.last.into_iter().collect(),
+                    columns: legacy::told(&template.names, false),
+                }));
+            }
+            Dialect::Rfc(template) => template.get_or_insert_default(),
+        };
+        let text = match skip {
+            0 => text,
+            _ => match without_lines(text, skip) {
+                "" => return Ok(None),
+                rest => rest,
+            },
+        };
+        first |= settings.one_array && several(text);
+        let text: Vec<char> = text.chars().collect();
+        let mut rest = text.as_slice();
+        let mut characters = settings.separator.chars();
+        let separator = characters.next().filter(|_| characters.next().is_none());
+        if first && settings.header_in {
+            let (names, end) = rfc::header(rest, separator).inspect_err(|_| {
+                show_error(&mut self.shows_error, BAD_COLUMNS, host);
+            })?;
+            *template = names;
+            rest = rest.get(end..).unwrap_or_default();
+        }
+        let rows = rfc::rows(rest, separator, false)?;
+        settings.objects(&rows, template).map(Some)
+    }
+
+    /// All rows in one message; those of a sequence of lines in one for all.
+    fn send_array(
+        &mut self,
+        mut message: Message,
+        text: &str,
+        parsed: Parsed,
+        host: &mut Host<'_>,
+    ) {
+        let part = Part::of(&message);
+        let Some(part) = part.filter(|_| text.matches(['\n', '\r']).count() <= 1) else {
+            message.set("payload", Value::array(parsed.rows));
+            message.set("columns", parsed.columns);
+            return host.pass(message);
+        };
+        self.gathered.extend(parsed.kept);
+        if !part.is_last() {
+            return host.done(message);
+        }
+        message.set("payload", Value::array(std::mem::take(&mut self.gathered)));
+        message.set("columns", parsed.columns);
+        message.take("parts");
+        host.pass(message);
+    }
+
+    /// Each row in a message of its own.
+    fn send_rows(&self, message: Message, parsed: Parsed, host: &mut Host<'_>) {
+        let part = Part::of(&message);
+        let count = parsed.rows.len();
+        for (index, row) in parsed.rows.into_iter().enumerate() {
+            let mut out = message.clone();
+            out.set("payload", row);
+            out.set("columns", parsed.columns.clone());
+            match &part {
+                Some(part) => self.renumber(part, &mut out),
+                None => out.set(
+                    "parts",
+                    Value::record([
+                        ("id", message.get("_msgid").clone()),
+                        ("index", Value::Number(index as f64)),
+                        ("count", Value::Number(count as f64)),
+                    ]),
+                ),
+            }
+            host.send(0, out);
+        }
+        if count == 0 && part.is_some_and(|part| part.ends()) {
+            let mut end = Message::default();
+            end.set("complete", true);
+            host.send(0, end);
+        }
+        host.done(message);
+    }
+
+    /// The rows of a part keep its number, less the lines that were no rows.
+    fn renumber(&self, part: &Part, out: &mut Message) {
+        let less = self.settings.skip as f64 + f64::from(u8::from(self.settings.header_in));
+        out.properties_mut().modify("parts", |parts| {
+            let Value::Object(parts) = parts else { return };
+            let parts = Arc::make_mut(parts);
+            for (name, n) in [("index", part.index), ("count", part.count)] {
+                parts.insert(SmolStr::new_static(name), Value::Number(n - less));
+            }
+        });
+        if part.ends() {
+            out.set("complete", true);
+        }
+    }
+
+    /// Turns a payload that is no text into one.
+    fn write(&mut self, message: &mut Message, host: &mut Host<'_>) -> Result<(), Failure> {
+        let settings = &self.settings;
+        let format = Format {
+            separator: settings.separator.clone(),
+            line_end: settings.line_end.clone(),
+            header: match settings.header_out {
+                HeaderOut::Never => false,
+                HeaderOut::Always => true,
+                HeaderOut::Once => !self.header_sent,
+            },
+        };
+        // A later part of a sequence has the columns of the first, unless the node has its own.
+        let later = property(message.get("parts"), "index").as_number() > Some(0.0);
+        let mut unnamed = false;
+        let written = match &mut self.dialect {
+            Dialect::Rfc(template) => {
+                let template = template.get_or_insert_default();
+                let own = rfc::columns(&settings.columns)?.unwrap_or_default();
+                if !(later && write::has_none(&own)) {
+                    *template = own;
+                }
+                format.rfc(message, template, &mut unnamed)
+            }
+            Dialect::Legacy(template) => {
+                if !(later && Template::new(&settings.columns).is_empty()) {
+                    template.read(&settings.columns, None);
+                }
+                format.legacy(message, template, &mut unnamed)
+            }
+        };
+        let once = settings.header_out == HeaderOut::Once;
+        if unnamed && !self.warned {
+            self.warned = true;
+            let warning = "No columns template specified for object -> CSV.";
+            host.log(Level::Warn, warning);
+        }
+        let written = written?;
+        self.header_sent |= format.header && once;
+        message.set("payload", written.text);
+        message.set("columns", written.columns);
+        Ok(())
+    }
+
+    fn refuse(&mut self, message: Message, host: &mut Host<'_>) {
+        if matches!(self.dialect, Dialect::Legacy(_)) {
+            host.log(Level::Warn, WRONG_TYPE);
+            return host.done(message);
+        }
+        show_error(&mut self.shows_error, WRONG_TYPE, host);
+        host.error(Failure::error(WRONG_TYPE), Some(message));
+    }
+}
+
+fn show_error(shown: &mut bool, text: &'static str, host: &mut Host<'_>) {
+    *shown = true;
+    host.status(Value::record([
+        ("fill", "red".into()),
+        ("shape", "dot".into()),
+        ("text", text.into()),
+    ]));
+}
+
+/// A CR counts for a line, and so does the LF after it (observed).
+fn without_lines(text: &str, count: usize) -> &str {
+    match text.match_indices(['\n', '\r']).nth(count - 1) {
+        Some((at, _)) => text.get(at + 1..).unwrap_or_default(),
+        None => "",
+    }
+}
+
+impl Node for Csv {
+    fn start(&mut self, host: &mut Host<'_>) {
+        if matches!(self.dialect, Dialect::Rfc(None)) {
+            host.log(Level::Warn, BAD_COLUMNS);
+            show_error(&mut self.shows_error, BAD_COLUMNS, host);
+        }
+    }
+
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+        if matches!(self.dialect, Dialect::Rfc(None)) {
+            return;
+        }
+        let reset = message.properties().contains_key("reset");
+        if reset {
+            self.header_sent = false;
+        }
+        if std::mem::take(&mut self.shows_error) {
+            host.status(Value::record([]));
+        }
+        match message.get("payload").clone() {
+            Value::Undefined if reset => host.done(message),
+            Value::Undefined => host.pass(message),
+            Value::String(text) => {
+                let part = Part::of(&message);
+                match self.parse(&text, part.as_ref(), host) {
+                    Ok(Some(parsed)) if self.settings.one_array => {
+                        self.send_array(message, &text, parsed, host);
+                    }
+                    Ok(Some(parsed)) => self.send_rows(message, parsed, host),
+                    // Nothing is said of what is skipped (observed).
+                    Ok(None) => {}
+                    Err(failure) => host.error(failure, Some(message)),
+                }
+            }
+            Value::Number(_) | Value::Bool(_) | Value::Handle(_) => self.refuse(message, host),
+            _ => match self.write(&mut message, host) {
+                Ok(()) => host.pass(message),
+                Err(failure) => host.error(failure, Some(message)),
+            },
+        }
+    }
+}

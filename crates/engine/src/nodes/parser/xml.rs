@@ -1,0 +1,129 @@
+//! `xml`: turns XML text into values and values into XML text.
+
+use crate::node::{Build, Host, Level, Node};
+use formats::xml::{self, Options};
+use serde::Deserialize;
+use smol_str::SmolStr;
+use std::sync::Arc;
+use value::{Failure, Message, Path, Value};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Properties {
+    property: Option<SmolStr>,
+    attr: SmolStr,
+    chr: SmolStr,
+}
+
+struct Xml {
+    property: Path,
+    /// Where attributes and text are read to; empty: as the message says, or the usual place.
+    attr: SmolStr,
+    chr: SmolStr,
+    usual: Options,
+    reading: Options,
+}
+
+pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    let property = properties
+        .property
+        .filter(|p| !p.is_empty())
+        .unwrap_or(SmolStr::new_static("payload"));
+    let node = Xml {
+        property: Path::parse_message(&property)?,
+        attr: properties.attr,
+        chr: properties.chr,
+        usual: Options::default(),
+        reading: Options::default(),
+    };
+    let reading = node.reading_with(&Value::Undefined);
+    Ok(Box::new(Xml { reading, ..node }))
+}
+
+impl Xml {
+    /// The options for reading. The node's own keys hold for reading only, as in Node-RED.
+    fn reading_with(&self, given: &Value) -> Options {
+        let mut options = Options::of(given);
+        if !self.attr.is_empty() {
+            options.attrkey = self.attr.clone();
+        }
+        if !self.chr.is_empty() {
+            options.charkey = self.chr.clone();
+        }
+        options
+    }
+
+    /// The value to put in place; `None`: the payload is of a kind that is left alone with a warning.
+    fn convert(&self, value: &Value, given: &Value) -> Result<Option<Value>, Failure> {
+        let plain = !given.is_nullish() && given.as_object().is_none() || given.is_undefined();
+        match value {
+            Value::String(text) if plain => xml::parse(text, &self.reading).map(Some),
+            Value::String(text) => xml::parse(text, &self.reading_with(given)).map(Some),
+            Value::Number(_) | Value::Bool(_) | Value::Handle(_) => Ok(None),
+            Value::Null => Err(Failure {
+                name: SmolStr::new_static("TypeError"),
+                ..Failure::error("Cannot convert undefined or null to object")
+            }),
+            value => {
+                let text = if plain {
+                    xml::build(value, &self.usual)
+                } else {
+                    xml::build(value, &Options::of(given))
+                };
+                text.map(|text| Some(Value::from(text)))
+            }
+        }
+    }
+}
+
+impl Xml {
+    /// The library leaves in a message's options what it used (observed).
+    fn note_options(&self, value: &Value, message: &mut Message) {
+        let Value::Object(given) = message.get("options") else {
+            return;
+        };
+        let reads = value.as_str().is_some();
+        if !reads && matches!(value, Value::Number(_) | Value::Bool(_)) {
+            return;
+        }
+        let used = self.reading_with(&Value::Object(Arc::clone(given)));
+        message.properties_mut().modify("options", |options| {
+            let Value::Object(options) = options else {
+                return;
+            };
+            let options = Arc::make_mut(options);
+            options.insert(SmolStr::new_static("async"), Value::Bool(reads));
+            if reads {
+                options.insert(SmolStr::new_static("attrkey"), used.attrkey.into());
+                options.insert(SmolStr::new_static("charkey"), used.charkey.into());
+            }
+        });
+    }
+}
+
+impl Node for Xml {
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+        let value = match self.property.try_read_message(&message) {
+            Ok(Value::Undefined) => return host.pass(message),
+            Ok(value) => value,
+            Err(failure) => return host.error(failure, Some(message)),
+        };
+        let converted = self.convert(&value, message.get("options"));
+        self.note_options(&value, &mut message);
+        match converted {
+            Ok(Some(value)) => match self.property.write_message(&mut message, value) {
+                Ok(_) => host.pass(message),
+                Err(failure) => host.error(failure, Some(message)),
+            },
+            Ok(None) => {
+                host.log(
+                    Level::Warn,
+                    "This node only handles xml strings or js objects.",
+                );
+                host.done(message);
+            }
+            Err(failure) => host.error(failure, Some(message)),
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! `yaml`: turns YAML text into values and values into YAML text.
+
+use crate::node::{Build, Host, Level, Node};
+use formats::yaml;
+use serde::Deserialize;
+use smol_str::SmolStr;
+use value::{Failure, Message, Path, Value};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Properties {
+    property: Option<SmolStr>,
+}
+
+struct Yaml {
+    property: Path,
+}
+
+/// What becomes of the property.
+#[derive(Debug)]
+enum Outcome {
+    Becomes(Value),
+    /// The message goes no further, with a warning.
+    Dropped(&'static str),
+}
+
+pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    let property = properties
+        .property
+        .filter(|p| !p.is_empty())
+        .unwrap_or(SmolStr::new_static("payload"));
+    Ok(Box::new(Yaml {
+        property: Path::parse_message(&property)?,
+    }))
+}
+
+fn convert(value: &Value) -> Result<Outcome, Failure> {
+    match value {
+        Value::String(text) => yaml::read(text).map(Outcome::Becomes),
+        Value::Buffer(_) => Ok(Outcome::Dropped("Ignored non-object payload")),
+        Value::Undefined | Value::Bool(_) | Value::Number(_) | Value::Handle(_) => {
+            Ok(Outcome::Dropped("Ignored unsupported payload type"))
+        }
+        value => yaml::write(value).map(|text| Outcome::Becomes(Value::from(text))),
+    }
+}
+
+impl Node for Yaml {
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+        let value = match self.property.try_read_message(&message) {
+            Ok(Value::Undefined) => return host.pass(message),
+            Ok(value) => value,
+            Err(failure) => return host.error(failure, Some(message)),
+        };
+        match convert(&value) {
+            Ok(Outcome::Becomes(value)) => match self.property.write_message(&mut message, value) {
+                Ok(_) => host.pass(message),
+                Err(failure) => host.error(failure, Some(message)),
+            },
+            Ok(Outcome::Dropped(warning)) => {
+                host.log(Level::Warn, warning);
+                host.done(message);
+            }
+            Err(failure) => host.error(failure, Some(message)),
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! `split`: sends the elements of an array, the pieces of a text or buffer, the properties of an object
+//! one by one, each with `msg.parts` that says where it belongs.
+
+use super::split_cut::{self, Cut};
+use crate::expression::typed::text_of;
+use crate::node::{Build, Host, Node};
+use serde::Deserialize;
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use value::{Failure, Message, Object, Path, Value, json};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Properties {
+    splt: Option<Json>,
+    splt_type: SmolStr,
+    array_splt: Json,
+    stream: bool,
+    addname: SmolStr,
+    property: SmolStr,
+}
+
+impl Default for Properties {
+    fn default() -> Self {
+        Self {
+            splt: None,
+            splt_type: SmolStr::new_static("str"),
+            array_splt: Json::from(1),
+            stream: false,
+            addname: SmolStr::default(),
+            property: SmolStr::default(),
+        }
+    }
+}
+
+struct Split {
+    property: Path,
+    /// The property's name for parts, unless it is `payload`.
+    named: Option<SmolStr>,
+    /// Elements in one piece of an array.
+    array: usize,
+    cut: Cut,
+    /// Where an object's keys go.
+    key: Option<Path>,
+    stream: Option<Stream>,
+}
+
+/// What a stream has left over, and the number of its next piece.
+#[derive(Default)]
+struct Stream {
+    text: String,
+    bytes: Vec<u8>,
+    index: f64,
+    /// Messages that are not done with.
+    held: Vec<Message>,
+}
+
+pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    // If this and the length for arrays are both invalid, this one is reported (observed).
+    let cut = Cut::parse(&properties.splt_type, properties.splt.as_ref())?;
+    let length = text_of(&properties.array_splt);
+    let name = match properties.property.as_str() {
+        "" => SmolStr::new_static("payload"),
+        _ => properties.property,
+    };
+    let key = match properties.addname.as_str() {
+        "" => None,
+        name => Some(Path::parse_message(name)?),
+    };
+    Ok(Box::new(Split {
+        property: Path::parse_message(&name)?,
+        named: (name != "payload").then_some(name),
+        array: split_cut::length(&length)
+            .ok_or_else(|| split_cut::invalid("invalid array split length", &length))?,
+        cut,
+        key,
+        stream: properties.stream.then(Stream::default),
+    }))
+}
+
+/// One message on its way into pieces.
+struct Sending<'a> {
+    property: &'a Path,
+    /// The message without its id: each part gets one of its own.
+    base: Message,
+    parts: Object,
+    /// The last piece; kept only while a complete node listens.
+    last: Option<Message>,
+}
+
+impl Sending<'_> {
+    fn note(&mut self, name: &'static str, value: impl Into<Value>) {
+        self.parts.insert(SmolStr::new_static(name), value.into());
+    }
+
+    fn whole(&self) -> Message {
+        let mut message = self.base.clone();
+        message.set(
+            SmolStr::new_static("parts"),
+            Value::object(self.parts.clone()),
+        );
+        message
+    }
+
+    fn piece(&self, value: Value) -> Message {
+        let mut message = self.whole();
+        // A piece is no larger than what it was cut from.
+        let _ = self.property.write_message(&mut message, value);
+        message
+    }
+
+    fn send(&mut self, piece: Message, host: &mut Host<'_>) {
+        if host.watched() {
+            self.last = Some(piece.clone());
+        }
+        host.send(0, piece);
+    }
+
+    /// Sends pieces that are numbered from 0 and counted.
+    fn all(&mut self, values: impl IntoIterator<Item = Value>, count: usize, host: &mut Host<'_>) {
+        self.note("count", count as f64);
+        for (index, value) in values.into_iter().enumerate() {
+            self.note("index", index as f64);
+            self.send(self.piece(value), host);
+        }
+    }
+
+    /// Sends pieces of a stream, whose count is not known.
+    fn stream(&mut self, values: Vec<Value>, index: &mut f64, host: &mut Host<'_>) {
+        for value in values {
+            self.note("index", *index);
+            *index += 1.0;
+            self.send(self.piece(value), host);
+        }
+    }
+
+    /// What the message has become: its last piece, if there was one (observed).
+    fn become_of(self) -> Message {
+        let whole = self.whole();
+        self.last.unwrap_or(whole)
+    }
+}
+
+impl Split {
+    /// What all parts of this message have in common; parts that are there already go inside.
+    fn begin(&self, message: &Message, host: &mut Host<'_>) -> Sending<'_> {
+        let mut base = message.clone();
+        base.take("_msgid");
+        let mut parts = Object::default();
+        if let Some(outer) = base.properties().get("parts") {
+            parts.insert(SmolStr::new_static("parts"), outer.clone());
+        }
+        parts.insert(SmolStr::new_static("id"), host.fresh_id().into());
+        if let Some(name) = &self.named {
+            parts.insert(SmolStr::new_static("property"), name.clone().into());
+        }
+        Sending {
+            property: &self.property,
+            base,
+            parts,
+            last: None,
+        }
+    }
+
+    fn note_cut(&self, sending: &mut Sending<'_>, text: bool) {
+        sending.note("type", if text { "string" } else { "buffer" });
+        match &self.cut {
+            Cut::Separator { shown, .. } => sending.note("ch", shown.clone()),
+            Cut::Length(length) => {
+                if text {
+                    sending.note("ch", "");
+                }
+                sending.note("len", *length as f64);
+            }
+        }
+    }
+
+    fn array(&self, elements: &[Value], sending: &mut Sending<'_>, host: &mut Host<'_>) {
+        sending.note("type", "array");
+        sending.note("count", 0.0);
+        sending.note("len", self.array as f64);
+        let count = elements.len().div_ceil(self.array);
+        sending.note("count", count as f64);
+        // The message itself stays whole (observed).
+        let whole = sending.whole();
+        if self.array == 1 {
+            sending.all(elements.iter().cloned(), count, host);
+        } else {
+            let pieces = elements.chunks(self.array);
+            sending.all(pieces.map(|p| Value::array(p.to_vec())), count, host);
+        }
+        sending.last = Some(whole);
+    }
+
+    fn object(&self, object: &Object, sending: &mut Sending<'_>, host: &mut Host<'_>) {
+        sending.note("type", "object");
+        for (index, (key, value)) in json::entries(object).enumerate() {
+            sending.note("key", key.clone());
+            sending.note("index", index as f64);
+            sending.note("count", object.len() as f64);
+            let mut piece = sending.piece(value.clone());
+            if let Some(path) = &self.key {
+                // A key is never too large.
+                let _ = path.write_message(&mut piece, key.clone().into());
+            }
+            sending.send(piece, host);
+        }
+    }
+
+    /// A text or buffer that is whole: all of it is sent.
+    fn cut(&self, value: &Value, sending: &mut Sending<'_>, host: &mut Host<'_>) {
+        let pieces = match value {
+            Value::String(text) => self.cut.text(text),
+            Value::Buffer(bytes) => self.cut.buffer(bytes),
+            _ => return,
+        };
+        self.note_cut(sending, value.as_str().is_some());
+        sending.all(pieces.values, pieces.count, host);
+    }
+
+    /// A text or buffer of a stream. Messages whose rest waits for more are done with when that is sent (observed).
+    fn cut_stream(&mut self, value: &Value, mut message: Message, host: &mut Host<'_>) {
+        let mut stream = self.stream.take().unwrap_or_default();
+        let mut sending = self.begin(&message, host);
+        self.note_cut(&mut sending, value.as_str().is_some());
+        let by_length = matches!(self.cut, Cut::Length(_));
+        let (mut values, rest) = match value {
+            Value::String(text) => {
+                let values = self.cut.text_stream(&mut stream.text, text);
+                (values, by_length && !stream.text.is_empty())
+            }
+            Value::Buffer(bytes) => {
+                let values = self.cut.buffer_stream(&mut stream.bytes, bytes);
+                (values, !stream.bytes.is_empty())
+            }
+            _ => (Vec::new(), false),
+        };
+        // A length that is met is sent by itself, after others are done with (observed).
+        let met = values.pop_if(|_| by_length && !rest);
+        let waits = if by_length { met.is_none() } else { rest };
+        for values in [values, met.into_iter().collect()] {
+            if !values.is_empty() {
+                sending.stream(values, &mut stream.index, host);
+                stream.held.drain(..).for_each(|m| host.done(m));
+            }
+        }
+        if host.watched() {
+            message = sending.become_of();
+        }
+        if !waits {
+            host.done(message);
+        } else if host.watched() {
+            stream.held.push(message);
+        }
+        self.stream = Some(stream);
+    }
+}
+
+impl Node for Split {
+    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+        let value = match self.property.try_read_message(&message) {
+            // Nothing to split, and nothing is said of it (observed).
+            Ok(Value::Undefined) => return,
+            Ok(value) => value,
+            Err(failure) => return host.error(failure, Some(message)),
+        };
+        let streamed = matches!(value, Value::String(_) | Value::Buffer(_));
+        if self.stream.is_some() && streamed {
+            return self.cut_stream(&value, message, host);
+        }
+        let mut sending = self.begin(&message, host);
+        match &value {
+            Value::Null => {
+                let failure = Failure {
+                    name: SmolStr::new_static("TypeError"),
+                    ..Failure::error("Cannot convert undefined or null to object")
+                };
+                let message = sending.become_of();
+                return host.error(failure, Some(message));
+            }
+            Value::Array(elements) => self.array(elements, &mut sending, host),
+            Value::Object(object) => self.object(object, &mut sending, host),
+            value => self.cut(value, &mut sending, host),
+        }
+        if host.watched() {
+            let message = sending.become_of();
+            host.done(message);
+        }
+    }
+}

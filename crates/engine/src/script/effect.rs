@@ -1,0 +1,26 @@
+//! What the code of a function node wants done.
+
+use crate::node::Level;
+use std::time::Duration;
+use value::{Failure, Message, Value};
+
+/// One thing to do for the code, in the order in which it asked.
+#[derive(Debug)]
+pub enum Effect {
+    /// Send a message to the first output; the code has finished with it.
+    Pass(Message),
+    /// Send messages to outputs, in one go.
+    Send(Vec<(usize, Message)>),
+    /// The code has finished with a message.
+    Done(Message),
+    /// Something failed; with a message, catch nodes hear of it.
+    Error(Failure, Option<Message>),
+    /// Show a status.
+    Status(Value),
+    /// Write to the log.
+    Log(Level, Value),
+    /// Call [`super::Sandbox::timer`] with this number after so long.
+    SetTimer(u32, Duration),
+    /// Forget a timer.
+    ClearTimer(u32),
+}

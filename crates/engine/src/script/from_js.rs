@@ -1,0 +1,253 @@
+//! JavaScript values as ours: always a copy, always finite.
+//!
+//! What a message cannot carry becomes the nearest thing that it can: a `Map` an object, a `Set` an array,
+//! a typed array of numbers an array, a function or symbol `undefined`, a value inside itself `[Circular]`.
+
+use super::{Scripts, bytes};
+use rquickjs::atom::PredefinedAtom;
+use rquickjs::{
+    Array, Atom, Ctx, Exception, Filter, Object as JsObject, Result, String as JsString,
+    Value as JsValue,
+};
+use smol_str::SmolStr;
+use std::cell::Cell;
+use std::sync::Arc;
+use value::{DEEPEST, Failure, MOST_PARTS, Object, Value};
+
+/// Any value; properties are read as JavaScript reads them, so getters run.
+pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &JsValue<'js>) -> Result<Value> {
+    Reading {
+        scripts,
+        ctx,
+        parts: Cell::new(0),
+        plain: None,
+    }
+    .any(value, None)
+}
+
+/// Any value, where the prototype of this realm's plain objects is known: they are recognised at once.
+pub(super) fn value_in<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    plain: &JsObject<'js>,
+    value: &JsValue<'js>,
+) -> Result<Value> {
+    Reading {
+        scripts,
+        ctx,
+        parts: Cell::new(0),
+        plain: Some(plain),
+    }
+    .any(value, None)
+}
+
+/// The length of an array that is not too long to be read. (`Array::len` panics where the length is no 32-bit integer.)
+pub(super) fn length(array: &Array<'_>) -> Result<usize> {
+    let length: f64 = array.as_object().get(PredefinedAtom::Length)?;
+    if length > f64::from(MOST_PARTS) {
+        return Err(Exception::throw_range(
+            array.ctx(),
+            "array is too long for a message",
+        ));
+    }
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and the limit"
+    )]
+    Ok(length as usize)
+}
+
+/// Text; lone surrogates become U+FFFD.
+pub(super) fn text<'js>(ctx: &Ctx<'js>, string: &JsString<'js>) -> Result<SmolStr> {
+    match string.to_string() {
+        Ok(text) => Ok(text.into()),
+        Err(rquickjs::Error::Utf8(_)) => {
+            let well_formed: rquickjs::Function<'js> = ctx.eval("s => s.toWellFormed()")?;
+            Ok(well_formed.call::<_, String>((string.clone(),))?.into())
+        }
+        Err(e) => Err(e),
+    }
+}
+
+/// A thrown value as a failure: the properties of an `Error` object, anything else as text.
+pub(super) fn failure<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    thrown: &JsValue<'js>,
+) -> Result<Failure> {
+    match value(scripts, ctx, thrown)? {
+        Value::Error(failure) => Ok(Arc::unwrap_or_clone(failure)),
+        Value::String(text) => Ok(Failure::text(text)),
+        _ => Ok(Failure::text(match ctx.json_stringify(thrown.clone())? {
+            Some(json) => text(ctx, &json)?,
+            None => SmolStr::new_static("undefined"),
+        })),
+    }
+}
+
+struct Reading<'a, 'js> {
+    scripts: &'a Scripts,
+    ctx: &'a Ctx<'js>,
+    parts: Cell<u32>,
+    plain: Option<&'a JsObject<'js>>,
+}
+
+/// An object that is being read, and what it was found in.
+#[derive(Clone, Copy)]
+struct Inside<'a, 'js> {
+    object: &'a JsValue<'js>,
+    outer: Option<&'a Inside<'a, 'js>>,
+    depth: usize,
+}
+
+impl<'js> Reading<'_, 'js> {
+    fn any(&self, value: &JsValue<'js>, outer: Option<&Inside<'_, 'js>>) -> Result<Value> {
+        let parts = self.parts.get() + 1;
+        self.parts.set(parts);
+        if parts > MOST_PARTS {
+            return Err(Exception::throw_range(
+                self.ctx,
+                "value has too many parts for a message",
+            ));
+        }
+        if let Some(n) = value.as_number() {
+            return Ok(Value::Number(n));
+        }
+        if let Some(string) = value.as_string() {
+            return Ok(Value::String(text(self.ctx, string)?));
+        }
+        if value.is_object() {
+            return self.object(value, outer);
+        }
+        if let Some(b) = value.as_bool() {
+            return Ok(Value::Bool(b));
+        }
+        if value.is_null() {
+            return Ok(Value::Null);
+        }
+        if value.is_big_int() {
+            return self.foreign(
+                value,
+                &Inside {
+                    object: value,
+                    outer,
+                    depth: 0,
+                },
+            );
+        }
+        Ok(Value::Undefined)
+    }
+
+    fn object(&self, value: &JsValue<'js>, outer: Option<&Inside<'_, 'js>>) -> Result<Value> {
+        let mut ancestor = outer;
+        while let Some(inside) = ancestor {
+            if inside.object == value {
+                return Ok(Value::String(SmolStr::new_static("[Circular]")));
+            }
+            ancestor = inside.outer;
+        }
+        let inside = Inside {
+            object: value,
+            outer,
+            depth: outer.map_or(0, |o| o.depth + 1),
+        };
+        if inside.depth > DEEPEST {
+            return Err(Exception::throw_range(
+                self.ctx,
+                "value is nested too deeply",
+            ));
+        }
+        let Some(object) = value.as_object() else {
+            return Ok(Value::Undefined);
+        };
+        if let Some(array) = value.as_array() {
+            return self.array(array, &inside);
+        }
+        if self.plain.is_some_and(|plain| {
+            !value.is_proxy() && object.get_prototype().as_ref() == Some(plain)
+        }) {
+            return self.properties(object, &inside);
+        }
+        if object.is_typed_array::<u8>() {
+            let encoded: String = self
+                .scripts
+                .library()?
+                .function(self.ctx, "base64Of")?
+                .call((value.clone(),))?;
+            return bytes::from_base64(self.ctx, &encoded).map(Value::buffer);
+        }
+        if value.is_function() {
+            return Ok(Value::Undefined);
+        }
+        self.foreign(value, &inside)
+    }
+
+    fn array(&self, array: &Array<'js>, inside: &Inside<'_, 'js>) -> Result<Value> {
+        let len = length(array)?;
+        let mut elements = Vec::with_capacity(len.min(4096));
+        for index in 0..len {
+            elements.push(self.any(&array.get(index)?, Some(inside))?);
+        }
+        Ok(Value::array(elements))
+    }
+
+    fn properties(&self, object: &JsObject<'js>, inside: &Inside<'_, 'js>) -> Result<Value> {
+        let names = object.own_keys::<Atom<'js>>(Filter::new().string().enum_only());
+        let mut properties = Object::with_capacity(names.len());
+        for name in names {
+            let (text, atom) = self.scripts.names.text(self.ctx, name?)?;
+            let value: JsValue<'js> = object.get(atom)?;
+            properties.insert(text, self.any(&value, Some(inside))?);
+        }
+        Ok(Value::object(properties))
+    }
+
+    /// Everything that is neither plain nor an array: the library tells what it is, as `[kind, …]`.
+    fn foreign(&self, value: &JsValue<'js>, inside: &Inside<'_, 'js>) -> Result<Value> {
+        let told: Array<'js> = self
+            .scripts
+            .library()?
+            .function(self.ctx, "classify")?
+            .call((value.clone(),))?;
+        let kind: String = told.get(0)?;
+        let told_text = |index: usize| -> Result<SmolStr> {
+            text(self.ctx, &told.get::<JsString<'js>>(index)?)
+        };
+        Ok(match kind.as_str() {
+            "plain" => {
+                return value.as_object().map_or(Ok(Value::Undefined), |object| {
+                    self.properties(object, inside)
+                });
+            }
+            "instead" => self.any(&told.get(1)?, Some(inside))?,
+            "date" => Value::Date(told.get(1)?),
+            "error" => {
+                let mut failure = Failure {
+                    name: told_text(1)?,
+                    message: told_text(2)?,
+                    code: told_text(3)?,
+                    stack: told_text(4)?,
+                    cause: match self.any(&told.get(5)?, Some(inside))? {
+                        Value::Undefined => None,
+                        cause => Some(Box::new(cause)),
+                    },
+                };
+                // QuickJS leaves out the first line, which V8 writes.
+                let head = failure.to_string();
+                if !failure.stack.starts_with(head.as_str()) {
+                    failure.stack = format!("{head}\n{}", failure.stack).trim_end().into();
+                }
+                Value::Error(Arc::new(failure))
+            }
+            "regexp" => Value::RegExp(Arc::new((told_text(1)?, told_text(2)?))),
+            "handle" => self
+                .scripts
+                .taken
+                .borrow_mut()
+                .take()
+                .map_or(Value::Undefined, Value::Handle),
+            _ => Value::Undefined,
+        })
+    }
+}

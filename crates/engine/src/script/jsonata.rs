@@ -1,0 +1,47 @@
+//! `JSONata` for `RED.util.evaluateJSONataExpression`: evaluated outside, in the scene of the node whose turn it is.
+
+use super::native::{Turn, throw};
+use super::{Scripts, to_js};
+use crate::expression::jsonata::Jsonata;
+use crate::expression::typed::Scene;
+use rquickjs::{Ctx, Function, Object, Result, Value as JsValue};
+use std::rc::{Rc, Weak};
+use value::Message;
+
+/// Gives the library `checkJsonata(text)`, which throws if the text is no expression, and
+/// `jsonata(text, input, isMessage, now)`, which answers its value; a message is seen as in Node-RED's nodes.
+pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    native.set("checkJsonata", Function::new(ctx.clone(), check)?)?;
+    let weak = scripts.clone();
+    let evaluate =
+        move |ctx: Ctx<'js>, text: String, input: JsValue<'js>, is_message: bool, now: f64| {
+            let turn = Turn::of(&weak, &ctx)?;
+            let surroundings = &turn.state.surroundings;
+            let scene = Scene {
+                info: Rc::clone(&surroundings.info),
+                contexts: Rc::clone(&surroundings.contexts),
+                now,
+            };
+            let input = turn.value(&input)?;
+            let result =
+                Jsonata::compile(&text).and_then(|expression| {
+                    match Message::from_value(input.clone()).filter(|_| is_message) {
+                        Some(message) => expression.evaluate(&scene, &message),
+                        None => expression.evaluate_on(&scene, &input),
+                    }
+                });
+            match result {
+                Ok(value) => to_js::value(&turn.scripts, &turn.realm, &value),
+                Err(failure) => Err(throw(&ctx, &failure)),
+            }
+        };
+    native.set("jsonata", Function::new(ctx.clone(), evaluate)?)
+}
+
+#[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
+fn check(ctx: Ctx<'_>, text: String) -> Result<()> {
+    Jsonata::compile(&text)
+        .map(|_| ())
+        .map_err(|failure| throw(&ctx, &failure))
+}

@@ -1,0 +1,295 @@
+//! JavaScript of function nodes: `QuickJS`, and what Node-RED's sandbox offers
+//! (docs/reference/node-red-engine.md §4.3).
+//!
+//! [`Scripts`] is one engine thread's JavaScript: a runtime with a memory limit and a clock, and a realm that
+//! holds the library (`Buffer`, `URL`, `util`, `RED` …), evaluated once and frozen. Each function node has a [`Sandbox`]:
+//! a realm with a global object of its own, into which the library is put. A sandbox knows no [`super::node::Host`]:
+//! what the code does comes out as [`Effect`]s, which the node carries out.
+//!
+//! Modules that a node asks for live in its own realm; see [`modules`].
+//!
+//! The way of a message: `to_js` → the function → `from_js` → `sending` → effects.
+
+mod bytes;
+mod effect;
+mod failure;
+mod from_js;
+mod jsonata;
+mod modules;
+mod names;
+mod native;
+pub mod regexp;
+mod rejections;
+mod sandbox;
+mod sending;
+mod source;
+mod syntax;
+#[cfg(test)]
+mod tests;
+mod to_js;
+mod wording;
+mod zone;
+
+pub use effect::Effect;
+pub use modules::Import;
+pub use sandbox::{Code, Sandbox, Surroundings};
+
+use crate::settings::Settings;
+use names::Names;
+use native::State;
+use rejections::Rejections;
+use rquickjs::context::{EvalOptions, intrinsic};
+use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Persistent, Runtime};
+use smol_str::SmolStr;
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::{Rc, Weak};
+use std::time::{Duration, Instant};
+use syntax::Misspelt;
+use value::{Failure, Handle};
+
+/// What a realm has of JavaScript itself: no `DOMException`, `atob`, `performance`, as in Node-RED's sandbox.
+type Intrinsics = (
+    intrinsic::Date,
+    intrinsic::Eval,
+    intrinsic::RegExpCompiler,
+    intrinsic::RegExp,
+    intrinsic::Json,
+    intrinsic::Proxy,
+    intrinsic::MapSet,
+    intrinsic::TypedArrays,
+    intrinsic::Promise,
+    intrinsic::WeakRef,
+);
+
+/// The library's files, in the order in which they build on one another.
+const LIBRARY: [(&str, &str); 14] = [
+    ("types.js", include_str!("lib/types.js")),
+    ("buffer.js", include_str!("lib/buffer.js")),
+    ("buffer_numbers.js", include_str!("lib/buffer_numbers.js")),
+    ("inspect.js", include_str!("lib/inspect.js")),
+    ("util.js", include_str!("lib/util.js")),
+    ("punycode.js", include_str!("lib/punycode.js")),
+    ("url.js", include_str!("lib/url.js")),
+    (
+        "url_search_params.js",
+        include_str!("lib/url_search_params.js"),
+    ),
+    ("red_util.js", include_str!("lib/red_util.js")),
+    ("locale.js", include_str!("lib/locale.js")),
+    ("dates.js", include_str!("lib/dates.js")),
+    ("contexts.js", include_str!("lib/contexts.js")),
+    ("sandbox.js", include_str!("lib/sandbox.js")),
+    ("freeze.js", include_str!("lib/freeze.js")),
+];
+
+/// JavaScript's own stack; the engine thread's is larger than this and what we add to it.
+const STACK: usize = 512 * 1024;
+/// Sources known to be correct are not parsed again; so many are remembered.
+const CHECKED: usize = 4096;
+
+/// The JavaScript of one engine thread.
+pub struct Scripts {
+    // Fields are dropped in this order: what refers to the runtime goes before it.
+    names: Names,
+    library: OnceCell<Library>,
+    checker: OnceCell<Context>,
+    rejections: Rc<Rejections>,
+    runtime: Runtime,
+    clock: Rc<Clock>,
+    default_limit: Duration,
+    memory_limit: usize,
+    /// The directory below which modules of npm are.
+    modules: PathBuf,
+    checked: RefCell<HashMap<SmolStr, Result<(), Misspelt>>>,
+    /// The node whose turn it is.
+    current: RefCell<Option<Rc<State>>>,
+    /// Where an opaque object of JavaScript puts what it refers to when it is asked.
+    taken: Rc<RefCell<Option<Handle>>>,
+}
+
+/// The realm in which the library lives, and what of it is for us.
+struct Library {
+    inside: Persistent<Object<'static>>,
+    _realm: Context,
+}
+
+/// How long the running code may still run. The time is read only when `QuickJS` asks, so that short runs cost nothing:
+/// the first question (after some 10,000 steps) starts the clock.
+#[derive(Default)]
+struct Clock {
+    limit: Cell<Duration>,
+    started: Cell<Option<Instant>>,
+    expired: Cell<bool>,
+}
+
+impl Clock {
+    fn start(&self, limit: Duration) {
+        self.limit.set(limit);
+        self.started.set(None);
+        self.expired.set(false);
+    }
+
+    fn is_over(&self) -> bool {
+        let now = Instant::now();
+        match self.started.get() {
+            None => self.started.set(Some(now)),
+            Some(started) if now - started >= self.limit.get() => self.expired.set(true),
+            Some(_) => {}
+        }
+        self.expired.get()
+    }
+}
+
+impl Scripts {
+    /// The JavaScript of an engine thread, with the operator's limits. Nothing is evaluated yet.
+    pub fn new(config: &Settings) -> Result<Rc<Self>, Failure> {
+        let runtime = Runtime::new().map_err(|e| Failure::error(e.to_string()))?;
+        runtime.set_memory_limit(config.script_memory);
+        runtime.set_max_stack_size(STACK);
+        let clock = Rc::new(Clock::default());
+        let asked = Rc::clone(&clock);
+        runtime.set_interrupt_handler(Some(Box::new(move || asked.is_over())));
+        Ok(Rc::new(Self {
+            names: Names::default(),
+            library: OnceCell::new(),
+            checker: OnceCell::new(),
+            rejections: Rejections::of(&runtime),
+            runtime,
+            clock,
+            default_limit: config.script_timeout,
+            memory_limit: config.script_memory,
+            modules: config.modules.clone(),
+            checked: RefCell::default(),
+            current: RefCell::default(),
+            taken: Rc::default(),
+        }))
+    }
+
+    /// Whether this is the body of a function, without running any of it; the failure says the line.
+    fn check(&self, source: &str) -> Result<(), Misspelt> {
+        if let Some(known) = self.checked.borrow().get(source) {
+            return known.clone();
+        }
+        let result = self.parse(source);
+        let mut checked = self.checked.borrow_mut();
+        if checked.len() >= CHECKED {
+            checked.clear();
+        }
+        checked.insert(source.into(), result.clone());
+        result
+    }
+
+    /// Bytes that all JavaScript of this thread takes now.
+    pub fn memory(&self) -> usize {
+        usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(0)
+    }
+
+    /// Parses by making the function in an empty realm: text that ends the function early runs there, with nothing
+    /// to reach and the clock ticking.
+    fn parse(&self, source: &str) -> Result<(), Misspelt> {
+        let realm = if let Some(realm) = self.checker.get() {
+            realm
+        } else {
+            let realm = self.realm().map_err(|e| Misspelt::new(e, "", (1, 1)))?;
+            self.checker.get_or_init(|| realm)
+        };
+        self.clock.start(self.default_limit);
+        let whole = source::as_function(source);
+        let parsed = realm.with(|ctx| {
+            let made: rquickjs::Result<rquickjs::Value<'_>> =
+                ctx.eval_with_options(whole.as_str(), options(""));
+            if made.is_ok() {
+                Ok(())
+            } else {
+                Err(failure::of_syntax(&ctx, &whole))
+            }
+        });
+        self.end_turn(realm);
+        parsed
+    }
+
+    /// Ends what a turn has left pending, so that it does not run in the turn of another node. Must not be called
+    /// from inside a realm.
+    ///
+    /// `QuickJS` cannot forget jobs, only run them; but they can be run without a node, time, stack or memory: callbacks
+    /// do not begin, asynchronous functions end at the next `await`, loops at the next question to the clock, and
+    /// nothing new can become pending.
+    fn end_turn(&self, realm: &Context) {
+        self.current.replace(None);
+        if self.runtime.is_job_pending() {
+            self.clock.expired.set(true);
+            self.runtime.set_memory_limit(1);
+            self.runtime.set_max_stack_size(1);
+            realm.with(|ctx| while ctx.execute_pending_job() {});
+            self.runtime.set_memory_limit(self.memory_limit);
+            self.runtime.set_max_stack_size(STACK);
+        }
+        self.rejections.take();
+    }
+
+    fn realm(&self) -> Result<Context, Failure> {
+        Context::custom::<Intrinsics>(&self.runtime).map_err(|e| Failure::error(e.to_string()))
+    }
+
+    /// Evaluates the library, once. Must not be called from inside a realm.
+    fn load(self: &Rc<Self>) -> Result<&Library, Failure> {
+        if let Some(library) = self.library.get() {
+            return Ok(library);
+        }
+        let realm = self.realm()?;
+        self.clock.start(Duration::MAX);
+        let inside = realm.with(|ctx| -> Result<_, Failure> {
+            let library = library(&ctx, &Rc::downgrade(self))
+                .catch(&ctx)
+                .map_err(|e| Failure::error(e.to_string()))?;
+            Ok(Persistent::save(&ctx, library))
+        })?;
+        Ok(self.library.get_or_init(|| Library {
+            inside,
+            _realm: realm,
+        }))
+    }
+
+    /// The library, after it was loaded.
+    fn library(&self) -> rquickjs::Result<&Library> {
+        self.library.get().ok_or(rquickjs::Error::Unknown)
+    }
+}
+
+impl Drop for Scripts {
+    /// `QuickJS` aborts the process if anything of a runtime is still referred to when it is freed, as after a panic in
+    /// the midst of a call. An engine thread ends with the process, so the runtime is left to it.
+    fn drop(&mut self) {
+        std::mem::forget(self.runtime.clone());
+    }
+}
+
+impl Library {
+    fn function<'js>(&self, ctx: &Ctx<'js>, name: &str) -> rquickjs::Result<Function<'js>> {
+        self.inside.clone().restore(ctx)?.get(name)
+    }
+}
+
+/// Every file is a function of the library so far and of what Rust does for it.
+fn library<'js>(ctx: &Ctx<'js>, scripts: &Weak<Scripts>) -> rquickjs::Result<Object<'js>> {
+    let library = Object::new(ctx.clone())?;
+    let native = Object::new(ctx.clone())?;
+    bytes::define(&native)?;
+    jsonata::define(&native, scripts)?;
+    native::define(&native, scripts)?;
+    for (name, source) in LIBRARY {
+        let file: Function<'js> = ctx.eval_with_options(source, options(name))?;
+        let () = file.call((library.clone(), native.clone()))?;
+    }
+    Ok(library)
+}
+
+/// Sloppy, as Node-RED runs functions: undeclared variables become global ones.
+fn options(file: &str) -> EvalOptions {
+    let mut options = EvalOptions::default();
+    options.strict = false;
+    options.filename = Some(file.to_owned());
+    options
+}

@@ -1,0 +1,402 @@
+//! What the library asks of Rust in the name of the node whose turn it is.
+
+use super::sandbox::{Phase, Surroundings};
+use super::{Effect, Scripts, failure, sending, to_js, zone};
+use crate::context::Scope;
+use crate::node::Level;
+use rquickjs::function::Opt;
+use rquickjs::{
+    Ctx, Exception, Function, Object as JsObject, Persistent, Result, Value as JsValue,
+};
+use smol_str::SmolStr;
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use std::time::Duration;
+use value::{Failure, Key, Path, Value, coerce};
+
+/// The longest delay of a timer in JavaScript, milliseconds; longer ones become 1 ms, as in Node.
+const LONGEST_DELAY: f64 = 2_147_483_647.0;
+
+/// One function node, as its code sees it and changes it.
+pub(super) struct State {
+    pub(super) surroundings: Surroundings,
+    /// The source, for errors that quote it.
+    pub(super) source: SmolStr,
+    pub(super) phase: Cell<Phase>,
+    pub(super) closing: Cell<bool>,
+    pub(super) shows_status: Cell<bool>,
+    /// Whether the code holds objects of the context stores, which are written back when its turn ends.
+    pub(super) holds: Cell<bool>,
+    /// Whether returning means being done.
+    pub(super) auto_done: bool,
+    /// The prototype of plain objects in the node's realm; it also leads to that realm.
+    pub(super) plain: RefCell<Option<Persistent<JsObject<'static>>>>,
+    effects: RefCell<Vec<Effect>>,
+}
+
+impl State {
+    pub(super) fn new(surroundings: Surroundings, source: &SmolStr, auto_done: bool) -> Self {
+        Self {
+            surroundings,
+            source: source.clone(),
+            phase: Cell::new(Phase::Ready),
+            closing: Cell::new(false),
+            shows_status: Cell::new(false),
+            holds: Cell::new(false),
+            auto_done,
+            plain: RefCell::new(None),
+            effects: RefCell::default(),
+        }
+    }
+
+    pub(super) fn push(&self, effect: Effect) {
+        self.effects.borrow_mut().push(effect);
+    }
+
+    pub(super) fn take(&self) -> Vec<Effect> {
+        self.effects.take()
+    }
+}
+
+/// The node whose turn it is, entered from the library.
+pub(super) struct Turn<'js> {
+    pub(super) scripts: Rc<Scripts>,
+    pub(super) state: Rc<State>,
+    /// The node's realm: values are made there, not in the library's.
+    pub(super) realm: Ctx<'js>,
+}
+
+impl<'js> Turn<'js> {
+    pub(super) fn of(scripts: &Weak<Scripts>, ctx: &Ctx<'js>) -> Result<Self> {
+        let nobody = || Exception::throw_internal(ctx, "no node is running");
+        let scripts = scripts.upgrade().ok_or_else(nobody)?;
+        let state = scripts.current.borrow().clone().ok_or_else(nobody)?;
+        let plain = state
+            .plain
+            .borrow()
+            .clone()
+            .ok_or_else(nobody)?
+            .restore(ctx)?;
+        Ok(Self {
+            scripts,
+            state,
+            realm: plain.ctx().clone(),
+        })
+    }
+
+    pub(super) fn value(&self, value: &JsValue<'js>) -> Result<value::Value> {
+        self.state.value(&self.scripts, &self.realm, value)
+    }
+}
+
+/// Time zones: the machine's own, and what others show.
+fn define_zones(native: &JsObject<'_>) -> Result<()> {
+    let realm = native.ctx();
+    let offset = |name: String, at: f64| zone::offset(&name, at);
+    let short = |name: String, at: f64| zone::short(&name, at);
+    native.set("timeZone", Function::new(realm.clone(), zone::own)?)?;
+    native.set("zoneOffset", Function::new(realm.clone(), offset)?)?;
+    native.set("zoneShort", Function::new(realm.clone(), short)?)
+}
+
+/// Defines everything.
+pub(super) fn define(native: &JsObject<'_>, scripts: &Weak<Scripts>) -> Result<()> {
+    define_zones(native)?;
+    define_messages(native, scripts)?;
+    define_outcomes(native, scripts)?;
+    define_reports(native, scripts)?;
+    define_timers(native, scripts)?;
+    define_held(native, scripts)?;
+    define_contexts(native, scripts)
+}
+
+/// `send(messages, id)`, `done(msg)`.
+fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let send = move |ctx: Ctx<'js>, messages: JsValue<'js>, id: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        if turn.state.closing.get() {
+            turn.state.push(Effect::Error(
+                Failure::text("Cannot send from close function"),
+                None,
+            ));
+            return Ok(());
+        }
+        sending::send(
+            &turn.scripts,
+            &turn.state,
+            &turn.realm,
+            (&messages, &turn.value(&id)?),
+        )
+    };
+    native.set("send", Function::new(ctx.clone(), send)?)?;
+    let weak = scripts.clone();
+    let done = move |ctx: Ctx<'js>, msg: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        turn.state.push(Effect::Done(turn.state.message(
+            &turn.scripts,
+            &turn.realm,
+            &msg,
+        )?));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("done", Function::new(ctx.clone(), done)?)
+}
+
+/// `resolved(result, msg, id)`, `rejected(thrown, msg, isNoted)`, `setUp(well)`: how asynchronous code ended.
+fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let resolved =
+        move |ctx: Ctx<'js>, result: JsValue<'js>, msg: JsValue<'js>, id: JsValue<'js>| {
+            let turn = Turn::of(&weak, &ctx)?;
+            sending::finish(
+                &turn.scripts,
+                &turn.state,
+                &turn.realm,
+                (&result, &msg, &turn.value(&id)?),
+            )
+        };
+    native.set("resolved", Function::new(ctx.clone(), resolved)?)?;
+    let weak = scripts.clone();
+    let rejected = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>, is_noted: bool| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let failure = failure::thrown_by_code(&turn.scripts, &turn.realm, &thrown);
+        let message = if msg.is_undefined() {
+            None
+        } else {
+            let message = turn.state.message(&turn.scripts, &turn.realm, &msg)?;
+            Some(if is_noted {
+                failure::noted(&failure, message)
+            } else {
+                message
+            })
+        };
+        turn.state.push(Effect::Error(failure, message));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("rejected", Function::new(ctx.clone(), rejected)?)?;
+    let weak = scripts.clone();
+    let set_up = move |ctx: Ctx<'js>, well: bool| {
+        Turn::of(&weak, &ctx)?
+            .state
+            .phase
+            .set(if well { Phase::Ready } else { Phase::Broken });
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("setUp", Function::new(ctx.clone(), set_up)?)
+}
+
+/// `log(level, value)`, `error(thrown, msg)`, `status(status)`.
+fn define_reports<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let log = move |ctx: Ctx<'js>, level: String, value: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let level = match level.as_str() {
+            "error" => Level::Error,
+            "warn" => Level::Warn,
+            "debug" => Level::Debug,
+            "trace" => Level::Trace,
+            _ => Level::Info,
+        };
+        turn.state.push(Effect::Log(level, turn.value(&value)?));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("log", Function::new(ctx.clone(), log)?)?;
+    let weak = scripts.clone();
+    let error = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let thrown = turn.value(&thrown)?;
+        let message = if msg.is_object() {
+            Some(turn.state.message(&turn.scripts, &turn.realm, &msg)?)
+        } else {
+            None
+        };
+        turn.state.push(match (thrown, &message) {
+            (Value::Error(failure), _) => Effect::Error(Arc::unwrap_or_clone(failure), message),
+            (Value::Undefined | Value::Null, _) => Effect::Error(Failure::default(), message),
+            (Value::String(text), _) => Effect::Error(Failure::text(text), message),
+            // Without a message no catch node gets it: the value is logged as it is.
+            (other, None) => Effect::Log(Level::Error, other),
+            (other, _) => Effect::Error(Failure::text(coerce::to_text(&other)), message),
+        });
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("error", Function::new(ctx.clone(), error)?)?;
+    let weak = scripts.clone();
+    let status = move |ctx: Ctx<'js>, status: JsValue<'js>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        turn.state.shows_status.set(true);
+        turn.state.push(Effect::Status(turn.value(&status)?));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("status", Function::new(ctx.clone(), status)?)
+}
+
+/// `setTimer(number, milliseconds)`, `clearTimer(number)`.
+fn define_timers<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let set = move |ctx: Ctx<'js>, number: u32, milliseconds: f64| {
+        let delay = if (1.0..=LONGEST_DELAY).contains(&milliseconds) {
+            milliseconds.trunc()
+        } else {
+            1.0
+        };
+        Turn::of(&weak, &ctx)?.state.push(Effect::SetTimer(
+            number,
+            Duration::from_secs_f64(delay / 1000.0),
+        ));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("setTimer", Function::new(ctx.clone(), set)?)?;
+    let weak = scripts.clone();
+    let clear = move |ctx: Ctx<'js>, number: u32| {
+        Turn::of(&weak, &ctx)?
+            .state
+            .push(Effect::ClearTimer(number));
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("clearTimer", Function::new(ctx.clone(), clear)?)
+}
+
+/// `hold()`, `settle(scope, key, value, store)`: objects of the stores that the code may have changed in place.
+fn define_held<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let hold = move |ctx: Ctx<'js>| {
+        Turn::of(&weak, &ctx)?.state.holds.set(true);
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("hold", Function::new(ctx.clone(), hold)?)?;
+    let weak = scripts.clone();
+    let settle = move |ctx: Ctx<'js>,
+                       scope: u8,
+                       key: String,
+                       value: JsValue<'js>,
+                       store: Opt<Option<String>>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let value = turn.value(&value)?;
+        let around = &turn.state.surroundings;
+        let (scope, path) = (scope_of(scope), path(&ctx, &key, store)?);
+        let mut contexts = around.contexts.borrow_mut();
+        if !coerce::deep_equal(&contexts.read(scope, &around.info, &path), &value) {
+            let written = contexts.write(scope, &around.info, &path, value);
+            written.map_err(|failure| throw(&ctx, &failure))?;
+        }
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("settle", Function::new(ctx.clone(), settle)?)
+}
+
+/// `read(scope, key, store)`, `write(scope, key, value, store)`, `keys(scope, store)`, `env(name)`, `path(expression)`.
+fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let read = move |ctx: Ctx<'js>, scope: u8, key: String, store: Opt<Option<String>>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let around = &turn.state.surroundings;
+        let value =
+            around
+                .contexts
+                .borrow()
+                .read(scope_of(scope), &around.info, &path(&ctx, &key, store)?);
+        to_js::value(&turn.scripts, &turn.realm, &value)
+    };
+    native.set("read", Function::new(ctx.clone(), read)?)?;
+    let weak = scripts.clone();
+    let write = move |ctx: Ctx<'js>,
+                      scope: u8,
+                      key: String,
+                      value: JsValue<'js>,
+                      store: Opt<Option<String>>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let value = turn.value(&value)?;
+        let around = &turn.state.surroundings;
+        let written = around.contexts.borrow_mut().write(
+            scope_of(scope),
+            &around.info,
+            &path(&ctx, &key, store)?,
+            value,
+        );
+        written.map_err(|failure| throw(&ctx, &failure))?;
+        Ok::<_, rquickjs::Error>(())
+    };
+    native.set("write", Function::new(ctx.clone(), write)?)?;
+    let weak = scripts.clone();
+    let keys = move |ctx: Ctx<'js>, scope: u8, store: Opt<Option<String>>| {
+        let turn = Turn::of(&weak, &ctx)?;
+        let around = &turn.state.surroundings;
+        let contexts = around.contexts.borrow();
+        let keys = contexts.keys(scope_of(scope), &around.info, store.0.flatten().as_deref());
+        Ok::<_, rquickjs::Error>(keys.into_iter().map(String::from).collect::<Vec<_>>())
+    };
+    native.set("keys", Function::new(ctx.clone(), keys)?)?;
+    let weak = scripts.clone();
+    let env = move |ctx: Ctx<'js>, name: String| {
+        let turn = Turn::of(&weak, &ctx)?;
+        to_js::value(
+            &turn.scripts,
+            &turn.realm,
+            &turn.state.surroundings.info.env(&name),
+        )
+    };
+    native.set("env", Function::new(ctx.clone(), env)?)?;
+    native.set("path", Function::new(ctx.clone(), parts)?)
+}
+
+fn scope_of(number: u8) -> Scope {
+    match number {
+        0 => Scope::Node,
+        1 => Scope::Flow,
+        _ => Scope::Global,
+    }
+}
+
+/// A key of a context. Most are plain names, which need no parsing.
+fn path(ctx: &Ctx<'_>, key: &str, store: Opt<Option<String>>) -> Result<Path> {
+    let is_plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if is_plain {
+        return Ok(Path {
+            keys: Box::new([Key::Name(SmolStr::from(key))]),
+            store: store.0.flatten().map(Into::into),
+        });
+    }
+    let mut path = Path::parse(key).map_err(|failure| throw(ctx, &failure))?;
+    if let Some(store) = store.0.flatten() {
+        path.store = Some(store.into());
+    }
+    Ok(path)
+}
+
+/// A failure, thrown with its code.
+pub(super) fn throw(ctx: &Ctx<'_>, failure: &Failure) -> rquickjs::Error {
+    match Exception::from_message(ctx.clone(), &failure.message) {
+        Ok(exception) => {
+            let _ = exception.as_object().set("code", failure.code.as_str());
+            exception.throw()
+        }
+        Err(e) => e,
+    }
+}
+
+/// The steps of a property expression: texts, numbers, and lists for nested ones.
+#[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
+fn parts(ctx: Ctx<'_>, expression: String) -> Result<JsValue<'_>> {
+    steps(&ctx, &path(&ctx, &expression, Opt(None))?)
+}
+
+fn steps<'js>(ctx: &Ctx<'js>, path: &Path) -> Result<JsValue<'js>> {
+    let steps_of = rquickjs::Array::new(ctx.clone())?;
+    for (index, key) in path.keys.iter().enumerate() {
+        match key {
+            Key::Name(name) => steps_of.set(index, name.as_str())?,
+            Key::Index(at) => steps_of.set(index, *at)?,
+            Key::Nested(inner) => steps_of.set(index, steps(ctx, inner)?)?,
+        }
+    }
+    Ok(steps_of.into_value())
+}

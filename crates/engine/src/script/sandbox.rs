@@ -1,0 +1,407 @@
+//! One function node's JavaScript: a realm with a global object of its own, in which its code runs.
+//!
+//! The realm is made with the first message, or at start if there is setup code.
+
+use super::native::State;
+use super::{Effect, Import, Scripts, failure, from_js, modules, sending, source, syntax, to_js};
+use crate::context::Contexts;
+use crate::node::Info;
+use rquickjs::{
+    CatchResultExt, Context, Ctx, Function, Object as JsObject, Persistent, Value as JsValue,
+};
+use smol_str::SmolStr;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Duration;
+use value::{Failure, Message, Object, Value};
+
+/// What a function node is programmed to do.
+#[derive(Debug, Clone, Default)]
+pub struct Code {
+    /// For every message.
+    pub function: SmolStr,
+    /// Before the first one.
+    pub initialize: String,
+    /// When the node closes.
+    pub finalize: String,
+    /// What is loaded before anything runs.
+    pub imports: Box<[Import]>,
+    /// `node.outputCount`.
+    pub outputs: usize,
+    /// Longest synchronous run; `None`: the operator's default.
+    pub limit: Option<Duration>,
+}
+
+/// What the code can see of the runtime.
+pub struct Surroundings {
+    /// Who the node is, and its environment variables.
+    pub info: Rc<Info>,
+    /// The context stores.
+    pub contexts: Rc<RefCell<Contexts>>,
+}
+
+/// Where the node is in its life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Setup code has not finished: messages wait.
+    Starting,
+    /// Messages run.
+    Ready,
+    /// The code cannot be read, or setup failed: messages vanish (docs/reference/node-red-engine.md §4.3).
+    Broken,
+}
+
+/// The JavaScript of one function node.
+pub struct Sandbox {
+    // Fields are dropped in this order: the realm last but one, the runtime last.
+    room: Option<Room>,
+    state: Rc<State>,
+    waiting: VecDeque<Message>,
+    code: Code,
+    uses: source::Uses,
+    limit: Duration,
+    scripts: Rc<Scripts>,
+}
+
+/// The realm, and what in it we call.
+struct Room {
+    function: Persistent<Function<'static>>,
+    furniture: Persistent<JsObject<'static>>,
+    realm: Context,
+}
+
+impl Sandbox {
+    /// A sandbox that has not run anything yet.
+    pub fn new(scripts: Rc<Scripts>, code: Code, surroundings: Surroundings) -> Self {
+        let uses = source::uses(&code.function);
+        let limit = code.limit.unwrap_or(scripts.default_limit);
+        let state = Rc::new(State::new(surroundings, &code.function, !uses.done));
+        Self {
+            room: None,
+            state,
+            waiting: VecDeque::new(),
+            code,
+            uses,
+            limit,
+            scripts,
+        }
+    }
+
+    /// Checks the code, loads its modules and runs the setup code. Messages that come before that has finished wait.
+    pub fn start(&mut self) -> Vec<Effect> {
+        for (source, piece) in [
+            (self.code.function.as_str(), syntax::BODY),
+            (self.code.initialize.trim_start(), syntax::SETUP),
+            (self.code.finalize.trim_start(), syntax::CLEANUP),
+        ] {
+            if let Err(misspelt) = self.scripts.check(source) {
+                self.state.phase.set(Phase::Broken);
+                return vec![Effect::Error(misspelt.in_piece(piece), None)];
+            }
+        }
+        let mut effects = self.import();
+        if self.state.phase.get() == Phase::Ready && !self.code.initialize.trim().is_empty() {
+            effects.extend(self.set_up());
+        }
+        effects
+    }
+
+    /// Loads the modules; if one of them fails, the node is broken.
+    fn import(&mut self) -> Vec<Effect> {
+        if self.code.imports.is_empty() {
+            return Vec::new();
+        }
+        self.state.phase.set(Phase::Starting);
+        self.turn(None, |sandbox, ctx, _| {
+            let failures = modules::load(&sandbox.scripts, ctx, &sandbox.code.imports)?;
+            if failures.is_empty() {
+                sandbox.state.phase.set(Phase::Ready);
+            }
+            for failure in failures {
+                sandbox.state.phase.set(Phase::Broken);
+                sandbox.state.push(Effect::Error(failure, None));
+            }
+            Ok(())
+        })
+    }
+
+    fn set_up(&mut self) -> Vec<Effect> {
+        self.state.phase.set(Phase::Starting);
+        let setup = self.code.initialize.clone();
+        self.turn(None, |sandbox, ctx, room| {
+            let function: Function<'_> =
+                ctx.eval_with_options(source::as_function(&setup), super::options(failure::FILE))?;
+            let node: JsValue<'_> = room
+                .get::<_, Function<'_>>("node")?
+                .call((JsValue::new_undefined(ctx.clone()),))?;
+            let result: JsValue<'_> = function.call((JsValue::new_undefined(ctx.clone()), node))?;
+            if result.is_promise() {
+                return room.get::<_, Function<'_>>("whenSetUp")?.call((result,));
+            }
+            sandbox.state.phase.set(Phase::Ready);
+            Ok(())
+        })
+    }
+
+    /// Runs the function on a message.
+    pub fn call(&mut self, message: Message) -> Vec<Effect> {
+        match self.state.phase.get() {
+            Phase::Starting => self.waiting.push_back(message),
+            Phase::Broken => {}
+            Phase::Ready => return self.run(&message),
+        }
+        Vec::new()
+    }
+
+    /// A timer set with [`Effect::SetTimer`] is due.
+    pub fn timer(&mut self, number: u32) -> Vec<Effect> {
+        self.turn(None, |_, _, room| {
+            room.get::<_, Function<'_>>("timerIsDue")?.call((number,))
+        })
+    }
+
+    /// Runs the close code and the `close` listeners; clears the status if the code ever showed one.
+    pub fn close(&mut self) -> Vec<Effect> {
+        self.waiting.clear();
+        let mut effects = Vec::new();
+        if self.room.is_some() || !self.code.finalize.trim().is_empty() {
+            let finalize = std::mem::take(&mut self.code.finalize);
+            let broken = self.state.phase.get() == Phase::Broken;
+            self.state.closing.set(true);
+            effects = self.turn(None, |_, ctx, room| {
+                room.get::<_, Function<'_>>("close")?.call::<_, ()>(())?;
+                if broken || finalize.trim().is_empty() {
+                    return Ok(());
+                }
+                let function: Function<'_> = ctx.eval_with_options(
+                    source::as_function(&finalize),
+                    super::options(failure::FILE),
+                )?;
+                let node: JsValue<'_> = room
+                    .get::<_, Function<'_>>("node")?
+                    .call((JsValue::new_undefined(ctx.clone()),))?;
+                function.call((JsValue::new_undefined(ctx.clone()), node))
+            });
+        }
+        if self.state.shows_status.get() {
+            effects.push(Effect::Status(Value::object(Object::default())));
+        }
+        self.room = None;
+        effects
+    }
+
+    fn run(&mut self, message: &Message) -> Vec<Effect> {
+        let id = message.get("_msgid").clone();
+        self.turn(Some(message), |sandbox, ctx, room| {
+            let scripts = &sandbox.scripts;
+            let Some(own) = &sandbox.room else {
+                return Ok(());
+            };
+            let function = own.function.clone().restore(ctx)?;
+            let msg = to_js::message(scripts, ctx, message)?;
+            let node = if sandbox.uses.node {
+                room.get::<_, Function<'_>>("node")?
+                    .call((msg.clone(), to_js::value(scripts, ctx, &id)?))?
+            } else {
+                JsValue::new_undefined(ctx.clone())
+            };
+            let result: rquickjs::Result<JsValue<'_>> = function.call((msg.clone(), node));
+            let Ok(result) = result else {
+                let failure = failure::pending(scripts, ctx);
+                let changed = sandbox
+                    .state
+                    .message(scripts, ctx, &msg)
+                    .unwrap_or_else(|_| message.clone());
+                let changed = failure::noted(&failure, changed);
+                sandbox.state.push(Effect::Error(failure, Some(changed)));
+                return Ok(());
+            };
+            if result.is_promise() {
+                let id = to_js::value(scripts, ctx, &id)?;
+                return room
+                    .get::<_, Function<'_>>("whenDone")?
+                    .call((result, msg, id));
+            }
+            sending::finish(scripts, &sandbox.state, ctx, (&result, &msg, &id))
+        })
+    }
+
+    /// Enters the realm, lets it run until nothing more is pending, and takes out what it wants done.
+    /// What goes wrong on the way is this node's error only.
+    fn turn<'a>(
+        &mut self,
+        message: Option<&'a Message>,
+        run: impl for<'js> FnOnce(&Self, &Ctx<'js>, &JsObject<'js>) -> rquickjs::Result<()> + 'a,
+    ) -> Vec<Effect> {
+        if let Err(failure) = self.open() {
+            return vec![Effect::Error(failure, message.cloned())];
+        }
+        let Some(room) = &self.room else {
+            return Vec::new();
+        };
+        self.scripts.clock.start(self.limit);
+        self.scripts.current.replace(Some(Rc::clone(&self.state)));
+        room.realm.with(|ctx| {
+            let done = room
+                .furniture
+                .clone()
+                .restore(&ctx)
+                .and_then(|furniture| run(self, &ctx, &furniture));
+            if done.is_err() {
+                self.failed(failure::pending(&self.scripts, &ctx), message);
+            }
+            if self.scripts.run_jobs(&ctx) && self.scripts.clock.expired.get() {
+                self.failed(failure::timed_out(self.limit), message);
+            }
+            self.settle(&ctx, room);
+            self.report_rejections(&ctx);
+        });
+        self.scripts.end_turn(&room.realm);
+        let mut effects = self.state.take();
+        while self.state.phase.get() == Phase::Ready {
+            let Some(message) = self.waiting.pop_front() else {
+                break;
+            };
+            effects.extend(self.run(&message));
+        }
+        effects
+    }
+
+    /// Writes back what the code has changed in place in objects of the context stores.
+    fn settle(&self, ctx: &Ctx<'_>, room: &Room) {
+        if !self.state.holds.take() || self.scripts.clock.expired.get() {
+            return;
+        }
+        let settled = room.furniture.clone().restore(ctx).and_then(|furniture| {
+            furniture
+                .get::<_, Function<'_>>("settle")?
+                .call::<_, ()>(())
+        });
+        if settled.is_err() {
+            self.failed(failure::pending(&self.scripts, ctx), None);
+        }
+    }
+
+    fn failed(&self, failure: Failure, message: Option<&Message>) {
+        if self.state.phase.get() == Phase::Starting {
+            self.state.phase.set(Phase::Broken);
+        }
+        self.state.push(Effect::Error(failure, message.cloned()));
+    }
+
+    /// Reports the unhandled rejections of this turn as errors of the node, without a message.
+    fn report_rejections(&self, ctx: &Ctx<'_>) {
+        for reason in self.scripts.rejections.take() {
+            if self.scripts.clock.expired.get() {
+                return;
+            }
+            let Ok(reason) = reason.restore(ctx) else {
+                continue;
+            };
+            let failure = failure::thrown_by_code(&self.scripts, ctx, &reason);
+            self.state.push(Effect::Error(failure, None));
+        }
+    }
+
+    /// Makes the realm, furnishes it and compiles the function, if that was not done before.
+    fn open(&mut self) -> Result<(), Failure> {
+        if self.room.is_some() {
+            return Ok(());
+        }
+        self.scripts.load()?;
+        let realm = self.scripts.realm()?;
+        self.scripts.clock.start(self.limit);
+        let made = realm.with(|ctx| {
+            let made = self.furnish(&ctx);
+            made.catch(&ctx).map_err(|e| Failure::error(e.to_string()))
+        });
+        match made {
+            Ok((function, furniture)) => {
+                self.room = Some(Room {
+                    function,
+                    furniture,
+                    realm,
+                });
+                Ok(())
+            }
+            Err(failure) => {
+                self.scripts.end_turn(&realm);
+                Err(failure)
+            }
+        }
+    }
+
+    #[allow(
+        clippy::type_complexity,
+        reason = "two halves of a room, named where it is made"
+    )]
+    fn furnish(
+        &self,
+        ctx: &Ctx<'_>,
+    ) -> rquickjs::Result<(Persistent<Function<'static>>, Persistent<JsObject<'static>>)> {
+        let info = &self.state.surroundings.info;
+        let about = JsObject::new(ctx.clone())?;
+        let text = |name: &'static str, text: &SmolStr| about.set(name, text.as_str());
+        text("id", &info.id)?;
+        about.set("name", info.name.as_deref())?;
+        about.set("path", format!("{}/{}", info.path, info.alias))?;
+        text("z", &info.z)?;
+        about.set("outputCount", self.code.outputs)?;
+        let plain: JsObject<'_> = ctx
+            .globals()
+            .get::<_, JsObject<'_>>("Object")?
+            .get("prototype")?;
+        self.state.plain.replace(Some(Persistent::save(ctx, plain)));
+        let furniture: JsObject<'_> = self
+            .scripts
+            .library()?
+            .function(ctx, "furnish")?
+            .call((ctx.globals(), about))?;
+        let function: Function<'_> = ctx.eval_with_options(
+            source::as_function(&self.code.function),
+            super::options(failure::FILE),
+        )?;
+        Ok((
+            Persistent::save(ctx, function),
+            Persistent::save(ctx, furniture),
+        ))
+    }
+}
+
+impl Scripts {
+    /// Runs what is pending in JavaScript, unless the time is over; answers whether there was anything.
+    fn run_jobs(&self, ctx: &Ctx<'_>) -> bool {
+        let mut had = false;
+        while !self.clock.expired.get() && ctx.execute_pending_job() {
+            had = true;
+        }
+        had
+    }
+}
+
+impl State {
+    /// A JavaScript object as a message.
+    pub(super) fn message<'js>(
+        &self,
+        scripts: &Scripts,
+        ctx: &Ctx<'js>,
+        object: &JsValue<'js>,
+    ) -> rquickjs::Result<Message> {
+        Ok(Message::from_value(self.value(scripts, ctx, object)?).unwrap_or_default())
+    }
+
+    /// Any JavaScript value of this node.
+    pub(super) fn value<'js>(
+        &self,
+        scripts: &Scripts,
+        ctx: &Ctx<'js>,
+        value: &JsValue<'js>,
+    ) -> rquickjs::Result<Value> {
+        let plain = self.plain.borrow().clone();
+        match plain {
+            Some(plain) => from_js::value_in(scripts, ctx, &plain.restore(ctx)?, value),
+            None => from_js::value(scripts, ctx, value),
+        }
+    }
+}

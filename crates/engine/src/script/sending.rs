@@ -1,0 +1,152 @@
+//! What a function returns or sends, as messages for outputs (docs/reference/node-red-engine.md §3.1).
+
+use super::native::State;
+use super::{Effect, Scripts, from_js};
+use rquickjs::{Ctx, Result, Value as JsValue};
+use smol_str::SmolStr;
+use value::{Failure, Message, Value};
+
+/// The function has returned: sends what it returned and, unless it does so itself, is done with the message.
+/// `turn` is the returned value, the message that the function was given, and that message's id.
+pub(super) fn finish<'js>(
+    scripts: &Scripts,
+    state: &State,
+    ctx: &Ctx<'js>,
+    (result, given, id): (&JsValue<'js>, &JsValue<'js>, &Value),
+) -> Result<()> {
+    if result == given {
+        let message = state.message(scripts, ctx, result)?;
+        state.push(if state.auto_done {
+            Effect::Pass(message)
+        } else {
+            Effect::Send(vec![(0, message)])
+        });
+        return Ok(());
+    }
+    // What is returned has the id that the given message has by now.
+    let now = given
+        .as_object()
+        .map(|o| o.get::<_, Option<String>>("_msgid"));
+    let now = match now {
+        Some(Ok(Some(text))) => &Value::from(text),
+        _ => id,
+    };
+    send(scripts, state, ctx, (result, now))?;
+    if state.auto_done {
+        state.push(Effect::Done(state.message(scripts, ctx, given)?));
+    }
+    Ok(())
+}
+
+/// Sends a message, or a list with one entry an output: a message, a list of messages, or nothing.
+/// A value that is no message is an error; one that is no object either is reported a second time beside messages.
+/// Messages get the id of the one that was received.
+pub(super) fn send<'js>(
+    scripts: &Scripts,
+    state: &State,
+    ctx: &Ctx<'js>,
+    (result, id): (&JsValue<'js>, &Value),
+) -> Result<()> {
+    let mut found = Found::default();
+    collect(scripts, state, ctx, (result, id), &mut found)?;
+    let tried = |who: &str, kind: &SmolStr| {
+        let text = format!("{who} tried to send a message of type {kind}");
+        state.push(Effect::Error(Failure::text(text), None));
+    };
+    for (kind, _) in &found.others {
+        tried("Function", kind);
+    }
+    if !found.messages.is_empty() {
+        for (kind, _) in found.others.iter().filter(|(_, plain)| *plain) {
+            tried("Node", kind);
+        }
+        state.push(Effect::Send(found.messages));
+    }
+    Ok(())
+}
+
+/// What a function wants sent.
+#[derive(Default)]
+struct Found {
+    messages: Vec<(usize, Message)>,
+    /// The kinds of what is no message, and whether it is no object either.
+    others: Vec<(SmolStr, bool)>,
+}
+
+/// Finds the messages, and what is none.
+fn collect<'js>(
+    scripts: &Scripts,
+    state: &State,
+    ctx: &Ctx<'js>,
+    (result, id): (&JsValue<'js>, &Value),
+    found: &mut Found,
+) -> Result<()> {
+    let mut add = |output: usize, value: &JsValue<'js>| -> Result<()> {
+        if value.is_undefined() || value.is_null() {
+            return Ok(());
+        }
+        match state.value(scripts, ctx, value)? {
+            Value::Object(object) => {
+                let message = Message::from_value(Value::Object(object)).unwrap_or_default();
+                found.messages.push((output, named(message, id)));
+            }
+            other => found.others.push((kind(&other, value), !value.is_object())),
+        }
+        Ok(())
+    };
+    let Some(outputs) = result.as_array() else {
+        return if is_falsy(result) {
+            Ok(())
+        } else {
+            add(0, result)
+        };
+    };
+    for output in 0..from_js::length(outputs)? {
+        let entry: JsValue<'js> = outputs.get(output)?;
+        if is_falsy(&entry) {
+            continue;
+        }
+        let Some(several) = entry.as_array() else {
+            add(output, &entry)?;
+            continue;
+        };
+        for index in 0..from_js::length(several)? {
+            add(output, &several.get(index)?)?;
+        }
+    }
+    Ok(())
+}
+
+fn named(mut message: Message, id: &Value) -> Message {
+    if id.is_undefined() {
+        message.take("_msgid");
+    } else if id.as_str().is_none() || message.get("_msgid").as_str() != id.as_str() {
+        message.set("_msgid", id.clone());
+    }
+    message
+}
+
+fn is_falsy(value: &JsValue<'_>) -> bool {
+    value.is_undefined()
+        || value.is_null()
+        || value.as_bool() == Some(false)
+        || value.as_number().is_some_and(|n| n == 0.0 || n.is_nan())
+        || value
+            .as_string()
+            .is_some_and(|s| s.to_string().is_ok_and(|s| s.is_empty()))
+}
+
+/// What Node-RED calls it.
+fn kind(value: &Value, js: &JsValue<'_>) -> SmolStr {
+    SmolStr::new_static(match value {
+        Value::Array(_) => "Array",
+        Value::Buffer(_) => "Buffer",
+        Value::Date(_) => "Date",
+        Value::String(_) => "string",
+        Value::Number(_) => "number",
+        Value::Bool(_) => "boolean",
+        _ if js.is_function() => "function",
+        _ if js.is_symbol() => "symbol",
+        _ => "object",
+    })
+}

@@ -1,0 +1,141 @@
+//! Our values as JavaScript values, made in the realm of the function that will see them.
+
+use super::Scripts;
+use rquickjs::function::Constructor;
+use rquickjs::object::Property;
+use rquickjs::{
+    Array, ArrayBuffer, Ctx, Exception, Function, Object as JsObject, Result, String as JsString,
+    Value as JsValue,
+};
+use smol_str::SmolStr;
+use value::{DEEPEST, Failure, Handle, Message, Object, Value};
+
+/// A message as an object.
+pub(super) fn message<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    message: &Message,
+) -> Result<JsValue<'js>> {
+    object(scripts, ctx, message.properties(), 0)
+}
+
+/// Any value.
+pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &Value) -> Result<JsValue<'js>> {
+    any(scripts, ctx, value, 0)
+}
+
+fn any<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    value: &Value,
+    depth: usize,
+) -> Result<JsValue<'js>> {
+    if depth > DEEPEST {
+        return Err(Exception::throw_range(ctx, "value is nested too deeply"));
+    }
+    match value {
+        Value::Undefined => Ok(JsValue::new_undefined(ctx.clone())),
+        Value::Null => Ok(JsValue::new_null(ctx.clone())),
+        Value::Bool(b) => Ok(JsValue::new_bool(ctx.clone(), *b)),
+        Value::Number(n) => Ok(number(ctx, *n)),
+        Value::String(s) => Ok(JsString::from_str(ctx.clone(), s)?.into_value()),
+        Value::Array(elements) => {
+            let array = Array::new(ctx.clone())?;
+            for (index, element) in elements.iter().enumerate() {
+                array.set(index, any(scripts, ctx, element, depth + 1)?)?;
+            }
+            Ok(array.into_value())
+        }
+        Value::Object(properties) => object(scripts, ctx, properties, depth),
+        Value::Buffer(bytes) => buffer(scripts, ctx, bytes),
+        Value::Date(ms) => construct(ctx, "Date", (*ms,)),
+        Value::Error(failure) => error(ctx, failure),
+        Value::RegExp(regexp) => construct(ctx, "RegExp", (regexp.0.as_str(), regexp.1.as_str())),
+        Value::Handle(handle) => opaque(scripts, ctx, handle),
+    }
+}
+
+/// Whole numbers become `QuickJS` integers, but never minus zero, which integers cannot be.
+fn number<'js>(ctx: &Ctx<'js>, n: f64) -> JsValue<'js> {
+    if n == 0.0 && n.is_sign_negative() {
+        JsValue::new_float(ctx.clone(), n)
+    } else {
+        JsValue::new_number(ctx.clone(), n)
+    }
+}
+
+fn object<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
+    properties: &Object,
+    depth: usize,
+) -> Result<JsValue<'js>> {
+    let object = JsObject::new(ctx.clone())?;
+    for (name, property) in properties {
+        let property = any(scripts, ctx, property, depth + 1)?;
+        if name == "__proto__" {
+            // Plain assignment would change the prototype: data from outside must never do that.
+            object.prop(
+                "__proto__",
+                Property::from(property)
+                    .writable()
+                    .enumerable()
+                    .configurable(),
+            )?;
+        } else {
+            object.set(scripts.names.atom(ctx, name)?, property)?;
+        }
+    }
+    Ok(object.into_value())
+}
+
+/// A `Buffer` with a copy of these bytes.
+pub(super) fn buffer<'js>(scripts: &Scripts, ctx: &Ctx<'js>, bytes: &[u8]) -> Result<JsValue<'js>> {
+    let store = ArrayBuffer::new_copy(ctx.clone(), bytes)?;
+    scripts
+        .library()?
+        .function(ctx, "bufferOver")?
+        .call((store,))
+}
+
+fn error<'js>(ctx: &Ctx<'js>, failure: &Failure) -> Result<JsValue<'js>> {
+    let kind = match failure.name.as_str() {
+        name @ ("EvalError" | "RangeError" | "ReferenceError" | "SyntaxError" | "TypeError"
+        | "URIError") => name,
+        _ => "Error",
+    };
+    let error: JsObject<'js> = construct(ctx, kind, (failure.message.as_str(),))?.get()?;
+    let hidden = |text: &SmolStr| Property::from(text.to_string()).writable().configurable();
+    if !failure.name.is_empty() && failure.name != kind {
+        error.prop("name", hidden(&failure.name))?;
+    }
+    if !failure.stack.is_empty() {
+        error.prop("stack", hidden(&failure.stack))?;
+    }
+    if !failure.code.is_empty() {
+        error.set("code", failure.code.as_str())?;
+    }
+    Ok(error.into_value())
+}
+
+fn construct<'js>(
+    ctx: &Ctx<'js>,
+    class: &str,
+    args: impl rquickjs::function::IntoArgs<'js>,
+) -> Result<JsValue<'js>> {
+    ctx.globals()
+        .get::<_, Constructor<'js>>(class)?
+        .construct(args)
+}
+
+/// An object that carries a reference to something of the runtime, and nothing else.
+fn opaque<'js>(scripts: &Scripts, ctx: &Ctx<'js>, handle: &Handle) -> Result<JsValue<'js>> {
+    let (taken, handle) = (scripts.taken.clone(), handle.clone());
+    let open = Function::new(ctx.clone(), move || {
+        taken.borrow_mut().replace(handle.clone());
+    })?;
+    scripts
+        .library()?
+        .function(ctx, "handleOver")?
+        .call((open,))
+}

@@ -1,0 +1,83 @@
+//! The settings of the engine. Whoever runs it reads them from where it keeps its own.
+
+use flows::HiddenVariables;
+use smol_str::SmolStr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The settings of the engine; the default ones are Node-RED's, as far as it has them.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// How long a node may take to close (15 s, as in Node-RED).
+    pub close_timeout: Duration,
+    /// Memory of all function nodes together, bytes.
+    pub script_memory: usize,
+    /// Longest run of a function node's synchronous code when the node sets no limit of its own.
+    pub script_timeout: Duration,
+    /// Directory with the `node_modules` of function nodes: that of the flows, as in Node-RED.
+    pub modules: PathBuf,
+    /// Longest text shown by a debug node, characters (1000, as in Node-RED).
+    pub debug_length: usize,
+    /// Messages that a node may hold back (delay, join, sort, batch); 0: any number, as in Node-RED.
+    pub message_buffer: usize,
+    /// Path prefix of endpoints made by http-in nodes.
+    pub http_node_root: String,
+    /// How long an http request node waits for its answer (120 s, as in Node-RED).
+    pub request_timeout: Duration,
+    /// How long tcp nodes wait before they connect again (10 s, as in Node-RED).
+    pub socket_reconnect: Duration,
+    /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in Node-RED).
+    pub socket_queue: usize,
+    /// How long mqtt nodes wait before they connect again (5 s, as in Node-RED).
+    pub mqtt_reconnect: Duration,
+    /// Whether http response nodes answer `?callback=name` with a script that calls `name`, as Node-RED does.
+    pub jsonp: bool,
+    /// Variables of the process that flows do not see.
+    pub hide_env: HiddenVariables,
+    /// Context stores, the one for unnamed use first; empty: one in memory.
+    pub context: Vec<ContextStore>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            close_timeout: Duration::from_secs(15),
+            script_memory: 1 << 30,
+            script_timeout: Duration::from_secs(5),
+            modules: PathBuf::new(),
+            debug_length: 1000,
+            message_buffer: 0,
+            http_node_root: "/".to_owned(),
+            request_timeout: Duration::from_mins(2),
+            socket_reconnect: Duration::from_secs(10),
+            socket_queue: 1000,
+            mqtt_reconnect: Duration::from_secs(5),
+            jsonp: false,
+            hide_env: HiddenVariables::default(),
+            context: Vec::new(),
+        }
+    }
+}
+
+/// The name of the context store that there is when none is configured, as in Node-RED.
+pub const MEMORY: &str = "memory";
+
+/// A store for what flows remember.
+#[derive(Debug, Clone)]
+pub struct ContextStore {
+    /// What flows call it.
+    pub name: SmolStr,
+    /// Where it is kept; `None`: in memory only.
+    pub files: Option<ContextFiles>,
+}
+
+/// The files of a context store of module `localfilesystem`.
+#[derive(Debug, Clone)]
+pub struct ContextFiles {
+    /// Where they are.
+    pub directory: PathBuf,
+    /// How long a change may wait until it is written (30 s, as in Node-RED).
+    pub flush: Duration,
+    /// A context of more bytes is neither read nor written.
+    pub file_limit: usize,
+}

@@ -1,0 +1,235 @@
+//! A WebSocket to a `websocket-listener` node: which path leads to which node, and the way in and out of each connection.
+//!
+//! The connection itself stays with the thread that accepted it; only frames come here.
+
+use super::world::Instance;
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use limits::quota::{Grant, Quota};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_tungstenite::tungstenite::Utf8Bytes;
+use value::Failure;
+
+/// Frames of one connection that wait for the flow, or for the client; our choice. A client that sends more waits,
+/// one that takes no more is cut off.
+pub const WAITING: usize = 256;
+/// Bytes of the frames in a client's outbound queue. Our choice, as `comms.queue`; a longer frame is queued alone.
+const WAITING_BYTES: usize = 4 << 20;
+
+/// What is said over a WebSocket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    /// A text, shared by the clients that it is sent to.
+    Text(Utf8Bytes),
+    /// Bytes.
+    Binary(Bytes),
+}
+
+/// What happens to a connection, as its listener hears it.
+#[derive(Debug)]
+pub enum Event {
+    /// It is open; frames for the client go here. When the last copy is dropped, the connection is closed.
+    Open(Outbox),
+    /// A message arrived. Its permit is released when the flow has taken it.
+    Said(Frame, InboundPermit),
+    /// It is over.
+    Closed,
+}
+
+/// Back-pressure for an inbound frame: its part of the connection's queue, and of the memory for unauthenticated clients.
+#[derive(Debug)]
+pub struct InboundPermit {
+    _connection: OwnedSemaphorePermit,
+    _memory: Option<Grant>,
+}
+
+/// The outbound queue of one client, bounded in frames and bytes.
+#[derive(Debug, Clone)]
+pub struct Outbox {
+    frames: mpsc::Sender<Queued>,
+    bytes: Arc<Semaphore>,
+    memory: Option<Memory>,
+}
+
+/// What an unauthenticated client's frames are charged to, and its address.
+pub type Memory = (Arc<Quota>, IpAddr);
+
+/// A frame in an outbound queue; counted until dropped.
+#[derive(Debug)]
+pub struct Queued {
+    /// The frame.
+    pub frame: Frame,
+    _bytes: OwnedSemaphorePermit,
+    _memory: Option<Grant>,
+}
+
+/// An outbound queue, and its receiver.
+pub fn outbox() -> (Outbox, mpsc::Receiver<Queued>) {
+    let (frames, receiver) = mpsc::channel(WAITING);
+    let bytes = Arc::new(Semaphore::new(WAITING_BYTES));
+    let outbox = Outbox {
+        frames,
+        bytes,
+        memory: None,
+    };
+    (outbox, receiver)
+}
+
+impl Frame {
+    /// Its bytes.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Binary(bytes) => bytes.len(),
+        }
+    }
+}
+
+impl InboundPermit {
+    /// A part of the connection's queue and, for an unauthenticated client, the memory granted to the frame.
+    pub fn new(connection: OwnedSemaphorePermit, memory: Option<Grant>) -> Self {
+        Self {
+            _connection: connection,
+            _memory: memory,
+        }
+    }
+}
+
+impl Outbox {
+    /// The same, charged to this memory.
+    #[must_use]
+    pub fn charged_to(self, memory: Option<Memory>) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// Queues a frame for the client. False: the queue is full, or the memory for unauthenticated clients is exhausted.
+    pub fn send(&self, frame: &Frame) -> bool {
+        let size = frame.size().min(WAITING_BYTES);
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        let Ok(bytes) = Arc::clone(&self.bytes).try_acquire_many_owned(size) else {
+            return false;
+        };
+        let mut memory = self.memory.as_ref().map(|(quota, ip)| quota.grant(*ip));
+        if let Some(memory) = &mut memory
+            // As a reply: one that is larger than the share of an address takes all of it.
+            && memory.try_grow(frame.size().min(memory.most())).is_err()
+        {
+            return false;
+        }
+        let queued = Queued {
+            frame: frame.clone(),
+            _bytes: bytes,
+            _memory: memory,
+        };
+        // A closed queue is not a slow client.
+        !matches!(
+            self.frames.try_send(queued),
+            Err(mpsc::error::TrySendError::Full(_))
+        )
+    }
+}
+
+/// A listener's path that matched a request.
+#[derive(Debug, Clone)]
+pub struct Listening {
+    pub(super) instance: Instance,
+}
+
+/// The paths of running websocket-listener nodes: read by every worker without a lock, changed by the engine's thread.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Paths(Arc<ArcSwap<HashMap<String, Instance>>>);
+
+impl Paths {
+    /// Adds a path; each leads to one node.
+    pub(super) fn add(&self, path: &str, instance: Instance) -> Result<(), Failure> {
+        let mut paths = HashMap::clone(&self.0.load());
+        if paths.insert(key(path), instance).is_some() {
+            return Err(Failure::text(format!(
+                "Cannot have two WebSocket listeners on the same path: {path}"
+            )));
+        }
+        self.0.store(Arc::new(paths));
+        Ok(())
+    }
+
+    /// Removes the paths of nodes that no longer run.
+    pub(super) fn retain(&self, runs: impl Fn(Instance) -> bool) {
+        if self.0.load().is_empty() {
+            return;
+        }
+        let mut paths = HashMap::clone(&self.0.load());
+        paths.retain(|_, instance| runs(*instance));
+        self.0.store(Arc::new(paths));
+    }
+
+    /// The listener on a path. As with other endpoints, letter case and a slash at the end do not matter.
+    pub(super) fn find(&self, path: &str) -> Option<Listening> {
+        let paths = self.0.load();
+        if paths.is_empty() {
+            return None;
+        }
+        let instance = *paths.get(&key(path))?;
+        Some(Listening { instance })
+    }
+}
+
+fn key(path: &str) -> String {
+    path.trim_matches('/').to_lowercase()
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_bytes_wait_for_a_client_or_one_longer_frame() {
+        let large = Frame::Binary(vec![0; WAITING_BYTES / 2].into());
+        let (outbox, mut frames) = outbox();
+        assert!(outbox.send(&large) && outbox.send(&large));
+        assert!(!outbox.send(&Frame::Text("x".into())));
+        drop(frames.try_recv().unwrap());
+        assert!(outbox.send(&large));
+        drop((frames.try_recv().unwrap(), frames.try_recv().unwrap()));
+        assert!(outbox.send(&Frame::Binary(vec![0; 2 * WAITING_BYTES].into())));
+        assert!(!outbox.send(&large));
+        drop(frames);
+    }
+
+    #[test]
+    fn frames_of_unauthenticated_clients_fill_no_more_than_the_share_of_their_address() {
+        let quota = Quota::new(10_000, 1000);
+        let client = |last: u8| {
+            let (outbox, frames) = outbox();
+            let memory = (Arc::clone(&quota), [10, 0, 0, last].into());
+            (outbox.charged_to(Some(memory)), frames)
+        };
+        let frame = |bytes: usize| Frame::Text("x".repeat(bytes).into());
+        let ((first, mut taken), (second, _second), (other, _other)) =
+            (client(1), client(1), client(2));
+        assert!(first.send(&frame(600)));
+        assert!(!second.send(&frame(600)));
+        assert!(other.send(&frame(600)));
+        drop(taken.try_recv().unwrap());
+        assert!(second.send(&frame(600)));
+        // A closed queue holds nothing.
+        drop(taken);
+        assert!(first.send(&frame(400)) && first.send(&frame(400)));
+        let (large, _large) = client(3);
+        assert!(large.send(&frame(5000)) && !large.send(&frame(1)));
+    }
+
+    #[test]
+    fn a_path_leads_to_one_listener_until_that_stops() {
+        let paths = Paths::default();
+        let instance = |slot| Instance { slot, epoch: slot };
+        paths.add("/ws/A", instance(1)).unwrap();
+        assert!(paths.add("ws/a", instance(2)).is_err());
+        assert_eq!(paths.find("/WS/a/").unwrap().instance, instance(1));
+        paths.retain(|_| false);
+        assert!(paths.find("/ws/a").is_none());
+    }
+}

@@ -1,0 +1,280 @@
+//! Starting what is to run: every node of the graph gets its slot, its wires, its listeners, and is built
+//! (docs/reference/node-red-engine.md §1.5, §2.4).
+
+use super::graph::{self, Flow, Graph, Role, Running};
+use super::listeners::Listeners;
+use super::node::{Build, Info, Level, Node};
+use super::report::{self, label};
+use super::thread::{Slot, Thread};
+use super::{Engine, RunState, nodes, subflow, text};
+use events::Event;
+use rustc_hash::{FxHashMap, FxHashSet};
+use serde::Deserialize;
+use serde_json::json;
+use smol_str::SmolStr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use value::{Failure, Value};
+
+impl Thread {
+    /// Starts every enabled node that does not run, unless flows are stopped or types are missing
+    /// (docs/reference/node-red-engine.md §2.4).
+    pub(super) fn start(&mut self, deploy: bool) {
+        let missing = Engine::missing_types(&self.flows);
+        match self.shared.state() {
+            RunState::Start => {}
+            RunState::Stop => {
+                self.announce(report::runtime_state("stop", deploy));
+                return self.count_running(&Graph::default());
+            }
+            RunState::Safe => {
+                self.announce(Event::RuntimeState(json!({
+                    "state": "safe", "error": "safe-mode", "type": "warning",
+                    "text": "notification.warnings.safe-mode",
+                })));
+                return self.count_running(&Graph::default());
+            }
+        }
+        if !missing.is_empty() {
+            for slot in self.all() {
+                self.stop(&[(slot, false)]);
+            }
+            self.clear();
+            tracing::warn!(
+                types = missing.join(", "),
+                "no flow runs: the flow set has node types that this engine lacks"
+            );
+            self.announce(Event::RuntimeState(json!({
+                "state": "stop", "error": "missing-types", "type": "warning",
+                "text": "notification.warnings.missing-types", "types": missing,
+            })));
+            return self.count_running(&Graph::default());
+        }
+        let graph = graph::build(&self.flows, &self.credentials, &self.world.config.hide_env);
+        let new = self.place(&graph);
+        let listeners = self.connect(&graph);
+        // Events of starting nodes reach no catch, status or complete node: Node-RED connects those afterwards.
+        self.world.listeners = Listeners::default();
+        for (at, slot) in new {
+            self.construct(&graph.nodes[at], slot);
+        }
+        self.world.listeners = listeners;
+        self.announce(report::runtime_state("start", deploy));
+        self.count_running(&graph);
+    }
+
+    /// Gives every node of the graph that does not run a slot.
+    fn place(&mut self, graph: &Graph) -> Vec<(usize, u32)> {
+        let mut new = Vec::new();
+        let more = graph.nodes.len().saturating_sub(self.world.directory.len());
+        self.slots
+            .reserve_exact(more.saturating_sub(self.free.len()));
+        for (at, running) in graph.nodes.iter().enumerate() {
+            if self.world.directory.contains_key(&running.id) {
+                continue;
+            }
+            let info = info(running, &graph.flows[running.flow]);
+            let next = self.kinds.len();
+            let kind = *self
+                .kind_index
+                .entry(label(&info.kind).into())
+                .or_insert(next);
+            if kind == next {
+                self.kinds
+                    .push((self.metrics.node_type(label(&info.kind)), 0));
+            }
+            self.epochs += 1;
+            let slot = Slot {
+                node: None,
+                info: Rc::clone(&info),
+                wires: Box::default(),
+                epoch: self.epochs,
+                watched: false,
+                config: !running.node.placed,
+                kind,
+            };
+            let number = self.free.pop().unwrap_or_else(|| {
+                self.slots.push(None);
+                self.world.infos.push(None);
+                u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
+            });
+            self.slots[number as usize] = Some(slot);
+            self.world.infos[number as usize] = Some(Rc::clone(&info));
+            self.world.directory.insert(info.id.clone(), number);
+            new.push((at, number));
+        }
+        new
+    }
+
+    /// Wires every node to the slots of its targets, and finds out who listens to whom. A target that
+    /// does not exist is left out (docs/reference/node-red-engine.md §2.2).
+    fn connect(&mut self, graph: &Graph) -> Listeners {
+        let mut listeners = Listeners::default();
+        let mut parents = FxHashMap::default();
+        for flow in &graph.flows {
+            let parent = flow.parent.map(|p| graph.flows[p].id.clone());
+            listeners.add_flow(
+                flow.id.clone(),
+                parent.clone().map(|p| (p, flow.id.clone())),
+                flow.status_port,
+            );
+            parents.insert(flow.id.clone(), parent);
+        }
+        let links = links(graph);
+        for running in &graph.nodes {
+            let Some(&slot) = self.world.directory.get(&running.id) else {
+                continue;
+            };
+            let to_slots = |ids: &[SmolStr]| -> Box<[u32]> {
+                ids.iter()
+                    .filter_map(|id| self.world.directory.get(id).copied())
+                    .collect()
+            };
+            let wires: Box<[Box<[u32]>]> = match links.get(&running.id) {
+                Some(targets) => Box::new([to_slots(targets)]),
+                None => running.wires().map(to_slots).collect(),
+            };
+            let Some(Some(place)) = self.slots.get_mut(slot as usize) else {
+                continue;
+            };
+            place.wires = wires;
+            if matches!(place.info.kind.as_str(), "catch" | "status" | "complete") {
+                let own: Vec<SmolStr> = running.wires().flatten().cloned().collect();
+                listeners.add(&place.info, slot, &text::of(running, &place.info), &own);
+            }
+        }
+        for slot in self.slots.iter_mut().flatten() {
+            slot.watched = !listeners.complete(&slot.info).is_empty();
+        }
+        self.world.contexts.borrow_mut().set_flows(parents);
+        listeners
+    }
+
+    /// Builds and starts one node. A failure is the node's own: it is logged and the others start.
+    fn construct(&mut self, running: &Running, slot: u32) {
+        let credentials = Arc::clone(&self.credentials);
+        let Some((place, mut host)) = self.place_and_host(slot) else {
+            return;
+        };
+        let info = Rc::clone(host.info());
+        let build = Build {
+            info: &info,
+            text: text::of(running, &info),
+            credentials: credentials.nodes.get(&running.node.id),
+        };
+        let made = catch_unwind(AssertUnwindSafe(|| {
+            let mut node = match &running.role {
+                Role::Plain | Role::Inner(_) => nodes::build(&build, &mut host)?,
+                Role::Instance => Box::new(subflow::Entrance),
+                Role::StatusPort(instance) => {
+                    Box::new(subflow::StatusPort::new(instance.clone())) as Box<dyn Node>
+                }
+            };
+            node.start(&mut host);
+            Ok::<_, Failure>(node)
+        }));
+        match made {
+            Ok(Ok(node)) => *place = Some(node),
+            Ok(Err(failure)) => host.error(failure, None),
+            Err(_) => host.log(Level::Error, "the node failed inside while it started"),
+        }
+    }
+
+    fn announce(&self, event: Event) {
+        self.world.events.say(event);
+    }
+
+    fn count_running(&self, graph: &Graph) {
+        let tabs: FxHashSet<&SmolStr> = graph
+            .flows
+            .iter()
+            .filter(|f| f.parent.is_none() && !f.id.is_empty())
+            .map(|f| &f.id)
+            .collect();
+        let nodes = self
+            .slots
+            .iter()
+            .flatten()
+            .filter(|s| s.node.is_some())
+            .count();
+        self.metrics.running(nodes, tabs.len());
+    }
+}
+
+/// An empty name counts as none, but for these types (observed on 4.1).
+fn keeps_empty_name(kind: &str) -> bool {
+    matches!(kind, "debug" | "function" | "template" | "delay")
+}
+
+#[derive(Deserialize)]
+struct Named {
+    name: Option<SmolStr>,
+}
+
+fn info(running: &Running, flow: &Flow) -> Rc<Info> {
+    let node = &running.node;
+    let name = serde_json::from_str::<Named>(&node.text)
+        .ok()
+        .and_then(|n| n.name)
+        .map(|name| match flow.env(&node.group).substitute(&name) {
+            Some(Value::String(named)) => named,
+            _ => name,
+        })
+        .filter(|name| !name.is_empty() || keeps_empty_name(&node.kind));
+    Rc::new(Info {
+        id: running.id.clone(),
+        alias: node.id.clone(),
+        kind: if matches!(running.role, Role::StatusPort(_)) {
+            "subflow-status".into()
+        } else {
+            node.kind.clone()
+        },
+        name,
+        z: flow.id.clone(),
+        path: flow.path.clone(),
+        groups: flow.groups(&node.group),
+        outputs: node.wires.len(),
+        env: Rc::clone(flow.env(&node.group)),
+    })
+}
+
+#[derive(Deserialize)]
+struct Links {
+    #[serde(default)]
+    links: Vec<SmolStr>,
+    #[serde(default)]
+    mode: SmolStr,
+}
+
+/// The wires that links make: of each link out node in mode link, the link in nodes that either side names
+/// (docs/reference/node-red-engine.md §3.3).
+fn links(graph: &Graph) -> FxHashMap<SmolStr, Vec<SmolStr>> {
+    let mut wires: FxHashMap<SmolStr, Vec<SmolStr>> = FxHashMap::default();
+    let mut backwards: Vec<(SmolStr, SmolStr)> = Vec::new();
+    let mut ends: FxHashSet<&SmolStr> = FxHashSet::default();
+    for running in &graph.nodes {
+        let kind = running.node.kind.as_str();
+        if !matches!(kind, "link out" | "link in") {
+            continue;
+        }
+        let Ok(found) = serde_json::from_str::<Links>(&text::remapped(running)) else {
+            continue;
+        };
+        if kind == "link in" {
+            backwards.extend(found.links.into_iter().map(|out| (out, running.id.clone())));
+        } else if found.mode != "return" {
+            ends.insert(&running.id);
+            wires.insert(running.id.clone(), found.links);
+        }
+    }
+    for (out, into) in backwards {
+        if ends.contains(&out) {
+            let targets = wires.entry(out).or_default();
+            if !targets.contains(&into) {
+                targets.push(into);
+            }
+        }
+    }
+    wires
+}

@@ -1,0 +1,396 @@
+//! The engine's thread: takes commands, fires timers, delivers messages, breadth first.
+
+use super::http::Exchange;
+use super::node::{Host, Info, Level, Node, Wake};
+use super::world::{Delivery, Finished, Instance, Item, World};
+use super::{Error, RunState, Shared, context, socket};
+use crate::metrics::{Metrics, NodeType};
+use flows::{Credentials, FlowSet, Plan};
+use limits::quota::Grant;
+use rustc_hash::FxHashMap;
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{mpsc, oneshot};
+use value::Message;
+
+/// Messages delivered, at most, before the thread looks for commands, timers and finished futures again.
+const ROUND: usize = 256;
+/// The thread looks at the clock after so many messages, so that the look costs little beside them.
+const MESSAGES_PER_LOOK: usize = 8;
+/// A round that has taken this long ends early: slow nodes hold commands and timers up by eight messages, not by 256.
+const LONGEST_ROUND: Duration = Duration::from_millis(5);
+/// Requests to http-in nodes wait while more messages than this do: what flows make of requests, such as large pages,
+/// is then held for so many of them at a time, not for all that clients have open.
+const CALLS_AHEAD: usize = 32;
+/// How often waiting requests are searched for those of clients that are gone. Our choice: ten thousand take a millisecond.
+const SWEEP: Duration = Duration::from_millis(100);
+
+/// What the rest of the program asks of the thread.
+pub(super) enum Command {
+    Change(Change, oneshot::Sender<()>),
+    Inject {
+        id: String,
+        message: Message,
+        answer: oneshot::Sender<Result<(), Error>>,
+    },
+    Debug {
+        ids: Vec<String>,
+        active: bool,
+        answer: oneshot::Sender<Result<(), Error>>,
+    },
+    Call {
+        instance: Instance,
+        exchange: Box<Exchange>,
+        permit: Grant,
+    },
+    Socket {
+        instance: Instance,
+        connection: u64,
+        event: socket::Event,
+    },
+    Context {
+        ask: context::Request,
+        answer: oneshot::Sender<Result<Json, Error>>,
+    },
+}
+
+/// A change of what runs; one at a time.
+pub(super) enum Change {
+    Apply {
+        plan: Plan,
+        flows: Arc<FlowSet>,
+        credentials: Arc<Credentials>,
+    },
+    Run(RunState),
+    Close,
+}
+
+/// A place for a running node. The same id keeps its slot for as long as the node runs.
+pub(super) struct Slot {
+    /// `None`: it failed to start, or panicked.
+    pub node: Option<Box<dyn Node>>,
+    pub info: Rc<Info>,
+    pub wires: Box<[Box<[u32]>]>,
+    pub epoch: u32,
+    pub watched: bool,
+    /// Whether it is a config node: stopped last.
+    pub config: bool,
+    /// Index into the counts by type.
+    pub kind: usize,
+}
+
+/// Everything the thread owns.
+pub(super) struct Thread {
+    pub world: World,
+    pub slots: Vec<Option<Slot>>,
+    pub free: Vec<u32>,
+    pub epochs: u32,
+    pub flows: Arc<FlowSet>,
+    pub credentials: Arc<Credentials>,
+    pub shared: Arc<Shared>,
+    pub metrics: Arc<dyn Metrics>,
+    /// Types that ran, and the messages each took since the last report.
+    pub kinds: Vec<(NodeType, u64)>,
+    pub kind_index: FxHashMap<SmolStr, usize>,
+    /// The change whose nodes are closing.
+    pub closing: Option<(Change, oneshot::Sender<()>)>,
+    pub waiting: VecDeque<(Change, oneshot::Sender<()>)>,
+    /// Requests to http-in nodes that were not passed on yet, each with its place among those that may wait.
+    pub calls: VecDeque<(Instance, Box<Exchange>, Grant)>,
+    /// When the calls of clients that are gone were last dropped.
+    pub swept: Instant,
+    pub closed: mpsc::UnboundedSender<()>,
+}
+
+/// Where the thread hears from others.
+pub(super) struct Inbox {
+    pub commands: mpsc::UnboundedReceiver<Command>,
+    pub finished: mpsc::UnboundedReceiver<Finished>,
+    pub closed: mpsc::UnboundedReceiver<()>,
+}
+
+impl Thread {
+    /// A thread with nothing running.
+    pub(super) fn new(
+        world: World,
+        shared: Arc<Shared>,
+        metrics: Arc<dyn Metrics>,
+        closed: mpsc::UnboundedSender<()>,
+    ) -> Self {
+        Self {
+            world,
+            slots: Vec::new(),
+            free: Vec::new(),
+            epochs: 0,
+            flows: Arc::default(),
+            credentials: Arc::default(),
+            shared,
+            metrics,
+            kinds: Vec::new(),
+            kind_index: FxHashMap::default(),
+            closing: None,
+            waiting: VecDeque::new(),
+            calls: VecDeque::new(),
+            swept: Instant::now(),
+            closed,
+        }
+    }
+
+    /// Runs until it is closed.
+    pub(super) async fn run(mut self, mut inbox: Inbox) {
+        loop {
+            self.world.read_clock();
+            if self.hear(&mut inbox).is_break() {
+                return;
+            }
+            self.admit_calls(CALLS_AHEAD);
+            self.sweep_calls();
+            for (timer, instance) in self.world.due() {
+                self.wake(instance, Wake::Timer(timer));
+            }
+            self.deliver();
+            self.world.save_contexts();
+            if self.world.is_idle() && self.calls.is_empty() {
+                self.count_messages();
+                if self.wait(&mut inbox).await.is_break() {
+                    return;
+                }
+            } else {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    /// Takes everything that has arrived.
+    fn hear(&mut self, inbox: &mut Inbox) -> ControlFlow<()> {
+        while let Ok(command) = inbox.commands.try_recv() {
+            self.command(command);
+        }
+        while let Ok(finished) = inbox.finished.try_recv() {
+            self.wake(finished.instance, Wake::Finished(finished.output));
+        }
+        while inbox.closed.try_recv().is_ok() {
+            self.finish_change()?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Passes requests to their nodes until this many messages wait; at least one, whatever waits. Those of clients that
+    /// are gone are dropped: no node has seen them.
+    fn admit_calls(&mut self, most: usize) {
+        while let Some((instance, exchange, _permit)) = self.calls.pop_front() {
+            if exchange.responder.is_abandoned() {
+                continue;
+            }
+            self.wake(instance, Wake::Request(exchange));
+            if self.world.queue.len() >= most {
+                return;
+            }
+        }
+    }
+
+    /// Drops the requests of clients that are gone wherever they wait, so that they take no places from others.
+    fn sweep_calls(&mut self) {
+        if self.calls.is_empty() || self.swept.elapsed() < SWEEP {
+            return;
+        }
+        self.calls
+            .retain(|(_, exchange, _)| !exchange.responder.is_abandoned());
+        self.swept = Instant::now();
+    }
+
+    /// Sleeps until something arrives or a timer is due.
+    async fn wait(&mut self, inbox: &mut Inbox) -> ControlFlow<()> {
+        let due = self.world.next_due();
+        let timer = async {
+            match due {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            command = inbox.commands.recv() => match command {
+                Some(command) => {
+                    self.world.read_clock();
+                    self.command(command);
+                }
+                None => return ControlFlow::Break(()),
+            },
+            Some(finished) = inbox.finished.recv() => {
+                self.world.read_clock();
+                self.wake(finished.instance, Wake::Finished(finished.output));
+            }
+            Some(()) = inbox.closed.recv() => self.finish_change()?,
+            () = timer => {}
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn command(&mut self, command: Command) {
+        match command {
+            Command::Change(change, done) => {
+                // Requests that came before it reach the nodes that they were meant for.
+                self.admit_calls(usize::MAX);
+                self.begin_change(change, done);
+            }
+            Command::Inject {
+                id,
+                message,
+                answer,
+            } => {
+                // One after the other, however fast they come.
+                self.deliver();
+                let slot = self.running(&id).ok_or(Error::NoSuchNode);
+                // The client may be gone; the message goes its way all the same.
+                let _ = answer.send(slot.map(|slot| {
+                    let mut message = message;
+                    self.world.name(&mut message);
+                    self.world.push(slot, message);
+                }));
+            }
+            Command::Debug {
+                ids,
+                active,
+                answer,
+            } => {
+                // What was injected before is shown, or not, as it was then.
+                self.deliver();
+                let slots: Vec<u32> = ids.iter().filter_map(|id| self.running(id)).collect();
+                let found = if slots.len() == ids.len() {
+                    Ok(())
+                } else {
+                    Err(Error::NoSuchNode)
+                };
+                for slot in slots {
+                    self.visit(slot, |node, host| node.wake(Wake::Active(active), host));
+                }
+                let _ = answer.send(found);
+            }
+            Command::Call {
+                instance,
+                exchange,
+                permit,
+            } => self.calls.push_back((instance, exchange, permit)),
+            Command::Socket {
+                instance,
+                connection,
+                event,
+            } => self.wake(instance, Wake::Socket(connection, event)),
+            Command::Context { ask, answer } => {
+                let info = self.world.info_of(&ask.id);
+                let mut contexts = self.world.contexts.borrow_mut();
+                let _ = answer.send(ask.answer(&mut contexts, info.as_deref()));
+            }
+        }
+    }
+
+    fn running(&self, id: &str) -> Option<u32> {
+        let slot = *self.world.directory.get(id)?;
+        self.slots
+            .get(slot as usize)?
+            .as_ref()?
+            .node
+            .is_some()
+            .then_some(slot)
+    }
+
+    fn deliver(&mut self) {
+        let began = Instant::now();
+        for n in 0..ROUND {
+            if n > 0 && n % MESSAGES_PER_LOOK == 0 && began.elapsed() >= LONGEST_ROUND {
+                return;
+            }
+            let Some(Delivery { slot, item }) = self.world.next() else {
+                return;
+            };
+            match item {
+                Item::Message(message) => self.receive(slot, message),
+                Item::Call(message) => {
+                    let waiting = self.world.queue.len();
+                    self.receive(slot, message);
+                    let made = self.world.queue.len() - waiting;
+                    self.world.queue.rotate_right(made);
+                }
+                Item::Wake(wake) => self.visit(slot, |node, host| node.wake(*wake, host)),
+            }
+        }
+    }
+
+    fn receive(&mut self, slot: u32, message: Message) {
+        let place = self.slots.get(slot as usize).and_then(Option::as_ref);
+        let Some(kind) = place.map(|s| s.kind) else {
+            return;
+        };
+        self.kinds[kind].1 += 1;
+        self.visit(slot, |node, host| node.receive(message, host));
+    }
+
+    /// Wakes a node unless it is no longer the one that asked for it.
+    fn wake(&mut self, instance: Instance, wake: Wake) {
+        if self.runs(instance) {
+            self.visit(instance.slot, |node, host| node.wake(wake, host));
+        }
+    }
+
+    /// Whether this very node still runs.
+    pub(super) fn runs(&self, instance: Instance) -> bool {
+        let slot = self
+            .slots
+            .get(instance.slot as usize)
+            .and_then(Option::as_ref);
+        slot.is_some_and(|s| s.epoch == instance.epoch)
+    }
+
+    /// Calls a node. One that panics is taken out; the others go on.
+    pub(super) fn visit(&mut self, slot: u32, act: impl FnOnce(&mut dyn Node, &mut Host<'_>)) {
+        let Some((place, mut host)) = self.place_and_host(slot) else {
+            return;
+        };
+        let Some(node) = place.as_mut() else { return };
+        if catch_unwind(AssertUnwindSafe(|| act(node.as_mut(), &mut host))).is_err() {
+            *place = None;
+            let text =
+                "the node failed inside and was stopped; the next deployment starts it again";
+            host.log(Level::Error, text);
+        }
+    }
+
+    /// A slot's place for its node, and the host that serves it.
+    pub(super) fn place_and_host(
+        &mut self,
+        slot: u32,
+    ) -> Option<(&mut Option<Box<dyn Node>>, Host<'_>)> {
+        let taken = self.slots.get_mut(slot as usize)?.as_mut()?;
+        let host = Host {
+            world: &mut self.world,
+            instance: Instance {
+                slot,
+                epoch: taken.epoch,
+            },
+            info: &taken.info,
+            wires: &taken.wires,
+            watched: taken.watched,
+        };
+        Some((&mut taken.node, host))
+    }
+
+    /// Adds what was counted since the last time to the metrics.
+    fn count_messages(&mut self) {
+        for (kind, messages) in &mut self.kinds {
+            if *messages > 0 {
+                kind.messages.increment(*messages);
+                *messages = 0;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+mod tests;

@@ -1,0 +1,211 @@
+use super::*;
+use crate::env::Env;
+use crate::http::Answer;
+use crate::node::Closing;
+use crate::settings::Settings;
+use std::cell::Cell;
+use std::time::Duration;
+
+struct Panics;
+
+impl Node for Panics {
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {
+        panic!("boom");
+    }
+}
+
+struct Counts(Rc<Cell<u32>>);
+
+impl Node for Counts {
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+struct NeverCloses;
+
+impl Node for NeverCloses {
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+
+    fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
+        Some(Box::pin(std::future::pending()))
+    }
+}
+
+fn thread(nodes: Vec<Box<dyn Node>>) -> (Thread, mpsc::UnboundedReceiver<()>) {
+    let config = Settings {
+        close_timeout: Duration::from_millis(20),
+        ..Settings::default()
+    };
+    let metrics: Arc<dyn Metrics> = Arc::new(crate::metrics::Uncounted);
+    let shared = Arc::new(Shared {
+        commands: mpsc::unbounded_channel().0,
+        endpoints: crate::http::Endpoints::default(),
+        sockets: socket::Paths::default(),
+        connections: std::sync::atomic::AtomicU64::new(0),
+        calls: limits::quota::Quota::new(1000, 1000),
+        events: events::Events::default(),
+        state: std::sync::atomic::AtomicU8::new(RunState::Start as u8),
+        thread: std::sync::Mutex::default(),
+    });
+    let world = World::new(
+        config,
+        &shared,
+        mpsc::unbounded_channel().0,
+        Arc::clone(&metrics),
+    );
+    let (closed, closings) = mpsc::unbounded_channel();
+    let mut thread = Thread::new(world, shared, metrics, closed);
+    thread.kinds.push((thread.metrics.node_type("test"), 0));
+    for (node, number) in nodes.into_iter().zip(0u32..) {
+        let info = Rc::new(Info {
+            id: format!("n{number}").into(),
+            alias: format!("n{number}").into(),
+            kind: "test".into(),
+            name: None,
+            z: "t".into(),
+            path: "t".into(),
+            groups: Rc::from([]),
+            outputs: 0,
+            env: Env::root(&flows::HiddenVariables::default()),
+        });
+        thread.world.infos.push(Some(Rc::clone(&info)));
+        thread.world.directory.insert(info.id.clone(), number);
+        thread.slots.push(Some(Slot {
+            node: Some(node),
+            info,
+            wires: Box::default(),
+            epoch: number,
+            watched: false,
+            config: false,
+            kind: 0,
+        }));
+    }
+    (thread, closings)
+}
+
+#[test]
+fn a_node_that_panics_is_taken_out_and_the_others_go_on() {
+    let count = Rc::new(Cell::new(0));
+    let (mut thread, _closings) =
+        thread(vec![Box::new(Panics), Box::new(Counts(Rc::clone(&count)))]);
+    for slot in [0, 1, 0, 1] {
+        thread.world.push(slot, Message::default());
+    }
+    thread.deliver();
+    assert_eq!(count.get(), 2);
+    assert_eq!(thread.running("n0"), None);
+    assert_eq!(thread.running("n1"), Some(1));
+}
+
+#[test]
+fn a_node_that_never_closes_holds_a_change_up_for_no_longer_than_the_limit() {
+    let (mut thread, mut closings) = thread(vec![Box::new(NeverCloses)]);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .unwrap();
+    tokio::task::LocalSet::new().block_on(&runtime, async {
+        let (done, changed) = oneshot::channel();
+        thread.begin_change(Change::Run(RunState::Stop), done);
+        assert_eq!(thread.running("n0"), None, "nothing reaches a closing node");
+        closings.recv().await.unwrap();
+        let _ = thread.finish_change();
+        changed.await.unwrap();
+    });
+    assert!(thread.slots.iter().all(Option::is_none));
+}
+
+/// Makes one message of each request, for the node beside it.
+struct Endpoint;
+
+impl Node for Endpoint {
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+
+    fn wake(&mut self, _wake: Wake, host: &mut Host<'_>) {
+        host.world.push(1, Message::default());
+    }
+}
+
+/// The call of a client that waits for as long as the receiver is kept.
+fn call(thread: &Thread) -> (Command, oneshot::Receiver<Answer>) {
+    let request = crate::http::Request {
+        method: hyper::Method::GET,
+        path: "/".to_owned(),
+        url: "/".to_owned(),
+        query: String::new(),
+        params: Vec::new(),
+        headers: hyper::HeaderMap::new(),
+        body: bytes::Bytes::new(),
+        address: std::net::Ipv4Addr::LOCALHOST.into(),
+        secure: false,
+    };
+    let (responder, answer) = crate::http::Responder::new(None);
+    let mut permit = thread.shared.calls.grant(request.address);
+    permit.try_grow(1).unwrap();
+    let call = Command::Call {
+        instance: Instance { slot: 0, epoch: 0 },
+        exchange: Box::new(Exchange { request, responder }),
+        permit,
+    };
+    (call, answer)
+}
+
+#[test]
+fn requests_wait_while_the_messages_of_others_are_under_way() {
+    let count = Rc::new(Cell::new(0));
+    let (mut thread, _closings) = thread(vec![
+        Box::new(Endpoint),
+        Box::new(Counts(Rc::clone(&count))),
+    ]);
+    let mut clients = Vec::new();
+    for _ in 0..100 {
+        let (call, client) = call(&thread);
+        thread.command(call);
+        clients.push(client);
+    }
+    thread.admit_calls(CALLS_AHEAD);
+    assert_eq!(thread.world.queue.len(), CALLS_AHEAD);
+    assert_eq!(thread.calls.len(), 100 - CALLS_AHEAD);
+    // A queue that never gets shorter does not keep the next request out.
+    thread.admit_calls(CALLS_AHEAD);
+    assert_eq!(thread.calls.len(), 99 - CALLS_AHEAD);
+    while !thread.calls.is_empty() || !thread.world.queue.is_empty() {
+        thread.admit_calls(CALLS_AHEAD);
+        thread.deliver();
+    }
+    assert_eq!(count.get(), 100);
+}
+
+#[test]
+fn requests_of_clients_that_are_gone_reach_no_node_and_take_no_places() {
+    let count = Rc::new(Cell::new(0));
+    let (mut thread, _closings) = thread(vec![
+        Box::new(Endpoint),
+        Box::new(Counts(Rc::clone(&count))),
+    ]);
+    let places = Arc::clone(&thread.shared.calls);
+    let free = |places: &Arc<limits::quota::Quota>, units: usize| {
+        let mut grant = places.grant(std::net::Ipv4Addr::LOCALHOST.into());
+        grant.try_grow(units).is_ok()
+    };
+    let mut clients = Vec::new();
+    for n in 0..300 {
+        let (call, client) = call(&thread);
+        thread.command(call);
+        clients.extend((n % 3 == 0).then_some(client));
+    }
+    assert!(!free(&places, 701));
+    // Those that are gone give their places back wherever they wait.
+    thread.swept = thread.swept.checked_sub(SWEEP).unwrap();
+    thread.sweep_calls();
+    assert_eq!(thread.calls.len(), 100);
+    assert!(free(&places, 900) && !free(&places, 901));
+    clients.truncate(40);
+    while !thread.calls.is_empty() || !thread.world.queue.is_empty() {
+        thread.admit_calls(CALLS_AHEAD);
+        thread.deliver();
+    }
+    assert_eq!(count.get(), 40);
+    assert!(free(&places, 1000));
+}

@@ -1,0 +1,241 @@
+//! What all nodes of the engine's thread share: the queue, the timers, contexts, who listens to errors and status.
+
+use super::Shared;
+use super::between::{Between, Post};
+use super::context::Contexts;
+use super::http::Endpoints;
+use super::listeners::Listeners;
+use super::node::{Info, TimerId, Wake};
+use super::script::Scripts;
+use super::socket::Paths;
+use crate::metrics::Metrics;
+use crate::settings::Settings;
+use events::Events;
+use flows::ids;
+use rustc_hash::FxHashMap;
+use smol_str::SmolStr;
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
+use value::Message;
+
+/// When a timer is due whose time the clock cannot count: in a hundred years.
+const FAR: Duration = Duration::from_hours(100 * 365 * 24);
+
+/// What is on its way to a node.
+pub(super) enum Item {
+    Message(Message),
+    /// A message that the node is called with instead of being sent it, as Node-RED does with catch, status, complete
+    /// and link in nodes: what the node makes of it takes its place in the queue.
+    Call(Message),
+    Wake(Box<Wake>),
+}
+
+/// An item and the slot of its node.
+pub(super) struct Delivery {
+    pub slot: u32,
+    pub item: Item,
+}
+
+/// A node that runs, as a timer or a future remembers it: a slot is used again, an epoch never.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Instance {
+    pub slot: u32,
+    pub epoch: u32,
+}
+
+/// The output of a future that a node spawned.
+pub(super) struct Finished {
+    pub instance: Instance,
+    pub output: Box<dyn Any>,
+}
+
+/// The surroundings of every node on the engine's thread.
+pub(super) struct World {
+    /// Milliseconds since 1970, read once per round.
+    pub(super) now: Rc<Cell<f64>>,
+    /// Breadth first: what is sent first is delivered first (docs/reference/node-red-engine.md §3.1).
+    pub(super) queue: VecDeque<Delivery>,
+    pub(super) timers: BTreeMap<TimerId, Instance>,
+    /// Running id to slot.
+    pub(super) directory: FxHashMap<SmolStr, u32>,
+    /// By slot; `None`: the slot is free.
+    pub(super) infos: Vec<Option<Rc<Info>>>,
+    pub(super) listeners: Listeners,
+    pub(super) endpoints: Endpoints,
+    pub(super) sockets: Paths,
+    pub(super) contexts: Rc<RefCell<Contexts>>,
+    pub(super) config: Settings,
+    pub(super) events: Events,
+    pub(super) metrics: Arc<dyn Metrics>,
+    pub(super) between: Between,
+    tasks: FxHashMap<u32, Vec<AbortHandle>>,
+    finished: mpsc::UnboundedSender<Finished>,
+    scripts: Option<Rc<Scripts>>,
+    sequence: u64,
+    random: u64,
+}
+
+impl World {
+    pub(super) fn new(
+        config: Settings,
+        shared: &Shared,
+        finished: mpsc::UnboundedSender<Finished>,
+        metrics: Arc<dyn Metrics>,
+    ) -> Self {
+        let now = Rc::<Cell<f64>>::default();
+        let contexts =
+            Contexts::open(&config.context).warning(shared.events.clone(), Rc::clone(&now));
+        Self {
+            now,
+            queue: VecDeque::new(),
+            timers: BTreeMap::new(),
+            directory: FxHashMap::default(),
+            infos: Vec::new(),
+            listeners: Listeners::default(),
+            endpoints: shared.endpoints.clone(),
+            sockets: shared.sockets.clone(),
+            contexts: Rc::new(RefCell::new(contexts)),
+            config,
+            events: shared.events.clone(),
+            metrics,
+            between: Between::default(),
+            tasks: FxHashMap::default(),
+            finished,
+            scripts: None,
+            sequence: 0,
+            random: u64::from_le_bytes(crypto::random()),
+        }
+    }
+
+    /// Reads the clock for the round that begins.
+    pub(super) fn read_clock(&mut self) {
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        self.now
+            .set((since.as_secs() * 1000) as f64 + f64::from(since.subsec_millis()));
+    }
+
+    /// A fresh message id (docs/reference/node-red-engine.md §3.1).
+    pub(super) fn fresh_id(&mut self) -> SmolStr {
+        self.random = self.random.wrapping_add(ids::STEP);
+        ids::id(self.random)
+    }
+
+    /// Queues a message for a slot.
+    pub(super) fn push(&mut self, slot: u32, message: Message) {
+        self.queue.push_back(Delivery {
+            slot,
+            item: Item::Message(message),
+        });
+    }
+
+    /// Calls the node in a slot with a message.
+    pub(super) fn call(&mut self, slot: u32, message: Message) {
+        self.queue.push_back(Delivery {
+            slot,
+            item: Item::Call(message),
+        });
+    }
+
+    /// Whether nothing is on its way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// The next thing to deliver.
+    pub(super) fn next(&mut self) -> Option<Delivery> {
+        self.queue.pop_front()
+    }
+
+    /// Queues anything else for a slot.
+    pub(super) fn push_wake(&mut self, slot: u32, wake: Wake) {
+        self.queue.push_back(Delivery {
+            slot,
+            item: Item::Wake(Box::new(wake)),
+        });
+    }
+
+    pub(super) fn set_timer(&mut self, instance: Instance, delay: Duration) -> TimerId {
+        self.sequence += 1;
+        let now = Instant::now();
+        let due = now.checked_add(delay).unwrap_or(now + FAR);
+        let timer = TimerId(due, self.sequence);
+        self.timers.insert(timer, instance);
+        timer
+    }
+
+    /// When there is something to do even if nothing arrives.
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        let timer = self.timers.first_key_value().map(|(timer, _)| timer.0);
+        timer.into_iter().chain(self.contexts.borrow().due()).min()
+    }
+
+    /// Writes contexts to disk that have waited long enough.
+    pub(super) fn save_contexts(&self) {
+        if self.contexts.borrow().unsaved() {
+            self.contexts.borrow_mut().save(Instant::now());
+        }
+    }
+
+    /// Takes the timers that are due.
+    pub(super) fn due(&mut self) -> Vec<(TimerId, Instance)> {
+        if self.timers.is_empty() {
+            return Vec::new();
+        }
+        let now = Instant::now();
+        let mut due = Vec::new();
+        while let Some(entry) = self.timers.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            due.push(entry.remove_entry());
+        }
+        due
+    }
+
+    /// Runs a future on this thread; its output wakes the node.
+    pub(super) fn spawn<T: 'static>(
+        &mut self,
+        instance: Instance,
+        future: impl Future<Output = T> + 'static,
+    ) {
+        let finished = self.finished.clone();
+        let task = tokio::task::spawn_local(async move {
+            let output: Box<dyn Any> = Box::new(future.await);
+            // The receiver lives as long as the thread.
+            let _ = finished.send(Finished { instance, output });
+        });
+        let tasks = self.tasks.entry(instance.slot).or_default();
+        tasks.retain(|t| !t.is_finished());
+        tasks.push(task.abort_handle());
+    }
+
+    /// Where tasks of a node tell it something.
+    pub(super) fn post(&self, instance: Instance) -> Post {
+        Post::new(instance, self.finished.clone())
+    }
+
+    /// Forgets what a node still waited for.
+    pub(super) fn forget(&mut self, instance: Instance) {
+        for task in self.tasks.remove(&instance.slot).into_iter().flatten() {
+            task.abort();
+        }
+    }
+
+    /// The JavaScript engine of this thread, made when first needed.
+    pub(super) fn scripts(&mut self) -> Result<Rc<Scripts>, value::Failure> {
+        if let Some(scripts) = &self.scripts {
+            return Ok(Rc::clone(scripts));
+        }
+        let scripts = Scripts::new(&self.config)?;
+        self.scripts = Some(Rc::clone(&scripts));
+        Ok(scripts)
+    }
+}

@@ -1,0 +1,261 @@
+//! Properties of every flow set that a client may send, and of every deployment of one over another.
+
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a check: it may panic"
+)]
+
+mod made;
+
+use super::{
+    DeploymentType, FlowSet, Node, Part, Plan, Submission, add_flow, check_flow, diff, flow_json,
+    plan, remove_flow, replace_flow,
+};
+use crate::json::Members;
+use smol_str::SmolStr;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+/// What is accepted is kept as it is, says the same when it is read again, and holds no credentials.
+pub fn submission(data: &[u8]) {
+    let Some((version, body)) = data.split_first() else {
+        return;
+    };
+    let parsed = match version & 1 {
+        0 => Submission::v1(&FlowSet::default(), body),
+        _ => Submission::v2(&FlowSet::default(), body),
+    };
+    let Ok(submission) = parsed else { return };
+    let flows = &submission.flows;
+    let json = flows.to_json();
+    let again = FlowSet::parse(json.as_bytes()).unwrap();
+    assert!(again == *flows && again.same_content(flows));
+    for node in flows.nodes() {
+        let object = node.object();
+        assert_eq!(object["id"], node.id.as_str());
+        assert_eq!(object["type"], node.kind.as_str());
+        assert!(object.get("credentials").is_none());
+    }
+    let none = HashSet::new();
+    let same = diff(flows, &again, &none);
+    assert!(same.touched().count() == 0 && same.tabs.is_empty() && same.depending.is_empty());
+}
+
+/// A flow that is added is shown as it is, can be sent back, and goes without a trace.
+pub fn single(data: &[u8]) {
+    let base = FlowSet::parse(made::SAMPLE.as_bytes()).unwrap();
+    let Ok((flows, _)) = add_flow(&base, data, "new") else {
+        return;
+    };
+    check_flow(data, None).unwrap();
+    let shown = flow_json(&flows, "new").unwrap();
+    let (again, _) = replace_flow(&flows, "new", shown.as_bytes()).unwrap();
+    let object = |set: &FlowSet| -> BTreeMap<_, _> {
+        let nodes = set.nodes().iter();
+        nodes.map(|n| (n.id.clone(), n.object())).collect()
+    };
+    assert_eq!(object(&again), object(&flows));
+    assert!(remove_flow(&flows, "new").unwrap().same_content(&base));
+}
+
+/// A plan makes what runs of the new flow set of what runs of the old one, restarts all that means something else now,
+/// rewires what is only wired otherwise, and touches nothing else.
+pub fn deployment(data: &[u8]) {
+    let (old, new, credentials) = made::two_sets(data);
+    let Ok(old) = FlowSet::parse(old.as_bytes()) else {
+        return;
+    };
+    let parsed = (
+        FlowSet::parse(new.as_bytes()),
+        Submission::v1(&old, new.as_bytes()).map(|sent| sent.flows),
+    );
+    let (Ok(alone), Ok(new)) = parsed else {
+        assert!(parsed.0.is_err() && parsed.1.is_err(), "{new}");
+        return;
+    };
+    assert!(
+        new == alone,
+        "what was before changes what is: {}",
+        alone.to_json()
+    );
+    for kind in [
+        DeploymentType::Full,
+        DeploymentType::Nodes,
+        DeploymentType::Flows,
+        DeploymentType::Reload,
+    ] {
+        let told =
+            |words: &str| format!("{words}, {kind:?}: {} to {}", old.to_json(), new.to_json());
+        let planned = plan(&old, &new, &diff(&old, &new, &credentials), kind);
+        let kept = apply(&old, &new, &planned, &told);
+        for id in &kept {
+            assert!(
+                !credentials.contains(id),
+                "{}",
+                told("its credentials were sent")
+            );
+            let (was, is) = (meaning(&old, id, &old), meaning(&new, id, &old));
+            assert!(was == is, "{}", told(&format!("{id} means something else")));
+            let mut seen = BTreeSet::new();
+            let broken = refers_to_changed((&old, &new), id, &mut seen);
+            assert!(
+                !broken,
+                "{}",
+                told(&format!("{id} refers to what has changed"))
+            );
+        }
+        if matches!(kind, DeploymentType::Full | DeploymentType::Reload) {
+            assert!(planned.everything && kept.is_empty());
+        } else {
+            let idle = plan(&new, &new, &diff(&new, &new, &HashSet::new()), kind);
+            assert_eq!(idle, Plan::default());
+        }
+        if kind == DeploymentType::Flows {
+            whole_flows(&old, &planned, &told);
+        }
+    }
+}
+
+type Told<'t> = &'t dyn Fn(&str) -> String;
+
+/// Does what the plan says to what runs; gives what it has not touched, but for wires.
+fn apply(old: &FlowSet, new: &FlowSet, plan: &Plan, told: Told) -> BTreeSet<SmolStr> {
+    let runs = |set: &FlowSet| -> BTreeSet<SmolStr> {
+        let nodes = set.nodes().iter().filter(|n| set.runs(n));
+        nodes.map(|n| n.id.clone()).collect()
+    };
+    let mut running = runs(old);
+    for stop in &plan.stop {
+        assert!(running.remove(&stop.id), "{}", told("it does not run"));
+        let gone = new.get(&stop.id).is_none_or(|n| !new.runs(n));
+        assert_eq!(stop.removed, gone, "{}", told(&stop.id));
+    }
+    let kept = running.clone();
+    for id in &plan.start {
+        assert!(running.insert(id.clone()), "{}", told("it runs already"));
+    }
+    assert_eq!(running, runs(new), "{}", told("what runs"));
+    let rewired: BTreeSet<_> = plan.rewire.iter().cloned().collect();
+    let wires = |set: &FlowSet, id: &SmolStr| set.get(id).map(|n| n.wires.clone());
+    let other = |id: &&SmolStr| wires(old, id) != wires(new, id);
+    let wanted: BTreeSet<_> = kept.iter().filter(other).cloned().collect();
+    assert_eq!(rewired, wanted, "{}", told("what is rewired"));
+    kept
+}
+
+/// A flow restarts whole or not at all.
+fn whole_flows(old: &FlowSet, plan: &Plan, told: Told) {
+    let stopped: HashSet<_> = plan.stop.iter().map(|stop| &stop.id).collect();
+    let mut flows: BTreeMap<&SmolStr, BTreeSet<bool>> = BTreeMap::new();
+    let running = old.nodes().iter().filter(|n| old.runs(n));
+    for node in running.filter(|n| !n.z.is_empty()) {
+        let restarts = stopped.contains(&node.id);
+        flows.entry(&node.z).or_default().insert(restarts);
+    }
+    for (flow, both) in flows {
+        assert!(both.len() == 1, "{}", told(&format!("a part of {flow}")));
+    }
+}
+
+/// All that a running node is made of, but for its wires and what it refers to. What is not `known` before does not
+/// count: that a dangling reference leads somewhere now is no change of who refers, as in Node-RED.
+fn meaning(set: &FlowSet, id: &str, known: &FlowSet) -> Vec<String> {
+    let Some(node) = set.get(id) else {
+        return Vec::new();
+    };
+    let mut all = vec![own(&node.text, &["x", "y", "wires"])];
+    let tab = set.get(&node.z).filter(|tab| tab.part() == Part::Tab);
+    all.extend(tab.map(|tab| format!("{:?}", tab.object().get("env"))));
+    let is_group = |node: &Arc<Node>| node.part() == Part::Group;
+    let mut group = set.get(&node.group);
+    for _ in 0..4 {
+        let counts = |g: &&Arc<Node>| is_group(g) && known.get(&g.id).is_some_and(is_group);
+        let Some(found) = group.filter(counts) else {
+            break;
+        };
+        all.push(own(
+            &found.text,
+            &["x", "y", "w", "h", "nodes", "style", "wires"],
+        ));
+        group = set.get(&found.group);
+    }
+    let subflow = node.instance_of().filter(|id| known.subflow(id).is_some());
+    if let Some(subflow) = subflow.and_then(|id| set.subflow(id)) {
+        all.push(own(&subflow.text, &["x", "y", "wires"]));
+        let inner = set.nodes().iter();
+        let inner = inner.filter(|n| n.z == subflow.id && !n.disabled);
+        let inner: BTreeMap<_, _> = inner.map(|n| (&n.id, &n.wires)).collect();
+        for (id, wires) in inner {
+            all.push(format!("{wires:?}"));
+            all.extend(meaning(set, id, known));
+        }
+    }
+    all
+}
+
+/// An object's members by name, without those that do not count.
+fn own(text: &str, without: &[&str]) -> String {
+    let Members(mut members) = serde_json::from_str(text).unwrap();
+    members.retain(|(key, _)| !without.contains(&key.as_ref()));
+    members.sort_by(|(a, _), (b, _)| a.cmp(b));
+    let members: Vec<String> = members.iter().map(|(k, v)| format!("{k}:{v}")).collect();
+    members.join("\n")
+}
+
+/// Whether a config node that it refers to, itself or through others, has changed or gone.
+fn refers_to_changed(sets: (&FlowSet, &FlowSet), id: &str, seen: &mut BTreeSet<SmolStr>) -> bool {
+    let (old, new) = sets;
+    let Some(node) = new.get(id).filter(|_| seen.insert(id.into())) else {
+        return false;
+    };
+    let config = node
+        .object()
+        .get("config")
+        .and_then(|c| Some(SmolStr::new(c.as_str()?)));
+    let broken = config.is_some_and(|config| {
+        let was = old.get(&config).filter(|n| old.enabled(n));
+        let is = new.get(&config).filter(|n| new.enabled(n));
+        let other = was.is_some_and(|was| {
+            is.is_none_or(|is| {
+                own(&was.text, &["x", "y", "wires"]) != own(&is.text, &["x", "y", "wires"])
+            })
+        });
+        other || refers_to_changed(sets, &config, seen)
+    });
+    let inside = node.instance_of().filter(|id| old.subflow(id).is_some());
+    let inside = inside.and_then(|id| new.subflow(id));
+    broken
+        || inside.is_some_and(|subflow| {
+            let mut inner = new
+                .nodes()
+                .iter()
+                .filter(|n| n.z == subflow.id && !n.disabled);
+            inner.any(|n| refers_to_changed(sets, &n.id, seen))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_must_hold_for_every_input_holds() {
+        testing::inputs::check_all(&[
+            ("deployment", super::deployment),
+            ("single", super::single),
+            ("submission", super::submission),
+        ]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Two random flow sets with tabs, groups, config nodes, subflows, instances and links.
+        #[test]
+        fn a_plan_makes_the_new_flow_set_of_the_old_and_touches_nothing_else(data in vec(any::<u8>(), 0..400)) {
+            super::deployment(&data);
+        }
+    }
+}

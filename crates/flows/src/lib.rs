@@ -1,0 +1,32 @@
+//! The flow set, what changed in it, and what to stop, start and rewire. Pure: no input or output, no clock.
+
+pub mod credentials;
+mod diff;
+mod env_secrets;
+mod expansion;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
+mod hidden_variables;
+pub mod ids;
+pub mod json;
+mod json_eq;
+mod model;
+mod parse;
+mod plan;
+mod references;
+mod reuse;
+mod single_flow;
+mod start_order;
+mod submission;
+
+pub use credentials::Credentials;
+pub use diff::{Diff, diff};
+pub use expansion::DEPTH;
+pub use hidden_variables::HiddenVariables;
+pub use model::{FlowSet, Malformed, Node, Part};
+pub use plan::{DeploymentType, Plan, Stop, plan};
+pub use single_flow::{
+    Error as FlowError, add_flow, check_flow, flow_json, remove_flow, replace_flow,
+};
+pub use submission::Submission;

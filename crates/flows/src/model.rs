@@ -1,0 +1,255 @@
+//! The model: a flow set is a list of nodes in the order received; a node keeps its own JSON text.
+//!
+//! Knows which element runs where; never what its type does. Texts become nodes in `parse`.
+
+use super::{Credentials, expansion, json_eq, parse};
+use crate::json::{self, shown};
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use serde_json::{Map, Value};
+use smol_str::SmolStr;
+use std::sync::Arc;
+
+/// What is wrong with a submission, in words for the client: which element, which field.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("{0}")]
+pub struct Malformed(pub String);
+
+impl From<json::Invalid> for Malformed {
+    fn from(invalid: json::Invalid) -> Self {
+        Self(invalid.to_string())
+    }
+}
+
+/// One element of a flow set: a tab, subflow, group, config node or flow node.
+///
+/// The JSON text is compact and holds no credentials. What routing needs is taken out; the rest is parsed when the node starts.
+#[derive(Debug, PartialEq)]
+pub struct Node {
+    /// `id`.
+    pub id: SmolStr,
+    /// `type`.
+    pub kind: SmolStr,
+    /// `z`: the tab or subflow it is on; empty: none.
+    pub z: SmolStr,
+    /// `g`: the group it is in; empty: none.
+    pub group: SmolStr,
+    /// `d` is true (or, of a tab, `disabled`).
+    pub disabled: bool,
+    /// Has both `x` and `y`: a flow node, not a config node (docs/reference/node-red-engine.md §2.1).
+    pub placed: bool,
+    /// `wires`: per output, the ids of the targets.
+    pub wires: Box<[Box<[SmolStr]>]>,
+    /// The element as compact JSON, keys in the order received.
+    pub text: Box<str>,
+}
+
+/// What an element of a flow set is (docs/reference/node-red-engine.md §2.1).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// A flow: the tab itself.
+    Tab,
+    /// A subflow's definition.
+    Subflow,
+    /// A group of nodes on a tab.
+    Group,
+    /// A node without a position, which other nodes share.
+    Config,
+    /// A node with a position; an instance of a subflow too.
+    Node,
+}
+
+impl Node {
+    /// What this element is.
+    pub fn part(&self) -> Part {
+        match self.kind.as_str() {
+            "tab" => Part::Tab,
+            "subflow" => Part::Subflow,
+            "group" => Part::Group,
+            _ if self.placed => Part::Node,
+            _ => Part::Config,
+        }
+    }
+
+    /// The id of the subflow that this node is an instance of.
+    pub fn instance_of(&self) -> Option<&str> {
+        self.kind.strip_prefix("subflow:")
+    }
+
+    /// All properties. The text was checked when it came in, so this is empty for no other reason than an empty element.
+    pub fn object(&self) -> Map<String, Value> {
+        serde_json::from_str(&self.text).unwrap_or_default()
+    }
+}
+
+/// The whole configuration.
+#[derive(Debug, Default, PartialEq)]
+pub struct FlowSet {
+    nodes: Vec<Arc<Node>>,
+    index: FxHashMap<SmolStr, usize>,
+}
+
+impl FlowSet {
+    /// Parses a JSON array of node objects. Credentials in it are dropped.
+    pub fn parse(json: &[u8]) -> Result<Self, Malformed> {
+        Self::parse_with_credentials(json).map(|(flows, _)| flows)
+    }
+
+    /// Parses a JSON array of node objects, and takes the credentials out of it.
+    pub fn parse_with_credentials(json: &[u8]) -> Result<(Self, Credentials), Malformed> {
+        Self::parse_with_known(json, Vec::new())
+    }
+
+    /// The same, of a text in which there may be elements that are [`known`](super::reuse).
+    pub(super) fn parse_with_known(
+        json: &[u8],
+        known: Vec<Arc<Node>>,
+    ) -> Result<(Self, Credentials), Malformed> {
+        let (nodes, credentials) = parse::array(json::text(json)?, known)?;
+        Ok((Self::new(nodes)?, credentials))
+    }
+
+    /// A flow set of these nodes, in this order. Ids must differ, and subflows must come to an end.
+    pub fn new(nodes: Vec<Arc<Node>>) -> Result<Self, Malformed> {
+        let mut index = FxHashMap::with_capacity_and_hasher(nodes.len(), FxBuildHasher);
+        for (i, node) in nodes.iter().enumerate() {
+            if let Some(first) = index.insert(node.id.clone(), i) {
+                let id = shown(&node.id);
+                return Err(Malformed(format!(
+                    "elements {first} and {i} have the same id, {id}"
+                )));
+            }
+        }
+        let flows = Self { nodes, index };
+        expansion::check(&flows)?;
+        Ok(flows)
+    }
+
+    /// All nodes in the order received.
+    pub fn nodes(&self) -> &[Arc<Node>] {
+        &self.nodes
+    }
+
+    /// The node of that id.
+    pub fn get(&self, id: &str) -> Option<&Arc<Node>> {
+        self.position(id).and_then(|i| self.nodes.get(i))
+    }
+
+    /// Where in the order received the node of that id stands.
+    pub fn position(&self, id: &str) -> Option<usize> {
+        self.index.get(id).copied()
+    }
+
+    /// The tabs, in the order received.
+    pub fn tabs(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.iter().filter(|node| node.part() == Part::Tab)
+    }
+
+    /// The definition of the subflow of that id.
+    pub fn subflow(&self, id: &str) -> Option<&Arc<Node>> {
+        self.get(id).filter(|node| node.part() == Part::Subflow)
+    }
+
+    /// Neither the node nor its tab is disabled.
+    pub fn enabled(&self, node: &Node) -> bool {
+        !node.disabled && !self.get(&node.z).is_some_and(|around| stands_still(around))
+    }
+
+    /// Whether the node is one that runs by itself: an enabled flow node on a tab, or an enabled config node that is
+    /// not inside a subflow. A flow node without `z` never runs; an unknown `z` counts as a tab
+    /// (docs/reference/node-red-engine.md §2.1).
+    pub fn runs(&self, node: &Node) -> bool {
+        let place = match node.part() {
+            Part::Node => !node.z.is_empty(),
+            Part::Config => true,
+            Part::Tab | Part::Subflow | Part::Group => false,
+        };
+        let still = |around: &Arc<Node>| around.part() == Part::Subflow || stands_still(around);
+        place && !node.disabled && !self.get(&node.z).is_some_and(still)
+    }
+
+    /// The flow set as a compact JSON array: the body of `GET /flows` v1 and the content of `flows.json`.
+    pub fn to_json(&self) -> String {
+        let size: usize = self.nodes.iter().map(|node| node.text.len() + 1).sum();
+        let mut json = String::with_capacity(size + 2);
+        json.push('[');
+        for (i, node) in self.nodes.iter().enumerate() {
+            if i > 0 {
+                json.push(',');
+            }
+            json.push_str(&node.text);
+        }
+        json.push(']');
+        json
+    }
+
+    /// Whether both hold equal elements in the same order, however they are formatted and their keys are ordered.
+    pub fn same_content(&self, other: &Self) -> bool {
+        self.nodes.len() == other.nodes.len()
+            && self.nodes.iter().zip(&other.nodes).all(|(a, b)| {
+                a.text == b.text || (a.id == b.id && json_eq::texts(&a.text, &b.text, |_| true))
+            })
+    }
+}
+
+/// A disabled tab: nothing on it runs.
+fn stands_still(around: &Node) -> bool {
+    around.disabled && around.part() == Part::Tab
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn set(json: &str) -> FlowSet {
+        FlowSet::parse(json.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_flow_set_gives_back_what_it_took_in() {
+        let json = r#"[{"id":"t","type":"tab","label":"é \" [ {"},{"id":"n","type":"x","z":"t","x":1.50,"y":1e3,"wires":[["n"],[]]}]"#;
+        assert_eq!(set(json).to_json(), json);
+        assert_eq!(set("[]").to_json(), "[]");
+    }
+
+    #[test]
+    fn white_space_between_tokens_goes_and_in_strings_stays() {
+        let flows =
+            set("[ {\n\t\"id\" : \"a b\",\r\n \"type\": \"x\\\" y\" , \"l\": [ 1 , 2 ] } ]\n");
+        assert_eq!(
+            flows.to_json(),
+            r#"[{"id":"a b","type":"x\" y","l":[1,2]}]"#
+        );
+    }
+
+    #[test]
+    fn same_content_looks_through_format_and_key_order_but_not_through_values_or_node_order() {
+        let a = set(r#"[{"id":"a","type":"x","n":1,"o":{"p":1,"q":[2]}},{"id":"b","type":"x"}]"#);
+        assert!(a.same_content(&set(
+            r#"[{"type":"x", "o":{"q":[2.0],"p":1}, "n":1, "id":"a"},{"id":"b","type":"x"}]"#
+        )));
+        assert!(!a.same_content(&set(
+            r#"[{"id":"a","type":"x","n":2,"o":{"p":1,"q":[2]}},{"id":"b","type":"x"}]"#
+        )));
+        assert!(!a.same_content(&set(
+            r#"[{"id":"b","type":"x"},{"id":"a","type":"x","n":1,"o":{"p":1,"q":[2]}}]"#
+        )));
+    }
+
+    #[test]
+    fn what_runs_is_enabled_and_has_a_place() {
+        let flows = set(
+            r#"[{"id":"t","type":"tab"},{"id":"off","type":"tab","disabled":true},{"id":"s","type":"subflow"},
+            {"id":"node","type":"x","z":"t","x":1,"y":1},{"id":"config","type":"x"},{"id":"on unknown tab","type":"x","z":"?","x":1,"y":1},
+            {"id":"d","type":"x","z":"t","x":1,"y":1,"d":true},{"id":"on off","type":"x","z":"off","x":1,"y":1},
+            {"id":"inside","type":"x","z":"s","x":1,"y":1},{"id":"nowhere","type":"x","x":1,"y":1},{"id":"g","type":"group","z":"t","x":1,"y":1}]"#,
+        );
+        let running: Vec<_> = flows
+            .nodes()
+            .iter()
+            .filter(|n| flows.runs(n))
+            .map(|n| n.id.as_str())
+            .collect();
+        assert_eq!(running, ["node", "config", "on unknown tab"]);
+    }
+}

@@ -1,0 +1,191 @@
+//! What a deployment stops, starts and rewires, and in which order (docs/reference/node-red-engine.md §1.2, §1.3, §1.5;
+//! docs/reference/admin-api.md §4.4).
+//!
+//! Knows two flow sets and their difference; not what is really running.
+
+use super::model::Part;
+use super::references::dependants;
+use super::start_order::{Flow, running};
+use super::{Diff, FlowSet};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smol_str::SmolStr;
+use std::collections::HashSet;
+
+/// How much of the running flow set a deployment touches (docs/reference/admin-api.md §4.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DeploymentType {
+    /// Everything stops before the new flow set starts.
+    Full,
+    /// Only modified nodes stop.
+    Nodes,
+    /// Only flows (tabs) that contain modified nodes stop.
+    Flows,
+    /// The flow set is read from storage again and everything restarts.
+    Reload,
+}
+
+/// A node to stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stop {
+    /// Its id; a subflow instance stops with all that is inside.
+    pub id: SmolStr,
+    /// Whether the node is gone from the new flow set (or disabled in it), and is closed as removed.
+    pub removed: bool,
+}
+
+/// What to do, in order: stops, then rewires, then starts. Ids are those of the flow set; a subflow
+/// instance stands for all its inner nodes. To rewire an instance means: those of its inner nodes that feed its outputs.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// Everything stops and all flow objects are thrown away, whatever `stop` lists.
+    pub everything: bool,
+    /// Nodes to stop.
+    pub stop: Vec<Stop>,
+    /// Nodes to start.
+    pub start: Vec<SmolStr>,
+    /// Nodes whose wires change in place.
+    pub rewire: Vec<SmolStr>,
+}
+
+/// Makes the plan of a deployment. Linear in the number of nodes.
+pub fn plan(old: &FlowSet, new: &FlowSet, diff: &Diff, kind: DeploymentType) -> Plan {
+    let everything = matches!(kind, DeploymentType::Full | DeploymentType::Reload);
+    let restart = match kind {
+        DeploymentType::Full | DeploymentType::Reload => Restart::All,
+        DeploymentType::Nodes | DeploymentType::Flows if diff.global => Restart::All,
+        DeploymentType::Nodes => nodes(diff),
+        DeploymentType::Flows => flows(old, new, diff),
+    };
+    let stop = stops(old, new, diff, &restart);
+    let stopped: FxHashSet<&SmolStr> = stop.iter().map(|stop| &stop.id).collect();
+    let starts =
+        |id: &SmolStr| stopped.contains(id) || old.get(id).is_none_or(|was| !old.runs(was));
+    let start: Vec<SmolStr> = running(new, starts)
+        .into_iter()
+        .flat_map(Flow::starting)
+        .collect();
+    let runs = |set: &FlowSet, id: &SmolStr| set.get(id).is_some_and(|node| set.runs(node));
+    let in_place = |id: &&SmolStr| !stopped.contains(id) && runs(old, id) && runs(new, id);
+    let rewire = diff.rewired.iter().filter(in_place).cloned().collect();
+    Plan {
+        everything,
+        stop,
+        start,
+        rewire,
+    }
+}
+
+/// What is to restart of all that runs.
+enum Restart {
+    All,
+    /// These flows whole, and these nodes.
+    Some {
+        flows: HashSet<SmolStr>,
+        nodes: HashSet<SmolStr>,
+    },
+}
+
+/// `nodes`: what differs, what depends on it, and tabs with another environment whole.
+fn nodes(diff: &Diff) -> Restart {
+    let nodes = diff
+        .changed
+        .iter()
+        .chain(&diff.removed)
+        .chain(&diff.depending);
+    Restart::Some {
+        flows: diff.tabs.iter().cloned().collect(),
+        nodes: nodes.cloned().collect(),
+    }
+}
+
+/// `flows`: every flow with a modified node whole, and global config nodes by themselves
+/// (docs/reference/admin-api.md §4.4).
+///
+/// Unlike in `nodes`, only config nodes, groups and subflows hand a change on: "a node refers to a node" modifies no flow.
+fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
+    let shared = |id: &str| {
+        let part = new.get(id).or_else(|| old.get(id)).map(|node| node.part());
+        matches!(part, Some(Part::Config | Part::Group | Part::Subflow))
+    };
+    let seeds = diff.changed.iter().chain(&diff.removed).cloned().collect();
+    let depending = dependants(new, &seeds, &shared);
+    let mut flows: HashSet<SmolStr> = diff.tabs.iter().cloned().collect();
+    let mut nodes = HashSet::new();
+    for id in diff.touched().chain(&depending) {
+        for set in [old, new] {
+            let Some(node) = set.get(id).filter(|node| set.runs(node)) else {
+                continue;
+            };
+            if node.z.is_empty() {
+                nodes.insert(id.clone());
+            } else {
+                flows.insert(node.z.clone());
+            }
+        }
+    }
+    Restart::Some { flows, nodes }
+}
+
+/// Stops: flows in the order they were made, global last; in each, normal nodes before config nodes, and those
+/// in the order of the diff: changed, depending, removed (docs/reference/node-red-engine.md §1.5). What no longer runs
+/// stops in any case.
+fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart) -> Vec<Stop> {
+    let removed: FxHashSet<&SmolStr> = diff.removed.iter().collect();
+    let rank: FxHashMap<&SmolStr, u8> = match restart {
+        Restart::All => FxHashMap::default(),
+        Restart::Some { .. } => diff
+            .depending
+            .iter()
+            .map(|id| (id, 1))
+            .chain(diff.removed.iter().map(|id| (id, 2)))
+            .collect(),
+    };
+    let whole = |flow: &SmolStr| match restart {
+        Restart::All => true,
+        Restart::Some { flows, .. } => flows.contains(flow),
+    };
+    let gone = |id: &SmolStr| new.get(id).is_none_or(|node| !new.runs(node));
+    let stops = |id: &SmolStr| match (restart, old.get(id)) {
+        (Restart::Some { flows, nodes }, Some(node)) => {
+            nodes.contains(id) || flows.contains(&node.z) || gone(id)
+        }
+        (Restart::All, _) | (_, None) => true,
+    };
+    let mut flows = running(old, stops);
+    if flows.first().is_some_and(|flow| flow.id.is_empty()) {
+        flows.rotate_left(1);
+    }
+    let mut stop = Vec::new();
+    for mut flow in flows {
+        if !whole(&flow.id) {
+            flow.nodes.sort_by_key(|id| rank.get(id).copied());
+            flow.configs.sort_by_key(|id| rank.get(id).copied());
+        }
+        stop.extend(flow.nodes.into_iter().chain(flow.configs).map(|id| {
+            let removed = removed.contains(&id) || gone(&id);
+            Stop { id, removed }
+        }));
+    }
+    stop
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::diff;
+
+    #[test]
+    fn what_did_not_run_is_started_and_not_rewired() {
+        let node = |wires: &str| {
+            format!(r#"{{"id":"n","type":"x","z":"s","x":1,"y":1,"wires":[["{wires}"]]}}"#)
+        };
+        let set = |json: String| FlowSet::parse(json.as_bytes()).unwrap();
+        let old = set(format!(r#"[{{"id":"s","type":"subflow"}},{}]"#, node("a")));
+        let new = set(format!("[{}]", node("b")));
+        for kind in [DeploymentType::Full, DeploymentType::Nodes] {
+            let plan = plan(&old, &new, &diff(&old, &new, &HashSet::new()), kind);
+            assert_eq!((plan.start, plan.rewire), (vec!["n".into()], vec![]));
+        }
+    }
+}

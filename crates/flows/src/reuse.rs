@@ -1,0 +1,191 @@
+//! What stands in a body in the words of the flow set before it was read then: most deployments change little.
+//!
+//! A body is made short: each such element becomes a `0`, and all the rest stays as it was sent. What the short text
+//! says is what the body says, once its zeros are those elements again.
+
+use super::{FlowSet, Malformed, Node};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::str::from_utf8;
+use std::sync::Arc;
+
+/// Stands for an element that is known. Those of a body are objects, or it is not made short.
+pub(super) const KNOWN: &str = "0";
+
+/// How the arrays of bodies begin: version v2, as editors write it, and v1.
+const BEGINNINGS: [&str; 2] = ["{\"flows\":[", "["];
+
+/// A body with more elements than this that are not known, and fewer that are, is read whole.
+const FEW: usize = 100;
+
+/// Reads a body with `read`, a shortened one if possible; errors refer to the body as it was sent.
+pub(super) fn reading<T>(
+    before: &FlowSet,
+    body: &[u8],
+    read: impl Fn(&[u8], Vec<Arc<Node>>) -> Result<T, Malformed>,
+) -> Result<T, Malformed> {
+    if let Some((text, known)) = shorten(before, body)
+        && let Ok(done) = read(text.as_bytes(), known)
+    {
+        return Ok(done);
+    }
+    read(body, Vec::new())
+}
+
+/// The short text, and the elements of `before` that its zeros are, in order. `None`: the body has another form than
+/// those who deploy often give it, or says little that is known.
+fn shorten(before: &FlowSet, body: &[u8]) -> Option<(String, Vec<Arc<Node>>)> {
+    let body = from_utf8(body).ok()?;
+    let beginning = BEGINNINGS.into_iter().find(|b| body.starts_with(b))?;
+    let mut short = beginning.to_owned();
+    let mut known = Vec::with_capacity(before.nodes().len());
+    let (mut rest, mut others) = (body.get(beginning.len()..)?, 0);
+    // Where the element stood before, if the order is the same.
+    let mut expected = 0;
+    loop {
+        let node = before.nodes().get(expected);
+        let after = node.and_then(|node| Some((node, rest.strip_prefix(&*node.text)?)));
+        rest = if let Some((node, after)) = after {
+            short.push_str(KNOWN);
+            known.push(Arc::clone(node));
+            expected += 1;
+            after
+        } else {
+            let (element, after) = element(rest)?;
+            others += 1;
+            if others > known.len() + FEW {
+                return None;
+            }
+            short.push_str(element);
+            expected = place_after(before, element).unwrap_or(expected);
+            after
+        };
+        if rest.starts_with(']') {
+            return Some((short + rest, known));
+        }
+        rest = rest.strip_prefix(',')?;
+        short.push(',');
+    }
+}
+
+/// The object at the beginning of a text, and what comes after it.
+fn element(text: &str) -> Option<(&str, &str)> {
+    let object = text.starts_with('{').then_some(text)?;
+    let mut values = serde_json::Deserializer::from_str(object).into_iter::<&RawValue>();
+    let element = values.next()?.ok()?.get();
+    Some((element, text.get(values.byte_offset()..)?))
+}
+
+/// Where the element stands that came after the one with this id.
+fn place_after(before: &FlowSet, element: &str) -> Option<usize> {
+    #[derive(Deserialize)]
+    struct Element<'e> {
+        #[serde(borrow)]
+        id: Cow<'e, str>,
+    }
+    let Element { id } = serde_json::from_str(element).ok()?;
+    Some(before.position(&id)? + 1)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use crate::Submission;
+    use proptest::collection::vec;
+    use proptest::option;
+    use proptest::prelude::*;
+    use proptest::sample::{Index, select};
+
+    fn short(body: &str) -> Option<(String, usize)> {
+        let before = r#"[{"id":"a","type":"x"},{"id":"b","type":"x"},{"id":"c","type":"x"}]"#;
+        let before = FlowSet::parse(before.as_bytes()).unwrap();
+        let (text, known) = shorten(&before, body.as_bytes())?;
+        Some((text, known.len()))
+    }
+
+    #[test]
+    fn what_is_known_becomes_a_zero_and_the_rest_stays() {
+        let body = r#"{"flows":[{"id":"a","type":"x"},{"id":"b","type":"y"},{"id":"c","type":"x"}],"rev":"r"}"#;
+        let expected = r#"{"flows":[0,{"id":"b","type":"y"},0],"rev":"r"}"#;
+        assert_eq!(short(body), Some((expected.to_owned(), 2)));
+        let body = r#"[{"id":"b","type":"z"},{"id":"c","type":"x"}]"#;
+        let expected = r#"[{"id":"b","type":"z"},0]"#;
+        assert_eq!(short(body), Some((expected.to_owned(), 1)));
+    }
+
+    #[test]
+    fn what_could_be_taken_for_another_thing_is_read_whole() {
+        let known = r#"{"id":"a","type":"x"}"#;
+        for body in [
+            "",
+            "[",
+            "[]",
+            "[0]",
+            &format!("[{known}"),
+            &format!("[{known},"),
+            &format!("[{known} ]"),
+            &format!("[{known},0]"),
+            &format!("[{known}{known}]"),
+            &format!("[[{known}]]"),
+            &format!("[\"{known}\"]"),
+            &format!(r#"{{"rev":"","flows":[{known}]}}"#),
+        ] {
+            assert_eq!(short(body), None, "{body}");
+        }
+    }
+
+    const SAMPLE: &str = r#"[{"id":"a","type":"tab"},{"id":"b","type":"x","z":"a","t":"]},{\"0"},{"id":"c","type":"x","wires":[["b"]]}]"#;
+
+    proptest! {
+        /// Whatever is done to a body that is known: what was before makes no difference, in what it says or in what
+        /// is wrong with it.
+        #[test]
+        fn what_was_before_changes_nothing_but_the_time(
+            wrapped: bool,
+            edits in vec((any::<Index>(), select(&b"{}[],0\"\\: x\xff"[..]), any::<bool>()), 0..4),
+            cut in option::of(any::<Index>()),
+        ) {
+            let before = FlowSet::parse(SAMPLE.as_bytes()).unwrap();
+            let mut body = SAMPLE.as_bytes().to_vec();
+            if wrapped {
+                body = [b"{\"flows\":", &body[..], b",\"rev\":\"r\"}"].concat();
+            }
+            for (place, byte, replaces) in edits {
+                let place = place.index(body.len());
+                body.splice(place..place + usize::from(replaces), [byte]);
+            }
+            if let Some(cut) = cut {
+                body.truncate(cut.index(body.len()));
+            }
+            let read = |before: &FlowSet| {
+                let read = if wrapped { Submission::v2 } else { Submission::v1 };
+                let sent = read(before, &body)?;
+                Ok::<_, Malformed>((sent.flows, sent.rev, sent.credentials.nodes))
+            };
+            prop_assert_eq!(read(&before), read(&FlowSet::default()));
+        }
+    }
+
+    #[test]
+    fn what_comes_after_the_elements_is_not_forgotten() {
+        let known = r#"{"id":"a","type":"x"}"#;
+        for (after, error) in [
+            ("]]", "trailing characters"),
+            ("],\"flows\":[]}", "the key \"flows\" is there twice"),
+            ("],\"rev\":1}", "\"rev\" must be a string"),
+        ] {
+            let beginning = if after == "]]" { "[" } else { "{\"flows\":[" };
+            let body = format!("{beginning}{known}{after}");
+            assert!(short(&body).is_some());
+            let before = FlowSet::parse(format!("[{known}]").as_bytes()).unwrap();
+            let sent = match beginning {
+                "[" => Submission::v1(&before, body.as_bytes()),
+                _ => Submission::v2(&before, body.as_bytes()),
+            };
+            let told = sent.unwrap_err().to_string();
+            assert!(told.contains(error), "{told}");
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Elements of an HTML text: found with a CSS selector, given as HTML, as text, or as their attributes.
+
+mod select;
+
+use html5ever::driver::{self, ParseOpts};
+use html5ever::tendril::TendrilSink;
+use scraper::node::{Element, Node as Part};
+use scraper::{ElementRef, Html as Document, HtmlTreeSink};
+pub use select::Select;
+use smol_str::SmolStr;
+use std::fmt::Write;
+use value::{Failure, Object, Value};
+
+/// Elements within elements, at most. Our choice: browsers stop at 512.
+const DEPTH: usize = 1000;
+
+/// Bytes that are read before the depth is looked at.
+const PIECE: usize = 4096;
+
+/// What of an element is given.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Gives {
+    /// Its inside, as XML.
+    Html,
+    /// Its text.
+    Text,
+    /// Its attributes.
+    Attributes,
+    /// Its attributes, and its inside as HTML under a key.
+    Both,
+}
+
+/// Gives each element that a selector picks; with [`Gives::Both`], its inside is under `key`.
+pub fn pick(
+    text: &str,
+    selector: &Select,
+    gives: Gives,
+    key: &SmolStr,
+) -> Result<Vec<Value>, Failure> {
+    let document = parse(text)?;
+    let picked = selector.pick(&document);
+    Ok(picked.into_iter().map(|e| given(e, gives, key)).collect())
+}
+
+fn given(element: ElementRef<'_>, gives: Gives, key: &SmolStr) -> Value {
+    match gives {
+        Gives::Html => Value::from(inner_xml(element).trim()),
+        Gives::Text => Value::from(element.text().collect::<String>()),
+        Gives::Attributes => Value::object(attributes(element).collect()),
+        Gives::Both => {
+            let inside = (key.clone(), Value::from(element.inner_html().trim()));
+            let members = std::iter::once(inside).chain(attributes(element));
+            Value::object(members.collect::<Object>())
+        }
+    }
+}
+
+/// Reads a document. Every element that is opened is compared with those around it, so that a deep text takes the
+/// square of its length: it is looked at now and then how deep it goes.
+fn parse(text: &str) -> Result<Document, Failure> {
+    let sink = HtmlTreeSink::new(Document::new_document());
+    let mut parser = driver::parse_document(sink, ParseOpts::default());
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));
+        parser.process(piece.into());
+        if is_too_deep(&parser.tokenizer.sink.sink.0.borrow()) {
+            return Err(Failure::error(format!(
+                "elements are nested more than {DEPTH} deep"
+            )));
+        }
+        rest = after;
+    }
+    Ok(parser.finish())
+}
+
+/// Whether the newest elements, which are the last ones everywhere, nest too deep.
+fn is_too_deep(document: &Document) -> bool {
+    let mut newest = Some(document.tree.root());
+    for _ in 0..=DEPTH {
+        newest = newest.and_then(|element| element.last_child());
+    }
+    newest.is_some()
+}
+
+fn attributes(element: ElementRef<'_>) -> impl Iterator<Item = (SmolStr, Value)> {
+    let attributes = element.value().attrs();
+    attributes.map(|(name, value)| (SmolStr::new(name), Value::from(value)))
+}
+
+/// The inside of an element as XML, in which elements without content close themselves and other characters
+/// than those of ASCII are references: so Node-RED gives it. Walked without recursion: HTML nests as deep as it likes.
+fn inner_xml(element: ElementRef<'_>) -> String {
+    let mut out = String::new();
+    // What is still to be written, and whether only its end is.
+    let mut stack: Vec<_> = element.children().rev().map(|node| (node, false)).collect();
+    while let Some((node, ends)) = stack.pop() {
+        match node.value() {
+            Part::Element(inner) if ends => {
+                out.push_str("</");
+                out.push_str(inner.name());
+                out.push('>');
+            }
+            Part::Element(inner) => {
+                start(inner, node.has_children(), &mut out);
+                if node.has_children() {
+                    stack.push((node, true));
+                    stack.extend(node.children().rev().map(|node| (node, false)));
+                }
+            }
+            Part::Text(text) => escape(text, &mut out),
+            Part::Comment(comment) => {
+                out.push_str("<!--");
+                out.push_str(comment);
+                out.push_str("-->");
+            }
+            _ => {}
+        }
+    }
+    out
+}
+
+fn start(element: &Element, has_children: bool, out: &mut String) {
+    out.push('<');
+    out.push_str(element.name());
+    for (name, value) in element.attrs() {
+        out.push(' ');
+        out.push_str(name);
+        out.push_str("=\"");
+        escape(value, out);
+        out.push('"');
+    }
+    out.push_str(if has_children { ">" } else { "/>" });
+}
+
+fn escape(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            c if c.is_ascii() => out.push(c),
+            c => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "&#x{:X};", u32::from(c));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+    use value::json;
+
+    const PAGE: &str = "<html><head><title>T</title></head><body><ul id=\"u\"><li class=a>One <b>bold</b> &amp; x</li><li>Two<br>3</li><li></li></ul><p data-x=\"1\" class=\"q r\">a&nbsp;b<!--c--></p></body></html>";
+
+    fn picked(tag: &str, gives: Gives) -> String {
+        let selector = Select::parse(tag).unwrap();
+        let picked = pick(PAGE, &selector, gives, &"_".into()).unwrap();
+        json::stringify(&Value::array(picked)).unwrap()
+    }
+
+    /// What Node-RED 4.1 gave of the same page.
+    #[test]
+    fn elements_are_given_as_node_red_gives_them() {
+        assert_eq!(
+            picked("li", Gives::Html),
+            r#"["One <b>bold</b> &amp; x","Two<br/>3",""]"#
+        );
+        assert_eq!(picked("li", Gives::Text), r#"["One bold & x","Two3",""]"#);
+        assert_eq!(picked("li", Gives::Attributes), r#"[{"class":"a"},{},{}]"#);
+        assert_eq!(
+            picked("li", Gives::Both),
+            r#"[{"_":"One <b>bold</b> &amp; x","class":"a"},{"_":"Two<br>3"},{"_":""}]"#
+        );
+        assert_eq!(
+            picked("ul", Gives::Html),
+            r#"["<li class=\"a\">One <b>bold</b> &amp; x</li><li>Two<br/>3</li><li/>"]"#
+        );
+        assert_eq!(picked("p", Gives::Html), r#"["a&#xA0;b<!--c-->"]"#);
+        assert_eq!(
+            picked("p", Gives::Both),
+            r#"[{"_":"a&nbsp;b<!--c-->","data-x":"1","class":"q r"}]"#
+        );
+        assert_eq!(
+            picked("ul > li.a, p[data-x]", Gives::Text),
+            "[\"One bold & x\",\"a\u{a0}b\"]"
+        );
+        assert_eq!(picked("zzz", Gives::Html), "[]");
+    }
+
+    #[test]
+    fn elements_may_nest_deeply_but_not_without_end() {
+        let first = |depth: usize| {
+            let document = parse(&"<b>".repeat(depth))?;
+            let first = Select::parse("b").unwrap().pick(&document)[0];
+            Ok::<_, Failure>(inner_xml(first))
+        };
+        assert!(first(900).unwrap().starts_with("<b><b>"));
+        let since = Instant::now();
+        let error = first(1_000_000).unwrap_err();
+        assert!(since.elapsed() < Duration::from_secs(1));
+        assert_eq!(error.message, "elements are nested more than 1000 deep");
+    }
+
+    #[test]
+    fn selectors_may_not_nest_without_end() {
+        let nested = |depth: usize| format!("{}b{}", ":is(".repeat(depth), ")".repeat(depth));
+        // The library itself reads some 60 that nest.
+        assert!(Select::parse(&nested(60)).is_ok());
+        for depth in [101, 200_000] {
+            let failure = Select::parse(&nested(depth)).err().unwrap();
+            assert_eq!(failure.message, "Selector has too many functions");
+        }
+    }
+
+    #[test]
+    fn it_makes_no_difference_where_a_text_is_cut() {
+        let long = format!("<p>é&amp;{}</p>", "ü<b>x</b>\r\n".repeat(2000));
+        let whole = Document::parse_document(&long).html();
+        assert_eq!(parse(&long).unwrap().html(), whole);
+    }
+}

@@ -1,0 +1,382 @@
+//! Mustache templates over a message, as the template and trigger nodes use them
+//! (docs/reference/node-red-engine.md §4.3).
+//!
+//! Compiled once; a name is looked up in the message, then as `env.X`, then as `flow.x` or `global.x`.
+//! There are no partials: nothing outside the template is read.
+
+mod parse;
+
+use smol_str::SmolStr;
+use value::{Failure, Message, Path, Value, coerce, property};
+
+/// A compiled template.
+#[derive(Debug)]
+pub struct Template {
+    parts: Vec<Part>,
+    texts: Vec<String>,
+}
+
+/// A piece of a template.
+#[derive(Debug)]
+enum Part {
+    /// Text as it stands, by its place among the template's texts.
+    Text(usize),
+    /// `{{name}}`, or `{{{name}}}` and `{{&name}}` without escaping.
+    Variable {
+        /// What is looked up.
+        name: Name,
+        /// Whether HTML is escaped.
+        escaped: bool,
+    },
+    /// `{{#name}}…{{/name}}`, or `{{^name}}…{{/name}}` when inverted.
+    Section {
+        /// What is looked up.
+        name: Name,
+        /// Whether it stands for what is empty or false.
+        inverted: bool,
+        /// What is between the tags.
+        parts: Vec<Part>,
+    },
+}
+
+/// What a tag names.
+#[derive(Debug)]
+enum Name {
+    /// `.`: the value of the innermost section.
+    Here,
+    /// Keys, innermost section first, then where else names may lead.
+    Keys(Vec<SmolStr>, Elsewhere),
+}
+
+/// Where a name that the message does not have is looked for.
+#[derive(Debug)]
+enum Elsewhere {
+    /// Nowhere.
+    Nowhere,
+    /// `env.X`.
+    Env(SmolStr),
+    /// `flow.x`, `flow[store].x`.
+    Flow(Path),
+    /// `global.x`.
+    Global(Path),
+}
+
+/// The names that a template may use beside those of the message. `undefined` where there is none.
+pub trait Lookup {
+    /// An environment variable.
+    fn env(&self, name: &str) -> Value;
+    /// A value of the flow context.
+    fn flow(&self, key: &Path) -> Value;
+    /// A value of the global context.
+    fn global(&self, key: &Path) -> Value;
+}
+
+/// How a template is rendered.
+struct Rendering<'a> {
+    lookup: &'a dyn Lookup,
+    texts: &'a [String],
+    /// Texts of the message itself are escaped for use within JSON strings.
+    within_json: bool,
+    /// The message, then the value of each section around.
+    views: Vec<Value>,
+    out: String,
+}
+
+impl Template {
+    /// Compiles a template.
+    pub fn compile(text: &str) -> Result<Self, Failure> {
+        let (parts, texts) = parse::parse(text)?;
+        Ok(Self { parts, texts })
+    }
+
+    /// Renders the template over a message.
+    pub fn render(&self, lookup: &dyn Lookup, message: &Message) -> String {
+        self.run(lookup, message, false)
+    }
+
+    /// Renders a template of JSON: texts are escaped for use within JSON strings.
+    pub fn render_json(&self, lookup: &dyn Lookup, message: &Message) -> String {
+        self.run(lookup, message, true)
+    }
+
+    fn run(&self, lookup: &dyn Lookup, message: &Message, within_json: bool) -> String {
+        let views = vec![message.to_value()];
+        let mut rendering = Rendering {
+            lookup,
+            texts: &self.texts,
+            within_json,
+            views,
+            out: String::new(),
+        };
+        rendering.parts(&self.parts);
+        rendering.out
+    }
+}
+
+impl Rendering<'_> {
+    fn parts(&mut self, parts: &[Part]) {
+        for part in parts {
+            match part {
+                Part::Text(text) => self
+                    .out
+                    .push_str(self.texts.get(*text).map_or("", String::as_str)),
+                Part::Variable { name, escaped } => self.variable(name, *escaped),
+                Part::Section {
+                    name,
+                    inverted: false,
+                    parts,
+                } => self.section(name, parts),
+                Part::Section {
+                    name,
+                    inverted: true,
+                    parts,
+                } => {
+                    let value = self.value(name);
+                    if !coerce::truthy(&value) || value.as_array().is_some_and(<[_]>::is_empty) {
+                        self.parts(parts);
+                    }
+                }
+            }
+        }
+    }
+
+    fn variable(&mut self, name: &Name, escaped: bool) {
+        let value = self.value(name);
+        if value.is_nullish() {
+            return;
+        }
+        let text = coerce::to_text(&value);
+        if escaped && !matches!(value, Value::Number(_)) {
+            escape_html(&text, &mut self.out);
+        } else {
+            self.out.push_str(&text);
+        }
+    }
+
+    fn section(&mut self, name: &Name, parts: &[Part]) {
+        let value = self.value(name);
+        match &value {
+            Value::Array(elements) => {
+                for element in elements.iter() {
+                    self.within(element.clone(), parts);
+                }
+            }
+            other if !coerce::truthy(other) => {}
+            Value::Bool(_) => self.parts(parts),
+            _ => self.within(value, parts),
+        }
+    }
+
+    fn within(&mut self, view: Value, parts: &[Part]) {
+        self.views.push(view);
+        self.parts(parts);
+        self.views.pop();
+    }
+
+    fn value(&self, name: &Name) -> Value {
+        let Name::Keys(keys, elsewhere) = name else {
+            return self
+                .views
+                .last()
+                .map(|v| self.for_json(v.clone()))
+                .unwrap_or_default();
+        };
+        for view in self.views.iter().rev() {
+            if let Some(value) = find(view, keys) {
+                return if value.is_undefined() {
+                    self.look_elsewhere(elsewhere)
+                } else {
+                    self.for_json(value)
+                };
+            }
+        }
+        self.look_elsewhere(elsewhere)
+    }
+
+    fn look_elsewhere(&self, elsewhere: &Elsewhere) -> Value {
+        match elsewhere {
+            Elsewhere::Nowhere => Value::Undefined,
+            Elsewhere::Env(name) => self.lookup.env(name),
+            Elsewhere::Flow(key) => self.lookup.flow(key),
+            Elsewhere::Global(key) => self.lookup.global(key),
+        }
+    }
+
+    /// Only what stands in the message itself is escaped, not what sections bring.
+    fn for_json(&self, value: Value) -> Value {
+        match &value {
+            Value::String(text) if self.within_json && self.views.len() == 1 => {
+                let mut escaped = String::with_capacity(text.len());
+                escape_json(text, &mut escaped);
+                Value::from(escaped)
+            }
+            _ => value,
+        }
+    }
+}
+
+/// The value at the end of the keys, if the last key exists.
+fn find(view: &Value, keys: &[SmolStr]) -> Option<Value> {
+    let (last, parents) = keys.split_last()?;
+    let mut value = view.clone();
+    for key in parents {
+        value = property(&value, key);
+    }
+    match &value {
+        Value::Object(object) => object.get(last).cloned(),
+        // Texts and numbers have properties only where a dot asks for them.
+        Value::Array(_) | Value::Buffer(_) | Value::Error(_) | Value::String(_) => {
+            let found = property(&value, last);
+            let asked = !parents.is_empty() || !matches!(value, Value::String(_));
+            (asked && !found.is_undefined()).then_some(found)
+        }
+        _ => None,
+    }
+}
+
+/// Escapes what cannot stand in a JSON string; quotes stay, so that a text may be JSON itself.
+fn escape_json(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            '\u{c}' => out.push_str("\\f"),
+            '\u{8}' => out.push_str("\\b"),
+            plain => out.push(plain),
+        }
+    }
+}
+
+/// Escapes as mustache.js does (observed on its 4.2.0).
+fn escape_html(text: &str, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            '/' => out.push_str("&#x2F;"),
+            '`' => out.push_str("&#x60;"),
+            '=' => out.push_str("&#x3D;"),
+            plain => out.push(plain),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// No environment, no contexts.
+    struct Nothing;
+
+    impl Lookup for Nothing {
+        fn env(&self, _: &str) -> Value {
+            Value::Undefined
+        }
+        fn flow(&self, _: &Path) -> Value {
+            Value::Undefined
+        }
+        fn global(&self, _: &Path) -> Value {
+            Value::Undefined
+        }
+    }
+    use value::json;
+
+    fn rendered(template: &str, message: &str) -> String {
+        let message = Message::from_value(json::parse(message).unwrap()).unwrap();
+        Template::compile(template)
+            .unwrap()
+            .render(&Nothing, &message)
+    }
+
+    #[test]
+    fn html_is_escaped_unless_asked_otherwise() {
+        let message = r#"{"payload":"<a&\"b\">'/`="}"#;
+        assert_eq!(
+            rendered("{{payload}}", message),
+            "&lt;a&amp;&quot;b&quot;&gt;&#39;&#x2F;&#x60;&#x3D;"
+        );
+        assert_eq!(
+            rendered("{{{payload}}}{{& payload }}", message),
+            "<a&\"b\">'/`=<a&\"b\">'/`="
+        );
+    }
+
+    #[test]
+    fn sections_are_nested_only_so_deeply() {
+        let nested = |depth: usize| "{{#a}}".repeat(depth) + &"{{/a}}".repeat(depth);
+        assert!(Template::compile(&nested(100)).is_ok());
+        for depth in [101, 100_000] {
+            let failure = Template::compile(&nested(depth)).unwrap_err();
+            assert!(failure.message.contains("nested too deeply"), "{failure}");
+        }
+    }
+
+    #[test]
+    fn values_print_as_javascript_prints_them() {
+        let message = r#"{"payload":{"a":1.5,"n":null},"list":[1,2]}"#;
+        assert_eq!(
+            rendered(
+                "{{nope}}|{{payload}}|{{payload.a}}|{{payload.n}}|{{list}}",
+                message
+            ),
+            "|[object Object]|1.5||1,2"
+        );
+        assert_eq!(rendered("{{list.length}}{{list.0}}", message), "21");
+    }
+
+    #[test]
+    fn sections_repeat_enter_and_invert() {
+        let message = r#"{"payload":[1,2],"o":{"x":"in"},"x":"out","t":true,"e":[],"z":0}"#;
+        assert_eq!(
+            rendered("{{#payload}}[{{.}}]{{/payload}}", message),
+            "[1][2]"
+        );
+        assert_eq!(
+            rendered("{{#o}}{{x}}{{t}}{{/o}}{{#t}}{{x}}{{/t}}", message),
+            "intrueout"
+        );
+        assert_eq!(
+            rendered(
+                "{{^e}}empty{{/e}}{{^z}}zero{{/z}}{{^t}}no{{/t}}{{#z}}no{{/z}}",
+                message
+            ),
+            "emptyzero"
+        );
+    }
+
+    #[test]
+    fn lines_of_standalone_tags_vanish() {
+        let template = "a\n\n  {{#t}}\nb\n  {{/t}}\n{{! note }}\nc {{! note }}\n";
+        assert_eq!(rendered(template, r#"{"t":true}"#), "a\n\nb\nc \n");
+    }
+
+    #[test]
+    fn delimiters_can_be_changed() {
+        assert_eq!(
+            rendered("{{=<% %>=}}<% x %>{{x}}<%={{ }}=%>{{x}}", r#"{"x":1}"#),
+            "1{{x}}1"
+        );
+    }
+
+    #[test]
+    fn texts_are_escaped_for_json_at_the_top_only() {
+        let message = Message::with_payload("a\"b\n");
+        let template = Template::compile("{{{payload}}}").unwrap();
+        assert_eq!(template.render_json(&Nothing, &message), "a\"b\\n");
+    }
+
+    #[test]
+    fn broken_templates_are_named() {
+        let wrong = |text: &str| Template::compile(text).unwrap_err().message;
+        assert_eq!(wrong("a{{b"), "Unclosed tag at 4");
+        assert_eq!(wrong("{{#a}}x"), "Unclosed section \"a\" at 7");
+        assert_eq!(wrong("{{/a}}"), "Unopened section \"a\" at 0");
+        assert_eq!(wrong("{{#a}}{{/b}}"), "Unclosed section \"a\" at 6");
+    }
+}

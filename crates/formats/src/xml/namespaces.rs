@@ -1,0 +1,94 @@
+//! The namespaces of XML (Namespaces in XML 1.0) in the shape in which xml2js tells them. Pure.
+
+use smol_str::SmolStr;
+use value::{Object, Value};
+
+/// What the prefixes stand for that elements have declared, the innermost last.
+pub(super) struct Spaces(Vec<Declared>);
+
+struct Declared {
+    /// How many elements were open around the one that says so.
+    depth: usize,
+    prefix: SmolStr,
+    uri: SmolStr,
+}
+
+impl Default for Spaces {
+    fn default() -> Self {
+        let known = |prefix, uri| Declared {
+            depth: 0,
+            prefix: SmolStr::new_static(prefix),
+            uri: SmolStr::new_static(uri),
+        };
+        Self(vec![
+            known("xml", "http://www.w3.org/XML/1998/namespace"),
+            known("xmlns", "http://www.w3.org/2000/xmlns/"),
+        ])
+    }
+}
+
+impl Spaces {
+    /// An element begins inside of so many; what ended ones have declared is forgotten.
+    pub(super) fn enter(&mut self, depth: usize) {
+        self.0.retain(|declared| declared.depth <= depth);
+    }
+
+    /// Takes an attribute of that element that may declare a prefix, or what there is without one.
+    pub(super) fn declare(&mut self, attribute: &str, uri: &str, depth: usize) {
+        let prefix = match attribute.split_once(':') {
+            Some(("xmlns", prefix)) => prefix,
+            None if attribute == "xmlns" => "",
+            _ => return,
+        };
+        self.0.push(Declared {
+            depth: depth + 1,
+            prefix: prefix.into(),
+            uri: uri.into(),
+        });
+    }
+
+    /// The namespace of an element; `None`: its prefix is not declared.
+    pub(super) fn of_element(&self, name: &str) -> Option<Value> {
+        let (prefix, local) = name.split_once(':').unwrap_or(("", name));
+        let uri = self.uri(prefix);
+        let known = prefix.is_empty() || !uri.is_empty();
+        known.then(|| Value::record([("uri", uri.into()), ("local", local.into())]))
+    }
+
+    /// Attributes with their namespaces; otherwise the first prefix that is not declared.
+    pub(super) fn of_attributes(&self, attributes: &Object) -> Result<Object, SmolStr> {
+        let told = attributes.iter().map(|(name, value)| {
+            let value = value.as_str().unwrap_or_default();
+            Ok((name.clone(), self.of_attribute(name, value)?))
+        });
+        told.collect()
+    }
+
+    fn of_attribute(&self, name: &str, value: &str) -> Result<Value, SmolStr> {
+        let (prefix, local) = match name.split_once(':') {
+            Some(parts) => parts,
+            None if name == "xmlns" => (name, ""),
+            None => ("", name),
+        };
+        let uri = if prefix.is_empty() {
+            ""
+        } else {
+            self.uri(prefix)
+        };
+        if !prefix.is_empty() && uri.is_empty() {
+            return Err(prefix.into());
+        }
+        Ok(Value::record([
+            ("name", name.into()),
+            ("value", value.into()),
+            ("prefix", prefix.into()),
+            ("local", local.into()),
+            ("uri", uri.into()),
+        ]))
+    }
+
+    fn uri(&self, prefix: &str) -> &str {
+        let declared = self.0.iter().rev().find(|d| d.prefix == prefix);
+        declared.map_or("", |d| d.uri.as_str())
+    }
+}

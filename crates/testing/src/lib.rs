@@ -1,0 +1,12 @@
+//! What the tests of several crates need: inputs for the fuzz targets' checks, growth of time, free ports.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "tests"
+)]
+
+pub mod inputs;
+pub mod ports;
+pub mod scaling;

@@ -1,0 +1,42 @@
+//! What must hold for every path.
+
+#![allow(
+    clippy::missing_panics_doc,
+    clippy::unwrap_used,
+    reason = "a check: it may panic"
+)]
+
+use crate::{Key, Path, Value, json as text};
+
+/// The largest index that is tried: writing to it makes an array that long.
+const LONGEST: usize = 1 << 12;
+
+/// What is written at a path is read there, and nothing is left of it when it is deleted.
+pub fn expression(data: &[u8]) {
+    let Ok(path) = std::str::from_utf8(data) else {
+        return;
+    };
+    let parsed = (Path::parse(path), Path::parse_message(path));
+    let (Ok(path), Ok(_)) = parsed else { return };
+    let too_long = |key: &Key| matches!(key, Key::Index(index) if *index > LONGEST);
+    if path.is_nested() || path.keys.iter().any(too_long) {
+        return;
+    }
+    let mut root = text::parse("{}").unwrap();
+    assert!(
+        path.write(&mut root, Value::from("found")).unwrap(),
+        "{path}"
+    );
+    assert_eq!(path.read(&root).as_str(), Some("found"), "{path}");
+    assert_eq!(path.try_read(&root).unwrap().as_str(), Some("found"));
+    path.write(&mut root, Value::Undefined).unwrap();
+    assert!(path.read(&root).is_undefined(), "{path}");
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn what_must_hold_for_every_input_holds() {
+        testing::inputs::check_all(&[("expression", super::expression)]);
+    }
+}

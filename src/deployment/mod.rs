@@ -1,0 +1,419 @@
+//! The heart: turn, revision, plan, store, apply, announce. Used by requests and at the start alike.
+//!
+//! Knows the order of things and that nothing is changed until the new flow set is durable. Never parses HTTP.
+
+mod account;
+mod forward;
+mod next;
+mod runtime;
+mod start;
+
+pub use account::refusal;
+pub use forward::{Forward, Purpose};
+pub use runtime::Runtime;
+
+use crate::audit::{Actor, Audit, Event, Unavailable};
+use crate::auth::{AuthWatch, Lapsed};
+use crate::metrics::{Metrics, Phase};
+use crate::store::{self, Record, Store};
+use crate::upstream;
+use bytes::Bytes;
+use flows::{
+    Credentials, DeploymentType, FlowError, FlowSet, Malformed, Plan, Submission, diff, plan,
+};
+use next::next;
+use serde_json::json;
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::time::Instant;
+use tokio::sync::{Mutex, MutexGuard, watch};
+
+/// The active flow set and its name.
+#[derive(Debug)]
+pub struct Active {
+    /// The flow set.
+    pub flows: Arc<FlowSet>,
+    /// Its credentials.
+    pub credentials: Arc<Credentials>,
+    /// Its revision.
+    pub rev: String,
+}
+
+/// Why a deployment did not happen. The active flow set is as before.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The submission names another revision than the active one.
+    #[error("the flows have changed since: the active revision is {active}")]
+    Stale {
+        /// The active revision.
+        active: String,
+    },
+    /// The submission is malformed.
+    #[error(transparent)]
+    Malformed(#[from] Malformed),
+    /// `reload`: the flow files are broken.
+    #[error("the flow files are broken")]
+    StorageInvalid(#[source] store::Error),
+    /// It could not be made durable.
+    #[error("the flows could not be stored")]
+    Store(#[source] store::Error),
+    /// A single flow of that id does not exist.
+    #[error("no such flow")]
+    NoSuchFlow,
+    /// The runtime is gone.
+    #[error("the runtime is gone")]
+    Runtime,
+    /// It could not be written down who does it.
+    #[error(transparent)]
+    Audit(#[from] Unavailable),
+    /// The authorization has lapsed.
+    #[error(transparent)]
+    Lapsed(#[from] Lapsed),
+    /// The upstream did not take it, or did not say whether it has.
+    #[error(transparent)]
+    Upstream(#[from] upstream::Error),
+}
+
+/// A deployment asked for.
+#[derive(Debug)]
+pub enum Request {
+    /// `POST /flows`.
+    Flows {
+        /// What was sent.
+        submission: Submission,
+        /// How much to restart.
+        kind: DeploymentType,
+    },
+    /// `POST /flows` with type `reload`.
+    Reload,
+    /// `POST /flow`: add one flow.
+    AddFlow(Bytes),
+    /// `PUT /flow/:id`.
+    ReplaceFlow(String, Bytes),
+    /// `DELETE /flow/:id`.
+    RemoveFlow(String),
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Deployed {
+    /// The new revision.
+    pub rev: String,
+    /// The id of the flow added or replaced, for `/flow`.
+    pub flow: Option<String>,
+}
+
+/// Takes deployments, one at a time.
+pub struct Deployments {
+    /// The deploy lock. In it: the revision that the upstream had after the last change of ours.
+    turn: Mutex<Option<String>>,
+    active: watch::Sender<Arc<Active>>,
+    /// The revision that did not start, while the flow set before it is active.
+    set_aside: Lock<Option<String>>,
+    runtime: Runtime,
+    store: Store,
+    audit: Audit,
+    metrics: Arc<Metrics>,
+}
+
+/// How clients, metrics and history spell a deployment type.
+pub fn name(kind: DeploymentType) -> &'static str {
+    match kind {
+        DeploymentType::Full => "full",
+        DeploymentType::Nodes => "nodes",
+        DeploymentType::Flows => "flows",
+        DeploymentType::Reload => "reload",
+    }
+}
+
+impl Deployments {
+    /// The active flow set; never waits for a deployment.
+    pub fn active(&self) -> Arc<Active> {
+        Arc::clone(&self.active.borrow())
+    }
+
+    /// Tells whenever another flow set has become active.
+    pub fn watch(&self) -> watch::Receiver<Arc<Active>> {
+        self.active.subscribe()
+    }
+
+    /// Whether flows run.
+    pub fn running(&self) -> bool {
+        self.runtime.running()
+    }
+
+    /// `start`, `stop` or `safe`.
+    pub fn state(&self) -> &'static str {
+        self.runtime.state()
+    }
+
+    /// The revision that was set aside because it did not start, while the flow set before it is active.
+    pub fn set_aside(&self) -> Option<String> {
+        let set_aside = self.set_aside.lock();
+        set_aside.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Acquires the lock that serialises deployments; fails at once when the authorization lapses.
+    async fn lock(&self, watch: &mut AuthWatch) -> Result<MutexGuard<'_, Option<String>>, Error> {
+        let held = tokio::select! {
+            biased;
+            lapsed = watch.lapsed() => return Err(lapsed.into()),
+            held = self.turn.lock() => held,
+        };
+        watch.check()?;
+        Ok(held)
+    }
+
+    /// Runs one deployment to its end, whatever becomes of the caller. Must run as a task of the control runtime.
+    /// An error leaves everything as it was; the caller records it, see [`refusal`].
+    pub async fn deploy(
+        &self,
+        request: Request,
+        (actor, watch): (&Actor, &mut AuthWatch),
+        now: u64,
+        clock: fn() -> Instant,
+    ) -> Result<Deployed, Error> {
+        let kind = request.kind();
+        let mut phases = Phases::begin(&self.metrics, name(kind), clock);
+
+        // turn
+        let _turn = self.lock(watch).await?;
+        phases.end(Phase::Wait);
+
+        // revision
+        let before = self.active();
+        if let Request::Flows { submission, .. } = &request {
+            self.check(submission, &before)?;
+        }
+
+        // plan
+        let next = next(request, &before, &self.store).await?;
+        let plan = plan_of(&before.flows, &next.flows, &next.sent, kind);
+        let flow = next.flow;
+        let active = Arc::new(Active::new(next.flows, next.credentials, None));
+        phases.end(Phase::Plan);
+
+        // account: recorded before it happens; if that fails it is refused, as `audit.on_failure` says
+        let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
+        account::counts(&mut facts, &before.flows, &active.flows);
+        self.audit.durable(Event::Deploy, actor, now, facts).await?;
+
+        // store: from here on the new flow set is the one that every start finds
+        if kind != DeploymentType::Reload {
+            self.keep_outside_edit(actor, now).await?;
+        }
+        watch.check()?;
+        let record = active.record(&actor.user, name(kind), now);
+        self.store.commit(record).await.map_err(Error::Store)?;
+        phases.end(Phase::Store);
+
+        // apply: what is stored is active, even if the engine is gone
+        let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
+        if self.make_live(plan, flows, credentials).await.is_err() {
+            tracing::error!(
+                rev = active.rev,
+                "the flows are stored but could not be made live"
+            );
+        }
+        phases.end(Phase::Apply);
+
+        // announce
+        let rev = active.rev.clone();
+        self.active.send_replace(active);
+        self.runtime.announce(&rev);
+        Ok(Deployed { rev, flow })
+    }
+
+    /// Starts or stops all flows, and remembers it. The flow set and its revision stay.
+    pub async fn set_running(
+        &self,
+        running: bool,
+        (actor, watch): (&Actor, &mut AuthWatch),
+        now: u64,
+    ) -> Result<(), Error> {
+        let state = if running { "start" } else { "stop" };
+        let facts = json!({ "state": state });
+        let _turn = self.lock(watch).await.inspect_err(|_| {
+            self.audit
+                .record(Event::StateFail, actor, now, facts.clone());
+        })?;
+        self.audit
+            .durable(Event::State, actor, now, facts.clone())
+            .await?;
+        let done = match watch.check() {
+            Ok(()) => self.start_or_stop(running).await,
+            Err(lapsed) => Err(lapsed.into()),
+        };
+        if done.is_err() {
+            self.audit.record(Event::StateFail, actor, now, facts);
+        }
+        done
+    }
+
+    async fn start_or_stop(&self, running: bool) -> Result<(), Error> {
+        let kept = self.store.save_running(running).await;
+        kept.map_err(Error::Store)?;
+        // A user who starts the flows wants them tried: the failed starts before do not count.
+        self.store.forget_starts().await.map_err(Error::Store)?;
+        self.runtime.set_running(running).await
+    }
+
+    /// The flows have run for as long as shows that they can: their starts do not count any more. Waits for ever if
+    /// the engine does not answer.
+    pub async fn settle(&self) -> Result<(), Error> {
+        self.runtime.answer().await?;
+        self.store.forget_starts().await.map_err(Error::Store)
+    }
+
+    /// Closes the flows, once every deployment that was asked for has ended. A start that comes to this end was a good
+    /// one.
+    pub async fn close(&self) {
+        let _turn = self.turn.lock().await;
+        self.runtime.close().await;
+        if self.runtime.upstream().is_none()
+            && let Err(error) = self.store.end_start().await
+        {
+            tracing::warn!(%error, "this start will count as one that came to no good end");
+        }
+    }
+
+    /// A deployment leaves safe mode, and is what was deployed last.
+    async fn make_live(
+        &self,
+        plan: Plan,
+        flows: Arc<FlowSet>,
+        credentials: Arc<Credentials>,
+    ) -> Result<(), Error> {
+        *self
+            .set_aside
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = None;
+        self.metrics.fallen_back(false);
+        let safe = self.runtime.state() == "safe";
+        self.runtime.apply(plan, flows, credentials).await?;
+        if safe {
+            let running = self.store.running().await.map_err(Error::Store)?;
+            self.runtime.set_running(running).await?;
+        }
+        Ok(())
+    }
+
+    /// A `rev` that is sent must be the active one (docs/reference/admin-api.md §4.4, revision rules).
+    fn check(&self, submission: &Submission, active: &Active) -> Result<(), Error> {
+        match &submission.rev {
+            Some(rev) if *rev != active.rev => {
+                self.metrics.revision_conflict();
+                Err(Error::Stale {
+                    active: active.rev.clone(),
+                })
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Flow files that were edited meanwhile become a revision of the history before they are replaced.
+    async fn keep_outside_edit(&self, actor: &Actor, now: u64) -> Result<(), Error> {
+        let Some(edit) = self.store.edited_outside().await.map_err(Error::Store)? else {
+            return Ok(());
+        };
+        let edit = Active::new(edit.flows, edit.credentials, None);
+        let record = edit.record("", "outside-edit", now);
+        self.store.keep(record).await.map_err(Error::Store)?;
+        tracing::warn!(
+            rev = edit.rev,
+            "the flow files were edited outside; this deployment replaces them, the edit is in the history"
+        );
+        self.audit
+            .record(Event::OutsideEdit, actor, now, json!({ "rev": edit.rev }));
+        Ok(())
+    }
+}
+
+impl Request {
+    /// How much of what runs it touches; a single flow is a `flows` deployment
+    /// (docs/reference/node-red-engine.md §1.2).
+    fn kind(&self) -> DeploymentType {
+        match self {
+            Self::Flows { kind, .. } => *kind,
+            Self::Reload => DeploymentType::Reload,
+            Self::AddFlow(_) | Self::ReplaceFlow(..) | Self::RemoveFlow(_) => DeploymentType::Flows,
+        }
+    }
+}
+
+impl Active {
+    /// Under the revision it has, or a fresh one.
+    fn new(flows: FlowSet, credentials: Credentials, rev: Option<String>) -> Self {
+        Self {
+            rev: rev.unwrap_or_else(fresh_rev),
+            flows: Arc::new(flows),
+            credentials: Arc::new(credentials),
+        }
+    }
+
+    fn record(&self, user: &str, kind: &str, at: u64) -> Record {
+        Record {
+            rev: self.rev.clone(),
+            flows: Arc::clone(&self.flows),
+            credentials: Arc::clone(&self.credentials),
+            user: user.to_owned(),
+            kind: kind.to_owned(),
+            at,
+        }
+    }
+}
+
+impl From<FlowError> for Error {
+    fn from(error: FlowError) -> Self {
+        match error {
+            FlowError::Malformed(malformed) => Self::Malformed(malformed),
+            FlowError::NoSuchFlow => Self::NoSuchFlow,
+        }
+    }
+}
+
+/// A name that no deployment had before, of an identical flow set neither (docs/reference/admin-api.md §3): 64
+/// hexadecimal digits, as Node-RED's are.
+fn fresh_rev() -> String {
+    crypto::hex(&crypto::random::<32>())
+}
+
+fn plan_of(
+    old: &FlowSet,
+    new: &FlowSet,
+    sent: &HashSet<smol_str::SmolStr>,
+    kind: DeploymentType,
+) -> Plan {
+    plan(old, new, &diff(old, new, sent), kind)
+}
+
+/// Times the phases of one deployment.
+struct Phases<'a> {
+    metrics: &'a Metrics,
+    kind: &'static str,
+    clock: fn() -> Instant,
+    since: Instant,
+}
+
+impl<'a> Phases<'a> {
+    fn begin(metrics: &'a Metrics, kind: &'static str, clock: fn() -> Instant) -> Self {
+        let since = clock();
+        Self {
+            metrics,
+            kind,
+            clock,
+            since,
+        }
+    }
+
+    fn end(&mut self, phase: Phase) {
+        store::step();
+        let now = (self.clock)();
+        let took = now.saturating_duration_since(self.since);
+        self.metrics.phase(self.kind, phase, took);
+        self.since = now;
+    }
+}
+
+#[cfg(all(test, feature = "engine"))]
+mod tests;

@@ -1,9 +1,0 @@
-//! The palette folder `storage`.
-
-mod encoding;
-pub(super) mod file;
-pub(super) mod file_in;
-mod file_name;
-mod file_read;
-pub(super) mod io_failure;
-pub(super) mod watch;

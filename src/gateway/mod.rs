@@ -1,0 +1,352 @@
+//! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
+
+mod hosts;
+#[cfg(feature = "engine")]
+mod own_engine;
+mod shares;
+mod site;
+
+pub use crate::deployment::Runtime;
+pub use hosts::{ServedHosts, machine_name, of_operations};
+pub use shares::Shares;
+pub use site::{Nowhere, Rules, Site, Sites};
+
+use crate::audit::{Actor, Audit, Event};
+use crate::auth::{self, Auth, Caller, Known, Permissions};
+use crate::comms::{Comms, Topics};
+use crate::config::{self, Config};
+use crate::deployment;
+#[cfg(feature = "engine")]
+use crate::editor::{self, Editor};
+use crate::metrics::Metrics;
+use crate::store::{self, Store};
+use crate::upstream;
+use crypto::Secret;
+use flows::ids;
+use limits::conn_limit::Crowd;
+use serde_json::json;
+use smol_str::SmolStr;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, timeout};
+
+/// How often sessions are checked for expiry: streams and channels of an expired session end at most so late. Our choice:
+/// the unit of lifetimes.
+const TICK: Duration = Duration::from_secs(1);
+/// How often expired sessions are deleted from the store. Our choice.
+const SWEEP: Duration = Duration::from_secs(5);
+/// How long a reload waits for the accounts at the upstreams to change. Our choice: without a sign-in under way they do so
+/// at once.
+const ACCOUNTS: Duration = Duration::from_secs(1);
+
+/// One gateway.
+pub struct Gateway {
+    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, routes and permissions each site's.
+    pub config: Config,
+    /// Users and sessions; `None`: the API is open.
+    pub auth: Option<Auth>,
+    /// The caller where the API is open, with all permissions.
+    pub everybody: Caller,
+    /// The runtimes.
+    pub sites: Sites,
+    /// The hosts under which they are answered.
+    pub hosts: ServedHosts,
+    /// The stock editor's files, if they are served.
+    #[cfg(feature = "engine")]
+    pub editor: Option<Arc<Editor>>,
+    /// The channel over which editors hear what happens.
+    pub comms: Arc<Comms>,
+    /// What must survive.
+    pub store: Store,
+    /// Who did what.
+    pub audit: Audit,
+    /// Numbers.
+    pub metrics: Arc<Metrics>,
+    /// The control runtime: what writes runs there.
+    pub control: Handle,
+    /// Becomes true when the gateway drains: what is open for long closes.
+    leaving: watch::Sender<bool>,
+    /// Resources with a share for each client address.
+    pub shares: Shares,
+    seed: u64,
+    requests: AtomicU64,
+}
+
+/// Notices to show to the operator once.
+#[derive(Debug)]
+pub struct Notices {
+    /// The password of the `admin` that was made, because there was no user.
+    pub admin_password: Option<Secret>,
+}
+
+/// Why a gateway does not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The data directory cannot be used.
+    #[error("storage.directory: {0}")]
+    Store(#[from] store::Error),
+    /// The audit log cannot be written.
+    #[error("the audit log cannot be written: {0}; see [audit] in gateway.toml")]
+    Audit(#[source] std::io::Error),
+    /// Users or sessions cannot be read.
+    #[error("users and sessions: {0}")]
+    Auth(#[from] auth::Error),
+    /// The engine's thread does not start.
+    #[error("the engine does not start: {0}")]
+    Engine(#[source] std::io::Error),
+    /// The upstream's TLS cannot be set up.
+    #[error("upstream: {0}")]
+    Upstream(#[from] upstream::OpenError),
+    /// The editor is not where it should be.
+    #[cfg(feature = "engine")]
+    #[error("editor.modules: {0}")]
+    Editor(#[from] editor::Error),
+    /// The stored flows cannot be read or started.
+    #[error("the stored flows: {0}")]
+    Deployment(#[from] deployment::Error),
+    /// The program was built without the engine.
+    #[error("this flowgate was built without its engine, and there is no [upstream]")]
+    NoRuntime,
+}
+
+impl Gateway {
+    /// Opens store, audit, users and engine, and makes the stored flow set live. `clock` tells the time since 1970.
+    pub async fn open(
+        mut config: Config,
+        metrics: Arc<Metrics>,
+        control: Handle,
+        clock: fn() -> Duration,
+    ) -> Result<(Arc<Self>, Notices), Error> {
+        #[cfg(feature = "engine")]
+        let editor = open_editor(&config)?.map(Arc::new);
+        let now = clock().as_secs();
+        let store = Store::open(&config.storage)?;
+        let audit = open_audit(&config, &metrics, now).await?;
+        let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
+        let recorders = (audit.clone(), Arc::clone(&metrics));
+        let runtimes = site::runtimes(&config, &metrics)?;
+        let topics = open_topics(&runtimes, config.comms.backlog);
+        control.spawn(Arc::clone(&topics).tell());
+        let shared = (store.clone(), auth.clone());
+        let sites = Sites::open((&mut config, runtimes), shared, recorders, now).await?;
+        let leaving = watch::Sender::new(false);
+        let comms = Arc::new(Comms {
+            config: config.comms.clone(),
+            auth: auth.clone(),
+            audit: audit.clone(),
+            metrics: Arc::clone(&metrics),
+            leaving: leaving.subscribe(),
+            started: now * 1000,
+            topics,
+            waiting: Crowd::new(config.comms.waiting, config.comms.waiting_per_address),
+            stalled: config.timeouts.body_idle,
+        });
+        let gateway = Arc::new(Self {
+            hosts: ServedHosts::new(&config),
+            shares: Shares::new(&config.limits),
+            config,
+            auth,
+            everybody: Caller {
+                user: SmolStr::default(),
+                permissions: Permissions::all(),
+                known: Known::Nobody,
+            },
+            sites,
+            #[cfg(feature = "engine")]
+            editor,
+            comms,
+            store,
+            audit,
+            metrics,
+            control,
+            leaving,
+            seed: u64::from_le_bytes(crypto::random()),
+            requests: AtomicU64::new(0),
+        });
+        gateway.look_after(clock);
+        Ok((gateway, Notices { admin_password }))
+    }
+
+    /// Starts what goes on beside requests: looking at upstreams, ending sessions, counting starts.
+    fn look_after(self: &Arc<Self>, clock: fn() -> Duration) {
+        for site in self.sites.all() {
+            if let Some(upstream) = site.runtime.upstream() {
+                self.control.spawn(upstream.clone().watch());
+            }
+        }
+        self.control.spawn(tick(Arc::downgrade(self), clock));
+        self.control.spawn(sweep(Arc::downgrade(self), clock));
+        self.control.spawn(settle(Arc::downgrade(self)));
+    }
+
+    /// Takes over users, lifetimes, throttle, routes, permissions, hosts and the accounts at the upstreams of a config
+    /// read again; everything else needs a restart.
+    pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
+        let kept = match (&self.auth, &config.auth) {
+            (Some(auth), Some(users)) => auth.reload(users).await,
+            (None, None) => Ok(()),
+            (Some(_), None) | (None, Some(_)) => {
+                tracing::warn!(
+                    "auth cannot be switched on or off without a restart: it stays as it was"
+                );
+                Ok(())
+            }
+        };
+        // Also when the store failed to delete a session: narrower rules must not wait for it.
+        self.hosts.reload(&config);
+        self.sites.reload(&config);
+        if let Some(auth) = &self.auth {
+            auth.changed();
+        }
+        // Last, and on a task of its own: an account waits for a sign-in that is under way, this and the next reload do not.
+        let changed = self.control.spawn(self.sites.change_accounts(&config));
+        if timeout(ACCOUNTS, changed).await.is_err() {
+            tracing::warn!("an upstream's account changes when the sign-in under way has ended");
+        }
+        kept
+    }
+
+    /// Tells what is open for long, tunnels and editors, to close.
+    pub fn leave(&self) {
+        self.leaving.send_replace(true);
+    }
+
+    /// Waits until the gateway drains.
+    pub fn left(&self) -> impl Future<Output = ()> + Send + use<> {
+        let mut leaving = self.leaving.subscribe();
+        async move {
+            // an error: the gateway is gone
+            let _ = leaving.wait_for(|leaving| *leaving).await;
+        }
+    }
+
+    /// Closes the flows, after the deployments under way. Nothing may be asked of the gateway afterwards.
+    pub async fn close(&self) {
+        for site in self.sites.all() {
+            site.deployments.close().await;
+        }
+    }
+
+    /// Writes down that the gateway has ended, and with that all that was done before.
+    pub async fn end(&self, now: u64) {
+        let program = Actor::program();
+        // A failure has been logged, and there is nothing left to refuse.
+        let _ = self
+            .audit
+            .durable(Event::End, &program, now, json!({}))
+            .await;
+    }
+
+    /// A fresh id for a request: 16 hexadecimal digits, no two of one gateway equal.
+    pub fn request_id(&self) -> SmolStr {
+        let count = self.requests.fetch_add(1, Ordering::Relaxed);
+        ids::id(self.seed.wrapping_add(count.wrapping_mul(ids::STEP)))
+    }
+}
+
+/// The stock editor with what our engine has for its palette; `None`: it is not served.
+#[cfg(feature = "engine")]
+pub fn open_editor(config: &Config) -> Result<Option<Editor>, editor::Error> {
+    let modules = config.editor.modules.as_deref();
+    modules
+        .map(|modules| Editor::open(modules, engine::nodes::knows))
+        .transpose()
+}
+
+/// Lets the start count as a good one once the flows have run for long enough.
+async fn settle(gateway: Weak<Gateway>) {
+    let Some(after) = gateway
+        .upgrade()
+        .map(|gateway| gateway.config.engine.settle)
+    else {
+        return;
+    };
+    tokio::time::sleep(after).await;
+    let Some(gateway) = gateway.upgrade() else {
+        return;
+    };
+    for site in gateway.sites.all() {
+        // Starts of runtimes behind us are not counted.
+        if site.runtime.upstream().is_none()
+            && site.deployments.running()
+            && let Err(error) = site.deployments.settle().await
+        {
+            tracing::warn!(%error, "this start will count as one that came to no good end");
+        }
+    }
+}
+
+/// Subscribes editors to our own engine, before the flows start, so that no event is missed.
+fn open_topics(runtimes: &[(config::Site, Runtime)], backlog: usize) -> Arc<Topics> {
+    let mut runtimes = runtimes.iter();
+    Topics::new(runtimes.find_map(|(_, runtime)| runtime.listen(backlog)))
+}
+
+/// Opens the audit log and writes down that the gateway starts.
+async fn open_audit(config: &Config, metrics: &Arc<Metrics>, now: u64) -> Result<Audit, Error> {
+    let directory = &config.storage.directory;
+    let audit = Audit::open(&config.audit, directory, Arc::clone(metrics), now);
+    let audit = audit.map_err(Error::Audit)?;
+    let facts = json!({
+        "version": env!("CARGO_PKG_VERSION"), "config": config.file, "sha256": config.sha256,
+    });
+    let program = Actor::program();
+    let told = audit.durable(Event::Start, &program, now, facts).await;
+    told.map_err(|unavailable| Error::Audit(io::Error::other(unavailable)))?;
+    Ok(audit)
+}
+
+/// Users and sessions, and the password of the admin that was made; none if the API is open.
+async fn users(
+    config: &Config,
+    store: &Store,
+    metrics: &Metrics,
+    now: u64,
+) -> Result<(Option<Auth>, Option<Secret>), Error> {
+    let Some(auth) = &config.auth else {
+        return Ok((None, None));
+    };
+    let hashing = config.limits.hashing;
+    let (auth, password) = Auth::open(auth, hashing, store.clone(), now).await?;
+    metrics.sessions(auth.active());
+    Ok((Some(auth), password))
+}
+
+/// Ends expired sessions, until the gateway is dropped.
+async fn tick(gateway: Weak<Gateway>, clock: fn() -> Duration) {
+    let mut ticks = tokio::time::interval(TICK);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        match gateway.upgrade().map(|gateway| gateway.auth.clone()) {
+            Some(Some(auth)) => auth.tick(clock().as_secs()),
+            Some(None) | None => return,
+        }
+    }
+}
+
+/// Deletes expired sessions from the store, and ends windows of the audit log's suppression, until the gateway is
+/// dropped.
+async fn sweep(gateway: Weak<Gateway>, clock: fn() -> Duration) {
+    let mut ticks = tokio::time::interval(SWEEP);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let Some(gateway) = gateway.upgrade() else {
+            return;
+        };
+        let now = clock().as_secs();
+        gateway.audit.tick(now);
+        let Some(auth) = &gateway.auth else { continue };
+        match auth.sweep(now).await {
+            Ok(0) => {}
+            Ok(ended) => tracing::debug!(ended, "sessions are over"),
+            Err(error) => tracing::error!(%error, "sessions that are over could not be forgotten"),
+        }
+        gateway.metrics.sessions(auth.active());
+    }
+}

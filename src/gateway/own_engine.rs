@@ -1,0 +1,67 @@
+//! Starts the flow engine of this program with the settings of `[engine]`.
+
+use super::{Error, Runtime};
+use crate::config::{self, Config};
+use crate::metrics::Metrics;
+use engine::Engine;
+use engine::settings::{ContextFiles, ContextStore, Settings};
+use std::sync::Arc;
+
+/// Starts the engine; nothing runs in it yet.
+pub(super) fn start(config: &Config, metrics: &Arc<Metrics>) -> Result<Runtime, Error> {
+    let metrics = Arc::clone(metrics);
+    Engine::start(settings(&config.engine), metrics)
+        .map(Runtime::Own)
+        .map_err(Error::Engine)
+}
+
+fn settings(config: &config::Engine) -> Settings {
+    Settings {
+        close_timeout: config.close_timeout,
+        script_memory: config.script_memory,
+        script_timeout: config.script_timeout,
+        modules: config.modules.clone(),
+        debug_length: config.debug_length,
+        message_buffer: config.message_buffer,
+        http_node_root: config.http_node_root.clone(),
+        request_timeout: config.request_timeout,
+        socket_reconnect: config.socket_reconnect,
+        socket_queue: config.socket_queue,
+        mqtt_reconnect: config.mqtt_reconnect,
+        jsonp: config.jsonp,
+        hide_env: config.hide_env.clone(),
+        context: config.context.iter().map(store).collect(),
+    }
+}
+
+fn store(config: &config::ContextStore) -> ContextStore {
+    let files = |files: &config::ContextFiles| ContextFiles {
+        directory: files.directory.clone(),
+        flush: files.flush,
+        file_limit: files.file_limit,
+    };
+    ContextStore {
+        name: config.name.clone(),
+        files: config.files.as_ref().map(files),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// So that an engine that is used without this program behaves alike.
+    #[test]
+    fn the_defaults_of_the_file_are_those_of_the_engine() {
+        let config = Config::parse(config::DEFAULT, "default", "".as_ref()).expect("a config");
+        let own = Settings {
+            modules: config.engine.modules.clone(),
+            hide_env: config.engine.hide_env.clone(),
+            ..Settings::default()
+        };
+        assert_eq!(
+            format!("{:?}", settings(&config.engine)),
+            format!("{own:?}")
+        );
+    }
+}

@@ -1,0 +1,432 @@
+//! Status, headers and body of every response that the gateway makes. The only place that decides them.
+//!
+//! Errors are JSON `{"code", "message"}`, those of `/auth/token` are RFC 6749's; 401 is empty. No internal
+//! detail is disclosed.
+
+#[cfg(feature = "engine")]
+mod runtime;
+mod upstream_error;
+
+pub(super) use upstream_error::upstream_page;
+
+use super::content::Body;
+use super::error::Error;
+#[cfg(feature = "engine")]
+use super::reading::Reading;
+use crate::auth::Lapsed;
+#[cfg(feature = "engine")]
+use crate::editor::{File, Place};
+use crate::upstream;
+use crate::{auth, deployment};
+use bytes::Bytes;
+use hyper::body::Body as _;
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, HeaderName, HeaderValue,
+    LOCATION, PRAGMA, RETRY_AFTER, SEC_WEBSOCKET_VERSION, UPGRADE, WWW_AUTHENTICATE,
+};
+#[cfg(feature = "engine")]
+use hyper::header::{
+    CONTENT_SECURITY_POLICY, ETAG, HeaderMap, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
+};
+use hyper::{Method, Response, StatusCode};
+use serde_json::json;
+use std::time::Duration;
+#[cfg(feature = "engine")]
+use tokio::runtime::Handle;
+
+/// An answer in JSON.
+pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+    content(status, "application/json; charset=utf-8", body.into())
+}
+
+/// An answer in plain text.
+#[cfg(feature = "engine")]
+pub(super) fn text(status: StatusCode, body: &'static str) -> Response<Body> {
+    content(
+        status,
+        "text/plain; charset=utf-8",
+        Bytes::from_static(body.as_bytes()),
+    )
+}
+
+/// A page of the editor, or a part of it.
+#[cfg(feature = "engine")]
+pub(super) fn html(body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = content(StatusCode::OK, "text/html; charset=utf-8", body.into());
+    set(&mut response, CONTENT_SECURITY_POLICY, EDITOR_POLICY);
+    response
+}
+
+/// What the stock editor's page may load: its own files, and scripts and styles that are inline, made at run time, or
+/// in blobs (observed on 4.1 and 5.0).
+#[cfg(feature = "engine")]
+const EDITOR_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; \
+                             style-src 'self' 'unsafe-inline'; \
+                             img-src 'self' data: https:; font-src 'self' data:; worker-src 'self' blob:; \
+                             object-src 'none'; base-uri 'none'; frame-ancestors 'none'";
+
+/// An answer in plain text of others.
+#[cfg(feature = "engine")]
+pub(super) fn their_text(body: String) -> Response<Body> {
+    content(StatusCode::OK, "text/plain; charset=utf-8", body.into())
+}
+
+/// A file, unless the client has it as it is (RFC 9110 §13.2.2). Browsers ask each time whether it has changed.
+#[cfg(feature = "engine")]
+pub(super) fn file(
+    asked: &HeaderMap,
+    file: File,
+    control: &Handle,
+    place: Place,
+) -> Response<Body> {
+    let has_it = is_known(asked, &file);
+    let mut response = if has_it {
+        empty(StatusCode::NOT_MODIFIED)
+    } else {
+        content(StatusCode::OK, file.kind, Bytes::new())
+    };
+    response = with(response, ETAG, &file.tag);
+    response = with(response, LAST_MODIFIED, &file.modified);
+    set(&mut response, CACHE_CONTROL, "public, max-age=0");
+    set(&mut response, CONTENT_SECURITY_POLICY, EDITOR_POLICY);
+    if !has_it {
+        let reading = Reading::file((file.content, file.size), control.clone(), place);
+        *response.body_mut() = Body::Editor(Box::new(reading));
+    }
+    response
+}
+
+/// The editor's words.
+#[cfg(feature = "engine")]
+pub(super) fn words(words: String, place: Place) -> Response<Body> {
+    let mut response = json(StatusCode::OK, Bytes::new());
+    *response.body_mut() = Body::Editor(Box::new(Reading::text(words.into(), place)));
+    response
+}
+
+/// Whether the client has the file: by its tag, else by its date, which it got from us.
+#[cfg(feature = "engine")]
+fn is_known(asked: &HeaderMap, file: &File) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    let mut tags = asked.get_all(IF_NONE_MATCH).iter().peekable();
+    if tags.peek().is_some() {
+        let tags = tags.filter_map(|tags| tags.to_str().ok());
+        let mut tags = tags.flat_map(|tags| tags.split(','));
+        return tags.any(|tag| tag.trim() == "*" || opaque(tag) == opaque(&file.tag));
+    }
+    let since = asked.get(IF_MODIFIED_SINCE);
+    since.is_some_and(|since| since.as_bytes() == file.modified.as_bytes())
+}
+
+/// An answer without a body.
+pub(super) fn empty(status: StatusCode) -> Response<Body> {
+    let mut response = Response::new(Body::default());
+    *response.status_mut() = status;
+    response
+}
+
+/// What was asked for is there, and always will be (RFC 9110 §15.4.2).
+pub(super) fn moved(location: &str) -> Response<Body> {
+    with(empty(StatusCode::MOVED_PERMANENTLY), LOCATION, location)
+}
+
+/// The answer of `/auth/token` and `/auth/revoke`: never kept by a cache (RFC 6749 §5.1).
+pub(super) fn uncached(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, CACHE_CONTROL, "no-store");
+    set(&mut response, PRAGMA, "no-cache");
+    response
+}
+
+/// To a listed path with another method: `OPTIONS` learns the methods, everything else is refused with them.
+pub(super) fn other_method(method: &Method, allow: String) -> Result<Response<Body>, Error> {
+    if *method != Method::OPTIONS {
+        return Err(Error::Method { allow });
+    }
+    Ok(with(empty(StatusCode::NO_CONTENT), ALLOW, &allow))
+}
+
+/// The same answer without its body where the method wants none, but with its length (RFC 9110 §9.3.2).
+pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Response<Body> {
+    if *method == Method::HEAD {
+        if let Some(length) = response
+            .body()
+            .size_hint()
+            .exact()
+            .filter(|&length| length > 0)
+        {
+            response.headers_mut().insert(CONTENT_LENGTH, length.into());
+        }
+        *response.body_mut() = Body::default();
+    }
+    response
+}
+
+/// Whether the error is ours and to be logged for each request. Load shedding is not, nor an outage of the upstream,
+/// which is logged where it is found.
+pub(super) fn is_ours(error: &Error) -> bool {
+    use upstream::Error::{Away, SignedOut};
+    let told = matches!(
+        error,
+        Error::Deployment(deployment::Error::Upstream(SignedOut))
+            | Error::Upstream(SignedOut | Away)
+            | Error::TooManyWaiting
+            | Error::MemoryBusy
+    );
+    #[cfg(feature = "engine")]
+    let told = told
+        || matches!(
+            error,
+            Error::EditorBusy | Error::TooManySockets | Error::Engine(engine::Error::Busy)
+        );
+    !told && refusal(error).status().is_server_error()
+}
+
+/// What an error becomes.
+pub(super) fn refusal(error: &Error) -> Response<Body> {
+    use StatusCode as S;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    let refuse_sign_in = |status, code| oauth(status, code, &error.to_string());
+    match error {
+        Error::Framing(_) | Error::Unencrypted | Error::MethodName | Error::Host => last(error),
+        Error::TooManyHeaders => refuse(S::REQUEST_HEADER_FIELDS_TOO_LARGE, "too_many_headers"),
+        Error::BodyTooLarge { .. } => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
+        Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
+        Error::Method { allow } => with(refuse(S::METHOD_NOT_ALLOWED, OTHER_METHOD), ALLOW, allow),
+        Error::Misdirected | Error::HostNotListed | Error::HostNotOwn => misdirected(error),
+        Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
+        Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
+        Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
+        Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),
+        Error::TooManyWaiting => busy(error, "too_many_channels"),
+        #[cfg(feature = "engine")]
+        Error::EditorBusy => busy(error, "editor_busy"),
+        #[cfg(feature = "engine")]
+        Error::TooManySockets => busy(error, "too_many_sockets"),
+        Error::MemoryBusy => busy(error, "memory_busy"),
+        Error::WebSocketVersion => version_13(refuse(S::UPGRADE_REQUIRED, OTHER_VERSION)),
+        Error::Authorization | Error::TokenInQuery => invalid_token_header(error),
+        Error::NoToken => unauthorized(BEARER),
+        Error::BadToken => lapsed(Lapsed::Session),
+        Error::BadTokens { wait } => {
+            retry_after(refuse(S::TOO_MANY_REQUESTS, "too_many_bad_tokens"), *wait)
+        }
+        Error::Scope => lapsed(Lapsed::Permission),
+        Error::DoubledHeader(_) => refuse(S::BAD_REQUEST, "invalid_header"),
+        Error::ApiVersion => refuse(S::BAD_REQUEST, "invalid_api_version"),
+        Error::DeploymentType => refuse(S::BAD_REQUEST, "invalid_deployment_type"),
+        Error::ContentType | Error::ContentEncoding => {
+            refuse(S::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type")
+        }
+        Error::BodyTimeout => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
+        Error::BodyBroken => refuse(S::BAD_REQUEST, "incomplete_body"),
+        Error::UnexpectedBody => refuse(S::BAD_REQUEST, "unexpected_body"),
+        Error::Body(_) => refuse(S::BAD_REQUEST, "invalid_request"),
+        Error::Form(reason) => oauth(S::BAD_REQUEST, "invalid_request", reason),
+        Error::Client => challenge(refuse_sign_in(S::UNAUTHORIZED, "invalid_client"), BEARER),
+        Error::GrantType => refuse_sign_in(S::BAD_REQUEST, "unsupported_grant_type"),
+        Error::SignIn(error) => sign_in(error),
+        Error::Revoke(error) => revocation(error),
+        Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
+        Error::Deployment(error) => deployment(error),
+        Error::Upstream(error) => upstream_error::response(error),
+        #[cfg(feature = "engine")]
+        Error::Engine(error) => runtime::engine(error),
+        #[cfg(feature = "engine")]
+        Error::EndpointTimeout => refuse(S::GATEWAY_TIMEOUT, "endpoint_timeout"),
+        #[cfg(feature = "engine")]
+        Error::EndpointStatus(_) => refuse(S::BAD_GATEWAY, "invalid_endpoint_answer"),
+        #[cfg(feature = "engine")]
+        Error::Admin(error) => runtime::admin(error),
+        Error::Broken => refuse(S::INTERNAL_SERVER_ERROR, "internal_error"),
+    }
+}
+
+/// The token is malformed, doubled or in the wrong place (RFC 6750 §3.1).
+fn invalid_token_header(error: &Error) -> Response<Body> {
+    let refused = coded(
+        StatusCode::BAD_REQUEST,
+        "invalid_request",
+        &error.to_string(),
+    );
+    challenge(refused, INVALID_REQUEST)
+}
+
+/// There is no room for now.
+fn busy(error: &Error, code: &str) -> Response<Body> {
+    let refused = coded(StatusCode::SERVICE_UNAVAILABLE, code, &error.to_string());
+    retry_after(refused, BREATHER)
+}
+
+/// RFC 9110 §15.5.20: the client may have taken this connection for one to another host.
+fn misdirected(error: &Error) -> Response<Body> {
+    let status = StatusCode::MISDIRECTED_REQUEST;
+    coded(status, "misdirected_request", &error.to_string())
+}
+
+/// What no other request follows on its connection.
+fn last(error: &Error) -> Response<Body> {
+    let code = match error {
+        Error::Unencrypted => "tls_required",
+        Error::MethodName => "invalid_method",
+        Error::Host => "invalid_host",
+        _ => "malformed_request",
+    };
+    closing(coded(StatusCode::BAD_REQUEST, code, &error.to_string()))
+}
+
+const OTHER_METHOD: &str = "method_not_allowed";
+const OTHER_VERSION: &str = "invalid_websocket_version";
+const BEARER: &str = "Bearer realm=\"flowgate\"";
+const INVALID_REQUEST: &str = "Bearer realm=\"flowgate\", error=\"invalid_request\"";
+const INSUFFICIENT_SCOPE: &str = "Bearer realm=\"flowgate\", error=\"insufficient_scope\"";
+
+const INVALID_TOKEN: &str = "Bearer realm=\"flowgate\", error=\"invalid_token\"";
+
+/// The challenge for a missing or lapsed authorization (RFC 6750 §3.1).
+fn lapsed(lapsed: Lapsed) -> Response<Body> {
+    unauthorized(match lapsed {
+        Lapsed::Session => INVALID_TOKEN,
+        Lapsed::Permission => INSUFFICIENT_SCOPE,
+    })
+}
+
+fn sign_in(error: &auth::Error) -> Response<Body> {
+    use StatusCode as S;
+    match error {
+        auth::Error::Throttled { wait } => {
+            let refused = "too many failures, try again later";
+            let response = oauth(S::TOO_MANY_REQUESTS, "temporarily_unavailable", refused);
+            retry_after(response, *wait)
+        }
+        auth::Error::BadCredentials { .. } => oauth(
+            S::BAD_REQUEST,
+            "invalid_grant",
+            "unknown user or wrong password",
+        ),
+        auth::Error::InvalidScope => oauth(
+            S::BAD_REQUEST,
+            "invalid_scope",
+            "the user's permissions do not cover the scope",
+        ),
+        auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
+        // RFC 6749 §4.1.2.1 has this word for a server that cannot for now
+        auth::Error::Unrecorded => oauth(
+            S::SERVICE_UNAVAILABLE,
+            "temporarily_unavailable",
+            "the audit log cannot be written, so nobody can sign in",
+        ),
+        auth::Error::NameTaken | auth::Error::Store(_) | auth::Error::Hash(_) => oauth(
+            S::INTERNAL_SERVER_ERROR,
+            "server_error",
+            "the session could not be kept",
+        ),
+    }
+}
+
+fn revocation(error: &auth::Error) -> Response<Body> {
+    match error {
+        auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
+        auth::Error::Throttled { .. }
+        | auth::Error::BadCredentials { .. }
+        | auth::Error::InvalidScope
+        | auth::Error::NameTaken
+        | auth::Error::Unrecorded
+        | auth::Error::Store(_)
+        | auth::Error::Hash(_) => oauth(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "server_error",
+            "the revocation could not be kept, try again",
+        ),
+    }
+}
+
+fn deployment(error: &deployment::Error) -> Response<Body> {
+    use StatusCode as S;
+    let refuse = |status, code| coded(status, code, &error.to_string());
+    match error {
+        deployment::Error::Stale { .. } => refuse(S::CONFLICT, "version_mismatch"),
+        deployment::Error::Malformed(_) => refuse(S::BAD_REQUEST, "invalid_flows"),
+        deployment::Error::StorageInvalid(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_invalid"),
+        deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
+        deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
+        deployment::Error::Runtime => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
+        deployment::Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
+        deployment::Error::Lapsed(lapsed) => self::lapsed(*lapsed),
+        deployment::Error::Upstream(error) => upstream_error::response(error),
+    }
+}
+
+/// When to try again while there is no room. Our choice.
+const BREATHER: Duration = Duration::from_secs(1);
+
+fn coded(status: StatusCode, code: &str, message: &str) -> Response<Body> {
+    json(
+        status,
+        json!({ "code": code, "message": message }).to_string(),
+    )
+}
+
+/// RFC 6749 §5.2.
+fn oauth(status: StatusCode, error: &str, description: &str) -> Response<Body> {
+    let body = json!({ "error": error, "error_description": description });
+    uncached(json(status, body.to_string()))
+}
+
+fn unauthorized(authenticate: &'static str) -> Response<Body> {
+    challenge(empty(StatusCode::UNAUTHORIZED), authenticate)
+}
+
+fn challenge(mut response: Response<Body>, authenticate: &'static str) -> Response<Body> {
+    set(&mut response, WWW_AUTHENTICATE, authenticate);
+    response
+}
+
+/// RFC 9110 §15.5.22.
+fn upgrade(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, UPGRADE, "websocket");
+    set(&mut response, CONNECTION, "upgrade");
+    response
+}
+
+/// The last answer of its connection.
+fn closing(mut response: Response<Body>) -> Response<Body> {
+    set(&mut response, CONNECTION, "close");
+    response
+}
+
+/// Whole seconds, rounded up (RFC 9110 §10.2.3).
+fn retry_after(mut response: Response<Body>, wait: Duration) -> Response<Body> {
+    let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, seconds.max(1).into());
+    response
+}
+
+fn version_13(response: Response<Body>) -> Response<Body> {
+    with(upgrade(response), SEC_WEBSOCKET_VERSION, "13")
+}
+
+fn with(mut response: Response<Body>, name: HeaderName, value: &str) -> Response<Body> {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+    response
+}
+
+fn content(status: StatusCode, kind: &'static str, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::Ours(body));
+    *response.status_mut() = status;
+    set(&mut response, CONTENT_TYPE, kind);
+    response
+}
+
+fn set(response: &mut Response<Body>, name: HeaderName, value: &'static str) {
+    response
+        .headers_mut()
+        .insert(name, HeaderValue::from_static(value));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;

@@ -1,0 +1,382 @@
+//! Every metric's name and help, once. Handles are registered at start; counting only adds to a number.
+//!
+//! Names have the prefix `flowgate_`, base units and `_total` for counters (Prometheus' naming practice). Every
+//! series exists at 0 from the start, except those of node types, which appear with the first node of a type.
+//! Knows nothing of what it counts.
+
+mod comms;
+#[cfg(feature = "engine")]
+mod engine;
+mod labels;
+mod register;
+mod upstream;
+
+pub use comms::{Comms, OpenChannel};
+pub use labels::{
+    CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck,
+    TunnelEnd, UpstreamFault, UpstreamSignIn,
+};
+pub use upstream::Upstream;
+
+use metrics::Gauge;
+use metrics_exporter_prometheus::{PrometheusHandle, PrometheusRecorder};
+use register::{Access, Connections, Deployments, Flows, Requests, gauge, recorder};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// All metrics of one gateway.
+pub struct Metrics {
+    recorder: PrometheusRecorder,
+    page: PrometheusHandle,
+    requests: Requests,
+    connections: Connections,
+    access: Access,
+    deployments: Deployments,
+    flows: Flows,
+    comms: Comms,
+}
+
+/// What is counted of a request that has been answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Traffic {
+    /// From the request's head to the answer's last byte.
+    pub duration: Duration,
+    /// Bytes of the request's body.
+    pub received: u64,
+    /// Bytes of the answer's body.
+    pub sent: u64,
+}
+
+/// A request under way: counted until dropped.
+#[must_use]
+pub struct InFlight(Gauge);
+
+/// An open connection: counted until dropped.
+#[must_use]
+pub struct OpenConnection(Gauge);
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}
+
+impl Metrics {
+    /// Registers everything.
+    pub fn new() -> Arc<Self> {
+        let recorder = recorder();
+        let version = [("version", env!("CARGO_PKG_VERSION"))];
+        gauge(
+            &recorder,
+            "flowgate_build_info",
+            "This program's version.",
+            &version,
+        )
+        .set(1.0);
+        Arc::new(Self {
+            page: recorder.handle(),
+            requests: Requests::register(&recorder),
+            connections: Connections::register(&recorder),
+            access: Access::register(&recorder),
+            deployments: Deployments::register(&recorder),
+            flows: Flows::register(&recorder),
+            comms: Comms::register(&recorder),
+            recorder,
+        })
+    }
+
+    /// All metrics as text for Prometheus (exposition format 0.0.4).
+    pub fn render(&self) -> String {
+        self.page.render()
+    }
+
+    /// Moves what histograms have collected into their buckets; must be called every few seconds, because
+    /// the samples are kept until then or until the page is rendered.
+    pub fn tidy(&self) {
+        self.page.run_upkeep();
+    }
+
+    /// A request has been answered with this status.
+    pub fn request(
+        &self,
+        class: RouteClass,
+        method: &hyper::Method,
+        status: u16,
+        traffic: Traffic,
+    ) {
+        let (c, m, s) = (
+            class as usize,
+            labels::method(method),
+            labels::status(status),
+        );
+        self.requests.answered[c][m][s].increment(1);
+        self.requests.duration[c][m].record(traffic.duration.as_secs_f64());
+        if traffic.received > 0 {
+            self.requests.received[c][m][s].increment(traffic.received);
+        }
+        if traffic.sent > 0 {
+            self.requests.sent[c][m][s].increment(traffic.sent);
+        }
+    }
+
+    /// A request is under way until the guard is dropped.
+    pub fn in_flight(&self, class: RouteClass) -> InFlight {
+        let gauge = self.requests.in_flight[class as usize].clone();
+        gauge.increment(1.0);
+        InFlight(gauge)
+    }
+
+    /// A connection has been accepted and is open until the guard is dropped.
+    pub fn connection(&self) -> OpenConnection {
+        self.connections.accepted.increment(1);
+        self.connections.open.increment(1.0);
+        OpenConnection(self.connections.open.clone())
+    }
+
+    /// How many tasks the workers and the control thread have now.
+    pub fn tasks(&self, workers: usize, control: usize) {
+        let [of_workers, of_control] = &self.connections.tasks;
+        of_workers.set(workers as f64);
+        of_control.set(control as f64);
+    }
+
+    /// A connection has been closed at once.
+    pub fn refused(&self, reason: Refused) {
+        self.connections.refused[reason as usize].increment(1);
+    }
+
+    /// What came on a connection could not be read as HTTP.
+    pub fn malformed(&self) {
+        self.connections.malformed.increment(1);
+    }
+
+    /// A TLS handshake has ended; `tls13` and `alpn` are what was agreed and do not matter when it failed.
+    pub fn handshake(&self, result: Handshake, tls13: bool, alpn: Option<&[u8]>) {
+        match (result as usize).checked_sub(Handshake::DONE) {
+            Some(failure) => self.connections.failed[failure].increment(1),
+            None => self.connections.handshakes[usize::from(tls13)][labels::alpn(alpn)]
+                [result as usize]
+                .increment(1),
+        }
+    }
+
+    /// When the first certificate to expire does, seconds since 1970.
+    pub fn certificate_not_after(&self, unix: i64) {
+        self.connections.not_after.set(unix as f64);
+    }
+
+    /// A sign-in has ended.
+    pub fn login(&self, result: Login) {
+        self.access.logins[result as usize].increment(1);
+    }
+
+    /// A request's token has been looked at.
+    pub fn token_check(&self, result: TokenCheck) {
+        self.access.tokens[result as usize].increment(1);
+    }
+
+    /// A caller's permission has been looked at.
+    pub fn permission_check(&self, granted: bool) {
+        self.access.permissions[usize::from(granted)].increment(1);
+    }
+
+    /// How often failures have made the throttle refuse further sign-ins, since the start.
+    pub fn lockouts(&self, count: u64) {
+        self.access.lockouts.absolute(count);
+    }
+
+    /// How often a user has begun to count as being guessed from many addresses, since the start.
+    pub fn guessing(&self, count: u64) {
+        self.access.guessing.absolute(count);
+    }
+
+    /// How many sessions are alive now.
+    pub fn sessions(&self, alive: usize) {
+        self.access.sessions.set(alive as f64);
+    }
+
+    /// The audit log could not be written.
+    pub fn audit_failure(&self) {
+        self.access.audit_failures.increment(1);
+    }
+
+    /// Audit records were counted instead of written one by one.
+    pub fn audit_suppressed(&self, records: u64) {
+        self.access.audit_suppressed.increment(records);
+    }
+
+    /// How many bytes the audit log has, and how many it may have.
+    pub fn audit_size(&self, bytes: u64, max: u64) {
+        self.access.audit_bytes.set(bytes as f64);
+        self.access.audit_max_bytes.set(max as f64);
+    }
+
+    /// A deployment has ended. `kind` is the type's name as clients spell it, `api` the API version 1 or 2.
+    pub fn deployment(&self, kind: &str, api: u8, result: Deployed, target: Target) {
+        let api = usize::from(api != 1);
+        self.deployments.ended[labels::deployment_type(kind)][api][result as usize]
+            [target as usize]
+            .increment(1);
+    }
+
+    /// A phase of a deployment of this type has ended.
+    pub fn phase(&self, kind: &str, phase: Phase, took: Duration) {
+        self.deployments.phases[labels::deployment_type(kind)][phase as usize]
+            .record(took.as_secs_f64());
+    }
+
+    /// A deployment named another revision than the active one.
+    pub fn revision_conflict(&self) {
+        self.deployments.conflicts.increment(1);
+    }
+
+    /// Whether the active flow set is there because the one deployed last did not start.
+    pub fn fallen_back(&self, is: bool) {
+        self.deployments.fallen_back.set(f64::from(u8::from(is)));
+    }
+
+    /// The program has started the flow set before the one deployed last.
+    pub fn fallback(&self) {
+        self.deployments.fallbacks.increment(1);
+    }
+
+    /// How many nodes and flows run now.
+    pub fn running(&self, nodes: usize, flows: usize) {
+        self.flows.nodes.set(nodes as f64);
+        self.flows.flows.set(flows as f64);
+    }
+
+    /// What is counted of editors' channels.
+    pub fn comms(&self) -> &Comms {
+        &self.comms
+    }
+
+    /// What is counted of the upstream of this name, registered when first asked for.
+    pub fn upstream(&self, name: &str) -> Upstream {
+        Upstream::register(&self.recorder, name)
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(page: &str, series: &str) -> Option<f64> {
+        let line = page.lines().find(|line| line.starts_with(series))?;
+        line.rsplit(' ').next()?.parse().ok()
+    }
+
+    #[test]
+    fn every_series_is_there_at_zero_from_the_start() {
+        let page = Metrics::new().render();
+        for series in [
+            "flowgate_requests_total{route=\"flows\",method=\"POST\",status=\"4xx\"}",
+            "flowgate_request_duration_seconds_count{route=\"auth\",method=\"GET\"}",
+            "flowgate_request_duration_seconds_bucket{route=\"auth\",method=\"GET\",le=\"0.001\"}",
+            "flowgate_tls_handshakes_total{version=\"1.3\",alpn=\"h2\",result=\"resumed\"}",
+            "flowgate_tls_handshakes_total{version=\"none\",alpn=\"none\",result=\"timeout\"}",
+            "flowgate_deployments_total{type=\"reload\",api_version=\"v2\",result=\"stale\",target=\"upstream\"}",
+            "flowgate_deployment_phase_duration_seconds_sum{type=\"full\",phase=\"store\"}",
+            "flowgate_sessions_active",
+            "flowgate_revision_conflicts_total",
+        ] {
+            assert_eq!(value(&page, series), Some(0.0), "{series}");
+        }
+    }
+
+    #[test]
+    fn a_request_adds_to_the_series_of_its_class_method_and_status() {
+        let metrics = Metrics::new();
+        let traffic = Traffic {
+            duration: Duration::from_millis(2),
+            received: 10,
+            sent: 20,
+        };
+        metrics.request(RouteClass::Flows, &hyper::Method::POST, 409, traffic);
+        let page = metrics.render();
+        let labels = "{route=\"flows\",method=\"POST\",status=\"4xx\"}";
+        assert_eq!(
+            value(&page, &format!("flowgate_requests_total{labels}")),
+            Some(1.0)
+        );
+        assert_eq!(
+            value(&page, &format!("flowgate_request_body_bytes_total{labels}")),
+            Some(10.0)
+        );
+        assert_eq!(
+            value(
+                &page,
+                &format!("flowgate_response_body_bytes_total{labels}")
+            ),
+            Some(20.0)
+        );
+        let bucket = "flowgate_request_duration_seconds_bucket{route=\"flows\",method=\"POST\",le=";
+        assert_eq!(value(&page, &format!("{bucket}\"0.001\"}}")), Some(0.0));
+        assert_eq!(value(&page, &format!("{bucket}\"0.005\"}}")), Some(1.0));
+    }
+
+    #[test]
+    fn guards_take_back_what_they_added() {
+        let metrics = Metrics::new();
+        let guards = (metrics.in_flight(RouteClass::Auth), metrics.connection());
+        let page = metrics.render();
+        assert_eq!(
+            value(&page, "flowgate_requests_in_flight{route=\"auth\"}"),
+            Some(1.0)
+        );
+        assert_eq!(value(&page, "flowgate_connections_open"), Some(1.0));
+        drop(guards);
+        let page = metrics.render();
+        assert_eq!(
+            value(&page, "flowgate_requests_in_flight{route=\"auth\"}"),
+            Some(0.0)
+        );
+        assert_eq!(value(&page, "flowgate_connections_open"), Some(0.0));
+        assert_eq!(value(&page, "flowgate_connections_total"), Some(1.0));
+    }
+
+    #[test]
+    fn what_a_client_chooses_freely_ends_in_other() {
+        let metrics = Metrics::new();
+        let method = hyper::Method::from_bytes(b"BREW").unwrap_or_default();
+        let nothing = Traffic {
+            duration: Duration::ZERO,
+            received: 0,
+            sent: 0,
+        };
+        metrics.request(RouteClass::None, &method, 999, nothing);
+        metrics.handshake(Handshake::Full, true, Some(b"spdy/1"));
+        let page = metrics.render();
+        let series = "flowgate_requests_total{route=\"none\",method=\"other\",status=\"5xx\"}";
+        assert_eq!(value(&page, series), Some(1.0));
+        let series = "flowgate_tls_handshakes_total{version=\"1.3\",alpn=\"none\",result=\"full\"}";
+        assert_eq!(value(&page, series), Some(1.0));
+    }
+
+    #[test]
+    fn names_have_the_prefix_help_and_a_type() {
+        let page = Metrics::new().render();
+        for line in page.lines().filter(|line| !line.is_empty()) {
+            let name = line
+                .strip_prefix("# HELP ")
+                .or_else(|| line.strip_prefix("# TYPE "))
+                .unwrap_or(line);
+            assert!(name.starts_with("flowgate_"), "{line}");
+        }
+        assert!(page.contains("# HELP flowgate_requests_total Requests answered."));
+        assert!(page.contains("# TYPE flowgate_requests_total counter"));
+    }
+}
