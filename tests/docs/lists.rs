@@ -3,7 +3,6 @@
 
 use super::{book, repository};
 use engine::metrics::Metrics as _;
-use engine::nodes::TYPES;
 use flowgate::audit::Event;
 use flowgate::config::{Config, DEFAULT};
 use flowgate::metrics::Metrics;
@@ -33,7 +32,7 @@ fn the_list_of_node_types_is_the_engines() {
     let list = list.split("\n\n").next().unwrap().replace('\n', " ");
     assert_eq!(
         quoted(&list).collect::<BTreeSet<_>>(),
-        TYPES.into_iter().collect()
+        engine::nodes::types().collect()
     );
 }
 

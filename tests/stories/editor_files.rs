@@ -138,7 +138,9 @@ async fn both_versions_of_the_editor_are_served_with_what_their_pages_name() {
             .collect();
         let mut types = types;
         types.sort_unstable();
-        assert_eq!(types, engine::nodes::TYPES, "exactly those of the engine");
+        let mut own: Vec<&str> = engine::nodes::types().collect();
+        own.sort_unstable();
+        assert_eq!(types, own, "exactly those of the engine");
     }
 }
 

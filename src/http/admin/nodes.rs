@@ -14,55 +14,6 @@ use hyper::header::ACCEPT_LANGUAGE;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
-/// The sets of the core palette and their types, in the palette's order (docs/reference/node-red-engine.md §4.2).
-const SETS: [(&str, &[&str]); 37] = [
-    ("junction", &["junction"]),
-    ("inject", &["inject"]),
-    ("debug", &["debug"]),
-    ("complete", &["complete"]),
-    ("catch", &["catch"]),
-    ("status", &["status"]),
-    ("link", &["link in", "link call", "link out"]),
-    ("comment", &["comment"]),
-    ("global-config", &["global-config"]),
-    ("unknown", &["unknown"]),
-    ("function", &["function"]),
-    ("switch", &["switch"]),
-    ("change", &["change"]),
-    ("range", &["range"]),
-    ("template", &["template"]),
-    ("delay", &["delay"]),
-    ("trigger", &["trigger"]),
-    ("exec", &["exec"]),
-    ("rbe", &["rbe"]),
-    ("tls", &["tls-config"]),
-    ("httpproxy", &["http proxy"]),
-    ("mqtt", &["mqtt in", "mqtt out", "mqtt-broker"]),
-    ("httpin", &["http in", "http response"]),
-    ("httprequest", &["http request"]),
-    (
-        "websocket",
-        &[
-            "websocket in",
-            "websocket out",
-            "websocket-listener",
-            "websocket-client",
-        ],
-    ),
-    ("tcpin", &["tcp in", "tcp out", "tcp request"]),
-    ("udp", &["udp in", "udp out"]),
-    ("CSV", &["csv"]),
-    ("HTML", &["html"]),
-    ("JSON", &["json"]),
-    ("XML", &["xml"]),
-    ("YAML", &["yaml"]),
-    ("split", &["split", "join"]),
-    ("sort", &["sort"]),
-    ("batch", &["batch"]),
-    ("file", &["file", "file in"]),
-    ("watch", &["watch"]),
-];
-
 /// `GET /nodes`
 pub(super) async fn all(call: &Call<'_>) -> Result<Response<Body>, Error> {
     match call.gateway.editor.clone().filter(|_| !wants_json(call)) {
@@ -173,10 +124,8 @@ fn sets(editor: Option<&Editor>) -> Vec<Json> {
             .sets()
             .map(|(name, types)| shown(name, types.into()))
             .collect(),
-        None => SETS
-            .iter()
-            .filter(|(_, types)| types.iter().all(|kind| engine::nodes::knows(kind)))
-            .map(|(name, types)| shown(name, (*types).into()))
+        None => engine::nodes::sets()
+            .map(|(name, types)| shown(name, types.into()))
             .collect(),
     }
 }
@@ -207,7 +156,7 @@ mod tests {
     #[test]
     fn every_set_that_is_listed_has_types_and_can_be_asked_for() {
         let listed = sets(None);
-        assert_eq!(listed.len(), SETS.len());
+        assert_eq!(listed.len(), engine::nodes::sets().count());
         for listed in listed {
             let name = listed["name"].as_str().unwrap_or_default();
             assert!(find_set(None, MODULE, name).is_ok(), "{name}");

@@ -1,6 +1,6 @@
 //! The palette: one node a file, in folders as the editor's palette has them.
 //!
-//! [`build`] knows every type; a type that is not in [`TYPES`] is missing.
+//! [`PALETTE`] has every type; a type that is not in it is missing.
 
 use super::node::{Build, Host, Node};
 use value::Failure;
@@ -12,111 +12,144 @@ mod parser;
 mod sequence;
 mod storage;
 
-/// Every type that the engine has.
-pub const TYPES: [&str; 50] = [
-    "batch",
-    "catch",
-    "change",
-    "comment",
-    "complete",
-    "csv",
-    "debug",
-    "delay",
-    "exec",
-    "file",
-    "file in",
-    "function",
-    "global-config",
-    "html",
-    "http in",
-    "http proxy",
-    "http request",
-    "http response",
-    "inject",
-    "join",
-    "json",
-    "junction",
-    "link call",
-    "link in",
-    "link out",
-    "mqtt in",
-    "mqtt out",
-    "mqtt-broker",
-    "range",
-    "rbe",
-    "sort",
-    "split",
-    "status",
-    "switch",
-    "tcp in",
-    "tcp out",
-    "tcp request",
-    "template",
-    "tls-config",
-    "trigger",
-    "udp in",
-    "udp out",
-    "unknown",
-    "watch",
-    "websocket in",
-    "websocket out",
-    "websocket-client",
-    "websocket-listener",
-    "xml",
-    "yaml",
+/// Makes a node of its properties.
+type Constructor = fn(&Build<'_>, &mut Host<'_>) -> Result<Box<dyn Node>, Failure>;
+
+/// A set of the palette: its name in Node-RED, and the types in it.
+type Set = (&'static str, &'static [(&'static str, Constructor)]);
+
+/// Every type that the engine has, in the sets and the order of Node-RED's palette
+/// (docs/reference/node-red-engine.md §4.2).
+const PALETTE: &[Set] = &[
+    ("junction", &[("junction", common::passthrough::build)]),
+    ("inject", &[("inject", common::inject::build)]),
+    ("debug", &[("debug", common::debug::build)]),
+    ("complete", &[("complete", common::passthrough::build)]),
+    ("catch", &[("catch", common::passthrough::build)]),
+    ("status", &[("status", common::passthrough::build)]),
+    (
+        "link",
+        &[
+            ("link in", common::passthrough::build),
+            ("link call", common::link_call::build),
+            ("link out", common::link_out::build),
+        ],
+    ),
+    ("comment", &[("comment", common::noop::build)]),
+    ("global-config", &[("global-config", common::noop::build)]),
+    ("unknown", &[("unknown", common::noop::build)]),
+    ("function", &[("function", function::function::build)]),
+    ("switch", &[("switch", function::switch::build)]),
+    ("change", &[("change", function::change::build)]),
+    ("range", &[("range", function::range::build)]),
+    ("template", &[("template", function::template::build)]),
+    ("delay", &[("delay", function::delay::build)]),
+    ("trigger", &[("trigger", function::trigger::build)]),
+    ("exec", &[("exec", function::exec::build)]),
+    ("rbe", &[("rbe", function::rbe::build)]),
+    ("tls", &[("tls-config", network::tls_config::build)]),
+    (
+        "httpproxy",
+        &[("http proxy", network::http::http_proxy::build)],
+    ),
+    (
+        "mqtt",
+        &[
+            ("mqtt in", network::mqtt::mqtt_in::build),
+            ("mqtt out", network::mqtt::mqtt_out::build),
+            ("mqtt-broker", network::mqtt::mqtt_broker::build),
+        ],
+    ),
+    (
+        "httpin",
+        &[
+            ("http in", network::http::http_in::build),
+            ("http response", network::http::http_response::build),
+        ],
+    ),
+    (
+        "httprequest",
+        &[("http request", network::http::http_request::build)],
+    ),
+    (
+        "websocket",
+        &[
+            ("websocket in", network::websocket::websocket_in::build),
+            ("websocket out", network::websocket::websocket_out::build),
+            (
+                "websocket-listener",
+                network::websocket::websocket_listener::build,
+            ),
+            (
+                "websocket-client",
+                network::websocket::websocket_listener::build,
+            ),
+        ],
+    ),
+    (
+        "tcpin",
+        &[
+            ("tcp in", network::tcp::tcp_in::build),
+            ("tcp out", network::tcp::tcp_out::build),
+            ("tcp request", network::tcp::tcp_request::build),
+        ],
+    ),
+    (
+        "udp",
+        &[
+            ("udp in", network::udp::udp_in::build),
+            ("udp out", network::udp::udp_out::build),
+        ],
+    ),
+    ("CSV", &[("csv", parser::csv::build)]),
+    ("HTML", &[("html", parser::html::build)]),
+    ("JSON", &[("json", parser::json::build)]),
+    ("XML", &[("xml", parser::xml::build)]),
+    ("YAML", &[("yaml", parser::yaml::build)]),
+    (
+        "split",
+        &[
+            ("split", sequence::split::build),
+            ("join", sequence::join::build),
+        ],
+    ),
+    ("sort", &[("sort", sequence::sort::build)]),
+    ("batch", &[("batch", sequence::batch::build)]),
+    (
+        "file",
+        &[
+            ("file", storage::file::build),
+            ("file in", storage::file_in::build),
+        ],
+    ),
+    ("watch", &[("watch", storage::watch::build)]),
 ];
 
-/// Builds a node of a known type.
-pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
-    match build.info.kind.as_str() {
-        "junction" | "link in" | "catch" | "status" | "complete" => Ok(common::pass_on::build()),
-        "comment" | "global-config" | "unknown" => Ok(common::silent::build()),
-        "inject" => common::inject::build(build),
-        "debug" => common::debug::build(build, host),
-        "link out" => common::link_out::build(build),
-        "link call" => common::link_call::build(build),
-        "delay" => function::delay::build(build),
-        "exec" => function::exec::build(build),
-        "rbe" => function::rbe::build(build),
-        "trigger" => function::trigger::build(build),
-        "batch" => sequence::batch::build(build),
-        "join" => sequence::join::build(build),
-        "sort" => sequence::sort::build(build),
-        "split" => sequence::split::build(build),
-        "change" => function::change::build(build),
-        "range" => function::range::build(build),
-        "switch" => function::switch::build(build),
-        "template" => function::template::build(build),
-        "http in" => network::http_in::build(build),
-        "http proxy" => network::http_proxy::build(build),
-        "http request" => network::http_request::build(build),
-        "http response" => network::http_response::build(build),
-        "mqtt in" => network::mqtt_in::build(build),
-        "mqtt out" => network::mqtt_out::build(build),
-        "mqtt-broker" => network::mqtt_broker::build(build, host),
-        "tcp in" => network::tcp_in::build(build),
-        "tcp out" => network::tcp_out::build(build),
-        "tcp request" => network::tcp_request::build(build),
-        "tls-config" => network::tls_config::build(build, host),
-        "udp in" => network::udp_in::build(build),
-        "udp out" => network::udp_out::build(build),
-        "websocket in" => network::websocket_in::build(build),
-        "websocket out" => network::websocket_out::build(build),
-        "websocket-client" | "websocket-listener" => network::websocket_listener::build(build),
-        "csv" => parser::csv::build(build),
-        "json" => parser::json::build(build),
-        "html" => parser::html::build(build),
-        "yaml" => parser::yaml::build(build),
-        "watch" => storage::watch::build(build),
-        "xml" => parser::xml::build(build),
-        "file" => storage::file::build(build),
-        "file in" => storage::file_in::build(build),
-        "function" => function::function::build(build, host),
-        other => Err(Failure::error(format!("unknown node type: {other}"))),
-    }
+/// The sets of the palette and their types.
+pub fn sets() -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
+    PALETTE.iter().map(|(name, types)| {
+        let types = types.iter().map(|(kind, _)| *kind);
+        (*name, types.collect())
+    })
+}
+
+/// Every type that the engine has.
+pub fn types() -> impl Iterator<Item = &'static str> {
+    let all = PALETTE.iter().flat_map(|(_, types)| types.iter());
+    all.map(|(kind, _)| *kind)
 }
 
 /// Whether the engine has this type.
 pub fn knows(kind: &str) -> bool {
-    TYPES.contains(&kind)
+    types().any(|known| known == kind)
+}
+
+/// Builds a node of a known type.
+pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
+    let kind = build.info.kind.as_str();
+    let mut all = PALETTE.iter().flat_map(|(_, types)| types.iter());
+    match all.find(|(known, _)| *known == kind) {
+        Some((_, constructor)) => constructor(build, host),
+        None => Err(Failure::error(format!("unknown node type: {kind}"))),
+    }
 }

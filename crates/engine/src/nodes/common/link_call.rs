@@ -45,7 +45,10 @@ struct Call {
     timer: TimerId,
 }
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let dynamic = properties.link_type == "dynamic";
     let target = if dynamic {

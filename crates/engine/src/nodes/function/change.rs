@@ -10,7 +10,10 @@ struct Change {
     rules: Box<[Rule]>,
 }
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     Ok(Box::new(Change {
         rules: change_rules::parse(build.properties()?)?,
     }))

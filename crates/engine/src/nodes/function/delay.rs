@@ -5,7 +5,7 @@ use super::delay_rate::Rate;
 use super::delay_topics::Topics;
 use crate::expression::typed::text_of;
 use crate::node::{Build, Host, Node, TimerId};
-use crate::nodes::common::silent;
+use crate::nodes::common::noop::Noop;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::{SmolStr, ToSmolStr};
@@ -29,7 +29,10 @@ struct Properties {
     outputs: Json,
 }
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let time = number(&properties.timeout) * unit(&properties.timeout_units);
     let every = properties.every();
@@ -46,7 +49,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failur
         "timed" => Box::new(properties.topics(true)),
         "delay" => Box::new(Each::new(Time::Fixed(time))),
         // An unknown pause type lets nothing through.
-        _ => silent::build(),
+        _ => Box::new(Noop),
     })
 }
 

@@ -52,7 +52,10 @@ struct Stepped(Process, Event);
 /// What a process in exec mode did, all in all.
 struct Collected(u32, Outputs);
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let yes = |value: &Json| text_of(value) == "true";
     let value = match &properties.addpay {

@@ -72,7 +72,10 @@ enum Gap {
 /// The name that values go by without a topic.
 const NO_TOPIC: SmolStr = SmolStr::new_static("_no_topic");
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     Ok(Box::new(Filter::new(&build.properties()?)?))
 }
 

@@ -16,7 +16,10 @@ struct Switch {
     outputs: Vec<usize>,
 }
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: switch_rules::Properties = build.properties()?;
     let repair = properties.repair();
     let rules = switch_rules::parse(properties)?;

@@ -47,7 +47,10 @@ enum Output {
     Yaml,
 }
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     Ok(Box::new(Template::new(build.properties()?)?))
 }
 

@@ -69,7 +69,10 @@ struct Triggered {
     message: Message,
 }
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let yes = |value: &Json| text_of(value) == "true";
     let topic = match properties.topic.as_str() {

@@ -14,6 +14,7 @@ use rustls::{
 };
 use smol_str::SmolStr;
 use std::cell::OnceCell;
+use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use value::Failure;
 
@@ -323,5 +324,23 @@ impl ServerCertVerifier for Unchecked {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+/// Whose certificates are trusted.
+#[derive(Clone)]
+pub(super) enum Trust {
+    /// A `tls-config` node says.
+    Own(Rc<Tls>),
+    /// The system's authorities; without verification, any certificate.
+    Default(Rc<Defaults>, bool),
+}
+
+impl Trust {
+    pub(super) fn tls(&self) -> &Tls {
+        match self {
+            Self::Own(tls) => tls,
+            Self::Default(defaults, verify) => defaults.verifying(*verify),
+        }
     }
 }

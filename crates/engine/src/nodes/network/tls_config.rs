@@ -2,7 +2,7 @@
 
 use super::tls::{self, Tls};
 use crate::node::{Build, Host, Level, Node};
-use crate::nodes::storage::io_failure;
+use crate::nodes::storage::errno;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
@@ -75,7 +75,7 @@ fn read(path: &str) -> Result<Vec<u8>, Failure> {
     if path.is_empty() {
         return Ok(Vec::new());
     }
-    std::fs::read(path).map_err(|e| io_failure::failure(&e, "open", path))
+    std::fs::read(path).map_err(|e| errno::failure(&e, "open", path))
 }
 
 impl Node for TlsConfig {

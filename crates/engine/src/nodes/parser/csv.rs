@@ -76,7 +76,10 @@ struct Parsed {
 const WRONG_TYPE: &str = "This node only handles CSV strings or js objects.";
 const BAD_COLUMNS: &str = "Malformed columns template.";
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let rfc = properties.spec == "rfc";
     let unescape =

@@ -28,7 +28,10 @@ struct Html {
     key: SmolStr,
 }
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let given = |name: Option<SmolStr>| name.filter(|name| !name.is_empty());
     let from = given(properties.property).unwrap_or(SmolStr::new_static("payload"));

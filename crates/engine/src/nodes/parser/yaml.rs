@@ -24,7 +24,10 @@ enum Outcome {
     Dropped(&'static str),
 }
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let property = properties
         .property

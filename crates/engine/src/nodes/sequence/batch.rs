@@ -27,7 +27,10 @@ struct Topic {
     topic: Json,
 }
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let number = |value: &Json, or: f64| match text_of(value).as_str() {
         "" | "false" => or,

@@ -10,7 +10,10 @@ use smol_str::SmolStr;
 use std::collections::HashMap;
 use value::{Failure, Message, coerce, property};
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     if properties.mode == "reduce" {
         let start = (

@@ -55,7 +55,10 @@ struct Stream {
     held: Vec<Message>,
 }
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     // If this and the length for arrays are both invalid, this one is reported (observed).
     let cut = Cut::parse(&properties.splt_type, properties.splt.as_ref())?;

@@ -3,8 +3,8 @@
 //! The file is written on a blocking thread. When the node closes, what is still queued is written first.
 
 use super::file_name::FileName;
-use super::io_failure::failure;
 use crate::node::{Build, Closing, Host, Node, Wake};
+use crate::nodes::storage::errno::failure;
 use bytes::Bytes;
 use formats::encoding::Encoding;
 use serde::Deserialize;
@@ -76,7 +76,10 @@ struct Refused {
     goes_on: bool,
 }
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let mode = match &properties.overwrite_file {
         Json::Bool(true) => Mode::Overwrite,

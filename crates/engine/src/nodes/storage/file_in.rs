@@ -39,7 +39,10 @@ struct FileIn {
 /// What a step on the blocking thread came to.
 type Stepped = Result<(Reading, Step), Failure>;
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     Ok(Box::new(FileIn {
         name: FileName::parse(properties.filename_type.as_deref(), &properties.filename),

@@ -40,7 +40,10 @@ struct Changed(Vec<(PathBuf, Option<fs::Metadata>)>);
 /// Writing a file causes several notifications; those within this time are reported as one.
 const SETTLE: Duration = Duration::from_millis(50);
 
-pub(in crate::nodes) fn build(build: &Build<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
     let names: Vec<&str> = properties.files.split(',').map(str::trim).collect();
     let topic = match names.as_slice() {

@@ -1,0 +1,23 @@
+//! `junction`, `link in`, `catch`, `status` and `complete`: they pass on what reaches them.
+//!
+//! Which messages reach a catch, status or complete node, and what is added to them, is decided by
+//! the engine; link wires are wires.
+
+use crate::node::{Build, Host, Node};
+use value::{Failure, Message};
+
+struct Passthrough;
+
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "as every constructor of the palette"
+)]
+pub(in crate::nodes) fn build(_: &Build<'_>, _: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
+    Ok(Box::new(Passthrough))
+}
+
+impl Node for Passthrough {
+    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+        host.pass(message);
+    }
+}

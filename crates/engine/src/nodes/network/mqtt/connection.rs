@@ -1,0 +1,432 @@
+//! The connection of an `mqtt-broker` node: dials, signs in, keeps alive, acknowledges, and dials again when it is lost.
+//!
+//! What is not acknowledged when the connection is lost is sent again on the next one.
+
+use super::mqtt_broker::{Broker, Phase, Ticket};
+use super::packet::{self as packet, Publish, Wish};
+use super::session::{Session, due};
+use super::settings::Settings;
+use super::ws_stream;
+use crate::nodes::network::connect::{self, Stream};
+use crate::nodes::network::tls::Trust;
+use mqtt_protocol_core::mqtt::common::Cursor;
+use mqtt_protocol_core::mqtt::connection::{Event, TimerKind};
+use mqtt_protocol_core::mqtt::packet::{Packet, Property};
+use mqtt_protocol_core::mqtt::prelude::PropertyValueAccess;
+use mqtt_protocol_core::mqtt::result_code::{ConnectReasonCode, ConnectReturnCode, MqttError};
+use mqtt_protocol_core::mqtt::{Connection, Version, role};
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::Pin;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Sleep;
+use value::Failure;
+
+/// How long connecting and signing in may take each (MQTT.js' `connectTimeout`).
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Read at once.
+const BUFFER: usize = 16 * 1024;
+
+/// What the broker node wants done.
+pub(super) enum Order {
+    Publish(Publish, Option<Ticket>),
+    Subscribe(String, Wish),
+    Unsubscribe(String),
+    /// Say goodbye when all is acknowledged.
+    Close(oneshot::Sender<()>),
+}
+
+/// A message that the broker has not acknowledged.
+struct Pending {
+    publish: Publish,
+    ticket: Option<Ticket>,
+    /// Why the broker refuses it.
+    refused: Option<String>,
+}
+
+/// Why a session ended.
+#[derive(PartialEq)]
+enum End {
+    /// We said goodbye.
+    Closed,
+    Lost,
+}
+
+/// The state that outlives connections.
+pub(super) struct Link {
+    broker: Rc<Broker>,
+    settings: Rc<Settings>,
+    trust: Trust,
+    orders: mpsc::UnboundedReceiver<Order>,
+    connection: Connection<role::Client>,
+    pending: BTreeMap<u16, Pending>,
+    /// Waits for a connection, or for room in the broker's receive window.
+    backlog: VecDeque<(Publish, Option<Ticket>)>,
+    closing: Option<oneshot::Sender<()>>,
+    session: Session,
+}
+
+impl Link {
+    pub(super) fn new(
+        broker: Rc<Broker>,
+        settings: Rc<Settings>,
+        trust: Trust,
+        orders: mpsc::UnboundedReceiver<Order>,
+    ) -> Self {
+        let version = if settings.version == 5 {
+            Version::V5_0
+        } else {
+            Version::V3_1_1
+        };
+        let mut connection = Connection::new(version);
+        connection.set_auto_pub_response(true);
+        let seconds = u64::from(settings.keep_alive.max(1));
+        connection.set_pingresp_recv_timeout(seconds * 1000);
+        Self {
+            broker,
+            settings,
+            trust,
+            orders,
+            connection,
+            pending: BTreeMap::new(),
+            backlog: VecDeque::new(),
+            closing: None,
+            session: Session::default(),
+        }
+    }
+
+    /// Connects and reconnects until [`Order::Close`]. `by_itself`: no message asked for the connection.
+    pub(super) async fn run(mut self, reconnect: Duration, by_itself: bool) {
+        // Nodes that start with the broker have registered by then; their badges are to show it.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        if by_itself {
+            self.broker.enter(Phase::Connecting);
+        }
+        loop {
+            let dialled = tokio::time::timeout(PATIENCE, self.dial()).await;
+            if let Ok(Ok(stream)) = dialled
+                && self.session(stream).await == End::Closed
+            {
+                return;
+            }
+            if self.session.signed_in {
+                self.broker.log("Disconnected from broker");
+                self.broker.enter(Phase::Disconnected);
+            } else {
+                self.broker.log("Connection failed to broker");
+            }
+            self.lost();
+            tokio::time::sleep(reconnect).await;
+            self.broker.enter(Phase::Connecting);
+        }
+    }
+
+    async fn dial(&self) -> Result<Stream, Failure> {
+        let address = &self.settings.address;
+        let stream = connect::tcp(&address.host, address.port).await?;
+        let stream: Stream = if address.secure {
+            connect::secure(stream, self.trust.tls(), &address.host).await?
+        } else {
+            Box::new(stream)
+        };
+        match &address.websocket {
+            None => Ok(stream),
+            Some(url) => ws_stream::over(stream, url, "mqtt").await,
+        }
+    }
+
+    /// What was under way is sent again on the next connection, unless the library does.
+    fn lost(&mut self) {
+        self.session = Session::default();
+        for event in self.connection.notify_closed() {
+            if let Event::NotifyPacketIdReleased(id) = event {
+                self.again(id);
+            }
+        }
+    }
+
+    fn again(&mut self, id: u16) {
+        if let Some(pending) = self.pending.remove(&id) {
+            self.backlog.push_back((pending.publish, pending.ticket));
+        }
+    }
+
+    async fn session(&mut self, stream: Stream) -> End {
+        let (mut reader, mut writer) = tokio::io::split(stream);
+        let Ok(connect) = packet::connect(&self.settings) else {
+            return End::Lost;
+        };
+        let events = self.connection.send(connect);
+        self.take(events);
+        let mut buffer = vec![0; BUFFER];
+        let late = tokio::time::sleep(PATIENCE);
+        tokio::pin!(late);
+        loop {
+            if !self.session.out.is_empty() {
+                let out = std::mem::take(&mut self.session.out);
+                if writer.write_all(&out).await.is_err() || writer.flush().await.is_err() {
+                    return End::Lost;
+                }
+            }
+            if self.session.over {
+                return End::Lost;
+            }
+            if self.pending.is_empty()
+                && self.backlog.is_empty()
+                && let Some(done) = self.closing.take()
+            {
+                self.farewell(&mut writer).await;
+                // The caller may have stopped waiting.
+                let _ = done.send(());
+                return End::Closed;
+            }
+            let signed_in = self.session.signed_in;
+            tokio::select! {
+                read = reader.read(&mut buffer) => match read {
+                    Ok(count) if count > 0 => self.hear(&buffer[..count]),
+                    _ => return End::Lost,
+                },
+                Some(order) = self.orders.recv(), if signed_in => self.obey(order),
+                () = due(&mut self.session.ping) => self.fired(TimerKind::PingreqSend),
+                () = due(&mut self.session.pong) => self.fired(TimerKind::PingrespRecv),
+                () = &mut late, if !signed_in => return End::Lost,
+            }
+        }
+    }
+
+    async fn farewell(&mut self, writer: &mut (impl AsyncWriteExt + Unpin)) {
+        if let Ok(goodbye) = packet::disconnect(self.settings.version) {
+            let bytes = packet::encode(&goodbye, self.settings.version);
+            // The other end may be gone already, which is where this leads.
+            let _ = writer.write_all(&bytes).await;
+        }
+        let _ = writer.shutdown().await;
+    }
+
+    fn fired(&mut self, kind: TimerKind) {
+        match kind {
+            TimerKind::PingreqSend => self.session.ping = None,
+            _ => self.session.pong = None,
+        }
+        let events = self.connection.notify_timer_fired(kind);
+        self.take(events);
+    }
+
+    fn hear(&mut self, bytes: &[u8]) {
+        let mut cursor = Cursor::new(bytes);
+        while cursor.position() < bytes.len() as u64 && !self.session.over {
+            let events = self.connection.recv(&mut cursor);
+            self.take(events);
+        }
+        self.catch_up();
+    }
+
+    /// Does what the library asks for.
+    fn take(&mut self, events: Vec<Event>) {
+        let signs_in = events.iter().any(|event| {
+            matches!(
+                event,
+                Event::NotifyPacketReceived(Packet::V3_1_1Connack(_) | Packet::V5_0Connack(_))
+            )
+        });
+        for event in events {
+            match event {
+                Event::RequestSendPacket { packet, .. } => {
+                    let bytes = packet::encode(&packet, self.settings.version);
+                    self.session.out.extend_from_slice(&bytes);
+                }
+                Event::NotifyPacketReceived(packet) => self.received(&packet),
+                // The broker has forgotten the session: what it had not acknowledged is sent anew.
+                Event::NotifyPacketIdReleased(id) if signs_in => self.again(id),
+                Event::NotifyPacketIdReleased(id) => self.acknowledged(id),
+                Event::RequestTimerReset { kind, duration_ms } => {
+                    let sleep = tokio::time::sleep(Duration::from_millis(duration_ms));
+                    *self.timer(kind) = Some(Box::pin(sleep));
+                }
+                Event::RequestTimerCancel(kind) => *self.timer(kind) = None,
+                Event::NotifyError(error) => {
+                    tracing::debug!(target: "flow", "mqtt: {error:?}");
+                }
+                Event::RequestClose => self.session.over = true,
+            }
+        }
+    }
+
+    fn timer(&mut self, kind: TimerKind) -> &mut Option<Pin<Box<Sleep>>> {
+        match kind {
+            TimerKind::PingreqSend => &mut self.session.ping,
+            _ => &mut self.session.pong,
+        }
+    }
+
+    fn received(&mut self, packet: &Packet) {
+        match packet {
+            Packet::V3_1_1Connack(connack) => {
+                if connack.return_code() == ConnectReturnCode::Accepted {
+                    self.signed_in(&[]);
+                } else {
+                    self.session.over = true;
+                }
+            }
+            Packet::V5_0Connack(connack) => {
+                if connack.reason_code() == ConnectReasonCode::Success {
+                    self.signed_in(connack.props());
+                } else {
+                    self.session.over = true;
+                }
+            }
+            Packet::V5_0Puback(ack) => {
+                let reason = ack.reason_code().map(|r| (r as u8, format!("{r:?}")));
+                self.refused(ack.packet_id(), reason);
+            }
+            Packet::V5_0Pubrec(ack) => {
+                let reason = ack.reason_code().map(|r| (r as u8, format!("{r:?}")));
+                self.refused(ack.packet_id(), reason);
+            }
+            Packet::V5_0Disconnect(_) => self.session.over = true,
+            other => {
+                if let Some(received) = packet::received(other) {
+                    self.broker.deliver(received);
+                }
+            }
+        }
+    }
+
+    fn refused(&mut self, id: u16, reason: Option<(u8, String)>) {
+        // Codes from 128 are failures (OASIS MQTT 5.0 §2.4).
+        if let Some((_, words)) = reason.filter(|(code, _)| *code >= 128)
+            && let Some(pending) = self.pending.get_mut(&id)
+        {
+            pending.refused = Some(words);
+        }
+    }
+
+    fn acknowledged(&mut self, id: u16) {
+        let Some(Pending {
+            ticket, refused, ..
+        }) = self.pending.remove(&id)
+        else {
+            return;
+        };
+        if let Some(ticket) = ticket {
+            ticket.tell(match refused {
+                Some(words) => Err(Failure::error(format!("Publish error: {words}"))),
+                None => Ok(()),
+            });
+        }
+    }
+
+    fn signed_in(&mut self, properties: &[Property]) {
+        self.session.signed_in = true;
+        self.session.numbers = self.settings.version == 5;
+        for property in properties {
+            match property {
+                Property::TopicAliasMaximum(_) => {
+                    self.session.most_aliases = property.as_u16().unwrap_or(0);
+                }
+                Property::SubscriptionIdentifierAvailable(_) => {
+                    self.session.numbers &= property.as_u8() != Some(0);
+                }
+                _ => {}
+            }
+        }
+        self.broker.log("Connected to broker");
+        self.broker.enter(Phase::Connected);
+        for (topic, wish) in self.broker.wishes() {
+            self.subscribe(&topic, &wish);
+        }
+        if let Some(birth) = self.settings.birth.clone() {
+            self.backlog.push_back((birth, None));
+        }
+    }
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Publish(publish, ticket) => {
+                self.backlog.push_back((publish, ticket));
+                self.catch_up();
+            }
+            Order::Subscribe(topic, wish) => self.subscribe(&topic, &wish),
+            Order::Unsubscribe(topic) => {
+                if let Ok(id) = self.connection.acquire_packet_id()
+                    && let Ok(packet) = packet::unsubscribe(&topic, self.settings.version, id)
+                {
+                    let events = self.connection.send(packet);
+                    self.take(events);
+                }
+            }
+            Order::Close(done) => self.closing = Some(done),
+        }
+    }
+
+    fn subscribe(&mut self, topic: &str, wish: &Wish) {
+        let number = self.session.numbers.then(|| self.broker.number(topic));
+        let version = self.settings.version;
+        if let Ok(id) = self.connection.acquire_packet_id()
+            && let Ok(packet) = packet::subscribe((topic, wish), version, id, number)
+        {
+            let events = self.connection.send(packet);
+            self.take(events);
+        }
+    }
+
+    /// Publishes what waits, as far as the broker has room for it.
+    fn catch_up(&mut self) {
+        while self.session.signed_in && !self.session.over {
+            let full = self.connection.get_receive_maximum_vacancy_for_send() == Some(0);
+            match self.backlog.front() {
+                Some((publish, _)) if publish.qos == 0 || !full => {}
+                _ => return,
+            }
+            if let Some((publish, ticket)) = self.backlog.pop_front() {
+                self.publish(publish, ticket);
+            }
+        }
+    }
+
+    fn publish(&mut self, publish: Publish, ticket: Option<Ticket>) {
+        let id = if publish.qos == 0 {
+            None
+        } else {
+            let Ok(id) = self.connection.acquire_packet_id() else {
+                return self.backlog.push_front((publish, ticket));
+            };
+            Some(id)
+        };
+        let mut wire = publish.clone();
+        self.session.shorten(&mut wire);
+        let events = packet::publish(&wire, self.settings.version, id, false)
+            .map(|packet| self.connection.send(packet));
+        let wrong = match &events {
+            Ok(events) => events.iter().find_map(|event| match event {
+                Event::NotifyError(error) => Some(words(*error)),
+                _ => None,
+            }),
+            Err(error) => Some(words(*error)),
+        };
+        match (id, wrong) {
+            (Some(id), None) => {
+                let refused = None;
+                let pending = Pending {
+                    publish,
+                    ticket,
+                    refused,
+                };
+                self.pending.insert(id, pending);
+            }
+            (_, wrong) => {
+                if let Some(ticket) = ticket {
+                    ticket.tell(wrong.map_or(Ok(()), |w| Err(Failure::error(w))));
+                }
+            }
+        }
+        self.take(events.unwrap_or_default());
+    }
+}
+
+fn words(error: MqttError) -> String {
+    format!("Publish error: {error:?}")
+}

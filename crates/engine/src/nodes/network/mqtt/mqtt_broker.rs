@@ -1,0 +1,363 @@
+//! `mqtt-broker`: one connection to a broker, shared by the mqtt nodes that refer to it.
+//!
+//! Knows who uses it and who subscribed to what; the [link](super::connection) speaks to the broker.
+
+use super::connection::{Link, Order};
+use super::packet::{Publish, Received, Wish};
+use super::settings::{Options, Settings};
+use super::topic;
+use crate::between::{Post, Task};
+use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::nodes::network::tls::Trust;
+use serde_json::{Map, Value as Json};
+use smol_str::SmolStr;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::{mpsc, oneshot};
+use value::{Failure, Message, Value};
+
+/// How long a connection may take to end in order; then it is cut. 2 s, as in Node-RED.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How a connection stands.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Phase {
+    Disconnected,
+    Connecting,
+    Connected,
+}
+
+/// A notification to a node that uses the broker.
+pub(super) enum Told {
+    /// The connection stands otherwise: a badge.
+    Phase(Phase),
+    /// A message came that it subscribed to, to be read as this datatype.
+    Received {
+        received: Rc<Received>,
+        datatype: SmolStr,
+    },
+    /// What it asked for under this number is done, or failed.
+    Done {
+        number: u64,
+        result: Result<(), Failure>,
+    },
+}
+
+/// Who waits for something, and under which number.
+pub(super) struct Ticket {
+    pub(super) post: Post,
+    pub(super) number: u64,
+}
+
+impl Ticket {
+    /// Tells that it is done, or failed.
+    pub(super) fn tell(self, result: Result<(), Failure>) {
+        let number = self.number;
+        self.post.tell(Told::Done { number, result });
+    }
+}
+
+/// A line for the log, in the broker node's name.
+struct Line(String);
+
+/// One node's subscription.
+struct Subscription {
+    topic: String,
+    node: SmolStr,
+    post: Post,
+    datatype: SmolStr,
+    wish: Wish,
+}
+
+/// What the node offers to mqtt nodes.
+pub(super) struct Broker {
+    options: RefCell<Options>,
+    settings: RefCell<Rc<Settings>>,
+    tls: SmolStr,
+    reconnect: Duration,
+    post: Post,
+    phase: Cell<Phase>,
+    users: RefCell<Vec<(SmolStr, Post)>>,
+    subscriptions: RefCell<Vec<Subscription>>,
+    /// Topics by the number that a subscription to them has.
+    topics: RefCell<Vec<String>>,
+    /// Topics that nodes left without unsubscribing; they do when they come back with another.
+    left: RefCell<Vec<(SmolStr, String)>>,
+    waiting: RefCell<Vec<Ticket>>,
+    link: RefCell<Option<(mpsc::UnboundedSender<Order>, Task)>>,
+}
+
+struct MqttBroker(Rc<Broker>);
+
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    host: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
+    let properties: Map<String, Json> = build.properties()?;
+    let tls = properties.get("tls").and_then(Json::as_str).unwrap_or("");
+    let uses_tls = properties.get("usetls") == Some(&Json::Bool(true));
+    let tls = SmolStr::new(if uses_tls { tls } else { "" });
+    let options = Options::new(properties, build.credentials, host.fresh_id().to_string());
+    if options.lacks_client_id() {
+        host.log(Level::Warn, "No client ID set, using clean session");
+    }
+    let settings = Rc::new(options.settings());
+    Ok(Box::new(MqttBroker(Rc::new(Broker {
+        options: RefCell::new(options),
+        settings: RefCell::new(settings),
+        tls,
+        reconnect: host.config().mqtt_reconnect,
+        post: host.post(),
+        phase: Cell::new(Phase::Disconnected),
+        users: RefCell::default(),
+        subscriptions: RefCell::default(),
+        topics: RefCell::default(),
+        left: RefCell::default(),
+        waiting: RefCell::default(),
+        link: RefCell::default(),
+    }))))
+}
+
+impl Node for MqttBroker {
+    fn start(&mut self, host: &mut Host<'_>) {
+        host.offer(Rc::clone(&self.0));
+    }
+
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
+        if let Wake::Finished(output) = wake
+            && let Ok(line) = output.downcast::<Line>()
+        {
+            host.log(Level::Info, line.0);
+        }
+    }
+
+    fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
+        Some(self.0.disconnect())
+    }
+}
+
+impl Drop for MqttBroker {
+    fn drop(&mut self) {
+        // The link holds the broker, and the broker the link.
+        if self.0.phase.get() != Phase::Disconnected {
+            self.0.link.take();
+        }
+    }
+}
+
+impl Broker {
+    pub(super) fn settings(&self) -> Rc<Settings> {
+        Rc::clone(&self.settings.borrow())
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    pub(super) fn is_v5(&self) -> bool {
+        self.settings().version == 5
+    }
+
+    /// A node begins to use the broker; the first one opens the connection.
+    pub(super) fn register(self: &Rc<Self>, host: &Host<'_>) {
+        let first = {
+            let mut users = self.users.borrow_mut();
+            users.retain(|(id, _)| *id != host.info().id);
+            users.push((host.info().id.clone(), host.post()));
+            users.len() == 1
+        };
+        if first && self.settings().auto_connect && self.can_connect() {
+            self.connect(host, None);
+        }
+    }
+
+    /// A node stops using it. When the last one is removed for good, the connection ends.
+    pub(super) fn deregister(&self, id: &str, removed: bool) -> Option<Closing> {
+        let last = {
+            let mut users = self.users.borrow_mut();
+            users.retain(|(user, _)| user != id);
+            users.is_empty()
+        };
+        (removed && last && self.phase.get() == Phase::Connected).then(|| self.disconnect())
+    }
+
+    pub(super) fn can_connect(&self) -> bool {
+        self.phase.get() == Phase::Disconnected
+    }
+
+    /// Takes over what a message says, for the next connection.
+    pub(super) fn set(&self, changes: &Map<String, Json>) {
+        let mut options = self.options.borrow_mut();
+        options.overlay(changes);
+        *self.settings.borrow_mut() = Rc::new(options.settings());
+    }
+
+    /// Connects, and reconnects until it is disconnected. The ticket is completed at the first connection.
+    pub(super) fn connect(self: &Rc<Self>, host: &Host<'_>, ticket: Option<Ticket>) {
+        let by_itself = ticket.is_none();
+        self.waiting.borrow_mut().extend(ticket);
+        let settings = self.settings();
+        let trust = match host.offered(&self.tls) {
+            Some(tls) => Trust::Own(tls),
+            None => Trust::Default(Rc::default(), settings.verify),
+        };
+        self.enter(Phase::Connecting);
+        let (orders, receive) = mpsc::unbounded_channel();
+        let link = Link::new(Rc::clone(self), settings, trust, receive);
+        let task = Task::run(link.run(self.reconnect, by_itself));
+        self.link.replace(Some((orders, task)));
+    }
+
+    /// Ends the connection, after the close message.
+    pub(super) fn disconnect(&self) -> Closing {
+        let connected = self.phase.get() == Phase::Connected;
+        let Some((orders, task)) = self.link.take() else {
+            return Box::pin(std::future::ready(()));
+        };
+        self.enter(Phase::Disconnected);
+        if !connected {
+            return task.end();
+        }
+        if let Some(close) = &self.settings().close {
+            // The link is there until its task ends.
+            let _ = orders.send(Order::Publish(close.clone(), None));
+        }
+        let (done, over) = oneshot::channel();
+        let _ = orders.send(Order::Close(done));
+        Box::pin(async move {
+            let _ = tokio::time::timeout(FAREWELL, over).await;
+            task.end().await;
+        })
+    }
+
+    /// Publishes, if connected; false: not connected, and the message is dropped without an error, as in Node-RED.
+    pub(super) fn publish(&self, publish: Publish, ticket: Ticket) -> bool {
+        self.phase.get() == Phase::Connected && self.order(Order::Publish(publish, Some(ticket)))
+    }
+
+    /// Subscribes a node to a topic.
+    pub(super) fn subscribe(&self, topic: &str, wish: Wish, datatype: &str, host: &Host<'_>) {
+        let node = host.info().id.clone();
+        let left: Vec<String> = {
+            let mut left = self.left.borrow_mut();
+            let (own, others) = left.drain(..).partition(|(id, _)| *id == node);
+            *left = others;
+            let own: Vec<(SmolStr, String)> = own;
+            own.into_iter().map(|(_, topic)| topic).collect()
+        };
+        self.subscriptions
+            .borrow_mut()
+            .retain(|s| s.node != node || s.topic != topic);
+        for old in left.iter().filter(|old| *old != topic) {
+            self.unsubscribe_if_unused(old);
+        }
+        self.subscriptions.borrow_mut().push(Subscription {
+            topic: topic.to_owned(),
+            node,
+            post: host.post(),
+            datatype: datatype.into(),
+            wish: wish.clone(),
+        });
+        self.number(topic);
+        if self.phase.get() == Phase::Connected {
+            self.order(Order::Subscribe(topic.to_owned(), wish));
+        }
+    }
+
+    /// Ends a node's subscription. If it is to stay at the broker, it is remembered for when the node comes back.
+    pub(super) fn unsubscribe(&self, topic: &str, node: &str, removed: bool) {
+        self.subscriptions
+            .borrow_mut()
+            .retain(|s| s.node != node || s.topic != topic);
+        if removed || self.settings().auto_unsubscribe {
+            self.unsubscribe_if_unused(topic);
+        } else {
+            let left = (SmolStr::from(node), topic.to_owned());
+            self.left.borrow_mut().push(left);
+        }
+    }
+
+    fn unsubscribe_if_unused(&self, topic: &str) {
+        let used = self.subscriptions.borrow().iter().any(|s| s.topic == topic);
+        if !used && self.phase.get() == Phase::Connected {
+            self.order(Order::Unsubscribe(topic.to_owned()));
+        }
+    }
+
+    fn order(&self, order: Order) -> bool {
+        let link = self.link.borrow();
+        link.as_ref()
+            .is_some_and(|(orders, _)| orders.send(order).is_ok())
+    }
+
+    /// The number that subscriptions to this topic have, from 1.
+    pub(super) fn number(&self, topic: &str) -> u32 {
+        let mut topics = self.topics.borrow_mut();
+        let at = topics.iter().position(|t| t == topic).unwrap_or_else(|| {
+            topics.push(topic.to_owned());
+            topics.len() - 1
+        });
+        u32::try_from(at + 1).unwrap_or(u32::MAX)
+    }
+
+    /// The connection stands so: all users hear of it.
+    pub(super) fn enter(&self, phase: Phase) {
+        self.phase.set(phase);
+        for (_, post) in self.users.borrow().iter() {
+            post.tell(Told::Phase(phase));
+        }
+        if phase == Phase::Connected {
+            for ticket in self.waiting.take() {
+                ticket.tell(Ok(()));
+            }
+        }
+    }
+
+    /// What is to be subscribed to on a new connection.
+    pub(super) fn wishes(&self) -> Vec<(String, Wish)> {
+        let subscriptions = self.subscriptions.borrow();
+        let wishes = subscriptions.iter();
+        wishes.map(|s| (s.topic.clone(), s.wish.clone())).collect()
+    }
+
+    /// Hands a message to all who subscribed to it.
+    pub(super) fn deliver(&self, received: Received) {
+        let received = Rc::new(received);
+        for subscription in self.subscriptions.borrow().iter() {
+            let number = self.number(&subscription.topic);
+            let named = &received.subscriptions;
+            let meant = named.is_empty() || named.contains(&number);
+            if meant && topic::matches(&subscription.topic, &received.topic) {
+                subscription.post.tell(Told::Received {
+                    received: Rc::clone(&received),
+                    datatype: subscription.datatype.clone(),
+                });
+            }
+        }
+    }
+
+    /// Writes a line to the log.
+    pub(super) fn log(&self, words: &str) {
+        let settings = self.settings();
+        let at = if settings.own_id.is_empty() { "" } else { "@" };
+        let whole = format!("{words}: {}{at}{}", settings.own_id, settings.url);
+        self.post.tell(Line(whole));
+    }
+}
+
+/// The badge of a node.
+pub(super) fn badge(phase: Phase) -> Value {
+    let (fill, shape, text) = match phase {
+        Phase::Disconnected => ("red", "ring", "node-red:common.status.disconnected"),
+        Phase::Connecting => ("yellow", "ring", "node-red:common.status.connecting"),
+        Phase::Connected => ("green", "dot", "node-red:common.status.connected"),
+    };
+    Value::record([
+        ("fill", fill.into()),
+        ("shape", shape.into()),
+        ("text", text.into()),
+    ])
+}

@@ -1,0 +1,320 @@
+//! Packets of MQTT 3.1, 3.1.1 and 5, from what nodes say and to what they hear. The library encodes them.
+
+use super::settings::Settings;
+use bytes::Bytes;
+use mqtt_protocol_core::mqtt::packet::{
+    ContentType, CorrelationData, GenericPacketTrait, MessageExpiryInterval, Packet, PayloadFormat,
+    PayloadFormatIndicator, Property, Qos, RequestProblemInformation, RequestResponseInformation,
+    ResponseTopic, RetainHandling, SessionExpiryInterval, SubEntry, SubOpts,
+    SubscriptionIdentifier, TopicAlias, UserProperty, WillDelayInterval, v3_1_1, v5_0,
+};
+use mqtt_protocol_core::mqtt::prelude::PropertyValueAccess;
+use mqtt_protocol_core::mqtt::result_code::MqttError;
+
+/// A message to publish.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Publish {
+    pub(super) topic: String,
+    pub(super) payload: Bytes,
+    pub(super) qos: u8,
+    pub(super) retain: bool,
+    pub(super) extras: Extras,
+}
+
+/// What MQTT 5 adds to a message (OASIS MQTT 5.0 §3.3.2.3).
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Extras {
+    pub(super) response_topic: Option<String>,
+    pub(super) correlation: Option<Bytes>,
+    pub(super) content_type: Option<String>,
+    pub(super) expiry: Option<u32>,
+    pub(super) user: Vec<(String, String)>,
+    pub(super) alias: Option<u16>,
+    /// Whether the payload is text.
+    pub(super) text: Option<bool>,
+    /// How long a will waits.
+    pub(super) delay: Option<u32>,
+}
+
+/// A message that was published to us.
+#[derive(Debug)]
+pub(super) struct Received {
+    pub(super) topic: String,
+    pub(super) payload: Bytes,
+    pub(super) qos: u8,
+    pub(super) retain: bool,
+    pub(super) extras: Extras,
+    /// Which subscriptions it came by, if the server says.
+    pub(super) subscriptions: Vec<u32>,
+    pub(super) reason: Option<String>,
+}
+
+/// How to subscribe.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Wish {
+    pub(super) qos: u8,
+    pub(super) no_local: bool,
+    pub(super) as_published: bool,
+    pub(super) retained: u8,
+}
+
+impl Extras {
+    fn properties(&self) -> Result<Vec<Property>, MqttError> {
+        let mut list: Vec<Property> = Vec::new();
+        if let Some(text) = self.text {
+            let format = if text {
+                PayloadFormat::String
+            } else {
+                PayloadFormat::Binary
+            };
+            list.push(PayloadFormatIndicator::new(format)?.into());
+        }
+        if let Some(expiry) = self.expiry {
+            list.push(MessageExpiryInterval::new(expiry)?.into());
+        }
+        if let Some(delay) = self.delay {
+            list.push(WillDelayInterval::new(delay)?.into());
+        }
+        if let Some(alias) = self.alias {
+            list.push(TopicAlias::new(alias)?.into());
+        }
+        if let Some(topic) = &self.response_topic {
+            list.push(ResponseTopic::new(topic.as_str())?.into());
+        }
+        if let Some(data) = &self.correlation {
+            list.push(CorrelationData::new(data.to_vec())?.into());
+        }
+        for (key, value) in &self.user {
+            list.push(UserProperty::new(key.as_str(), value.as_str())?.into());
+        }
+        if let Some(kind) = &self.content_type {
+            list.push(ContentType::new(kind.as_str())?.into());
+        }
+        Ok(list)
+    }
+}
+
+fn quality(qos: u8) -> Qos {
+    match qos {
+        0 => Qos::AtMostOnce,
+        1 => Qos::AtLeastOnce,
+        _ => Qos::ExactlyOnce,
+    }
+}
+
+/// CONNECT.
+pub(super) fn connect(settings: &Settings) -> Result<Packet, MqttError> {
+    let id = settings.client_id.as_str();
+    let will = settings.will.as_ref();
+    if settings.version != 5 {
+        let mut builder = v3_1_1::Connect::builder()
+            .client_id(id)?
+            .clean_session(settings.clean)
+            .keep_alive(settings.keep_alive);
+        if let Some(will) = will {
+            let (topic, payload) = (will.topic.as_str(), will.payload.to_vec());
+            builder = builder.will_message(topic, payload, quality(will.qos), will.retain)?;
+        }
+        if let Some(user) = &settings.user {
+            builder = builder.user_name(user.as_str())?;
+            if let Some(password) = &settings.password {
+                builder = builder.password(password.as_bytes().to_vec())?;
+            }
+        }
+        return Ok(Packet::V3_1_1Connect(builder.build()?));
+    }
+    let mut properties: Vec<Property> = vec![
+        RequestResponseInformation::new(1)?.into(),
+        RequestProblemInformation::new(1)?.into(),
+    ];
+    if let Some(expiry) = settings.session_expiry {
+        properties.push(SessionExpiryInterval::new(expiry)?.into());
+    }
+    for (key, value) in &settings.user_properties {
+        properties.push(UserProperty::new(key.as_str(), value.as_str())?.into());
+    }
+    let mut builder = v5_0::Connect::builder()
+        .client_id(id)?
+        .clean_start(settings.clean)
+        .keep_alive(settings.keep_alive)
+        .props(properties);
+    if let Some(will) = will {
+        let (topic, payload) = (will.topic.as_str(), will.payload.to_vec());
+        builder = builder
+            .will_message(topic, payload, quality(will.qos), will.retain)?
+            .will_props(will.extras.properties()?);
+    }
+    if let Some(user) = &settings.user {
+        builder = builder.user_name(user.as_str())?;
+    }
+    if let Some(password) = &settings.password {
+        builder = builder.password(password.as_bytes().to_vec())?;
+    }
+    Ok(Packet::V5_0Connect(builder.build()?))
+}
+
+/// The bytes of a packet. MQTT 3.1 differs from 3.1.1 in the name and number at the head of CONNECT only.
+pub(super) fn encode(packet: &Packet, version: u8) -> Vec<u8> {
+    let bytes = packet.to_continuous_buffer();
+    if version != 3 || !matches!(packet, Packet::V3_1_1Connect(_)) {
+        return bytes;
+    }
+    let Some(name) = bytes.windows(4).position(|four| four == b"MQTT") else {
+        return bytes;
+    };
+    let rest = bytes.get(name + 5..).unwrap_or_default();
+    let mut length = rest.len() + 2 + 6 + 1;
+    let mut out = vec![bytes[0]];
+    while length > 0 {
+        let more = if length > 127 { 0x80 } else { 0 };
+        out.push(u8::try_from(length % 128).unwrap_or_default() | more);
+        length /= 128;
+    }
+    out.extend_from_slice(b"\0\x06MQIsdp\x03");
+    out.extend_from_slice(rest);
+    out
+}
+
+/// PUBLISH; `id` is for what is acknowledged.
+pub(super) fn publish(
+    message: &Publish,
+    version: u8,
+    id: Option<u16>,
+    dup: bool,
+) -> Result<Packet, MqttError> {
+    let topic = message.topic.as_str();
+    if version != 5 {
+        let mut builder = v3_1_1::Publish::builder()
+            .topic_name(topic)?
+            .qos(quality(message.qos))
+            .retain(message.retain)
+            .dup(dup)
+            .payload(&message.payload[..]);
+        if let Some(id) = id {
+            builder = builder.packet_id(id);
+        }
+        return Ok(Packet::V3_1_1Publish(builder.build()?));
+    }
+    let mut builder = v5_0::Publish::builder()
+        .topic_name(topic)?
+        .qos(quality(message.qos))
+        .retain(message.retain)
+        .dup(dup)
+        .payload(&message.payload[..])
+        .props(message.extras.properties()?);
+    if let Some(id) = id {
+        builder = builder.packet_id(id);
+    }
+    Ok(Packet::V5_0Publish(builder.build()?))
+}
+
+/// SUBSCRIBE to one topic filter; `number` tells by which subscription a message came.
+pub(super) fn subscribe(
+    (topic, wish): (&str, &Wish),
+    version: u8,
+    id: u16,
+    number: Option<u32>,
+) -> Result<Packet, MqttError> {
+    let mut options = SubOpts::new().set_qos(quality(wish.qos));
+    if version != 5 {
+        let entry = SubEntry::new(topic, options)?;
+        let builder = v3_1_1::Subscribe::builder().packet_id(id);
+        return Ok(Packet::V3_1_1Subscribe(
+            builder.entries(vec![entry]).build()?,
+        ));
+    }
+    options = options
+        .set_nl(wish.no_local)
+        .set_rap(wish.as_published)
+        .set_rh(match wish.retained {
+            0 => RetainHandling::SendRetained,
+            1 => RetainHandling::SendRetainedIfNotExists,
+            _ => RetainHandling::DoNotSendRetained,
+        });
+    let entry = SubEntry::new(topic, options)?;
+    let mut builder = v5_0::Subscribe::builder()
+        .packet_id(id)
+        .entries(vec![entry]);
+    if let Some(number) = number {
+        builder = builder.props(vec![SubscriptionIdentifier::new(number)?.into()]);
+    }
+    Ok(Packet::V5_0Subscribe(builder.build()?))
+}
+
+/// UNSUBSCRIBE from one topic filter.
+pub(super) fn unsubscribe(topic: &str, version: u8, id: u16) -> Result<Packet, MqttError> {
+    if version != 5 {
+        let builder = v3_1_1::Unsubscribe::builder().packet_id(id);
+        return Ok(Packet::V3_1_1Unsubscribe(
+            builder.entries(vec![topic])?.build()?,
+        ));
+    }
+    let builder = v5_0::Unsubscribe::builder().packet_id(id);
+    Ok(Packet::V5_0Unsubscribe(
+        builder.entries(vec![topic])?.build()?,
+    ))
+}
+
+/// DISCONNECT.
+pub(super) fn disconnect(version: u8) -> Result<Packet, MqttError> {
+    if version == 5 {
+        return Ok(Packet::V5_0Disconnect(v5_0::Disconnect::builder().build()?));
+    }
+    let packet = v3_1_1::Disconnect::builder().build()?;
+    Ok(Packet::V3_1_1Disconnect(packet))
+}
+
+/// A message that came.
+pub(super) fn received(packet: &Packet) -> Option<Received> {
+    match packet {
+        Packet::V3_1_1Publish(publish) => Some(Received {
+            topic: publish.topic_name().to_owned(),
+            payload: Bytes::copy_from_slice(publish.payload().as_slice()),
+            qos: publish.qos() as u8,
+            retain: publish.retain(),
+            extras: Extras::default(),
+            subscriptions: Vec::new(),
+            reason: None,
+        }),
+        Packet::V5_0Publish(publish) => {
+            let mut received = Received {
+                topic: publish.topic_name().to_owned(),
+                payload: Bytes::copy_from_slice(publish.payload().as_slice()),
+                qos: publish.qos() as u8,
+                retain: publish.retain(),
+                extras: Extras::default(),
+                subscriptions: Vec::new(),
+                reason: None,
+            };
+            for property in publish.props() {
+                received.take(property);
+            }
+            Some(received)
+        }
+        _ => None,
+    }
+}
+
+impl Received {
+    fn take(&mut self, property: &Property) {
+        let text = || property.as_str().map(String::from);
+        let extras = &mut self.extras;
+        match property {
+            Property::ResponseTopic(_) => extras.response_topic = text(),
+            Property::ContentType(_) => extras.content_type = text(),
+            Property::ReasonString(_) => self.reason = text(),
+            Property::CorrelationData(_) => {
+                extras.correlation = property.as_bytes().map(Bytes::copy_from_slice);
+            }
+            Property::MessageExpiryInterval(_) => extras.expiry = property.as_u32(),
+            Property::PayloadFormatIndicator(_) => extras.text = property.as_u8().map(|f| f == 1),
+            Property::SubscriptionIdentifier(_) => self.subscriptions.extend(property.as_u32()),
+            Property::UserProperty(_) => {
+                if let Some((key, value)) = property.as_key_value() {
+                    extras.user.push((key.to_owned(), value.to_owned()));
+                }
+            }
+            _ => {}
+        }
+    }
+}

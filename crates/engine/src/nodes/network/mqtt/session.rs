@@ -1,0 +1,43 @@
+//! What an `mqtt-broker` node knows of one connection, and forgets when that is lost.
+
+use super::packet::Publish;
+use std::collections::HashMap;
+use std::pin::Pin;
+use tokio::time::Sleep;
+
+/// The state of one connection.
+#[derive(Default)]
+pub(super) struct Session {
+    pub(super) signed_in: bool,
+    pub(super) over: bool,
+    /// To be written.
+    pub(super) out: Vec<u8>,
+    pub(super) ping: Option<Pin<Box<Sleep>>>,
+    pub(super) pong: Option<Pin<Box<Sleep>>>,
+    aliases: HashMap<u16, String>,
+    pub(super) most_aliases: u16,
+    pub(super) numbers: bool,
+}
+
+impl Session {
+    /// A topic that the broker knows by its alias is left out; an alias that it does not allow too.
+    pub(super) fn shorten(&mut self, publish: &mut Publish) {
+        let most = self.most_aliases;
+        let alias = publish.extras.alias.filter(|a| (1..=most).contains(a));
+        publish.extras.alias = alias;
+        let Some(alias) = alias else { return };
+        if self.aliases.get(&alias) == Some(&publish.topic) {
+            publish.topic.clear();
+        } else {
+            self.aliases.insert(alias, publish.topic.clone());
+        }
+    }
+}
+
+/// Waits for a timer, for ever if there is none.
+pub(super) async fn due(timer: &mut Option<Pin<Box<Sleep>>>) {
+    match timer {
+        Some(sleep) => sleep.await,
+        None => std::future::pending().await,
+    }
+}

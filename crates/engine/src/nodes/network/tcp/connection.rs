@@ -1,0 +1,342 @@
+//! One TCP connection of a tcp node: a task reads and tells the node, and writes what it is given.
+
+use crate::between::{Post, Task};
+use crate::node::{Closing, Host, Level};
+use crate::nodes::network::connect::{self, Stream};
+use crate::nodes::network::tls::Tls;
+use bytes::Bytes;
+use indexmap::IndexMap;
+use smol_str::SmolStr;
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio_rustls::TlsAcceptor;
+use value::{Failure, Value};
+
+/// Read at once (as Node.js reads sockets).
+const BUFFER: usize = 64 * 1024;
+
+/// How long what is written last may take when a node closes. Our choice.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What happened to a connection.
+pub(super) struct Event {
+    /// The connection's id, which is that of the session in messages.
+    pub(super) id: SmolStr,
+    pub(super) what: What,
+}
+
+/// What may happen to a connection.
+pub(super) enum What {
+    /// It is open, TLS included.
+    Open,
+    Data(Bytes),
+    /// The other end has said all it had to say.
+    End,
+    Failed(Failure),
+    /// It is over. Nothing follows.
+    Closed,
+}
+
+enum Order {
+    Write(Bytes),
+    End,
+}
+
+/// A connection, as the node that owns it knows it. It is cut when this is dropped.
+pub(super) struct Socket {
+    writer: Writer,
+    task: Task,
+    /// The other end, if that is known from the start.
+    pub(super) peer: Option<SocketAddr>,
+}
+
+/// Writes to a connection.
+#[derive(Clone)]
+pub(super) struct Writer(mpsc::UnboundedSender<Order>);
+
+/// All connections of `tcp in` nodes, to be replied to by `tcp out` nodes; by session id, oldest first.
+#[derive(Default)]
+pub(super) struct Sessions(RefCell<IndexMap<SmolStr, Session>>);
+
+struct Session {
+    writer: Writer,
+    /// Whether a message wants it cut.
+    cut: Rc<tokio::sync::Notify>,
+}
+
+/// Where to connect to.
+pub(super) struct Target {
+    pub(super) host: SmolStr,
+    pub(super) port: u16,
+    pub(super) tls: Option<Rc<Tls>>,
+}
+
+impl Writer {
+    pub(super) fn write(&self, bytes: Bytes) {
+        // A connection that is over takes nothing.
+        let _ = self.0.send(Order::Write(bytes));
+    }
+
+    pub(super) fn end(&self) {
+        let _ = self.0.send(Order::End);
+    }
+}
+
+impl Socket {
+    /// Connects, and tells `post` of everything from then on.
+    pub(super) fn connect(id: SmolStr, target: Target, post: Post) -> Self {
+        let open = async move {
+            let stream = connect::tcp(&target.host, target.port).await?;
+            match &target.tls {
+                None => Ok(Box::new(stream) as Stream),
+                Some(tls) => connect::secure(stream, tls, &target.host).await,
+            }
+        };
+        Self::run(id, open, None, post)
+    }
+
+    /// Takes over an accepted connection.
+    pub(super) fn accepted(
+        id: SmolStr,
+        (stream, peer): (TcpStream, SocketAddr),
+        tls: Option<TlsAcceptor>,
+        post: Post,
+    ) -> Self {
+        connect::prepare(&stream);
+        let open = async move {
+            match tls {
+                None => Ok(Box::new(stream) as Stream),
+                Some(tls) => match tls.accept(stream).await {
+                    Ok(stream) => Ok(Box::new(stream) as Stream),
+                    Err(error) => Err(connect::failure(&error, "read")),
+                },
+            }
+        };
+        Self::run(id, open, Some(peer), post)
+    }
+
+    fn run(
+        id: SmolStr,
+        open: impl Future<Output = Result<Stream, Failure>> + 'static,
+        peer: Option<SocketAddr>,
+        post: Post,
+    ) -> Self {
+        let (orders, receive) = mpsc::unbounded_channel();
+        let task = Task::run(async move {
+            let tell = |what| {
+                let id = id.clone();
+                post.tell(Event { id, what });
+            };
+            match open.await {
+                Ok(stream) => {
+                    tell(What::Open);
+                    if let Err(failure) = carry(stream, receive, &tell).await {
+                        tell(What::Failed(failure));
+                    }
+                }
+                Err(failure) => tell(What::Failed(failure)),
+            }
+            tell(What::Closed);
+        });
+        Self {
+            writer: Writer(orders),
+            task,
+            peer,
+        }
+    }
+
+    pub(super) fn writer(&self) -> &Writer {
+        &self.writer
+    }
+
+    /// Ends it, after all that was given to it is written.
+    pub(super) fn end(self) -> Closing {
+        self.writer.end();
+        let ended = self.task.ended();
+        Box::pin(async move {
+            // Over time it is cut.
+            let _ = tokio::time::timeout(FAREWELL, ended).await;
+        })
+    }
+}
+
+/// Reads and writes until either end is done.
+async fn carry(
+    stream: Stream,
+    mut orders: mpsc::UnboundedReceiver<Order>,
+    tell: &impl Fn(What),
+) -> Result<(), Failure> {
+    let (mut reader, mut writer) = tokio::io::split(stream);
+    let mut buffer = vec![0; BUFFER];
+    loop {
+        tokio::select! {
+            read = reader.read(&mut buffer) => {
+                let count = match read {
+                    Ok(count) => count,
+                    // TLS without a farewell: as good as an end.
+                    Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => 0,
+                    Err(error) => return Err(connect::failure(&error, "read")),
+                };
+                if count == 0 {
+                    tell(What::End);
+                    break;
+                }
+                tell(What::Data(Bytes::copy_from_slice(&buffer[..count])));
+                // The engine delivers the data before more is read.
+                tokio::task::yield_now().await;
+            }
+            order = orders.recv() => match order {
+                Some(Order::Write(bytes)) => {
+                    write(&mut writer, &bytes).await?;
+                }
+                Some(Order::End) | None => break,
+            },
+        }
+    }
+    while let Ok(Order::Write(bytes)) = orders.try_recv() {
+        write(&mut writer, &bytes).await?;
+    }
+    // The other end may be gone already.
+    let _ = writer.shutdown().await;
+    Ok(())
+}
+
+async fn write(writer: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> Result<(), Failure> {
+    let written = async {
+        writer.write_all(bytes).await?;
+        writer.flush().await
+    };
+    written
+        .await
+        .map_err(|error| connect::failure(&error, "write"))
+}
+
+impl Sessions {
+    /// Registers a connection for replies. The returned `Notify` fires when a message asks to cut it.
+    pub(super) fn add(&self, id: &SmolStr, socket: &Socket) -> Rc<tokio::sync::Notify> {
+        let cut = Rc::new(tokio::sync::Notify::new());
+        let session = Session {
+            writer: socket.writer.clone(),
+            cut: Rc::clone(&cut),
+        };
+        self.0.borrow_mut().insert(id.clone(), session);
+        cut
+    }
+
+    /// It is over.
+    pub(super) fn remove(&self, id: &str) {
+        self.0.borrow_mut().shift_remove(id);
+    }
+
+    /// Writes to one connection, or to all.
+    pub(super) fn write(&self, id: Option<&str>, bytes: &Bytes) {
+        self.each(id, |session| session.writer.write(bytes.clone()));
+    }
+
+    /// Cuts one connection, or all.
+    pub(super) fn cut(&self, id: Option<&str>) {
+        self.each(id, |session| session.cut.notify_one());
+    }
+
+    fn each(&self, id: Option<&str>, act: impl Fn(&Session)) {
+        let sessions = self.0.borrow();
+        match id {
+            Some(id) => sessions.get(id).into_iter().for_each(act),
+            None => sessions.values().for_each(act),
+        }
+    }
+}
+
+/// Serves on a port for a node, with its tls-config if it names one; what keeps the node from it is its error.
+pub(super) fn serve(
+    host: &mut Host<'_>,
+    port: u16,
+    tls: &str,
+) -> Option<(Task, Option<TlsAcceptor>)> {
+    let tls: Option<Rc<Tls>> = host.offered(tls);
+    let tls = tls.map(|tls| tls.server()).transpose();
+    match tls.and_then(|tls| Ok((listen(port)?, tls))) {
+        Ok((listener, tls)) => {
+            host.log(Level::Info, format!("listening on port {port}"));
+            Some((accept(listener, host.post()), tls.map(TlsAcceptor::from)))
+        }
+        Err(failure) => {
+            let words = format!("unable to listen on port {port}, error: {failure}");
+            host.error(Failure::text(words), None);
+            None
+        }
+    }
+}
+
+/// Listens on a port of this machine, over IPv6 and IPv4.
+fn listen(port: u16) -> Result<TcpListener, Failure> {
+    use socket2::{Domain, Protocol, Socket, Type};
+    let open = |address: SocketAddr| {
+        let domain = Domain::for_address(address);
+        let socket = Socket::new(domain, Type::STREAM, Some(Protocol::TCP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(false)?;
+        }
+        // A port whose last connections still linger is free, as in Node.js.
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        TcpListener::from_std(socket.into())
+    };
+    let six = open((std::net::Ipv6Addr::UNSPECIFIED, port).into());
+    let result = six.or_else(|error| match error.kind() {
+        std::io::ErrorKind::AddrInUse | std::io::ErrorKind::PermissionDenied => Err(error),
+        // A system without IPv6.
+        _ => open((std::net::Ipv4Addr::UNSPECIFIED, port).into()),
+    });
+    result.map_err(|error| connect::not_bound(&error, "listen", &format!(":::{port}")))
+}
+
+/// Connections that wait to be accepted (as in Node.js).
+const BACKLOG: i32 = 511;
+
+/// Accepts connections and tells the node of each.
+fn accept(listener: TcpListener, post: Post) -> Task {
+    Task::run(async move {
+        loop {
+            match listener.accept().await {
+                Ok(accepted) => post.tell(Accepted(accepted)),
+                // Out of descriptors, most likely: others may be given back soon.
+                Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+            }
+        }
+    })
+}
+
+/// An accepted connection, for the node.
+pub(super) struct Accepted(pub(super) (TcpStream, SocketAddr));
+
+/// `_session` of a message.
+pub(super) fn session(id: &str) -> Value {
+    Value::record([("type", "tcp".into()), ("id", id.into())])
+}
+
+/// "1 connection", "2 connections".
+pub(super) fn connections(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} connection{plural}")
+}
+
+/// A port as flow files have it: a number or a text.
+pub(super) fn port(value: &serde_json::Value) -> u16 {
+    let text = crate::expression::typed::text_of(value);
+    text.trim().parse().unwrap_or(0)
+}
+
+/// `\n`, `\r` and `\t` as they are written in the editor.
+pub(super) fn newline(text: &str) -> String {
+    text.replace("\\n", "\n")
+        .replace("\\r", "\r")
+        .replace("\\t", "\t")
+}

@@ -1,0 +1,6 @@
+//! `tcp in`, `tcp out` and `tcp request`.
+
+mod connection;
+pub(in crate::nodes) mod tcp_in;
+pub(in crate::nodes) mod tcp_out;
+pub(in crate::nodes) mod tcp_request;

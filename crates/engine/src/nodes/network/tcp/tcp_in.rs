@@ -1,0 +1,380 @@
+//! `tcp in`: what comes over TCP, as a server or from a server (docs/reference/node-red-engine.md §4.2).
+
+use super::connection::{self as socket, Accepted, Event, Sessions, Socket, Target, What};
+use crate::between::Task;
+use crate::node::{Build, Closing, Host, Level, Node, TimerId, Wake};
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use indexmap::IndexMap;
+use serde::Deserialize;
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::time::Duration;
+use tokio_rustls::TlsAcceptor;
+use value::{Failure, Message, Value, coerce};
+
+/// How soon a client connects again to a server that has sent what it had. 20 ms, as in Node-RED.
+const SOON: Duration = Duration::from_millis(20);
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Properties {
+    server: Json,
+    host: SmolStr,
+    port: Json,
+    datamode: SmolStr,
+    datatype: SmolStr,
+    newline: SmolStr,
+    topic: Json,
+    trim: Json,
+    tls: SmolStr,
+}
+
+struct TcpIn {
+    server: bool,
+    host: SmolStr,
+    port: u16,
+    topic: Value,
+    form: Form,
+    tls: SmolStr,
+    listener: Option<Task>,
+    acceptor: Option<TlsAcceptor>,
+    connections: IndexMap<SmolStr, Connection>,
+    reconnect: Option<TimerId>,
+}
+
+/// How bytes become payloads.
+struct Form {
+    /// Each piece as it comes; else all that came until the end.
+    stream: bool,
+    datatype: Datatype,
+    newline: String,
+    /// Whether payloads keep the newline (that is what `trim` means here, as in Node-RED).
+    keep: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Datatype {
+    Buffer,
+    Text,
+    Base64,
+}
+
+/// An open connection.
+struct Connection {
+    socket: Socket,
+    /// What came and is not a payload yet.
+    held: Vec<u8>,
+    open: bool,
+    /// Whether it has sent anything in the end.
+    served: bool,
+    /// Cuts it when a message says so.
+    _cut: Task,
+}
+
+/// A message wants this connection cut.
+struct Cut(SmolStr);
+
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    Ok(Box::new(TcpIn {
+        server: properties.server == true || properties.server == "server",
+        host: properties.host,
+        port: socket::port(&properties.port),
+        topic: value::json::from_tree(&properties.topic),
+        form: Form {
+            stream: matches!(properties.datamode.as_str(), "" | "stream"),
+            datatype: match properties.datatype.as_str() {
+                "utf8" => Datatype::Text,
+                "base64" => Datatype::Base64,
+                _ => Datatype::Buffer,
+            },
+            newline: socket::newline(&properties.newline),
+            keep: coerce::truthy(&value::json::from_tree(&properties.trim)),
+        },
+        tls: properties.tls,
+        listener: None,
+        acceptor: None,
+        connections: IndexMap::new(),
+        reconnect: None,
+    }))
+}
+
+impl Node for TcpIn {
+    fn start(&mut self, host: &mut Host<'_>) {
+        if self.server {
+            self.listen(host);
+        } else {
+            self.connect(host);
+        }
+    }
+
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
+        match wake {
+            Wake::Timer(_) => self.connect(host),
+            Wake::Finished(output) => match output.downcast::<Event>() {
+                Ok(event) => self.happened(*event, host),
+                Err(output) => match output.downcast::<Accepted>() {
+                    Ok(accepted) => {
+                        let id = host.fresh_id();
+                        let tls = self.acceptor.clone();
+                        let socket = Socket::accepted(id.clone(), accepted.0, tls, host.post());
+                        self.add(id, socket, host);
+                    }
+                    Err(output) => {
+                        if let Ok(cut) = output.downcast::<Cut>() {
+                            self.closed(&cut.0, host);
+                        }
+                    }
+                },
+            },
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+        let sessions = host.common::<Sessions>();
+        let mut closings: Vec<Closing> = Vec::new();
+        closings.extend(self.listener.take().map(Task::end));
+        for (id, connection) in self.connections.drain(..) {
+            sessions.remove(&id);
+            closings.push(connection.socket.end());
+        }
+        Some(Box::pin(async move {
+            for closing in closings {
+                closing.await;
+            }
+        }))
+    }
+}
+
+impl TcpIn {
+    fn listen(&mut self, host: &mut Host<'_>) {
+        if let Some((listener, acceptor)) = socket::serve(host, self.port, &self.tls) {
+            (self.listener, self.acceptor) = (Some(listener), acceptor);
+        }
+    }
+
+    fn connect(&mut self, host: &mut Host<'_>) {
+        self.reconnect = None;
+        host.log(
+            Level::Info,
+            format!("connecting to {}:{}", self.host, self.port),
+        );
+        host.status(badge("grey", "dot", "common.status.connecting"));
+        let target = Target {
+            host: self.host.clone(),
+            port: self.port,
+            tls: host.offered(&self.tls),
+        };
+        let id = host.fresh_id();
+        let socket = Socket::connect(id.clone(), target, host.post());
+        self.add(id, socket, host);
+    }
+
+    fn add(&mut self, id: SmolStr, socket: Socket, host: &mut Host<'_>) {
+        let cut = host.common::<Sessions>().add(&id, &socket);
+        let (post, named) = (host.post(), id.clone());
+        let watch = Task::run(async move {
+            cut.notified().await;
+            post.tell(Cut(named));
+        });
+        let connection = Connection {
+            socket,
+            held: Vec::new(),
+            open: false,
+            served: false,
+            _cut: watch,
+        };
+        self.connections.insert(id, connection);
+    }
+
+    fn happened(&mut self, Event { id, what }: Event, host: &mut Host<'_>) {
+        match what {
+            What::Open => self.opened(&id, host),
+            What::Data(bytes) => self.data(&id, bytes, host),
+            What::End => self.ended(&id, host),
+            What::Failed(failure) => host.log(Level::Info, failure.to_string()),
+            What::Closed => self.closed(&id, host),
+        }
+    }
+
+    fn opened(&mut self, id: &SmolStr, host: &mut Host<'_>) {
+        if let Some(connection) = self.connections.get_mut(id) {
+            connection.open = true;
+        }
+        if self.server {
+            return self.count(id, "connect", host);
+        }
+        host.log(
+            Level::Info,
+            format!("connected to {}:{}", self.host, self.port),
+        );
+        host.status(with_session(
+            badge("green", "dot", "common.status.connected"),
+            id,
+        ));
+    }
+
+    fn data(&mut self, id: &SmolStr, bytes: Bytes, host: &mut Host<'_>) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let payloads = self.form.payloads(&mut connection.held, bytes, self.server);
+        for payload in payloads {
+            let message = self.message(id, payload);
+            host.send(0, message);
+        }
+    }
+
+    fn ended(&mut self, id: &SmolStr, host: &mut Host<'_>) {
+        let Some(connection) = self.connections.get_mut(id) else {
+            return;
+        };
+        let held = std::mem::take(&mut connection.held);
+        if held.is_empty() {
+            return;
+        }
+        connection.served = true;
+        let payload = self.form.payload(held);
+        let mut message = self.message(id, payload);
+        if self.server && self.form.stream {
+            // Node-RED notes who it is only where it gathers whole connections.
+            message.set("ip", Value::Undefined);
+            message.set("port", Value::Undefined);
+        }
+        host.send(0, message);
+    }
+
+    fn closed(&mut self, id: &SmolStr, host: &mut Host<'_>) {
+        host.common::<Sessions>().remove(id);
+        // Removed only after `count` has reported its address.
+        let connection = self.connections.get(id).map(|c| (c.open, c.served));
+        let Some((open, served)) = connection else {
+            return;
+        };
+        if self.server {
+            if open {
+                if let Some(connection) = self.connections.get_mut(id) {
+                    connection.open = false;
+                }
+                self.count(id, "disconnect", host);
+            }
+            self.connections.shift_remove(id);
+            return;
+        }
+        self.connections.shift_remove(id);
+        host.status(with_session(
+            badge("red", "ring", "common.status.disconnected"),
+            id,
+        ));
+        let delay = if served {
+            SOON
+        } else {
+            host.log(
+                Level::Info,
+                format!("connection lost to {}:{}", self.host, self.port),
+            );
+            host.config().socket_reconnect
+        };
+        self.reconnect = Some(host.after(delay));
+    }
+
+    /// Shows how many are connected, and who came or went.
+    fn count(&self, id: &SmolStr, event: &'static str, host: &mut Host<'_>) {
+        let count = self.connections.values().filter(|c| c.open).count();
+        let peer = self.connections.get(id).and_then(|c| c.socket.peer);
+        let status = Value::record([
+            ("text", socket::connections(count).into()),
+            ("event", event.into()),
+            (
+                "ip",
+                peer.map_or(Value::Undefined, |p| p.ip().to_string().into()),
+            ),
+            (
+                "port",
+                peer.map_or(Value::Undefined, |p| f64::from(p.port()).into()),
+            ),
+            ("_session", socket::session(id)),
+        ]);
+        host.status(status);
+    }
+
+    fn message(&self, id: &SmolStr, payload: Value) -> Message {
+        let mut message = Message::default();
+        message.set("topic", self.topic.clone());
+        message.set("payload", payload);
+        let peer = self.connections.get(id).and_then(|c| c.socket.peer);
+        if let Some(peer) = peer.filter(|_| self.server) {
+            message.set("ip", peer.ip().to_string());
+            message.set("port", f64::from(peer.port()));
+        }
+        message.set("_session", socket::session(id));
+        message
+    }
+}
+
+impl Form {
+    /// The payloads that have become whole.
+    fn payloads(&self, held: &mut Vec<u8>, bytes: Bytes, server: bool) -> Vec<Value> {
+        let lines = match self.datatype {
+            Datatype::Buffer => false,
+            Datatype::Text => !self.newline.is_empty(),
+            Datatype::Base64 => server && !self.newline.is_empty(),
+        };
+        // No line ends in base64: a server sends it in the end (observed).
+        if !self.stream || lines && self.datatype == Datatype::Base64 {
+            held.extend_from_slice(&bytes);
+            return Vec::new();
+        }
+        if !lines {
+            return vec![self.payload(bytes.into())];
+        }
+        held.extend_from_slice(&bytes);
+        let newline = self.newline.as_bytes();
+        let mut payloads = Vec::new();
+        let mut start = 0;
+        while let Some(at) = find(&held[start..], newline) {
+            let end = start + at + if self.keep { newline.len() } else { 0 };
+            payloads.push(self.payload(held[start..end].to_vec()));
+            start += at + newline.len();
+        }
+        held.drain(..start);
+        payloads
+    }
+
+    fn payload(&self, bytes: Vec<u8>) -> Value {
+        match self.datatype {
+            Datatype::Buffer => Value::buffer(bytes),
+            Datatype::Text => Value::from(String::from_utf8_lossy(&bytes).into_owned()),
+            Datatype::Base64 => Value::from(BASE64_STANDARD.encode(&bytes)),
+        }
+    }
+}
+
+/// Where a text begins in bytes.
+pub(super) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|part| part == wanted)
+}
+
+/// A badge.
+pub(super) fn badge(fill: &'static str, shape: &'static str, text: &str) -> Value {
+    Value::record([
+        ("fill", fill.into()),
+        ("shape", shape.into()),
+        ("text", text.into()),
+    ])
+}
+
+fn with_session(mut status: Value, id: &str) -> Value {
+    if let Value::Object(object) = &mut status {
+        std::sync::Arc::make_mut(object).insert("_session".into(), socket::session(id));
+    }
+    status
+}

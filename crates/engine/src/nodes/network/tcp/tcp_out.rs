@@ -1,0 +1,233 @@
+//! `tcp out`: writes payloads to a server, to all clients, or to whom a message came from
+//! (docs/reference/node-red-engine.md §4.2).
+
+use super::connection::{self as socket, Accepted, Event, Sessions, Socket, Target, What};
+use super::tcp_in::badge;
+use crate::between::Task;
+use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::nodes::network::payload::bytes_of;
+use indexmap::IndexMap;
+use serde::Deserialize;
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::time::Duration;
+use tokio_rustls::TlsAcceptor;
+use value::{Failure, Message, Object, Value};
+
+/// How soon a client connects again after it has ended a connection itself. 20 ms, as in Node-RED.
+const SOON: Duration = Duration::from_millis(20);
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Properties {
+    host: SmolStr,
+    port: Json,
+    beserver: SmolStr,
+    base64: bool,
+    end: bool,
+    tls: SmolStr,
+}
+
+struct TcpOut {
+    role: Role,
+    host: SmolStr,
+    port: u16,
+    base64: bool,
+    /// Whether each message ends the connection.
+    end: bool,
+    tls: SmolStr,
+    listener: Option<Task>,
+    acceptor: Option<TlsAcceptor>,
+    /// The connection that is or will be open; as a server all that are.
+    sockets: IndexMap<SmolStr, (Socket, bool)>,
+    ended: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Role {
+    Client,
+    Server,
+    Reply,
+}
+
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    Ok(Box::new(TcpOut {
+        role: match properties.beserver.as_str() {
+            "" | "client" => Role::Client,
+            "reply" => Role::Reply,
+            _ => Role::Server,
+        },
+        host: properties.host,
+        port: socket::port(&properties.port),
+        base64: properties.base64,
+        end: properties.end,
+        tls: properties.tls,
+        listener: None,
+        acceptor: None,
+        sockets: IndexMap::new(),
+        ended: false,
+    }))
+}
+
+impl Node for TcpOut {
+    fn start(&mut self, host: &mut Host<'_>) {
+        match self.role {
+            Role::Client => self.connect(host),
+            Role::Server => self.listen(host),
+            Role::Reply => {}
+        }
+    }
+
+    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+        match self.role {
+            Role::Reply => self.reply(&message, host),
+            _ if message.get("payload").is_nullish() => {}
+            _ => self.write(&message, host),
+        }
+        host.done(message);
+    }
+
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
+        match wake {
+            Wake::Timer(_) => self.connect(host),
+            Wake::Finished(output) => match output.downcast::<Event>() {
+                Ok(event) => self.happened(*event, host),
+                Err(output) => {
+                    if let Ok(accepted) = output.downcast::<Accepted>() {
+                        let id = host.fresh_id();
+                        let tls = self.acceptor.clone();
+                        let socket = Socket::accepted(id.clone(), accepted.0, tls, host.post());
+                        self.sockets.insert(id, (socket, false));
+                    }
+                }
+            },
+            _ => {}
+        }
+    }
+
+    fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
+        let listener = self.listener.take().map(Task::end);
+        let sockets: Vec<Closing> = self.sockets.drain(..).map(|(_, (s, _))| s.end()).collect();
+        Some(Box::pin(async move {
+            for closing in listener.into_iter().chain(sockets) {
+                closing.await;
+            }
+        }))
+    }
+}
+
+impl TcpOut {
+    fn listen(&mut self, host: &mut Host<'_>) {
+        host.status(text(socket::connections(0)));
+        if let Some((listener, acceptor)) = socket::serve(host, self.port, &self.tls) {
+            (self.listener, self.acceptor) = (Some(listener), acceptor);
+        }
+    }
+
+    fn connect(&mut self, host: &mut Host<'_>) {
+        host.log(
+            Level::Info,
+            format!("connecting to {}:{}", self.host, self.port),
+        );
+        host.status(badge("grey", "dot", "common.status.connecting"));
+        let target = Target {
+            host: self.host.clone(),
+            port: self.port,
+            tls: host.offered(&self.tls),
+        };
+        let id = host.fresh_id();
+        let socket = Socket::connect(id.clone(), target, host.post());
+        self.sockets.insert(id, (socket, false));
+    }
+
+    fn write(&mut self, message: &Message, host: &mut Host<'_>) {
+        let bytes = bytes_of(message.get("payload"), self.base64);
+        for (socket, _) in self.sockets.values().filter(|(_, open)| *open) {
+            socket.writer().write(bytes.clone());
+            if self.end {
+                socket.writer().end();
+                self.ended = true;
+            }
+        }
+        if self.end && self.role == Role::Client {
+            // Nothing more is written to it.
+            for (_, open) in self.sockets.values_mut() {
+                *open = false;
+            }
+            host.status(Value::object(Object::default()));
+        }
+    }
+
+    fn reply(&self, message: &Message, host: &mut Host<'_>) {
+        let sessions = host.common::<Sessions>();
+        let session = message.get("_session").as_object();
+        let part = |name: &str| session.and_then(|s| s.get(name)).and_then(Value::as_str);
+        let id = match part("type") {
+            Some("tcp") => Some(part("id").unwrap_or_default()),
+            _ => None,
+        };
+        if matches!(message.get("reset"), Value::Bool(true)) {
+            return sessions.cut(id);
+        }
+        sessions.write(id, &bytes_of(message.get("payload"), self.base64));
+    }
+
+    fn happened(&mut self, Event { id, what }: Event, host: &mut Host<'_>) {
+        let server = self.role == Role::Server;
+        match what {
+            What::Open => {
+                if let Some((_, open)) = self.sockets.get_mut(&id) {
+                    *open = true;
+                }
+                if server {
+                    return self.count(host);
+                }
+                host.log(
+                    Level::Info,
+                    format!("connected to {}:{}", self.host, self.port),
+                );
+                host.status(badge("green", "dot", "common.status.connected"));
+            }
+            What::Failed(failure) if !server => {
+                host.log(Level::Info, format!("error: {failure}"));
+            }
+            What::End if !server => {
+                if let Some((_, open)) = self.sockets.get_mut(&id) {
+                    *open = false;
+                }
+                host.status(Value::object(Object::default()));
+            }
+            What::Closed => {
+                self.sockets.shift_remove(&id);
+                if server {
+                    return self.count(host);
+                }
+                host.status(badge("red", "ring", "common.status.disconnected"));
+                let delay = if std::mem::take(&mut self.ended) {
+                    SOON
+                } else {
+                    host.log(
+                        Level::Info,
+                        format!("connection lost to {}:{}", self.host, self.port),
+                    );
+                    host.config().socket_reconnect
+                };
+                host.after(delay);
+            }
+            _ => {}
+        }
+    }
+
+    fn count(&self, host: &mut Host<'_>) {
+        let count = self.sockets.values().filter(|(_, open)| *open).count();
+        host.status(text(socket::connections(count)));
+    }
+}
+
+fn text(text: String) -> Value {
+    Value::record([("text", text.into())])
+}

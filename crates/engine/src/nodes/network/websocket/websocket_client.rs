@@ -1,0 +1,350 @@
+//! `websocket-client`: a WebSocket that is opened to a server, and opened again when it is lost.
+
+use super::hub::Hub;
+use crate::between::{Post, Task};
+use crate::expression::typed::text_of;
+use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::nodes::network::connect::{self, Stream};
+use crate::nodes::network::http::http_proxy;
+use crate::nodes::network::tls::Trust;
+use crate::socket::{Frame, Outbox, Queued, outbox};
+use futures_util::{SinkExt, StreamExt};
+use serde::Deserialize;
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::rc::Rc;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message as WsMessage;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::handshake::client::Request;
+use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
+use url::Url;
+use value::{Failure, Message, Value, coerce};
+
+/// How long a client waits before it connects again. 3 s, as in Node-RED.
+const RECONNECT: Duration = Duration::from_secs(3);
+
+/// How long the server may take to hear a goodbye when the node closes. 1 s, as in Node-RED.
+const GOODBYE: Duration = Duration::from_secs(1);
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Properties {
+    path: SmolStr,
+    tls: SmolStr,
+    wholemsg: Json,
+    hb: Json,
+    subprotocol: Json,
+    headers: Vec<Header>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct Header {
+    key_type: SmolStr,
+    key_value: SmolStr,
+    value_type: SmolStr,
+    value_value: SmolStr,
+}
+
+struct WebSocketClient {
+    properties: Properties,
+    hub: Rc<Hub>,
+    task: Option<Task>,
+    /// The connection that is open or on its way.
+    id: SmolStr,
+}
+
+/// What the task tells the node.
+enum Heard {
+    Connecting,
+    Open(Outbox),
+    Said(Frame),
+    Failed(Failure),
+    Closed,
+}
+
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
+    let properties: Properties = build.properties()?;
+    // The truth is not enough (observed).
+    let whole = properties.wholemsg == "true";
+    Ok(Box::new(WebSocketClient {
+        properties,
+        hub: Rc::new(Hub::new(whole, false)),
+        task: None,
+        id: SmolStr::default(),
+    }))
+}
+
+impl Node for WebSocketClient {
+    fn start(&mut self, host: &mut Host<'_>) {
+        host.offer(Rc::clone(&self.hub));
+        // When all config nodes have started: the `tls-config` may be one of those that follow.
+        host.after(Duration::ZERO);
+    }
+
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
+        let output = match wake {
+            Wake::Timer(_) => return self.begin(host),
+            Wake::Finished(output) => output,
+            _ => return,
+        };
+        let Ok(heard) = output.downcast::<Heard>() else {
+            return;
+        };
+        match *heard {
+            Heard::Connecting => {
+                self.id = host.fresh_id();
+                self.hub.connecting.set(true);
+            }
+            Heard::Open(outbox) => self.hub.opened(&self.id, outbox),
+            Heard::Said(frame) => self.hub.said(&self.id, frame, &None),
+            Heard::Failed(failure) => {
+                host.log(Level::Debug, failure.to_string());
+                self.hub.failed(&self.id);
+            }
+            Heard::Closed => {
+                self.hub.connecting.set(false);
+                self.hub.closed(&self.id);
+            }
+        }
+    }
+
+    fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
+        let task = self.task.take()?;
+        if self.hub.connecting.get() {
+            return Some(task.end());
+        }
+        // The task closes the connection in order when the last sender is dropped.
+        self.hub.close();
+        let ended = task.ended();
+        Some(Box::pin(async move {
+            let _ = tokio::time::timeout(GOODBYE, ended).await;
+        }))
+    }
+}
+
+impl WebSocketClient {
+    fn begin(&mut self, host: &mut Host<'_>) {
+        match self.plan(host) {
+            Ok(plan) => self.task = Some(Task::run(plan.run(host.post()))),
+            Err(failure) => host.log(Level::Error, failure.to_string()),
+        }
+    }
+
+    fn plan(&self, host: &mut Host<'_>) -> Result<Plan, Failure> {
+        let own = &self.properties;
+        let url = Url::parse(&own.path).map_err(|e| Failure::error(e.to_string()))?;
+        let trust = match host.offered(&own.tls) {
+            Some(tls) => Trust::Own(tls),
+            None => Trust::Default(Rc::default(), true),
+        };
+        let protocols = text_of(&own.subprotocol);
+        let protocols: Vec<&str> = protocols
+            .split(',')
+            .map(str::trim)
+            .filter(|p| !p.is_empty())
+            .collect();
+        let mut headers = Vec::new();
+        if !protocols.is_empty() {
+            headers.push(("sec-websocket-protocol".into(), protocols.join(", ")));
+        }
+        for header in &own.headers {
+            let name = match header.key_type.as_str() {
+                "other" => header.key_value.clone(),
+                fixed => fixed.into(),
+            };
+            let value = match header.value_type.as_str() {
+                "other" => header.value_value.to_string(),
+                "env" => {
+                    let text = &header.value_value;
+                    let value = match host.info().env(text) {
+                        Value::Undefined => host.info().env.expand(text),
+                        own => own,
+                    };
+                    coerce::to_text(&value).to_string()
+                }
+                fixed => fixed.to_owned(),
+            };
+            if !name.is_empty() && !value.is_empty() {
+                headers.push((name, value));
+            }
+        }
+        let seconds = coerce::parse_float(&text_of(&own.hb)).trunc();
+        Ok(Plan {
+            url,
+            trust,
+            headers,
+            heartbeat: Duration::try_from_secs_f64(seconds)
+                .ok()
+                .filter(|beat| !beat.is_zero()),
+        })
+    }
+}
+
+/// How the connection is made.
+struct Plan {
+    url: Url,
+    trust: Trust,
+    headers: Vec<(SmolStr, String)>,
+    heartbeat: Option<Duration>,
+}
+
+impl Plan {
+    /// Connects again and again, until the node closes.
+    async fn run(self, post: Post) {
+        loop {
+            post.tell(Heard::Connecting);
+            match self.open().await {
+                Ok(socket) => {
+                    let (outbox, frames) = outbox();
+                    post.tell(Heard::Open(outbox));
+                    let end = self.carry(socket, frames, &post).await;
+                    if let End::Left = end {
+                        return;
+                    }
+                    if let End::Failed(failure) = end {
+                        post.tell(Heard::Failed(failure));
+                    }
+                }
+                Err(failure) => post.tell(Heard::Failed(failure)),
+            }
+            post.tell(Heard::Closed);
+            tokio::time::sleep(RECONNECT).await;
+        }
+    }
+
+    async fn open(&self) -> Result<WebSocketStream<Stream>, Failure> {
+        let host = self.url.host_str().unwrap_or_default();
+        let port = self.url.port_or_known_default().unwrap_or(80);
+        let gate = http_proxy::gate(&self.url, None).map_err(Failure::error)?;
+        let stream: Stream = match &gate {
+            Some(gate) => connect::through(gate, host, port).await?,
+            None => Box::new(connect::tcp(host, port).await?),
+        };
+        let stream = if self.url.scheme() == "wss" {
+            connect::secure(stream, self.trust.tls(), host).await?
+        } else {
+            stream
+        };
+        let opened = tokio_tungstenite::client_async(self.request()?, stream).await;
+        let (socket, _) = opened.map_err(|e| Failure::error(e.to_string()))?;
+        Ok(socket)
+    }
+
+    fn request(&self) -> Result<Request, Failure> {
+        let wrong = |e: &dyn std::fmt::Display| Failure::error(e.to_string());
+        let mut request = self
+            .url
+            .as_str()
+            .into_client_request()
+            .map_err(|e| wrong(&e))?;
+        for (name, value) in &self.headers {
+            let name = HeaderName::from_bytes(name.as_bytes()).map_err(|e| wrong(&e))?;
+            let value = HeaderValue::from_str(value).map_err(|e| wrong(&e))?;
+            request.headers_mut().insert(name, value);
+        }
+        Ok(request)
+    }
+
+    /// Carries frames both ways until the connection ends, or the node lets go of its sender.
+    async fn carry(
+        &self,
+        mut socket: WebSocketStream<Stream>,
+        mut frames: mpsc::Receiver<Queued>,
+        post: &Post,
+    ) -> End {
+        let period = self.heartbeat.unwrap_or(Duration::from_hours(1));
+        let mut beat = tokio::time::interval(period);
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // The first tick is at once.
+        beat.tick().await;
+        let mut waits = false;
+        loop {
+            tokio::select! {
+                message = socket.next() => match message {
+                    Some(Ok(WsMessage::Text(text))) => {
+                        post.tell(Heard::Said(Frame::Text(text)));
+                        tokio::task::yield_now().await;
+                    }
+                    Some(Ok(WsMessage::Binary(bytes))) => {
+                        post.tell(Heard::Said(Frame::Binary(bytes)));
+                        tokio::task::yield_now().await;
+                    }
+                    Some(Ok(WsMessage::Ping(_) | WsMessage::Pong(_))) => waits = false,
+                    Some(Ok(_)) => {}
+                    Some(Err(error)) => return End::of(&error),
+                    None => return End::Lost,
+                },
+                queued = frames.recv() => {
+                    let Some(queued) = queued else {
+                        goodbye(socket).await;
+                        return End::Left;
+                    };
+                    let message = match queued.frame {
+                        Frame::Text(text) => WsMessage::Text(text),
+                        Frame::Binary(bytes) => WsMessage::binary(bytes),
+                    };
+                    if let Err(error) = socket.send(message).await {
+                        return End::of(&error);
+                    }
+                }
+                _ = beat.tick(), if self.heartbeat.is_some() => {
+                    if waits {
+                        return End::Failed(Failure::error("timeout"));
+                    }
+                    waits = true;
+                    if let Err(error) = socket.send(WsMessage::Ping(Vec::new().into())).await {
+                        return End::of(&error);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Why a connection ended.
+enum End {
+    /// The node closes.
+    Left,
+    Lost,
+    Failed(Failure),
+}
+
+impl End {
+    fn of(error: &tokio_tungstenite::tungstenite::Error) -> Self {
+        use tokio_tungstenite::tungstenite::Error;
+        match error {
+            Error::ConnectionClosed | Error::AlreadyClosed | Error::Protocol(_) | Error::Io(_) => {
+                Self::Lost
+            }
+            other => Self::Failed(Failure::error(other.to_string())),
+        }
+    }
+}
+
+/// Closes in order: our goodbye, then the server's.
+async fn goodbye(mut socket: WebSocketStream<Stream>) {
+    if socket.close(None).await.is_ok() {
+        while let Some(Ok(_)) = socket.next().await {}
+    }
+}
+
+/// Whether this value is a text, for messages that are.
+pub(super) fn text_frame(value: &Value) -> Option<Frame> {
+    match value {
+        Value::Buffer(bytes) => Some(Frame::Binary(bytes.as_ref().clone())),
+        other => {
+            let text = coerce::to_output_text(other);
+            (!text.is_empty()).then(|| Frame::Text(text.into_owned().into()))
+        }
+    }
+}

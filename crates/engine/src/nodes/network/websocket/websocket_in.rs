@@ -1,0 +1,91 @@
+//! `websocket in`: what is said over a WebSocket becomes messages.
+
+use super::hub::{Hub, Told};
+use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use serde::Deserialize;
+use smol_str::SmolStr;
+use std::rc::Rc;
+use value::{Failure, Message, Object, Value, coerce};
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Properties {
+    server: SmolStr,
+    client: SmolStr,
+}
+
+struct WebSocketIn {
+    properties: Properties,
+    hub: Option<Rc<Hub>>,
+}
+
+pub(in crate::nodes) fn build(
+    build: &Build<'_>,
+    _: &mut Host<'_>,
+) -> Result<Box<dyn Node>, Failure> {
+    Ok(Box::new(WebSocketIn {
+        properties: build.properties()?,
+        hub: None,
+    }))
+}
+
+impl Properties {
+    /// The listener or client that the node refers to; it tells the node from now on.
+    pub(super) fn hub(&self, host: &mut Host<'_>, hears: bool) -> Option<Rc<Hub>> {
+        let id = if self.client.is_empty() {
+            &self.server
+        } else {
+            &self.client
+        };
+        let hub: Option<Rc<Hub>> = host.offered(id);
+        match &hub {
+            Some(hub) => hub.register(host, hears),
+            None => host.log(Level::Error, "Missing server configuration"),
+        }
+        hub
+    }
+}
+
+impl Node for WebSocketIn {
+    fn start(&mut self, host: &mut Host<'_>) {
+        self.hub = self.properties.hub(host, true);
+    }
+
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
+        if let Wake::Finished(output) = wake
+            && let Ok(told) = output.downcast::<Told>()
+        {
+            match *told {
+                Told::Badge(status) => host.status(status),
+                Told::Message(message, _permit) => host.send(0, message),
+                Told::List(list, _permit) => send_each(list, host),
+            }
+        }
+    }
+
+    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+        self.hub.as_ref()?.deregister(&host.info().id);
+        host.status(Value::object(Object::default()));
+        None
+    }
+}
+
+/// A list has a message for each output; what is none is an error.
+fn send_each(list: Vec<Value>, host: &mut Host<'_>) {
+    let outputs = host.info().outputs;
+    let mut messages = Vec::new();
+    for (output, value) in list.into_iter().enumerate().take(outputs) {
+        let kind = coerce::type_of(&value);
+        match Message::from_value(value) {
+            Some(message) => messages.push((output, message)),
+            None if matches!(kind, "object" | "undefined") => {}
+            None => {
+                let words = format!("Node tried to send a message of type {kind}");
+                host.error(Failure::text(words), None);
+            }
+        }
+    }
+    host.send_all(messages);
+}
