@@ -14,6 +14,7 @@
 //! 9. [`server`]: listeners, TLS, workers, drain.
 //! 10. [`cli`]: the commands.
 
+pub mod allocator;
 pub mod audit;
 pub mod auth;
 pub mod cli;
@@ -27,7 +28,6 @@ pub mod editor;
 pub mod fuzzing;
 pub mod gateway;
 pub mod http;
-pub mod memory;
 pub mod metrics;
 pub mod server;
 pub mod store;

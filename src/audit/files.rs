@@ -3,7 +3,7 @@
 //! `audit.log` is written; `audit.log.N` are those before it, named after the number of their first line. `audit.head`
 //! names the last line known to be durable: without it, lines missing at the end could not be detected.
 
-use super::line::{Link, Read, seconds, unhex};
+use super::record::{Link, Read, seconds, unhex};
 use crypto::hex;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read as _, Seek, SeekFrom};

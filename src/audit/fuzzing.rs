@@ -6,7 +6,7 @@
     reason = "a check: it may panic"
 )]
 
-use super::line::Entry;
+use super::record::Entry;
 use super::suppression::{Class, FIXED, MAX_KEYS, Suppression, WINDOW, class};
 use super::{Actor, Event};
 use crate::config;

@@ -10,23 +10,24 @@ mod files;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod health;
-mod line;
+mod log;
 mod queue;
+mod record;
 mod rotation;
 mod suppression;
-mod trail;
 mod verify;
 mod writer;
 
 pub use event::Event;
 pub use health::{Health, Monitor};
-pub use line::rfc3339;
+pub use record::rfc3339;
 pub use verify::{Fault, Place, Removed, Report, verify, verify_files};
 
 use crate::config;
 use crate::metrics::Metrics;
-use line::Entry;
+use log::Trail;
 use queue::{Order, Queue, Queued, Wait, queue};
+use record::Entry;
 use serde_json::Value;
 use std::io;
 use std::net::IpAddr;
@@ -35,7 +36,6 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use suppression::Suppression;
 use tokio::sync::oneshot;
-use trail::Trail;
 
 /// Who acts, for audit and history.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! The queue before the writer: one order of records, and a limit for each class, so that refusals displace nothing.
 
 use super::Event;
-use super::line::Entry;
+use super::record::Entry;
 use super::suppression::{Class, class};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SendError, Sender, channel};

@@ -1,7 +1,7 @@
 //! Which files rotation removes, and the account of all that it has removed.
 
 use super::files;
-use super::line::{Read, rfc3339};
+use super::record::{Read, rfc3339};
 use crate::config;
 use serde_json::{Value, json};
 use std::fs;

@@ -3,7 +3,7 @@
 //! Reads only, so it may run beside the gateway. It detects accidental damage, and tampering that does not also rewrite
 //! `audit.head` and all lines after the change; against other tampering, keep the log on another machine.
 
-use super::line::{Link, Read, unhex};
+use super::record::{Link, Read, unhex};
 use super::{Event, files, rotation};
 use std::fmt;
 use std::fs::File;

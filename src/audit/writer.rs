@@ -5,10 +5,10 @@
 
 use super::Event;
 use super::health::{Health, Monitor};
-use super::line::Entry;
+use super::log::Trail;
 use super::queue::{Order, Orders, Wait};
+use super::record::Entry;
 use super::suppression::Suppression;
-use super::trail::Trail;
 use crate::metrics::Metrics;
 use std::io;
 use std::sync::Arc;

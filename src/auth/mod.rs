@@ -3,10 +3,10 @@
 //! `identify` is on the way of every request: one SHA-256, one map shard. All that writes runs on the control runtime.
 //! Knows no HTTP, counts no metric and writes no audit line.
 
-mod budget;
+mod auth_watch;
+mod bad_tokens;
 mod caller;
 mod hashing;
-mod inventory;
 mod known_addresses;
 mod label;
 mod password;
@@ -14,26 +14,26 @@ mod permission;
 mod queue;
 mod registry;
 mod session;
+mod session_admin;
 mod sign_in;
-mod sync;
-mod tally;
+mod sliding_window;
+mod sync_shim;
 mod throttle;
 mod user_throttle;
 mod users;
 mod wakers;
-mod watch;
 
+pub use auth_watch::{AuthWatch, Grant, Lapsed};
 pub use caller::{Caller, Certificate, Known};
-pub use inventory::{Listed, NEVER, Which};
 pub use password::{HashError, hash_password};
 pub use permission::{Permissions, Shown, covers};
 pub use registry::Registry;
 pub use session::{Session, TOKEN_LENGTH};
-pub use watch::{AuthWatch, Grant, Lapsed};
+pub use session_admin::{Listed, NEVER, Which};
 
 use crate::config;
 use crate::store::{self, Store};
-use budget::Budget;
+use bad_tokens::Budget;
 use crypto::{Secret, random, sha256};
 use hashing::Hashing;
 use known_addresses::KnownPrefixes;
@@ -361,7 +361,7 @@ async fn restore(registry: &Registry, store: &Store, now: u64) -> Result<(), Err
     let users = registry.users();
     let mut bound = Vec::new();
     for mut row in store.sessions().await? {
-        if row.password.is_none() && row.client != inventory::CLIENT {
+        if row.password.is_none() && row.client != session_admin::CLIENT {
             row.password = users.find(&row.user).and_then(|user| user.record);
             bound.extend(row.password.map(|record| (row.token, record)));
         }

@@ -4,7 +4,7 @@
 //! sessions, then increments the generation and wakes the watches ([`super::AuthWatch`]), in this order.
 
 use super::session::{Session, Sessions};
-use super::sync::{ArcSwap, AtomicU64};
+use super::sync_shim::{ArcSwap, AtomicU64};
 use super::users::Users;
 use super::wakers::Wakers;
 use super::{Caller, Known, Permissions};

@@ -3,7 +3,7 @@
 //! Knows tokens and lifetimes. Never keeps a token, and knows nothing of users' permissions or of the store.
 
 use super::registry::Key;
-use super::sync::{AtomicBool, AtomicU64, DashMap};
+use super::sync_shim::{AtomicBool, AtomicU64, DashMap};
 use super::wakers::Wakers;
 use crate::store::SessionRow;
 use base64::Engine as _;
@@ -117,7 +117,7 @@ impl Session {
 
     /// Whether it is a machine's, without a user.
     pub fn is_service_token(&self) -> bool {
-        self.client == super::inventory::CLIENT
+        self.client == super::session_admin::CLIENT
     }
 
     /// Whether its absolute lifetime has passed, or the idle one since its last use.

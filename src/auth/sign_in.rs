@@ -6,7 +6,7 @@ use super::hashing::verify;
 use super::known_addresses;
 use super::queue::{LONGEST_WAIT, Turn};
 use super::session::{Session, new_token};
-use super::tally::Refused;
+use super::sliding_window::Refused;
 use super::throttle::{Failed, Pair, Passed, Slot};
 use super::users::User;
 use super::{Auth, Error, Issued, SignIn, covers};

@@ -5,7 +5,7 @@
 //! user has not signed in from before (see `user_throttle`), so a stranger elsewhere locks no user out.
 
 use super::known_addresses::{KnownAddresses, KnownPrefixes};
-use super::tally::{Refused, Tallies, Window, size};
+use super::sliding_window::{Refused, Tallies, Window, size};
 use super::user_throttle::UserThrottle;
 use crate::config;
 use crate::store::{AddressRow, FailureRow};

@@ -8,7 +8,7 @@
 //! When too many addresses wait to be remembered, further ones wait for a time slot of their own, which takes no memory: a
 //! keyed hash says when it begins.
 
-use super::tally::{Refused, Tallies, Window, size};
+use super::sliding_window::{Refused, Tallies, Window, size};
 use super::throttle::{Pair, UserKey};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};

@@ -2,7 +2,7 @@
 //!
 //! A task that registers before it checks for the change cannot miss it.
 
-use super::sync::Mutex;
+use super::sync_shim::Mutex;
 use std::sync::PoisonError;
 use std::task::Waker;
 

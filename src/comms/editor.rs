@@ -2,11 +2,11 @@
 
 use super::frame::{Fault, Frame};
 use super::outbox::{Waiting, outbox};
-use super::pattern::Pattern;
-use super::relay::{Relay, Said};
 use super::sign_in::{self, Watch};
-use super::socket::{Heard, Lost, Socket};
+use super::topic_filter::Pattern;
 use super::topics::Topics;
+use super::upstream_relay::{Relay, Said};
+use super::websocket::{Heard, Lost, Socket};
 use super::{Comms, Guest, Source};
 use crate::audit::{Actor, Event};
 use crate::auth::{Caller, Lapsed};

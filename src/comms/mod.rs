@@ -10,11 +10,11 @@ mod frame;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod outbox;
-mod pattern;
-mod relay;
 mod sign_in;
-mod socket;
+mod topic_filter;
 mod topics;
+mod upstream_relay;
+mod websocket;
 
 pub use topics::Topics;
 

@@ -5,7 +5,7 @@
 //! topics; a subscription only repeats what is retained.
 
 use super::outbox::{Level, Outbox};
-use super::pattern::Pattern;
+use super::topic_filter::Pattern;
 use bytes::Bytes;
 use events::{Event, Listener};
 use serde_json::{Map, Value as Json, json};

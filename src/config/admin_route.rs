@@ -3,13 +3,13 @@
 //! Without one they need `admin.read` or `admin.write`. What `http` lists keeps its permissions.
 
 use super::Upstream;
-use super::entry::{Source, flag};
 use super::error::Fault;
 use super::raw;
 use super::route::{
     Authorization, PATH, PERMISSION, Route, alone, canonical, is_reserved, methods, permission,
     upstream,
 };
+use super::setting::{Source, flag};
 use toml::Spanned;
 
 /// Converts all `[[admin_route]]` tables; two that answer for the same request are an error.

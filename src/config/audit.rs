@@ -1,7 +1,7 @@
 //! `[audit]`: where it is written who did what, and what happens while it cannot be.
 
-use super::entry::{Source, number};
 use super::error::Fault;
+use super::setting::{Source, number};
 use super::{Audit, raw};
 use std::time::Duration;
 use toml::Spanned;

@@ -3,9 +3,9 @@
 //! Knows what an origin is and the bounds of the numbers; nothing of frames.
 
 use super::Comms;
-use super::entry::{Source, number};
 use super::error::Fault;
 use super::raw;
+use super::setting::{Source, number};
 use hyper::Uri;
 use hyper::http::uri::{Authority, Scheme};
 use std::time::Duration;

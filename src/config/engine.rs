@@ -2,10 +2,10 @@
 //!
 //! Knows the bounds of the numbers; nothing of flows.
 
-use super::entry::{Source, flag, is_variable, number};
 use super::error::Fault;
 use super::raw;
 use super::route;
+use super::setting::{Source, flag, is_variable, number};
 use super::{ContextFiles, ContextStore, Engine};
 use flows::HiddenVariables;
 use smol_str::SmolStr;

@@ -3,8 +3,8 @@
 //! Knows the headers' names and defaults; which answers have them, `http` knows.
 
 use super::comms::{ORIGIN, Origin};
-use super::entry::{Source, flag};
 use super::error::Fault;
+use super::setting::{Source, flag};
 use super::{Headers, raw};
 use hyper::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, HeaderValue, REFERRER_POLICY,

@@ -2,9 +2,9 @@
 //!
 //! Knows how hosts are written and compared; not which requests are held against which list.
 
-use super::entry::Source;
 use super::error::Fault;
 use super::raw::List;
+use super::setting::Source;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use toml::Spanned;
 

@@ -10,31 +10,31 @@ mod admin_route;
 mod audit;
 mod comms;
 mod engine;
-mod entry;
 mod error;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod headers;
 mod hosts;
+mod mount;
 mod networks;
 mod packages;
 mod password_hash;
 mod proxy_headers;
 mod raw;
 mod route;
-mod site;
+mod setting;
 mod tables;
 mod tls;
 mod upstream;
 mod users;
 
 pub use comms::Origin;
-pub use entry::parse_duration;
 pub use error::{Error, Problem, Wrong};
 pub use headers::RESOURCE_POLICY;
 pub use hosts::{Host, Hosts};
 pub use networks::Networks;
 pub use route::{AdminPaths, Authorization, PathRules, RESERVED, Route};
+pub use setting::parse_duration;
 pub use tls::CertificateName;
 pub use upstream::{is_token, token_in};
 pub use users::UNKNOWN_USER;
@@ -129,7 +129,7 @@ impl Config {
     pub fn parse(text: &str, file: &str, base: &Path) -> Result<Self, Error> {
         let read = RefCell::default();
         let secret_variables = RefCell::default();
-        let source = entry::Source {
+        let source = setting::Source {
             base,
             read: &read,
             secret_variables: &secret_variables,

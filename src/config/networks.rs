@@ -2,9 +2,9 @@
 //!
 //! Knows addresses only. An IPv4 address written as IPv6 (`::ffff:10.0.0.1`) is the IPv4 address, here and everywhere.
 
-use super::entry::Source;
 use super::error::Fault;
 use super::raw::List;
+use super::setting::Source;
 use ipnet::{IpNet, Ipv4Net};
 use std::net::IpAddr;
 

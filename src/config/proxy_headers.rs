@@ -1,9 +1,9 @@
 //! `server.trusted_proxy_headers`: the header fields by which a trusted proxy says who a user is.
 
-use super::entry::Source;
 use super::error::Fault;
 use super::networks::Networks;
 use super::raw::List;
+use super::setting::Source;
 use hyper::header::HeaderName;
 use toml::Spanned;
 

@@ -1,10 +1,10 @@
 //! `[[route]]`: what endpoints made by flows need, and how routes match. Paths become canonical; none may cover an admin
 //! path.
 
-use super::entry::{Source, flag};
 use super::error::Fault;
 use super::packages::is_package_path;
 use super::raw;
+use super::setting::{Source, flag};
 use super::{Site, Upstream};
 use toml::{Spanned, Value};
 

@@ -2,9 +2,9 @@
 //!
 //! Defaults and bounds stand here; `gateway.toml` says where they come from, and `tests/docs.rs` that both agree.
 
-use super::entry::{Source, Span, flag, number};
 use super::error::Fault;
 use super::raw::{self, AuthChoice};
+use super::setting::{Source, Span, flag, number};
 use super::{Auth, Config, Editor, Limits, Log, Server, Storage, Throttle, Timeouts};
 use super::{
     admin_route, audit, comms, engine, headers, hosts, networks, proxy_headers, route, tls,

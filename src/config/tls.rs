@@ -2,8 +2,8 @@
 //!
 //! Knows names of files; never reads one.
 
-use super::entry::{Source, flag};
 use super::error::Fault;
+use super::setting::{Source, flag};
 use super::tables::directory;
 use super::{Certificate, ClientCertificates, Tls, raw};
 use smol_str::SmolStr;

@@ -2,10 +2,11 @@
 //!
 //! Knows how its address is written and the bounds of its numbers; opens nothing but the files of its secrets.
 
-use super::entry::{Source, Span, flag, line_of, number};
 use super::error::Fault;
+use super::mount;
 use super::raw::{self, Entry};
-use super::{Account, Auth, Certificate, Dialect, ServiceAccount, Upstream, site};
+use super::setting::{Source, Span, flag, line_of, number};
+use super::{Account, Auth, Certificate, Dialect, ServiceAccount, Upstream};
 use crypto::Secret;
 use std::path::Path;
 use std::time::Duration;
@@ -51,7 +52,7 @@ pub(super) fn upstreams(
         let span = table.span();
         let upstream = upstream(table, auth, source)?;
         let before = upstreams.iter().map(|other| &other.site);
-        site::alone(&upstream.site, before).map_err(|sentence| Fault::rule(span, sentence))?;
+        mount::alone(&upstream.site, before).map_err(|sentence| Fault::rule(span, sentence))?;
         upstreams.push(upstream);
     }
     Ok(upstreams)
@@ -74,7 +75,7 @@ fn upstream(
         return Err(Fault::rule(entry.span(), sentence));
     }
     let certificate = certificate(&raw, source)?;
-    let (site, root) = site::site(&raw, site::usual_name(&host, port), auth, source)?;
+    let (site, root) = mount::site(&raw, mount::usual_name(&host, port), auth, source)?;
     let name = |entry| {
         source.parsed(entry, "a host name", |text| {
             host_name(text).then(|| text.to_owned())

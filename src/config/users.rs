@@ -2,8 +2,8 @@
 //!
 //! Knows how they are spelled, and that no two are the same; never checks a password.
 
-use super::entry::{Source, Span};
 use super::error::Fault;
+use super::setting::{Source, Span};
 use super::{CertificateName, User, password_hash as hash, raw, route, tls};
 use crypto::Secret;
 use toml::Spanned;

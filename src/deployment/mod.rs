@@ -2,13 +2,13 @@
 //!
 //! Knows the order of things and that nothing is changed until the new flow set is durable. Never parses HTTP.
 
-mod account;
+mod audit_fields;
+mod candidate;
 mod forward;
-mod next;
+mod restore;
 mod runtime;
-mod start;
 
-pub use account::refusal;
+pub use audit_fields::refusal;
 pub use forward::{Forward, Purpose};
 pub use runtime::Runtime;
 
@@ -18,10 +18,10 @@ use crate::metrics::{Metrics, Phase};
 use crate::store::{self, Record, Store};
 use crate::upstream;
 use bytes::Bytes;
+use candidate::next;
 use flows::{
     Credentials, DeploymentType, FlowError, FlowSet, Malformed, Plan, Submission, diff, plan,
 };
-use next::next;
 use serde_json::json;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
@@ -195,7 +195,7 @@ impl Deployments {
 
         // account: recorded before it happens; if that fails it is refused, as `audit.on_failure` says
         let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
-        account::counts(&mut facts, &before.flows, &active.flows);
+        audit_fields::counts(&mut facts, &before.flows, &active.flows);
         self.audit.durable(Event::Deploy, actor, now, facts).await?;
 
         // store: from here on the new flow set is the one that every start finds

@@ -1,6 +1,6 @@
 //! What runs flows: our own engine, or the upstream, whose flows are its own.
 
-use crate::deployment::Error;
+use super::Error;
 use crate::upstream::Upstream;
 #[cfg(feature = "engine")]
 use engine::{Engine, RunState};

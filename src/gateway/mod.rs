@@ -1,15 +1,15 @@
 //! Everything that a request may need, put together from a [`Config`]. Only `http` and `server` see the whole.
 
+mod backend;
 mod hosts;
 #[cfg(feature = "engine")]
 mod own_engine;
-mod shares;
-mod site;
+mod quotas;
 
 pub use crate::deployment::Runtime;
+pub use backend::{Nowhere, Rules, Site, Sites};
 pub use hosts::{ServedHosts, machine_name, of_operations};
-pub use shares::Shares;
-pub use site::{Nowhere, Rules, Site, Sites};
+pub use quotas::Shares;
 
 use crate::audit::{Actor, Audit, Event};
 use crate::auth::{self, Auth, Caller, Known, Permissions};
@@ -128,7 +128,7 @@ impl Gateway {
         let audit = open_audit(&config, &metrics, now).await?;
         let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
         let recorders = (audit.clone(), Arc::clone(&metrics));
-        let runtimes = site::runtimes(&config, &metrics)?;
+        let runtimes = backend::runtimes(&config, &metrics)?;
         let topics = open_topics(&runtimes, config.comms.backlog);
         control.spawn(Arc::clone(&topics).tell());
         let shared = (store.clone(), auth.clone());

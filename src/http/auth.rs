@@ -3,10 +3,11 @@
 //!
 //! Knows the forms; users, passwords and the throttle are `auth`'s.
 
-use super::call::Call;
-use super::content::Body;
 use super::error::Error;
-use super::{form, reply};
+use super::form;
+use super::request_context::Call;
+use super::response;
+use super::response_body::Body;
 use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::auth::{self, Caller, Issued, SignIn};
 use crate::metrics::Login;
@@ -39,7 +40,7 @@ pub(super) fn login(call: &Call<'_>) -> Response<Body> {
     } else {
         "{}"
     };
-    reply::json(StatusCode::OK, body)
+    response::json(StatusCode::OK, body)
 }
 
 /// `POST /auth/token`: a password becomes a token.
@@ -163,7 +164,7 @@ pub(super) async fn revoke(call: &mut Call<'_>) -> Result<Response<Body>, Error>
         gateway.metrics.sessions(auth.active());
     }
     result.map_err(Error::Revoke)?;
-    Ok(reply::uncached(reply::empty(StatusCode::OK)))
+    Ok(response::uncached(response::empty(StatusCode::OK)))
 }
 
 async fn revocation(
@@ -224,7 +225,7 @@ fn granted(issued: &Issued) -> Response<Body> {
         "expires_in": issued.expires_in.as_secs(),
         "token_type": "Bearer",
     });
-    reply::uncached(reply::json(StatusCode::OK, body.to_string()))
+    response::uncached(response::json(StatusCode::OK, body.to_string()))
 }
 
 /// How metrics and audit call the end of a sign-in; a broken store is none of the client's doing.

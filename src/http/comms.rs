@@ -2,13 +2,13 @@
 //!
 //! The path is open, because a browser cannot send a token with the handshake: the first frame brings it.
 
-use super::call::Call;
 use super::clock::since_1970;
-use super::content::Body;
 use super::error::Error;
 use super::forward::front;
 use super::host_policy;
 use super::origin::{self, Page};
+use super::request_context::Call;
+use super::response_body::Body;
 use super::upgrade::Opening;
 use crate::comms::{Guest, Source};
 use crate::upstream::{self, Upstream};

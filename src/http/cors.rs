@@ -3,9 +3,9 @@
 //! A page brings its token itself. That answers may be read with what a browser adds by itself (`credentials`) is never
 //! said. A public endpoint's own words about it pass unchanged: what it answers, everybody may read anyway.
 
-use super::call::Call;
-use super::content::Body;
-use super::reply;
+use super::request_context::Call;
+use super::response;
+use super::response_body::Body;
 use super::route::{Needs, Route, Target};
 use crate::config::Origin;
 use hyper::header::{
@@ -33,7 +33,7 @@ pub(super) fn preflight(call: &Call<'_>, route: &Route<'_>) -> Option<Response<B
     if !asks || public || listed(call).is_none() {
         return None;
     }
-    let mut response = reply::empty(StatusCode::NO_CONTENT);
+    let mut response = response::empty(StatusCode::NO_CONTENT);
     let headers = response.headers_mut();
     for (name, value) in [
         (ACCESS_CONTROL_ALLOW_METHODS, METHODS),

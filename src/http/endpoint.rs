@@ -2,13 +2,15 @@
 //!
 //! Knows what may pass between HTTP and a flow: no hop-by-hop header, no token of the admin API, no impossible status.
 
-use super::body;
-use super::call::Call;
-use super::content::Body;
 use super::error::Error;
 use super::forward::front;
 use super::path::{self, Path};
-use super::{redact, reply, socket, upgrade};
+use super::request_body;
+use super::request_context::Call;
+use super::response;
+use super::response_body::Body;
+use super::ws_endpoint;
+use super::{redact, upgrade};
 use crate::auth::Caller;
 use crate::gateway::Runtime;
 use crate::upstream::{Authorization, seen_by_flows};
@@ -55,12 +57,12 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
     if upgrade::is_wanted(call.head)
         && let Some(listening) = engine.listening(path.as_str())
     {
-        return socket::open(call, path, engine, &listening);
+        return ws_endpoint::open(call, path, engine, &listening);
     }
     let method = &call.head.method;
     let Some(endpoint) = engine.endpoint(method, path.as_str()) else {
         return match others(engine, path) {
-            Some(allow) => reply::other_method(method, allow),
+            Some(allow) => response::other_method(method, allow),
             None => Err(Error::NotFound),
         };
     };
@@ -95,7 +97,7 @@ fn charged(call: &mut Call<'_>) -> Result<Option<Memory>, Error> {
     let (mut request, head) = match call.held.take() {
         // Its fields were charged before the body was read.
         Some(held) => (held, 0),
-        None => (grant(), body::head_size(&call.head.headers)),
+        None => (grant(), request_body::head_size(&call.head.headers)),
     };
     let target = call.head.uri.path_and_query();
     let target = target.map_or(0, |target| target.as_str().len());

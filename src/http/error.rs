@@ -1,4 +1,4 @@
-//! Everything that can keep a request from being acted on, as facts; [`super::reply`] knows what each becomes.
+//! Everything that can keep a request from being acted on, as facts; [`crate::http::response`] knows what each becomes.
 
 use super::path;
 use crate::audit::Unavailable;

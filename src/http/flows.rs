@@ -5,15 +5,15 @@
 //! on a large flow set, and a client that hangs up stops nothing.
 
 use super::admin::Fault;
-use super::call::Call;
-use super::content::Body;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
-use super::reply;
+use super::request_context::Call;
+use super::response;
+use super::response_body::Body;
+use crate::allocator;
 use crate::audit::Event;
 use crate::deployment::{self, Deployed, Request, name};
-use crate::memory;
 use crate::metrics::{self, Phase, Target};
 use flows::{DeploymentType, FlowError, Submission, flow_json};
 use hyper::{Response, StatusCode};
@@ -28,10 +28,10 @@ pub(super) fn read(call: &Call<'_>) -> Answer {
     let version = dialect::version(&call.head.headers)?;
     let active = call.site.deployments.active();
     Ok(match version {
-        Version::V1 => reply::json(StatusCode::OK, active.flows.to_json()),
+        Version::V1 => response::json(StatusCode::OK, active.flows.to_json()),
         Version::V2 => {
             let (flows, rev) = (active.flows.to_json(), json!(active.rev));
-            reply::json(
+            response::json(
                 StatusCode::OK,
                 format!("{{\"flows\":{flows},\"rev\":{rev}}}"),
             )
@@ -65,8 +65,8 @@ pub(super) async fn deploy(call: &mut Call<'_>) -> Answer {
         run(call, version, kind, parse).await?
     };
     Ok(match version {
-        Version::V1 => reply::empty(StatusCode::NO_CONTENT),
-        Version::V2 => reply::json(StatusCode::OK, json!({ "rev": deployed.rev }).to_string()),
+        Version::V1 => response::empty(StatusCode::NO_CONTENT),
+        Version::V2 => response::json(StatusCode::OK, json!({ "rev": deployed.rev }).to_string()),
     })
 }
 
@@ -77,7 +77,7 @@ pub(super) fn read_one(call: &Call<'_>, path: &Path<'_>) -> Answer {
         FlowError::NoSuchFlow => Error::NotFound,
         FlowError::Malformed(malformed) => Error::Deployment(malformed.into()),
     })?;
-    Ok(reply::json(StatusCode::OK, json))
+    Ok(response::json(StatusCode::OK, json))
 }
 
 /// `POST /flow`
@@ -101,8 +101,8 @@ pub(super) async fn remove(call: &mut Call<'_>, path: &Path<'_>) -> Answer {
 async fn one(call: &Call<'_>, request: Request) -> Answer {
     let deployed = run(call, Version::V1, DeploymentType::Flows, || Ok(request)).await?;
     Ok(match deployed.flow {
-        Some(id) => reply::json(StatusCode::OK, json!({ "id": id }).to_string()),
-        None => reply::empty(StatusCode::NO_CONTENT),
+        Some(id) => response::json(StatusCode::OK, json!({ "id": id }).to_string()),
+        None => response::empty(StatusCode::NO_CONTENT),
     })
 }
 
@@ -138,7 +138,7 @@ async fn run(
             audit.record(Event::DeployFail, &actor, now, facts);
         }
         // A refused flow set needed as much as one that is deployed.
-        tokio::spawn(async { memory::give_back() });
+        tokio::spawn(async { allocator::give_back() });
         result
     };
     call.control(task).await?.map_err(Error::Deployment)
@@ -166,7 +166,7 @@ fn outcome(result: &Result<Deployed, deployment::Error>) -> metrics::Deployed {
 /// `GET /flows/state`
 pub(super) fn state(call: &Call<'_>) -> Response<Body> {
     let state = call.site.deployments.state();
-    reply::json(StatusCode::OK, format!("{{\"state\":\"{state}\"}}"))
+    response::json(StatusCode::OK, format!("{{\"state\":\"{state}\"}}"))
 }
 
 /// `POST /flows/state`

@@ -3,8 +3,8 @@
 //!
 //! Knows no field by name. What it refuses never quotes a value: it may be a password.
 
-use super::body;
 use super::error::Error;
+use super::request_body;
 use flows::json::{self, Members};
 use hyper::HeaderMap;
 
@@ -13,7 +13,7 @@ const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Whether a body is a form.
 pub(super) fn is_form(headers: &HeaderMap) -> bool {
-    body::media_type(headers).is_some_and(|kind| kind.name.eq_ignore_ascii_case(FORM))
+    request_body::media_type(headers).is_some_and(|kind| kind.name.eq_ignore_ascii_case(FORM))
 }
 
 /// Reads these fields from a body; `None` where one is missing. Others are ignored.
@@ -22,9 +22,9 @@ pub(super) fn fields<const N: usize>(
     content: &[u8],
     names: [&str; N],
 ) -> Result<[Option<String>; N], Error> {
-    body::plain(headers)?;
+    request_body::plain(headers)?;
     let refuse = |reason: &str| Error::Form(reason.into());
-    let pairs = match body::media_type(headers) {
+    let pairs = match request_body::media_type(headers) {
         Some(kind) if !kind.utf8 => return Err(refuse("the body must be UTF-8")),
         Some(kind) if kind.name.eq_ignore_ascii_case(FORM) => form(content),
         Some(kind) if kind.name.eq_ignore_ascii_case("application/json") => json(content)?,

@@ -3,14 +3,15 @@
 //! Most are passed on as they come. What changes flows is read whole, checked and sent in its turn; the settings
 //! get the caller as their user.
 
-use super::call::Call;
-use super::content::Body;
 use super::dialect::{self, Version};
 use super::error::Error;
+use super::forwarded;
 use super::path::Path;
-use super::proxied;
+use super::request_context::Call;
+use super::response;
+use super::response_body::Body;
 use super::route::{self, Admin, Editor, Target};
-use super::{auth, comms, identify, redact, reply, tunnel, upgrade};
+use super::{auth, comms, identify, redact, tunnel, upgrade};
 use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
 use crate::metrics::{self, Phase, RouteClass};
@@ -40,7 +41,7 @@ pub(super) async fn act(
     if target == Target::Admin(Admin::Editor(Editor::Page))
         && let Some(location) = path.editor(&call.head.uri)
     {
-        return Ok(reply::moved(&location));
+        return Ok(response::moved(&location));
     }
     call.redacted = redact::head(call, call.authorization);
     // What is seldom is boxed, so that what is frequent keeps no room for it.
@@ -81,7 +82,9 @@ pub(super) async fn act(
             let body = streamed(call);
             pass(call, path, body, upstream).await
         }
-        Target::OtherMethod(offers) => reply::other_method(&call.head.method, route::allow(offers)),
+        Target::OtherMethod(offers) => {
+            response::other_method(&call.head.method, route::allow(offers))
+        }
     }
 }
 
@@ -344,7 +347,7 @@ async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> 
         root.insert_str(0, prefix);
     }
     let settings = Json::Object(settings).to_string();
-    Ok(reply::uncached(reply::json(StatusCode::OK, settings)))
+    Ok(response::uncached(response::json(StatusCode::OK, settings)))
 }
 
 /// The answer to a change.
@@ -369,7 +372,7 @@ pub(super) fn front<'c>(
         prefix: &call.site.place.prefix,
         address: call.peer.address.ip(),
         secure: call.peer.secure,
-        asked: proxied::host(call),
+        asked: forwarded::host(call),
         passing: Passing {
             from_proxies: &call.gateway.config.server.trusted_proxy_headers,
             trusted: call.peer.trusted,
@@ -404,7 +407,7 @@ fn told_in_json(status: StatusCode, headers: &HeaderMap) -> Option<Response<Body
     let html = headers
         .get(CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
-    (error && html).then(|| reply::upstream_page(status))
+    (error && html).then(|| response::upstream_page(status))
 }
 
 pub(super) fn passed_back<B>(

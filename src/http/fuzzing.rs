@@ -7,9 +7,10 @@
 )]
 
 use super::path::Path;
-use super::{body, form, well_formed};
+use super::request_body;
+use super::{form, well_formed};
 use crate::upstream::fuzzing::{upstream, written};
-use crate::upstream::strict::{self, Framing};
+use crate::upstream::strict_reader::{self, Framing};
 use crate::upstream::{
     Authorization, ClientBody, Front, Identity, Outgoing, Pace, Passing, Upstream,
 };
@@ -120,7 +121,7 @@ pub fn upstream_request(data: &[u8]) {
             // What the bodies are, and then each of them passed on: whole, and piece by piece.
             let contents = RefCell::new(Vec::new());
             each(stream, async |_, mut body| {
-                let content = body::read(&mut body, LIMIT, Pace::within(IDLE), None)
+                let content = request_body::read(&mut body, LIMIT, Pace::within(IDLE), None)
                     .await
                     .ok();
                 contents.borrow_mut().push(content);
@@ -205,7 +206,7 @@ async fn check(
     };
     let (bytes, answered) = written(upstream, upstream.head(&front), body).await;
     let shown = String::from_utf8_lossy(&bytes);
-    let read = strict::read(&bytes).unwrap_or_else(|flaw| panic!("{flaw}: {shown}"));
+    let read = strict_reader::read(&bytes).unwrap_or_else(|flaw| panic!("{flaw}: {shown}"));
     let Some((request, length)) = read else {
         assert!(content.is_none() && !answered, "incomplete: {shown}");
         return;
@@ -223,7 +224,11 @@ async fn check(
 }
 
 /// Fields that never pass, or that the gateway sets itself.
-fn only_what_may_pass(request: &strict::Request, head: &Parts, authorization: Authorization) {
+fn only_what_may_pass(
+    request: &strict_reader::Request,
+    head: &Parts,
+    authorization: Authorization,
+) {
     const OURS: [(&str, &str); 5] = [
         ("x-forwarded-for", "127.0.0.1"),
         ("x-forwarded-proto", "https"),

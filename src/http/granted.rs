@@ -1,8 +1,8 @@
 //! The authorization of a request, re-evaluated: its method and path against the routes and permissions of now.
 
-use super::call::Call;
 use super::clock::since_1970;
 use super::path::Path;
+use super::request_context::Call;
 use super::route::{self, Needs, Route};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::gateway::{Rules, Site};

@@ -3,9 +3,10 @@
 //! A page of a name that an attacker lets resolve to the gateway (DNS rebinding) is same-origin for its browser, so
 //! [`super::origin`] takes it for ours. No browser sends it a token, but it can use what needs none.
 
-use super::call::Call;
 use super::error::Error;
-use super::{host, proxied};
+use super::forwarded;
+use super::host;
+use super::request_context::Call;
 use crate::config::Host;
 
 /// Characters of a refused host in the log: the most that a name has (RFC 1035 §2.3.4).
@@ -52,7 +53,7 @@ pub(super) fn is_own(call: &Call<'_>) -> bool {
 fn every(call: &Call<'_>, holds: impl Fn(Host<'_>) -> bool) -> bool {
     let port = if call.peer.secure { 443 } else { 80 };
     let holds = |host: &str| Host::parse(host, port).is_some_and(&holds);
-    let mut forwarded = proxied::hosts(call).peekable();
+    let mut forwarded = forwarded::hosts(call).peekable();
     if forwarded.peek().is_some() {
         return forwarded.all(holds);
     }
@@ -61,7 +62,7 @@ fn every(call: &Call<'_>, holds: impl Fn(Host<'_>) -> bool) -> bool {
 
 /// The host that the client asked for, for the log.
 fn asked<'c>(call: &Call<'c>) -> &'c str {
-    let forwarded = proxied::hosts(call).next();
+    let forwarded = forwarded::hosts(call).next();
     let host = forwarded.or_else(|| host::authority(call.head));
     let host = host.unwrap_or_default();
     host.get(..LONGEST).unwrap_or(host)

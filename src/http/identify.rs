@@ -3,10 +3,10 @@
 //!
 //! Looks at no header but `Authorization`, and at no token anywhere else; whose page asks, [`super::origin`] knows.
 
-use super::call::Call;
 use super::error::Error;
 use super::host_policy;
 use super::origin::{self, Page};
+use super::request_context::Call;
 use crate::audit::{Actor, Event};
 use crate::auth::{Auth, Caller, Known};
 use crate::metrics::TokenCheck;

@@ -5,20 +5,21 @@
 #[cfg(feature = "engine")]
 mod admin;
 mod auth;
-mod body;
-mod call;
+mod authorized_body;
 mod clock;
 mod comms;
-mod content;
 mod cors;
 mod dialect;
 #[cfg(feature = "engine")]
 mod endpoint;
 mod error;
 #[cfg(feature = "engine")]
+mod file_body;
+#[cfg(feature = "engine")]
 mod flows;
 mod form;
 mod forward;
+mod forwarded;
 #[cfg(feature = "engine")]
 mod fragments;
 #[cfg(any(test, fuzzing))]
@@ -29,25 +30,24 @@ mod host_policy;
 mod identify;
 #[cfg(feature = "engine")]
 mod meter;
-mod open_socket;
 mod origin;
 mod path;
-mod proxied;
-#[cfg(feature = "engine")]
-mod reading;
 mod record;
 mod redact;
-mod reply;
+mod request_body;
+mod request_context;
+mod response;
+mod response_body;
 mod route;
-#[cfg(feature = "engine")]
-mod socket;
 mod tunnel;
 mod upgrade;
-mod watched;
+#[cfg(feature = "engine")]
+mod ws_endpoint;
+mod ws_session;
 
+pub use authorized_body::ResponseBody;
 pub use clock::since_1970;
 pub use error::Flaw;
-pub use watched::ResponseBody;
 
 use crate::audit::Event;
 use crate::auth::{Auth, Caller, Certificate};
@@ -55,8 +55,6 @@ use crate::config::RESOURCE_POLICY;
 use crate::gateway::{Gateway, Rules, Runtime};
 use crate::metrics::{RouteClass, Traffic};
 use crate::upstream::ClientBody;
-use call::Call;
-use content::Body;
 use error::Error;
 use hyper::body::{Body as _, Incoming};
 use hyper::header::{HeaderName, HeaderValue, STRICT_TRANSPORT_SECURITY};
@@ -65,6 +63,8 @@ use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use path::{Path, Refused};
+use request_context::Call;
+use response_body::Body;
 use route::Needs;
 #[cfg(feature = "engine")]
 use route::Target;
@@ -101,7 +101,7 @@ pub async fn answer(
     // One connection of a proxy may bring requests of many clients.
     let client = peer
         .trusted
-        .then(|| proxied::client(gateway, peer, &head.headers));
+        .then(|| forwarded::client(gateway, peer, &head.headers));
     let mut path = Path::parse(head.uri.path());
     let mut call = Call::new(gateway, client.as_ref().unwrap_or(peer), &head);
     let body = ClientBody::received(body, head.version, gateway.config.limits.body);
@@ -114,7 +114,7 @@ pub async fn answer(
         Ok(response) => response,
         Err(error) => {
             report(&call, &error);
-            reply::refusal(&error)
+            response::refusal(&error)
         }
     };
     let response = match call.record.take() {
@@ -134,7 +134,7 @@ pub fn unreadable(gateway: &Arc<Gateway>, peer: &Peer, too_large: bool) {
     let (mut head, ()) = Request::new(()).into_parts();
     head.method = Method::from_bytes(b"-").unwrap_or_default();
     let call = Call::new(gateway, peer, &head);
-    let answered = reply::empty(if too_large {
+    let answered = response::empty(if too_large {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
     } else {
         StatusCode::BAD_REQUEST
@@ -236,7 +236,7 @@ fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
     if headers.len() > limits.headers {
         return Err(Error::TooManyHeaders);
     }
-    body::announced(headers, limits.body)
+    request_body::announced(headers, limits.body)
 }
 
 /// Refuses a malformed method, scheme or host.
@@ -280,7 +280,9 @@ async fn act(
         Target::Comms => comms::open(call, None),
         Target::Endpoint => endpoint::call(call, path).await,
         Target::Absent => Err(Error::NotFound),
-        Target::OtherMethod(offers) => reply::other_method(&call.head.method, route::allow(offers)),
+        Target::OtherMethod(offers) => {
+            response::other_method(&call.head.method, route::allow(offers))
+        }
     }
 }
 
@@ -292,7 +294,7 @@ fn finish(
     response: Response<Body>,
 ) -> Response<Body> {
     let method = &call.head.method;
-    let mut response = reply::for_method(method, dressed(call, response));
+    let mut response = response::for_method(method, dressed(call, response));
     if let Ok(id) = HeaderValue::from_str(&call.id) {
         response
             .headers_mut()
@@ -360,7 +362,7 @@ fn dressed(call: &Call<'_>, mut response: Response<Body>) -> Response<Body> {
 
 /// What went wrong on our side goes to the log with its cause; what the client did wrong is in the access log.
 fn report(call: &Call<'_>, error: &Error) {
-    if reply::is_ours(error) {
+    if response::is_ours(error) {
         let mut causes = String::new();
         let mut cause = std::error::Error::source(error);
         while let Some(inner) = cause {

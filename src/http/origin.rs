@@ -4,8 +4,8 @@
 //! It matters for what a browser adds by itself, without the page knowing it: a client's certificate, its address, a
 //! WebSocket. A token is never such a thing.
 
-use super::call::Call;
-use super::proxied;
+use super::forwarded;
+use super::request_context::Call;
 use crate::config::Origin;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;
@@ -59,7 +59,7 @@ fn is_near(headers: &HeaderMap) -> bool {
 /// The host and port that the browser believes to speak to.
 fn own(call: &Call<'_>) -> Option<Authority> {
     let named = |host: &HeaderValue| Authority::try_from(host.as_bytes()).ok();
-    proxied::host(call)
+    forwarded::host(call)
         .and_then(named)
         .or_else(|| call.head.uri.authority().cloned())
         .or_else(|| call.head.headers.get(HOST).and_then(named))

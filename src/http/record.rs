@@ -4,11 +4,11 @@
 //! as well, or not done. A read of a secret is recorded before it is answered, unless the answer shows nothing. A client that hangs up leaves a record
 //! without a status.
 
-use super::call::Call;
-use super::content::Body;
 use super::error::Error;
 use super::path::Path;
-use super::reply;
+use super::request_context::Call;
+use super::response;
+use super::response_body::Body;
 use super::route::Recorded;
 use crate::audit::{Actor, Audit, Event};
 use hyper::Response;
@@ -84,7 +84,7 @@ impl Record {
         let written = self.audit.written(self.event, &self.actor, self.now, facts);
         match Box::pin(written).await {
             Ok(()) => response,
-            Err(unavailable) => reply::refusal(&Error::Audit(unavailable)),
+            Err(unavailable) => response::refusal(&Error::Audit(unavailable)),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A token is valid at the gateway only, with all permissions of its session, so a program behind can only misuse it.
 //! Header fields and the query are searched; bodies and WebSocket frames are passed on unread.
 
-use super::call::Call;
+use super::request_context::Call;
 use crate::auth::{Auth, TOKEN_LENGTH};
 use crate::upstream::Authorization;
 use base64::Engine as _;

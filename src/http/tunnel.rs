@@ -2,13 +2,13 @@
 //!
 //! The frames pass in [`crate::upstream`], unread.
 
-use super::call::Call;
-use super::content::Body;
 use super::error::Error;
 use super::forward::{front, passed_back};
-use super::open_socket::OpenSocket;
 use super::path::Path;
+use super::request_context::Call;
+use super::response_body::Body;
 use super::upgrade::Opening;
+use super::ws_session::OpenSocket;
 use crate::upstream::{Opened, Upstream};
 use hyper::Response;
 use hyper::header::CONTENT_LENGTH;

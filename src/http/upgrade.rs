@@ -2,10 +2,10 @@
 //!
 //! Knows HTTP/1.1 only; a WebSocket over HTTP/2 (RFC 8441) is not offered, so browsers open a connection of their own.
 
-use super::call::Call;
-use super::content::Body;
 use super::error::Error;
-use super::reply;
+use super::request_context::Call;
+use super::response;
+use super::response_body::Body;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hyper::header::{
@@ -67,7 +67,7 @@ impl Opening {
     where
         F: Future<Output = ()> + Send,
     {
-        let mut response = reply::empty(StatusCode::SWITCHING_PROTOCOLS);
+        let mut response = response::empty(StatusCode::SWITCHING_PROTOCOLS);
         let headers = response.headers_mut();
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
         headers.insert(UPGRADE, HeaderValue::from_static("websocket"));

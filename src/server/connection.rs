@@ -3,12 +3,12 @@
 //! hyper speaks HTTP. It keeps its buffers as long as its connection lives, so a quiet HTTP/1.1 connection is taken
 //! out of hyper's hands (parked) until the peer sends again: that saves two thirds of its memory.
 
-use super::answer::answer;
+use super::activity::{Pulse, Verdict};
 use super::client_certificate;
+use super::conn_io::{Counted, Stream, Wire};
+use super::h2_unsent::{Found, Unfinished};
 use super::proxy_protocol;
-use super::pulse::{Pulse, Verdict};
-use super::unfinished::{Found, Unfinished};
-use super::wire::{Counted, Stream, Wire};
+use super::tracked_body::answer;
 use super::worker::{Worker, refused};
 use crate::http::{self, Flaw, Peer};
 use crate::metrics::{Handshake, Refused};

@@ -2,7 +2,7 @@
 
 #![allow(clippy::missing_panics_doc, reason = "a check: it may panic")]
 
-use super::heads::Heads;
+use super::http1_framing::Heads;
 use super::proxy_protocol::{source_in, source_of};
 use std::net::SocketAddr;
 

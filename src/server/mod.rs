@@ -4,35 +4,35 @@
 //! [`proxy_protocol`] who is behind a proxy, shakes hands by [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`heads`] when its requests
 //! have two readings, [`frames`] when it is a flood. [`operations`] tells monitoring.
 
-mod answer;
+mod activity;
 mod certificate;
 mod client_certificate;
 mod clock;
+mod config_watcher;
+mod conn_io;
 mod connection;
 mod control;
 mod control_socket;
 mod drain;
-mod frames;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod heads;
-mod inherited;
+mod h2_flood;
+mod h2_unsent;
+mod http1_framing;
 mod listen;
 mod operations;
 mod proxy_protocol;
-mod pulse;
 mod reload;
 mod run;
-mod supervisor;
+mod sd_notify;
+mod socket_activation;
 mod tls;
-mod unfinished;
-mod watch;
-mod wire;
+mod tracked_body;
 mod worker;
 
 pub use control_socket::{Answer, Ask, path as control_socket};
-pub use inherited::Inherited;
 pub use run::run;
+pub use socket_activation::Inherited;
 
 use crate::config::Config;
 use crate::gateway::{self, Gateway};
@@ -73,7 +73,7 @@ pub enum Error {
     },
     /// Sockets that others have opened for us.
     #[error(transparent)]
-    Inherited(#[from] inherited::Error),
+    Inherited(#[from] socket_activation::Error),
     /// Certificates.
     #[error("{0}; see [tls] in gateway.toml")]
     Tls(#[from] tls::Error),

@@ -2,9 +2,9 @@
 //!
 //! What cannot be used stays as it was, and log and audit say so. Never touches a connection.
 
+use super::config_watcher::Watch;
 use super::tell;
 use super::tls::Tls;
-use super::watch::Watch;
 use crate::audit::{Actor, Event};
 use crate::config::{self, Config};
 use crate::gateway::Gateway;

@@ -1,6 +1,6 @@
 //! The program: start, tell the operator, serve until a signal, drain.
 
-use super::supervisor::Supervisor;
+use super::sd_notify::Supervisor;
 use super::{Error, Inherited, Running, reload, start_with};
 use crate::config::Config;
 use crypto::Secret;

@@ -1,10 +1,10 @@
 //! A worker: one thread, its own runtime, its own sockets, its own connections.
 
 use super::clock::Clock;
+use super::conn_io::Counted;
 use super::connection::{self, Accepted};
 use super::drain::Drain;
 use super::tls::Tls;
-use super::wire::Counted;
 use crate::config::{self, Timeouts};
 use crate::gateway::Gateway;
 use crate::http::Peer;

@@ -2,7 +2,8 @@
 //!
 //! Knows names, modes and the order of system calls; nothing of what the files mean.
 
-use super::{Error, steps};
+use super::Error;
+use super::failpoint;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +22,7 @@ impl Directory {
     /// Makes the directory (mode 0700) unless it is there, and locks it. A second process, or a second store, is refused.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let made = !path.exists();
-        steps::make_directory(path).map_err(|source| failed(path, source))?;
+        failpoint::make_directory(path).map_err(|source| failed(path, source))?;
         let lock = lock(&path.join(LOCK))?;
         if made {
             path.parent().map_or(Ok(()), sync)?;
@@ -50,7 +51,7 @@ impl Directory {
 
     /// Makes an empty file, mode 0600, unless it is there. Another program then opens it with this mode.
     pub(super) fn make(&self, name: &str) -> Result<(), Error> {
-        match steps::create(&self.path(name)) {
+        match failpoint::create(&self.path(name)) {
             Ok(_) => sync(&self.path),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             Err(source) => Err(failed(&self.path(name), source)),
@@ -73,18 +74,18 @@ impl Directory {
 
     /// Moves staged content over its file. Durable only after [`Self::sync`].
     pub(super) fn put_in_place(&self, name: &str) -> Result<(), Error> {
-        steps::rename(&self.staged(name), &self.path(name))
+        failpoint::rename(&self.staged(name), &self.path(name))
             .map_err(|source| failed(&self.path(name), source))
     }
 
     /// Removes staged content that was not put in place.
     pub(super) fn discard(&self, name: &str) {
-        let _ = steps::remove(&self.staged(name));
+        let _ = failpoint::remove(&self.staged(name));
     }
 
     /// Removes a file, if it is there.
     pub(super) fn remove(&self, name: &str) -> Result<(), Error> {
-        steps::remove(&self.path(name)).map_err(|source| failed(&self.path(name), source))?;
+        failpoint::remove(&self.path(name)).map_err(|source| failed(&self.path(name), source))?;
         self.sync()
     }
 
@@ -99,15 +100,15 @@ impl Directory {
         let backup = format!(".{name}.backup");
         let staged = self.staged(&backup);
         // A second name for the same content is free and durable; not every file system has second names.
-        steps::remove(&staged)
+        failpoint::remove(&staged)
             .and_then(|()| {
-                steps::link(&self.path(name), &staged).or_else(|_| write_new(&staged, content))
+                failpoint::link(&self.path(name), &staged).or_else(|_| write_new(&staged, content))
             })
-            .and_then(|()| steps::rename(&staged, &self.path(&backup)))
+            .and_then(|()| failpoint::rename(&staged, &self.path(&backup)))
             // A rename onto another name of the same content does nothing: rename(2).
-            .and_then(|()| steps::remove(&staged))
+            .and_then(|()| failpoint::remove(&staged))
             .map_err(|source| {
-                let _ = steps::remove(&staged);
+                let _ = failpoint::remove(&staged);
                 failed(&self.path(&backup), source)
             })
     }
@@ -120,13 +121,14 @@ impl Directory {
             if self.read(&kept)?.as_deref() == Some(content) {
                 return Ok(());
             }
-            match steps::create(&path).and_then(|mut file| steps::write(&mut file, content)) {
+            match failpoint::create(&path).and_then(|mut file| failpoint::write(&mut file, content))
+            {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     kept = format!("{name}-{number}");
                 }
                 Err(source) => {
-                    let _ = steps::remove(&path);
+                    let _ = failpoint::remove(&path);
                     return Err(failed(&path, source));
                 }
             }
@@ -150,7 +152,7 @@ pub(super) fn failed(path: &Path, source: io::Error) -> Error {
 }
 
 fn lock(path: &Path) -> Result<File, Error> {
-    let mut file = steps::open(path).map_err(|source| failed(path, source))?;
+    let mut file = failpoint::open(path).map_err(|source| failed(path, source))?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -192,14 +194,14 @@ fn warn_if_open_to_others(path: &Path) -> Result<(), Error> {
 
 /// Replaces whatever a crash has left under that name; never follows a link.
 pub(super) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    steps::remove(path)?;
-    steps::create(path)
-        .and_then(|mut file| steps::write(&mut file, content))
+    failpoint::remove(path)?;
+    failpoint::create(path)
+        .and_then(|mut file| failpoint::write(&mut file, content))
         .inspect_err(|_| {
-            let _ = steps::remove(path);
+            let _ = failpoint::remove(path);
         })
 }
 
 fn sync(path: &Path) -> Result<(), Error> {
-    steps::sync_directory(path).map_err(|source| failed(path, source))
+    failpoint::sync_directory(path).map_err(|source| failed(path, source))
 }

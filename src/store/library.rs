@@ -3,8 +3,9 @@
 //!
 //! Never leaves `lib/`: names that could are refused, and links are not followed.
 
+use super::Error;
 use super::directory::{Directory, failed, write_new};
-use super::{Error, steps};
+use super::failpoint;
 use std::fmt::Write;
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -117,10 +118,10 @@ impl Directory {
         self.make_folder(folder)?;
         let staged = folder.join(format!(".{}.new", name.display()));
         write_new(&staged, content.as_bytes())
-            .and_then(|()| steps::rename(&staged, &path))
-            .and_then(|()| steps::sync_directory(folder))
+            .and_then(|()| failpoint::rename(&staged, &path))
+            .and_then(|()| failpoint::sync_directory(folder))
             .map_err(|source| {
-                let _ = steps::remove(&staged);
+                let _ = failpoint::remove(&staged);
                 failed(&path, source)
             })
     }
@@ -134,8 +135,8 @@ impl Directory {
                 if let Some(above) = folder.parent() {
                     self.make_folder(above)?;
                 }
-                steps::make_directory(folder)
-                    .and_then(|()| folder.parent().map_or(Ok(()), steps::sync_directory))
+                failpoint::make_directory(folder)
+                    .and_then(|()| folder.parent().map_or(Ok(()), failpoint::sync_directory))
                     .map_err(|source| failed(folder, source))
             }
         }

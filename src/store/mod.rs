@@ -2,21 +2,21 @@
 //! (`flows.json`, `flows_cred.json`, as Node-RED names and formats them). Callers see plain async functions, no SQL.
 
 mod commit;
+mod crash_loop;
 mod credentials;
 mod database;
 mod directory;
 mod disk;
+mod failpoint;
 mod flow_files;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
 mod history;
 mod library;
 mod load;
-mod owner;
-mod starts;
-mod steps;
 #[cfg(test)]
 mod tests;
+mod thread;
 mod write_ahead_log;
 
 pub use history::History;
@@ -26,9 +26,9 @@ use crate::config;
 use crypto::Secret;
 use disk::Disk;
 use flows::{Credentials, FlowSet};
-use owner::Owner;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
+use thread::Owner;
 
 /// Storage failed. The text for the client names no path.
 #[derive(Debug, thiserror::Error)]
@@ -98,7 +98,7 @@ fn way_out(error: &io::Error) -> &'static str {
 /// A step of a deployment that changes nothing on disk comes now: a crash at it is tested like one at the others.
 pub fn step() {
     // The step itself cannot fail, so there is no error to return.
-    let _ = steps::next();
+    let _ = failpoint::next();
 }
 
 /// What is kept of a session; the token itself is not.

@@ -5,9 +5,10 @@
 //! log is kept and reported first. A wrong frame in the last two transactions counts as no damage: a power failure leaves
 //! it there, in what was not acknowledged.
 
+use super::Error;
 use super::database::DATABASE;
 use super::directory::{Directory, failed};
-use super::{Error, steps};
+use super::failpoint;
 use std::fs::{self, File};
 use std::io::{self, BufReader, ErrorKind, Read};
 use std::path::Path;
@@ -40,7 +41,7 @@ pub(super) fn keep_if_broken(directory: &Directory) -> Result<(), Error> {
     let mut names = std::iter::once(base.clone()).chain(numbered);
     let kept = names.find(|kept| !directory.path(kept).exists());
     let kept = kept.unwrap_or(base);
-    steps::rename(&log, &directory.path(&kept)).map_err(|source| failed(&log, source))?;
+    failpoint::rename(&log, &directory.path(&kept)).map_err(|source| failed(&log, source))?;
     directory.sync()?;
     tracing::error!(
         kept,

@@ -1,6 +1,6 @@
 //! A new connection to the upstream: TCP, TLS where the url says so, HTTP/1.1.
 
-use super::outgoing::Outgoing;
+use super::request_body::Outgoing;
 use super::sender::Sender;
 use super::{Error, KEEPALIVE};
 use crate::config;

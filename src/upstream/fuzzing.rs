@@ -6,7 +6,8 @@
     reason = "a check: it may panic"
 )]
 
-use super::{Outgoing, Upstream, strict};
+use super::strict_reader;
+use super::{Outgoing, Upstream};
 use crate::config::Config;
 use crate::metrics::Metrics;
 use hyper::Request;
@@ -39,7 +40,7 @@ pub(crate) async fn written(
         let mut bytes = Vec::new();
         let mut answered = false;
         while matches!(far.read_buf(&mut bytes).await, Ok(1..)) {
-            if !answered && !matches!(strict::read(&bytes), Ok(None)) {
+            if !answered && !matches!(strict_reader::read(&bytes), Ok(None)) {
                 answered = true;
                 let response = b"HTTP/1.1 204 No Content\r\n\r\n";
                 // An error: the connection has ended.

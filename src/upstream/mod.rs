@@ -7,9 +7,8 @@
 //! our own, [`health`] checks the upstream. Speaks HTTP/1.1.
 //! Independent of callers and permissions: the code that forwards has checked them.
 
-mod account;
-mod answer;
 mod bearer;
+mod body_pace;
 mod client_body;
 mod connect;
 mod deploy;
@@ -18,40 +17,40 @@ pub(crate) mod fuzzing;
 mod headers;
 mod health;
 mod lingering;
-mod link;
-mod outgoing;
-mod pace;
-mod place;
 mod pool;
+mod request_body;
+mod response_body;
+mod rewrite;
 mod sender;
 mod sign_in;
 #[cfg(any(test, fuzzing))]
 #[allow(unreachable_pub, reason = "the stories have it too")]
-pub(crate) mod strict;
+pub(crate) mod strict_reader;
+mod token_source;
 mod tunnel;
 mod withheld;
+mod ws_client;
 
-pub use answer::{Answer, Cut};
 pub use bearer::Bearer;
+pub use body_pace::{Pace, Pacer};
 pub use client_body::{BodyError, ClientBody};
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
 pub use headers::{Authorization, Front, Identity, returned, seen_by_flows};
-pub use link::LinkHead;
-pub use outgoing::{Outgoing, Refusal};
-pub use pace::{Pace, Pacer};
+pub use request_body::{Outgoing, Refusal};
+pub use response_body::{Answer, Cut};
 pub use tunnel::{Ended, Opened, Tunnel};
 pub use withheld::Passing;
+pub use ws_client::LinkHead;
 
 use crate::config;
 use crate::metrics::{self, Metrics, UpstreamFault};
-use account::Account;
-use answer::Place;
 use connect::Connect;
 use hyper::{Method, Request, Response, StatusCode, Version};
 use limits::conn_limit::{Crowd, Full};
-use outgoing::Progress;
 use pool::Pool;
+use request_body::Progress;
+use response_body::Place;
 use sender::Sender;
 use std::io;
 use std::net::IpAddr;
@@ -59,6 +58,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::time::Duration;
+use token_source::Account;
 use tokio::time::{Instant, sleep};
 
 /// The runtime behind us. Cheap to clone.

@@ -1,7 +1,7 @@
 //! The one place where requests are written to an upstream. Each is framed here, by the body that is sent with it:
 //! nothing that a head says of its framing counts.
 
-use super::outgoing::Outgoing;
+use super::request_body::Outgoing;
 use hyper::body::Incoming;
 use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::SendRequest;

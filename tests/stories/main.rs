@@ -29,7 +29,7 @@ mod piecewise;
 mod protected;
 mod raw_runtime;
 mod recorder;
-#[path = "../../src/upstream/strict.rs"]
+#[path = "../../src/upstream/strict_reader.rs"]
 mod strict;
 mod upstream;
 

@@ -4,7 +4,7 @@
 
 use super::env::{Entry as EnvEntry, Env};
 use super::groups::{self, Group};
-use super::instance::{Definition, Instance};
+use crate::subflow_expand::{Definition, Instance};
 use flows::{Credentials, FlowSet, HiddenVariables, Node};
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;

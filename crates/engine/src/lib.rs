@@ -3,11 +3,11 @@
 //! A message's way: [`node::Host::send`] → the queue of [`world`] → [`mod@thread`] → [`node::Node::receive`].
 //! A deployment's way: [`Engine::apply`] → [`change`]: stop and wait → [`start`]: [`graph`], wires, nodes.
 
-pub mod between;
-mod change;
+mod apply;
 pub mod context;
 mod debug_encode;
 pub mod env;
+mod event_loop;
 pub mod expression;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -17,36 +17,36 @@ mod groups;
 pub mod http;
 mod http_path;
 mod inspect;
-mod instance;
 mod listeners;
 pub mod metrics;
 pub mod node;
 pub mod nodes;
 mod properties;
 mod report;
+mod resolve;
 pub mod script;
 pub mod settings;
-pub mod socket;
+pub mod shared;
 mod start;
+mod state;
 mod subflow;
-mod text;
-mod thread;
-mod world;
+mod subflow_expand;
+pub mod ws_endpoints;
 
 use crate::metrics::Metrics;
 use crate::settings::Settings;
+use event_loop::{Change, Command, Inbox, Thread};
 use events::{Event, Events};
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Quota;
 use serde_json::Value as Json;
+use state::World;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use thread::{Change, Command, Inbox, Thread};
 use tokio::sync::{mpsc, oneshot};
 use value::Message;
-use world::World;
 
 /// The stack of the engine's thread, reserved but not held. Functions that call themselves for every level of a value go
 /// down [`value::DEEPEST`] levels, of up to 4 KiB each in a build without optimisation; JavaScript has 512 KiB of its own.
@@ -96,7 +96,7 @@ pub struct Engine(Arc<Shared>);
 struct Shared {
     commands: mpsc::UnboundedSender<Command>,
     endpoints: http::Endpoints,
-    sockets: socket::Paths,
+    sockets: ws_endpoints::Paths,
     connections: AtomicU64,
     /// Requests to http-in nodes that the thread has not passed on yet.
     calls: Arc<Quota>,
@@ -112,7 +112,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             commands,
             endpoints: http::Endpoints::default(),
-            sockets: socket::Paths::default(),
+            sockets: ws_endpoints::Paths::default(),
             connections: AtomicU64::new(0),
             calls: Quota::new(WAITING_CALLS, WAITING_CALLS / 2),
             events: Events::default(),
@@ -219,15 +219,15 @@ impl Engine {
     }
 
     /// The websocket-listener node on this canonical path, if there is one.
-    pub fn listening(&self, path: &str) -> Option<socket::Listening> {
+    pub fn listening(&self, path: &str) -> Option<ws_endpoints::Listening> {
         self.0.sockets.find(path)
     }
 
     /// A connection to a websocket-listener node: where to tell what happens to it. An error: the engine has ended.
     pub fn join(
         &self,
-        listening: &socket::Listening,
-    ) -> impl Fn(socket::Event) -> Result<(), Error> + Send + use<> {
+        listening: &ws_endpoints::Listening,
+    ) -> impl Fn(ws_endpoints::Event) -> Result<(), Error> + Send + use<> {
         let (engine, instance) = (self.clone(), listening.instance);
         let connection = self.0.connections.fetch_add(1, Ordering::Relaxed);
         move |event| {

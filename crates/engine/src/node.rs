@@ -7,9 +7,9 @@ use super::env::Env;
 use super::http::Exchange;
 use super::properties;
 use super::script::Scripts;
-use super::socket;
-use super::world::{Instance, World};
 use crate::settings::Settings;
+use crate::state::{Instance, World};
+use crate::ws_endpoints;
 use events::Event;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value as Json};
@@ -50,14 +50,14 @@ pub enum Wake {
     /// A timer set with [`Host::after`] is due.
     Timer(TimerId),
     /// The output of a finished [`Host::spawn`] future, or a message that a task sent to the node's
-    /// [post](super::between::Post).
+    /// [post](crate::shared::Post).
     Finished(Box<dyn Any>),
     /// A link out node in return mode answers a link call.
     Return(Message),
     /// A request to an http-in node's endpoint.
     Request(Box<Exchange>),
     /// Something happened to a connection to a websocket-listener node; the number is the connection's.
-    Socket(u64, socket::Event),
+    Socket(u64, ws_endpoints::Event),
     /// A debug node is switched on or off by an editor.
     Active(bool),
 }

@@ -2,7 +2,7 @@
 
 use super::debug_encode::encode;
 use super::node::{Info, Level};
-use super::world::World;
+use crate::state::World;
 use events::Event;
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;

@@ -5,8 +5,9 @@ use super::graph::{self, Flow, Graph, Role, Running};
 use super::listeners::Listeners;
 use super::node::{Build, Info, Level, Node};
 use super::report::{self, label};
-use super::thread::{Slot, Thread};
-use super::{Engine, RunState, nodes, subflow, text};
+use super::{Engine, RunState, nodes, subflow};
+use crate::event_loop::{Slot, Thread};
+use crate::resolve;
 use events::Event;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
@@ -141,7 +142,7 @@ impl Thread {
             place.wires = wires;
             if matches!(place.info.kind.as_str(), "catch" | "status" | "complete") {
                 let own: Vec<SmolStr> = running.wires().flatten().cloned().collect();
-                listeners.add(&place.info, slot, &text::of(running, &place.info), &own);
+                listeners.add(&place.info, slot, &resolve::of(running, &place.info), &own);
             }
         }
         for slot in self.slots.iter_mut().flatten() {
@@ -160,7 +161,7 @@ impl Thread {
         let info = Rc::clone(host.info());
         let build = Build {
             info: &info,
-            text: text::of(running, &info),
+            text: resolve::of(running, &info),
             credentials: credentials.nodes.get(&running.node.id),
         };
         let made = catch_unwind(AssertUnwindSafe(|| {
@@ -258,7 +259,7 @@ fn links(graph: &Graph) -> FxHashMap<SmolStr, Vec<SmolStr>> {
         if !matches!(kind, "link out" | "link in") {
             continue;
         }
-        let Ok(found) = serde_json::from_str::<Links>(&text::remapped(running)) else {
+        let Ok(found) = serde_json::from_str::<Links>(&resolve::remapped(running)) else {
             continue;
         };
         if kind == "link in" {

@@ -8,7 +8,7 @@
 mod user_budget;
 
 use super::Event;
-use super::line::{Entry, rfc3339};
+use crate::audit::record::{Entry, rfc3339};
 use crate::config::{self, UNKNOWN_USER};
 use limits::ip_prefix::IpPrefix;
 use serde_json::json;

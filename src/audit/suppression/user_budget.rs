@@ -1,7 +1,7 @@
 //! The records of one kind of one user: the first of each period are written, further ones are counted.
 
 use super::{Append, Count};
-use crate::audit::line::Entry;
+use crate::audit::record::Entry;
 
 /// Records of one kind that one user may have written one by one in [`PERIOD`]. Our choice: all that a person does,
 /// and some 40 MiB of one user who repeats it for 90 days.

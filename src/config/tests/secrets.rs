@@ -1,7 +1,8 @@
 //! Users and secrets: where they come from, and that no message shows them.
 
 use super::{bad, good, parse};
-use crate::config::{Account, Config, entry, error, raw, tables};
+use crate::config::setting;
+use crate::config::{Account, Config, error, raw, tables};
 use std::cell::RefCell;
 use std::path::Path;
 
@@ -132,7 +133,7 @@ fn with_variables(
 ) -> (Result<Config, error::Fault>, Vec<String>) {
     let read = RefCell::default();
     let secret_variables = RefCell::default();
-    let source = entry::Source {
+    let source = setting::Source {
         read: &read,
         secret_variables: &secret_variables,
         base: Path::new(""),

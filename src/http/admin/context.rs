@@ -1,11 +1,11 @@
 //! `/context`: what flows remember, for the editor's context sidebar (docs/reference/node-red-engine.md §3.5).
 
 use crate::gateway::Runtime;
-use crate::http::call::Call;
-use crate::http::content::Body;
 use crate::http::error::Error;
 use crate::http::path::Path;
-use crate::http::reply;
+use crate::http::request_context::Call;
+use crate::http::response;
+use crate::http::response_body::Body;
 use engine::context::{Request, Scope};
 use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
@@ -13,13 +13,13 @@ use serde_json::Value as Json;
 /// `GET /context/(global|flow/:id|node/:id)[/:key]?store=…&keysOnly`
 pub(super) async fn read(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     let answer = ask(call, path, false).await?;
-    Ok(reply::json(StatusCode::OK, answer.to_string()))
+    Ok(response::json(StatusCode::OK, answer.to_string()))
 }
 
 /// `DELETE /context/(global|flow/:id|node/:id)/:key?store=…`
 pub(super) async fn forget(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     ask(call, path, true).await?;
-    Ok(reply::empty(StatusCode::NO_CONTENT))
+    Ok(response::empty(StatusCode::NO_CONTENT))
 }
 
 async fn ask(call: &Call<'_>, path: &Path<'_>, delete: bool) -> Result<Json, Error> {

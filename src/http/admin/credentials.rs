@@ -1,9 +1,9 @@
 //! `GET /credentials/:type/:id`: what an editor may know of a node's credentials; never a password.
 
-use crate::http::call::Call;
-use crate::http::content::Body;
 use crate::http::path::Path;
-use crate::http::reply;
+use crate::http::request_context::Call;
+use crate::http::response;
+use crate::http::response_body::Body;
 use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 
@@ -15,5 +15,8 @@ pub(super) fn read(call: &Call<'_>, path: &Path<'_>) -> Response<Body> {
         Some(node) => active.credentials.shown(&node.kind, &id),
         None => serde_json::Map::new(),
     };
-    reply::uncached(reply::json(StatusCode::OK, Json::Object(shown).to_string()))
+    response::uncached(response::json(
+        StatusCode::OK,
+        Json::Object(shown).to_string(),
+    ))
 }

@@ -1,8 +1,8 @@
 //! `GET /diagnostics`: a short report for support requests.
 
-use crate::http::call::Call;
-use crate::http::content::Body;
-use crate::http::reply;
+use crate::http::request_context::Call;
+use crate::http::response;
+use crate::http::response_body::Body;
 use hyper::{Response, StatusCode};
 use serde_json::json;
 
@@ -23,5 +23,5 @@ pub(super) fn read(call: &Call<'_>) -> Response<Body> {
             },
         },
     });
-    reply::json(StatusCode::OK, report.to_string())
+    response::json(StatusCode::OK, report.to_string())
 }

@@ -4,11 +4,11 @@
 //! Without `[editor] modules` there is a page that says how to get them.
 
 use crate::editor::{self, Editor};
-use crate::http::call::Call;
-use crate::http::content::Body;
 use crate::http::error::Error;
 use crate::http::path::Path;
-use crate::http::reply;
+use crate::http::request_context::Call;
+use crate::http::response;
+use crate::http::response_body::Body;
 use crate::http::route;
 use hyper::header::ACCEPT;
 use hyper::{Response, StatusCode};
@@ -32,13 +32,13 @@ pub(super) async fn load(
 ) -> Result<Response<Body>, Error> {
     let Some(editor) = call.gateway.editor.clone() else {
         return match part {
-            route::Editor::Page => Ok(reply::html(NONE)),
+            route::Editor::Page => Ok(response::html(NONE)),
             _ => Err(Error::NotFound),
         };
     };
     match part {
         route::Editor::Page => page(call, editor).await,
-        route::Editor::Theme => Ok(reply::json(StatusCode::OK, editor.theme().to_string())),
+        route::Editor::Theme => Ok(response::json(StatusCode::OK, editor.theme().to_string())),
         route::Editor::Locale => words(call, editor, &path.parameter(1)).await,
         route::Editor::File => {
             let names = path.rest(0);
@@ -65,21 +65,21 @@ pub(super) async fn icons(call: &Call<'_>) -> Result<Response<Body>, Error> {
         Some(editor) => json!({ editor::CORE: call.blocking(move || editor.icons()).await?? }),
         None => json!({}),
     };
-    Ok(reply::json(StatusCode::OK, icons.to_string()))
+    Ok(response::json(StatusCode::OK, icons.to_string()))
 }
 
 /// `GET /plugins`: there are none, whether asked for as a list or as HTML.
 pub(super) fn plugins(call: &Call<'_>) -> Response<Body> {
     if wants_json(call) {
-        reply::json(StatusCode::OK, "[]")
+        response::json(StatusCode::OK, "[]")
     } else {
-        reply::html("")
+        response::html("")
     }
 }
 
 /// `GET …/messages`: the words of modules that are not the core's.
 pub(super) fn messages() -> Response<Body> {
-    reply::json(StatusCode::OK, "{}")
+    response::json(StatusCode::OK, "{}")
 }
 
 /// Whether a list is asked for instead of HTML (docs/reference/node-red-admin-api.md §2: exactly so).
@@ -98,7 +98,7 @@ async fn place(call: &Call<'_>, editor: &Editor) -> Result<editor::Place, Error>
 
 async fn page(call: &Call<'_>, editor: Arc<Editor>) -> Result<Response<Body>, Error> {
     let page = call.blocking(move || editor.page()).await??;
-    Ok(reply::html(page))
+    Ok(response::html(page))
 }
 
 /// `GET /locales/:part?lng=`
@@ -117,7 +117,7 @@ async fn words(call: &Call<'_>, editor: Arc<Editor>, part: &str) -> Result<Respo
         })
         .await?;
     let words = words.unwrap_or_else(|| "{}".to_owned());
-    Ok(reply::words(words, place))
+    Ok(response::words(words, place))
 }
 
 async fn file(
@@ -129,5 +129,5 @@ async fn file(
     let file = call.blocking(move || find(&editor)).await?;
     let file = file.ok_or(Error::NotFound)?;
     let control = &call.gateway.control;
-    Ok(reply::file(&call.head.headers, file, control, place))
+    Ok(response::file(&call.head.headers, file, control, place))
 }

@@ -3,11 +3,11 @@
 
 use super::Fault;
 use crate::editor::Example;
-use crate::http::call::Call;
-use crate::http::content::Body;
 use crate::http::error::Error;
 use crate::http::path::Path;
-use crate::http::reply;
+use crate::http::request_context::Call;
+use crate::http::response;
+use crate::http::response_body::Body;
 use crate::store::{self, Entry, Place};
 use hyper::{Response, StatusCode};
 use serde_json::{Map, Value as Json};
@@ -64,7 +64,7 @@ pub(super) async fn save(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
         store::Error::Io { source, .. } if is_taken(source.kind()) => Fault::LibraryTaken,
         error => Fault::Store(error),
     })?;
-    Ok(reply::empty(StatusCode::NO_CONTENT))
+    Ok(response::empty(StatusCode::NO_CONTENT))
 }
 
 /// Whether a file could not be there because of what is.
@@ -90,13 +90,16 @@ fn folder(
         Json::Object(file)
     });
     let listed: Vec<Json> = folders.into_iter().map(Json::String).chain(files).collect();
-    reply::uncached(reply::json(StatusCode::OK, Json::from(listed).to_string()))
+    response::uncached(response::json(
+        StatusCode::OK,
+        Json::from(listed).to_string(),
+    ))
 }
 
 fn text_of(kind: &str, text: String) -> Response<Body> {
-    reply::uncached(match kind {
-        "flows" => reply::json(StatusCode::OK, text),
-        _ => reply::their_text(text),
+    response::uncached(match kind {
+        "flows" => response::json(StatusCode::OK, text),
+        _ => response::their_text(text),
     })
 }
 

@@ -6,18 +6,18 @@ mod diagnostics;
 mod editor;
 mod fault;
 mod library;
+mod node_actions;
 mod nodes;
-mod running;
 mod settings;
 mod user_settings;
 
 pub(super) use fault::Fault;
 
-use super::call::Call;
-use super::content::Body;
 use super::error::Error;
 use super::path::Path;
 use super::route::Admin;
+use crate::http::request_context::Call;
+use crate::http::response_body::Body;
 use hyper::Response;
 
 /// Does what the route says.
@@ -40,10 +40,10 @@ pub(super) async fn act(
         Admin::ForgetContext => context::forget(call, path).await,
         Admin::Credentials => Ok(credentials::read(call, path)),
         Admin::Diagnostics => Ok(diagnostics::read(call)),
-        Admin::Inject => running::inject(call, path).await,
-        Admin::DebugNode(active) => running::debug_node(call, path, active).await,
-        Admin::DebugNodes(active) => running::debug_nodes(call, active).await,
-        Admin::UdpPorts => Ok(running::udp_ports(call)),
+        Admin::Inject => node_actions::inject(call, path).await,
+        Admin::DebugNode(active) => node_actions::debug_node(call, path, active).await,
+        Admin::DebugNodes(active) => node_actions::debug_nodes(call, active).await,
+        Admin::UdpPorts => Ok(node_actions::udp_ports(call)),
         Admin::UserSettings => user_settings::read(call).await,
         Admin::SaveUserSettings => user_settings::save(call).await,
         Admin::Library => library::read(call, path).await,

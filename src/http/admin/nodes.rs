@@ -6,10 +6,10 @@
 use super::Fault;
 use super::editor::wants_json;
 use crate::editor::{CORE as MODULE, Editor};
-use crate::http::call::Call;
-use crate::http::content::Body;
 use crate::http::error::Error;
-use crate::http::reply;
+use crate::http::request_context::Call;
+use crate::http::response;
+use crate::http::response_body::Body;
 use hyper::header::ACCEPT_LANGUAGE;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
@@ -20,7 +20,7 @@ pub(super) async fn all(call: &Call<'_>) -> Result<Response<Body>, Error> {
         Some(editor) => {
             let language = language(call);
             let html = call.blocking(move || editor.palette(&language)).await??;
-            Ok(reply::html(html))
+            Ok(response::html(html))
         }
         None => Ok(told(&Json::from(sets(call.gateway.editor.as_deref())))),
     }
@@ -44,7 +44,7 @@ pub(super) async fn set(
             let html = call
                 .blocking(move || editor.set(&name, &language))
                 .await??;
-            Ok(reply::html(html.ok_or(Error::NotFound)?))
+            Ok(response::html(html.ok_or(Error::NotFound)?))
         }
         None => Ok(told(&set)),
     }
@@ -72,7 +72,7 @@ pub(super) async fn switch_set(
 }
 
 fn told(nodes: &Json) -> Response<Body> {
-    reply::json(StatusCode::OK, nodes.to_string())
+    response::json(StatusCode::OK, nodes.to_string())
 }
 
 fn find_module(editor: Option<&Editor>, name: &str) -> Result<Json, Error> {

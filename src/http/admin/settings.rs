@@ -5,10 +5,10 @@ use super::nodes::version;
 use crate::auth::Caller;
 use crate::config::{Config, ContextStore};
 use crate::editor::Editor;
-use crate::http::call::Call;
-use crate::http::content::Body;
 use crate::http::identify;
-use crate::http::reply;
+use crate::http::request_context::Call;
+use crate::http::response;
+use crate::http::response_body::Body;
 use engine::settings::MEMORY;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
@@ -18,7 +18,7 @@ pub(super) fn read(call: &Call<'_>) -> Response<Body> {
     // Without authentication there is no user, and the editor then assumes every permission.
     let caller = call.caller.as_ref().filter(|_| call.gateway.auth.is_some());
     let editor = call.gateway.editor.as_deref();
-    reply::json(StatusCode::OK, settings(config, caller, editor).to_string())
+    response::json(StatusCode::OK, settings(config, caller, editor).to_string())
 }
 
 fn settings(config: &Config, caller: Option<&Caller>, editor: Option<&Editor>) -> Json {

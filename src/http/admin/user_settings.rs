@@ -3,10 +3,10 @@
 //! Knows how a change is joined with what is there (as Node-RED's `api/settings.js`); not what the editor keeps.
 
 use super::Fault;
-use crate::http::call::Call;
-use crate::http::content::Body;
 use crate::http::error::Error;
-use crate::http::reply;
+use crate::http::request_context::Call;
+use crate::http::response;
+use crate::http::response_body::Body;
 use hyper::{Response, StatusCode};
 use serde_json::{Map, Value as Json};
 
@@ -17,7 +17,7 @@ const LIMIT: usize = 256 << 10;
 pub(super) async fn read(call: &Call<'_>) -> Result<Response<Body>, Error> {
     let kept = call.gateway.store.user_settings(call.user()).await?;
     let kept = kept.unwrap_or_else(|| "{}".to_owned());
-    Ok(reply::uncached(reply::json(StatusCode::OK, kept)))
+    Ok(response::uncached(response::json(StatusCode::OK, kept)))
 }
 
 /// `POST /settings/user`
@@ -32,7 +32,7 @@ pub(super) async fn save(call: &mut Call<'_>) -> Result<Response<Body>, Error> {
         store.change_user_settings(&user, change).await
     };
     if call.control(task).await?? {
-        Ok(reply::empty(StatusCode::NO_CONTENT))
+        Ok(response::empty(StatusCode::NO_CONTENT))
     } else {
         Err(Fault::SettingsTooLarge { limit: LIMIT }.into())
     }

@@ -3,7 +3,8 @@
 mod sign_ins;
 
 use super::flow_files::{FlowFiles, Hashes};
-use super::{Error, Revision, SessionRow, steps};
+use super::{Error, Revision, SessionRow};
+use crate::store::failpoint;
 use rusqlite::types::Type;
 use rusqlite::{
     Connection, ErrorCode, OpenFlags, OptionalExtension, Params, Row, Transaction, params,
@@ -324,7 +325,7 @@ impl Database {
 
     /// One statement that is a transaction of its own.
     fn change(&self, sql: &str, values: impl Params) -> Result<(), Error> {
-        steps::next().map_err(failed)?;
+        failpoint::next().map_err(failed)?;
         self.connection.prepare_cached(sql)?.execute(values)?;
         Ok(())
     }
@@ -359,7 +360,7 @@ fn version(connection: &Connection) -> Result<usize, Error> {
 }
 
 fn commit(transaction: Transaction<'_>) -> Result<(), Error> {
-    steps::next().map_err(failed)?;
+    failpoint::next().map_err(failed)?;
     Ok(transaction.commit()?)
 }
 

@@ -35,11 +35,11 @@ fn a_crash_at_any_step_leaves_all_of_the_old_or_all_of_the_new_state() {
         for steps in 0.. {
             let place = copy_of(&start);
             let mut disk = Disk::open(&config(&place)).unwrap();
-            steps::plan(Some((steps, Fault::Crash)));
+            failpoint::plan(Some((steps, Fault::Crash)));
             let crashed = catch_unwind(AssertUnwindSafe(|| {
                 disk.commit(&record("new", Some("three")))
             }));
-            steps::plan(None);
+            failpoint::plan(None);
             drop(disk);
             let loaded = reopened(&place);
             let outcome = seen(&loaded);
@@ -83,9 +83,9 @@ fn a_crash_while_a_deployment_is_brought_forward_is_brought_forward_again() {
     drop(disk);
     for steps in 0.. {
         let place = copy_of(&start);
-        steps::plan(Some((steps, Fault::Crash)));
+        failpoint::plan(Some((steps, Fault::Crash)));
         let opened = catch_unwind(|| Disk::open(&config(&place)).map(drop));
-        steps::plan(None);
+        failpoint::plan(None);
         assert_eq!(
             seen(&reopened(&place)),
             ("new".into(), Some("two".into())),
@@ -100,9 +100,9 @@ fn a_crash_while_a_deployment_is_brought_forward_is_brought_forward_again() {
 /// Crashes at the first step after which the history has the row and the files are still the old ones.
 fn crash_after_row(disk: &mut Disk, record: &Record) {
     for steps in 0.. {
-        steps::plan(Some((steps, Fault::Crash)));
+        failpoint::plan(Some((steps, Fault::Crash)));
         let _ = catch_unwind(AssertUnwindSafe(|| disk.commit(record)));
-        steps::plan(None);
+        failpoint::plan(None);
         if disk.database.newest_deployment().unwrap().unwrap().rev == record.rev {
             return;
         }
@@ -119,9 +119,9 @@ fn a_disk_that_fails_at_any_step_leaves_the_old_state_and_nothing_beside_it() {
             let mut disk = Disk::open(&config(&place)).unwrap();
             let flows = fs::read(place.path().join("flows.json")).ok();
             let revisions = disk.database.history().unwrap();
-            steps::plan(Some((steps, Fault::Full)));
+            failpoint::plan(Some((steps, Fault::Full)));
             let outcome = disk.commit(&record("new", Some("three")));
-            steps::plan(None);
+            failpoint::plan(None);
             assert_eq!(names(&place, ".new"), [""; 0], "after {steps} steps");
             if let Err(error) = outcome {
                 assert!(matches!(error, Error::Io { .. }), "{error}");

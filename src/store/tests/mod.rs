@@ -6,9 +6,9 @@ mod kept;
 mod outside;
 
 use super::disk::Disk;
-use super::steps::{self, Fault};
 use super::{Error, FailureRow, Loaded, Record, SessionRow, Store};
 use crate::config;
+use crate::store::failpoint::{self, Fault};
 use crypto::Secret;
 use flows::{Credentials, FlowSet};
 use serde_json::{Value, json};

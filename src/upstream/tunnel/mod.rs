@@ -4,14 +4,15 @@
 //! Knows the opening handshake (RFC 6455 §4), never what the frames mean; [`joint`] passes them on, [`frames`] tells
 //! where one ends. A tunnel is no request: once open it counts as a tunnel only.
 
-mod bell;
+mod copy;
 mod frames;
 #[cfg(any(test, fuzzing))]
 pub(crate) mod fuzzing;
-mod joint;
+mod poll_on_wake;
 
 use super::{Answer, Authorization, Behind, Error, Front, Outgoing, Upstream};
 use crate::metrics::TunnelEnd;
+use copy::Joint;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT,
     SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
@@ -19,7 +20,6 @@ use hyper::header::{
 use hyper::upgrade::Upgraded;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use joint::Joint;
 use limits::conn_limit::{Full, Permit};
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -120,7 +120,7 @@ impl Tunnel {
         let mut joint = Joint::new((client, far), patience, &metrics);
         let cause = tokio::select! {
             biased;
-            cause = bell::on_ring(cut) => {
+            cause = poll_on_wake::on_ring(cut) => {
                 // Boxed: a tunnel need not keep room for its end.
                 Box::pin(joint.part(cause)).await;
                 cause

@@ -1,7 +1,8 @@
 //! What was thrown, as a failure with the line of the user's code.
 
 use super::syntax::Misspelt;
-use super::{Scripts, from_js, source, wording};
+use super::v8_messages;
+use super::{Scripts, from_js, source};
 use rquickjs::{Ctx, Value as JsValue};
 use smol_str::SmolStr;
 use std::fmt::Write as _;
@@ -72,7 +73,7 @@ pub(super) fn thrown_by_code<'js>(
     let at = place.and_then(|(line, column)| {
         Some((source?.lines().nth(line as usize - 1)?, column as usize))
     });
-    if let Some(message) = wording::of_v8(&failure.message, at) {
+    if let Some(message) = v8_messages::of_v8(&failure.message, at) {
         failure.message = message.into();
     }
     let stack = format!("{failure}\n{frames}");

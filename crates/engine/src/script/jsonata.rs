@@ -1,6 +1,6 @@
 //! `JSONata` for `RED.util.evaluateJSONataExpression`: evaluated outside, in the scene of the node whose turn it is.
 
-use super::native::{Turn, throw};
+use super::bindings::{Turn, throw};
 use super::{Scripts, to_js};
 use crate::expression::jsonata::Jsonata;
 use crate::expression::typed::Scene;

@@ -10,33 +10,33 @@
 //!
 //! The way of a message: `to_js` → the function → `from_js` → `sending` → effects.
 
+mod atoms;
+mod bindings;
 mod bytes;
 mod effect;
 mod failure;
 mod from_js;
 mod jsonata;
 mod modules;
-mod names;
-mod native;
+mod outputs;
 pub mod regexp;
 mod rejections;
 mod sandbox;
-mod sending;
 mod source;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod timezone;
 mod to_js;
-mod wording;
-mod zone;
+mod v8_messages;
 
 pub use effect::Effect;
 pub use modules::Import;
 pub use sandbox::{Code, Sandbox, Surroundings};
 
 use crate::settings::Settings;
-use names::Names;
-use native::State;
+use atoms::Names;
+use bindings::State;
 use rejections::Rejections;
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Persistent, Runtime};
@@ -278,7 +278,7 @@ fn library<'js>(ctx: &Ctx<'js>, scripts: &Weak<Scripts>) -> rquickjs::Result<Obj
     let native = Object::new(ctx.clone())?;
     bytes::define(&native)?;
     jsonata::define(&native, scripts)?;
-    native::define(&native, scripts)?;
+    bindings::define(&native, scripts)?;
     for (name, source) in LIBRARY {
         let file: Function<'js> = ctx.eval_with_options(source, options(name))?;
         let () = file.call((library.clone(), native.clone()))?;

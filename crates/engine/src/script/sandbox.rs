@@ -2,8 +2,9 @@
 //!
 //! The realm is made with the first message, or at start if there is setup code.
 
-use super::native::State;
-use super::{Effect, Import, Scripts, failure, from_js, modules, sending, source, syntax, to_js};
+use super::bindings::State;
+use super::outputs;
+use super::{Effect, Import, Scripts, failure, from_js, modules, source, syntax, to_js};
 use crate::context::Contexts;
 use crate::node::Info;
 use rquickjs::{
@@ -223,7 +224,7 @@ impl Sandbox {
                     .get::<_, Function<'_>>("whenDone")?
                     .call((result, msg, id));
             }
-            sending::finish(scripts, &sandbox.state, ctx, (&result, &msg, &id))
+            outputs::finish(scripts, &sandbox.state, ctx, (&result, &msg, &id))
         })
     }
 

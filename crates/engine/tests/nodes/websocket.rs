@@ -4,7 +4,7 @@
 use crate::bench::{Bench, debug};
 use crate::peer::{acceptor, certificate};
 use crate::steps::send;
-use engine::socket::{Event, Frame, InboundPermit, Queued, WAITING, outbox};
+use engine::ws_endpoints::{Event, Frame, InboundPermit, Queued, WAITING, outbox};
 use futures_util::{SinkExt, StreamExt};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;

@@ -11,23 +11,24 @@
 )]
 #![allow(clippy::duplicate_mod, reason = "over other locks and atomics")]
 
+#[path = "../../auth_watch.rs"]
+mod auth_watch;
 #[path = "../../caller.rs"]
 mod caller;
 #[path = "../../registry.rs"]
 mod registry;
 #[path = "../../session.rs"]
 mod session;
-mod sync;
+mod sync_shim;
 #[path = "../../users.rs"]
 mod users;
 #[path = "../../wakers.rs"]
 mod wakers;
-#[path = "../../watch.rs"]
-mod watch;
 mod watches;
 
-use super::super::{Permissions, inventory, password};
+use super::super::{Permissions, password, session_admin};
 use super::NOW;
+
 use crate::config;
 use crate::store::SessionRow;
 use caller::{Caller, Certificate, Known};

@@ -1,6 +1,6 @@
 //! What lasts while a session ends, in every order: it ends too, and nothing is done after the end has returned.
 
-use super::watch::{AuthWatch, Grant, Lapsed};
+use super::auth_watch::{AuthWatch, Grant, Lapsed};
 use super::*;
 use shuttle::future::block_on;
 use shuttle::sync::{Mutex, RwLock};

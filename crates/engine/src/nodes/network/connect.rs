@@ -1,7 +1,7 @@
 //! Connections of network nodes to others: TCP, through a proxy, TLS; and what goes wrong, in the words of Node.js.
 
+use super::http::http_proxy::Gate;
 use super::tls::{SelfSigned, Tls};
-use crate::nodes::network::http::http_proxy::Gate;
 use rustls::CertificateError;
 use std::io;
 use std::net::SocketAddr;

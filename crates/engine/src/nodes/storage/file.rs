@@ -2,9 +2,9 @@
 //!
 //! The file is written on a blocking thread. When the node closes, what is still queued is written first.
 
+use super::errno::failure;
 use super::file_name::FileName;
 use crate::node::{Build, Closing, Host, Node, Wake};
-use crate::nodes::storage::errno::failure;
 use bytes::Bytes;
 use formats::encoding::Encoding;
 use serde::Deserialize;

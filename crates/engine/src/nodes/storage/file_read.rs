@@ -1,6 +1,6 @@
 //! Reads a file piece by piece: whole, as lines, or as chunks. Runs on blocking threads; knows no messages.
 
-use crate::nodes::storage::errno::failure;
+use super::errno::failure;
 use formats::encoding::Encoding;
 use std::fs::File;
 use std::io::Read;

@@ -14,8 +14,8 @@ mod machine;
 mod package;
 mod refusal;
 
-use super::native::throw;
 use super::{Scripts, failure};
+use crate::script::bindings::throw;
 use installed::Installed;
 use refusal::Refusal;
 use rquickjs::{Ctx, Exception, Function, Object as JsObject, Result, Value as JsValue};

@@ -1,9 +1,9 @@
 //! One TCP connection of a tcp node: a task reads and tells the node, and writes what it is given.
 
-use crate::between::{Post, Task};
 use crate::node::{Closing, Host, Level};
 use crate::nodes::network::connect::{self, Stream};
 use crate::nodes::network::tls::Tls;
+use crate::shared::{Post, Task};
 use bytes::Bytes;
 use indexmap::IndexMap;
 use smol_str::SmolStr;

@@ -1,8 +1,8 @@
 //! `tcp in`: what comes over TCP, as a server or from a server (docs/reference/node-red-engine.md §4.2).
 
 use super::connection::{self as socket, Accepted, Event, Sessions, Socket, Target, What};
-use crate::between::Task;
 use crate::node::{Build, Closing, Host, Level, Node, TimerId, Wake};
+use crate::shared::Task;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;

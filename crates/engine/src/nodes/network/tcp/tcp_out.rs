@@ -3,9 +3,9 @@
 
 use super::connection::{self as socket, Accepted, Event, Sessions, Socket, Target, What};
 use super::tcp_in::badge;
-use crate::between::Task;
 use crate::node::{Build, Closing, Host, Level, Node, Wake};
 use crate::nodes::network::payload::bytes_of;
+use crate::shared::Task;
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;

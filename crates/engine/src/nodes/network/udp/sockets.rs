@@ -1,8 +1,8 @@
 //! UDP sockets by their port: `udp in` and `udp out` nodes on the same port of this machine share one.
 
-use crate::between::{Post, Task};
 use crate::node::{Closing, Host, Level};
 use crate::nodes::network::connect;
+use crate::shared::{Post, Task};
 use bytes::Bytes;
 use smol_str::SmolStr;
 use socket2::{Domain, InterfaceIndexOrAddress as Interface, Protocol, SockRef, Socket, Type};

@@ -1,9 +1,9 @@
 //! What a `websocket-listener` or `websocket-client` node offers to `websocket in` and `websocket out` nodes: its open
 //! connections, and who hears of them.
 
-use crate::between::Post;
 use crate::node::Host;
-use crate::socket::{Frame, InboundPermit, Outbox};
+use crate::shared::Post;
+use crate::ws_endpoints::{Frame, InboundPermit, Outbox};
 use indexmap::IndexMap;
 use smol_str::SmolStr;
 use std::cell::{Cell, RefCell};

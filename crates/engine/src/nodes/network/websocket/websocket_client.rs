@@ -1,13 +1,13 @@
 //! `websocket-client`: a WebSocket that is opened to a server, and opened again when it is lost.
 
 use super::hub::Hub;
-use crate::between::{Post, Task};
 use crate::expression::typed::text_of;
 use crate::node::{Build, Closing, Host, Level, Node, Wake};
 use crate::nodes::network::connect::{self, Stream};
 use crate::nodes::network::http::http_proxy;
 use crate::nodes::network::tls::Trust;
-use crate::socket::{Frame, Outbox, Queued, outbox};
+use crate::shared::{Post, Task};
+use crate::ws_endpoints::{Frame, Outbox, Queued, outbox};
 use futures_util::{SinkExt, StreamExt};
 use serde::Deserialize;
 use serde_json::Value as Json;

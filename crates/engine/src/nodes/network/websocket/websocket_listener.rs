@@ -5,7 +5,7 @@
 use super::hub::Hub;
 use super::websocket_client;
 use crate::node::{Build, Closing, Host, Level, Node, Wake};
-use crate::socket::Event;
+use crate::ws_endpoints::Event;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;

@@ -4,7 +4,7 @@ use super::hub::{Hub, Told};
 use super::websocket_client::text_frame;
 use super::websocket_in::Properties;
 use crate::node::{Build, Closing, Host, Level, Node, Wake};
-use crate::socket::Frame;
+use crate::ws_endpoints::Frame;
 use std::rc::Rc;
 use value::{Failure, Message, Object, Value, json};
 

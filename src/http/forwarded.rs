@@ -4,8 +4,8 @@
 //! could contradict each other.
 
 use super::Peer;
-use super::call::Call;
 use super::host::is_host;
+use super::request_context::Call;
 use crate::config::Networks;
 use crate::gateway::Gateway;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};

@@ -1,7 +1,7 @@
 //! The body of a request on its way to the upstream: as fast as the upstream takes it, within the limits.
 
+use super::body_pace::{Pace, Pacer};
 use super::client_body::{BodyError, ClientBody};
-use super::pace::{Pace, Pacer};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 use std::pin::Pin;

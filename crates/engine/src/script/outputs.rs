@@ -1,6 +1,6 @@
 //! What a function returns or sends, as messages for outputs (docs/reference/node-red-engine.md §3.1).
 
-use super::native::State;
+use super::bindings::State;
 use super::{Effect, Scripts, from_js};
 use rquickjs::{Ctx, Result, Value as JsValue};
 use smol_str::SmolStr;

@@ -1,10 +1,10 @@
 //! The bytes of one connection, TLS or not, with its pulse taken. It owns the connection's permit, so that a
 //! tunnel made of it still counts.
 
+use super::activity::Pulse;
 use super::clock::Clock;
-use super::frames::Frames;
-use super::heads::{Heads, Stop};
-use super::pulse::Pulse;
+use super::h2_flood::Frames;
+use super::http1_framing::{Heads, Stop};
 use crate::metrics::OpenConnection;
 use bytes::{Buf, Bytes};
 use limits::conn_limit::Permit;

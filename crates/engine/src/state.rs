@@ -1,15 +1,15 @@
 //! What all nodes of the engine's thread share: the queue, the timers, contexts, who listens to errors and status.
 
 use super::Shared;
-use super::between::{Between, Post};
 use super::context::Contexts;
 use super::http::Endpoints;
 use super::listeners::Listeners;
 use super::node::{Info, TimerId, Wake};
 use super::script::Scripts;
-use super::socket::Paths;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
+use crate::shared::{Between, Post};
+use crate::ws_endpoints::Paths;
 use events::Events;
 use flows::ids;
 use rustc_hash::FxHashMap;

@@ -2,10 +2,10 @@
 //!
 //! Knows when two upstreams would answer for the same request.
 
-use super::entry::{Source, flag};
 use super::error::Fault;
 use super::raw;
 use super::route::{self, spelled};
+use super::setting::{Source, flag};
 use super::{Auth, Site};
 use std::net::Ipv6Addr;
 

@@ -9,13 +9,13 @@ mod upstream_error;
 
 pub(super) use upstream_error::upstream_page;
 
-use super::content::Body;
 use super::error::Error;
-#[cfg(feature = "engine")]
-use super::reading::Reading;
 use crate::auth::Lapsed;
 #[cfg(feature = "engine")]
 use crate::editor::{File, Place};
+#[cfg(feature = "engine")]
+use crate::http::file_body::Reading;
+use crate::http::response_body::Body;
 use crate::upstream;
 use crate::{auth, deployment};
 use bytes::Bytes;

@@ -1,8 +1,8 @@
 //! An open WebSocket of a flow: when it must be closed, and its line in the access log.
 
-use super::call::Call;
 use super::granted::{Granted, Watch};
 use super::path::Path;
+use super::request_context::Call;
 use crate::auth::Lapsed;
 use crate::gateway::Gateway;
 use crate::metrics::TunnelEnd;

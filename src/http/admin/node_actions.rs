@@ -1,11 +1,11 @@
 //! What an editor does to running nodes: press an inject button, switch debug nodes.
 
 use crate::gateway::Runtime;
-use crate::http::call::Call;
-use crate::http::content::Body;
 use crate::http::error::Error;
 use crate::http::path::Path;
-use crate::http::reply;
+use crate::http::request_context::Call;
+use crate::http::response;
+use crate::http::response_body::Body;
 use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 
@@ -16,7 +16,7 @@ pub(super) async fn inject(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respo
         return Err(Error::NotFound);
     };
     engine.inject(&path.parameter(1), body).await?;
-    Ok(reply::text(StatusCode::OK, "OK"))
+    Ok(response::text(StatusCode::OK, "OK"))
 }
 
 /// `POST /debug/:id/(enable|disable)`
@@ -64,7 +64,7 @@ pub(super) fn udp_ports(call: &Call<'_>) -> Response<Body> {
         .collect();
     ports.sort();
     ports.dedup();
-    reply::json(StatusCode::OK, Json::from(ports).to_string())
+    response::json(StatusCode::OK, Json::from(ports).to_string())
 }
 
 fn ids(body: Option<&Json>) -> Result<Vec<String>, Error> {
@@ -84,9 +84,9 @@ fn ids(body: Option<&Json>) -> Result<Vec<String>, Error> {
 /// As the stock editor expects it (docs/reference/node-red-admin-api.md §2).
 fn switched(active: bool) -> Response<Body> {
     if active {
-        reply::text(StatusCode::OK, "OK")
+        response::text(StatusCode::OK, "OK")
     } else {
-        reply::text(StatusCode::CREATED, "Created")
+        response::text(StatusCode::CREATED, "Created")
     }
 }
 

@@ -1,9 +1,9 @@
 //! Responses instead of an upstream's: when it does not answer, and in the place of its error pages.
 
-use super::super::content::Body;
 use super::super::error::Flaw;
 use super::{BREATHER, coded, lapsed, last, retry_after};
 use crate::auth::Lapsed;
+use crate::http::response_body::Body;
 use crate::upstream::{self, BodyError, Refusal};
 use hyper::{Response, StatusCode};
 

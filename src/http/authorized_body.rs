@@ -1,8 +1,8 @@
 //! The response body as the connection sends it: it fails when the client's authorization lapses, so that the response
 //! is visibly incomplete.
 
-use super::content::{Body, Half};
 use super::granted::Watch;
+use super::response_body::{Body, Half};
 use crate::auth::Lapsed;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};

@@ -1,7 +1,7 @@
 //! The body of an answer on its way back. When it has ended, its connection is good for another request; when it
 //! breaks off, so does what is sent to the client.
 
-use super::outgoing::Progress;
+use super::request_body::Progress;
 use super::sender::Sender;
 use super::{Behind, Error};
 use crate::metrics::UpstreamFault;

@@ -2,7 +2,7 @@
 //!
 //! The connection itself stays with the thread that accepted it; only frames come here.
 
-use super::world::Instance;
+use crate::state::Instance;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use limits::quota::{Grant, Quota};

@@ -1,7 +1,7 @@
 //! An answer on its way to the peer: writes down whether we or the peer are waited for.
 
 use super::connection::Client;
-use super::unfinished::Unfinished;
+use super::h2_unsent::Unfinished;
 use crate::http::{self, Flaw, ResponseBody as Content};
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, Incoming, SizeHint};

@@ -5,8 +5,8 @@
 //! not notice. What upstreams say about signing in is for us and never reaches the editor.
 
 use super::outbox::Outbox;
-use super::pattern::Pattern;
-use super::socket::{Heard, Lost, Socket};
+use super::topic_filter::Pattern;
+use super::websocket::{Heard, Lost, Socket};
 use crate::config;
 use crate::upstream::{Bearer, Error, LinkHead, Upstream};
 use hyper::upgrade::Upgraded;

@@ -41,7 +41,7 @@ fn thread(nodes: Vec<Box<dyn Node>>) -> (Thread, mpsc::UnboundedReceiver<()>) {
     let shared = Arc::new(Shared {
         commands: mpsc::unbounded_channel().0,
         endpoints: crate::http::Endpoints::default(),
-        sockets: socket::Paths::default(),
+        sockets: ws_endpoints::Paths::default(),
         connections: std::sync::atomic::AtomicU64::new(0),
         calls: limits::quota::Quota::new(1000, 1000),
         events: events::Events::default(),

@@ -1,7 +1,7 @@
 //! The body of an answer, and whose it is: ours, a part of the editor, or a flow's or the upstream's.
 
 #[cfg(feature = "engine")]
-use super::reading::Reading;
+use super::file_body::Reading;
 use crate::auth::Lapsed;
 use crate::upstream::{self, Cut};
 use bytes::Bytes;

@@ -4,7 +4,7 @@
 //! Everybody may ask for these, so only so many are answered at a time: each keeps its place until its last piece has been
 //! sent.
 
-use super::content::{charged, piece};
+use super::response_body::{charged, piece};
 use crate::editor::Place;
 use bytes::Bytes;
 use std::fs::File;

@@ -2,19 +2,21 @@
 //!
 //! The frames pass here, on the thread that accepted the connection; the engine hears of each and says what it answers.
 
-use super::call::Call;
 use super::comms::first_protocol;
-use super::content::Body;
 use super::error::Error;
 use super::meter::{Meter, Metered};
-use super::open_socket::OpenSocket;
 use super::path::Path;
+use super::request_context::Call;
+use super::response_body::Body;
 use super::upgrade::Opening;
+use super::ws_session::OpenSocket;
 use crate::auth::Caller;
 use crate::metrics::TunnelEnd;
 use crate::upstream::{Ended, Pace};
 use engine::Engine;
-use engine::socket::{Event, Frame, InboundPermit, Listening, Memory, Queued, WAITING, outbox};
+use engine::ws_endpoints::{
+    Event, Frame, InboundPermit, Listening, Memory, Queued, WAITING, outbox,
+};
 use futures_util::{SinkExt, StreamExt};
 use hyper::Response;
 use hyper::header::SEC_WEBSOCKET_PROTOCOL;

@@ -4,7 +4,8 @@ use super::clock::since_1970;
 use super::error::Error;
 use super::granted::{Granted, Watch};
 use super::record::Record;
-use super::{Peer, body, form};
+use super::request_body;
+use super::{Peer, form};
 use crate::audit::{Actor, Event};
 use crate::auth::{AuthWatch, Caller, Lapsed};
 use crate::gateway::{Gateway, Site};
@@ -168,13 +169,13 @@ impl<'a> Call<'a> {
         pace: Pace,
         memory: impl Iterator<Item = &Arc<Quota>>,
     ) -> Result<Bytes, Error> {
-        body::announced(&self.head.headers, limit)?;
+        request_body::announced(&self.head.headers, limit)?;
         let Some(mut incoming) = self.body.take().filter(|body| !body.is_end_stream()) else {
             return Ok(Bytes::new());
         };
         let mut memory = memory.peekable();
         let is_charged = memory.peek().is_some();
-        let size = body::head_size(&self.head.headers);
+        let size = request_body::head_size(&self.head.headers);
         let mut held = memory.find_map(|memory| {
             let mut held = memory.grant(self.peer.address.ip());
             held.try_grow(size).ok().map(|()| held)
@@ -183,7 +184,12 @@ impl<'a> Call<'a> {
             return Err(Error::MemoryBusy);
         }
         let read = {
-            let read = pin!(body::read(&mut incoming, limit, pace, held.as_mut()));
+            let read = pin!(request_body::read(
+                &mut incoming,
+                limit,
+                pace,
+                held.as_mut()
+            ));
             self.during(read).await
         };
         self.held = held;
@@ -204,14 +210,14 @@ impl<'a> Call<'a> {
         let Some(mut body) = self.body.take() else {
             return Ok(());
         };
-        let mut none = Box::pin(body::none(&mut body, pace));
+        let mut none = Box::pin(request_body::none(&mut body, pace));
         self.during(none.as_mut()).await??;
         self.check()
     }
 
     /// Reads a body that must be JSON, of any size that a deployment may have.
     pub(super) async fn read_json(&mut self) -> Result<Bytes, Error> {
-        body::json(&self.head.headers)?;
+        request_body::json(&self.head.headers)?;
         let limit = self.gateway.config.limits.body;
         self.read(limit).await
     }
@@ -244,7 +250,7 @@ impl<'a> Call<'a> {
         let limit = self.gateway.config.limits.body;
         let content = self.read(limit).await?;
         if !content.is_empty() {
-            body::json(&self.head.headers)?;
+            request_body::json(&self.head.headers)?;
             json::text(&content).map_err(|invalid| Error::Body(invalid.to_string()))?;
         }
         Ok(content)

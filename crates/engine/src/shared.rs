@@ -4,7 +4,7 @@
 //! Everything here lives on the engine's thread and ends with the nodes.
 
 use super::node::{Closing, Host};
-use super::world::{Finished, Instance};
+use crate::state::{Finished, Instance};
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::any::{Any, TypeId};

@@ -3,8 +3,8 @@
 
 use super::RunState;
 use super::node::{Closing, Info};
-use super::thread::{Change, Thread};
-use super::world::{Delivery, Instance};
+use crate::event_loop::{Change, Thread};
+use crate::state::{Delivery, Instance};
 use events::Event;
 use flows::{FlowSet, Plan};
 use rustc_hash::FxHashMap;

@@ -1,7 +1,9 @@
 //! What the library asks of Rust in the name of the node whose turn it is.
 
+use super::outputs;
 use super::sandbox::{Phase, Surroundings};
-use super::{Effect, Scripts, failure, sending, to_js, zone};
+use super::timezone;
+use super::{Effect, Scripts, failure, to_js};
 use crate::context::Scope;
 use crate::node::Level;
 use rquickjs::function::Opt;
@@ -93,9 +95,9 @@ impl<'js> Turn<'js> {
 /// Time zones: the machine's own, and what others show.
 fn define_zones(native: &JsObject<'_>) -> Result<()> {
     let realm = native.ctx();
-    let offset = |name: String, at: f64| zone::offset(&name, at);
-    let short = |name: String, at: f64| zone::short(&name, at);
-    native.set("timeZone", Function::new(realm.clone(), zone::own)?)?;
+    let offset = |name: String, at: f64| timezone::offset(&name, at);
+    let short = |name: String, at: f64| timezone::short(&name, at);
+    native.set("timeZone", Function::new(realm.clone(), timezone::own)?)?;
     native.set("zoneOffset", Function::new(realm.clone(), offset)?)?;
     native.set("zoneShort", Function::new(realm.clone(), short)?)
 }
@@ -124,7 +126,7 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
             ));
             return Ok(());
         }
-        sending::send(
+        outputs::send(
             &turn.scripts,
             &turn.state,
             &turn.realm,
@@ -152,7 +154,7 @@ fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let resolved =
         move |ctx: Ctx<'js>, result: JsValue<'js>, msg: JsValue<'js>, id: JsValue<'js>| {
             let turn = Turn::of(&weak, &ctx)?;
-            sending::finish(
+            outputs::finish(
                 &turn.scripts,
                 &turn.state,
                 &turn.realm,

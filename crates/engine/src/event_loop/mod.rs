@@ -2,9 +2,10 @@
 
 use super::http::Exchange;
 use super::node::{Host, Info, Level, Node, Wake};
-use super::world::{Delivery, Finished, Instance, Item, World};
-use super::{Error, RunState, Shared, context, socket};
+use super::{Error, RunState, Shared, context};
 use crate::metrics::{Metrics, NodeType};
+use crate::state::{Delivery, Finished, Instance, Item, World};
+use crate::ws_endpoints;
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Grant;
 use rustc_hash::FxHashMap;
@@ -52,7 +53,7 @@ pub(super) enum Command {
     Socket {
         instance: Instance,
         connection: u64,
-        event: socket::Event,
+        event: ws_endpoints::Event,
     },
     Context {
         ask: context::Request,
