@@ -6,6 +6,6 @@
     unsafe_code,
     reason = "mimalloc has no other way; the call takes no pointer, and any thread may make it at any time"
 )]
-pub fn give_back() {
+pub fn purge() {
     unsafe { libmimalloc_sys::mi_collect(true) }
 }

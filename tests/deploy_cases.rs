@@ -3,7 +3,7 @@
 //! (docs/reference/admin-api.md §4.4), has a table of its own here.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use flows::{DeploymentType, FlowSet, Part, Plan, Submission, diff, plan};
+use flows::{DeploymentType, FlowSet, ElementKind, Plan, Submission, diff, plan};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
 
@@ -68,7 +68,7 @@ fn expand(flows: &FlowSet, id: &str, kind: &str, out: &mut Vec<String>) {
             .iter()
             .filter(move |node| node.z == subflow && node.part() == part)
     };
-    for node in inner(Part::Config).chain(inner(Part::Node)) {
+    for node in inner(ElementKind::Config).chain(inner(ElementKind::Node)) {
         expand(flows, &format!("{id}-{}", node.id), &node.kind, out);
     }
 }

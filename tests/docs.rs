@@ -31,7 +31,7 @@ fn repository() -> &'static Path {
 fn known_keys(header: &str) -> Option<Vec<String>> {
     let text = format!("{header}\n\"?\" = 1\n");
     match Config::parse(&text, "test.toml", Path::new("")) {
-        Err(Error::Wrong(wrong)) => match wrong.problem {
+        Err(Error::Diagnostic(wrong)) => match wrong.problem {
             Problem::UnknownKey { known, .. } if wrong.key.ends_with('?') => Some(known),
             _ => None,
         },

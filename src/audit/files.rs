@@ -3,7 +3,7 @@
 //! `audit.log` is written; `audit.log.N` are those before it, named after the number of their first line. `audit.head`
 //! names the last line known to be durable: without it, lines missing at the end could not be detected.
 
-use super::record::{Link, Read, seconds, unhex};
+use super::record::{ChainHash, Read, seconds, unhex};
 use crypto::hex;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read as _, Seek, SeekFrom};
@@ -30,7 +30,7 @@ pub(super) struct Beginning {
 #[derive(Debug)]
 pub(super) struct Ending {
     /// Its last whole line; `None`: it has none that is ours.
-    pub(super) last: Option<Link>,
+    pub(super) last: Option<ChainHash>,
     /// When that was written, seconds since 1970.
     pub(super) time: Option<u64>,
     /// Where its last whole line ends.
@@ -75,7 +75,7 @@ pub(super) fn all(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 /// The last line known to be durable; `None`: unknown.
-pub(super) fn head(directory: &Path) -> io::Result<Option<Link>> {
+pub(super) fn head(directory: &Path) -> io::Result<Option<ChainHash>> {
     match fs::read_to_string(directory.join(HEAD)) {
         Ok(text) => Ok(parse_head(&text)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -84,13 +84,13 @@ pub(super) fn head(directory: &Path) -> io::Result<Option<Link>> {
 }
 
 /// Always as many bytes, so that one write replaces the one before.
-pub(super) fn head_text(link: &Link) -> String {
+pub(super) fn head_text(link: &ChainHash) -> String {
     format!("{:020} {}\n", link.seq, hex(&link.hash))
 }
 
-fn parse_head(text: &str) -> Option<Link> {
+fn parse_head(text: &str) -> Option<ChainHash> {
     let (seq, hash) = text.trim_end().split_once(' ')?;
-    let link = Link {
+    let link = ChainHash {
         seq: seq.parse().ok()?,
         hash: unhex(hash)?,
     };
@@ -128,7 +128,7 @@ pub(super) fn ending(path: &Path) -> io::Result<Ending> {
     let line = &line[begin.map_or(0, |begin| begin + 1)..];
     let read = Read::parse(line);
     Ok(Ending {
-        last: read.as_ref().map(|read| Link::after(read.seq, line)),
+        last: read.as_ref().map(|read| ChainHash::after(read.seq, line)),
         time: read.and_then(|read| seconds(&read.time)),
         whole: length - torn.len() as u64,
         torn: torn.to_vec(),

@@ -5,7 +5,7 @@
 //! ever removed but the oldest files, as [`rotation`] chooses them. Never used by two threads.
 
 use super::health::Health;
-use super::record::{Entry, Link};
+use super::record::{Entry, ChainHash};
 use super::rotation::{self, Removal, Removed};
 use super::{Event, files};
 use crate::config;
@@ -17,12 +17,12 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The log.
-pub(super) struct Trail {
+pub(super) struct Log {
     config: config::Audit,
     directory: PathBuf,
     out: Out,
     head: File,
-    last: Link,
+    last: ChainHash,
     /// What was written in `last` is surely on disk.
     synced: bool,
     /// Bytes of the files before the one that is written.
@@ -50,7 +50,7 @@ struct Current {
     torn: bool,
 }
 
-impl Trail {
+impl Log {
     /// Opens the log where it ends, repairs that end and writes down that it did.
     pub(super) fn open(config: &config::Audit, directory: &Path, now: u64) -> io::Result<Self> {
         let head = OpenOptions::new()
@@ -61,7 +61,7 @@ impl Trail {
             .open(directory.join(files::HEAD))?;
         let known = files::head(directory)?;
         let (out, last, repairs) = if config.stdout {
-            (Out::Stdout, known.unwrap_or(Link::START), Vec::new())
+            (Out::Stdout, known.unwrap_or(ChainHash::START), Vec::new())
         } else {
             let (current, last, repairs) = find_end(directory, known, now)?;
             (Out::File(current), last, repairs)
@@ -140,7 +140,7 @@ impl Trail {
 
     fn write(&mut self, entry: &Entry) -> io::Result<()> {
         let line = self.last.next(entry);
-        let written = Link::after(self.last.seq + 1, line.as_bytes());
+        let written = ChainHash::after(self.last.seq + 1, line.as_bytes());
         let line = format!("{line}\n");
         step();
         match &mut self.out {
@@ -298,9 +298,9 @@ impl Current {
 /// Where the log ends, and what must be written down about that.
 fn find_end(
     directory: &Path,
-    known: Option<Link>,
+    known: Option<ChainHash>,
     now: u64,
-) -> io::Result<(Current, Link, Vec<Value>)> {
+) -> io::Result<(Current, ChainHash, Vec<Value>)> {
     let mut repairs = Vec::new();
     let path = directory.join(files::CURRENT);
     let mut last = None;
@@ -325,7 +325,7 @@ fn find_end(
         let ending = before.map(|(_, path)| files::ending(&path)).transpose()?;
         last = ending.and_then(|ending| ending.last);
     }
-    let found = last.unwrap_or(Link::START);
+    let found = last.unwrap_or(ChainHash::START);
     let last = match known {
         Some(known) if known.seq > found.seq => {
             let missing = known.seq - found.seq;

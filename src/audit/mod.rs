@@ -21,11 +21,11 @@ mod writer;
 pub use event::Event;
 pub use health::{Health, Monitor};
 pub use record::rfc3339;
-pub use verify::{Fault, Place, Removed, Report, verify, verify_files};
+pub use verify::{Fault, LineRef, Removed, Report, verify, verify_files};
 
 use crate::config;
 use crate::metrics::Metrics;
-use log::Trail;
+use log::Log;
 use queue::{Order, Queue, Queued, Wait, queue};
 use record::Entry;
 use serde_json::Value;
@@ -83,7 +83,7 @@ impl Audit {
         metrics: Arc<Metrics>,
         now: u64,
     ) -> io::Result<Self> {
-        let trail = Trail::open(config, directory, now)?;
+        let trail = Log::open(config, directory, now)?;
         let suppression = Suppression::new(config);
         let (queue, orders) = queue();
         let monitor = Arc::<Monitor>::default();

@@ -23,7 +23,7 @@ pub(super) struct Entry {
 
 /// The end of a chain: the number of its last line, and the SHA-256 of that line's bytes, without the line feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Link {
+pub(super) struct ChainHash {
     pub(super) seq: u64,
     pub(super) hash: [u8; 32],
 }
@@ -63,7 +63,7 @@ impl Entry {
     }
 }
 
-impl Link {
+impl ChainHash {
     /// Before the first line.
     pub(super) const START: Self = Self {
         seq: 0,
@@ -190,13 +190,13 @@ mod tests {
 
     #[test]
     fn a_line_has_the_fixed_fields_then_the_facts_and_the_hash_of_the_line_before() {
-        let line = Link::START.next(&entry(json!({"rev": "abc", "nodes": 3})));
+        let line = ChainHash::START.next(&entry(json!({"rev": "abc", "nodes": 3})));
         let expected = format!(
             r#"{{"seq":1,"time":"2023-11-14T22:13:20Z","event":"flows.deploy","user":"alice","by":"token","address":"192.0.2.7","request":"r1","rev":"abc","nodes":3,"prev":"{}"}}"#,
             "0".repeat(64)
         );
         assert_eq!(line, expected);
-        let next = Link::after(1, line.as_bytes()).next(&entry(json!({})));
+        let next = ChainHash::after(1, line.as_bytes()).next(&entry(json!({})));
         let read = Read::parse(next.as_bytes()).unwrap();
         assert_eq!((read.seq, read.prev), (2, hex(&sha256(line.as_bytes()))));
     }
@@ -205,7 +205,7 @@ mod tests {
     fn facts_do_not_replace_fixed_fields_and_cannot_begin_a_line() {
         let facts =
             json!({"user": "mallory", "seq": 9, "prev": "x", "name": "a\n{\"event\":\"x\"}"});
-        let line = Link::START.next(&entry(facts));
+        let line = ChainHash::START.next(&entry(facts));
         assert_eq!(line.lines().count(), 1);
         let fields: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(
@@ -220,7 +220,7 @@ mod tests {
     fn a_name_that_is_too_long_for_a_name_is_cut() {
         let mut long = entry(json!({ "client": "é".repeat(9_000) }));
         long.actor.user = "x".repeat(100_000);
-        assert!(Link::START.next(&long).len() < 2_000);
+        assert!(ChainHash::START.next(&long).len() < 2_000);
     }
 
     #[test]

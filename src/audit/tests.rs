@@ -297,12 +297,12 @@ fn a_log_that_begins_in_the_middle_must_say_so() {
 /// The same lines in an intact chain, as an attacker who can write the data directory would make it.
 fn rechained(place: &TempDir, text: &str) -> String {
     let mut out = String::new();
-    let mut last: Option<record::Link> = None;
+    let mut last: Option<record::ChainHash> = None;
     for line in text.lines() {
         let read = record::Read::parse(line.as_bytes()).unwrap();
         let prev = last.map_or(read.prev.clone(), |last| crypto::hex(&last.hash));
         let line = line.replace(&read.prev, &prev);
-        last = Some(record::Link::after(read.seq, line.as_bytes()));
+        last = Some(record::ChainHash::after(read.seq, line.as_bytes()));
         out += &(line + "\n");
     }
     let head = files::head_text(&last.unwrap());

@@ -3,7 +3,7 @@
 //! Reads only, so it may run beside the gateway. It detects accidental damage, and tampering that does not also rewrite
 //! `audit.head` and all lines after the change; against other tampering, keep the log on another machine.
 
-use super::record::{Link, Read, unhex};
+use super::record::{ChainHash, Read, unhex};
 use super::{Event, files, rotation};
 use std::fmt;
 use std::fs::File;
@@ -17,7 +17,7 @@ pub struct Report {
     /// How many lines.
     pub lines: u64,
     /// Where the log was repaired when it was opened.
-    pub repairs: Vec<Place>,
+    pub repairs: Vec<LineRef>,
     /// What rotation has removed before the first line.
     pub removed: Option<Removed>,
 }
@@ -35,7 +35,7 @@ pub struct Removed {
 
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct LineRef {
     /// Which file.
     pub file: Arc<Path>,
     /// Which line, from 1.
@@ -58,15 +58,15 @@ pub enum Fault {
     Nothing(PathBuf),
     /// A line is not what it was.
     #[error("{0}: this line was changed")]
-    Changed(Place),
+    Changed(LineRef),
     /// A line ends before its end.
     #[error("{0}: this line is truncated")]
-    Truncated(Place),
+    Truncated(LineRef),
     /// A line stands where another should.
     #[error("{place}: this line is out of order: it is number {seq}, and {expected} comes here")]
     Reordered {
         /// Where.
-        place: Place,
+        place: LineRef,
         /// Its number.
         seq: u64,
         /// The number that comes there.
@@ -76,7 +76,7 @@ pub enum Fault {
     #[error("{place}: before this line are missing: numbers {from} to {to}")]
     Missing {
         /// The line.
-        place: Place,
+        place: LineRef,
         /// The first that is gone.
         from: u64,
         /// The last that is gone.
@@ -86,7 +86,7 @@ pub enum Fault {
     #[error("{place}: after this line are missing: numbers {from} to {to}")]
     End {
         /// The last line there is.
-        place: Place,
+        place: LineRef,
         /// The first that is gone.
         from: u64,
         /// The last that is gone.
@@ -136,8 +136,8 @@ pub fn verify_files(paths: &[PathBuf]) -> Result<Report, Fault> {
 
 /// What is kept of a line.
 struct Line {
-    place: Place,
-    link: Link,
+    place: LineRef,
+    link: ChainHash,
     prev: [u8; 32],
     repair: bool,
     /// What rotation had removed when it began this file.
@@ -166,7 +166,7 @@ fn lines(paths: &[PathBuf]) -> Result<Vec<Line>, Fault> {
             if read == 0 {
                 break;
             }
-            let place = Place {
+            let place = LineRef {
                 file: Arc::clone(&path),
                 line: number,
             };
@@ -176,7 +176,7 @@ fn lines(paths: &[PathBuf]) -> Result<Vec<Line>, Fault> {
     Ok(lines)
 }
 
-fn line(place: Place, bytes: &[u8]) -> Result<Line, Fault> {
+fn line(place: LineRef, bytes: &[u8]) -> Result<Line, Fault> {
     let Some(bytes) = bytes.strip_suffix(b"\n") else {
         return Err(Fault::Truncated(place));
     };
@@ -186,7 +186,7 @@ fn line(place: Place, bytes: &[u8]) -> Result<Line, Fault> {
     };
     Ok(Line {
         place,
-        link: Link::after(read.seq, bytes),
+        link: ChainHash::after(read.seq, bytes),
         prev,
         repair: read.event == Event::Repaired.name(),
         removed: (read.event == Event::Rotated.name())
@@ -196,13 +196,13 @@ fn line(place: Place, bytes: &[u8]) -> Result<Line, Fault> {
 }
 
 /// Whether each line follows the one before; `head` vouches for the last one.
-fn chain(lines: &[Line], head: Option<Link>) -> Result<Report, Fault> {
+fn chain(lines: &[Line], head: Option<ChainHash>) -> Result<Report, Fault> {
     let mut report = Report::default();
     for (at, line) in lines.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|at| lines.get(at));
         match before {
             Some(before) => follows(lines, at, before)?,
-            None if line.link.seq == 1 && line.prev != Link::START.hash => {
+            None if line.link.seq == 1 && line.prev != ChainHash::START.hash => {
                 return Err(Fault::Changed(line.place.clone()));
             }
             None => {}
@@ -283,14 +283,14 @@ fn begins(lines: &[Line]) -> Result<Option<Removed>, Fault> {
     }
 }
 
-fn first_of(directory: &Path) -> Place {
-    Place {
+fn first_of(directory: &Path) -> LineRef {
+    LineRef {
         file: directory.join(files::CURRENT).into(),
         line: 0,
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for LineRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file.display(), self.line)
     }

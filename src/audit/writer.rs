@@ -5,7 +5,7 @@
 
 use super::Event;
 use super::health::{Health, Monitor};
-use super::log::Trail;
+use super::log::Log;
 use super::queue::{Order, Orders, Wait};
 use super::record::Entry;
 use super::suppression::Suppression;
@@ -23,7 +23,7 @@ const BATCH: usize = 64;
 
 /// Processes orders until every sender has been dropped.
 pub(super) fn run(
-    trail: Trail,
+    trail: Log,
     suppression: Suppression,
     orders: &Orders,
     (metrics, monitor): (Arc<Metrics>, Arc<Monitor>),
@@ -62,7 +62,7 @@ struct Writer {
 }
 
 struct Output {
-    trail: Trail,
+    trail: Log,
     /// The second of the first line that is not synced.
     unsynced: Option<u64>,
     metrics: Arc<Metrics>,

@@ -14,12 +14,12 @@ pub struct Caller {
     /// What the caller may do now: the token's scope and what the user has.
     pub permissions: Permissions,
     /// How we know.
-    pub known: Known,
+    pub known: AuthMethod,
 }
 
 /// How a caller is known.
 #[derive(Debug, Clone)]
-pub enum Known {
+pub enum AuthMethod {
     /// Not at all: anonymous, or no sign-in is required.
     Nobody,
     /// By a token.
@@ -42,20 +42,20 @@ pub struct Certificate {
 impl Caller {
     /// Whether we know who this is.
     pub fn is_known(&self) -> bool {
-        !matches!(self.known, Known::Nobody)
+        !matches!(self.known, AuthMethod::Nobody)
     }
 
     /// His session, if he has one.
     pub fn session(&self) -> Option<&Session> {
         match &self.known {
-            Known::Token(session) => Some(session),
-            Known::Nobody | Known::Certificate(_) => None,
+            AuthMethod::Token(session) => Some(session),
+            AuthMethod::Nobody | AuthMethod::Certificate(_) => None,
         }
     }
 }
 
 /// For the audit log.
-impl fmt::Display for Known {
+impl fmt::Display for AuthMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nobody => Ok(()),

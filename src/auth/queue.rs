@@ -80,7 +80,7 @@ impl Queue {
                 return Some(Turn(Arc::clone(self)));
             }
             let number = state.enter(prefix, known, turn)?;
-            Place {
+            WaitingTurn {
                 queue: self,
                 number,
             }
@@ -112,12 +112,12 @@ impl Drop for Turn {
 }
 
 /// A place in the queue, given up when its sign-in does not wait any more.
-struct Place<'a> {
+struct WaitingTurn<'a> {
     queue: &'a Queue,
     number: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for WaitingTurn<'_> {
     fn drop(&mut self) {
         let state = &mut *self.queue.state();
         for lane in [&mut state.known, &mut state.strangers] {

@@ -7,7 +7,7 @@ use super::session::{Session, Sessions};
 use super::sync_shim::{ArcSwap, AtomicU64};
 use super::users::Users;
 use super::wakers::Wakers;
-use super::{Caller, Known, Permissions};
+use super::{Caller, AuthMethod, Permissions};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -67,7 +67,7 @@ impl Registry {
         Some(Caller {
             user: session.user.clone(),
             permissions,
-            known: Known::Token(session),
+            known: AuthMethod::Token(session),
         })
     }
 
@@ -76,12 +76,12 @@ impl Registry {
     pub(super) fn again(&self, caller: &Caller) -> Option<Caller> {
         let users = self.users.load();
         match &caller.known {
-            Known::Nobody => users.anonymous.clone(),
-            Known::Token(session) => Some(Caller {
+            AuthMethod::Nobody => users.anonymous.clone(),
+            AuthMethod::Token(session) => Some(Caller {
                 permissions: permissions(&users, session)?,
                 ..caller.clone()
             }),
-            Known::Certificate(certificate) => users
+            AuthMethod::Certificate(certificate) => users
                 .of(certificate)
                 .filter(|again| again.user == caller.user),
         }
@@ -90,20 +90,20 @@ impl Registry {
     /// Whether the caller's session or certificate is revoked or expired.
     pub(super) fn has_ended(&self, caller: &Caller, now: u64) -> bool {
         match &caller.known {
-            Known::Nobody => false,
-            Known::Token(session) => {
+            AuthMethod::Nobody => false,
+            AuthMethod::Token(session) => {
                 session.has_ended() || session.is_over(now, self.users.load().idle)
             }
-            Known::Certificate(certificate) => certificate.expires <= now,
+            AuthMethod::Certificate(certificate) => certificate.expires <= now,
         }
     }
 
     /// The same by the time of the latest tick, without reading a clock.
     pub(super) fn is_known_to_have_ended(&self, caller: &Caller) -> bool {
         match &caller.known {
-            Known::Nobody => false,
-            Known::Token(session) => session.has_ended(),
-            Known::Certificate(certificate) => {
+            AuthMethod::Nobody => false,
+            AuthMethod::Token(session) => session.has_ended(),
+            AuthMethod::Certificate(certificate) => {
                 certificate.expires <= self.now.load(Ordering::Relaxed)
             }
         }
@@ -112,12 +112,12 @@ impl Registry {
     /// The tasks that are woken when this caller's session ends, and by each change.
     pub(super) fn wakers<'a>(&'a self, caller: Option<&'a Caller>) -> &'a Wakers {
         match caller.map(|caller| &caller.known) {
-            Some(Known::Token(session)) => &session.watches,
-            Some(Known::Certificate(certificate)) => {
+            Some(AuthMethod::Token(session)) => &session.watches,
+            Some(AuthMethod::Certificate(certificate)) => {
                 self.due.fetch_min(certificate.expires, Ordering::AcqRel);
                 &self.others
             }
-            Some(Known::Nobody) | None => &self.others,
+            Some(AuthMethod::Nobody) | None => &self.others,
         }
     }
 

@@ -24,7 +24,7 @@ const ID: usize = 16;
 
 /// What may be known of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Listed {
+pub struct SessionInfo {
     /// Names it, and is no token.
     pub id: String,
     /// Its user, or `token:` and the name of the service token.
@@ -41,7 +41,7 @@ pub struct Listed {
 
 /// Which sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
+pub enum SessionSelector {
     /// All of a user.
     User(String),
     /// The one with this id.
@@ -86,13 +86,13 @@ impl Auth {
 
     /// Whether there is a service token of this name that is not over.
     pub fn has_token(&self, name: &str, now: u64) -> bool {
-        let which = Which::Token(name.to_owned());
+        let which = SessionSelector::Token(name.to_owned());
         let mut listed = self.list(now).into_iter();
         listed.any(|listed| which.is(&listed))
     }
 
     /// All sessions that are not over, oldest first, service tokens too.
-    pub fn list(&self, now: u64) -> Vec<Listed> {
+    pub fn list(&self, now: u64) -> Vec<SessionInfo> {
         let idle = self.0.registry.users().idle;
         let alive = |session: &Session| !session.is_over(now, idle);
         let mut listed = self.0.registry.sessions().map_alive(alive, listed);
@@ -101,7 +101,7 @@ impl Auth {
     }
 
     /// Ends sessions, as [`revoke`](Self::revoke) does; returns those that were there.
-    pub async fn end_all(&self, which: &Which, now: u64) -> Result<Vec<Listed>, Error> {
+    pub async fn end_all(&self, which: &SessionSelector, now: u64) -> Result<Vec<SessionInfo>, Error> {
         let all = self.list(now);
         let meant: Vec<_> = all.into_iter().filter(|listed| which.is(listed)).collect();
         let ended = self
@@ -114,7 +114,7 @@ impl Auth {
     }
 }
 
-impl Listed {
+impl SessionInfo {
     /// The name of the service token, if it is one.
     pub fn token(&self) -> Option<&str> {
         let token = self.client == CLIENT;
@@ -122,8 +122,8 @@ impl Listed {
     }
 }
 
-impl Which {
-    fn is(&self, listed: &Listed) -> bool {
+impl SessionSelector {
+    fn is(&self, listed: &SessionInfo) -> bool {
         match self {
             Self::User(user) => listed.token().is_none() && listed.user == *user,
             Self::Id(id) => listed.id == *id,
@@ -132,8 +132,8 @@ impl Which {
     }
 }
 
-fn listed(session: &Session) -> Listed {
-    Listed {
+fn listed(session: &Session) -> SessionInfo {
+    SessionInfo {
         id: id(session),
         user: session.user.to_string(),
         client: session.client.to_string(),

@@ -3,7 +3,7 @@
 //! Knows the config. Never changes, checks no password and counts no failure.
 
 use super::password::Password;
-use super::{Caller, Certificate, Known, Permissions};
+use super::{Caller, Certificate, AuthMethod, Permissions};
 use crate::config::{self, CertificateName};
 use crypto::{Secret, random, sha256};
 use smol_str::SmolStr;
@@ -70,7 +70,7 @@ impl Users {
         let anonymous = config.anonymous.as_deref().map(|permissions| Caller {
             user: SmolStr::default(),
             permissions: Permissions::of(names(permissions)),
-            known: Known::Nobody,
+            known: AuthMethod::Nobody,
         });
         let certificates = config.users.iter().flat_map(|user| {
             let names = user.certificates.iter().cloned();
@@ -111,7 +111,7 @@ impl Users {
         Some(Caller {
             user: name.clone(),
             permissions: Permissions::of(Arc::clone(&self.find(name)?.permissions)),
-            known: Known::Certificate(Arc::clone(certificate)),
+            known: AuthMethod::Certificate(Arc::clone(certificate)),
         })
     }
 

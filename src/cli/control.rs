@@ -4,7 +4,7 @@
 
 use super::table::aligned;
 use crate::audit::rfc3339;
-use crate::auth::{Listed, NEVER};
+use crate::auth::{SessionInfo, NEVER};
 use crate::config::{Config, parse_duration};
 use crate::server::{Answer, Ask, control_socket};
 use clap::{Args, Subcommand};
@@ -74,7 +74,7 @@ pub(super) enum SessionCommand {
     )]
     Revoke {
         #[command(flatten)]
-        which: Which,
+        which: SessionSelector,
         #[command(flatten)]
         output: Output,
     },
@@ -83,7 +83,7 @@ pub(super) enum SessionCommand {
 /// A user's sessions or one.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
-pub(super) struct Which {
+pub(super) struct SessionSelector {
     /// All sessions of this user
     #[arg(long)]
     user: Option<String>,
@@ -146,15 +146,15 @@ pub(super) fn token(config: &Config, command: TokenCommand) -> ExitCode {
 pub(super) fn session(config: &Config, command: SessionCommand) -> ExitCode {
     match command {
         SessionCommand::List { user, output } => {
-            let shown = |listed: &Listed| {
+            let shown = |listed: &SessionInfo| {
                 listed.token().is_none() && user.as_ref().is_none_or(|user| listed.user == *user)
             };
             tell(config, &Ask::List, &output, shown)
         }
         SessionCommand::Revoke { which, output } => {
             let ask = match which {
-                Which { id: Some(id), .. } => Ask::RevokeSession { id },
-                Which { user, .. } => Ask::RevokeUser {
+                SessionSelector { id: Some(id), .. } => Ask::RevokeSession { id },
+                SessionSelector { user, .. } => Ask::RevokeUser {
                     user: user.unwrap_or_default(),
                 },
             };
@@ -168,7 +168,7 @@ pub(super) fn reload(config: &Config) -> ExitCode {
 }
 
 /// Asks and prints the answer; of sessions those that are to be shown.
-fn tell(config: &Config, ask: &Ask, output: &Output, shown: impl Fn(&Listed) -> bool) -> ExitCode {
+fn tell(config: &Config, ask: &Ask, output: &Output, shown: impl Fn(&SessionInfo) -> bool) -> ExitCode {
     let answer = match answer(&config.storage.directory, ask) {
         Ok(Answer::Refused(reason)) => Err(reason),
         other => other,
@@ -223,7 +223,7 @@ fn answer(directory: &Path, ask: &Ask) -> Result<Answer, String> {
 }
 
 /// Ended sessions are reported by their number, listed ones as a table.
-fn table(ask: &Ask, sessions: &[Listed]) -> String {
+fn table(ask: &Ask, sessions: &[SessionInfo]) -> String {
     match ask {
         Ask::List => {}
         Ask::RevokeToken { .. } => return "revoked".to_owned(),
@@ -249,7 +249,7 @@ fn table(ask: &Ask, sessions: &[Listed]) -> String {
     aligned(&rows)
 }
 
-fn as_json(listed: &Listed) -> Value {
+fn as_json(listed: &SessionInfo) -> Value {
     json!({
         "id": listed.id, "user": listed.user, "name": listed.token(), "client": listed.client,
         "permissions": listed.scope, "created": rfc3339(listed.created), "expires": ending(listed.expires),

@@ -1,6 +1,6 @@
 //! A new password from the operator: typed twice without echo, or one line of standard input.
 
-use crypto::{Secret, same};
+use crypto::{Secret, constant_time_eq};
 use std::io::{self, BufRead, IsTerminal};
 
 /// Longer lines are a mistake, such as a whole file.
@@ -34,7 +34,7 @@ pub(super) fn read() -> Result<Secret, Error> {
         return Err(Error::Empty);
     }
     let again = Secret::new(rpassword::prompt_password("Once more: ")?);
-    if same(password.reveal().as_bytes(), again.reveal().as_bytes()) {
+    if constant_time_eq(password.reveal().as_bytes(), again.reveal().as_bytes()) {
         Ok(password)
     } else {
         Err(Error::Differ)

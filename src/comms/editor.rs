@@ -7,7 +7,7 @@ use super::topic_filter::Pattern;
 use super::topics::Topics;
 use super::upstream_relay::{Relay, Said};
 use super::websocket::{Heard, Lost, Socket};
-use super::{Comms, Guest, Source};
+use super::{Comms, PendingEditor, Source};
 use crate::audit::{Actor, Event};
 use crate::auth::{Caller, Lapsed};
 use crate::metrics::CommsEnd;
@@ -36,7 +36,7 @@ const AHEAD: usize = 32;
 struct End(CommsEnd, Option<CloseCode>);
 
 /// Serves one editor to its end.
-pub(super) async fn serve<S>(comms: &Arc<Comms>, stream: S, mut guest: Guest)
+pub(super) async fn serve<S>(comms: &Arc<Comms>, stream: S, mut guest: PendingEditor)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -44,7 +44,7 @@ where
     let socket = Socket::new(stream, Role::Server, comms.config.frame).await;
     let (outbox, waiting) = outbox(comms.config.queue);
     let level = waiting.level();
-    let mut talk = Talk::new(comms, socket, waiting);
+    let mut talk = Session::new(comms, socket, waiting);
     let mut actor = guest.actor.clone();
     let end = match signed_in(comms, &guest, &mut talk).await {
         Err(end) => end,
@@ -80,15 +80,15 @@ where
     }
     comms.metrics.comms().ended(end.0);
     drop(open);
-    let Talk { socket, .. } = talk;
+    let Session { socket, .. } = talk;
     socket.close(end.last(), end.1).await;
 }
 
 /// The sign-in: by a token, or without one where that is allowed. A first frame that is no token comes along.
 async fn signed_in<S>(
     comms: &Comms,
-    guest: &Guest,
-    talk: &mut Talk<'_, S>,
+    guest: &PendingEditor,
+    talk: &mut Session<'_, S>,
 ) -> Result<(Watch, Option<Frame>), End>
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -120,8 +120,8 @@ where
 /// token of another user is shown.
 async fn active<S>(
     comms: &Comms,
-    guest: &Guest,
-    talk: &mut Talk<'_, S>,
+    guest: &PendingEditor,
+    talk: &mut Session<'_, S>,
     (mut watch, mut first): (Watch, Option<Frame>),
     (actor, mut away): (&mut Actor, impl Future<Output = ()> + Unpin),
 ) -> End
@@ -162,7 +162,7 @@ where
 }
 
 /// The caller of a channel, for the audit log.
-fn identity(guest: &Guest, watch: &Watch) -> Actor {
+fn identity(guest: &PendingEditor, watch: &Watch) -> Actor {
     let mut actor = guest.actor.clone();
     if let Some(caller) = watch.caller() {
         caller.user.as_str().clone_into(&mut actor.user);
@@ -172,7 +172,7 @@ fn identity(guest: &Guest, watch: &Watch) -> Actor {
 }
 
 /// Records that another user has the channel from now on; a new token of the same user changes nothing.
-fn replace(comms: &Comms, guest: &Guest, actor: &mut Actor, new: Actor) {
+fn replace(comms: &Comms, guest: &PendingEditor, actor: &mut Actor, new: Actor) {
     if (&actor.user, &actor.by) == (&new.user, &new.by) {
         return;
     }
@@ -182,7 +182,7 @@ fn replace(comms: &Comms, guest: &Guest, actor: &mut Actor, new: Actor) {
 }
 
 /// The conversation with one editor.
-struct Talk<'c, S> {
+struct Session<'c, S> {
     comms: &'c Comms,
     socket: Socket<S>,
     waiting: Waiting,
@@ -190,11 +190,11 @@ struct Talk<'c, S> {
     greeting: Option<&'static str>,
     source: Talking,
     heartbeat: Interval,
-    pace: Pace,
+    pace: RateLimiter,
 }
 
 /// How many frames may come: those of a second, then the next second must begin.
-struct Pace {
+struct RateLimiter {
     most: u32,
     left: u32,
     second: Interval,
@@ -208,7 +208,7 @@ enum Talking {
     Relay(mpsc::Sender<Said>),
 }
 
-impl<'c, S: AsyncRead + AsyncWrite + Unpin> Talk<'c, S> {
+impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
     fn new(comms: &'c Comms, socket: Socket<S>, waiting: Waiting) -> Self {
         let every = |period| {
             let mut ticks = interval(period);
@@ -222,7 +222,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Talk<'c, S> {
             greeting: None,
             source: Talking::Nobody,
             heartbeat: every(comms.config.heartbeat),
-            pace: Pace {
+            pace: RateLimiter {
                 most: comms.config.frames,
                 left: comms.config.frames,
                 second: every(Duration::from_secs(1)),
@@ -318,7 +318,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Talk<'c, S> {
 }
 
 /// The next text, at the pace that is allowed. Nothing is lost when the wait is given up.
-async fn heard<S>(socket: &mut Socket<S>, pace: &mut Pace) -> Result<Utf8Bytes, End>
+async fn heard<S>(socket: &mut Socket<S>, pace: &mut RateLimiter) -> Result<Utf8Bytes, End>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -377,7 +377,7 @@ async fn left(comms: &Comms) {
     let _ = comms.leaving.clone().wait_for(|leaving| *leaving).await;
 }
 
-fn record(comms: &Comms, guest: &Guest, event: Event, (actor, cause): (&Actor, Option<&str>)) {
+fn record(comms: &Comms, guest: &PendingEditor, event: Event, (actor, cause): (&Actor, Option<&str>)) {
     let facts = cause.map_or(json!({}), |cause| json!({ "cause": cause }));
     let now = (guest.clock)().as_secs();
     comms.audit.record(event, actor, now, facts);

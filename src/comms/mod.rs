@@ -24,7 +24,7 @@ use crate::config;
 use crate::metrics::Metrics;
 use crate::upstream::{LinkHead, Upstream};
 use bytes::Bytes;
-use limits::conn_limit::{Crowd, Full, Permit};
+use limits::conn_limit::{ConnLimit, Full, Permit};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -48,13 +48,13 @@ pub struct Comms {
     /// What our own engine says.
     pub topics: Arc<Topics>,
     /// Those who have not signed in.
-    pub waiting: Arc<Crowd>,
+    pub waiting: Arc<ConnLimit>,
     /// How long an editor may take nothing of what it is sent.
     pub stalled: Duration,
 }
 
 /// One who has shaken hands.
-pub struct Guest {
+pub struct PendingEditor {
     /// The client address and the request; no user yet.
     pub actor: Actor,
     /// Held until the sign-in.
@@ -89,7 +89,7 @@ impl Comms {
     }
 
     /// Serves one editor over its connection until that ends.
-    pub async fn serve<S>(self: Arc<Self>, stream: S, guest: Guest)
+    pub async fn serve<S>(self: Arc<Self>, stream: S, guest: PendingEditor)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {

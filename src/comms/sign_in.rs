@@ -2,7 +2,7 @@
 //!
 //! The token is checked once and dropped; what is kept is its session.
 
-use super::{Comms, Guest};
+use super::{Comms, PendingEditor};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::metrics::TokenCheck;
 use crypto::Secret;
@@ -37,12 +37,12 @@ impl Grant for Subscription {
 }
 
 /// Without a sign-in, where the API is open.
-pub(super) fn open(comms: &Comms, guest: &Guest) -> Watch {
+pub(super) fn open(comms: &Comms, guest: &PendingEditor) -> Watch {
     watch(comms, guest, (None, 0))
 }
 
 /// By a token; `None`: it is not valid, or lacks the permission.
-pub(super) fn by_token(comms: &Comms, guest: &Guest, token: &Secret) -> Option<Watch> {
+pub(super) fn by_token(comms: &Comms, guest: &PendingEditor, token: &Secret) -> Option<Watch> {
     let Some(auth) = &comms.auth else {
         return Some(open(comms, guest));
     };
@@ -63,7 +63,7 @@ pub(super) fn by_token(comms: &Comms, guest: &Guest, token: &Secret) -> Option<W
 }
 
 /// Without a token: as the user of the certificate, else as the anonymous user.
-pub(super) fn without_token(comms: &Comms, guest: &Guest) -> Option<Watch> {
+pub(super) fn without_token(comms: &Comms, guest: &PendingEditor) -> Option<Watch> {
     let Some(auth) = &comms.auth else {
         return Some(open(comms, guest));
     };
@@ -79,14 +79,14 @@ pub(super) fn without_token(comms: &Comms, guest: &Guest) -> Option<Watch> {
     permitted(comms, guest, (caller, generation))
 }
 
-fn permitted(comms: &Comms, guest: &Guest, (caller, generation): (Caller, u64)) -> Option<Watch> {
+fn permitted(comms: &Comms, guest: &PendingEditor, (caller, generation): (Caller, u64)) -> Option<Watch> {
     let caller = (guest.here)(caller);
     let granted = caller.permissions.cover(NEEDS);
     comms.metrics.permission_check(granted);
     granted.then(|| watch(comms, guest, (Some(caller), generation)))
 }
 
-fn watch(comms: &Comms, guest: &Guest, (caller, generation): (Option<Caller>, u64)) -> Watch {
+fn watch(comms: &Comms, guest: &PendingEditor, (caller, generation): (Option<Caller>, u64)) -> Watch {
     let subscription = Subscription {
         auth: comms.auth.clone(),
         here: Arc::clone(&guest.here),

@@ -25,12 +25,12 @@ const DEPLOY: &str = "notification/runtime-deploy";
 
 /// What is retained, and who hears.
 pub struct Topics {
-    board: Mutex<Board>,
+    board: Mutex<Retained>,
     listener: Option<Listener>,
 }
 
 #[derive(Default)]
-struct Board {
+struct Retained {
     /// Messages as they are sent.
     state: Option<Arc<str>>,
     deploy: Option<Arc<str>>,
@@ -61,7 +61,7 @@ impl Topics {
             sleep(PAUSE).await;
             let alone = self.board().editors.is_empty();
             let most = if alone { usize::MAX } else { BATCH };
-            let heard = listener.hear(most);
+            let heard = listener.drain(most);
             lost += heard.lost;
             let all = heard.events.len() < most;
             self.publish(heard.events);
@@ -117,7 +117,7 @@ impl Topics {
         }
     }
 
-    fn board(&self) -> MutexGuard<'_, Board> {
+    fn board(&self) -> MutexGuard<'_, Retained> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -151,7 +151,7 @@ impl Told {
     }
 }
 
-impl Board {
+impl Retained {
     /// Retains what is to be retained; gives what is to be sent.
     fn keep(&mut self, told: Told) -> Option<Arc<str>> {
         match told {
@@ -256,7 +256,7 @@ mod tests {
         let (events, topics) = engine();
         let (mut one, mut other) = (editor(&topics), editor(&topics));
         for n in 0..123 {
-            events.say(Event::Debug(json!({ "msg": n })));
+            events.publish(Event::Debug(json!({ "msg": n })));
         }
         let told = tokio::spawn(Arc::clone(&topics).tell());
         for editor in [&mut one, &mut other] {
@@ -283,16 +283,16 @@ mod tests {
         let mut editor = editor(&topics);
         let badge =
             |text: &str| Some(json!({ "fill": "red", "text": text, "source": { "id": "a" } }));
-        events.say(Event::RuntimeState(json!({ "state": "stop" })));
-        events.say(Event::RuntimeState(json!({ "state": "start" })));
-        events.say(Event::RuntimeDeploy {
+        events.publish(Event::RuntimeState(json!({ "state": "stop" })));
+        events.publish(Event::RuntimeState(json!({ "state": "start" })));
+        events.publish(Event::RuntimeDeploy {
             revision: "r1".to_owned(),
         });
-        events.say(status("a", badge("old")));
-        events.say(status("b", badge("gone")));
-        events.say(status("a", badge("new")));
-        events.say(status("b", None));
-        events.say(status("c", Some(json!({ "text": "" }))));
+        events.publish(status("a", badge("old")));
+        events.publish(status("b", badge("gone")));
+        events.publish(status("a", badge("new")));
+        events.publish(status("b", None));
+        events.publish(status("c", Some(json!({ "text": "" }))));
         let sent = heard(&mut editor).await;
         let topic = |message: &Json| message["topic"].as_str().unwrap().to_owned();
         let sent: Vec<String> = sent.iter().map(topic).collect();
@@ -321,11 +321,11 @@ mod tests {
     async fn lost_debug_messages_are_told_and_only_made_for_somebody() {
         let events = Events::default();
         let topics = Topics::new(Some(events.listen(1_000)));
-        assert!(!events.debug_is_heard());
+        assert!(!events.wants_debug());
         let mut editor = editor(&topics);
-        assert!(events.debug_is_heard());
+        assert!(events.wants_debug());
         for n in 0..100 {
-            events.say(Event::Debug(json!({ "msg": n })));
+            events.publish(Event::Debug(json!({ "msg": n })));
         }
         let told = tokio::spawn(Arc::clone(&topics).tell());
         assert_eq!(heard(&mut editor).await.len(), 4);
@@ -338,6 +338,6 @@ mod tests {
         );
         told.abort();
         topics.leave(&editor.level());
-        assert!(!events.debug_is_heard());
+        assert!(!events.wants_debug());
     }
 }

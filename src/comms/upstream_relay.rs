@@ -81,7 +81,7 @@ impl<'e> Relay<'e> {
                 return;
             }
         };
-        let mut known = Known::default();
+        let mut known = AuthMethod::default();
         let mut barren = 0;
         let Ok(mut link) = self.open().await else {
             return;
@@ -101,7 +101,7 @@ impl<'e> Relay<'e> {
     }
 
     /// Relays until the link is lost; gives how many frames the editor was sent.
-    async fn relay(&self, link: &mut Link, known: &mut Known, said: &mut Receiver<Said>) -> u64 {
+    async fn relay(&self, link: &mut Link, known: &mut AuthMethod, said: &mut Receiver<Said>) -> u64 {
         let mut relayed = 0;
         for text in known.again() {
             if send(link, text).await.is_err() {
@@ -155,7 +155,7 @@ impl<'e> Relay<'e> {
     /// Opens the link again, for as long as it takes.
     async fn open_again(
         &self,
-        known: &mut Known,
+        known: &mut AuthMethod,
         said: &mut Receiver<Said>,
         failures: u32,
     ) -> Link {
@@ -227,13 +227,13 @@ impl<'e> Relay<'e> {
 
 /// What is said again on a new link.
 #[derive(Default)]
-struct Known {
+struct AuthMethod {
     subscriptions: Vec<Pattern>,
     /// Who the editor is to other editors.
     presence: Option<String>,
 }
 
-impl Known {
+impl AuthMethod {
     /// Remembers what is to be said again; gives the frame.
     fn remember(&mut self, said: Said) -> String {
         match said {

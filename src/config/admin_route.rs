@@ -3,7 +3,7 @@
 //! Without one they need `admin.read` or `admin.write`. What `http` lists keeps its permissions.
 
 use super::Upstream;
-use super::error::Fault;
+use super::error::SpannedError;
 use super::raw;
 use super::route::{
     Authorization, PATH, PERMISSION, Route, alone, canonical, is_reserved, methods, permission,
@@ -17,20 +17,20 @@ pub(super) fn admin_routes(
     raw: Vec<Spanned<raw::AdminRoute>>,
     upstreams: &[Upstream],
     source: &Source<'_>,
-) -> Result<Vec<Route>, Fault> {
+) -> Result<Vec<Route>, SpannedError> {
     let mut routes: Vec<Route> = Vec::new();
     for table in raw {
         let span = table.span();
         if upstreams.is_empty() {
             let sentence =
                 "an [[admin_route]] is for an [upstream]: our own engine has no node packages";
-            return Err(Fault::rule(span, sentence));
+            return Err(SpannedError::rule(span, sentence));
         }
         let route = admin_route(table, upstreams, source)?;
         alone(&routes, &route).map_err(|path| {
             let sentence =
                 format!("another [[admin_route]] has the path {path} and the same methods");
-            Fault::rule(span, sentence)
+            SpannedError::rule(span, sentence)
         })?;
         routes.push(route);
     }
@@ -41,11 +41,11 @@ fn admin_route(
     table: Spanned<raw::AdminRoute>,
     upstreams: &[Upstream],
     source: &Source<'_>,
-) -> Result<Route, Fault> {
+) -> Result<Route, SpannedError> {
     let span = table.span();
     let raw = table.into_inner();
     let Some(path) = raw.path else {
-        return Err(Fault::rule(span, "an [[admin_route]] needs a path"));
+        return Err(SpannedError::rule(span, "an [[admin_route]] needs a path"));
     };
     let place = path.span();
     let path = source.parsed(&path, PATH, canonical)?;
@@ -53,7 +53,7 @@ fn admin_route(
     let upstream = upstream(raw.upstream.as_ref(), upstreams, source)?;
     if is_reserved(&path) || (path == "/" && !prefix) {
         let sentence = "this path belongs to the admin API and the editor, whose permissions are fixed; an [[admin_route]] is for what packages add";
-        return Err(Fault::rule(place, sentence));
+        return Err(SpannedError::rule(place, sentence));
     }
     let mut meant = upstreams
         .iter()
@@ -61,14 +61,14 @@ fn admin_route(
         .filter(|site| upstream.as_ref().is_none_or(|name| *name == site.name));
     if path == "/" && meant.any(|site| site.admin_root.is_empty()) {
         let sentence = "this would be every endpoint of a flow too: set the upstream's admin_root, or name a path";
-        return Err(Fault::rule(place, sentence));
+        return Err(SpannedError::rule(place, sentence));
     }
     let mut methods = methods(raw.methods, source)?;
     let (permission, authorization) = match (flag(raw.public, false)?, raw.permission) {
         (true, None) => {
             if methods.iter().any(|name| name != "GET" && name != "HEAD") {
                 let sentence = "only GET and HEAD of the admin API can be public, for what the editor loads before sign-in";
-                return Err(Fault::rule(span, sentence));
+                return Err(SpannedError::rule(span, sentence));
             }
             if methods.is_empty() {
                 methods.push("GET".to_owned());
@@ -82,7 +82,7 @@ fn admin_route(
         _ => {
             let sentence =
                 "an [[admin_route]] needs either permission = \"…\" or public = true, and not both";
-            return Err(Fault::rule(span, sentence));
+            return Err(SpannedError::rule(span, sentence));
         }
     };
     Ok(Route {

@@ -1,6 +1,6 @@
 //! `[audit]`: where it is written who did what, and what happens while it cannot be.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::setting::{Source, number};
 use super::{Audit, raw};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use toml::Spanned;
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_hours(24);
 
-pub(super) fn audit(raw: raw::Audit, source: &Source<'_>) -> Result<Audit, Fault> {
+pub(super) fn audit(raw: raw::Audit, source: &Source<'_>) -> Result<Audit, SpannedError> {
     let stdout = raw.to.map(|entry| {
         source.parsed(&entry, "\"file\" or \"stdout\"", |text| match text {
             "file" => Some(false),
@@ -32,7 +32,7 @@ pub(super) fn audit(raw: raw::Audit, source: &Source<'_>) -> Result<Audit, Fault
     let max_size = source.size(raw.max_size, default, (1 << 10)..=(1 << 50))?;
     if let Some(span) = span.filter(|_| max_size < 2 * rotate_size) {
         let sentence = "audit.max_size must be at least twice audit.rotate_size, so that a full file can be followed by another";
-        return Err(Fault::rule(span, sentence));
+        return Err(SpannedError::rule(span, sentence));
     }
     Ok(Audit {
         stdout: stdout.transpose()?.unwrap_or(false),

@@ -3,7 +3,7 @@
 //! Knows what an origin is and the bounds of the numbers; nothing of frames.
 
 use super::Comms;
-use super::error::Fault;
+use super::error::SpannedError;
 use super::raw;
 use super::setting::{Source, number};
 use hyper::Uri;
@@ -71,7 +71,7 @@ fn host_and_port(authority: &Authority) -> Option<(String, Option<u16>)> {
 }
 
 /// The whole table.
-pub(super) fn comms(raw: raw::Comms, source: &Source<'_>) -> Result<Comms, Fault> {
+pub(super) fn comms(raw: raw::Comms, source: &Source<'_>) -> Result<Comms, SpannedError> {
     Ok(Comms {
         origins: source
             .list(raw.origins, ORIGIN, Origin::parse)?

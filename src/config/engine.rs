@@ -2,7 +2,7 @@
 //!
 //! Knows the bounds of the numbers; nothing of flows.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::raw;
 use super::route;
 use super::setting::{Source, flag, is_variable, number};
@@ -26,7 +26,7 @@ fn variables(text: &str) -> Option<String> {
 }
 
 /// The table, complete.
-pub(super) fn engine(raw: raw::Engine, data: &Path, source: &Source<'_>) -> Result<Engine, Fault> {
+pub(super) fn engine(raw: raw::Engine, data: &Path, source: &Source<'_>) -> Result<Engine, SpannedError> {
     Ok(Engine {
         close_timeout: source.duration(raw.close_timeout, 15 * SECOND, MS..=HOUR)?,
         script_memory: source.size(raw.script_memory, 1 << 30, 8 * MIB..=64 * GIB)?,
@@ -68,14 +68,14 @@ fn contexts(
     raw: Vec<Spanned<raw::ContextStore>>,
     data: &Path,
     source: &Source<'_>,
-) -> Result<Vec<ContextStore>, Fault> {
+) -> Result<Vec<ContextStore>, SpannedError> {
     let mut stores: Vec<ContextStore> = Vec::new();
     for table in raw {
         let span = table.span();
         let store = context(table, data, source)?;
         if stores.iter().any(|other| other.name == store.name) {
             let sentence = format!("a context store named {:?} is configured above", store.name);
-            return Err(Fault::rule(span, sentence));
+            return Err(SpannedError::rule(span, sentence));
         }
         stores.push(store);
     }
@@ -86,13 +86,13 @@ fn context(
     table: Spanned<raw::ContextStore>,
     data: &Path,
     source: &Source<'_>,
-) -> Result<ContextStore, Fault> {
+) -> Result<ContextStore, SpannedError> {
     let span = table.span();
     let raw = table.into_inner();
     let (Some(name), Some(module)) = (raw.name, raw.module) else {
         let sentence =
             "an [[engine.context]] needs name, and module: \"memory\" or \"localfilesystem\"";
-        return Err(Fault::rule(span, sentence));
+        return Err(SpannedError::rule(span, sentence));
     };
     let named = |text: &str| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -111,7 +111,7 @@ fn context(
     if !on_disk {
         if raw.directory.is_some() || raw.flush.is_some() || raw.file_limit.is_some() {
             let sentence = "directory, flush and file_limit are for the module \"localfilesystem\"";
-            return Err(Fault::rule(span, sentence));
+            return Err(SpannedError::rule(span, sentence));
         }
         return Ok(ContextStore { name, files: None });
     }

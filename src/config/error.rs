@@ -20,12 +20,12 @@ pub enum Error {
     },
     /// Something in it is wrong.
     #[error(transparent)]
-    Wrong(Box<Wrong>),
+    Diagnostic(Box<Diagnostic>),
 }
 
 /// One mistake in a config file.
 #[derive(Debug, thiserror::Error)]
-pub struct Wrong {
+pub struct Diagnostic {
     /// The file's name.
     pub file: String,
     /// Counted from 1.
@@ -65,12 +65,12 @@ pub enum Problem {
 
 /// A mistake and its place in the text, in bytes.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct SpannedError {
     pub(super) span: Range<usize>,
     pub(super) problem: Problem,
 }
 
-impl Fault {
+impl SpannedError {
     pub(super) fn unknown_key(span: Range<usize>, known: Vec<String>) -> Self {
         Self {
             span,
@@ -100,8 +100,8 @@ impl Fault {
 }
 
 /// Finds line, column and key of a fault, and what stands there.
-pub(super) fn locate(fault: Fault, text: &str, file: &str) -> Wrong {
-    let Fault { span, problem } = fault;
+pub(super) fn locate(fault: SpannedError, text: &str, file: &str) -> Diagnostic {
+    let SpannedError { span, problem } = fault;
     let before = text.get(..span.start).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |newline| newline + 1);
     let line = before.matches('\n').count() + 1;
@@ -140,7 +140,7 @@ pub(super) fn locate(fault: Fault, text: &str, file: &str) -> Wrong {
     } else {
         excerpt(line, column, shown)
     };
-    Wrong {
+    Diagnostic {
         file: file.to_owned(),
         line,
         column,
@@ -230,7 +230,7 @@ fn distance(a: &str, b: &str) -> usize {
     row.last().copied().unwrap_or_default()
 }
 
-impl fmt::Display for Wrong {
+impl fmt::Display for Diagnostic {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: ", self.file, self.line, self.column)?;
         if !self.key.is_empty() {

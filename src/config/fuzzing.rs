@@ -24,7 +24,7 @@ pub fn config(data: &[u8]) {
         (Err(one), Err(other)) => {
             let told = one.to_string();
             assert_eq!(told, other.to_string());
-            if matches!(one, Error::Wrong(_)) {
+            if matches!(one, Error::Diagnostic(_)) {
                 assert!(told.contains("fuzzed.toml"), "{told}");
             }
         }

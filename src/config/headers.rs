@@ -3,7 +3,7 @@
 //! Knows the headers' names and defaults; which answers have them, `http` knows.
 
 use super::comms::{ORIGIN, Origin};
-use super::error::Fault;
+use super::error::SpannedError;
 use super::setting::{Source, flag};
 use super::{Headers, raw};
 use hyper::header::{
@@ -18,7 +18,7 @@ const DAY: Duration = Duration::from_hours(24);
 pub const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
 
 /// The whole table.
-pub(super) fn headers(raw: raw::Headers, source: &Source<'_>) -> Result<Headers, Fault> {
+pub(super) fn headers(raw: raw::Headers, source: &Source<'_>) -> Result<Headers, SpannedError> {
     // What a page may load, and who may load it, only its maker knows.
     let own = [
         (
@@ -63,7 +63,7 @@ type Fields = Vec<(HeaderName, HeaderValue)>;
 fn values(
     headers: impl IntoIterator<Item = (HeaderName, raw::Entry, &'static str)>,
     source: &Source<'_>,
-) -> Result<Fields, Fault> {
+) -> Result<Fields, SpannedError> {
     let mut values = Vec::new();
     for (name, entry, default) in headers {
         let value = match entry {
@@ -88,7 +88,7 @@ fn is_off(entry: &Spanned<Value>) -> bool {
 }
 
 /// RFC 6797 §6.1.
-fn hsts(entry: raw::Entry, source: &Source<'_>) -> Result<Option<HeaderValue>, Fault> {
+fn hsts(entry: raw::Entry, source: &Source<'_>) -> Result<Option<HeaderValue>, SpannedError> {
     if entry.as_ref().is_some_and(is_off) {
         return Ok(None);
     }

@@ -2,7 +2,7 @@
 //!
 //! Knows how hosts are written and compared; not which requests are held against which list.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::raw::List;
 use super::setting::Source;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -149,17 +149,17 @@ fn split(text: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// Reads a list of hosts; `None` without the key.
-pub(super) fn hosts(list: List, source: &Source<'_>) -> Result<Option<Hosts>, Fault> {
+pub(super) fn hosts(list: List, source: &Source<'_>) -> Result<Option<Hosts>, SpannedError> {
     Ok(source.list(list, EXPECTED, pattern)?.map(Hosts))
 }
 
 /// The same for a list that must not be empty.
-pub(super) fn some_hosts(list: List, source: &Source<'_>) -> Result<Option<Hosts>, Fault> {
+pub(super) fn some_hosts(list: List, source: &Source<'_>) -> Result<Option<Hosts>, SpannedError> {
     let span = list.as_ref().map(Spanned::span).unwrap_or_default();
     let hosts = hosts(list, source)?;
     if hosts.as_ref().is_some_and(|hosts| hosts.0.is_empty()) {
         let sentence = "with an empty list no request would be answered; remove the line to answer under every name";
-        return Err(Fault::rule(span, sentence));
+        return Err(SpannedError::rule(span, sentence));
     }
     Ok(hosts)
 }

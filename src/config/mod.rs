@@ -29,7 +29,7 @@ mod upstream;
 mod users;
 
 pub use comms::Origin;
-pub use error::{Error, Problem, Wrong};
+pub use error::{Error, Problem, Diagnostic};
 pub use headers::RESOURCE_POLICY;
 pub use hosts::{Host, Hosts};
 pub use networks::Networks;
@@ -146,7 +146,7 @@ impl Config {
                     ..config
                 }
             })
-            .map_err(|fault| Error::Wrong(Box::new(error::locate(fault, text, file))))
+            .map_err(|fault| Error::Diagnostic(Box::new(error::locate(fault, text, file))))
     }
 
     /// Every file whose change a reload takes up.
@@ -381,7 +381,7 @@ pub struct Throttle {
 
 /// Where clients find a runtime, and what they may do there.
 #[derive(Debug, Clone, Default)]
-pub struct Site {
+pub struct Mount {
     /// How logs, metrics and audit call it; no other has the same name.
     pub name: String,
     /// The host names that lead to it, lower-case, without port; empty: all.
@@ -400,7 +400,7 @@ pub struct Site {
 #[derive(Debug, Clone)]
 pub struct Upstream {
     /// Where clients find it.
-    pub site: Site,
+    pub site: Mount,
     /// Where it has its own admin API, spelled as it does; empty for the root.
     pub root: String,
     /// Whether it is spoken to over TLS.

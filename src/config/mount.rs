@@ -2,11 +2,11 @@
 //!
 //! Knows when two upstreams would answer for the same request.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::raw;
 use super::route::{self, spelled};
 use super::setting::{Source, flag};
-use super::{Auth, Site};
+use super::{Auth, Mount};
 use std::net::Ipv6Addr;
 
 const NAME: &str = "a name of letters, digits and \"-._:\"";
@@ -18,7 +18,7 @@ const ROOT: &str = "a path such as \"/admin\", without query, \"//\", \".\" or \
 /// The user who is there when the config has none.
 const GENERATED: &str = "admin";
 
-impl Site {
+impl Mount {
     /// Whether requests for this host are for it.
     pub fn is_of(&self, host: Option<&str>) -> bool {
         let this = |host: &str| self.hosts.iter().any(|own| own.eq_ignore_ascii_case(host));
@@ -50,7 +50,7 @@ pub(super) fn site(
     usual_name: String,
     auth: Option<&Auth>,
     source: &Source<'_>,
-) -> Result<(Site, String), Fault> {
+) -> Result<(Mount, String), SpannedError> {
     let given = |entry: &raw::Entry, expected, parse: fn(&str) -> Option<String>| {
         let entry = entry.as_ref();
         entry
@@ -64,7 +64,7 @@ pub(super) fn site(
     } else {
         (String::new(), format!("{path}{admin_root}"))
     };
-    let site = Site {
+    let site = Mount {
         name: given(&raw.name, NAME, name)?.unwrap_or(usual_name),
         hosts: source
             .list(raw.host.clone(), HOST, host)?
@@ -88,8 +88,8 @@ pub(super) fn usual_name(host: &str, port: u16) -> String {
 
 /// Whether this one is known by its name, and its requests are for none of the others; if not, why.
 pub(super) fn alone<'s>(
-    site: &Site,
-    mut others: impl Iterator<Item = &'s Site>,
+    site: &Mount,
+    mut others: impl Iterator<Item = &'s Mount>,
 ) -> Result<(), String> {
     others.try_for_each(|other| {
         if other.name == site.name {
@@ -110,13 +110,13 @@ fn permissions(
     raw: &raw::Lists,
     auth: Option<&Auth>,
     source: &Source<'_>,
-) -> Result<Vec<(String, Vec<String>)>, Fault> {
+) -> Result<Vec<(String, Vec<String>)>, SpannedError> {
     let Some(table) = raw else {
         return Ok(Vec::new());
     };
     let Some(auth) = auth else {
         let sentence = "nobody signs in without an [auth] table, so everyone may do everything";
-        return Err(Fault::rule(table.span(), sentence));
+        return Err(SpannedError::rule(table.span(), sentence));
     };
     let known = |name: &String| match &auth.users[..] {
         [] => name == GENERATED,
@@ -126,7 +126,7 @@ fn permissions(
     for (name, list) in table.get_ref() {
         if !known(name.get_ref()) {
             let sentence = format!("there is no [[auth.user]] named \"{}\"", name.get_ref());
-            return Err(Fault::rule(name.span(), sentence));
+            return Err(SpannedError::rule(name.span(), sentence));
         }
         let list = source.list(Some(list.clone()), route::PERMISSION, route::permission)?;
         permissions.push((name.get_ref().clone(), list.unwrap_or_default()));
@@ -166,12 +166,12 @@ fn prefix(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn at(name: &str, hosts: &[&str], path: &str) -> Site {
-        Site {
+    fn at(name: &str, hosts: &[&str], path: &str) -> Mount {
+        Mount {
             name: name.to_owned(),
             hosts: hosts.iter().map(ToString::to_string).collect(),
             path: path.to_owned(),
-            ..Site::default()
+            ..Mount::default()
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Knows addresses only. An IPv4 address written as IPv6 (`::ffff:10.0.0.1`) is the IPv4 address, here and everywhere.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::raw::List;
 use super::setting::Source;
 use ipnet::{IpNet, Ipv4Net};
@@ -35,7 +35,7 @@ impl Networks {
 }
 
 /// Reads a list of networks; none without the key.
-pub(super) fn networks(list: List, source: &Source<'_>) -> Result<Networks, Fault> {
+pub(super) fn networks(list: List, source: &Source<'_>) -> Result<Networks, SpannedError> {
     let networks = source.list(list, EXPECTED, parse)?;
     Ok(Networks(networks.unwrap_or_default()))
 }

@@ -1,6 +1,6 @@
 //! `server.trusted_proxy_headers`: the header fields by which a trusted proxy says who a user is.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::networks::Networks;
 use super::raw::List;
 use super::setting::Source;
@@ -51,12 +51,12 @@ pub(super) fn names(
     list: List,
     trusted: &Networks,
     source: &Source<'_>,
-) -> Result<Vec<HeaderName>, Fault> {
+) -> Result<Vec<HeaderName>, SpannedError> {
     let span = list.as_ref().map(Spanned::span).unwrap_or_default();
     let names = source.list(list, EXPECTED, name)?.unwrap_or_default();
     if !names.is_empty() && trusted.is_empty() {
         let sentence = "server.trusted_proxies is empty, so no proxy may set these header fields";
-        return Err(Fault::rule(span, sentence));
+        return Err(SpannedError::rule(span, sentence));
     }
     Ok(names)
 }

@@ -2,7 +2,7 @@
 //!
 //! Knows names and nesting; nothing of values, bounds or defaults.
 
-use super::error::{Fault, Problem};
+use super::error::{SpannedError, Problem};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -19,8 +19,8 @@ pub(super) type List = Option<Spanned<Vec<Spanned<Value>>>>;
 pub(super) type Lists = Option<Spanned<BTreeMap<Spanned<String>, Spanned<Vec<Spanned<Value>>>>>>;
 
 /// Reads the text; every key is known afterwards.
-pub(super) fn parse(text: &str) -> Result<Root, Fault> {
-    let file = toml::Deserializer::parse(text).map_err(|error| Fault {
+pub(super) fn parse(text: &str) -> Result<Root, SpannedError> {
+    let file = toml::Deserializer::parse(text).map_err(|error| SpannedError {
         span: error.span().unwrap_or_default(),
         problem: Problem::Syntax(error.message().to_owned()),
     })?;
@@ -29,17 +29,17 @@ pub(super) fn parse(text: &str) -> Result<Root, Fault> {
 
 /// A misplaced or unknown key. serde tells names and kinds only in its sentence, and that quotes values, which may be
 /// secrets: so the names are taken out and the values left behind.
-fn shape(error: &toml::de::Error) -> Fault {
+fn shape(error: &toml::de::Error) -> SpannedError {
     let span = error.span().unwrap_or_default();
     let message = error.message();
     if let Some(names) = message.strip_prefix("unknown field ") {
         let known = names.split('`').skip(1).step_by(2).skip(1);
-        return Fault::unknown_key(span, known.map(str::to_owned).collect());
+        return SpannedError::unknown_key(span, known.map(str::to_owned).collect());
     }
     match message.split_once(", expected ") {
         // serde's word for what TOML calls an array and this program's messages a list.
-        Some((_, expected)) => Fault::value(span, expected.replace("a sequence", "a list")),
-        None => Fault::rule(span, message.lines().next().unwrap_or_default()),
+        Some((_, expected)) => SpannedError::value(span, expected.replace("a sequence", "a list")),
+        None => SpannedError::rule(span, message.lines().next().unwrap_or_default()),
     }
 }
 

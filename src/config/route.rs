@@ -1,11 +1,11 @@
 //! `[[route]]`: what endpoints made by flows need, and how routes match. Paths become canonical; none may cover an admin
 //! path.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::packages::is_package_path;
 use super::raw;
 use super::setting::{Source, flag};
-use super::{Site, Upstream};
+use super::{Mount, Upstream};
 use toml::{Spanned, Value};
 
 /// First path segments of the runtime's admin API and editor (docs/reference/node-red-admin-api.md §2): no `[[route]]`
@@ -113,7 +113,7 @@ pub struct PathRules {
 
 impl PathRules {
     /// The rules of one runtime: those for all, and its own.
-    pub fn of(site: &Site, admin_paths: AdminPaths, routes: &[Route], admin: &[Route]) -> Self {
+    pub fn of(site: &Mount, admin_paths: AdminPaths, routes: &[Route], admin: &[Route]) -> Self {
         let here = |routes: &[Route]| {
             let named = |route: &&Route| {
                 let name = route.upstream.as_ref();
@@ -140,7 +140,7 @@ impl PathRules {
     }
 }
 
-impl Site {
+impl Mount {
     /// Which unlisted paths of an upstream belong to its admin API.
     pub fn admin_paths(&self) -> AdminPaths {
         if self.admin_root.is_empty() {
@@ -156,14 +156,14 @@ pub(super) fn routes(
     raw: Vec<Spanned<raw::Route>>,
     (upstreams, admin): (&[Upstream], &[Route]),
     source: &Source<'_>,
-) -> Result<Vec<Route>, Fault> {
+) -> Result<Vec<Route>, SpannedError> {
     let mut routes: Vec<Route> = Vec::new();
     for table in raw {
         let span = table.span();
         let route = route(table, (upstreams, admin), source)?;
         alone(&routes, &route).map_err(|found| {
             let sentence = format!("another [[route]] has the path {found} and the same methods");
-            Fault::rule(span, sentence)
+            SpannedError::rule(span, sentence)
         })?;
         routes.push(route);
     }
@@ -174,24 +174,24 @@ fn route(
     table: Spanned<raw::Route>,
     (upstreams, admin): (&[Upstream], &[Route]),
     source: &Source<'_>,
-) -> Result<Route, Fault> {
+) -> Result<Route, SpannedError> {
     let span = table.span();
     let raw = table.into_inner();
     let Some(path) = raw.path else {
-        return Err(Fault::rule(span, "a [[route]] needs a path"));
+        return Err(SpannedError::rule(span, "a [[route]] needs a path"));
     };
     let place = path.span();
     let path = source.parsed(&path, PATH, canonical)?;
     let upstream = upstream(raw.upstream.as_ref(), upstreams, source)?;
     if is_fenced(&path, upstream.as_deref(), (upstreams, admin)) {
         let sentence = "this path belongs to the admin API and the editor, whose permissions are fixed; a [[route]] is for endpoints made by flows, an [[admin_route]] for what packages add to the admin API";
-        return Err(Fault::rule(place, sentence));
+        return Err(SpannedError::rule(place, sentence));
     }
     let permission = match (flag(raw.public, false)?, raw.permission) {
         (true, None) => None,
         (false, Some(entry)) => Some(source.parsed(&entry, PERMISSION, permission)?),
         _ => {
-            return Err(Fault::rule(
+            return Err(SpannedError::rule(
                 span,
                 "a [[route]] needs either public = true or permission = \"…\", and not both",
             ));
@@ -212,18 +212,18 @@ fn route(
 fn authorization(
     (pass, account): (raw::Entry, raw::Entry),
     public: bool,
-) -> Result<Authorization, Fault> {
+) -> Result<Authorization, SpannedError> {
     if let Some(entry) = &pass
         && !public
     {
         let sentence = "pass_authorization is for public = true: elsewhere Authorization holds a token of ours";
-        return Err(Fault::rule(entry.span(), sentence));
+        return Err(SpannedError::rule(entry.span(), sentence));
     }
     if let Some(entry) = &account
         && public
     {
         let sentence = "account is for a route with a permission: on a public one every client would act as the gateway's account";
-        return Err(Fault::rule(entry.span(), sentence));
+        return Err(SpannedError::rule(entry.span(), sentence));
     }
     Ok(if flag(pass, false)? {
         Authorization::Client
@@ -242,7 +242,7 @@ pub(super) fn upstream(
     entry: Option<&Spanned<Value>>,
     upstreams: &[Upstream],
     source: &Source<'_>,
-) -> Result<Option<String>, Fault> {
+) -> Result<Option<String>, SpannedError> {
     let name = |entry| {
         source.parsed(entry, "the name of an upstream", |text| {
             let names = upstreams.iter().map(|upstream| &upstream.site.name);
@@ -253,7 +253,7 @@ pub(super) fn upstream(
 }
 
 /// The methods of a route; empty: all.
-pub(super) fn methods(list: raw::List, source: &Source<'_>) -> Result<Vec<String>, Fault> {
+pub(super) fn methods(list: raw::List, source: &Source<'_>) -> Result<Vec<String>, SpannedError> {
     let expected = format!("one of {}", METHODS.join(", "));
     let methods = source.list(list, &expected, method)?;
     Ok(methods.unwrap_or_default())

@@ -2,7 +2,7 @@
 //!
 //! Knows bounds and how values are spelled; not which key has which.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::raw::{Entry, List};
 use crypto::Secret;
 use std::cell::RefCell;
@@ -46,11 +46,11 @@ pub(super) type Span = Range<usize>;
 
 impl Source<'_> {
     /// Text, with every `${NAME}` replaced.
-    pub(super) fn text(&self, entry: &Spanned<Value>, expected: &str) -> Result<String, Fault> {
+    pub(super) fn text(&self, entry: &Spanned<Value>, expected: &str) -> Result<String, SpannedError> {
         match entry.get_ref() {
             Value::String(text) => substitute(text, self.variable)
-                .map_err(|sentence| Fault::rule(entry.span(), sentence)),
-            _ => Err(Fault::value(entry.span(), expected)),
+                .map_err(|sentence| SpannedError::rule(entry.span(), sentence)),
+            _ => Err(SpannedError::value(entry.span(), expected)),
         }
     }
 
@@ -60,8 +60,8 @@ impl Source<'_> {
         entry: &Spanned<Value>,
         expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<T, Fault> {
-        parse(&self.text(entry, expected)?).ok_or_else(|| Fault::value(entry.span(), expected))
+    ) -> Result<T, SpannedError> {
+        parse(&self.text(entry, expected)?).ok_or_else(|| SpannedError::value(entry.span(), expected))
     }
 
     /// Every value of a list; `None` when the key is absent.
@@ -70,7 +70,7 @@ impl Source<'_> {
         list: List,
         expected: &str,
         parse: impl Fn(&str) -> Option<T>,
-    ) -> Result<Option<Vec<T>>, Fault> {
+    ) -> Result<Option<Vec<T>>, SpannedError> {
         list.map(|list| {
             list.get_ref()
                 .iter()
@@ -86,7 +86,7 @@ impl Source<'_> {
         entry: Entry,
         default: Duration,
         range: RangeInclusive<Duration>,
-    ) -> Result<Duration, Fault> {
+    ) -> Result<Duration, SpannedError> {
         let Some(entry) = entry else {
             return Ok(default);
         };
@@ -103,7 +103,7 @@ impl Source<'_> {
         entry: Entry,
         default: N,
         range: RangeInclusive<u64>,
-    ) -> Result<N, Fault>
+    ) -> Result<N, SpannedError>
     where
         N: TryFrom<u64>,
     {
@@ -120,11 +120,11 @@ impl Source<'_> {
         };
         size.filter(|size| range.contains(size))
             .and_then(|size| N::try_from(size).ok())
-            .ok_or_else(|| Fault::value(entry.span(), expected))
+            .ok_or_else(|| SpannedError::value(entry.span(), expected))
     }
 
     /// An address with its port.
-    pub(super) fn address(&self, entry: &Spanned<Value>) -> Result<SocketAddr, Fault> {
+    pub(super) fn address(&self, entry: &Spanned<Value>) -> Result<SocketAddr, SpannedError> {
         self.parsed(
             entry,
             r#"an IP address and a port, such as "127.0.0.1:8443" or "[::]:443""#,
@@ -136,7 +136,7 @@ impl Source<'_> {
     pub(super) fn address_or_off(
         &self,
         entry: &Spanned<Value>,
-    ) -> Result<Option<SocketAddr>, Fault> {
+    ) -> Result<Option<SocketAddr>, SpannedError> {
         if entry.get_ref().as_str() == Some("off") {
             Ok(None)
         } else {
@@ -145,7 +145,7 @@ impl Source<'_> {
     }
 
     /// A path; relative ones start at the config file's directory.
-    pub(super) fn path(&self, entry: &Spanned<Value>) -> Result<PathBuf, Fault> {
+    pub(super) fn path(&self, entry: &Spanned<Value>) -> Result<PathBuf, SpannedError> {
         self.parsed(entry, "a path", |text| {
             (!text.is_empty()).then(|| self.base.join(text))
         })
@@ -156,11 +156,11 @@ impl Source<'_> {
         &self,
         inline: Entry,
         file: Entry,
-    ) -> Result<Option<(Secret, Span)>, Fault> {
+    ) -> Result<Option<(Secret, Span)>, SpannedError> {
         let (entry, secret) = match (inline, file) {
             (None, None) => return Ok(None),
             (Some(_), Some(file)) => {
-                return Err(Fault::rule(
+                return Err(SpannedError::rule(
                     file.span(),
                     "give the secret itself or the file that holds it, not both",
                 ));
@@ -182,13 +182,13 @@ impl Source<'_> {
                 self.read.borrow_mut().push(path.clone());
                 let line = line_of(&path).map_err(|error| {
                     let sentence = format!("cannot read {}: {error}", path.display());
-                    Fault::rule(entry.span(), sentence)
+                    SpannedError::rule(entry.span(), sentence)
                 })?;
                 (entry, line)
             }
         };
         if secret.reveal().is_empty() {
-            return Err(Fault::rule(entry.span(), "the secret is empty"));
+            return Err(SpannedError::rule(entry.span(), "the secret is empty"));
         }
         Ok(Some((secret, entry.span())))
     }
@@ -204,7 +204,7 @@ pub(super) fn line_of(file: &Path) -> std::io::Result<Secret> {
 }
 
 /// A whole number within its bounds.
-pub(super) fn number<N>(entry: Entry, default: N, range: RangeInclusive<N>) -> Result<N, Fault>
+pub(super) fn number<N>(entry: Entry, default: N, range: RangeInclusive<N>) -> Result<N, SpannedError>
 where
     N: TryFrom<i64> + PartialOrd + Display,
 {
@@ -216,7 +216,7 @@ where
         .as_integer()
         .and_then(|value| N::try_from(value).ok());
     value.filter(|value| range.contains(value)).ok_or_else(|| {
-        Fault::value(
+        SpannedError::value(
             entry.span(),
             format!("a whole number from {} to {}", range.start(), range.end()),
         )
@@ -224,14 +224,14 @@ where
 }
 
 /// `true` or `false`.
-pub(super) fn flag(entry: Entry, default: bool) -> Result<bool, Fault> {
+pub(super) fn flag(entry: Entry, default: bool) -> Result<bool, SpannedError> {
     let Some(entry) = entry else {
         return Ok(default);
     };
     entry
         .get_ref()
         .as_bool()
-        .ok_or_else(|| Fault::value(entry.span(), "true or false"))
+        .ok_or_else(|| SpannedError::value(entry.span(), "true or false"))
 }
 
 /// Replaces `${NAME}` by the variable's value; `$${` stands for `${`.

@@ -2,7 +2,7 @@
 //!
 //! Defaults and bounds stand here; `gateway.toml` says where they come from, and `tests/docs.rs` that both agree.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::raw::{self, AuthChoice};
 use super::setting::{Source, Span, flag, number};
 use super::{Auth, Config, Editor, Limits, Log, Server, Storage, Throttle, Timeouts};
@@ -25,7 +25,7 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 /// The whole file.
-pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Fault> {
+pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, SpannedError> {
     let listen_spans: Vec<Span> = raw
         .server
         .listen
@@ -84,25 +84,25 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Faul
 }
 
 /// Without `[auth]` the API is open, so only this machine may reach it.
-fn loopback_only(listen: &[SocketAddr], spans: &[Span]) -> Result<(), Fault> {
+fn loopback_only(listen: &[SocketAddr], spans: &[Span]) -> Result<(), SpannedError> {
     let outside = listen
         .iter()
         .zip(spans)
         .find(|(address, _)| !address.ip().is_loopback());
     outside.map_or(Ok(()), |(_, span)| {
         let sentence = "without an [auth] table everyone may deploy, so only loopback addresses may be bound; add [auth], or write auth = \"off\" at the top of the file";
-        Err(Fault::rule(span.clone(), sentence))
+        Err(SpannedError::rule(span.clone(), sentence))
     })
 }
 
 /// Two listeners on one address cannot be; port 0 is another port each time. Defaults stand nowhere in the file, so
 /// they come first: the error is reported at an address that stands there.
-fn each_once(mut listeners: Vec<(SocketAddr, Span)>) -> Result<(), Fault> {
+fn each_once(mut listeners: Vec<(SocketAddr, Span)>) -> Result<(), SpannedError> {
     listeners.sort_by_key(|(_, span)| span.start);
     let mut seen = Vec::new();
     for (address, span) in listeners {
         if address.port() != 0 && seen.contains(&address) {
-            return Err(Fault::rule(
+            return Err(SpannedError::rule(
                 span,
                 format!("another listener of this file has the address {address}"),
             ));
@@ -112,7 +112,7 @@ fn each_once(mut listeners: Vec<(SocketAddr, Span)>) -> Result<(), Fault> {
     Ok(())
 }
 
-fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
+fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, SpannedError> {
     let plain = raw
         .plain
         .map(|entry| plain(&entry, source))
@@ -120,7 +120,7 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
         .flatten();
     let listen = match raw.listen {
         Some(list) if list.get_ref().is_empty() && plain.is_none() => {
-            return Err(Fault::rule(
+            return Err(SpannedError::rule(
                 list.span(),
                 "nobody could connect: no address here, and no server.plain",
             ));
@@ -141,7 +141,7 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
     let proxy_protocol_span = raw.proxy_protocol.as_ref().map(Spanned::span);
     let proxy_protocol = flag(raw.proxy_protocol, false)?;
     if proxy_protocol && trusted_proxies.is_empty() {
-        return Err(Fault::rule(
+        return Err(SpannedError::rule(
             proxy_protocol_span.unwrap_or_default(),
             "nobody could connect: only server.trusted_proxies may send PROXY headers, and there are none",
         ));
@@ -164,19 +164,19 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, Fault> {
     })
 }
 
-fn plain(entry: &Spanned<toml::Value>, source: &Source<'_>) -> Result<Option<SocketAddr>, Fault> {
+fn plain(entry: &Spanned<toml::Value>, source: &Source<'_>) -> Result<Option<SocketAddr>, SpannedError> {
     let address = source.address_or_off(entry)?;
     if address.is_some_and(|address| !address.ip().is_loopback()) {
         let sentence = "passwords and tokens would cross the network unencrypted; the plain listener takes loopback addresses only";
-        return Err(Fault::rule(entry.span(), sentence));
+        return Err(SpannedError::rule(entry.span(), sentence));
     }
     Ok(address)
 }
 
-fn workers(entry: Spanned<toml::Value>) -> Result<usize, Fault> {
+fn workers(entry: Spanned<toml::Value>) -> Result<usize, SpannedError> {
     let span = entry.span();
     number(Some(entry), 1, 1..=1024)
-        .map_err(|_| Fault::value(span, "\"auto\" or a whole number from 1 to 1024"))
+        .map_err(|_| SpannedError::value(span, "\"auto\" or a whole number from 1 to 1024"))
 }
 
 /// A directory; without one, this one beside the file.
@@ -184,14 +184,14 @@ pub(super) fn directory(
     entry: raw::Entry,
     default: &str,
     source: &Source<'_>,
-) -> Result<PathBuf, Fault> {
+) -> Result<PathBuf, SpannedError> {
     entry.map_or_else(
         || Ok(source.base.join(default)),
         |entry| source.path(&entry),
     )
 }
 
-fn timeouts(raw: raw::Timeouts, source: &Source<'_>) -> Result<Timeouts, Fault> {
+fn timeouts(raw: raw::Timeouts, source: &Source<'_>) -> Result<Timeouts, SpannedError> {
     const BOUNDS: RangeInclusive<Duration> = MS..=HOUR;
     Ok(Timeouts {
         handshake: source.duration(raw.handshake, 10 * SECOND, BOUNDS)?,
@@ -204,7 +204,7 @@ fn timeouts(raw: raw::Timeouts, source: &Source<'_>) -> Result<Timeouts, Fault> 
     })
 }
 
-fn limits(raw: raw::Limits, source: &Source<'_>) -> Result<Limits, Fault> {
+fn limits(raw: raw::Limits, source: &Source<'_>) -> Result<Limits, SpannedError> {
     let connections = number(raw.connections, 10_000, 1..=1_000_000)?;
     let unauthenticated: usize =
         source.size(raw.unauthenticated_bytes, 256 << 20, MIB..=1024 * GIB)?;
@@ -237,11 +237,11 @@ fn auth(
     choice: Spanned<AuthChoice>,
     asked: bool,
     source: &Source<'_>,
-) -> Result<Option<Auth>, Fault> {
+) -> Result<Option<Auth>, SpannedError> {
     let span = choice.span();
     let raw = match choice.into_inner() {
         AuthChoice::Text(text) if text == "off" => return Ok(None),
-        AuthChoice::Text(_) => return Err(Fault::value(span, "\"off\" or a table [auth]")),
+        AuthChoice::Text(_) => return Err(SpannedError::value(span, "\"off\" or a table [auth]")),
         AuthChoice::Table(raw) => *raw,
     };
     let lifetime = source.duration(raw.lifetime, 7 * DAY, SECOND..=365 * DAY)?;
@@ -250,7 +250,7 @@ fn auth(
             let span = entry.span();
             let idle = source.duration(Some(entry), lifetime, SECOND..=365 * DAY)?;
             if idle > lifetime {
-                return Err(Fault::rule(
+                return Err(SpannedError::rule(
                     span,
                     "idle is longer than lifetime, so it would never end a session",
                 ));
@@ -271,7 +271,7 @@ fn auth(
     }))
 }
 
-fn throttle(raw: raw::Throttle, source: &Source<'_>) -> Result<Throttle, Fault> {
+fn throttle(raw: raw::Throttle, source: &Source<'_>) -> Result<Throttle, SpannedError> {
     Ok(Throttle {
         per_user_and_address: number(raw.per_user_and_address, 5, 1..=100_000)?,
         per_address: number(raw.per_address, 50, 1..=100_000)?,
@@ -281,20 +281,20 @@ fn throttle(raw: raw::Throttle, source: &Source<'_>) -> Result<Throttle, Fault> 
     })
 }
 
-fn editor(raw: raw::Editor, own_engine: bool, source: &Source<'_>) -> Result<Editor, Fault> {
+fn editor(raw: raw::Editor, own_engine: bool, source: &Source<'_>) -> Result<Editor, SpannedError> {
     let Some(entry) = raw.modules else {
         return Ok(Editor { modules: None });
     };
     if !own_engine {
         let sentence = "an upstream brings its own editor; this one is for our own engine";
-        return Err(Fault::rule(entry.span(), sentence));
+        return Err(SpannedError::rule(entry.span(), sentence));
     }
     Ok(Editor {
         modules: Some(source.path(&entry)?),
     })
 }
 
-fn storage(raw: raw::Storage, source: &Source<'_>) -> Result<Storage, Fault> {
+fn storage(raw: raw::Storage, source: &Source<'_>) -> Result<Storage, SpannedError> {
     let secret = source.secret(raw.credential_secret, raw.credential_secret_file)?;
     Ok(Storage {
         directory: directory(raw.directory, "data", source)?,
@@ -303,7 +303,7 @@ fn storage(raw: raw::Storage, source: &Source<'_>) -> Result<Storage, Fault> {
     })
 }
 
-fn log(raw: raw::Log, source: &Source<'_>) -> Result<Log, Fault> {
+fn log(raw: raw::Log, source: &Source<'_>) -> Result<Log, SpannedError> {
     let level = raw.level.map(|entry| {
         source.parsed(
             &entry,

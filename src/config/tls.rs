@@ -2,7 +2,7 @@
 //!
 //! Knows names of files; never reads one.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::setting::{Source, flag};
 use super::tables::directory;
 use super::{Certificate, ClientCertificates, Tls, raw};
@@ -66,7 +66,7 @@ impl fmt::Display for CertificateName {
 }
 
 /// The whole table.
-pub(super) fn tls(raw: raw::Tls, source: &Source<'_>) -> Result<Tls, Fault> {
+pub(super) fn tls(raw: raw::Tls, source: &Source<'_>) -> Result<Tls, SpannedError> {
     let certificates = raw.certificate.into_iter();
     let certificates = certificates.map(|table| certificate(table, source));
     Ok(Tls {
@@ -84,7 +84,7 @@ pub(super) fn tls(raw: raw::Tls, source: &Source<'_>) -> Result<Tls, Fault> {
 fn certificate(
     table: Spanned<raw::Certificate>,
     source: &Source<'_>,
-) -> Result<Certificate, Fault> {
+) -> Result<Certificate, SpannedError> {
     let span = table.span();
     match table.into_inner() {
         raw::Certificate {
@@ -94,7 +94,7 @@ fn certificate(
             cert: source.path(&cert)?,
             key: source.path(&key)?,
         }),
-        _ => Err(Fault::rule(
+        _ => Err(SpannedError::rule(
             span,
             "a [[tls.certificate]] needs cert and key, the paths of two PEM files",
         )),
@@ -105,11 +105,11 @@ fn clients(
     ca: raw::Entry,
     crl: raw::Entry,
     (wanted, source): (raw::Entry, &Source<'_>),
-) -> Result<Option<ClientCertificates>, Fault> {
+) -> Result<Option<ClientCertificates>, SpannedError> {
     let Some(ca) = ca else {
         return match crl.or(wanted) {
             None => Ok(None),
-            Some(entry) => Err(Fault::rule(
+            Some(entry) => Err(SpannedError::rule(
                 entry.span(),
                 "nobody's certificate could be accepted: name the file of their authorities, tls.client_ca",
             )),

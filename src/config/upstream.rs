@@ -2,7 +2,7 @@
 //!
 //! Knows how its address is written and the bounds of its numbers; opens nothing but the files of its secrets.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::mount;
 use super::raw::{self, Entry};
 use super::setting::{Source, Span, flag, line_of, number};
@@ -38,7 +38,7 @@ pub(super) fn upstreams(
     tables: Option<Spanned<raw::Upstreams>>,
     auth: Option<&Auth>,
     source: &Source<'_>,
-) -> Result<Vec<Upstream>, Fault> {
+) -> Result<Vec<Upstream>, SpannedError> {
     let Some(tables) = tables else {
         return Ok(Vec::new());
     };
@@ -52,7 +52,7 @@ pub(super) fn upstreams(
         let span = table.span();
         let upstream = upstream(table, auth, source)?;
         let before = upstreams.iter().map(|other| &other.site);
-        mount::alone(&upstream.site, before).map_err(|sentence| Fault::rule(span, sentence))?;
+        mount::alone(&upstream.site, before).map_err(|sentence| SpannedError::rule(span, sentence))?;
         upstreams.push(upstream);
     }
     Ok(upstreams)
@@ -62,17 +62,17 @@ fn upstream(
     table: Spanned<raw::Upstream>,
     auth: Option<&Auth>,
     source: &Source<'_>,
-) -> Result<Upstream, Fault> {
+) -> Result<Upstream, SpannedError> {
     let span = table.span();
     let mut raw = table.into_inner();
     let Some(url) = &raw.url else {
-        return Err(Fault::rule(span, format!("an upstream needs a url, {URL}")));
+        return Err(SpannedError::rule(span, format!("an upstream needs a url, {URL}")));
     };
     let (secure, host, port) = source.parsed(url, URL, address)?;
     let for_tls = [&raw.server_name, &raw.ca_file, &raw.cert, &raw.key];
     if let Some(entry) = for_tls.into_iter().flatten().next().filter(|_| !secure) {
         let sentence = "this is for an https:// upstream, and the url says http://";
-        return Err(Fault::rule(entry.span(), sentence));
+        return Err(SpannedError::rule(entry.span(), sentence));
     }
     let certificate = certificate(&raw, source)?;
     let (site, root) = mount::site(&raw, mount::usual_name(&host, port), auth, source)?;
@@ -120,7 +120,7 @@ fn upstream(
 type Pool = (usize, usize);
 
 /// The requests and the tunnels that there may be at a time, in all and of one address: half, unless it is set.
-fn pools(raw: &mut raw::Upstream) -> Result<(Pool, Pool), Fault> {
+fn pools(raw: &mut raw::Upstream) -> Result<(Pool, Pool), SpannedError> {
     let pool = |all: Entry, share: Entry, usual: usize, least: usize| {
         let all = number(all, usual, least..=1_000_000)?;
         let share = number(share, all.div_ceil(2), least..=all)?;
@@ -139,7 +139,7 @@ fn account(
     raw: &mut raw::Upstream,
     dialect: Dialect,
     source: &Source<'_>,
-) -> Result<Option<Account>, Fault> {
+) -> Result<Option<Account>, SpannedError> {
     let for_user = [
         &raw.user,
         &raw.password,
@@ -161,14 +161,14 @@ fn account(
                 Some((token, _)) if is_token(token.reveal()) => {
                     Ok(Some(Account::Token { file: path, token }))
                 }
-                _ => Err(Fault::rule(place, NO_TOKEN)),
+                _ => Err(SpannedError::rule(place, NO_TOKEN)),
             }
         }
         (None, Some(place)) => service_account(raw, dialect, source, place).map(Some),
         (Some(_), Some(place)) => {
             let sentence =
                 "the upstream is shown either a token_file or a user with a password, not both";
-            Err(Fault::rule(place, sentence))
+            Err(SpannedError::rule(place, sentence))
         }
     }
 }
@@ -178,9 +178,9 @@ fn service_account(
     dialect: Dialect,
     source: &Source<'_>,
     place: Span,
-) -> Result<Account, Fault> {
+) -> Result<Account, SpannedError> {
     let Some(user) = &raw.user else {
-        return Err(Fault::rule(
+        return Err(SpannedError::rule(
             place,
             "this is for signing in to the upstream, which needs a user",
         ));
@@ -189,7 +189,7 @@ fn service_account(
     let password = source.secret(raw.password.take(), raw.password_file.take())?;
     let Some((password, _)) = password else {
         let sentence = "the user needs a password or a password_file";
-        return Err(Fault::rule(place, sentence));
+        return Err(SpannedError::rule(place, sentence));
     };
     let client = match dialect {
         Dialect::NodeRed => "node-red-admin",
@@ -220,7 +220,7 @@ pub fn token_in(file: &Path) -> Option<Secret> {
 
 const NO_TOKEN: &str = "the file holds no bearer token (RFC 6750: letters, digits and -._~+/=)";
 
-fn certificate(raw: &raw::Upstream, source: &Source<'_>) -> Result<Option<Certificate>, Fault> {
+fn certificate(raw: &raw::Upstream, source: &Source<'_>) -> Result<Option<Certificate>, SpannedError> {
     match (&raw.cert, &raw.key) {
         (Some(cert), Some(key)) => Ok(Some(Certificate {
             cert: source.path(cert)?,
@@ -229,7 +229,7 @@ fn certificate(raw: &raw::Upstream, source: &Source<'_>) -> Result<Option<Certif
         (None, None) => Ok(None),
         (Some(one), None) | (None, Some(one)) => {
             let sentence = "cert and key belong together: the paths of two PEM files";
-            Err(Fault::rule(one.span(), sentence))
+            Err(SpannedError::rule(one.span(), sentence))
         }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Knows how they are spelled, and that no two are the same; never checks a password.
 
-use super::error::Fault;
+use super::error::SpannedError;
 use super::setting::{Source, Span};
 use super::{CertificateName, User, password_hash as hash, raw, route, tls};
 use crypto::Secret;
@@ -16,13 +16,13 @@ pub(super) fn users(
     raw: Vec<Spanned<raw::User>>,
     asked: bool,
     source: &Source<'_>,
-) -> Result<Vec<User>, Fault> {
+) -> Result<Vec<User>, SpannedError> {
     let mut users: Vec<User> = Vec::new();
     for table in raw {
         let span = table.span();
         let user = user(table, asked, source)?;
         if users.iter().any(|other| other.name == user.name) {
-            return Err(Fault::rule(
+            return Err(SpannedError::rule(
                 span,
                 format!("there are two users named \"{}\"", user.name),
             ));
@@ -34,18 +34,18 @@ pub(super) fn users(
         if let Some((name, other)) = shared {
             let (one, two) = (&other.name, &user.name);
             let sentence = format!("the certificate {name} is both {one}'s and {two}'s");
-            return Err(Fault::rule(span, sentence));
+            return Err(SpannedError::rule(span, sentence));
         }
         users.push(user);
     }
     Ok(users)
 }
 
-fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<User, Fault> {
+fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<User, SpannedError> {
     let span = table.span();
     let raw = table.into_inner();
     let Some(name) = raw.name else {
-        return Err(Fault::rule(span, "a user needs a name"));
+        return Err(SpannedError::rule(span, "a user needs a name"));
     };
     let name = source.parsed(
         &name,
@@ -59,7 +59,7 @@ fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<U
     let certificates = certificates(raw.certificates, asked, source)?;
     let secret = source.secret(raw.password_hash, raw.password_hash_file)?;
     if secret.is_none() && certificates.is_empty() {
-        return Err(Fault::rule(
+        return Err(SpannedError::rule(
             span,
             format!(
                 "user \"{name}\" needs a password_hash or a password_hash_file, or certificates"
@@ -69,7 +69,7 @@ fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<U
     let password_hash = secret.map(|secret| password_hash(&name, secret));
     let Some(permissions) = source.list(raw.permissions, route::PERMISSION, route::permission)?
     else {
-        return Err(Fault::rule(
+        return Err(SpannedError::rule(
             span,
             format!("user \"{name}\" needs permissions, such as [\"*\"] or [\"read\"]"),
         ));
@@ -82,7 +82,7 @@ fn user(table: Spanned<raw::User>, asked: bool, source: &Source<'_>) -> Result<U
     })
 }
 
-fn password_hash(name: &str, (hash, place): (Secret, Span)) -> Result<Secret, Fault> {
+fn password_hash(name: &str, (hash, place): (Secret, Span)) -> Result<Secret, SpannedError> {
     if hash::is_hash(hash.reveal()) {
         return Ok(hash);
     }
@@ -90,18 +90,18 @@ fn password_hash(name: &str, (hash, place): (Secret, Span)) -> Result<Secret, Fa
         "the password hash of user \"{name}\" is not {}",
         hash::EXPECTED
     );
-    Err(Fault::rule(place, sentence))
+    Err(SpannedError::rule(place, sentence))
 }
 
 fn certificates(
     list: raw::List,
     asked: bool,
     source: &Source<'_>,
-) -> Result<Vec<CertificateName>, Fault> {
+) -> Result<Vec<CertificateName>, SpannedError> {
     let span = list.as_ref().map(Spanned::span);
     let names = source.list(list, tls::NAME, tls::name)?.unwrap_or_default();
     match span {
-        Some(span) if !asked && !names.is_empty() => Err(Fault::rule(
+        Some(span) if !asked && !names.is_empty() => Err(SpannedError::rule(
             span,
             "clients are not asked for certificates: name the file of their authorities, tls.client_ca",
         )),

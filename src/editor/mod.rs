@@ -38,7 +38,7 @@ const ANSWERS: usize = 256;
 const ANSWERS_PER_ADDRESS: usize = ANSWERS / 2;
 
 /// A place among those answers, until dropped.
-pub type Place = Grant;
+pub type FilePermit = Grant;
 
 /// Why the editor cannot be served. Every message says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -110,7 +110,7 @@ impl Editor {
     }
 
     /// Waits until this address has a place for one more answer with a part of the editor, which it keeps until its end.
-    pub async fn place(&self, address: IpAddr) -> Place {
+    pub async fn place(&self, address: IpAddr) -> FilePermit {
         let mut place = self.places.grant(address);
         place.grow(1).await;
         place

@@ -19,9 +19,9 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 /// A runtime with what belongs to it.
-pub struct Site {
+pub struct Backend {
     /// Where clients find it.
-    pub place: config::Site,
+    pub place: config::Mount,
     /// What runs flows.
     pub runtime: Runtime,
     /// The active flow set, and the way to replace it.
@@ -41,24 +41,24 @@ pub struct Rules {
 }
 
 /// The sites of a gateway: at least one.
-pub struct Sites {
-    first: Arc<Site>,
+pub struct Backends {
+    first: Arc<Backend>,
     /// All, in the order in which they are asked: those of a host before those of all, long paths before short ones.
-    all: Vec<Arc<Site>>,
+    all: Vec<Arc<Backend>>,
 }
 
 /// Why no site answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Nowhere {
+pub enum RoutingError {
     /// No site has this host.
     Host,
     /// Sites have the host, none has the path.
     Path,
 }
 
-impl Sites {
+impl Backends {
     pub(super) async fn open(
-        (config, runtimes): (&mut Config, Vec<(config::Site, Runtime)>),
+        (config, runtimes): (&mut Config, Vec<(config::Mount, Runtime)>),
         (store, auth): (Store, Option<Auth>),
         recorders: (Audit, Arc<Metrics>),
         now: u64,
@@ -74,7 +74,7 @@ impl Sites {
                 now,
             )
             .await?;
-            all.push(Arc::new(Site {
+            all.push(Arc::new(Backend {
                 rules: ArcSwap::from_pointee(Rules::of(
                     &place,
                     admin_paths(&place, &runtime),
@@ -89,19 +89,19 @@ impl Sites {
         Self::of(all).ok_or(Error::NoRuntime)
     }
 
-    fn of(mut all: Vec<Arc<Site>>) -> Option<Self> {
+    fn of(mut all: Vec<Arc<Backend>>) -> Option<Self> {
         let first = Arc::clone(all.first()?);
         all.sort_by_key(|site| order(&site.place));
         Some(Self { first, all })
     }
 
     /// The first of the config; often there is no other.
-    pub fn first(&self) -> &Arc<Site> {
+    pub fn first(&self) -> &Arc<Backend> {
         &self.first
     }
 
     /// All.
-    pub fn all(&self) -> &[Arc<Site>] {
+    pub fn all(&self) -> &[Arc<Backend>] {
         &self.all
     }
 
@@ -110,7 +110,7 @@ impl Sites {
         &self,
         host: impl FnOnce() -> Option<&'h str>,
         path: &str,
-    ) -> Result<&Arc<Site>, Nowhere> {
+    ) -> Result<&Arc<Backend>, RoutingError> {
         // Those of hosts come first.
         let named = self
             .all
@@ -123,14 +123,14 @@ impl Sites {
             .filter(|site| site.place.is_of(host))
             .peekable();
         if of_host.peek().is_none() {
-            return Err(Nowhere::Host);
+            return Err(RoutingError::Host);
         }
         of_host
             .find(|site| site.place.leads(path))
-            .ok_or(Nowhere::Path)
+            .ok_or(RoutingError::Path)
     }
 
-    /// Takes over routes and permissions of a config read again. Accounts are [`Sites::change_accounts`]'; everything
+    /// Takes over routes and permissions of a config read again. Accounts are [`Backends::change_accounts`]'; everything
     /// else of a site needs a restart.
     pub(super) fn reload(&self, config: &Config) {
         let upstreams = || {
@@ -188,7 +188,7 @@ impl Sites {
 impl Rules {
     /// `admin_paths`: as they are where the runtime was opened, whatever a config read again says of its place.
     fn of(
-        place: &config::Site,
+        place: &config::Mount,
         admin_paths: AdminPaths,
         (routes, admin_routes): (&[Route], &[Route]),
     ) -> Self {
@@ -218,7 +218,7 @@ impl Rules {
 }
 
 /// Which unlisted paths belong to a runtime's admin API.
-fn admin_paths(place: &config::Site, runtime: &Runtime) -> AdminPaths {
+fn admin_paths(place: &config::Mount, runtime: &Runtime) -> AdminPaths {
     match runtime {
         #[cfg(feature = "engine")]
         Runtime::Own(_) => AdminPaths::Listed,
@@ -227,7 +227,7 @@ fn admin_paths(place: &config::Site, runtime: &Runtime) -> AdminPaths {
 }
 
 /// Those of a host first, then by the length of their paths, the longest first.
-fn order(place: &config::Site) -> (bool, std::cmp::Reverse<usize>) {
+fn order(place: &config::Mount) -> (bool, std::cmp::Reverse<usize>) {
     (place.hosts.is_empty(), std::cmp::Reverse(place.path.len()))
 }
 
@@ -235,16 +235,16 @@ fn order(place: &config::Site) -> (bool, std::cmp::Reverse<usize>) {
 pub(super) fn runtimes(
     config: &Config,
     metrics: &Arc<Metrics>,
-) -> Result<Vec<(config::Site, Runtime)>, Error> {
+) -> Result<Vec<(config::Mount, Runtime)>, Error> {
     let mut runtimes = Vec::new();
     for behind in &config.upstreams {
         let upstream = Upstream::open(behind.clone(), metrics)?;
         runtimes.push((behind.site.clone(), Runtime::Upstream(upstream)));
     }
     if runtimes.is_empty() {
-        let place = config::Site {
+        let place = config::Mount {
             name: "engine".to_owned(),
-            ..config::Site::default()
+            ..config::Mount::default()
         };
         runtimes.push((place, start(config, metrics)?));
     }

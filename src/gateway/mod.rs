@@ -7,12 +7,12 @@ mod own_engine;
 mod quotas;
 
 pub use crate::deployment::Runtime;
-pub use backend::{Nowhere, Rules, Site, Sites};
+pub use backend::{RoutingError, Rules, Backend, Backends};
 pub use hosts::{ServedHosts, machine_name, of_operations};
 pub use quotas::Shares;
 
 use crate::audit::{Actor, Audit, Event};
-use crate::auth::{self, Auth, Caller, Known, Permissions};
+use crate::auth::{self, Auth, Caller, AuthMethod, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::{self, Config};
 use crate::deployment;
@@ -23,7 +23,7 @@ use crate::store::{self, Store};
 use crate::upstream;
 use crypto::Secret;
 use flows::ids;
-use limits::conn_limit::Crowd;
+use limits::conn_limit::ConnLimit;
 use serde_json::json;
 use smol_str::SmolStr;
 use std::io;
@@ -52,7 +52,7 @@ pub struct Gateway {
     /// The caller where the API is open, with all permissions.
     pub everybody: Caller,
     /// The runtimes.
-    pub sites: Sites,
+    pub sites: Backends,
     /// The hosts under which they are answered.
     pub hosts: ServedHosts,
     /// The stock editor's files, if they are served.
@@ -132,7 +132,7 @@ impl Gateway {
         let topics = open_topics(&runtimes, config.comms.backlog);
         control.spawn(Arc::clone(&topics).tell());
         let shared = (store.clone(), auth.clone());
-        let sites = Sites::open((&mut config, runtimes), shared, recorders, now).await?;
+        let sites = Backends::open((&mut config, runtimes), shared, recorders, now).await?;
         let leaving = watch::Sender::new(false);
         let comms = Arc::new(Comms {
             config: config.comms.clone(),
@@ -142,7 +142,7 @@ impl Gateway {
             leaving: leaving.subscribe(),
             started: now * 1000,
             topics,
-            waiting: Crowd::new(config.comms.waiting, config.comms.waiting_per_address),
+            waiting: ConnLimit::new(config.comms.waiting, config.comms.waiting_per_address),
             stalled: config.timeouts.body_idle,
         });
         let gateway = Arc::new(Self {
@@ -153,7 +153,7 @@ impl Gateway {
             everybody: Caller {
                 user: SmolStr::default(),
                 permissions: Permissions::all(),
-                known: Known::Nobody,
+                known: AuthMethod::Nobody,
             },
             sites,
             #[cfg(feature = "engine")]
@@ -281,7 +281,7 @@ async fn settle(gateway: Weak<Gateway>) {
 }
 
 /// Subscribes editors to our own engine, before the flows start, so that no event is missed.
-fn open_topics(runtimes: &[(config::Site, Runtime)], backlog: usize) -> Arc<Topics> {
+fn open_topics(runtimes: &[(config::Mount, Runtime)], backlog: usize) -> Arc<Topics> {
     let mut runtimes = runtimes.iter();
     Topics::new(runtimes.find_map(|(_, runtime)| runtime.listen(backlog)))
 }

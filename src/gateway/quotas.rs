@@ -1,7 +1,7 @@
 //! Resources with a share for each client address: memory for unauthenticated callers, and `WebSockets` to flows.
 
 use crate::config::Limits;
-use limits::conn_limit::Crowd;
+use limits::conn_limit::ConnLimit;
 use limits::quota::Quota;
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct Shares {
     pub unauthenticated: Arc<Quota>,
     /// Open `WebSockets` to flows of our own engine, limited like connections: those of a trusted proxy that does not
     /// name its client do not count for an address.
-    pub sockets: Arc<Crowd>,
+    pub sockets: Arc<ConnLimit>,
 }
 
 impl Shares {
@@ -42,7 +42,7 @@ impl Shares {
                 limits.unauthenticated_bytes_per_address,
                 limits.body,
             ),
-            sockets: Crowd::new(limits.connections, limits.connections_per_address),
+            sockets: ConnLimit::new(limits.connections, limits.connections_per_address),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use super::error::Error;
 use super::form;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use crate::audit::{Actor, Audit, Event, Unavailable};
@@ -34,7 +34,7 @@ const PROMPTS: &str = concat!(
 );
 
 /// `GET /auth/login`: how to sign in; `{}` where no sign-in is required.
-pub(super) fn login(call: &Call<'_>) -> Response<Body> {
+pub(super) fn login(call: &RequestContext<'_>) -> Response<Body> {
     let body = if call.gateway.auth.is_some() {
         PROMPTS
     } else {
@@ -44,7 +44,7 @@ pub(super) fn login(call: &Call<'_>) -> Response<Body> {
 }
 
 /// `POST /auth/token`: a password becomes a token.
-pub(super) async fn token(call: &mut Call<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn token(call: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
     let Some(auth) = gateway.auth.clone() else {
         return Err(Error::NotFound);
@@ -130,7 +130,7 @@ async fn tell(
 }
 
 /// `POST /auth/revoke`: a token ends.
-pub(super) async fn revoke(call: &mut Call<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn revoke(call: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
     let Some(auth) = gateway.auth.clone() else {
         return Err(Error::NotFound);

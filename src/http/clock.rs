@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 static FIRST: LazyLock<(Duration, Instant)> = LazyLock::new(|| (system(), Instant::now()));
 
 /// The time since 1970.
-pub fn since_1970() -> Duration {
+pub fn unix_time() -> Duration {
     let (then, since) = *FIRST;
     // The system's clock may be set forward, and counts while the machine sleeps.
     system().max(then + since.elapsed())

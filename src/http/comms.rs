@@ -2,15 +2,15 @@
 //!
 //! The path is open, because a browser cannot send a token with the handshake: the first frame brings it.
 
-use super::clock::since_1970;
+use super::clock::unix_time;
 use super::error::Error;
 use super::forward::front;
 use super::host_policy;
 use super::origin::{self, Page};
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use super::response_body::Body;
 use super::upgrade::Opening;
-use crate::comms::{Guest, Source};
+use crate::comms::{PendingEditor, Source};
 use crate::upstream::{self, Upstream};
 use hyper::Response;
 use hyper::header::{HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 /// Shakes hands; the editor is then served on this thread, until it is gone.
 pub(super) fn open(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     upstream: Option<&Upstream>,
 ) -> Result<Response<Body>, Error> {
     let opening = Opening::check(call)?;
@@ -48,14 +48,14 @@ pub(super) fn open(
             Source::Upstream(upstream.clone(), Box::new(head))
         }
     };
-    let guest = Guest {
+    let guest = PendingEditor {
         actor: call.actor(),
         place: Some(place),
         without_token: own,
         certificate: (page.is_ours() && own)
             .then(|| call.peer.certificate.clone())
             .flatten(),
-        clock: since_1970,
+        clock: unix_time,
         here: {
             let site = Arc::clone(call.site);
             Arc::new(move |caller| site.rules.load().here(caller))

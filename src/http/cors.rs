@@ -3,7 +3,7 @@
 //! A page brings its token itself. That answers may be read with what a browser adds by itself (`credentials`) is never
 //! said. A public endpoint's own words about it pass unchanged: what it answers, everybody may read anyway.
 
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use super::route::{Needs, Route, Target};
@@ -25,7 +25,7 @@ const MAX_AGE: &str = "600";
 
 /// Answers the question of a browser whether a page may ask, which comes without the page's token. What concerns a
 /// public endpoint, its flow is asked.
-pub(super) fn preflight(call: &Call<'_>, route: &Route<'_>) -> Option<Response<Body>> {
+pub(super) fn preflight(call: &RequestContext<'_>, route: &Route<'_>) -> Option<Response<Body>> {
     let headers = &call.head.headers;
     let asks =
         call.head.method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
@@ -46,7 +46,7 @@ pub(super) fn preflight(call: &Call<'_>, route: &Route<'_>) -> Option<Response<B
 }
 
 /// Lets the page read the answer, if it may.
-pub(super) fn allow(call: &Call<'_>, headers: &mut HeaderMap) {
+pub(super) fn allow(call: &RequestContext<'_>, headers: &mut HeaderMap) {
     if call.gateway.config.headers.cors_origins.is_empty() {
         return;
     }
@@ -63,7 +63,7 @@ pub(super) fn allow(call: &Call<'_>, headers: &mut HeaderMap) {
 }
 
 /// The origin of the page, if it is one of those that may.
-fn listed<'c>(call: &Call<'c>) -> Option<&'c HeaderValue> {
+fn listed<'c>(call: &RequestContext<'c>) -> Option<&'c HeaderValue> {
     let origins = &call.gateway.config.headers.cors_origins;
     if origins.is_empty() {
         return None;

@@ -6,7 +6,7 @@ use super::error::Error;
 use super::forward::front;
 use super::path::{self, Path};
 use super::request_body;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use super::ws_endpoint;
@@ -49,7 +49,7 @@ const NOT_PASSED_ON: [HeaderName; 9] = [
 ];
 
 /// Sends a request through the flow whose endpoint it names, and waits for the flow's answer.
-pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn call(call: &mut RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
     let Runtime::Own(engine) = &call.site.runtime else {
         return Err(Error::NotFound);
@@ -88,7 +88,7 @@ pub(super) async fn call(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respons
 
 /// What an unauthenticated caller is charged: the request until the engine is done with it, even if the caller leaves, and
 /// the reply, which the caller may be slow to read.
-fn charged(call: &mut Call<'_>) -> Result<Option<Memory>, Error> {
+fn charged(call: &mut RequestContext<'_>) -> Result<Option<Memory>, Error> {
     if call.caller.as_ref().is_some_and(Caller::is_known) {
         return Ok(None);
     }
@@ -107,7 +107,7 @@ fn charged(call: &mut Call<'_>) -> Result<Option<Memory>, Error> {
     Ok(Some(Memory { request, reply }))
 }
 
-fn request(call: &Call<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::Bytes) -> Request {
+fn request(call: &RequestContext<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::Bytes) -> Request {
     let uri = &call.outgoing().uri;
     let target = PathAndQuery::from_static("/");
     let front = front(call, &target, None);

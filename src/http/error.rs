@@ -3,14 +3,14 @@
 use super::path;
 use crate::audit::Unavailable;
 use crate::auth::{self, Lapsed};
-use crate::gateway::Nowhere;
+use crate::gateway::RoutingError;
 use crate::{deployment, upstream};
 use std::time::Duration;
 
 /// Why an HTTP/1.1 request has no answer but that it is wrong, whatever it asks for: most often, its framing has more than
 /// one reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Flaw {
+pub enum FramingError {
     /// A line ends in LF without CR.
     #[error("every line must end in CRLF")]
     BareLineFeed,
@@ -36,7 +36,7 @@ pub enum Flaw {
 pub(super) enum Error {
     /// Two programs could read the request differently.
     #[error("the request is malformed: {0}")]
-    Framing(Flaw),
+    Framing(FramingError),
     /// It came without TLS where TLS is spoken.
     #[error("this port speaks TLS: ask with https")]
     Unencrypted,
@@ -198,15 +198,15 @@ pub(super) enum Error {
     Broken,
 }
 
-impl From<Flaw> for Error {
-    fn from(flaw: Flaw) -> Self {
+impl From<FramingError> for Error {
+    fn from(flaw: FramingError) -> Self {
         match flaw {
-            Flaw::Unencrypted => Self::Unencrypted,
-            Flaw::BareLineFeed
-            | Flaw::Length
-            | Flaw::Encoding
-            | Flaw::Trailers
-            | Flaw::Fragment => Self::Framing(flaw),
+            FramingError::Unencrypted => Self::Unencrypted,
+            FramingError::BareLineFeed
+            | FramingError::Length
+            | FramingError::Encoding
+            | FramingError::Trailers
+            | FramingError::Fragment => Self::Framing(flaw),
         }
     }
 }
@@ -220,11 +220,11 @@ impl From<Lapsed> for Error {
     }
 }
 
-impl From<Nowhere> for Error {
-    fn from(nowhere: Nowhere) -> Self {
+impl From<RoutingError> for Error {
+    fn from(nowhere: RoutingError) -> Self {
         match nowhere {
-            Nowhere::Host => Self::Misdirected,
-            Nowhere::Path => Self::NotFound,
+            RoutingError::Host => Self::Misdirected,
+            RoutingError::Path => Self::NotFound,
         }
     }
 }

@@ -5,7 +5,7 @@
 //! sent.
 
 use super::response_body::{charged, piece};
-use crate::editor::Place;
+use crate::editor::FilePermit;
 use bytes::Bytes;
 use std::fs::File;
 use std::future::Future;
@@ -24,7 +24,7 @@ const PIECE: u64 = 64 * 1024;
 pub(super) struct Reading {
     state: State,
     left: u64,
-    place: Arc<Place>,
+    place: Arc<FilePermit>,
 }
 
 #[derive(Debug)]
@@ -37,7 +37,7 @@ enum State {
 
 impl Reading {
     /// The first `size` bytes of a file.
-    pub(super) fn file(content: (File, u64), control: Handle, place: Place) -> Self {
+    pub(super) fn file(content: (File, u64), control: Handle, place: FilePermit) -> Self {
         let (file, left) = content;
         Self {
             state: State::Waiting(file, control),
@@ -47,7 +47,7 @@ impl Reading {
     }
 
     /// A text.
-    pub(super) fn text(text: Bytes, place: Place) -> Self {
+    pub(super) fn text(text: Bytes, place: FilePermit) -> Self {
         Self {
             left: text.len() as u64,
             state: State::Text(text),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     /// The only place.
-    fn place() -> (Arc<Quota>, Place) {
+    fn place() -> (Arc<Quota>, FilePermit) {
         let places = Quota::new(1, 1);
         let mut place = places.grant([127, 0, 0, 1].into());
         place.try_grow(1).unwrap();
@@ -130,7 +130,7 @@ mod tests {
         places.grant([127, 0, 0, 2].into()).try_grow(1).is_ok()
     }
 
-    fn file(size: u64, said: u64, place: Place) -> Reading {
+    fn file(size: u64, said: u64, place: FilePermit) -> Reading {
         let mut file = tempfile::tempfile().unwrap();
         let content: Vec<u8> = (0..=255)
             .cycle()

@@ -8,7 +8,7 @@ use super::admin::Fault;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use crate::allocator;
@@ -24,7 +24,7 @@ use std::time::Instant;
 type Answer = Result<Response<Body>, Error>;
 
 /// `GET /flows`
-pub(super) fn read(call: &Call<'_>) -> Answer {
+pub(super) fn read(call: &RequestContext<'_>) -> Answer {
     let version = dialect::version(&call.head.headers)?;
     let active = call.site.deployments.active();
     Ok(match version {
@@ -40,7 +40,7 @@ pub(super) fn read(call: &Call<'_>) -> Answer {
 }
 
 /// `POST /flows`
-pub(super) async fn deploy(call: &mut Call<'_>) -> Answer {
+pub(super) async fn deploy(call: &mut RequestContext<'_>) -> Answer {
     let version = dialect::version(&call.head.headers)?;
     let kind = dialect::deployment_type(&call.head.headers)?;
     let deployed = if kind == DeploymentType::Reload {
@@ -71,7 +71,7 @@ pub(super) async fn deploy(call: &mut Call<'_>) -> Answer {
 }
 
 /// `GET /flow/:id`
-pub(super) fn read_one(call: &Call<'_>, path: &Path<'_>) -> Answer {
+pub(super) fn read_one(call: &RequestContext<'_>, path: &Path<'_>) -> Answer {
     let active = call.site.deployments.active();
     let json = flow_json(&active.flows, &path.parameter(1)).map_err(|error| match error {
         FlowError::NoSuchFlow => Error::NotFound,
@@ -81,24 +81,24 @@ pub(super) fn read_one(call: &Call<'_>, path: &Path<'_>) -> Answer {
 }
 
 /// `POST /flow`
-pub(super) async fn add(call: &mut Call<'_>) -> Answer {
+pub(super) async fn add(call: &mut RequestContext<'_>) -> Answer {
     let body = call.read_json().await?;
     one(call, Request::AddFlow(body)).await
 }
 
 /// `PUT /flow/:id`
-pub(super) async fn replace(call: &mut Call<'_>, path: &Path<'_>) -> Answer {
+pub(super) async fn replace(call: &mut RequestContext<'_>, path: &Path<'_>) -> Answer {
     let body = call.read_json().await?;
     one(call, Request::ReplaceFlow(path.parameter(1), body)).await
 }
 
 /// `DELETE /flow/:id`
-pub(super) async fn remove(call: &mut Call<'_>, path: &Path<'_>) -> Answer {
+pub(super) async fn remove(call: &mut RequestContext<'_>, path: &Path<'_>) -> Answer {
     one(call, Request::RemoveFlow(path.parameter(1))).await
 }
 
 /// A deployment of a single flow: of type `flows`, without a revision (docs/reference/node-red-engine.md §1.2).
-async fn one(call: &Call<'_>, request: Request) -> Answer {
+async fn one(call: &RequestContext<'_>, request: Request) -> Answer {
     let deployed = run(call, Version::V1, DeploymentType::Flows, || Ok(request)).await?;
     Ok(match deployed.flow {
         Some(id) => response::json(StatusCode::OK, json!({ "id": id }).to_string()),
@@ -108,7 +108,7 @@ async fn one(call: &Call<'_>, request: Request) -> Answer {
 
 /// Parses and deploys as one task of the control runtime, and counts what came of it.
 async fn run(
-    call: &Call<'_>,
+    call: &RequestContext<'_>,
     version: Version,
     kind: DeploymentType,
     parse: impl FnOnce() -> Result<Request, deployment::Error> + Send + 'static,
@@ -138,7 +138,7 @@ async fn run(
             audit.record(Event::DeployFail, &actor, now, facts);
         }
         // A refused flow set needed as much as one that is deployed.
-        tokio::spawn(async { allocator::give_back() });
+        tokio::spawn(async { allocator::purge() });
         result
     };
     call.control(task).await?.map_err(Error::Deployment)
@@ -164,13 +164,13 @@ fn outcome(result: &Result<Deployed, deployment::Error>) -> metrics::Deployed {
 }
 
 /// `GET /flows/state`
-pub(super) fn state(call: &Call<'_>) -> Response<Body> {
+pub(super) fn state(call: &RequestContext<'_>) -> Response<Body> {
     let state = call.site.deployments.state();
     response::json(StatusCode::OK, format!("{{\"state\":\"{state}\"}}"))
 }
 
 /// `POST /flows/state`
-pub(super) async fn set_state(call: &mut Call<'_>) -> Answer {
+pub(super) async fn set_state(call: &mut RequestContext<'_>) -> Answer {
     let (_, state_wanted) = call.read_state().await?;
     let running = match state_wanted.as_deref() {
         Some("start") => true,

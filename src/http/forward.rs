@@ -7,7 +7,7 @@ use super::dialect::{self, Version};
 use super::error::Error;
 use super::forwarded;
 use super::path::Path;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use super::route::{self, Admin, Editor, Target};
@@ -16,7 +16,7 @@ use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
-    self, Authorization, Change, Changed, Front, Identity, Outcome, Outgoing, Pace, Passing,
+    self, Authorization, Change, Changed, ForwardedRequest, Identity, Outcome, Outgoing, Pace, Passing,
     Refusal, Upstream, returned,
 };
 use bytes::Bytes;
@@ -33,7 +33,7 @@ type Result<T = Response<Body>> = std::result::Result<T, Error>;
 
 /// Does what the route says, at the upstream.
 pub(super) async fn act(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     path: &Path<'_>,
     target: Target,
     upstream: &Upstream,
@@ -89,7 +89,7 @@ pub(super) async fn act(
 }
 
 /// A body, to be passed on as it comes.
-fn streamed(call: &mut Call<'_>) -> Outgoing {
+fn streamed(call: &mut RequestContext<'_>) -> Outgoing {
     let config = &call.gateway.config;
     let Some(incoming) = call.body.take() else {
         return Outgoing::empty();
@@ -104,7 +104,7 @@ fn streamed(call: &mut Call<'_>) -> Outgoing {
 }
 
 /// Passes a request on, and the answer back.
-async fn pass(call: &mut Call<'_>, path: &Path<'_>, body: Outgoing, upstream: &Upstream) -> Result {
+async fn pass(call: &mut RequestContext<'_>, path: &Path<'_>, body: Outgoing, upstream: &Upstream) -> Result {
     if matches!(call.head.method, Method::TRACE | Method::CONNECT) {
         // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
         let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();
@@ -146,7 +146,7 @@ async fn pass(call: &mut Call<'_>, path: &Path<'_>, body: Outgoing, upstream: &U
 }
 
 /// `POST /flows`: checked and sent in its turn.
-async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+async fn deploy(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     let version = dialect::version(&call.head.headers)?;
     let kind = dialect::deployment_type(&call.head.headers)?;
     let target = path.target(&call.outgoing().uri)?;
@@ -193,7 +193,7 @@ async fn deploy(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Re
 
 /// What else changes flows: sent in its turn, without a revision (docs/reference/node-red-admin-api.md §3).
 async fn change(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     path: &Path<'_>,
     target: Target,
     upstream: &Upstream,
@@ -239,7 +239,7 @@ async fn change(
 /// Checks and sends a change as one task of the control runtime, and counts what came of it. Between the last byte of
 /// the request and this task nothing may wait: a client that hangs up ends whatever is not in it.
 async fn run(
-    call: &Call<'_>,
+    call: &RequestContext<'_>,
     (version, kind): (Version, DeploymentType),
     prepare: impl FnOnce() -> std::result::Result<Forward, deployment::Error> + Send + 'static,
 ) -> Result<Changed> {
@@ -306,7 +306,7 @@ fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>)
 }
 
 /// `GET /settings`: the upstream's, with the caller as the user, whatever the upstream says.
-async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+async fn settings(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     check_version(call)?;
     let target = path.target(&call.outgoing().uri)?;
     let mut watch = call.watch();
@@ -351,7 +351,7 @@ async fn settings(call: &mut Call<'_>, path: &Path<'_>, upstream: &Upstream) -> 
 }
 
 /// The answer to a change.
-fn answer(call: &Call<'_>, upstream: &Upstream, changed: Changed) -> Result {
+fn answer(call: &RequestContext<'_>, upstream: &Upstream, changed: Changed) -> Result {
     let response = changed.response;
     no_refusal(upstream, response.status())?;
     if let Some(told) = told_in_json(response.status(), response.headers()) {
@@ -361,12 +361,12 @@ fn answer(call: &Call<'_>, upstream: &Upstream, changed: Changed) -> Result {
 }
 
 pub(super) fn front<'c>(
-    call: &'c Call<'_>,
+    call: &'c RequestContext<'_>,
     target: &'c PathAndQuery,
     upstream: Option<&Upstream>,
-) -> Front<'c> {
+) -> ForwardedRequest<'c> {
     let known = call.caller.as_ref().filter(|c| c.is_known());
-    Front {
+    ForwardedRequest {
         head: call.outgoing(),
         target,
         prefix: &call.site.place.prefix,
@@ -386,7 +386,7 @@ pub(super) fn front<'c>(
 }
 
 /// The admin API's headers must be unambiguous before the upstream reads them.
-fn check_version(call: &Call<'_>) -> Result<()> {
+fn check_version(call: &RequestContext<'_>) -> Result<()> {
     if call.class != RouteClass::Endpoint {
         dialect::version(&call.head.headers)?;
     }
@@ -411,7 +411,7 @@ fn told_in_json(status: StatusCode, headers: &HeaderMap) -> Option<Response<Body
 }
 
 pub(super) fn passed_back<B>(
-    call: &Call<'_>,
+    call: &RequestContext<'_>,
     upstream: &Upstream,
     mut response: Response<B>,
 ) -> Response<B> {

@@ -5,7 +5,7 @@
 
 use super::Peer;
 use super::host::is_host;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use crate::config::Networks;
 use crate::gateway::Gateway;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
@@ -29,7 +29,7 @@ pub(super) fn client(gateway: &Gateway, proxy: &Peer, headers: &HeaderMap) -> Pe
 
 /// The host that the client asked a trusted proxy for. It is passed on, and tells our own pages from others; which
 /// runtime a request is for, `Host` says.
-pub(super) fn host<'c>(call: &Call<'c>) -> Option<&'c HeaderValue> {
+pub(super) fn host<'c>(call: &RequestContext<'c>) -> Option<&'c HeaderValue> {
     let headers = call.peer.trusted.then_some(&call.head.headers)?;
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -39,7 +39,7 @@ pub(super) fn host<'c>(call: &Call<'c>) -> Option<&'c HeaderValue> {
 }
 
 /// Every host in every `X-Forwarded-Host` of a trusted proxy, in order; empty: one is no text.
-pub(super) fn hosts<'c>(call: &Call<'c>) -> impl Iterator<Item = &'c str> + use<'c> {
+pub(super) fn hosts<'c>(call: &RequestContext<'c>) -> impl Iterator<Item = &'c str> + use<'c> {
     let headers = call.peer.trusted.then_some(&call.head.headers);
     let lines = headers
         .into_iter()

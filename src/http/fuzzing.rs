@@ -12,7 +12,7 @@ use super::{form, well_formed};
 use crate::upstream::fuzzing::{upstream, written};
 use crate::upstream::strict_reader::{self, Framing};
 use crate::upstream::{
-    Authorization, ClientBody, Front, Identity, Outgoing, Pace, Passing, Upstream,
+    Authorization, ClientBody, ForwardedRequest, Identity, Outgoing, Pace, Passing, Upstream,
 };
 use bytes::Bytes;
 use http_body_util::Empty;
@@ -189,7 +189,7 @@ async fn check(
     let Ok(target) = path.target(&head.uri) else {
         return;
     };
-    let front = Front {
+    let front = ForwardedRequest {
         head,
         target: &target,
         prefix: "",

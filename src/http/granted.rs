@@ -1,11 +1,11 @@
 //! The authorization of a request, re-evaluated: its method and path against the routes and permissions of now.
 
-use super::clock::since_1970;
+use super::clock::unix_time;
 use super::path::Path;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use super::route::{self, Needs, Route};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
-use crate::gateway::{Rules, Site};
+use crate::gateway::{Rules, Backend};
 use crate::metrics::RouteClass;
 use hyper::Method;
 use hyper::http::uri::PathAndQuery;
@@ -17,14 +17,14 @@ pub(super) type Watch = Box<AuthWatch<Granted>>;
 /// What a request was authorized for. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Granted {
-    site: Arc<Site>,
+    site: Arc<Backend>,
     method: Method,
     target: Option<PathAndQuery>,
 }
 
 /// The route of a request at a site: what it is authorized by, at first and each time that this is checked again.
 pub(super) fn route<'r>(
-    site: &Site,
+    site: &Backend,
     method: &Method,
     path: &Path<'_>,
     rules: &'r Rules,
@@ -38,13 +38,13 @@ pub(super) fn route<'r>(
 
 impl Granted {
     /// Watches an authorized request.
-    pub(super) fn watch(call: &Call<'_>) -> Watch {
+    pub(super) fn watch(call: &RequestContext<'_>) -> Watch {
         let granted = Self {
             site: Arc::clone(call.site),
             method: call.head.method.clone(),
             target: call.head.uri.path_and_query().cloned(),
         };
-        let watch = AuthWatch::new(call.caller.clone(), granted, call.generation, since_1970);
+        let watch = AuthWatch::new(call.caller.clone(), granted, call.generation, unix_time);
         Box::new(watch)
     }
 }

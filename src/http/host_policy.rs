@@ -6,14 +6,14 @@
 use super::error::Error;
 use super::forwarded;
 use super::host;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use crate::config::Host;
 
 /// Characters of a refused host in the log: the most that a name has (RFC 1035 §2.3.4).
 const LONGEST: usize = 255;
 
 /// Refuses a request for a host that is not listed, if there is a list.
-pub(super) fn check(call: &Call<'_>) -> Result<(), Error> {
+pub(super) fn check(call: &RequestContext<'_>) -> Result<(), Error> {
     let hosts = &call.gateway.hosts;
     if hosts.answers_all() || every(call, |host| hosts.answers(host)) {
         return Ok(());
@@ -28,7 +28,7 @@ pub(super) fn check(call: &Call<'_>) -> Result<(), Error> {
 }
 
 /// Refuses a caller without a token under a name that could be an attacker's.
-pub(super) fn check_own(call: &Call<'_>) -> Result<(), Error> {
+pub(super) fn check_own(call: &RequestContext<'_>) -> Result<(), Error> {
     if is_own(call) {
         return Ok(());
     }
@@ -44,13 +44,13 @@ pub(super) fn check_own(call: &Call<'_>) -> Result<(), Error> {
 }
 
 /// Whether the request is for a name or an address that only the gateway can have.
-pub(super) fn is_own(call: &Call<'_>) -> bool {
+pub(super) fn is_own(call: &RequestContext<'_>) -> bool {
     every(call, |host| call.gateway.hosts.is_own(host))
 }
 
 /// Whether this holds for the host that the client asked for. Of several that proxies name one after the other the
 /// first may be the client's own words, so it must hold for all. A request that names none (HTTP/1.0) is no browser's.
-fn every(call: &Call<'_>, holds: impl Fn(Host<'_>) -> bool) -> bool {
+fn every(call: &RequestContext<'_>, holds: impl Fn(Host<'_>) -> bool) -> bool {
     let port = if call.peer.secure { 443 } else { 80 };
     let holds = |host: &str| Host::parse(host, port).is_some_and(&holds);
     let mut forwarded = forwarded::hosts(call).peekable();
@@ -61,7 +61,7 @@ fn every(call: &Call<'_>, holds: impl Fn(Host<'_>) -> bool) -> bool {
 }
 
 /// The host that the client asked for, for the log.
-fn asked<'c>(call: &Call<'c>) -> &'c str {
+fn asked<'c>(call: &RequestContext<'c>) -> &'c str {
     let forwarded = forwarded::hosts(call).next();
     let host = forwarded.or_else(|| host::authority(call.head));
     let host = host.unwrap_or_default();

@@ -6,21 +6,21 @@
 use super::error::Error;
 use super::host_policy;
 use super::origin::{self, Page};
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use crate::audit::{Actor, Event};
-use crate::auth::{Auth, Caller, Known};
+use crate::auth::{Auth, Caller, AuthMethod};
 use crate::metrics::TokenCheck;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;
 use serde_json::{Value as Json, json};
 
 /// The caller of a request that needs to be known; `admin`: it is for the admin API.
-pub(super) fn caller(call: &Call<'_>, admin: bool) -> Result<Caller, Error> {
+pub(super) fn caller(call: &RequestContext<'_>, admin: bool) -> Result<Caller, Error> {
     let caller = match &call.gateway.auth {
         Some(auth) => known(call, auth)?,
         None => call.gateway.everybody.clone(),
     };
-    let without_token = !matches!(caller.known, Known::Token(_));
+    let without_token = !matches!(caller.known, AuthMethod::Token(_));
     if without_token && let Err(refused) = host_policy::check_own(call) {
         denied(call, &caller, "host");
         return Err(refused);
@@ -28,9 +28,9 @@ pub(super) fn caller(call: &Call<'_>, admin: bool) -> Result<Caller, Error> {
     // A client sends a token on purpose. A browser's certificate, or its place in the network, is an ambient
     // credential: any page that it shows can make it send requests.
     let led = match caller.known {
-        Known::Token(_) => false,
-        Known::Certificate(_) => true,
-        Known::Nobody => admin && !call.head.method.is_safe(),
+        AuthMethod::Token(_) => false,
+        AuthMethod::Certificate(_) => true,
+        AuthMethod::Nobody => admin && !call.head.method.is_safe(),
     };
     let trusted = &call.gateway.config.headers.cors_origins;
     let astray = || match origin::page(call, trusted) {
@@ -46,7 +46,7 @@ pub(super) fn caller(call: &Call<'_>, admin: bool) -> Result<Caller, Error> {
 }
 
 /// Records that a web page may not act as this caller.
-fn denied(call: &Call<'_>, caller: &Caller, reason: &str) {
+fn denied(call: &RequestContext<'_>, caller: &Caller, reason: &str) {
     let actor = Actor {
         user: caller.user.to_string(),
         by: caller.known.to_string(),
@@ -56,7 +56,7 @@ fn denied(call: &Call<'_>, caller: &Caller, reason: &str) {
 }
 
 /// The caller where users sign in. A token counts more than a certificate: a bad one is refused, whatever else is there.
-fn known(call: &Call<'_>, auth: &Auth) -> Result<Caller, Error> {
+fn known(call: &RequestContext<'_>, auth: &Auth) -> Result<Caller, Error> {
     let now = call.now;
     let count = |check| call.gateway.metrics.token_check(check);
     match token(&call.head.headers) {

@@ -46,8 +46,8 @@ mod ws_endpoint;
 mod ws_session;
 
 pub use authorized_body::ResponseBody;
-pub use clock::since_1970;
-pub use error::Flaw;
+pub use clock::unix_time;
+pub use error::FramingError;
 
 use crate::audit::Event;
 use crate::auth::{Auth, Caller, Certificate};
@@ -63,7 +63,7 @@ use hyper::http::uri::Scheme;
 use hyper::upgrade::OnUpgrade;
 use hyper::{Method, Request, Response, StatusCode};
 use path::{Path, Refused};
-use request_context::Call;
+use request_context::RequestContext;
 use response_body::Body;
 use route::Needs;
 #[cfg(feature = "engine")]
@@ -93,7 +93,7 @@ pub async fn answer(
     gateway: &Arc<Gateway>,
     peer: &Peer,
     request: Request<Incoming>,
-    flaw: Option<Flaw>,
+    flaw: Option<FramingError>,
 ) -> Response<ResponseBody> {
     let started = Instant::now();
     let (mut head, body) = request.into_parts();
@@ -103,7 +103,7 @@ pub async fn answer(
         .trusted
         .then(|| forwarded::client(gateway, peer, &head.headers));
     let mut path = Path::parse(head.uri.path());
-    let mut call = Call::new(gateway, client.as_ref().unwrap_or(peer), &head);
+    let mut call = RequestContext::new(gateway, client.as_ref().unwrap_or(peer), &head);
     let body = ClientBody::received(body, head.version, gateway.config.limits.body);
     (call.body, call.upgrade) = (Some(body), upgrade);
     let proceeded = match flaw {
@@ -133,7 +133,7 @@ pub async fn answer(
 pub fn unreadable(gateway: &Arc<Gateway>, peer: &Peer, too_large: bool) {
     let (mut head, ()) = Request::new(()).into_parts();
     head.method = Method::from_bytes(b"-").unwrap_or_default();
-    let call = Call::new(gateway, peer, &head);
+    let call = RequestContext::new(gateway, peer, &head);
     let answered = response::empty(if too_large {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
     } else {
@@ -144,7 +144,7 @@ pub fn unreadable(gateway: &Arc<Gateway>, peer: &Peer, too_large: bool) {
 
 /// The steps in order; each may refuse.
 async fn proceed(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     path: Result<&mut Path<'_>, Refused>,
 ) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
@@ -200,7 +200,7 @@ async fn proceed(
 }
 
 /// Refuses a caller who lacks the permission that is needed.
-fn authorize(call: &Call<'_>, needs: Needs<'_>) -> Result<(), Error> {
+fn authorize(call: &RequestContext<'_>, needs: Needs<'_>) -> Result<(), Error> {
     let Needs::Permission(need) = needs else {
         return Ok(());
     };
@@ -215,7 +215,7 @@ fn authorize(call: &Call<'_>, needs: Needs<'_>) -> Result<(), Error> {
 }
 
 /// Who calls, with what he has at this site.
-fn known(call: &mut Call<'_>, class: RouteClass, rules: &Rules) -> Result<Caller, Error> {
+fn known(call: &mut RequestContext<'_>, class: RouteClass, rules: &Rules) -> Result<Caller, Error> {
     let admin = class != RouteClass::Endpoint;
     if admin && identify::token_in_query(call.head.uri.query()) {
         return Err(Error::TokenInQuery);
@@ -229,7 +229,7 @@ fn known(call: &mut Call<'_>, class: RouteClass, rules: &Rules) -> Result<Caller
 }
 
 /// Refuses what is too much, and what is malformed.
-fn limit(call: &Call<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
+fn limit(call: &RequestContext<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
     let headers = &call.head.headers;
     well_formed(call.head)?;
     host_policy::check(call)?;
@@ -260,7 +260,7 @@ fn well_formed(head: &Parts) -> Result<(), Error> {
 /// Does what the route says, with our own engine.
 #[cfg(feature = "engine")]
 async fn act(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     path: &Path<'_>,
     target: Target,
 ) -> Result<Response<Body>, Error> {
@@ -288,13 +288,13 @@ async fn act(
 
 /// 6. answer: the request's id goes along; counted and written down.
 fn finish(
-    call: &Call<'_>,
+    call: &RequestContext<'_>,
     path: &str,
     duration: Duration,
     response: Response<Body>,
 ) -> Response<Body> {
     let method = &call.head.method;
-    let mut response = response::for_method(method, dressed(call, response));
+    let mut response = response::for_method(method, with_security_headers(call, response));
     if let Ok(id) = HeaderValue::from_str(&call.id) {
         response
             .headers_mut()
@@ -329,7 +329,7 @@ fn finish(
 }
 
 /// Adds the header fields for browsers, see `[headers]`.
-fn dressed(call: &Call<'_>, mut response: Response<Body>) -> Response<Body> {
+fn with_security_headers(call: &RequestContext<'_>, mut response: Response<Body>) -> Response<Body> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return response;
     }
@@ -361,7 +361,7 @@ fn dressed(call: &Call<'_>, mut response: Response<Body>) -> Response<Body> {
 }
 
 /// What went wrong on our side goes to the log with its cause; what the client did wrong is in the access log.
-fn report(call: &Call<'_>, error: &Error) {
+fn report(call: &RequestContext<'_>, error: &Error) {
     if response::is_ours(error) {
         let mut causes = String::new();
         let mut cause = std::error::Error::source(error);

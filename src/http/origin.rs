@@ -1,11 +1,11 @@
-//! Which web page made a request, as far as its browser tells: `Origin` (RFC 6454) and `Sec-Fetch-Site` (W3C Fetch
+//! Which web page made a request, as far as its browser tells: `Origin` (RFC 6454) and `Sec-Fetch-Backend` (W3C Fetch
 //! Metadata). No page can forge them; programs send neither.
 //!
 //! It matters for what a browser adds by itself, without the page knowing it: a client's certificate, its address, a
 //! WebSocket. A token is never such a thing.
 
 use super::forwarded;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use crate::config::Origin;
 use hyper::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use hyper::http::uri::Authority;
@@ -30,7 +30,7 @@ impl Page {
 }
 
 /// Finds out. What the two headers say must agree.
-pub(super) fn page(call: &Call<'_>, trusted: &[Origin]) -> Page {
+pub(super) fn page(call: &RequestContext<'_>, trusted: &[Origin]) -> Page {
     let headers = &call.head.headers;
     let near = is_near(headers);
     let Some(origin) = headers.get(ORIGIN) else {
@@ -50,14 +50,14 @@ pub(super) fn page(call: &Call<'_>, trusted: &[Origin]) -> Page {
     }
 }
 
-/// Whether `Sec-Fetch-Site`, if it is sent, says that no other page is concerned: `none` is the user himself.
+/// Whether `Sec-Fetch-Backend`, if it is sent, says that no other page is concerned: `none` is the user himself.
 fn is_near(headers: &HeaderMap) -> bool {
     let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
     sites.all(|site| site == "same-origin" || site == "none")
 }
 
 /// The host and port that the browser believes to speak to.
-fn own(call: &Call<'_>) -> Option<Authority> {
+fn own(call: &RequestContext<'_>) -> Option<Authority> {
     let named = |host: &HeaderValue| Authority::try_from(host.as_bytes()).ok();
     forwarded::host(call)
         .and_then(named)

@@ -76,7 +76,7 @@ impl<'a> Path<'a> {
     }
 
     /// From here on it is a path of this site, which it leads to.
-    pub(super) fn enter(&mut self, site: &config::Site) {
+    pub(super) fn enter(&mut self, site: &config::Mount) {
         self.site = site.path.len();
         self.cut = site.prefix.len();
         self.admin = self
@@ -393,7 +393,7 @@ mod tests {
     }
     /// A path of a site at `/p` whose admin API is at `/a` below it.
     fn entered(raw: &str, strip: bool) -> Path<'_> {
-        let site = config::Site {
+        let site = config::Mount {
             path: "/p".to_owned(),
             admin_root: "/a".to_owned(),
             prefix: if strip {
@@ -401,7 +401,7 @@ mod tests {
             } else {
                 String::new()
             },
-            ..config::Site::default()
+            ..config::Mount::default()
         };
         let mut path = Path::parse(raw).unwrap();
         path.enter(&site);

@@ -6,7 +6,7 @@
 
 use super::error::Error;
 use super::path::Path;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use super::route::Recorded;
@@ -31,7 +31,7 @@ pub(super) struct Record {
 /// Begins the record of an authorized request, if its route has one. An error: it cannot be recorded, so it must not be
 /// done.
 pub(super) async fn begin(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     path: &Path<'_>,
     recorded: Recorded,
 ) -> Result<(), Error> {
@@ -43,7 +43,7 @@ pub(super) async fn begin(
 }
 
 impl Record {
-    async fn begin(call: &Call<'_>, path: &Path<'_>, event: Event) -> Result<Box<Self>, Error> {
+    async fn begin(call: &RequestContext<'_>, path: &Path<'_>, event: Event) -> Result<Box<Self>, Error> {
         let path: String = path.as_str().chars().take(MAX_PATH).collect();
         let mut facts = json!({ "method": call.head.method.as_str(), "path": path });
         if let Some(upstream) = call.upstream() {

@@ -3,7 +3,7 @@
 //! A token is valid at the gateway only, with all permissions of its session, so a program behind can only misuse it.
 //! Header fields and the query are searched; bodies and WebSocket frames are passed on unread.
 
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use crate::auth::{Auth, TOKEN_LENGTH};
 use crate::upstream::Authorization;
 use base64::Engine as _;
@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 /// The head of a request without tokens of the gateway's; `None`: it contains none. With another `authorization` than the
 /// client's, the field of that name stays behind anyway and is not searched.
-pub(super) fn head(call: &Call<'_>, authorization: Authorization) -> Option<Box<Parts>> {
+pub(super) fn head(call: &RequestContext<'_>, authorization: Authorization) -> Option<Box<Parts>> {
     let auth = call.gateway.auth.as_ref()?;
     let sent = call.head;
     let passes =

@@ -1,6 +1,6 @@
 //! Reads a request's body: in time, within its limit, and only of the kind that the endpoint takes.
 
-use super::error::{Error, Flaw};
+use super::error::{Error, FramingError};
 use crate::upstream::{BodyError, ClientBody, Pace, Pacer};
 use bytes::Bytes;
 use hyper::HeaderMap;
@@ -20,9 +20,9 @@ pub(super) fn announced(headers: &HeaderMap, limit: usize) -> Result<(), Error> 
         (Some(length), None) => match number(length.as_bytes()) {
             Some(length) if length <= limit as u64 => Ok(()),
             Some(_) => Err(Error::BodyTooLarge { limit }),
-            None => Err(Flaw::Length.into()),
+            None => Err(FramingError::Length.into()),
         },
-        (Some(_), Some(_)) => Err(Flaw::Length.into()),
+        (Some(_), Some(_)) => Err(FramingError::Length.into()),
     }
 }
 
@@ -123,7 +123,7 @@ impl From<BodyError> for Error {
     fn from(error: BodyError) -> Self {
         match error {
             BodyError::Incomplete => Self::BodyBroken,
-            BodyError::Trailers => Flaw::Trailers.into(),
+            BodyError::Trailers => FramingError::Trailers.into(),
         }
     }
 }

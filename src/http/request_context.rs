@@ -1,6 +1,6 @@
 //! One request on its way: what the steps of [`super::answer`] have learned, and its body, not yet read.
 
-use super::clock::since_1970;
+use super::clock::unix_time;
 use super::error::Error;
 use super::granted::{Granted, Watch};
 use super::record::Record;
@@ -8,7 +8,7 @@ use super::request_body;
 use super::{Peer, form};
 use crate::audit::{Actor, Event};
 use crate::auth::{AuthWatch, Caller, Lapsed};
-use crate::gateway::{Gateway, Site};
+use crate::gateway::{Gateway, Backend};
 use crate::metrics::{InFlight, RouteClass};
 use crate::upstream::{Authorization, ClientBody, Pace, Upstream};
 use bytes::Bytes;
@@ -24,10 +24,10 @@ use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 /// A request on its way.
-pub(super) struct Call<'a> {
+pub(super) struct RequestContext<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
     /// Since *route*, the runtime that it is for, with what belongs to that; before, any.
-    pub(super) site: &'a Arc<Site>,
+    pub(super) site: &'a Arc<Backend>,
     pub(super) peer: &'a Peer,
     pub(super) id: SmolStr,
     /// Seconds since 1970.
@@ -59,7 +59,7 @@ pub(super) struct Call<'a> {
     watch: Option<Watch>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> RequestContext<'a> {
     /// At its beginning: only its head has been read.
     pub(super) fn new(gateway: &'a Arc<Gateway>, peer: &'a Peer, head: &'a Parts) -> Self {
         Self {
@@ -67,7 +67,7 @@ impl<'a> Call<'a> {
             site: gateway.sites.first(),
             peer,
             id: gateway.request_id(),
-            now: since_1970().as_secs(),
+            now: unix_time().as_secs(),
             head,
             redacted: None,
             body: None,

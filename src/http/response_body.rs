@@ -20,7 +20,7 @@ pub(super) enum Body {
     /// its last piece has been sent.
     Theirs(Bytes, Option<Arc<Grant>>),
     /// Passed on as it comes from the upstream.
-    Upstream(upstream::Answer),
+    Upstream(upstream::ResponseBody),
     /// A part of the editor, one of so many at a time.
     #[cfg(feature = "engine")]
     Editor(Box<Reading>),

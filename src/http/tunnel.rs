@@ -5,7 +5,7 @@
 use super::error::Error;
 use super::forward::{front, passed_back};
 use super::path::Path;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use super::response_body::Body;
 use super::upgrade::Opening;
 use super::ws_session::OpenSocket;
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// Opens a tunnel for a client that wants a WebSocket; what the upstream answers instead of one comes back as it is.
 pub(super) async fn open(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     path: &Path<'_>,
     upstream: &Upstream,
 ) -> Result<Response<Body>, Error> {

@@ -3,7 +3,7 @@
 //! Knows HTTP/1.1 only; a WebSocket over HTTP/2 (RFC 8441) is not offered, so browsers open a connection of their own.
 
 use super::error::Error;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use base64::Engine as _;
@@ -32,7 +32,7 @@ pub(super) fn is_wanted(head: &Parts) -> bool {
 
 impl Opening {
     /// Checks the handshake of a request that [wants](is_wanted) a WebSocket.
-    pub(super) fn check(call: &mut Call<'_>) -> Result<Self, Error> {
+    pub(super) fn check(call: &mut RequestContext<'_>) -> Result<Self, Error> {
         let headers = &call.head.headers;
         if !is_wanted(call.head) || !lists(headers, &CONNECTION, "upgrade") {
             return Err(Error::UpgradeRequired);

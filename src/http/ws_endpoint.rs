@@ -6,7 +6,7 @@ use super::comms::first_protocol;
 use super::error::Error;
 use super::meter::{Meter, Metered};
 use super::path::Path;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use super::response_body::Body;
 use super::upgrade::Opening;
 use super::ws_session::OpenSocket;
@@ -45,7 +45,7 @@ type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
 /// Shakes hands; the client then talks with the listener, on this thread, until either ends it.
 pub(super) fn open(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     path: &Path<'_>,
     engine: &Engine,
     listening: &Listening,
@@ -67,7 +67,7 @@ pub(super) fn open(
             .max_message_size(Some(longest));
         let client = Metered::new(TokioIo::new(client), meter, longest);
         let socket = Socket::from_raw_socket(client, Role::Server, Some(config)).await;
-        let ended = Talk::new(socket, tell, (patience, longest))
+        let ended = Session::new(socket, tell, (patience, longest))
             .run(memory, pin!(open.over()))
             .await;
         open.log(ended, opened.elapsed());
@@ -83,7 +83,7 @@ pub(super) fn open(
 }
 
 /// A permit for one more socket. It counts for the client's address; a proxy that does not name its client has none.
-fn permit(call: &Call<'_>) -> Result<Permit, Full> {
+fn permit(call: &RequestContext<'_>) -> Result<Permit, Full> {
     let permit = call.gateway.shares.sockets.admit()?;
     let address = call.peer.address.ip();
     if call.gateway.config.server.trusted_proxies.contains(address) {
@@ -93,7 +93,7 @@ fn permit(call: &Call<'_>) -> Result<Permit, Full> {
 }
 
 /// A client and the listener's end of it.
-struct Talk<T> {
+struct Session<T> {
     socket: Socket,
     tell: T,
     inbound: Inbound,
@@ -112,20 +112,20 @@ struct Inbound {
 }
 
 /// What the frames of an unauthenticated client are charged to.
-fn memory(call: &Call<'_>) -> Option<Memory> {
+fn memory(call: &RequestContext<'_>) -> Option<Memory> {
     let known = call.caller.as_ref().is_some_and(Caller::is_known);
     let memory = &call.gateway.shares.unauthenticated;
     (!known).then(|| (Arc::clone(memory), call.peer.address.ip()))
 }
 
 /// Meters the messages of an unauthenticated client.
-fn meter(call: &Call<'_>, memory: Option<Memory>) -> Option<Meter> {
+fn meter(call: &RequestContext<'_>, memory: Option<Memory>) -> Option<Meter> {
     let config = &call.gateway.config;
     let pace = Pace::new(&config.timeouts, &config.limits);
     memory.map(|(quota, address)| Meter::new(quota, address, pace))
 }
 
-impl<T: Fn(Event) -> Result<(), engine::Error>> Talk<T> {
+impl<T: Fn(Event) -> Result<(), engine::Error>> Session<T> {
     fn new(socket: Socket, tell: T, (patience, longest): (Duration, usize)) -> Self {
         Self {
             socket,

@@ -2,7 +2,7 @@
 
 use super::granted::{Granted, Watch};
 use super::path::Path;
-use super::request_context::Call;
+use super::request_context::RequestContext;
 use crate::auth::Lapsed;
 use crate::gateway::Gateway;
 use crate::metrics::TunnelEnd;
@@ -21,7 +21,7 @@ pub(super) struct OpenSocket {
 
 impl OpenSocket {
     /// For a request that becomes a WebSocket.
-    pub(super) fn of(call: &Call<'_>, path: &Path<'_>) -> Self {
+    pub(super) fn of(call: &RequestContext<'_>, path: &Path<'_>) -> Self {
         Self {
             gateway: Arc::clone(call.gateway),
             watch: Granted::watch(call),

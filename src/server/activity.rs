@@ -4,14 +4,14 @@
 //! So a time limit costs a request no timer. Times are milliseconds since the worker started. No clock here.
 
 use crate::config::Timeouts;
-use crate::http::Flaw;
+use crate::http::FramingError;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// The life signs of one connection. Only its own worker writes here; atomics make it `Sync`, not shared.
 #[derive(Debug, Default)]
-pub(super) struct Pulse {
+pub(super) struct Activity {
     /// Requests whose answer is not yet handed over.
     in_flight: AtomicU32,
     /// Of these, answers that wait for the peer to take what there is.
@@ -21,7 +21,7 @@ pub(super) struct Pulse {
     /// Requests that have come.
     requests: AtomicU32,
     /// The request, counted from 1, that has more than one reading, and why; none comes after it.
-    flaw: OnceLock<(u32, Flaw)>,
+    flaw: OnceLock<(u32, FramingError)>,
     /// Whether requests are over and something else is spoken.
     tunnel: AtomicBool,
     /// When the first byte of a request's head came, plus one; 0: none has.
@@ -36,7 +36,7 @@ pub(super) struct Pulse {
 
 /// What to do with the connection now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum IdleAction {
     /// Nothing.
     Wait,
     /// Nothing has happened for a while and nothing is half-done: its buffers can go.
@@ -47,7 +47,7 @@ pub(super) enum Verdict {
     Close,
 }
 
-impl Pulse {
+impl Activity {
     pub(super) fn new(now: u64) -> Self {
         Self {
             moved: now.into(),
@@ -77,7 +77,7 @@ impl Pulse {
     }
 
     /// A request's head is complete. Says what is wrong with it.
-    pub(super) fn request(&self) -> Option<Flaw> {
+    pub(super) fn request(&self) -> Option<FramingError> {
         self.head.store(0, Relaxed);
         let before = self.requests.fetch_add(1, Relaxed);
         self.in_flight.fetch_add(1, Relaxed);
@@ -86,7 +86,7 @@ impl Pulse {
     }
 
     /// A head that has come has this flaw, and will be the last.
-    pub(super) fn flawed(&self, number: u32, flaw: Flaw) {
+    pub(super) fn flawed(&self, number: u32, flaw: FramingError) {
         // There is one last head in a connection's life.
         let _ = self.flaw.set((number, flaw));
     }
@@ -142,35 +142,35 @@ impl Pulse {
     }
 
     /// What to do with an HTTP/1.1 connection; it may be parked `patience` after its last byte.
-    pub(super) fn http1(&self, now: u64, limits: &Timeouts, patience: Duration) -> Verdict {
+    pub(super) fn http1(&self, now: u64, limits: &Timeouts, patience: Duration) -> IdleAction {
         if self.too_slow(now, limits) {
-            return Verdict::Close;
+            return IdleAction::Close;
         }
         let (busy, head) = (self.in_flight.load(Relaxed) > 0, self.head.load(Relaxed));
         if !busy && head > 0 && passed(head - 1, now, limits.header) {
-            return Verdict::Close;
+            return IdleAction::Close;
         }
         if !busy
             && head == 0
             && !self.unflushed.load(Relaxed)
             && passed(self.moved(), now, patience)
         {
-            return Verdict::Park;
+            return IdleAction::Park;
         }
-        Verdict::Wait
+        IdleAction::Wait
     }
 
     /// What to do with an HTTP/2 connection. Its peer can keep bytes moving with PINGs, so what counts is how
     /// long no stream has been open.
-    pub(super) fn http2(&self, now: u64, limits: &Timeouts) -> Verdict {
+    pub(super) fn http2(&self, now: u64, limits: &Timeouts) -> IdleAction {
         if self.too_slow(now, limits) {
-            return Verdict::Close;
+            return IdleAction::Close;
         }
         let idle = self.in_flight.load(Relaxed) == 0;
         if idle && passed(self.quiet.load(Relaxed), now, self.patience(limits)) {
-            return Verdict::Finish;
+            return IdleAction::Finish;
         }
-        Verdict::Wait
+        IdleAction::Wait
     }
 
     /// Whether the peer does not take what is there for it.
@@ -201,76 +201,76 @@ mod tests {
     };
     const PATIENCE: Duration = Duration::from_millis(500);
 
-    fn http1(pulse: &Pulse, now: u64) -> Verdict {
+    fn http1(pulse: &Activity, now: u64) -> IdleAction {
         pulse.http1(now, &LIMITS, PATIENCE)
     }
 
     #[test]
     fn a_quiet_connection_is_parked() {
-        let pulse = Pulse::new(1000);
-        assert_eq!(http1(&pulse, 1499), Verdict::Wait);
-        assert_eq!(http1(&pulse, 1500), Verdict::Park);
+        let pulse = Activity::new(1000);
+        assert_eq!(http1(&pulse, 1499), IdleAction::Wait);
+        assert_eq!(http1(&pulse, 1500), IdleAction::Park);
     }
 
     #[test]
     fn a_slow_head_is_cut_off_however_often_a_byte_comes() {
-        let pulse = Pulse::new(0);
+        let pulse = Activity::new(0);
         for now in 0..20 {
             pulse.received(now * 100);
         }
-        assert_eq!(http1(&pulse, 1999), Verdict::Wait);
-        assert_eq!(http1(&pulse, 2000), Verdict::Close);
+        assert_eq!(http1(&pulse, 1999), IdleAction::Wait);
+        assert_eq!(http1(&pulse, 2000), IdleAction::Close);
     }
 
     #[test]
     fn a_request_under_way_is_left_alone_and_never_parked() {
-        let pulse = Pulse::new(0);
+        let pulse = Activity::new(0);
         pulse.received(0);
         pulse.request();
-        assert_eq!(http1(&pulse, 100_000), Verdict::Wait);
-        assert_eq!(pulse.http2(100_000, &LIMITS), Verdict::Wait);
+        assert_eq!(http1(&pulse, 100_000), IdleAction::Wait);
+        assert_eq!(pulse.http2(100_000, &LIMITS), IdleAction::Wait);
         pulse.over(100_000);
-        assert_eq!(http1(&pulse, 100_000), Verdict::Park);
+        assert_eq!(http1(&pulse, 100_000), IdleAction::Park);
     }
 
     #[test]
     fn an_answer_that_is_not_taken_ends_the_connection() {
-        let pulse = Pulse::new(0);
+        let pulse = Activity::new(0);
         pulse.request();
         pulse.sent(100);
-        assert_eq!(http1(&pulse, 3099), Verdict::Wait);
-        assert_eq!(http1(&pulse, 3100), Verdict::Close);
+        assert_eq!(http1(&pulse, 3099), IdleAction::Wait);
+        assert_eq!(http1(&pulse, 3100), IdleAction::Close);
         pulse.flushed();
-        assert_eq!(http1(&pulse, 3100), Verdict::Wait);
+        assert_eq!(http1(&pulse, 3100), IdleAction::Wait);
     }
 
     #[test]
     fn a_closed_window_ends_the_connection_but_a_slow_flow_does_not() {
-        let pulse = Pulse::new(0);
+        let pulse = Activity::new(0);
         pulse.request();
         pulse.asked(100);
         pulse.offer();
-        assert_eq!(pulse.http2(3099, &LIMITS), Verdict::Wait);
-        assert_eq!(pulse.http2(3100, &LIMITS), Verdict::Close);
+        assert_eq!(pulse.http2(3099, &LIMITS), IdleAction::Wait);
+        assert_eq!(pulse.http2(3100, &LIMITS), IdleAction::Close);
         pulse.taken();
-        assert_eq!(pulse.http2(100_000, &LIMITS), Verdict::Wait);
+        assert_eq!(pulse.http2(100_000, &LIMITS), IdleAction::Wait);
     }
 
     #[test]
     fn pings_do_not_keep_an_http2_connection_without_streams() {
-        let pulse = Pulse::new(0);
+        let pulse = Activity::new(0);
         pulse.request();
         pulse.over(100);
         for now in 1..100 {
             pulse.received(now * 100);
         }
-        assert_eq!(pulse.http2(10_099, &LIMITS), Verdict::Wait);
-        assert_eq!(pulse.http2(10_100, &LIMITS), Verdict::Finish);
+        assert_eq!(pulse.http2(10_099, &LIMITS), IdleAction::Wait);
+        assert_eq!(pulse.http2(10_100, &LIMITS), IdleAction::Finish);
     }
 
     #[test]
     fn an_http2_connection_that_never_asks_is_ended_sooner() {
-        assert_eq!(Pulse::new(0).http2(1999, &LIMITS), Verdict::Wait);
-        assert_eq!(Pulse::new(0).http2(2000, &LIMITS), Verdict::Finish);
+        assert_eq!(Activity::new(0).http2(1999, &LIMITS), IdleAction::Wait);
+        assert_eq!(Activity::new(0).http2(2000, &LIMITS), IdleAction::Finish);
     }
 }

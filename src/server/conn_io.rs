@@ -1,7 +1,7 @@
 //! The bytes of one connection, TLS or not, with its pulse taken. It owns the connection's permit, so that a
 //! tunnel made of it still counts.
 
-use super::activity::Pulse;
+use super::activity::Activity;
 use super::clock::Clock;
 use super::h2_flood::Frames;
 use super::http1_framing::{Heads, Stop};
@@ -40,7 +40,7 @@ pub(super) struct Counted {
 }
 
 /// What the bytes that come in are watched for.
-enum Watched {
+enum Inspector {
     /// HTTP/1.1: requests that have more than one reading.
     Heads(Heads),
     /// The last head that may pass has passed: nothing else is read.
@@ -59,23 +59,23 @@ struct End {
 }
 
 /// A stream whose pulse is taken.
-pub(super) struct Wire {
+pub(super) struct ConnIo {
     stream: Stream,
     /// Bytes read too far by who had the stream before.
     ahead: Bytes,
-    watched: Watched,
+    watched: Inspector,
     end: Option<End>,
-    pulse: Arc<Pulse>,
+    pulse: Arc<Activity>,
     clock: Clock,
     _counted: Counted,
 }
 
-impl Wire {
-    pub(super) fn new(stream: Stream, pulse: Arc<Pulse>, clock: Clock, counted: Counted) -> Self {
+impl ConnIo {
+    pub(super) fn new(stream: Stream, pulse: Arc<Activity>, clock: Clock, counted: Counted) -> Self {
         Self {
             stream,
             ahead: Bytes::new(),
-            watched: Watched::Heads(Heads::default()),
+            watched: Inspector::Heads(Heads::default()),
             end: None,
             pulse,
             clock,
@@ -85,7 +85,7 @@ impl Wire {
 
     /// HTTP/2 is spoken: from now on a flood of frames is an error.
     pub(super) fn watch_frames(&mut self) {
-        self.watched = Watched::Frames(Frames::new(self.clock.now()));
+        self.watched = Inspector::Frames(Frames::new(self.clock.now()));
     }
 
     /// Gives back bytes that were read too far. They are the beginning of a request.
@@ -130,16 +130,16 @@ impl Wire {
         let now = self.clock.now();
         self.pulse.received(now);
         let stopped = match &mut self.watched {
-            Watched::Heads(_) if self.pulse.is_tunnel() => Ok(()),
-            Watched::Heads(heads) => heads.received(bytes),
-            Watched::Frames(frames) => {
+            Inspector::Heads(_) if self.pulse.is_tunnel() => Ok(()),
+            Inspector::Heads(heads) => heads.received(bytes),
+            Inspector::Frames(frames) => {
                 if !frames.received(bytes, now) {
                     tracing::debug!("a flood of HTTP/2 frames");
                     return Err(io::ErrorKind::ConnectionAborted.into());
                 }
                 Ok(())
             }
-            Watched::Finished | Watched::Broken => Ok(()),
+            Inspector::Finished | Inspector::Broken => Ok(()),
         };
         let Err((passed, stop)) = stopped else {
             return Ok(bytes.len());
@@ -147,9 +147,9 @@ impl Wire {
         self.watched = match stop {
             Stop::Head(number, flaw) => {
                 self.pulse.flawed(number, flaw);
-                Watched::Finished
+                Inspector::Finished
             }
-            Stop::Body => Watched::Broken,
+            Stop::Body => Inspector::Broken,
         };
         Ok(passed)
     }
@@ -164,7 +164,7 @@ impl Wire {
     fn sent(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(count @ 1..)) = written {
             self.pulse.sent(self.clock.now());
-            if let Watched::Frames(frames) = &mut self.watched {
+            if let Inspector::Frames(frames) = &mut self.watched {
                 frames.sent(count);
             }
         }
@@ -175,7 +175,7 @@ impl Wire {
 trait Both: AsyncRead + AsyncWrite + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Unpin> Both for T {}
 
-impl AsyncRead for Wire {
+impl AsyncRead for ConnIo {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -187,10 +187,10 @@ impl AsyncRead for Wire {
             return Poll::Ready(Ok(()));
         }
         match self.watched {
-            Watched::Heads(_) | Watched::Frames(_) => {}
+            Inspector::Heads(_) | Inspector::Frames(_) => {}
             // The response to the last request ends the connection; nothing more is read.
-            Watched::Finished => return Poll::Pending,
-            Watched::Broken => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
+            Inspector::Finished => return Poll::Pending,
+            Inspector::Broken => return Poll::Ready(Err(io::ErrorKind::InvalidData.into())),
         }
         if let Some(end) = &mut self.end {
             ready!(end.timer.as_mut().poll(cx));
@@ -210,7 +210,7 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for ConnIo {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

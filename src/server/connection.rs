@@ -3,14 +3,14 @@
 //! hyper speaks HTTP. It keeps its buffers as long as its connection lives, so a quiet HTTP/1.1 connection is taken
 //! out of hyper's hands (parked) until the peer sends again: that saves two thirds of its memory.
 
-use super::activity::{Pulse, Verdict};
+use super::activity::{Activity, IdleAction};
 use super::client_certificate;
-use super::conn_io::{Counted, Stream, Wire};
+use super::conn_io::{Counted, Stream, ConnIo};
 use super::h2_unsent::{Found, Unfinished};
 use super::proxy_protocol;
 use super::tracked_body::answer;
 use super::worker::{Worker, refused};
-use crate::http::{self, Flaw, Peer};
+use crate::http::{self, FramingError, Peer};
 use crate::metrics::{Handshake, Refused};
 use hyper::server::conn::http1::UpgradeableConnection;
 use hyper::server::conn::http2;
@@ -48,7 +48,7 @@ const FIRST_REQUEST: Duration = Duration::from_secs(1);
 pub(super) struct Client {
     pub(super) worker: Arc<Worker>,
     pub(super) peer: Peer,
-    pub(super) pulse: Arc<Pulse>,
+    pub(super) pulse: Arc<Activity>,
     /// Of HTTP/2: the responses that are not finished.
     pub(super) unfinished: Option<Unfinished>,
 }
@@ -84,12 +84,12 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
     let (stream, h2) = match tls {
         None => (Stream::Plain(tcp), false),
         Some(tls) => match Box::pin(handshake(&worker, tls, tcp)).await {
-            Some(Shaken::Plain(tcp)) => {
+            Some(Negotiated::Plain(tcp)) => {
                 peer.secure = false;
-                flaw = Some(Flaw::Unencrypted);
+                flaw = Some(FramingError::Unencrypted);
                 (Stream::Plain(tcp), false)
             }
-            Some(Shaken::Tls(tls)) => {
+            Some(Negotiated::Tls(tls)) => {
                 let agreed = tls.get_ref().1;
                 let h2 = agreed.alpn_protocol() == Some(b"h2");
                 // A proxy's is not its clients'.
@@ -103,12 +103,12 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
             None => return,
         },
     };
-    let pulse = Arc::new(Pulse::new(worker.clock.now()));
+    let pulse = Arc::new(Activity::new(worker.clock.now()));
     if let Some(flaw) = flaw {
         // Its answer ends the connection.
         pulse.flawed(1, flaw);
     }
-    let wire = Wire::new(stream, Arc::clone(&pulse), worker.clock, counted);
+    let wire = ConnIo::new(stream, Arc::clone(&pulse), worker.clock, counted);
     let client = Arc::new(Client {
         worker,
         peer,
@@ -157,22 +157,22 @@ async fn introduced(worker: &Worker, accepted: Accepted) -> Result<Accepted, Ref
 }
 
 /// What a connection speaks to a port where TLS is spoken.
-enum Shaken {
+enum Negotiated {
     Tls(Box<TlsStream<TcpStream>>),
     /// HTTP without TLS: it gets an error response.
     Plain(TcpStream),
 }
 
-async fn shake_hands(tls: TlsAcceptor, tcp: TcpStream) -> io::Result<Shaken> {
+async fn shake_hands(tls: TlsAcceptor, tcp: TcpStream) -> io::Result<Negotiated> {
     let mut first = [0];
     // No record of TLS begins with a letter (RFC 8446 §5.1), every method of HTTP with a capital one.
     if tcp.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
-        return Ok(Shaken::Plain(tcp));
+        return Ok(Negotiated::Plain(tcp));
     }
-    tls.accept(tcp).await.map(|tls| Shaken::Tls(Box::new(tls)))
+    tls.accept(tcp).await.map(|tls| Negotiated::Tls(Box::new(tls)))
 }
 
-async fn handshake(worker: &Worker, tls: TlsAcceptor, tcp: TcpStream) -> Option<Shaken> {
+async fn handshake(worker: &Worker, tls: TlsAcceptor, tcp: TcpStream) -> Option<Negotiated> {
     let count = |result| worker.metrics.handshake(result, false, None);
     match timeout(worker.timeouts.handshake, shake_hands(tls, tcp)).await {
         Err(_) => count(Handshake::Timeout),
@@ -180,11 +180,11 @@ async fn handshake(worker: &Worker, tls: TlsAcceptor, tcp: TcpStream) -> Option<
             tracing::debug!(%error, "TLS handshake failed");
             count(Handshake::Failed);
         }
-        Ok(Ok(Shaken::Plain(tcp))) => {
+        Ok(Ok(Negotiated::Plain(tcp))) => {
             count(Handshake::Failed);
-            return Some(Shaken::Plain(tcp));
+            return Some(Negotiated::Plain(tcp));
         }
-        Ok(Ok(Shaken::Tls(stream))) => {
+        Ok(Ok(Negotiated::Tls(stream))) => {
             let agreed = stream.get_ref().1;
             let result = match agreed.handshake_kind() {
                 Some(HandshakeKind::Resumed) => Handshake::Resumed,
@@ -194,13 +194,13 @@ async fn handshake(worker: &Worker, tls: TlsAcceptor, tcp: TcpStream) -> Option<
             worker
                 .metrics
                 .handshake(result, tls13, agreed.alpn_protocol());
-            return Some(Shaken::Tls(stream));
+            return Some(Negotiated::Tls(stream));
         }
     }
     None
 }
 
-async fn over_http1(client: Arc<Client>, mut wire: Wire) {
+async fn over_http1(client: Arc<Client>, mut wire: ConnIo) {
     // The first request may already be in the TLS buffers, so the first thing is never to wait for the socket.
     while let Some(quiet) = Box::pin(exchange(&client, wire)).await {
         wire = quiet;
@@ -212,7 +212,7 @@ async fn over_http1(client: Arc<Client>, mut wire: Wire) {
 }
 
 /// Parked: waits for the next request's first bytes. False: the connection has been kept long enough.
-async fn next(client: &Client, wire: &Wire) -> bool {
+async fn next(client: &Client, wire: &ConnIo) -> bool {
     let worker = &client.worker;
     let limit = client.pulse.patience(&worker.timeouts);
     let quiet = worker.clock.since(client.pulse.moved());
@@ -233,7 +233,7 @@ async fn drained(client: &Client) {
 }
 
 /// Serves requests until the connection is over (`None`) or has become quiet.
-async fn exchange(client: &Arc<Client>, wire: Wire) -> Option<Wire> {
+async fn exchange(client: &Arc<Client>, wire: ConnIo) -> Option<ConnIo> {
     let worker = &client.worker;
     let service = service_fn(|request| answer(Arc::clone(client), request));
     let mut connection = worker
@@ -241,7 +241,7 @@ async fn exchange(client: &Arc<Client>, wire: Wire) -> Option<Wire> {
         .serve_connection(TokioIo::new(wire), service)
         .with_upgrades();
     let verdict = |now| client.pulse.http1(now, &worker.timeouts, PATIENCE);
-    let care = Care {
+    let care = DriveOptions {
         tick: worker.ticks.http1,
         verdict,
         leave: UpgradeableConnection::graceful_shutdown,
@@ -263,7 +263,7 @@ async fn exchange(client: &Arc<Client>, wire: Wire) -> Option<Wire> {
 }
 
 /// Our side is closed: what still comes is thrown away, until the peer closes its side too.
-async fn linger(worker: &Worker, wire: &Wire) {
+async fn linger(worker: &Worker, wire: &ConnIo) {
     let hear = async { while let Ok(Ok(1..)) = timeout(SILENCE, wire.throw_away()).await {} };
     tokio::select! {
         biased;
@@ -272,7 +272,7 @@ async fn linger(worker: &Worker, wire: &Wire) {
     }
 }
 
-async fn over_http2(client: Arc<Client>, mut wire: Wire) {
+async fn over_http2(client: Arc<Client>, mut wire: ConnIo) {
     let worker = &client.worker;
     wire.watch_frames();
     let service = service_fn(|request| answer(Arc::clone(&client), request));
@@ -282,14 +282,14 @@ async fn over_http2(client: Arc<Client>, mut wire: Wire) {
         let unfinished = client.unfinished.as_ref();
         let stuck = unfinished.is_some_and(|u| u.drop_blocked(now, limit) == Found::Stuck);
         match client.pulse.http2(now, &worker.timeouts) {
-            Verdict::Wait if stuck => Verdict::Finish,
+            IdleAction::Wait if stuck => IdleAction::Finish,
             verdict => verdict,
         }
     };
     attend(
         &client,
         connection,
-        Care {
+        DriveOptions {
             tick: worker.ticks.http2,
             verdict,
             leave: http2::Connection::graceful_shutdown,
@@ -299,7 +299,7 @@ async fn over_http2(client: Arc<Client>, mut wire: Wire) {
 }
 
 /// How a connection is looked after.
-struct Care<C, V> {
+struct DriveOptions<C, V> {
     /// How often to ask for the verdict.
     tick: Duration,
     /// What to do with it, by its pulse.
@@ -319,10 +319,10 @@ enum End {
 }
 
 /// Drives a connection of hyper's.
-async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> Verdict>(
+async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>(
     client: &Client,
     mut connection: Pin<&mut C>,
-    care: Care<C, V>,
+    care: DriveOptions<C, V>,
 ) -> End {
     let worker = &client.worker;
     let mut timer = pin!(sleep(care.tick));
@@ -355,15 +355,15 @@ async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> Verdict>(
             }
             let now = worker.clock.now();
             match ((care.verdict)(now), leaving) {
-                (Verdict::Wait, _) | (Verdict::Park, Some(_)) => {}
-                (Verdict::Park, None) => return Poll::Ready(End::Quiet),
-                (Verdict::Finish, None) => {
+                (IdleAction::Wait, _) | (IdleAction::Park, Some(_)) => {}
+                (IdleAction::Park, None) => return Poll::Ready(End::Quiet),
+                (IdleAction::Finish, None) => {
                     leaving = Some(now);
                     (care.leave)(connection.as_mut());
                 }
-                (Verdict::Finish, Some(since))
+                (IdleAction::Finish, Some(since))
                     if worker.clock.since(since) < worker.timeouts.keep_alive => {}
-                (Verdict::Finish, Some(_)) | (Verdict::Close, _) => return Poll::Ready(End::Cut),
+                (IdleAction::Finish, Some(_)) | (IdleAction::Close, _) => return Poll::Ready(End::Cut),
             }
             timer.as_mut().reset(Instant::now() + care.tick);
         }

@@ -6,10 +6,10 @@
 
 use super::reload::Reload;
 use crate::audit::{Actor, Event, Unavailable};
-use crate::auth::{self, Auth, Listed, Which};
+use crate::auth::{self, Auth, SessionInfo, SessionSelector};
 use crate::config::is_permission;
 use crate::gateway::Gateway;
-use crate::http::since_1970;
+use crate::http::unix_time;
 use crate::store::step;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ pub enum Answer {
         expires: u64,
     },
     /// Sessions: those there are, or those that have ended.
-    Sessions(Vec<Listed>),
+    Sessions(Vec<SessionInfo>),
     /// It is done.
     Done,
     /// It is not, and why.
@@ -149,11 +149,11 @@ async fn serve(mut stream: UnixStream, reload: Arc<Reload>) {
     }
     let answer = match serde_json::from_str(&line) {
         Ok(ask) => {
-            let desk = Desk {
+            let desk = ControlHandler {
                 gateway: &reload.gateway,
                 reload: &reload,
                 by: json!({ "by": "control", "uid": peer.uid() }),
-                now: since_1970().as_secs(),
+                now: unix_time().as_secs(),
             };
             desk.answer(ask).await
         }
@@ -166,7 +166,7 @@ async fn serve(mut stream: UnixStream, reload: Arc<Reload>) {
 }
 
 /// Who answers one question.
-struct Desk<'a> {
+struct ControlHandler<'a> {
     gateway: &'a Gateway,
     reload: &'a Reload,
     /// Who asks.
@@ -199,7 +199,7 @@ enum Error {
     Reload(#[from] super::reload::Error),
 }
 
-impl Desk<'_> {
+impl ControlHandler<'_> {
     async fn answer(&self, ask: Ask) -> Answer {
         let answer = match ask {
             Ask::CreateToken {
@@ -207,9 +207,9 @@ impl Desk<'_> {
                 permissions,
                 lifetime,
             } => self.create(name, permissions, lifetime).await,
-            Ask::RevokeToken { name } => self.revoke(Which::Token(name)).await,
-            Ask::RevokeUser { user } => self.revoke(Which::User(user)).await,
-            Ask::RevokeSession { id } => self.revoke(Which::Id(id)).await,
+            Ask::RevokeToken { name } => self.revoke(SessionSelector::Token(name)).await,
+            Ask::RevokeUser { user } => self.revoke(SessionSelector::User(user)).await,
+            Ask::RevokeSession { id } => self.revoke(SessionSelector::Id(id)).await,
             Ask::List => self
                 .auth()
                 .map(|auth| Answer::Sessions(auth.list(self.now))),
@@ -258,17 +258,17 @@ impl Desk<'_> {
     }
 
     /// Ends sessions whether or not that can be recorded: a revocation must not depend on the audit log.
-    async fn revoke(&self, which: Which) -> Result<Answer, Error> {
+    async fn revoke(&self, which: SessionSelector) -> Result<Answer, Error> {
         let ended = self.auth()?.end_all(&which, self.now).await?;
         let (event, facts) = match which {
-            Which::Token(name) if ended.is_empty() => return Err(Error::NoToken(name)),
-            Which::Id(_) if ended.is_empty() => return Err(Error::NoSession),
-            Which::Token(name) => (Event::TokenRevoke, json!({ "name": name })),
-            Which::User(user) => {
+            SessionSelector::Token(name) if ended.is_empty() => return Err(Error::NoToken(name)),
+            SessionSelector::Id(_) if ended.is_empty() => return Err(Error::NoSession),
+            SessionSelector::Token(name) => (Event::TokenRevoke, json!({ "name": name })),
+            SessionSelector::User(user) => {
                 let facts = json!({ "of": user, "sessions": ended.len() });
                 (Event::SessionRevoke, facts)
             }
-            Which::Id(id) => {
+            SessionSelector::Id(id) => {
                 let of = ended.first().map(|ended| ended.user.as_str());
                 (Event::SessionRevoke, json!({ "of": of, "id": id }))
             }

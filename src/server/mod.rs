@@ -36,11 +36,11 @@ pub use socket_activation::Inherited;
 
 use crate::config::Config;
 use crate::gateway::{self, Gateway};
-use crate::http::since_1970;
+use crate::http::unix_time;
 use crate::metrics::Metrics;
 use control::Control;
 use crypto::Secret;
-use limits::conn_limit::Crowd;
+use limits::conn_limit::ConnLimit;
 use listen::Sockets;
 use operations::{Operations, Stage};
 use reload::Reload;
@@ -238,7 +238,7 @@ impl Running {
             tracing::warn!("the flows did not close in time");
         }
         let gateway = Arc::clone(&self.gateway);
-        let told = async move { gateway.end(since_1970().as_secs()).await };
+        let told = async move { gateway.end(unix_time().as_secs()).await };
         let _ = self.control.runtime.spawn(told).await;
     }
 }
@@ -255,7 +255,7 @@ fn open_tls(config: &Config, metrics: &Metrics) -> Result<Option<(Arc<Tls>, Foun
     if config.server.listen.is_empty() {
         return Ok(None);
     }
-    let (tls, found) = Tls::open(&config.tls, since_1970())?;
+    let (tls, found) = Tls::open(&config.tls, unix_time())?;
     tell(&found, metrics);
     Ok(Some((Arc::new(tls), found)))
 }
@@ -269,7 +269,7 @@ fn tell(found: &Found, metrics: &Metrics) {
         "certificate"
     };
     tracing::info!(%file, sha256 = found.fingerprint, "{kind}");
-    if found.not_after < i64::try_from(since_1970().as_secs()).unwrap_or(i64::MAX) {
+    if found.not_after < i64::try_from(unix_time().as_secs()).unwrap_or(i64::MAX) {
         tracing::warn!("a certificate is over: clients will refuse it");
     }
 }
@@ -283,7 +283,7 @@ fn open_gateway(
     let (done, opened) = std::sync::mpsc::sync_channel(1);
     let (metrics, handle) = (Arc::clone(metrics), control.clone());
     control.spawn(async move {
-        let result = Gateway::open(config, metrics, handle, since_1970).await;
+        let result = Gateway::open(config, metrics, handle, unix_time).await;
         let _ = done.send(result);
     });
     Ok(opened.recv().map_err(|_| Error::Lost)??)
@@ -296,7 +296,7 @@ fn workers(
     tls: Option<&Arc<Tls>>,
 ) -> Vec<Arc<Worker>> {
     let limits = &gateway.config.limits;
-    let crowd = Crowd::new(limits.connections, limits.connections_per_address);
+    let crowd = ConnLimit::new(limits.connections, limits.connections_per_address);
     let workers = 0..gateway.config.server.workers;
     workers
         .map(|_| Worker::new(gateway, metrics, &crowd, tls))

@@ -4,7 +4,7 @@
 use super::worker::Worker;
 use crate::audit::Monitor;
 use crate::config::{Host, Hosts};
-use crate::gateway::Site;
+use crate::gateway::Backend;
 use crate::metrics::Metrics;
 use crate::upstream::Upstream;
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use limits::conn_limit::Crowd;
+use limits::conn_limit::ConnLimit;
 use serde_json::{Value as Json, json};
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -59,7 +59,7 @@ pub(super) struct Operations {
     /// Whether a refused host has been reported.
     reported: AtomicBool,
     /// The runtimes; weak, because we live on when the gateway closes its store.
-    sites: OnceLock<Vec<Weak<Site>>>,
+    sites: OnceLock<Vec<Weak<Backend>>>,
     /// Whose tasks are counted, for the same reason weak.
     workers: OnceLock<Vec<Weak<Worker>>>,
     audit: OnceLock<Arc<Monitor>>,
@@ -81,7 +81,7 @@ impl Operations {
     /// From now on readiness tells of these runtimes and the audit log too, and metrics of these workers.
     pub(super) fn look_at(
         &self,
-        sites: &[Arc<Site>],
+        sites: &[Arc<Backend>],
         workers: &[Arc<Worker>],
         audit: &Arc<Monitor>,
     ) {
@@ -128,7 +128,7 @@ impl Operations {
 
     /// Serves until the runtime ends.
     pub(super) async fn listen(self: Arc<Self>, listener: TcpListener) {
-        let connections = Crowd::new(CONNECTIONS, CONNECTIONS_PER_ADDRESS);
+        let connections = ConnLimit::new(CONNECTIONS, CONNECTIONS_PER_ADDRESS);
         loop {
             let Ok((tcp, address)) = listener.accept().await else {
                 sleep(Duration::from_millis(100)).await;

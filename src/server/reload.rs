@@ -8,7 +8,7 @@ use super::tls::Tls;
 use crate::audit::{Actor, Event};
 use crate::config::{self, Config};
 use crate::gateway::Gateway;
-use crate::http::since_1970;
+use crate::http::unix_time;
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -74,7 +74,7 @@ impl Reload {
     pub(super) async fn take_over(&self, config: Config, asked: Value) -> Result<(), Error> {
         let mut failed = Vec::new();
         if let Some(tls) = &self.tls {
-            match tls.reload(&config.tls, since_1970()) {
+            match tls.reload(&config.tls, unix_time()) {
                 Ok(found) => {
                     tell(&found, &self.gateway.metrics);
                     self.gateway.hosts.certify(&found.names);
@@ -122,7 +122,7 @@ impl Reload {
         if let (Some(asked), Value::Object(facts)) = (asked.as_object_mut(), facts) {
             asked.extend(facts);
         }
-        let now = since_1970().as_secs();
+        let now = unix_time().as_secs();
         self.gateway
             .audit
             .record(event, &Actor::program(), now, asked);

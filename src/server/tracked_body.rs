@@ -2,7 +2,7 @@
 
 use super::connection::Client;
 use super::h2_unsent::Unfinished;
-use crate::http::{self, Flaw, ResponseBody as Content};
+use crate::http::{self, FramingError, ResponseBody as Content};
 use bytes::{Buf, Bytes};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::{Request, Response, StatusCode};
@@ -15,21 +15,21 @@ use std::task::{Context, Poll};
 pub(super) async fn answer(
     client: Arc<Client>,
     request: Request<Incoming>,
-) -> Result<Response<Answer>, Infallible> {
+) -> Result<Response<TrackedBody>, Infallible> {
     let (under_way, flaw) = UnderWay::new(client);
     let client = &under_way.0;
     let response = http::answer(&client.worker.gateway, &client.peer, request, flaw).await;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         client.pulse.tunnelled();
     }
-    Ok(response.map(|content| Answer::new(content, under_way)))
+    Ok(response.map(|content| TrackedBody::new(content, under_way)))
 }
 
 /// A request from its head to the end of its answer.
 struct UnderWay(Arc<Client>);
 
 impl UnderWay {
-    fn new(client: Arc<Client>) -> (Self, Option<Flaw>) {
+    fn new(client: Arc<Client>) -> (Self, Option<FramingError>) {
         let flaw = client.pulse.request();
         (Self(client), flaw)
     }
@@ -42,7 +42,7 @@ impl Drop for UnderWay {
 }
 
 /// The body of an answer.
-pub(super) struct Answer {
+pub(super) struct TrackedBody {
     content: Held,
     /// Whether there is more for the peer than it has asked for.
     offered: bool,
@@ -54,10 +54,10 @@ enum Held {
     /// Here: an HTTP/1.1 connection sends one response at a time, and is closed when it stalls.
     Here(Content),
     /// Among the unfinished responses of an HTTP/2 connection.
-    Listed(usize),
+    SessionInfo(usize),
 }
 
-impl Answer {
+impl TrackedBody {
     fn new(content: Content, under_way: UnderWay) -> Self {
         let client = &under_way.0;
         let now = client.worker.clock.now();
@@ -65,7 +65,7 @@ impl Answer {
         client.pulse.offer();
         let content = match &client.unfinished {
             Some(unfinished) if !content.is_end_stream() => {
-                Held::Listed(unfinished.add(content, now))
+                Held::SessionInfo(unfinished.add(content, now))
             }
             _ => Held::Here(content),
         };
@@ -89,13 +89,13 @@ impl Answer {
     /// The list that the content is in, and its key there.
     fn listed(&self) -> Option<(&Unfinished, usize)> {
         match (&self.content, &self.under_way.0.unfinished) {
-            (Held::Listed(key), Some(unfinished)) => Some((unfinished, *key)),
-            (Held::Listed(_) | Held::Here(_), _) => None,
+            (Held::SessionInfo(key), Some(unfinished)) => Some((unfinished, *key)),
+            (Held::SessionInfo(_) | Held::Here(_), _) => None,
         }
     }
 }
 
-impl Body for Answer {
+impl Body for TrackedBody {
     type Data = Piece;
     type Error = <Content as Body>::Error;
 
@@ -108,13 +108,13 @@ impl Body for Answer {
             Some((unfinished, key)) => unfinished.poll_frame(key, now, cx),
             None => match &mut self.content {
                 Held::Here(content) => Pin::new(content).poll_frame(cx),
-                Held::Listed(_) => Poll::Ready(None),
+                Held::SessionInfo(_) => Poll::Ready(None),
             },
         };
         self.under_way.0.pulse.asked(now);
         self.offer(frame.is_ready());
         let response = match self.content {
-            Held::Listed(key) => Some((&self.under_way.0, key)),
+            Held::SessionInfo(key) => Some((&self.under_way.0, key)),
             Held::Here(_) => None,
         };
         frame.map_ok(|frame| frame.map_data(|bytes| Piece::new(bytes, response)))
@@ -124,7 +124,7 @@ impl Body for Answer {
         match (&self.content, self.listed()) {
             (_, Some((unfinished, key))) => unfinished.is_end_stream(key),
             (Held::Here(content), None) => content.is_end_stream(),
-            (Held::Listed(_), None) => true,
+            (Held::SessionInfo(_), None) => true,
         }
     }
 
@@ -132,12 +132,12 @@ impl Body for Answer {
         match (&self.content, self.listed()) {
             (_, Some((unfinished, key))) => unfinished.size_hint(key),
             (Held::Here(content), None) => content.size_hint(),
-            (Held::Listed(_), None) => SizeHint::default(),
+            (Held::SessionInfo(_), None) => SizeHint::default(),
         }
     }
 }
 
-impl Drop for Answer {
+impl Drop for TrackedBody {
     fn drop(&mut self) {
         self.offer(false);
         if let Some((unfinished, key)) = self.listed() {

@@ -11,7 +11,7 @@ use crate::http::Peer;
 use crate::metrics::{Metrics, Refused};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use limits::conn_limit::{Crowd, Full, Permit};
+use limits::conn_limit::{ConnLimit, Full, Permit};
 use std::convert::Infallible;
 use std::io;
 use std::net::{self, IpAddr, SocketAddr};
@@ -75,7 +75,7 @@ pub(super) struct Worker {
     pub(super) drain: Drain,
     pub(super) http1: http1::Builder,
     pub(super) http2: http2::Builder<TokioExecutor>,
-    crowd: Arc<Crowd>,
+    crowd: Arc<ConnLimit>,
     tls: Option<Arc<Tls>>,
     runtime: OnceLock<Handle>,
 }
@@ -84,7 +84,7 @@ impl Worker {
     pub(super) fn new(
         gateway: &Arc<Gateway>,
         metrics: &Arc<Metrics>,
-        crowd: &Arc<Crowd>,
+        crowd: &Arc<ConnLimit>,
         tls: Option<&Arc<Tls>>,
     ) -> Arc<Self> {
         let config = &gateway.config;
@@ -118,7 +118,7 @@ impl Worker {
     ) -> io::Result<()> {
         let worker = Arc::clone(self);
         let body = move || {
-            let fuse = Fuse;
+            let fuse = AbortOnDrop;
             if let Err(error) = worker.run(secure, plain) {
                 tracing::error!(%error, "a worker has died");
                 return;
@@ -255,9 +255,9 @@ pub(super) fn refused(full: Full) -> Refused {
 }
 
 /// Ends the process when it is dropped: the worker it belongs to has not ended as it should.
-struct Fuse;
+struct AbortOnDrop;
 
-impl Drop for Fuse {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         process::exit(1);
     }

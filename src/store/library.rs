@@ -19,7 +19,7 @@ const NAME: usize = 200;
 
 /// A place in the library: which kind, and the names that lead to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct LibraryPath {
     kind: &'static str,
     names: Vec<String>,
 }
@@ -47,7 +47,7 @@ pub struct Item {
     pub facts: Vec<(String, String)>,
 }
 
-impl Place {
+impl LibraryPath {
     /// The place that names lead to; `None`: they could lead elsewhere.
     pub fn new(kind: &'static str, names: Vec<String>) -> Option<Self> {
         let fine = |name: &String| {
@@ -79,7 +79,7 @@ impl Place {
 
 impl Directory {
     /// What is at a place of the library; a kind of which nothing was saved is an empty folder.
-    pub(super) fn library(&self, place: &Place) -> Result<Option<Entry>, Error> {
+    pub(super) fn library(&self, place: &LibraryPath) -> Result<Option<Entry>, Error> {
         let path = place.path(self);
         match self.kind_of(&path)? {
             Some(kind) if kind.is_dir() => Ok(Some(folder(&path)?)),
@@ -102,7 +102,7 @@ impl Directory {
     /// Keeps a text, over what was there.
     pub(super) fn save_in_library(
         &self,
-        place: &Place,
+        place: &LibraryPath,
         facts: &[(String, String)],
         text: &str,
     ) -> Result<(), Error> {
@@ -236,12 +236,12 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    fn place(kind: &'static str, path: &str) -> Option<Place> {
+    fn place(kind: &'static str, path: &str) -> Option<LibraryPath> {
         let names = path.split('/').filter(|name| !name.is_empty());
-        Place::new(kind, names.map(str::to_owned).collect())
+        LibraryPath::new(kind, names.map(str::to_owned).collect())
     }
 
-    fn at(kind: &'static str, path: &str) -> Place {
+    fn at(kind: &'static str, path: &str) -> LibraryPath {
         place(kind, path).unwrap()
     }
 
@@ -305,7 +305,7 @@ mod tests {
         }
         assert_eq!(place("flows", &"a/".repeat(DEPTH + 1)), None);
         assert_eq!(place("flows", &"a".repeat(NAME + 1)), None);
-        assert!(Place::new("flows", vec![String::new()]).is_none());
+        assert!(LibraryPath::new("flows", vec![String::new()]).is_none());
     }
 
     #[test]

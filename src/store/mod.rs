@@ -20,7 +20,7 @@ mod thread;
 mod write_ahead_log;
 
 pub use history::History;
-pub use library::{Entry, Item, Place};
+pub use library::{Entry, Item, LibraryPath};
 
 use crate::config;
 use crypto::Secret;
@@ -28,7 +28,7 @@ use disk::Disk;
 use flows::{Credentials, FlowSet};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use thread::Owner;
+use thread::StoreThread;
 
 /// Storage failed. The text for the client names no path.
 #[derive(Debug, thiserror::Error)]
@@ -204,14 +204,14 @@ const RUNNING: &str = "running";
 /// The store; clones share it. When the last one is dropped, what was asked is done and everything is closed.
 #[derive(Clone)]
 pub struct Store {
-    owner: Arc<Owner>,
+    owner: Arc<StoreThread>,
 }
 
 impl Store {
     /// Opens or makes the data directory (mode 0700) and its database, and brings forward what a crash left half done.
     /// A second process on the same directory is refused.
     pub fn open(config: &config::Storage) -> Result<Self, Error> {
-        let owner = Arc::new(Owner::start(config)?);
+        let owner = Arc::new(StoreThread::start(config)?);
         Ok(Self { owner })
     }
 
@@ -404,7 +404,7 @@ impl Store {
     }
 
     /// What is at a place of the library; `None`: nothing.
-    pub async fn library(&self, place: Place) -> Result<Option<Entry>, Error> {
+    pub async fn library(&self, place: LibraryPath) -> Result<Option<Entry>, Error> {
         self.owner
             .ask(move |disk| disk.directory.library(&place))
             .await
@@ -413,7 +413,7 @@ impl Store {
     /// Keeps a text in the library, over what was there, with facts about it in its first lines.
     pub async fn save_in_library(
         &self,
-        place: Place,
+        place: LibraryPath,
         facts: Vec<(String, String)>,
         text: String,
     ) -> Result<(), Error> {

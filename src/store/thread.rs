@@ -9,19 +9,19 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use tokio::sync::oneshot;
 
-type Question = Box<dyn FnOnce(&mut Disk) + Send>;
+type Job = Box<dyn FnOnce(&mut Disk) + Send>;
 
 /// The thread; dropped, it answers what was asked and then closes everything.
-pub(super) struct Owner {
-    questions: Option<mpsc::Sender<Question>>,
+pub(super) struct StoreThread {
+    questions: Option<mpsc::Sender<Job>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Owner {
+impl StoreThread {
     /// Opens the disk and starts the thread.
     pub(super) fn start(config: &config::Storage) -> Result<Self, Error> {
         let mut disk = Disk::open(config)?;
-        let (questions, received) = mpsc::channel::<Question>();
+        let (questions, received) = mpsc::channel::<Job>();
         let thread = thread::Builder::new()
             .name("store".into())
             .spawn(move || {
@@ -46,7 +46,7 @@ impl Owner {
         question: impl FnOnce(&mut Disk) -> Result<T, Error> + Send + 'static,
     ) -> Result<T, Error> {
         let (answer, waiting) = oneshot::channel();
-        let question: Question = Box::new(move |disk| {
+        let question: Job = Box::new(move |disk| {
             let _ = answer.send(question(disk));
         });
         if let Some(questions) = &self.questions {
@@ -59,7 +59,7 @@ impl Owner {
     }
 }
 
-impl Drop for Owner {
+impl Drop for StoreThread {
     fn drop(&mut self) {
         self.questions = None;
         if let Some(thread) = self.thread.take() {

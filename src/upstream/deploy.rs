@@ -2,7 +2,7 @@
 //! the change has ended. Sent again only if the upstream refused it for the gateway's token and another token could be
 //! obtained: a refused request has changed nothing.
 
-use super::{Answer, Error, Front, Outgoing, Upstream};
+use super::{ResponseBody, Error, ForwardedRequest, Outgoing, Upstream};
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
@@ -54,7 +54,7 @@ impl Upstream {
     /// `POST /flows` for a client: `version` and `kind` as both dialects spell them.
     pub fn deployment(
         &self,
-        front: &Front<'_>,
+        front: &ForwardedRequest<'_>,
         (version, kind): (&'static str, &'static str),
         body: Bytes,
     ) -> Change {
@@ -70,7 +70,7 @@ impl Upstream {
     }
 
     /// Any other change for a client, under its own headers.
-    pub fn change(&self, front: &Front<'_>, body: Bytes) -> Change {
+    pub fn change(&self, front: &ForwardedRequest<'_>, body: Bytes) -> Change {
         Change {
             request: self.head(front).map(|()| body),
             client: front.address,
@@ -114,7 +114,7 @@ impl Upstream {
     }
 
     /// Reads the whole of an answer, of any type, within a time.
-    pub async fn whole(&self, response: Response<Answer>) -> Result<Response<Bytes>, Error> {
+    pub async fn whole(&self, response: Response<ResponseBody>) -> Result<Response<Bytes>, Error> {
         let (parts, body) = response.into_parts();
         let time = self.0.config.idle.saturating_mul(PAUSES);
         let body = match timeout(time, body.whole(LIMIT)).await {

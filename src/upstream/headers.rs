@@ -29,7 +29,7 @@ const PROXY_CONNECTION: HeaderName = HeaderName::from_static("proxy-connection")
 
 /// A client's request, as it was decided on.
 #[derive(Clone)]
-pub struct Front<'a> {
+pub struct ForwardedRequest<'a> {
     /// Method and headers, as sent.
     pub head: &'a Parts,
     /// Canonical path, and query.
@@ -75,7 +75,7 @@ impl Identity {
 
 impl Upstream {
     /// The head of the request to be sent for a client's.
-    pub fn head(&self, front: &Front<'_>) -> Request<()> {
+    pub fn head(&self, front: &ForwardedRequest<'_>) -> Request<()> {
         let mut request = request(front);
         *request.headers_mut() =
             passed_on(&front.head.headers, self.0.config.dialect, front.passing);
@@ -90,7 +90,7 @@ impl Upstream {
     }
 
     /// The head of a request about the same that carries none of the client's own headers.
-    pub fn own_head(&self, front: &Front<'_>) -> Request<()> {
+    pub fn own_head(&self, front: &ForwardedRequest<'_>) -> Request<()> {
         let mut request = request(front);
         introduce(request.headers_mut(), front, || host_of(&self.0.config));
         request
@@ -123,7 +123,7 @@ impl Upstream {
 }
 
 /// A client's headers as a flow of our own engine sees them: as those of an upstream do.
-pub fn seen_by_flows(front: &Front<'_>) -> HeaderMap {
+pub fn seen_by_flows(front: &ForwardedRequest<'_>) -> HeaderMap {
     let mut headers = passed_on(&front.head.headers, Dialect::NodeRed, front.passing);
     // The engine reads no framing: a flow sees the length as the client announced it.
     if let Some(length) = front.head.headers.get(CONTENT_LENGTH) {
@@ -138,7 +138,7 @@ pub fn seen_by_flows(front: &Front<'_>) -> HeaderMap {
 }
 
 /// Says who calls, and from where. `nameless`: the host, if the client named none.
-fn introduce(headers: &mut HeaderMap, front: &Front<'_>, nameless: impl FnOnce() -> HeaderValue) {
+fn introduce(headers: &mut HeaderMap, front: &ForwardedRequest<'_>, nameless: impl FnOnce() -> HeaderValue) {
     let host = match front.head.uri.authority() {
         // RFC 9112 §3.2.2: what stands in the target wins; with HTTP/2 it is all there is.
         Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
@@ -167,7 +167,7 @@ fn introduce(headers: &mut HeaderMap, front: &Front<'_>, nameless: impl FnOnce()
     }
 }
 
-fn request(front: &Front<'_>) -> Request<()> {
+fn request(front: &ForwardedRequest<'_>) -> Request<()> {
     let mut request = Request::new(());
     *request.method_mut() = front.head.method.clone();
     *request.uri_mut() = Uri::from(front.target.clone());

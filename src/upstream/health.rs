@@ -1,7 +1,7 @@
 //! Whether the upstream is well: asked again and again, for `/readyz` and metrics. Requests are sent in any case, so
 //! that they succeed as soon as it is back.
 
-use super::{Behind, Error, Outgoing, Upstream};
+use super::{Inner, Error, Outgoing, Upstream};
 use hyper::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -82,7 +82,7 @@ impl Upstream {
             }
         }
         *before = Some(well);
-        let behind: &Behind = &self.0;
+        let behind: &Inner = &self.0;
         let health = if well { WELL } else { GONE };
         behind.health.store(health, Ordering::Relaxed);
         behind.metrics.health(well);

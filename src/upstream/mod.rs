@@ -36,9 +36,9 @@ pub use body_pace::{Pace, Pacer};
 pub use client_body::{BodyError, ClientBody};
 pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
-pub use headers::{Authorization, Front, Identity, returned, seen_by_flows};
+pub use headers::{Authorization, ForwardedRequest, Identity, returned, seen_by_flows};
 pub use request_body::{Outgoing, Refusal};
-pub use response_body::{Answer, Cut};
+pub use response_body::{ResponseBody, Cut};
 pub use tunnel::{Ended, Opened, Tunnel};
 pub use withheld::Passing;
 pub use ws_client::LinkHead;
@@ -47,10 +47,10 @@ use crate::config;
 use crate::metrics::{self, Metrics, UpstreamFault};
 use connect::Connect;
 use hyper::{Method, Request, Response, StatusCode, Version};
-use limits::conn_limit::{Crowd, Full};
+use limits::conn_limit::{ConnLimit, Full};
 use pool::Pool;
 use request_body::Progress;
-use response_body::Place;
+use response_body::InFlight;
 use sender::Sender;
 use std::io;
 use std::net::IpAddr;
@@ -63,18 +63,18 @@ use tokio::time::{Instant, sleep};
 
 /// The runtime behind us. Cheap to clone.
 #[derive(Clone)]
-pub struct Upstream(Arc<Behind>);
+pub struct Upstream(Arc<Inner>);
 
 /// What all clones share.
-struct Behind {
+struct Inner {
     config: config::Upstream,
     connect: Connect,
     pool: Pool,
     /// `None`: it is open.
     account: Option<Account>,
     metrics: Arc<metrics::Upstream>,
-    in_flight: Arc<Crowd>,
-    tunnels: Arc<Crowd>,
+    in_flight: Arc<ConnLimit>,
+    tunnels: Arc<ConnLimit>,
     health: AtomicU8,
 }
 
@@ -131,13 +131,13 @@ impl Upstream {
         let metrics = Arc::new(metrics.upstream(&config.site.name));
         let account = config.account.clone().map(Account::new);
         metrics.authorized(account.is_none());
-        Ok(Self(Arc::new(Behind {
+        Ok(Self(Arc::new(Inner {
             connect: Connect::new(&config, Arc::clone(&metrics))?,
             pool: Pool::new(config.pool, config.keep_alive, Arc::clone(&metrics)),
             account,
             metrics,
-            in_flight: Crowd::new(config.max_in_flight, config.max_in_flight_per_address),
-            tunnels: Crowd::new(config.max_tunnels, config.max_tunnels_per_address),
+            in_flight: ConnLimit::new(config.max_in_flight, config.max_in_flight_per_address),
+            tunnels: ConnLimit::new(config.max_tunnels, config.max_tunnels_per_address),
             health: AtomicU8::new(health::UNKNOWN),
             config,
         })))
@@ -167,7 +167,7 @@ impl Upstream {
         head: impl Fn() -> Request<()>,
         body: Outgoing,
         client: Option<IpAddr>,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<ResponseBody>, Error> {
         let started = Instant::now();
         let result = self.admitted(head, body, client).await;
         self.count(result.as_ref().map(Response::status), started);
@@ -190,8 +190,8 @@ impl Upstream {
         head: impl Fn() -> Request<()>,
         body: Outgoing,
         client: Option<IpAddr>,
-    ) -> Result<Response<Answer>, Error> {
-        let place = Place::take(&self.0, client)?;
+    ) -> Result<Response<ResponseBody>, Error> {
+        let place = InFlight::take(&self.0, client)?;
         let progress = body.progress();
         let mut request = head().map(|()| body);
         let repeatable = request.body().is_empty() && is_safe(request.method());
@@ -265,8 +265,8 @@ impl Upstream {
         mut response: Response<hyper::body::Incoming>,
         sender: Sender,
         progress: Option<Arc<Progress>>,
-        place: Place,
-    ) -> Result<Response<Answer>, Error> {
+        place: InFlight,
+    ) -> Result<Response<ResponseBody>, Error> {
         if response.status().is_informational() {
             return Err(Error::Unexpected("it changes the protocol unasked"));
         }
@@ -276,7 +276,7 @@ impl Upstream {
         let connection = (response.version() == Version::HTTP_11).then_some((sender, progress));
         // The version is that of a connection, not of a response (RFC 9110 §2.5).
         *response.version_mut() = Version::HTTP_11;
-        Ok(response.map(|body| Answer::new(body, idle, connection, place)))
+        Ok(response.map(|body| ResponseBody::new(body, idle, connection, place)))
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::request_body::Progress;
 use super::sender::Sender;
-use super::{Behind, Error};
+use super::{Inner, Error};
 use crate::metrics::UpstreamFault;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -19,14 +19,14 @@ use std::time::Duration;
 use tokio::time::{Sleep, sleep};
 
 /// The body of an answer.
-pub struct Answer {
+pub struct ResponseBody {
     incoming: Incoming,
     /// The longest pause between two pieces; `None`: no limit, for server-sent events.
     idle: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
     /// Until the end, if it can be used again: the connection, and whether the request's body has left it.
     connection: Option<(Sender, Option<Arc<Progress>>)>,
-    place: Place,
+    place: InFlight,
 }
 
 /// Why an answer ended before its end.
@@ -41,17 +41,17 @@ pub enum Cut {
 }
 
 /// A request under way at the upstream, until dropped.
-pub(super) struct Place {
-    behind: Arc<Behind>,
+pub(super) struct InFlight {
+    behind: Arc<Inner>,
     _permit: Permit,
 }
 
-impl Answer {
+impl ResponseBody {
     pub(super) fn new(
         incoming: Incoming,
         idle: Option<Duration>,
         connection: Option<(Sender, Option<Arc<Progress>>)>,
-        place: Place,
+        place: InFlight,
     ) -> Self {
         let mut answer = Self {
             incoming,
@@ -110,7 +110,7 @@ impl Answer {
     }
 }
 
-impl Body for Answer {
+impl Body for ResponseBody {
     type Data = Bytes;
     type Error = Cut;
 
@@ -155,7 +155,7 @@ impl Body for Answer {
     }
 }
 
-impl fmt::Debug for Answer {
+impl fmt::Debug for ResponseBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Answer")
     }
@@ -165,7 +165,7 @@ impl fmt::Debug for Answer {
 /// kept, because hyper has read the rest by the time or closes it. Our choice.
 const LEFT: u64 = 16 * 1024;
 
-impl Drop for Answer {
+impl Drop for ResponseBody {
     fn drop(&mut self) {
         let left = self.incoming.size_hint().exact();
         if left.is_some_and(|left| left <= LEFT) {
@@ -174,9 +174,9 @@ impl Drop for Answer {
     }
 }
 
-impl Place {
+impl InFlight {
     /// For a request of this client; `None`: of the gateway itself.
-    pub(super) fn take(behind: &Arc<Behind>, client: Option<IpAddr>) -> Result<Self, Full> {
+    pub(super) fn take(behind: &Arc<Inner>, client: Option<IpAddr>) -> Result<Self, Full> {
         let permit = behind.in_flight.admit()?;
         let permit = match client {
             Some(address) => permit.of(address)?,
@@ -190,7 +190,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.behind.metrics.in_flight(false);
     }

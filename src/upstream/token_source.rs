@@ -6,7 +6,7 @@
 
 use super::bearer::{Bearer, refuses_token, sign};
 use super::sign_in::{Failure, PATIENCE, SHORT_PATIENCE};
-use super::{Answer, Error, Outgoing, Upstream};
+use super::{ResponseBody, Error, Outgoing, Upstream};
 use crate::config::{self, token_in};
 use arc_swap::ArcSwapOption;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -80,7 +80,7 @@ impl Upstream {
         head: impl Fn() -> Request<()>,
         body: Outgoing,
         client: Option<IpAddr>,
-    ) -> Result<Response<Answer>, Error> {
+    ) -> Result<Response<ResponseBody>, Error> {
         let Some(account) = &self.0.account else {
             return self.send_bare(head, body, client).await;
         };

@@ -1,7 +1,7 @@
 //! A WebSocket of the gateway's own to the upstream: the client's side of the handshake (RFC 6455 §4.1) on a connection
 //! of its own.
 
-use super::{Error, Front, Outgoing, Upstream};
+use super::{Error, ForwardedRequest, Outgoing, Upstream};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use crypto::random;
@@ -31,7 +31,7 @@ impl Upstream {
     /// The head of a handshake for a client's: it says where the client is, and carries nothing of its own. Our token
     /// is not in it: the stock runtime drops a handshake with an `Authorization` that it does not know
     /// (docs/reference/node-red-admin-api.md §4).
-    pub fn link_head(&self, front: &Front<'_>) -> LinkHead {
+    pub fn link_head(&self, front: &ForwardedRequest<'_>) -> LinkHead {
         let (mut head, ()) = self.own_head(front).into_parts();
         head.method = Method::GET;
         // The config has let through nothing that could not stand in a path.

@@ -34,13 +34,13 @@ fn table() -> Vec<Json> {
 }
 
 /// Where requests are sent.
-enum Front<'a> {
+enum ForwardedRequest<'a> {
     Tls(&'a Door),
     /// HTTP/1.1 and HTTP/2 without TLS.
     Plain(SocketAddr, SocketAddr),
 }
 
-impl Front<'_> {
+impl ForwardedRequest<'_> {
     /// What becomes of a row, but for what reaches the upstream.
     async fn outcome(&self, row: &Json) -> String {
         let http2 = row["sent"].is_null();
@@ -103,7 +103,7 @@ async fn behind() -> Behind {
 }
 
 /// The outcomes of all rows, with what reaches the upstream.
-async fn outcomes(front: &Front<'_>, behind: Option<&Behind>) -> Vec<String> {
+async fn outcomes(front: &ForwardedRequest<'_>, behind: Option<&Behind>) -> Vec<String> {
     let mut outcomes = Vec::new();
     for row in table() {
         let before = behind.map_or(0, |behind| behind.heard().len());
@@ -130,13 +130,13 @@ async fn of_the_engine() -> Vec<String> {
         page("probe", "/probe", PROBED),
     ];
     gateway.deploy(&token, &flow_set(&flows)).await;
-    outcomes(&Front::Tls(&gateway), None).await
+    outcomes(&ForwardedRequest::Tls(&gateway), None).await
 }
 
 async fn before_an_upstream() -> Vec<String> {
     let behind = behind().await;
     let gateway = Gateway::with(&(behind.config() + LIMITS + &public(&["/x", "/probe"])));
-    outcomes(&Front::Tls(&gateway), Some(&behind)).await
+    outcomes(&ForwardedRequest::Tls(&gateway), Some(&behind)).await
 }
 
 /// All rows where something is not as it is written.
@@ -260,7 +260,7 @@ async fn observe() {
          proxy_http_version 1.1;\nproxy_set_header Connection \"\";\nproxy_set_header Host $host; }} }}"
     );
     let peer = Peer::nginx(&config, http1).await;
-    let nginx = outcomes(&Front::Plain(http1, http2), Some(&behind)).await;
+    let nginx = outcomes(&ForwardedRequest::Plain(http1, http2), Some(&behind)).await;
     drop(peer);
 
     let (http1, http2) = (free(), free());
@@ -269,7 +269,7 @@ async fn observe() {
          listen front\nbind {http1}\nbind {http2} proto h2\nserver behind {upstream}\n"
     );
     let _peer = Peer::haproxy(&config, http1).await;
-    let haproxy = outcomes(&Front::Plain(http1, http2), Some(&behind)).await;
+    let haproxy = outcomes(&ForwardedRequest::Plain(http1, http2), Some(&behind)).await;
 
     let mut rows = table();
     let columns = [

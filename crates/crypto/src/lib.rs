@@ -23,7 +23,7 @@ impl Secret {
 
 impl PartialEq for Secret {
     fn eq(&self, other: &Self) -> bool {
-        same(self.0.as_bytes(), other.0.as_bytes())
+        constant_time_eq(self.0.as_bytes(), other.0.as_bytes())
     }
 }
 
@@ -34,7 +34,7 @@ impl fmt::Debug for Secret {
 }
 
 /// Whether two byte strings are equal, in a time that depends on their lengths only.
-pub fn same(a: &[u8], b: &[u8]) -> bool {
+pub fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
     aws_lc_rs::constant_time::verify_slices_are_equal(a, b).is_ok()
 }
 

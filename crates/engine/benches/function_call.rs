@@ -5,7 +5,7 @@
 
 use engine::env::Env;
 use engine::node::Info;
-use engine::script::{Code, Effect, Sandbox, Scripts, Surroundings};
+use engine::script::{Code, Effect, Sandbox, Scripts, NodeContext};
 use engine::settings::Settings;
 use std::hint::black_box;
 use std::rc::Rc;
@@ -111,7 +111,7 @@ fn sandbox(scripts: &Rc<Scripts>, source: &str) -> Sandbox {
     let mut sandbox = Sandbox::new(
         Rc::clone(scripts),
         code,
-        Surroundings {
+        NodeContext {
             info: Rc::new(info),
             contexts: Rc::default(),
         },

@@ -185,7 +185,7 @@ impl Thread {
             let info = Rc::clone(&stopped.info);
             if removed {
                 // Clears the editor's badge.
-                self.world.events.say(Event::Status {
+                self.world.events.publish(Event::Status {
                     id: info.id.clone(),
                     status: None,
                 });

@@ -2,7 +2,7 @@
 //! (docs/reference/node-red-engine.md §2.5).
 
 use super::expression::jsonata::Jsonata;
-use super::expression::typed::Scene;
+use super::expression::typed::EvalContext;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -182,7 +182,7 @@ fn evaluate(entry: &Entry, credentials: Option<&Map<String, Json>>, outside: &Rc
 fn computed(name: &str, text: &str, outside: &Rc<Env>) -> Value {
     let result = Jsonata::compile(text).and_then(|expression| {
         let nothing = Value::object(Object::default());
-        expression.evaluate_on(&Scene::outside(outside), &nothing)
+        expression.evaluate_on(&EvalContext::outside(outside), &nothing)
     });
     result.unwrap_or_else(|failure| {
         tracing::error!(target: "flow", variable = name, %failure, "an environment variable has no value");

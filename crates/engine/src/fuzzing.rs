@@ -8,7 +8,7 @@
 
 use super::debug_encode;
 use super::expression::jsonata::Jsonata;
-use super::expression::typed::Scene;
+use super::expression::typed::EvalContext;
 use crate::script::regexp;
 use flows::json;
 use formats::mustache::Template;
@@ -251,7 +251,7 @@ fn used(value: &Value, other: &Value) {
     let _ = xml::build(value, &xml::Options::of(&Value::Undefined));
     let _ = yaml::write(value);
     let message = Message::with_payload(value.clone());
-    let scene = Scene::outside(&Rc::default());
+    let scene = EvalContext::outside(&Rc::default());
     let nested = Jsonata::compile("{\"in\": [payload]}").unwrap();
     if let Ok(made) = nested.evaluate(&scene, &message) {
         assert_exact(&made);

@@ -1,6 +1,6 @@
 //! Requests to endpoints made by http-in nodes, where they lead, and the way back.
 
-use super::http_path::Shape;
+use super::http_path::PathPattern;
 use crate::state::Instance;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
@@ -155,7 +155,7 @@ struct Table {
 #[derive(Debug, Clone)]
 struct Entry {
     method: Method,
-    shape: Shape,
+    shape: PathPattern,
     instance: Instance,
 }
 
@@ -164,7 +164,7 @@ impl Endpoints {
     pub(super) fn add(&self, method: &str, path: &str, instance: Instance) -> Result<(), Failure> {
         let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
             .map_err(|_| Failure::error(format!("unknown method: {method}")))?;
-        let shape = Shape::parse(path)?;
+        let shape = PathPattern::parse(path)?;
         let mut table = Table::clone(&self.0.load());
         table.entries.push(Entry {
             method,
@@ -227,11 +227,11 @@ impl Table {
         self.patterns.clear();
         for (at, entry) in self.entries.iter().enumerate() {
             match &entry.shape {
-                Shape::Fixed(path) => {
+                PathPattern::Fixed(path) => {
                     let key = (entry.method.clone(), path.clone());
                     self.fixed.entry(key).or_insert(at);
                 }
-                Shape::Segments(_) | Shape::Pattern(..) => self.patterns.push(at),
+                PathPattern::Segments(_) | PathPattern::Pattern(..) => self.patterns.push(at),
             }
         }
     }

@@ -9,7 +9,7 @@ use value::regex::RegExp;
 
 /// Which paths fit.
 #[derive(Debug, Clone)]
-pub(super) enum Shape {
+pub(super) enum PathPattern {
     /// This one, in lower case, without the slashes around it.
     Fixed(String),
     /// One with as many segments.
@@ -29,7 +29,7 @@ pub(super) enum Segment {
 /// Values of parameters.
 pub(super) type Params = Vec<(SmolStr, SmolStr)>;
 
-impl Shape {
+impl PathPattern {
     /// Reads a path: `:name`, `:name?`, `:name(pattern)`, `*` and the signs of regular expressions.
     pub(super) fn parse(path: &str) -> Result<Self, Failure> {
         let bare = path.trim_matches('/');
@@ -232,12 +232,12 @@ mod tests {
             ("/p/:all*", "/p/a/b", Some("all=a 0=/b")),
         ];
         for (own, path, expected) in table {
-            let found = Shape::parse(own).unwrap().matched(path).map(|params| {
+            let found = PathPattern::parse(own).unwrap().matched(path).map(|params| {
                 let texts: Vec<String> = params.iter().map(|(k, v)| format!("{k}={v}")).collect();
                 texts.join(" ")
             });
             assert_eq!(found.as_deref(), *expected, "{own} {path}");
         }
-        assert!(Shape::parse("/a(b").is_err());
+        assert!(PathPattern::parse("/a(b").is_err());
     }
 }

@@ -40,7 +40,7 @@ use events::{Event, Events};
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Quota;
 use serde_json::Value as Json;
-use state::World;
+use state::EngineState;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -246,7 +246,7 @@ impl Engine {
 
     /// Tells editors that a deployment is live.
     pub fn announce(&self, revision: &str) {
-        self.0.events.say(Event::RuntimeDeploy {
+        self.0.events.publish(Event::RuntimeDeploy {
             revision: revision.to_owned(),
         });
     }
@@ -301,7 +301,7 @@ async fn thread(
 ) {
     let (finished, futures) = mpsc::unbounded_channel();
     let (closed, closings) = mpsc::unbounded_channel();
-    let world = World::new(config, &shared, finished, Arc::clone(&metrics));
+    let world = EngineState::new(config, &shared, finished, Arc::clone(&metrics));
     let inbox = Inbox {
         commands,
         finished: futures,

@@ -8,7 +8,7 @@ use super::http::Exchange;
 use super::properties;
 use super::script::Scripts;
 use crate::settings::Settings;
-use crate::state::{Instance, World};
+use crate::state::{Instance, EngineState};
 use crate::ws_endpoints;
 use events::Event;
 use serde::de::DeserializeOwned;
@@ -136,7 +136,7 @@ impl Build<'_> {
 
 /// What a node may do while it runs.
 pub struct Host<'a> {
-    pub(super) world: &'a mut World,
+    pub(super) world: &'a mut EngineState,
     pub(super) instance: Instance,
     pub(super) info: &'a Rc<Info>,
     pub(super) wires: &'a [Box<[u32]>],
@@ -235,12 +235,12 @@ impl Host<'_> {
 
     /// Whether an editor listens to the debug sidebar.
     pub fn debug_heard(&self) -> bool {
-        self.world.events.debug_is_heard()
+        self.world.events.wants_debug()
     }
 
     /// Sends a debug node's message to the debug sidebar (topic `debug`).
     pub fn debug(&mut self, data: Json) {
-        self.world.events.say(Event::Debug(data));
+        self.world.events.publish(Event::Debug(data));
     }
 
     /// Wakes the node with [`Wake::Timer`] after so long.

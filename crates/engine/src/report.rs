@@ -2,7 +2,7 @@
 
 use super::debug_encode::encode;
 use super::node::{Info, Level};
-use crate::state::World;
+use crate::state::EngineState;
 use events::Event;
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
@@ -13,7 +13,7 @@ use value::{Failure, Message, Object, REPORT, Value, coerce, json};
 /// 10th is dropped).
 const MAX_CATCHES: f64 = 10.0;
 
-impl World {
+impl EngineState {
     /// An error of a node: to the catch nodes of its flow and of those around it, else to the log.
     pub(super) fn error(&mut self, info: &Rc<Info>, failure: &Failure, message: Option<Message>) {
         let message = message.map(Message::within_limits);
@@ -78,10 +78,10 @@ impl World {
     /// The status of a node: to editors, to status nodes, and out of a subflow that has no status output.
     pub(super) fn status(&mut self, info: &Rc<Info>, status: &Value) {
         let status = normalised(status);
-        if self.events.are_heard() {
+        if self.events.has_listeners() {
             let cleared = status.as_object().is_some_and(Object::is_empty);
             let data = (!cleared).then(|| json::to_tree(&status));
-            self.events.say(Event::Status {
+            self.events.publish(Event::Status {
                 id: info.id.clone(),
                 status: data,
             });
@@ -143,9 +143,9 @@ impl World {
             Level::Debug => tracing::debug!(target: "flow", node = %id, %kind, %name, "{text}"),
             Level::Trace => tracing::trace!(target: "flow", node = %id, %kind, %name, "{text}"),
         }
-        if matches!(level, Level::Error | Level::Warn) && self.events.debug_is_heard() {
+        if matches!(level, Level::Error | Level::Warn) && self.events.wants_debug() {
             self.events
-                .say(Event::Debug(self.logged(info, level, value)));
+                .publish(Event::Debug(self.logged(info, level, value)));
         }
     }
 

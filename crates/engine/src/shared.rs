@@ -23,7 +23,7 @@ pub(super) struct Between {
 
 /// Where the tasks of a node tell it something; it arrives as [`super::node::Wake::Finished`].
 #[derive(Clone)]
-pub struct Post {
+pub struct Mailbox {
     instance: Instance,
     sender: mpsc::UnboundedSender<Finished>,
 }
@@ -39,7 +39,7 @@ impl Between {
     }
 }
 
-impl Post {
+impl Mailbox {
     pub(super) fn new(instance: Instance, sender: mpsc::UnboundedSender<Finished>) -> Self {
         Self { instance, sender }
     }
@@ -85,7 +85,7 @@ impl Drop for Task {
 
 impl Host<'_> {
     /// Where tasks of this node tell it something.
-    pub fn post(&self) -> Post {
+    pub fn post(&self) -> Mailbox {
         self.world.post(self.instance)
     }
 

@@ -183,7 +183,7 @@ impl Thread {
     }
 
     fn announce(&self, event: Event) {
-        self.world.events.say(event);
+        self.world.events.publish(event);
     }
 
     fn count_running(&self, graph: &Graph) {

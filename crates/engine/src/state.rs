@@ -8,7 +8,7 @@ use super::node::{Info, TimerId, Wake};
 use super::script::Scripts;
 use crate::metrics::Metrics;
 use crate::settings::Settings;
-use crate::shared::{Between, Post};
+use crate::shared::{Between, Mailbox};
 use crate::ws_endpoints::Paths;
 use events::Events;
 use flows::ids;
@@ -56,7 +56,7 @@ pub(super) struct Finished {
 }
 
 /// The surroundings of every node on the engine's thread.
-pub(super) struct World {
+pub(super) struct EngineState {
     /// Milliseconds since 1970, read once per round.
     pub(super) now: Rc<Cell<f64>>,
     /// Breadth first: what is sent first is delivered first (docs/reference/node-red-engine.md §3.1).
@@ -81,7 +81,7 @@ pub(super) struct World {
     random: u64,
 }
 
-impl World {
+impl EngineState {
     pub(super) fn new(
         config: Settings,
         shared: &Shared,
@@ -218,8 +218,8 @@ impl World {
     }
 
     /// Where tasks of a node tell it something.
-    pub(super) fn post(&self, instance: Instance) -> Post {
-        Post::new(instance, self.finished.clone())
+    pub(super) fn post(&self, instance: Instance) -> Mailbox {
+        Mailbox::new(instance, self.finished.clone())
     }
 
     /// Forgets what a node still waited for.

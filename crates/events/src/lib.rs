@@ -33,29 +33,29 @@ pub enum Event {
     Debug(Json),
 }
 
-/// Where the engine speaks; clones share it.
+/// Publishes events to listeners; clones share it.
 #[derive(Debug, Clone, Default)]
-pub struct Events(Arc<Voice>);
+pub struct Events(Arc<Subscribers>);
 
 #[derive(Debug, Default)]
-struct Voice {
+struct Subscribers {
     queues: Mutex<Vec<Arc<Queue>>>,
     listeners: AtomicUsize,
     /// How many of them want debug messages.
-    curious: AtomicUsize,
+    debug_listeners: AtomicUsize,
 }
 
-/// One who listens, until dropped.
+/// A subscription, until dropped.
 #[derive(Debug)]
 pub struct Listener {
     queue: Arc<Queue>,
-    voice: Arc<Voice>,
+    subscribers: Arc<Subscribers>,
 }
 
-/// What a listener has heard.
+/// The events that waited for a listener.
 #[derive(Debug, Default)]
-pub struct Heard {
-    /// In the order in which it was said.
+pub struct Batch {
+    /// In the order in which they were published.
     pub events: Vec<Event>,
     /// Debug messages that were lost before these, because too much was waiting.
     pub lost: u64,
@@ -67,7 +67,7 @@ struct Queue {
     news: Notify,
     /// Bytes that may wait, about.
     room: usize,
-    curious: AtomicBool,
+    wants_debug: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -80,8 +80,8 @@ struct Waiting {
 }
 
 impl Events {
-    /// Tells all listeners.
-    pub fn say(&self, event: Event) {
+    /// Gives an event to all listeners.
+    pub fn publish(&self, event: Event) {
         let queues = self.0.queues();
         if let Some((last, others)) = queues.split_last() {
             for queue in others {
@@ -92,41 +92,41 @@ impl Events {
     }
 
     /// Whether there is a listener.
-    pub fn are_heard(&self) -> bool {
+    pub fn has_listeners(&self) -> bool {
         self.0.listeners.load(Ordering::Relaxed) > 0
     }
 
     /// Whether a listener wants debug messages: making them costs more than publishing them.
-    pub fn debug_is_heard(&self) -> bool {
-        self.0.curious.load(Ordering::Relaxed) > 0
+    pub fn wants_debug(&self) -> bool {
+        self.0.debug_listeners.load(Ordering::Relaxed) > 0
     }
 
-    /// Hears everything from now on, debug messages too. About `room` bytes may wait to be heard.
+    /// A listener to everything from now on, debug messages too. About `room` bytes may wait for it.
     pub fn listen(&self, room: usize) -> Listener {
         let queue = Arc::new(Queue {
             waiting: Mutex::default(),
             news: Notify::new(),
             room,
-            curious: AtomicBool::new(true),
+            wants_debug: AtomicBool::new(true),
         });
         self.0.queues().push(Arc::clone(&queue));
         self.0.listeners.fetch_add(1, Ordering::Relaxed);
-        self.0.curious.fetch_add(1, Ordering::Relaxed);
+        self.0.debug_listeners.fetch_add(1, Ordering::Relaxed);
         Listener {
             queue,
-            voice: Arc::clone(&self.0),
+            subscribers: Arc::clone(&self.0),
         }
     }
 }
 
-impl Voice {
+impl Subscribers {
     fn queues(&self) -> MutexGuard<'_, Vec<Arc<Queue>>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Listener {
-    /// Waits until there is something to hear.
+    /// Waits until events wait.
     pub async fn news(&self) {
         loop {
             {
@@ -140,17 +140,17 @@ impl Listener {
     }
 
     /// The next events, as many as there are but at most `most`.
-    pub fn hear(&self, most: usize) -> Heard {
+    pub fn drain(&self, most: usize) -> Batch {
         self.queue.waiting().take(most)
     }
 
     /// Wants debug messages, or (false) no longer.
     pub fn want_debug(&self, wanted: bool) {
-        if self.queue.curious.swap(wanted, Ordering::Relaxed) != wanted {
+        if self.queue.wants_debug.swap(wanted, Ordering::Relaxed) != wanted {
             if wanted {
-                self.voice.curious.fetch_add(1, Ordering::Relaxed);
+                self.subscribers.debug_listeners.fetch_add(1, Ordering::Relaxed);
             } else {
-                self.voice.curious.fetch_sub(1, Ordering::Relaxed);
+                self.subscribers.debug_listeners.fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
@@ -159,8 +159,8 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         self.want_debug(false);
-        self.voice.listeners.fetch_sub(1, Ordering::Relaxed);
-        self.voice
+        self.subscribers.listeners.fetch_sub(1, Ordering::Relaxed);
+        self.subscribers
             .queues()
             .retain(|queue| !Arc::ptr_eq(queue, &self.queue));
     }
@@ -168,7 +168,7 @@ impl Drop for Listener {
 
 impl Queue {
     fn put(&self, event: Event) {
-        if matches!(event, Event::Debug(_)) && !self.curious.load(Ordering::Relaxed) {
+        if matches!(event, Event::Debug(_)) && !self.wants_debug.load(Ordering::Relaxed) {
             return;
         }
         self.waiting().put(event, self.room);
@@ -196,7 +196,7 @@ impl Waiting {
         }
     }
 
-    fn take(&mut self, most: usize) -> Heard {
+    fn take(&mut self, most: usize) -> Batch {
         if self.events.is_empty() {
             let late = std::mem::take(&mut self.late).into_iter();
             let late = late.map(|(id, status)| Event::Status { id, status });
@@ -206,7 +206,7 @@ impl Waiting {
         let events: Vec<Event> = self.events.drain(..most).collect();
         let freed: usize = events.iter().map(size).sum();
         self.bytes = self.bytes.saturating_sub(freed);
-        Heard {
+        Batch {
             events,
             lost: std::mem::take(&mut self.lost),
         }
@@ -239,7 +239,7 @@ mod tests {
     }
 
     /// `debug 1`, `a=x` and so on.
-    fn told(heard: &Heard) -> Vec<String> {
+    fn told(heard: &Batch) -> Vec<String> {
         let told = heard.events.iter().map(|event| match event {
             Event::Debug(data) => format!("debug {}", data["msg"].as_str().unwrap_or_default()),
             Event::Status { id, status } => {

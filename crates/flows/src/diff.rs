@@ -2,7 +2,7 @@
 //!
 //! Knows ids and texts; what to do about the difference is `plan`.
 
-use super::model::Part;
+use super::model::ElementKind;
 use super::references::dependants;
 use super::{FlowSet, Node, json_eq};
 use smol_str::SmolStr;
@@ -35,10 +35,10 @@ pub fn diff(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Dif
         tabs: tabs(old, new, credentials),
         ..Diff::default()
     };
-    let not_tab = |node: &&Arc<Node>| node.part() != Part::Tab;
+    let not_tab = |node: &&Arc<Node>| node.part() != ElementKind::Tab;
     for node in old.nodes().iter().filter(not_tab) {
         let was = old.enabled(node);
-        match new.get(&node.id).filter(|now| now.part() != Part::Tab) {
+        match new.get(&node.id).filter(|now| now.part() != ElementKind::Tab) {
             Some(now) => {
                 let is = new.enabled(now);
                 let same = Arc::ptr_eq(node, now);
@@ -56,7 +56,7 @@ pub fn diff(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Dif
             None => {}
         }
     }
-    let absent = |node: &&Arc<Node>| old.get(&node.id).is_none_or(|was| was.part() == Part::Tab);
+    let absent = |node: &&Arc<Node>| old.get(&node.id).is_none_or(|was| was.part() == ElementKind::Tab);
     let added = new
         .nodes()
         .iter()
@@ -90,7 +90,7 @@ impl Diff {
 /// The tabs whose `env` differs. A tab that is not there has none: its nodes live on as on an unnamed tab.
 fn tabs(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Vec<SmolStr> {
     let env = |set: &FlowSet, id: &str| {
-        let tab = set.get(id).filter(|node| node.part() == Part::Tab);
+        let tab = set.get(id).filter(|node| node.part() == ElementKind::Tab);
         tab.and_then(|tab| tab.object().remove("env"))
             .filter(|env| env.as_array().is_none_or(|list| !list.is_empty()))
     };
@@ -112,7 +112,7 @@ fn tabs(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Vec<Smo
 
 /// Whether two elements of the same id differ in more than position, wires and, of a group, members and looks.
 fn changed(old: &Node, new: &Node) -> bool {
-    let group = new.part() == Part::Group;
+    let group = new.part() == ElementKind::Group;
     let counts = |key: &str| match key {
         "x" | "y" | "wires" => false,
         "nodes" | "style" | "w" | "h" => !group,

@@ -45,7 +45,7 @@ pub struct Node {
 
 /// What an element of a flow set is (docs/reference/node-red-engine.md §2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum ElementKind {
     /// A flow: the tab itself.
     Tab,
     /// A subflow's definition.
@@ -60,13 +60,13 @@ pub enum Part {
 
 impl Node {
     /// What this element is.
-    pub fn part(&self) -> Part {
+    pub fn part(&self) -> ElementKind {
         match self.kind.as_str() {
-            "tab" => Part::Tab,
-            "subflow" => Part::Subflow,
-            "group" => Part::Group,
-            _ if self.placed => Part::Node,
-            _ => Part::Config,
+            "tab" => ElementKind::Tab,
+            "subflow" => ElementKind::Subflow,
+            "group" => ElementKind::Group,
+            _ if self.placed => ElementKind::Node,
+            _ => ElementKind::Config,
         }
     }
 
@@ -141,12 +141,12 @@ impl FlowSet {
 
     /// The tabs, in the order received.
     pub fn tabs(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.nodes.iter().filter(|node| node.part() == Part::Tab)
+        self.nodes.iter().filter(|node| node.part() == ElementKind::Tab)
     }
 
     /// The definition of the subflow of that id.
     pub fn subflow(&self, id: &str) -> Option<&Arc<Node>> {
-        self.get(id).filter(|node| node.part() == Part::Subflow)
+        self.get(id).filter(|node| node.part() == ElementKind::Subflow)
     }
 
     /// Neither the node nor its tab is disabled.
@@ -159,11 +159,11 @@ impl FlowSet {
     /// (docs/reference/node-red-engine.md §2.1).
     pub fn runs(&self, node: &Node) -> bool {
         let place = match node.part() {
-            Part::Node => !node.z.is_empty(),
-            Part::Config => true,
-            Part::Tab | Part::Subflow | Part::Group => false,
+            ElementKind::Node => !node.z.is_empty(),
+            ElementKind::Config => true,
+            ElementKind::Tab | ElementKind::Subflow | ElementKind::Group => false,
         };
-        let still = |around: &Arc<Node>| around.part() == Part::Subflow || stands_still(around);
+        let still = |around: &Arc<Node>| around.part() == ElementKind::Subflow || stands_still(around);
         place && !node.disabled && !self.get(&node.z).is_some_and(still)
     }
 
@@ -193,7 +193,7 @@ impl FlowSet {
 
 /// A disabled tab: nothing on it runs.
 fn stands_still(around: &Node) -> bool {
-    around.disabled && around.part() == Part::Tab
+    around.disabled && around.part() == ElementKind::Tab
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //!
 //! Knows two flow sets and their difference; not what is really running.
 
-use super::model::Part;
+use super::model::ElementKind;
 use super::references::dependants;
 use super::start_order::{Flow, running};
 use super::{Diff, FlowSet};
@@ -105,7 +105,7 @@ fn nodes(diff: &Diff) -> Restart {
 fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
     let shared = |id: &str| {
         let part = new.get(id).or_else(|| old.get(id)).map(|node| node.part());
-        matches!(part, Some(Part::Config | Part::Group | Part::Subflow))
+        matches!(part, Some(ElementKind::Config | ElementKind::Group | ElementKind::Subflow))
     };
     let seeds = diff.changed.iter().chain(&diff.removed).cloned().collect();
     let depending = dependants(new, &seeds, &shared);

@@ -4,7 +4,7 @@
 //! There is no schema: any property whose value, used as a key, is an id counts; a list with exactly one element
 //! counts as that element (JavaScript makes one text of both). `id`, `z` and `wires` do not count, nor a group's `nodes`.
 
-use super::model::Part;
+use super::model::ElementKind;
 use super::{FlowSet, Node};
 use crate::json::Members;
 use serde_json::Value;
@@ -115,7 +115,7 @@ fn unsettled<'a>(
     seeds: &'a HashSet<SmolStr>,
 ) -> impl Iterator<Item = (usize, &'a Arc<Node>)> {
     let nodes = flows.nodes().iter().enumerate();
-    nodes.filter(|(_, node)| node.part() != Part::Tab && !seeds.contains(&node.id))
+    nodes.filter(|(_, node)| node.part() != ElementKind::Tab && !seeds.contains(&node.id))
 }
 
 /// Whether the text of a node can refer to one of these ids at all. An escaped letter can spell anything.
@@ -156,7 +156,7 @@ pub(super) fn each_reference(node: &Node, mut see: impl FnMut(&str)) {
     for (name, value) in members {
         let counts = match name.as_ref() {
             "id" | "z" | "wires" => false,
-            "nodes" => node.part() != Part::Group,
+            "nodes" => node.part() != ElementKind::Group,
             _ => true,
         };
         if let Some(key) = counts.then(|| key(value.get())).flatten() {

@@ -3,7 +3,7 @@
 //! Knows the shape `{id, label, nodes, configs?, subflows?}` and its errors (docs/reference/node-red-admin-api.md §2).
 //! `global` names what is on no tab: global config nodes and subflows.
 
-use super::model::Part;
+use super::model::ElementKind;
 use super::parse::{Place, node, string};
 use super::{Credentials, FlowSet, Malformed, Node};
 use crate::json::{Members, shown, text, with};
@@ -101,30 +101,30 @@ pub fn flow_json(flows: &FlowSet, id: &str) -> Result<String, Error> {
     } else {
         shown = flows
             .get(id)
-            .filter(|tab| tab.part() == Part::Tab)
+            .filter(|tab| tab.part() == ElementKind::Tab)
             .ok_or(Error::NoSuchFlow)?
             .object();
         shown.shift_remove("type");
         shown.insert(
             "nodes".into(),
-            list(flows, id, |node| node.part() != Part::Config).into(),
+            list(flows, id, |node| node.part() != ElementKind::Config).into(),
         );
     }
     let own = if id == GLOBAL { "" } else { id };
     let subflows: Vec<Value> = flows
         .nodes()
         .iter()
-        .filter(|node| node.part() == Part::Subflow && node.z == own)
+        .filter(|node| node.part() == ElementKind::Subflow && node.z == own)
         .map(|subflow| {
             let mut shown = subflow.object();
             shown.insert(
                 "nodes".into(),
-                list(flows, &subflow.id, |node| node.part() != Part::Config).into(),
+                list(flows, &subflow.id, |node| node.part() != ElementKind::Config).into(),
             );
             insert_some(
                 &mut shown,
                 "configs",
-                list(flows, &subflow.id, |node| node.part() == Part::Config),
+                list(flows, &subflow.id, |node| node.part() == ElementKind::Config),
             );
             Value::Object(shown)
         })
@@ -132,7 +132,7 @@ pub fn flow_json(flows: &FlowSet, id: &str) -> Result<String, Error> {
     insert_some(
         &mut shown,
         "configs",
-        list(flows, own, |node| node.part() == Part::Config),
+        list(flows, own, |node| node.part() == ElementKind::Config),
     );
     insert_some(&mut shown, "subflows", subflows);
     Ok(Value::Object(shown).to_string())
@@ -149,7 +149,7 @@ fn list(flows: &FlowSet, z: &str, so: impl Fn(&Node) -> bool) -> Vec<Value> {
     let inside = flows
         .nodes()
         .iter()
-        .filter(|node| node.z == z && !matches!(node.part(), Part::Tab | Part::Subflow));
+        .filter(|node| node.z == z && !matches!(node.part(), ElementKind::Tab | ElementKind::Subflow));
     inside
         .filter(|node| so(node))
         .map(|node| Value::Object(node.object()))
@@ -168,12 +168,12 @@ fn members(flows: &FlowSet, id: &str) -> Result<HashSet<SmolStr>, Error> {
     };
     if id == GLOBAL {
         return Ok(ids(&|node| {
-            node.part() != Part::Tab && (node.z.is_empty() || flows.subflow(&node.z).is_some())
+            node.part() != ElementKind::Tab && (node.z.is_empty() || flows.subflow(&node.z).is_some())
         }));
     }
     flows
         .get(id)
-        .filter(|tab| tab.part() == Part::Tab)
+        .filter(|tab| tab.part() == ElementKind::Tab)
         .ok_or(Error::NoSuchFlow)?;
     Ok(ids(&|node| node.id == id || node.z == id))
 }

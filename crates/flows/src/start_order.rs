@@ -2,7 +2,7 @@
 //! each, config nodes after those that they refer to, then the other nodes in the order received.
 
 use super::FlowSet;
-use super::model::Part;
+use super::model::ElementKind;
 use super::references::each_reference;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
@@ -46,7 +46,7 @@ pub(super) fn running(flows: &FlowSet, wanted: impl Fn(&SmolStr) -> bool) -> Vec
             list.len() - 1
         });
         if let Some(flow) = list.get_mut(i) {
-            let part = if node.part() == Part::Config {
+            let part = if node.part() == ElementKind::Config {
                 &mut flow.configs
             } else {
                 &mut flow.nodes

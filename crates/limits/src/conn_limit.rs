@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts who is here, whatever the thread.
 #[derive(Debug)]
-pub struct Crowd {
+pub struct ConnLimit {
     total: usize,
     per_address: usize,
     open: AtomicUsize,
@@ -30,12 +30,12 @@ pub enum Full {
 /// The right to be here; given back when dropped.
 #[derive(Debug)]
 pub struct Permit {
-    crowd: Arc<Crowd>,
+    crowd: Arc<ConnLimit>,
     /// The address that it counts for; `None`: it counts for none, or it is not known yet.
     address: Option<IpPrefix>,
 }
 
-impl Crowd {
+impl ConnLimit {
     /// Has room for so many, and for so many of one address; see [`IpPrefix::share`] for IPv6 networks.
     pub fn new(total: usize, per_address: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -114,13 +114,13 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn admit(crowd: &Arc<Crowd>, address: &str) -> Result<Permit, Full> {
+    fn admit(crowd: &Arc<ConnLimit>, address: &str) -> Result<Permit, Full> {
         crowd.admit()?.of(ip(address))
     }
 
     #[test]
     fn the_total_is_a_limit_and_who_leaves_makes_room() {
-        let crowd = Crowd::new(2, 9);
+        let crowd = ConnLimit::new(2, 9);
         let first = admit(&crowd, "10.0.0.1").unwrap();
         let _second = admit(&crowd, "10.0.0.2").unwrap();
         assert_eq!(admit(&crowd, "10.0.0.3").unwrap_err(), Full::Total);
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_the_place_of_others() {
-        let crowd = Crowd::new(9, 1);
+        let crowd = ConnLimit::new(9, 1);
         let first = admit(&crowd, "10.0.0.1").unwrap();
         assert_eq!(admit(&crowd, "10.0.0.1").unwrap_err(), Full::Address);
         assert_eq!(admit(&crowd, "::ffff:10.0.0.1").unwrap_err(), Full::Address);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn an_ipv6_subscriber_is_one_address() {
-        let crowd = Crowd::new(9, 1);
+        let crowd = ConnLimit::new(9, 1);
         let _first = admit(&crowd, "2001:db8:1:2::1").unwrap();
         assert_eq!(
             admit(&crowd, "2001:db8:1:2:ffff::9").unwrap_err(),
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_networks_around_an_ipv6_address_have_larger_shares_and_never_all() {
-        let crowd = Crowd::new(10_000, 256);
+        let crowd = ConnLimit::new(10_000, 256);
         let open = |networks: std::ops::Range<u32>| {
             let one = |n| admit(&crowd, &format!("2001:db8:0:{n:x}::1"));
             let all = networks.flat_map(|n| (0..256).map(move |_| n));
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_addresses_that_have_left() {
-        let crowd = Crowd::new(9, 1);
+        let crowd = ConnLimit::new(9, 1);
         drop(admit(&crowd, "10.0.0.1").unwrap());
         assert!(crowd.addresses.is_empty());
         assert_eq!(crowd.open.load(Ordering::Relaxed), 0);

@@ -117,8 +117,8 @@ fn caller(auth: &Auth, token: &Secret) -> Caller {
 
 fn session_of(caller: &Caller) -> Option<Arc<Session>> {
     match &caller.known {
-        Known::Token(session) => Some(Arc::clone(session)),
-        Known::Nobody | Known::Certificate(_) => None,
+        AuthMethod::Token(session) => Some(Arc::clone(session)),
+        AuthMethod::Nobody | AuthMethod::Certificate(_) => None,
     }
 }
 

@@ -122,7 +122,7 @@ async fn take(steps: Vec<Step>) {
                 }
             }
             Step::EndAll(ann) => {
-                let which = Which::User(name(ann).to_owned());
+                let which = SessionSelector::User(name(ann).to_owned());
                 auth.end_all(&which, NOW).await.unwrap();
                 let his = tokens.iter_mut().filter(|(_, of, _)| *of == ann);
                 his.for_each(|(.., good)| *good = false);

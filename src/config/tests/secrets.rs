@@ -130,7 +130,7 @@ fn secrets_come_from_files_without_the_last_newline() {
 fn with_variables(
     text: &str,
     variable: &dyn Fn(&str) -> Option<String>,
-) -> (Result<Config, error::Fault>, Vec<String>) {
+) -> (Result<Config, error::SpannedError>, Vec<String>) {
     let read = RefCell::default();
     let secret_variables = RefCell::default();
     let source = setting::Source {

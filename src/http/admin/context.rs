@@ -3,7 +3,7 @@
 use crate::gateway::Runtime;
 use crate::http::error::Error;
 use crate::http::path::Path;
-use crate::http::request_context::Call;
+use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use engine::context::{Request, Scope};
@@ -11,18 +11,18 @@ use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 
 /// `GET /context/(global|flow/:id|node/:id)[/:key]?store=…&keysOnly`
-pub(super) async fn read(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn read(call: &mut RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     let answer = ask(call, path, false).await?;
     Ok(response::json(StatusCode::OK, answer.to_string()))
 }
 
 /// `DELETE /context/(global|flow/:id|node/:id)/:key?store=…`
-pub(super) async fn forget(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn forget(call: &mut RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     ask(call, path, true).await?;
     Ok(response::empty(StatusCode::NO_CONTENT))
 }
 
-async fn ask(call: &Call<'_>, path: &Path<'_>, delete: bool) -> Result<Json, Error> {
+async fn ask(call: &RequestContext<'_>, path: &Path<'_>, delete: bool) -> Result<Json, Error> {
     let Runtime::Own(engine) = &call.site.runtime else {
         return Err(Error::NotFound);
     };

@@ -1,13 +1,13 @@
 //! `GET /credentials/:type/:id`: what an editor may know of a node's credentials; never a password.
 
 use crate::http::path::Path;
-use crate::http::request_context::Call;
+use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 
-pub(super) fn read(call: &Call<'_>, path: &Path<'_>) -> Response<Body> {
+pub(super) fn read(call: &RequestContext<'_>, path: &Path<'_>) -> Response<Body> {
     let active = call.site.deployments.active();
     let id = path.parameter(2);
     // The type is the node's own, whatever was asked for: another one could show more.

@@ -1,12 +1,12 @@
 //! `GET /diagnostics`: a short report for support requests.
 
-use crate::http::request_context::Call;
+use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use hyper::{Response, StatusCode};
 use serde_json::json;
 
-pub(super) fn read(call: &Call<'_>) -> Response<Body> {
+pub(super) fn read(call: &RequestContext<'_>) -> Response<Body> {
     let deployments = &call.site.deployments;
     let active = deployments.active();
     let report = json!({

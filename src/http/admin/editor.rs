@@ -6,7 +6,7 @@
 use crate::editor::{self, Editor};
 use crate::http::error::Error;
 use crate::http::path::Path;
-use crate::http::request_context::Call;
+use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use crate::http::route;
@@ -26,7 +26,7 @@ const NONE: &str = include_str!("no_editor.html");
 
 /// What needs no sign-in.
 pub(super) async fn load(
-    call: &Call<'_>,
+    call: &RequestContext<'_>,
     path: &Path<'_>,
     part: route::Editor,
 ) -> Result<Response<Body>, Error> {
@@ -60,7 +60,7 @@ pub(super) async fn load(
 }
 
 /// `GET /icons`
-pub(super) async fn icons(call: &Call<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn icons(call: &RequestContext<'_>) -> Result<Response<Body>, Error> {
     let icons = match call.gateway.editor.clone() {
         Some(editor) => json!({ editor::CORE: call.blocking(move || editor.icons()).await?? }),
         None => json!({}),
@@ -69,7 +69,7 @@ pub(super) async fn icons(call: &Call<'_>) -> Result<Response<Body>, Error> {
 }
 
 /// `GET /plugins`: there are none, whether asked for as a list or as HTML.
-pub(super) fn plugins(call: &Call<'_>) -> Response<Body> {
+pub(super) fn plugins(call: &RequestContext<'_>) -> Response<Body> {
     if wants_json(call) {
         response::json(StatusCode::OK, "[]")
     } else {
@@ -83,26 +83,26 @@ pub(super) fn messages() -> Response<Body> {
 }
 
 /// Whether a list is asked for instead of HTML (docs/reference/node-red-admin-api.md §2: exactly so).
-pub(super) fn wants_json(call: &Call<'_>) -> bool {
+pub(super) fn wants_json(call: &RequestContext<'_>) -> bool {
     let accept = call.head.headers.get(ACCEPT);
     accept.is_some_and(|accept| accept.as_bytes() == b"application/json")
 }
 
 /// Waits for a place, for a limited time.
-async fn place(call: &Call<'_>, editor: &Editor) -> Result<editor::Place, Error> {
+async fn place(call: &RequestContext<'_>, editor: &Editor) -> Result<editor::FilePermit, Error> {
     let place = editor.place(call.peer.address.ip());
     timeout(PLACE_TIMEOUT, place)
         .await
         .map_err(|_| Error::EditorBusy)
 }
 
-async fn page(call: &Call<'_>, editor: Arc<Editor>) -> Result<Response<Body>, Error> {
+async fn page(call: &RequestContext<'_>, editor: Arc<Editor>) -> Result<Response<Body>, Error> {
     let page = call.blocking(move || editor.page()).await??;
     Ok(response::html(page))
 }
 
 /// `GET /locales/:part?lng=`
-async fn words(call: &Call<'_>, editor: Arc<Editor>, part: &str) -> Result<Response<Body>, Error> {
+async fn words(call: &RequestContext<'_>, editor: Arc<Editor>, part: &str) -> Result<Response<Body>, Error> {
     let place = place(call, &editor).await?;
     let query = call.head.uri.query().unwrap_or_default();
     let language = form_urlencoded::parse(query.as_bytes())
@@ -121,7 +121,7 @@ async fn words(call: &Call<'_>, editor: Arc<Editor>, part: &str) -> Result<Respo
 }
 
 async fn file(
-    call: &Call<'_>,
+    call: &RequestContext<'_>,
     editor: Arc<Editor>,
     find: impl FnOnce(&Editor) -> Option<editor::File> + Send + 'static,
 ) -> Result<Response<Body>, Error> {

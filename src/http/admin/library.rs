@@ -5,10 +5,10 @@ use super::Fault;
 use crate::editor::Example;
 use crate::http::error::Error;
 use crate::http::path::Path;
-use crate::http::request_context::Call;
+use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
-use crate::store::{self, Entry, Place};
+use crate::store::{self, Entry, LibraryPath};
 use hyper::{Response, StatusCode};
 use serde_json::{Map, Value as Json};
 use std::io::ErrorKind;
@@ -17,11 +17,11 @@ use std::io::ErrorKind;
 const KINDS: [&str; 3] = ["flows", "functions", "templates"];
 
 /// `GET /library/:library/:type/…`
-pub(super) async fn read(call: &Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn read(call: &RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     let kind = kind(path)?;
     match path.parameter(1).as_str() {
         "local" => {
-            let place = Place::new(kind, path.rest(3)).ok_or(Fault::LibraryName)?;
+            let place = LibraryPath::new(kind, path.rest(3)).ok_or(Fault::LibraryName)?;
             match call.gateway.store.library(place).await? {
                 Some(Entry::Folder { folders, items }) => {
                     let items = items.into_iter().map(|item| (item.name, item.facts));
@@ -48,13 +48,13 @@ pub(super) async fn read(call: &Call<'_>, path: &Path<'_>) -> Result<Response<Bo
 }
 
 /// `POST /library/local/:type/…`
-pub(super) async fn save(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn save(call: &mut RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     let kind = kind(path)?;
     if path.parameter(1) != "local" {
         return Err(Fault::NoSuchLibrary(path.parameter(1)).into());
     }
     let names = Some(path.rest(3)).filter(|names| !names.is_empty());
-    let place = names.and_then(|names| Place::new(kind, names));
+    let place = names.and_then(|names| LibraryPath::new(kind, names));
     let place = place.ok_or(Fault::LibraryName)?;
     let body = call.read_json_value().await?;
     let (facts, text) = content(kind, body.unwrap_or_default())?;

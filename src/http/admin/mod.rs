@@ -16,13 +16,13 @@ pub(super) use fault::Fault;
 use super::error::Error;
 use super::path::Path;
 use super::route::Admin;
-use crate::http::request_context::Call;
+use crate::http::request_context::RequestContext;
 use crate::http::response_body::Body;
 use hyper::Response;
 
 /// Does what the route says.
 pub(super) async fn act(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     path: &Path<'_>,
     admin: Admin,
 ) -> Result<Response<Body>, Error> {

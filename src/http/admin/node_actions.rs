@@ -3,14 +3,14 @@
 use crate::gateway::Runtime;
 use crate::http::error::Error;
 use crate::http::path::Path;
-use crate::http::request_context::Call;
+use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 
 /// `POST /inject/:id`
-pub(super) async fn inject(call: &mut Call<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn inject(call: &mut RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
     let Runtime::Own(engine) = &call.site.runtime else {
         return Err(Error::NotFound);
@@ -21,7 +21,7 @@ pub(super) async fn inject(call: &mut Call<'_>, path: &Path<'_>) -> Result<Respo
 
 /// `POST /debug/:id/(enable|disable)`
 pub(super) async fn debug_node(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     path: &Path<'_>,
     active: bool,
 ) -> Result<Response<Body>, Error> {
@@ -34,7 +34,7 @@ pub(super) async fn debug_node(
 
 /// `POST /debug/(enable|disable)` with `{"nodes": […]}`; those that do not run are passed over.
 pub(super) async fn debug_nodes(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     active: bool,
 ) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
@@ -49,7 +49,7 @@ pub(super) async fn debug_nodes(
 }
 
 /// `GET /udp-ports/:id`: the ports of udp in nodes that run, with which the editor warns of another one.
-pub(super) fn udp_ports(call: &Call<'_>) -> Response<Body> {
+pub(super) fn udp_ports(call: &RequestContext<'_>) -> Response<Body> {
     let deployments = &call.site.deployments;
     let active = deployments.active();
     let nodes = active.flows.nodes().iter();

@@ -7,7 +7,7 @@ use super::Fault;
 use super::editor::wants_json;
 use crate::editor::{CORE as MODULE, Editor};
 use crate::http::error::Error;
-use crate::http::request_context::Call;
+use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use hyper::header::ACCEPT_LANGUAGE;
@@ -15,7 +15,7 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 /// `GET /nodes`
-pub(super) async fn all(call: &Call<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn all(call: &RequestContext<'_>) -> Result<Response<Body>, Error> {
     match call.gateway.editor.clone().filter(|_| !wants_json(call)) {
         Some(editor) => {
             let language = language(call);
@@ -27,13 +27,13 @@ pub(super) async fn all(call: &Call<'_>) -> Result<Response<Body>, Error> {
 }
 
 /// `GET /nodes/:module`
-pub(super) fn module(call: &Call<'_>, name: &str) -> Result<Response<Body>, Error> {
+pub(super) fn module(call: &RequestContext<'_>, name: &str) -> Result<Response<Body>, Error> {
     Ok(told(&find_module(call.gateway.editor.as_deref(), name)?))
 }
 
 /// `GET /nodes/:module/:set`
 pub(super) async fn set(
-    call: &Call<'_>,
+    call: &RequestContext<'_>,
     module: &str,
     name: &str,
 ) -> Result<Response<Body>, Error> {
@@ -52,7 +52,7 @@ pub(super) async fn set(
 
 /// `PUT /nodes/:module`
 pub(super) async fn switch_module(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     name: &str,
 ) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
@@ -62,7 +62,7 @@ pub(super) async fn switch_module(
 
 /// `PUT /nodes/:module/:set`
 pub(super) async fn switch_set(
-    call: &mut Call<'_>,
+    call: &mut RequestContext<'_>,
     module: &str,
     name: &str,
 ) -> Result<Response<Body>, Error> {
@@ -131,7 +131,7 @@ fn sets(editor: Option<&Editor>) -> Vec<Json> {
 }
 
 /// The language that the caller likes best (RFC 9110 §12.5.4); of equals the first.
-fn language(call: &Call<'_>) -> String {
+fn language(call: &RequestContext<'_>) -> String {
     let accepted = call.head.headers.get(ACCEPT_LANGUAGE);
     let accepted = accepted.and_then(|accepted| accepted.to_str().ok());
     liked_best(accepted.unwrap_or_default()).to_owned()

@@ -6,14 +6,14 @@ use crate::auth::Caller;
 use crate::config::{Config, ContextStore};
 use crate::editor::Editor;
 use crate::http::identify;
-use crate::http::request_context::Call;
+use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use engine::settings::MEMORY;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
-pub(super) fn read(call: &Call<'_>) -> Response<Body> {
+pub(super) fn read(call: &RequestContext<'_>) -> Response<Body> {
     let config = &call.gateway.config;
     // Without authentication there is no user, and the editor then assumes every permission.
     let caller = call.caller.as_ref().filter(|_| call.gateway.auth.is_some());
@@ -88,7 +88,7 @@ mod tests {
         let caller = Caller {
             user: SmolStr::default(),
             permissions: Permissions::of(Arc::from([SmolStr::new("read")])),
-            known: crate::auth::Known::Nobody,
+            known: crate::auth::AuthMethod::Nobody,
         };
         let shown = settings(&config, Some(&caller), None);
         assert_eq!(shown["user"]["anonymous"], true);

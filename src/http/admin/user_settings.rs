@@ -4,7 +4,7 @@
 
 use super::Fault;
 use crate::http::error::Error;
-use crate::http::request_context::Call;
+use crate::http::request_context::RequestContext;
 use crate::http::response;
 use crate::http::response_body::Body;
 use hyper::{Response, StatusCode};
@@ -14,14 +14,14 @@ use serde_json::{Map, Value as Json};
 const LIMIT: usize = 256 << 10;
 
 /// `GET /settings/user`
-pub(super) async fn read(call: &Call<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn read(call: &RequestContext<'_>) -> Result<Response<Body>, Error> {
     let kept = call.gateway.store.user_settings(call.user()).await?;
     let kept = kept.unwrap_or_else(|| "{}".to_owned());
     Ok(response::uncached(response::json(StatusCode::OK, kept)))
 }
 
 /// `POST /settings/user`
-pub(super) async fn save(call: &mut Call<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn save(call: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
     let Some(Json::Object(changes)) = call.read_json_value().await? else {
         return Err(Error::Body("the body must be a JSON object".into()));
     };

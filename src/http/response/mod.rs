@@ -12,7 +12,7 @@ pub(super) use upstream_error::upstream_page;
 use super::error::Error;
 use crate::auth::Lapsed;
 #[cfg(feature = "engine")]
-use crate::editor::{File, Place};
+use crate::editor::{File, FilePermit};
 #[cfg(feature = "engine")]
 use crate::http::file_body::Reading;
 use crate::http::response_body::Body;
@@ -77,7 +77,7 @@ pub(super) fn file(
     asked: &HeaderMap,
     file: File,
     control: &Handle,
-    place: Place,
+    place: FilePermit,
 ) -> Response<Body> {
     let has_it = is_known(asked, &file);
     let mut response = if has_it {
@@ -98,7 +98,7 @@ pub(super) fn file(
 
 /// The editor's words.
 #[cfg(feature = "engine")]
-pub(super) fn words(words: String, place: Place) -> Response<Body> {
+pub(super) fn words(words: String, place: FilePermit) -> Response<Body> {
     let mut response = json(StatusCode::OK, Bytes::new());
     *response.body_mut() = Body::Editor(Box::new(Reading::text(words.into(), place)));
     response

@@ -1,6 +1,6 @@
 //! Responses instead of an upstream's: when it does not answer, and in the place of its error pages.
 
-use super::super::error::Flaw;
+use super::super::error::FramingError;
 use super::{BREATHER, coded, lapsed, last, retry_after};
 use crate::auth::Lapsed;
 use crate::http::response_body::Body;
@@ -30,7 +30,7 @@ pub(super) fn response(error: &upstream::Error) -> Response<Body> {
         E::Request(Refusal::Broken(BodyError::Incomplete)) => {
             refuse(S::BAD_REQUEST, "incomplete_body")
         }
-        E::Request(Refusal::Broken(BodyError::Trailers)) => last(&Flaw::Trailers.into()),
+        E::Request(Refusal::Broken(BodyError::Trailers)) => last(&FramingError::Trailers.into()),
         E::Request(Refusal::NotAllowed) => lapsed(Lapsed::Session),
     }
 }

@@ -5,7 +5,7 @@
 //! Sees the bytes, decides, and changes nothing. What hyper refuses by itself passes here: it ends the connection too.
 //! So both agree where each request ends, for as long as there are requests.
 
-use crate::http::Flaw;
+use crate::http::FramingError;
 use memchr::memchr;
 
 /// What of a line is looked at: more than any length or size needs, unless it is padded with blanks or zeros.
@@ -20,7 +20,7 @@ pub(super) struct Heads {
     count: u32,
     length: Option<u64>,
     encodings: u8,
-    flaw: Option<Flaw>,
+    flaw: Option<FramingError>,
 }
 
 /// What comes next.
@@ -43,7 +43,7 @@ enum Expects {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stop {
     /// The head of this request, counted from 1, is whole and has a flaw.
-    Head(u32, Flaw),
+    Head(u32, FramingError),
     /// The body is broken.
     Body,
 }
@@ -77,7 +77,7 @@ impl Heads {
             let end = memchr(b'\n', rest);
             let (piece, after) = rest.split_at(end.unwrap_or(rest.len()));
             if matches!(self.expects, Expects::Request) && memchr(b'#', piece).is_some() {
-                self.flaw = Some(Flaw::Fragment);
+                self.flaw = Some(FramingError::Fragment);
             }
             rest = after.get(1..).unwrap_or_default();
             let stop = |stop| (bytes.len() - rest.len(), stop);
@@ -131,7 +131,7 @@ impl Heads {
     /// A line of a head.
     fn head(&mut self, line: Line<'_>) -> Result<(), Stop> {
         if !line.is_crlf() {
-            self.flaw = Some(Flaw::BareLineFeed);
+            self.flaw = Some(FramingError::BareLineFeed);
         }
         match self.expects {
             Expects::Field if line.is_empty() => return self.body(),
@@ -153,13 +153,13 @@ impl Heads {
         if name.eq_ignore_ascii_case(b"content-length") {
             let length = number(value).filter(|_| !line.is_long());
             if length.is_none() || self.length.is_some() {
-                self.flaw = Some(Flaw::Length);
+                self.flaw = Some(FramingError::Length);
             }
             self.length = Some(length.unwrap_or_default());
         } else if name.eq_ignore_ascii_case(b"transfer-encoding") {
             self.encodings = self.encodings.saturating_add(1);
             if self.encodings > 1 || line.is_long() || !value.eq_ignore_ascii_case(b"chunked") {
-                self.flaw = Some(Flaw::Encoding);
+                self.flaw = Some(FramingError::Encoding);
             }
         }
     }
@@ -169,7 +169,7 @@ impl Heads {
         let length = self.length.take();
         let chunked = std::mem::take(&mut self.encodings) > 0;
         if chunked && length.is_some() {
-            self.flaw = Some(Flaw::Length);
+            self.flaw = Some(FramingError::Length);
         }
         if let Some(flaw) = self.flaw {
             return Err(Stop::Head(self.count, flaw));

@@ -34,43 +34,43 @@ fn requests_that_everybody_reads_alike_pass_however_they_are_cut_into_pieces() {
 #[test]
 fn a_flawed_head_is_known_by_its_number_and_nothing_behind_it_passes() {
     for (head, flaw) in [
-        ("GET / HTTP/1.1\nHost: x\r\n\r\n", Flaw::BareLineFeed),
-        ("GET / HTTP/1.1\r\nHost: x\n\r\n", Flaw::BareLineFeed),
-        ("GET / HTTP/1.1\r\nHost: x\r\n\n", Flaw::BareLineFeed),
-        ("GET /#x HTTP/1.1\r\nHost: x\r\n\r\n", Flaw::Fragment),
+        ("GET / HTTP/1.1\nHost: x\r\n\r\n", FramingError::BareLineFeed),
+        ("GET / HTTP/1.1\r\nHost: x\n\r\n", FramingError::BareLineFeed),
+        ("GET / HTTP/1.1\r\nHost: x\r\n\n", FramingError::BareLineFeed),
+        ("GET /#x HTTP/1.1\r\nHost: x\r\n\r\n", FramingError::Fragment),
         (
             "GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
-            Flaw::Length,
+            FramingError::Length,
         ),
         (
             "GET / HTTP/1.1\r\nContent-Length: 1, 1\r\n\r\n",
-            Flaw::Length,
+            FramingError::Length,
         ),
-        ("GET / HTTP/1.1\r\nContent-Length: 01\r\n\r\n", Flaw::Length),
-        ("GET / HTTP/1.1\r\nContent-Length:\r\n\r\n", Flaw::Length),
+        ("GET / HTTP/1.1\r\nContent-Length: 01\r\n\r\n", FramingError::Length),
+        ("GET / HTTP/1.1\r\nContent-Length:\r\n\r\n", FramingError::Length),
         (
             "GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
-            Flaw::Length,
+            FramingError::Length,
         ),
         (
             "GET / HTTP/1.1\r\ncontent-length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
-            Flaw::Length,
+            FramingError::Length,
         ),
         (
             "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n",
-            Flaw::Length,
+            FramingError::Length,
         ),
         (
             "GET / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n",
-            Flaw::Encoding,
+            FramingError::Encoding,
         ),
         (
             "GET / HTTP/1.1\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n",
-            Flaw::Encoding,
+            FramingError::Encoding,
         ),
         (
             "GET / HTTP/1.1\r\nTransfer-Encoding:\r\n\r\n",
-            Flaw::Encoding,
+            FramingError::Encoding,
         ),
     ] {
         for at_a_time in [1, 5, 1000] {
@@ -83,7 +83,7 @@ fn a_flawed_head_is_known_by_its_number_and_nothing_behind_it_passes() {
     let text = format!("GET / HTTP/1.1\r\nContent-Length:{blanks}5\r\n\r\nhello");
     assert_eq!(
         stop(&text, 9),
-        Some((text.len() - 5, Stop::Head(1, Flaw::Length)))
+        Some((text.len() - 5, Stop::Head(1, FramingError::Length)))
     );
 }
 

@@ -30,8 +30,8 @@ thread_local! {
 pub(super) struct Joint<'m, S> {
     client: S,
     upstream: S,
-    up: Way,
-    down: Way,
+    up: Direction,
+    down: Direction,
     /// How long either may take nothing of what there is for it.
     patience: Duration,
     metrics: &'m Metrics,
@@ -39,7 +39,7 @@ pub(super) struct Joint<'m, S> {
 
 /// One direction.
 #[derive(Default)]
-struct Way {
+struct Direction {
     /// What the writer has not taken yet.
     kept: Bytes,
     /// Bytes passed on.
@@ -80,10 +80,10 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
         Self {
             client,
             upstream,
-            up: Way::default(),
-            down: Way {
+            up: Direction::default(),
+            down: Direction {
                 goodbye: Some(GOING_AWAY),
-                ..Way::default()
+                ..Direction::default()
             },
             patience,
             metrics,
@@ -162,7 +162,7 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
     }
 }
 
-impl Way {
+impl Direction {
     /// Passes on what there is; ready when there will be nothing more.
     fn poll<S: AsyncRead + AsyncWrite + Unpin>(
         &mut self,

@@ -10,7 +10,7 @@ mod frames;
 pub(crate) mod fuzzing;
 mod poll_on_wake;
 
-use super::{Answer, Authorization, Behind, Error, Front, Outgoing, Upstream};
+use super::{ResponseBody, Authorization, Inner, Error, ForwardedRequest, Outgoing, Upstream};
 use crate::metrics::TunnelEnd;
 use copy::Joint;
 use hyper::header::{
@@ -32,7 +32,7 @@ pub enum Opened {
     /// It agreed; its headers belong to the answer for the client.
     Tunnel(HeaderMap, Tunnel),
     /// It answered as to any request.
-    Refused(Response<Answer>),
+    Refused(Response<ResponseBody>),
 }
 
 /// The far end of a tunnel.
@@ -54,7 +54,7 @@ pub struct Ended {
 
 /// Counts a tunnel until dropped.
 struct Open {
-    behind: Arc<Behind>,
+    behind: Arc<Inner>,
     _permit: Permit,
     /// Whether it has become a tunnel.
     joined: bool,
@@ -65,7 +65,7 @@ struct Open {
 impl Upstream {
     /// Asks for a WebSocket for a client whose handshake has been checked; `accept` is the answer to its key. Over a
     /// connection of its own, and only once.
-    pub async fn tunnel(&self, front: &Front<'_>, accept: &str) -> Result<Opened, Error> {
+    pub async fn tunnel(&self, front: &ForwardedRequest<'_>, accept: &str) -> Result<Opened, Error> {
         let started = Instant::now();
         let opened = self.opened(front, accept).await;
         let status = opened.as_ref().map(|opened| match opened {
@@ -76,10 +76,10 @@ impl Upstream {
         opened
     }
 
-    async fn opened(&self, front: &Front<'_>, accept: &str) -> Result<Opened, Error> {
+    async fn opened(&self, front: &ForwardedRequest<'_>, accept: &str) -> Result<Opened, Error> {
         let open = Open::take(&self.0, front.address);
         let mut open = open.map_err(|_| Error::TooManyTunnels)?;
-        let place = super::Place::take(&self.0, Some(front.address))?;
+        let place = super::InFlight::take(&self.0, Some(front.address))?;
         let mut head = self.head(front);
         let headers = head.headers_mut();
         headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
@@ -135,7 +135,7 @@ impl Tunnel {
 
 impl Open {
     /// For this client.
-    fn take(behind: &Arc<Behind>, client: IpAddr) -> Result<Self, Full> {
+    fn take(behind: &Arc<Inner>, client: IpAddr) -> Result<Self, Full> {
         Ok(Self {
             behind: Arc::clone(behind),
             _permit: behind.tunnels.admit()?.of(client)?,

@@ -246,8 +246,8 @@ impl Contexts {
     /// Logs a warning that belongs to no node; editors get it too.
     fn warn(&self, text: &str) {
         tracing::warn!(target: "flow", "{text}");
-        if self.events.debug_is_heard() {
-            self.events.say(Event::Debug(json!({
+        if self.events.wants_debug() {
+            self.events.publish(Event::Debug(json!({
                 "level": Level::Warn as u8,
                 "msg": text,
                 "timestamp": self.now.get(),

@@ -4,7 +4,7 @@ use super::http::Exchange;
 use super::node::{Host, Info, Level, Node, Wake};
 use super::{Error, RunState, Shared, context};
 use crate::metrics::{Metrics, NodeType};
-use crate::state::{Delivery, Finished, Instance, Item, World};
+use crate::state::{Delivery, Finished, Instance, Item, EngineState};
 use crate::ws_endpoints;
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Grant;
@@ -88,7 +88,7 @@ pub(super) struct Slot {
 
 /// Everything the thread owns.
 pub(super) struct Thread {
-    pub world: World,
+    pub world: EngineState,
     pub slots: Vec<Option<Slot>>,
     pub free: Vec<u32>,
     pub epochs: u32,
@@ -119,7 +119,7 @@ pub(super) struct Inbox {
 impl Thread {
     /// A thread with nothing running.
     pub(super) fn new(
-        world: World,
+        world: EngineState,
         shared: Arc<Shared>,
         metrics: Arc<dyn Metrics>,
         closed: mpsc::UnboundedSender<()>,

@@ -48,7 +48,7 @@ fn thread(nodes: Vec<Box<dyn Node>>) -> (Thread, mpsc::UnboundedReceiver<()>) {
         state: std::sync::atomic::AtomicU8::new(RunState::Start as u8),
         thread: std::sync::Mutex::default(),
     });
-    let world = World::new(
+    let world = EngineState::new(
         config,
         &shared,
         mpsc::unbounded_channel().0,

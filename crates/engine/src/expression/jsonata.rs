@@ -4,7 +4,7 @@
 //! Compiled once. An expression that speaks of `msg` sees `{msg}` as its root, any other the message.
 
 use super::jsonata_error;
-use super::typed::Scene;
+use super::typed::EvalContext;
 use crate::context::Scope;
 use jsonata_core::Expression;
 use jsonata_core::evaluator::{Context, Evaluator, EvaluatorError, EvaluatorOptions};
@@ -49,14 +49,14 @@ impl Jsonata {
     }
 
     /// The value for this message; `undefined` where nothing matches.
-    pub fn evaluate(&self, scene: &Scene, message: &Message) -> Result<Value, Failure> {
+    pub fn evaluate(&self, scene: &EvalContext, message: &Message) -> Result<Value, Failure> {
         self.evaluate_with(scene, message, &[])
     }
 
     /// The same with variables bound, such as `$I` and `$N`.
     pub fn evaluate_with(
         &self,
-        scene: &Scene,
+        scene: &EvalContext,
         message: &Message,
         variables: &[(&str, Value)],
     ) -> Result<Value, Failure> {
@@ -70,13 +70,13 @@ impl Jsonata {
     }
 
     /// The value for something else than a message, such as an element of an array.
-    pub fn evaluate_on(&self, scene: &Scene, root: &Value) -> Result<Value, Failure> {
+    pub fn evaluate_on(&self, scene: &EvalContext, root: &Value) -> Result<Value, Failure> {
         self.run(scene, &value_in(root), &[])
     }
 
     fn run(
         &self,
-        scene: &Scene,
+        scene: &EvalContext,
         root: &JValue,
         variables: &[(&str, Value)],
     ) -> Result<Value, Failure> {
@@ -119,7 +119,7 @@ fn speaks_of_msg(text: &str) -> bool {
     })
 }
 
-fn register(evaluator: &mut Evaluator, scene: &Scene) -> Result<(), EvaluatorError> {
+fn register(evaluator: &mut Evaluator, scene: &EvalContext) -> Result<(), EvaluatorError> {
     for (name, scope) in [
         ("flowContext", Scope::Flow),
         ("globalContext", Scope::Global),
@@ -255,7 +255,7 @@ mod tests {
     fn result(text: &str) -> Result<Value, Failure> {
         let message = json::parse(r#"{"payload":"abc","n":[1,2,3],"o":{"b":1,"a":2}}"#).unwrap();
         Jsonata::compile(text)?
-            .evaluate(&Scene::for_tests(), &Message::from_value(message).unwrap())
+            .evaluate(&EvalContext::for_tests(), &Message::from_value(message).unwrap())
     }
 
     fn shown(text: &str) -> String {
@@ -283,7 +283,7 @@ mod tests {
         let expression = Jsonata::compile("$I + 1 = $N").unwrap();
         let variables = [("I", Value::Number(2.0)), ("N", Value::Number(3.0))];
         let value = expression
-            .evaluate_with(&Scene::for_tests(), &Message::default(), &variables)
+            .evaluate_with(&EvalContext::for_tests(), &Message::default(), &variables)
             .unwrap();
         assert!(matches!(value, Value::Bool(true)));
     }
@@ -293,7 +293,7 @@ mod tests {
         let message = Message::with_payload(Value::buffer(vec![1, 2]));
         let value = Jsonata::compile("payload")
             .unwrap()
-            .evaluate(&Scene::for_tests(), &message)
+            .evaluate(&EvalContext::for_tests(), &message)
             .unwrap();
         assert!(matches!(value, Value::Buffer(b) if **b == [1, 2][..]));
         let failure = result("payload + 1").unwrap_err();

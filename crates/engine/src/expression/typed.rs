@@ -16,7 +16,7 @@ use value::{Failure, Message, Path, Value, coerce, date, json, regex};
 
 /// What an expression may look at besides the message.
 #[derive(Debug, Clone)]
-pub struct Scene {
+pub struct EvalContext {
     /// Whose expression it is.
     pub info: Rc<Info>,
     /// The context stores.
@@ -25,7 +25,7 @@ pub struct Scene {
     pub now: f64,
 }
 
-impl Scene {
+impl EvalContext {
     /// The scene of the node that this host serves.
     pub fn of(host: &Host<'_>) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Scene {
     }
 }
 
-impl Lookup for Scene {
+impl Lookup for EvalContext {
     fn env(&self, name: &str) -> Value {
         self.info.env(name)
     }
@@ -154,7 +154,7 @@ impl Typed {
     }
 
     /// The value for this message.
-    pub fn evaluate(&self, scene: &Scene, message: &Message) -> Result<Value, Failure> {
+    pub fn evaluate(&self, scene: &EvalContext, message: &Message) -> Result<Value, Failure> {
         Ok(match self {
             Self::Constant(value) => value.clone(),
             Self::Date(form) => form.value(scene.now),
@@ -255,7 +255,7 @@ fn env_value(pieces: &[EnvPiece], info: &Info) -> Value {
     Value::from(out)
 }
 
-impl Scene {
+impl EvalContext {
     /// A scene without a node, contexts or time, in which these variables are seen.
     pub(crate) fn outside(env: &Rc<Env>) -> Self {
         let text = SmolStr::default;
@@ -294,7 +294,7 @@ mod tests {
 
     fn value(kind: &str, text: &str) -> Result<Value, Failure> {
         Typed::parse(kind, &Json::from(text))?
-            .evaluate(&Scene::for_tests(), &Message::with_payload("x"))
+            .evaluate(&EvalContext::for_tests(), &Message::with_payload("x"))
     }
 
     fn shown(kind: &str, text: &str) -> String {

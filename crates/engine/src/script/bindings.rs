@@ -1,7 +1,7 @@
 //! What the library asks of Rust in the name of the node whose turn it is.
 
 use super::outputs;
-use super::sandbox::{Phase, Surroundings};
+use super::sandbox::{Phase, NodeContext};
 use super::timezone;
 use super::{Effect, Scripts, failure, to_js};
 use crate::context::Scope;
@@ -22,7 +22,7 @@ const LONGEST_DELAY: f64 = 2_147_483_647.0;
 
 /// One function node, as its code sees it and changes it.
 pub(super) struct State {
-    pub(super) surroundings: Surroundings,
+    pub(super) surroundings: NodeContext,
     /// The source, for errors that quote it.
     pub(super) source: SmolStr,
     pub(super) phase: Cell<Phase>,
@@ -38,7 +38,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(surroundings: Surroundings, source: &SmolStr, auto_done: bool) -> Self {
+    pub(super) fn new(surroundings: NodeContext, source: &SmolStr, auto_done: bool) -> Self {
         Self {
             surroundings,
             source: source.clone(),

@@ -1,6 +1,6 @@
 //! What was thrown, as a failure with the line of the user's code.
 
-use super::syntax::Misspelt;
+use super::syntax::SyntaxError;
 use super::v8_messages;
 use super::{Scripts, from_js, source};
 use rquickjs::{Ctx, Value as JsValue};
@@ -95,7 +95,7 @@ pub(super) fn noted(failure: &Failure, mut message: Message) -> Message {
 }
 
 /// A syntax error found when the source was read.
-pub(super) fn of_syntax(ctx: &Ctx<'_>, whole: &str) -> Misspelt {
+pub(super) fn of_syntax(ctx: &Ctx<'_>, whole: &str) -> SyntaxError {
     let thrown = ctx.catch();
     let text = |name: &str| {
         thrown
@@ -108,7 +108,7 @@ pub(super) fn of_syntax(ctx: &Ctx<'_>, whole: &str) -> Misspelt {
         message: text("message").into(),
         ..Failure::default()
     };
-    Misspelt::new(error, whole, place_in(&text("stack"), "").unwrap_or((1, 1)))
+    SyntaxError::new(error, whole, place_in(&text("stack"), "").unwrap_or((1, 1)))
 }
 
 /// The stack with the user's own line numbers, without the library's frames, and the innermost place, if that is in the

@@ -3,7 +3,7 @@
 use super::bindings::{Turn, throw};
 use super::{Scripts, to_js};
 use crate::expression::jsonata::Jsonata;
-use crate::expression::typed::Scene;
+use crate::expression::typed::EvalContext;
 use rquickjs::{Ctx, Function, Object, Result, Value as JsValue};
 use std::rc::{Rc, Weak};
 use value::Message;
@@ -18,7 +18,7 @@ pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Resu
         move |ctx: Ctx<'js>, text: String, input: JsValue<'js>, is_message: bool, now: f64| {
             let turn = Turn::of(&weak, &ctx)?;
             let surroundings = &turn.state.surroundings;
-            let scene = Scene {
+            let scene = EvalContext {
                 info: Rc::clone(&surroundings.info),
                 contexts: Rc::clone(&surroundings.contexts),
                 now,

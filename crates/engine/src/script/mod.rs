@@ -32,7 +32,7 @@ mod v8_messages;
 
 pub use effect::Effect;
 pub use modules::Import;
-pub use sandbox::{Code, Sandbox, Surroundings};
+pub use sandbox::{Code, Sandbox, NodeContext};
 
 use crate::settings::Settings;
 use atoms::Names;
@@ -46,7 +46,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::rc::{Rc, Weak};
 use std::time::{Duration, Instant};
-use syntax::Misspelt;
+use syntax::SyntaxError;
 use value::{Failure, Handle};
 
 /// What a realm has of JavaScript itself: no `DOMException`, `atob`, `performance`, as in Node-RED's sandbox.
@@ -102,7 +102,7 @@ pub struct Scripts {
     memory_limit: usize,
     /// The directory below which modules of npm are.
     modules: PathBuf,
-    checked: RefCell<HashMap<SmolStr, Result<(), Misspelt>>>,
+    checked: RefCell<HashMap<SmolStr, Result<(), SyntaxError>>>,
     /// The node whose turn it is.
     current: RefCell<Option<Rc<State>>>,
     /// Where an opaque object of JavaScript puts what it refers to when it is asked.
@@ -168,7 +168,7 @@ impl Scripts {
     }
 
     /// Whether this is the body of a function, without running any of it; the failure says the line.
-    fn check(&self, source: &str) -> Result<(), Misspelt> {
+    fn check(&self, source: &str) -> Result<(), SyntaxError> {
         if let Some(known) = self.checked.borrow().get(source) {
             return known.clone();
         }
@@ -188,11 +188,11 @@ impl Scripts {
 
     /// Parses by making the function in an empty realm: text that ends the function early runs there, with nothing
     /// to reach and the clock ticking.
-    fn parse(&self, source: &str) -> Result<(), Misspelt> {
+    fn parse(&self, source: &str) -> Result<(), SyntaxError> {
         let realm = if let Some(realm) = self.checker.get() {
             realm
         } else {
-            let realm = self.realm().map_err(|e| Misspelt::new(e, "", (1, 1)))?;
+            let realm = self.realm().map_err(|e| SyntaxError::new(e, "", (1, 1)))?;
             self.checker.get_or_init(|| realm)
         };
         self.clock.start(self.default_limit);

@@ -35,7 +35,7 @@ pub struct Code {
 }
 
 /// What the code can see of the runtime.
-pub struct Surroundings {
+pub struct NodeContext {
     /// Who the node is, and its environment variables.
     pub info: Rc<Info>,
     /// The context stores.
@@ -56,7 +56,7 @@ pub(super) enum Phase {
 /// The JavaScript of one function node.
 pub struct Sandbox {
     // Fields are dropped in this order: the realm last but one, the runtime last.
-    room: Option<Room>,
+    room: Option<Realm>,
     state: Rc<State>,
     waiting: VecDeque<Message>,
     code: Code,
@@ -66,7 +66,7 @@ pub struct Sandbox {
 }
 
 /// The realm, and what in it we call.
-struct Room {
+struct Realm {
     function: Persistent<Function<'static>>,
     furniture: Persistent<JsObject<'static>>,
     realm: Context,
@@ -74,7 +74,7 @@ struct Room {
 
 impl Sandbox {
     /// A sandbox that has not run anything yet.
-    pub fn new(scripts: Rc<Scripts>, code: Code, surroundings: Surroundings) -> Self {
+    pub fn new(scripts: Rc<Scripts>, code: Code, surroundings: NodeContext) -> Self {
         let uses = source::uses(&code.function);
         let limit = code.limit.unwrap_or(scripts.default_limit);
         let state = Rc::new(State::new(surroundings, &code.function, !uses.done));
@@ -270,7 +270,7 @@ impl Sandbox {
     }
 
     /// Writes back what the code has changed in place in objects of the context stores.
-    fn settle(&self, ctx: &Ctx<'_>, room: &Room) {
+    fn settle(&self, ctx: &Ctx<'_>, room: &Realm) {
         if !self.state.holds.take() || self.scripts.clock.expired.get() {
             return;
         }
@@ -319,7 +319,7 @@ impl Sandbox {
         });
         match made {
             Ok((function, furniture)) => {
-                self.room = Some(Room {
+                self.room = Some(Realm {
                     function,
                     furniture,
                     realm,

@@ -6,7 +6,7 @@ use value::Failure;
 
 /// Why a text is no code.
 #[derive(Debug, Clone)]
-pub(super) struct Misspelt {
+pub(super) struct SyntaxError {
     error: Failure,
     /// The user's line, counted from 1.
     line: u32,
@@ -20,7 +20,7 @@ pub(super) const BODY: Piece = Piece("body", 0);
 pub(super) const SETUP: Piece = Piece("setup", 16);
 pub(super) const CLEANUP: Piece = Piece("cleanup", 15);
 
-impl Misspelt {
+impl SyntaxError {
     /// `whole` is the text that was read, with the error at the user's line and column.
     pub(super) fn new(mut error: Failure, whole: &str, (line, column): (u32, u32)) -> Self {
         let text = whole
@@ -187,7 +187,7 @@ mod tests {
             ("x", 1, "something new", "something new"),
         ] {
             let whole = source::as_function(code);
-            let misspelt = Misspelt::new(Failure::error(quickjs), &whole, (1, column));
+            let misspelt = SyntaxError::new(Failure::error(quickjs), &whole, (1, column));
             assert_eq!(
                 misspelt.in_piece(BODY).message,
                 format!("{v8} (body:line 1)")
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn the_line_is_that_of_the_piece() {
-        let misspelt = Misspelt::new(Failure::error("x"), "", (2, 1));
+        let misspelt = SyntaxError::new(Failure::error("x"), "", (2, 1));
         assert_eq!(misspelt.in_piece(SETUP).message, "x (setup:line 18)");
         assert_eq!(misspelt.in_piece(CLEANUP).message, "x (cleanup:line 17)");
     }

@@ -70,7 +70,7 @@ impl Bench {
         let found = async {
             loop {
                 self.events.news().await;
-                let mut heard = self.events.hear(1).events;
+                let mut heard = self.events.drain(1).events;
                 heard.retain(|event| match event {
                     Event::Status { id, status: None } => self.badges.remove(id.as_str()),
                     Event::Status { id, .. } => {

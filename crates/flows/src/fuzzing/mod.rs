@@ -9,7 +9,7 @@
 mod made;
 
 use super::{
-    DeploymentType, FlowSet, Node, Part, Plan, Submission, add_flow, check_flow, diff, flow_json,
+    DeploymentType, FlowSet, Node, ElementKind, Plan, Submission, add_flow, check_flow, diff, flow_json,
     plan, remove_flow, replace_flow,
 };
 use crate::json::Members;
@@ -165,9 +165,9 @@ fn meaning(set: &FlowSet, id: &str, known: &FlowSet) -> Vec<String> {
         return Vec::new();
     };
     let mut all = vec![own(&node.text, &["x", "y", "wires"])];
-    let tab = set.get(&node.z).filter(|tab| tab.part() == Part::Tab);
+    let tab = set.get(&node.z).filter(|tab| tab.part() == ElementKind::Tab);
     all.extend(tab.map(|tab| format!("{:?}", tab.object().get("env"))));
-    let is_group = |node: &Arc<Node>| node.part() == Part::Group;
+    let is_group = |node: &Arc<Node>| node.part() == ElementKind::Group;
     let mut group = set.get(&node.group);
     for _ in 0..4 {
         let counts = |g: &&Arc<Node>| is_group(g) && known.get(&g.id).is_some_and(is_group);

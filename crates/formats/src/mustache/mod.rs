@@ -52,7 +52,7 @@ enum Name {
 #[derive(Debug)]
 enum Elsewhere {
     /// Nowhere.
-    Nowhere,
+    RoutingError,
     /// `env.X`.
     Env(SmolStr),
     /// `flow.x`, `flow[store].x`.
@@ -195,7 +195,7 @@ impl Rendering<'_> {
 
     fn look_elsewhere(&self, elsewhere: &Elsewhere) -> Value {
         match elsewhere {
-            Elsewhere::Nowhere => Value::Undefined,
+            Elsewhere::RoutingError => Value::Undefined,
             Elsewhere::Env(name) => self.lookup.env(name),
             Elsewhere::Flow(key) => self.lookup.flow(key),
             Elsewhere::Global(key) => self.lookup.global(key),

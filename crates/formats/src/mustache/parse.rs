@@ -230,7 +230,7 @@ fn elsewhere(text: &str) -> Elsewhere {
         match (text.strip_prefix("flow"), text.strip_prefix("global")) {
             (Some(rest), _) => (Elsewhere::Flow, rest),
             (_, Some(rest)) => (Elsewhere::Global, rest),
-            _ => return Elsewhere::Nowhere,
+            _ => return Elsewhere::RoutingError,
         };
     let (store, key) = match rest.strip_prefix('[').and_then(|r| r.split_once("].")) {
         Some((store, key)) => (Some(store.into()), Some(key)),
@@ -238,6 +238,6 @@ fn elsewhere(text: &str) -> Elsewhere {
     };
     match key.map(Path::parse) {
         Some(Ok(path)) => scope(Path { store, ..path }),
-        _ => Elsewhere::Nowhere,
+        _ => Elsewhere::RoutingError,
     }
 }

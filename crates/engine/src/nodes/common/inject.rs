@@ -1,7 +1,7 @@
 //! `inject`: makes messages by timer, by cron expression, at start, or when asked
 //! (docs/reference/node-red-engine.md §4.3).
 
-use crate::expression::typed::{Scene, Typed, text_of};
+use crate::expression::typed::{EvalContext, Typed, text_of};
 use crate::node::{Build, Host, Node, Wake};
 use chrono::{DateTime, Local};
 use croner::Cron;
@@ -120,7 +120,7 @@ impl Node for Inject {
     }
 
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        let scene = Scene::of(host);
+        let scene = EvalContext::of(host);
         let made = match message.take("__user_inject_props__") {
             Value::Array(props) => fill(&user_props(&props), &mut message, &scene),
             _ => fill(&self.assignments, &mut message, &scene),
@@ -247,7 +247,7 @@ fn user_props(props: &[Value]) -> Vec<Assignment> {
 
 /// Evaluates the properties in order, each with the results of those before it. All failures are reported together, and
 /// then nothing is sent.
-fn fill(assignments: &[Assignment], message: &mut Message, scene: &Scene) -> Result<(), Failure> {
+fn fill(assignments: &[Assignment], message: &mut Message, scene: &EvalContext) -> Result<(), Failure> {
     let mut failures = Vec::new();
     for assignment in assignments.iter().filter(|a| !a.skipped) {
         let value = match &assignment.value {
@@ -287,7 +287,7 @@ mod tests {
         fill(
             &assignments(&with_legacy(properties)),
             &mut message,
-            &Scene::for_tests(),
+            &EvalContext::for_tests(),
         )?;
         Ok(format!("{:?}", message.to_value()))
     }

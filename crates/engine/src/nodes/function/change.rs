@@ -2,7 +2,7 @@
 
 use super::change_apply::Note;
 use super::change_rules::{self, Rule};
-use crate::expression::typed::Scene;
+use crate::expression::typed::EvalContext;
 use crate::node::{Build, Host, Level, Node};
 use value::{Failure, Message, Value};
 
@@ -21,7 +21,7 @@ pub(in crate::nodes) fn build(
 
 impl Node for Change {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        let scene = Scene::of(host);
+        let scene = EvalContext::of(host);
         let mut notes = Vec::new();
         let changed = self
             .rules

@@ -3,7 +3,7 @@
 //! Values are shared until written, so nothing needs the deep copies that `dc` asks for.
 
 use super::change_rules::{From, Kind, Rule, Sought, Target, invalid_expression, invalid_from};
-use crate::expression::typed::{Scene, Typed};
+use crate::expression::typed::{EvalContext, Typed};
 use crate::script::regexp;
 use value::regex::RegExp;
 use value::{Failure, Message, Path, Value, coerce};
@@ -16,7 +16,7 @@ pub(super) enum Note {
 
 impl Target {
     /// The value; `None` if it cannot be read because a parent is missing.
-    fn read(&self, message: &Message, scene: &Scene) -> Option<Value> {
+    fn read(&self, message: &Message, scene: &EvalContext) -> Option<Value> {
         match self {
             Self::Message(path, _) => path.try_read_message(message).ok(),
             Self::Context(scope, key) => Some(scene.read(*scope, key, message).unwrap_or_default()),
@@ -34,7 +34,7 @@ impl Target {
     fn write(
         &self,
         message: &mut Message,
-        scene: &Scene,
+        scene: &EvalContext,
         value: Value,
         notes: &mut Vec<Note>,
     ) -> Result<(), Failure> {
@@ -73,7 +73,7 @@ impl Rule {
     pub(super) fn apply(
         &self,
         message: &mut Message,
-        scene: &Scene,
+        scene: &EvalContext,
         notes: &mut Vec<Note>,
     ) -> Result<(), Failure> {
         match self {
@@ -117,7 +117,7 @@ impl From {
         current: &Value,
         to: Value,
         message: &Message,
-        scene: &Scene,
+        scene: &EvalContext,
     ) -> Result<Option<Value>, Failure> {
         let from = match self {
             Self::Fixed(sought, regex) => return changed(current, sought, Some(regex), to),
@@ -146,7 +146,7 @@ impl From {
 }
 
 /// The new value: `None` if it is to be read from below something that is missing; a failing expression is a failure.
-fn evaluate(value: &Typed, message: &Message, scene: &Scene) -> Result<Option<Value>, Failure> {
+fn evaluate(value: &Typed, message: &Message, scene: &EvalContext) -> Result<Option<Value>, Failure> {
     match value.evaluate(scene, message) {
         Err(failure) if matches!(value, Typed::Jsonata(_)) => Err(invalid_expression(&failure)),
         Err(_) if matches!(value, Typed::Message(_)) => Ok(None),
@@ -201,7 +201,7 @@ mod tests {
         let mut message = Message::from_value(json::parse(message).unwrap()).unwrap();
         let mut notes = Vec::new();
         for rule in parse(serde_json::from_str(node).unwrap())? {
-            rule.apply(&mut message, &Scene::for_tests(), &mut notes)?;
+            rule.apply(&mut message, &EvalContext::for_tests(), &mut notes)?;
         }
         let notes = notes.into_iter().map(|note| match note {
             Note::Warning(text) => text,

@@ -3,7 +3,7 @@
 //! Only the glue: the code runs in a [`Sandbox`], which knows nothing of the host; what it wants is carried out here.
 
 use crate::node::{Build, Closing, Host, Node, TimerId, Wake};
-use crate::script::{Code, Effect, Import, Sandbox, Surroundings};
+use crate::script::{Code, Effect, Import, Sandbox, NodeContext};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -86,7 +86,7 @@ pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn No
             .and_then(|s| Duration::try_from_secs_f64(s).ok())
             .filter(|limit| !limit.is_zero()),
     };
-    let surroundings = Surroundings {
+    let surroundings = NodeContext {
         info: Rc::clone(build.info),
         contexts: host.contexts(),
     };

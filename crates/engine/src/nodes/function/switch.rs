@@ -5,7 +5,7 @@
 
 use super::switch_rules::{self, Rules, Unroutable};
 use super::switch_sequence::{Sequences, is_part};
-use crate::expression::typed::Scene;
+use crate::expression::typed::EvalContext;
 use crate::node::{Build, Host, Level, Node};
 use value::{Failure, Message, Value};
 
@@ -33,7 +33,7 @@ pub(in crate::nodes) fn build(
 
 impl Switch {
     fn route(&mut self, message: Message, host: &mut Host<'_>) {
-        let scene = Scene::of(host);
+        let scene = EvalContext::of(host);
         if let Err(why) = self.rules.matches(&message, &scene, &mut self.outputs) {
             return tell(why, message, host);
         }
@@ -47,7 +47,7 @@ impl Switch {
 
     /// Routes a whole sequence, numbering anew what each output gets.
     fn repair(&mut self, messages: Vec<Message>, host: &mut Host<'_>) {
-        let scene = Scene::of(host);
+        let scene = EvalContext::of(host);
         let mut routed: Vec<(usize, Message)> = Vec::new();
         for message in messages {
             match self.rules.matches(&message, &scene, &mut self.outputs) {

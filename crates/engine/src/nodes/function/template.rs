@@ -1,7 +1,7 @@
 //! `template`: fills a mustache template with the message, or gives the text as it stands.
 
 use crate::context::Scope;
-use crate::expression::typed::Scene;
+use crate::expression::typed::EvalContext;
 use crate::node::{Build, Host, Node};
 use crate::properties;
 use formats::mustache::Template as Mustache;
@@ -87,7 +87,7 @@ impl Template {
     }
 
     /// The value that the template makes of the message.
-    fn value(&self, message: &Message, scene: &Scene) -> Result<Value, Failure> {
+    fn value(&self, message: &Message, scene: &EvalContext) -> Result<Value, Failure> {
         let own;
         let body = if let Some(body) = &self.body {
             body
@@ -143,7 +143,7 @@ impl Body {
 
 impl Node for Template {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        let scene = Scene::of(host);
+        let scene = EvalContext::of(host);
         let written = self.value(&message, &scene).and_then(|value| {
             if let Some(scope) = self.scope {
                 return scene.write(scope, &self.field, &message, value);
@@ -167,7 +167,7 @@ mod tests {
         let template = Template::new(serde_json::from_str(properties).unwrap())?;
         Ok(format!(
             "{:?}",
-            template.value(&message, &Scene::for_tests())?
+            template.value(&message, &EvalContext::for_tests())?
         ))
     }
 

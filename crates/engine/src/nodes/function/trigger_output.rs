@@ -1,6 +1,6 @@
 //! What a trigger node sends: a fixed value, a template, the message itself, or something of its surroundings. Pure.
 
-use crate::expression::typed::{Scene, Typed, text_of};
+use crate::expression::typed::{EvalContext, Typed, text_of};
 use formats::mustache::Template;
 use serde_json::Value as Json;
 use value::{Failure, Message, Value};
@@ -53,7 +53,7 @@ impl Output {
     /// The message that is sent at once; `None`: none.
     pub(super) fn make(
         &self,
-        scene: &Scene,
+        scene: &EvalContext,
         message: &Message,
     ) -> Result<Option<Message>, Failure> {
         let prepared = self.prepare(scene, message)?;
@@ -61,7 +61,7 @@ impl Output {
     }
 
     /// What is kept of a message until the time has come: its payload already, unless the context or the clock says it.
-    pub(super) fn prepare(&self, scene: &Scene, message: &Message) -> Result<Message, Failure> {
+    pub(super) fn prepare(&self, scene: &EvalContext, message: &Message) -> Result<Message, Failure> {
         let payload = match self.0.as_ref().map_err(Clone::clone)? {
             Type::Template(template) => Some(template.render(scene, message).into()),
             Type::Value(typed) if !is_late(typed) => Some(typed.evaluate(scene, message)?),
@@ -77,7 +77,7 @@ impl Output {
     /// What is sent of a message that was kept; `None`: nothing.
     pub(super) fn finish(
         &self,
-        scene: &Scene,
+        scene: &EvalContext,
         mut kept: Message,
     ) -> Result<Option<Message>, (Failure, Message)> {
         match &self.0 {
@@ -105,7 +105,7 @@ mod tests {
     fn payload(kind: &str, text: &str) -> String {
         let output = Output::parse(kind, &Json::from(text));
         let message = Message::with_payload("<a");
-        let made = output.make(&Scene::for_tests(), &message).unwrap();
+        let made = output.make(&EvalContext::for_tests(), &message).unwrap();
         format!("{:?}", made.map(|m| m.get("payload").clone()))
     }
 
@@ -123,7 +123,7 @@ mod tests {
     #[test]
     fn broken_values_fail_on_each_message() {
         let output = Output::parse("json", &Json::from("{a"));
-        let failure = output.make(&Scene::for_tests(), &Message::default());
+        let failure = output.make(&EvalContext::for_tests(), &Message::default());
         assert_eq!(failure.unwrap_err().name, "SyntaxError");
     }
 }

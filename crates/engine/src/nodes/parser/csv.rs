@@ -1,6 +1,6 @@
 //! `csv`: turns CSV text into objects and objects into CSV text.
 
-use super::csv_part::Part;
+use super::csv_part::ElementKind;
 use crate::expression::typed;
 use crate::node::{Build, Host, Level, Node};
 use formats::csv::legacy::{self, Reading, Template};
@@ -140,7 +140,7 @@ fn skip(value: &Json) -> usize {
 
 impl Settings {
     /// Whether the columns may still come, and how many lines of this text are skipped.
-    fn start(&self, part: Option<&Part>) -> (bool, usize) {
+    fn start(&self, part: Option<&ElementKind>) -> (bool, usize) {
         let index = part.map_or(0.0, |p| p.index);
         let first = index.is_nan() || index <= self.skip as f64;
         #[expect(
@@ -181,7 +181,7 @@ impl Csv {
     fn parse(
         &mut self,
         text: &str,
-        part: Option<&Part>,
+        part: Option<&ElementKind>,
         host: &mut Host<'_>,
     ) -> Result<Option<Parsed>, Failure> {
         let settings = &self.settings;
@@ -240,7 +240,7 @@ impl Csv {
         parsed: Parsed,
         host: &mut Host<'_>,
     ) {
-        let part = Part::of(&message);
+        let part = ElementKind::of(&message);
         let Some(part) = part.filter(|_| text.matches(['\n', '\r']).count() <= 1) else {
             message.set("payload", Value::array(parsed.rows));
             message.set("columns", parsed.columns);
@@ -258,7 +258,7 @@ impl Csv {
 
     /// Each row in a message of its own.
     fn send_rows(&self, message: Message, parsed: Parsed, host: &mut Host<'_>) {
-        let part = Part::of(&message);
+        let part = ElementKind::of(&message);
         let count = parsed.rows.len();
         for (index, row) in parsed.rows.into_iter().enumerate() {
             let mut out = message.clone();
@@ -286,7 +286,7 @@ impl Csv {
     }
 
     /// The rows of a part keep its number, less the lines that were no rows.
-    fn renumber(&self, part: &Part, out: &mut Message) {
+    fn renumber(&self, part: &ElementKind, out: &mut Message) {
         let less = self.settings.skip as f64 + f64::from(u8::from(self.settings.header_in));
         out.properties_mut().modify("parts", |parts| {
             let Value::Object(parts) = parts else { return };
@@ -394,7 +394,7 @@ impl Node for Csv {
             Value::Undefined if reset => host.done(message),
             Value::Undefined => host.pass(message),
             Value::String(text) => {
-                let part = Part::of(&message);
+                let part = ElementKind::of(&message);
                 match self.parse(&text, part.as_ref(), host) {
                     Ok(Some(parsed)) if self.settings.one_array => {
                         self.send_array(message, &text, parsed, host);

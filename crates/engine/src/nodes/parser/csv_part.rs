@@ -3,12 +3,12 @@
 use value::{Message, property};
 
 /// What `msg.parts` says, if the message is one of a sequence.
-pub(super) struct Part {
+pub(super) struct ElementKind {
     pub index: f64,
     pub count: f64,
 }
 
-impl Part {
+impl ElementKind {
     pub(super) fn of(message: &Message) -> Option<Self> {
         let parts = message.properties().get("parts")?;
         let number = |name| property(parts, name).as_number().unwrap_or(f64::NAN);

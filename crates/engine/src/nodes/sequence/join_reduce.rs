@@ -1,7 +1,7 @@
 //! Reduces a sequence to one value: an expression for each message, in the order of their places, and one at the end.
 
 use crate::expression::jsonata::Jsonata;
-use crate::expression::typed::{Scene, Typed};
+use crate::expression::typed::{EvalContext, Typed};
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::collections::HashMap;
@@ -91,7 +91,7 @@ impl Reduce {
     }
 
     /// The value of a complete sequence.
-    pub(super) fn value(&self, messages: &[Message], scene: &Scene) -> Result<Value, Failure> {
+    pub(super) fn value(&self, messages: &[Message], scene: &EvalContext) -> Result<Value, Failure> {
         // What it starts with sees no message (observed).
         let nothing = Message::default();
         let start = self
@@ -159,7 +159,7 @@ mod tests {
         let count = u32::try_from(messages.len()).unwrap();
         for (payload, index) in messages {
             if let Step::Complete(all, _) = reduce.add(part(payload, *index, count), 0) {
-                return format!("{:?}", reduce.value(&all, &Scene::for_tests()).unwrap());
+                return format!("{:?}", reduce.value(&all, &EvalContext::for_tests()).unwrap());
             }
         }
         panic!("not complete");

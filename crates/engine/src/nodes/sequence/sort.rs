@@ -2,7 +2,7 @@
 
 use super::sort_order::Order;
 use crate::expression::jsonata::Jsonata;
-use crate::expression::typed::{Scene, Typed};
+use crate::expression::typed::{EvalContext, Typed};
 use crate::node::{Build, Closing, Host, Node};
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -77,7 +77,7 @@ struct ArraySort {
 }
 
 impl ArraySort {
-    fn sorted(&self, elements: Arc<Array>, scene: &Scene) -> Result<Value, Failure> {
+    fn sorted(&self, elements: Arc<Array>, scene: &EvalContext) -> Result<Value, Failure> {
         let elements = Arc::unwrap_or_clone(elements).into_vec();
         let keyed = elements.into_iter().map(|element| {
             let key = match &self.key {
@@ -92,7 +92,7 @@ impl ArraySort {
     }
 
     /// Whether there was an array to sort.
-    fn apply(&self, message: &mut Message, scene: &Scene) -> Result<bool, Failure> {
+    fn apply(&self, message: &mut Message, scene: &EvalContext) -> Result<bool, Failure> {
         let Value::Array(elements) = self.target.try_read_message(message)? else {
             return Ok(false);
         };
@@ -104,7 +104,7 @@ impl ArraySort {
 
 impl Node for ArraySort {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        match self.apply(&mut message, &Scene::of(host)) {
+        match self.apply(&mut message, &EvalContext::of(host)) {
             Ok(true) => host.pass(message),
             // What is no array goes nowhere (observed).
             Ok(false) => host.done(message),
@@ -138,7 +138,7 @@ impl SequenceSort {
 
     /// Sends a whole sequence in order, numbered anew.
     fn send(&self, messages: Vec<Message>, host: &mut Host<'_>) {
-        let scene = Scene::of(host);
+        let scene = EvalContext::of(host);
         let keys: Result<Vec<Value>, Failure> = messages
             .iter()
             .map(|m| self.key.evaluate(&scene, m))

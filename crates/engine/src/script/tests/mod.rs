@@ -8,7 +8,7 @@ mod modules_refused;
 mod sending;
 mod values;
 
-use super::{Code, Effect, Sandbox, Scripts, Surroundings};
+use super::{Code, Effect, Sandbox, Scripts, NodeContext};
 use crate::env::Env;
 use crate::node::Info;
 use crate::settings::Settings;
@@ -47,7 +47,7 @@ fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
     Sandbox::new(
         Rc::clone(scripts),
         code,
-        Surroundings {
+        NodeContext {
             info: Rc::new(info),
             contexts: Rc::default(),
         },

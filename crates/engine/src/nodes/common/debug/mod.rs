@@ -2,7 +2,7 @@
 
 use crate::debug_encode::encode;
 use crate::expression::jsonata::Jsonata;
-use crate::expression::typed::{Scene, text_of};
+use crate::expression::typed::{EvalContext, text_of};
 use crate::inspect::{DEPTH, inspect};
 use crate::node::{Build, Host, Info, Level, Node, TimerId, Wake};
 use serde::Deserialize;
@@ -136,7 +136,7 @@ impl Shown {
         }
     }
 
-    fn value(&self, message: &Message, scene: &Scene) -> Result<Value, Failure> {
+    fn value(&self, message: &Message, scene: &EvalContext) -> Result<Value, Failure> {
         match self {
             Self::Whole => Ok(message.to_value()),
             Self::Property { path, .. } => Ok(path.read_message(message)),
@@ -182,7 +182,7 @@ impl Node for Debug {
         if is_own_status(&message, host.info()) {
             return host.done(message);
         }
-        let scene = Scene::of(host);
+        let scene = EvalContext::of(host);
         let told = self.show_status(&message, &scene, host);
         let value = match self.shown.value(&message, &scene) {
             Ok(value) => value,
@@ -260,7 +260,7 @@ impl Debug {
     fn show_status(
         &mut self,
         message: &Message,
-        scene: &Scene,
+        scene: &EvalContext,
         host: &mut Host<'_>,
     ) -> Result<(), Failure> {
         let status = match &self.status {

@@ -41,7 +41,7 @@ fn frames_have_the_fields_that_the_editor_knows() {
     let frame = debug.frame(
         &"hello".into(),
         &Message::default(),
-        &Scene::for_tests().info,
+        &EvalContext::for_tests().info,
     );
     let expected =
         r#"{"id":"","z":"","path":"","property":"payload","msg":"hello","format":"string[5]"}"#;

@@ -1,7 +1,7 @@
 //! The rules of a switch node: parsed once, tried in order on each message (docs/reference/node-red-engine.md §4.3).
 
 use crate::expression::jsonata::Jsonata;
-use crate::expression::typed::{Scene, Typed, text_of};
+use crate::expression::typed::{EvalContext, Typed, text_of};
 use crate::properties;
 use crate::script::regexp;
 use serde::Deserialize;
@@ -223,7 +223,7 @@ impl Rules {
     pub(super) fn matches(
         &mut self,
         message: &Message,
-        scene: &Scene,
+        scene: &EvalContext,
         outputs: &mut Vec<usize>,
     ) -> Result<(), Unroutable> {
         outputs.clear();
@@ -260,7 +260,7 @@ impl Rules {
 #[derive(Clone, Copy)]
 struct Place<'a> {
     message: &'a Message,
-    scene: &'a Scene,
+    scene: &'a EvalContext,
     previous: &'a Value,
     unmatched: bool,
 }

@@ -10,7 +10,7 @@ fn outputs(node: &str, message: &str) -> Vec<usize> {
     let mut outputs = Vec::new();
     let message = Message::from_value(json::parse(message).unwrap()).unwrap();
     rules(node)
-        .matches(&message, &Scene::for_tests(), &mut outputs)
+        .matches(&message, &EvalContext::for_tests(), &mut outputs)
         .unwrap();
     outputs
 }
@@ -115,7 +115,7 @@ fn the_previous_value_is_remembered() {
     let mut outputs = Vec::new();
     let mut grew = |n: f64| {
         rules
-            .matches(&Message::with_payload(n), &Scene::for_tests(), &mut outputs)
+            .matches(&Message::with_payload(n), &EvalContext::for_tests(), &mut outputs)
             .unwrap();
         !outputs.is_empty()
     };
@@ -128,7 +128,7 @@ fn a_broken_regex_fails_on_the_message_and_a_missing_parent_is_undefined() {
     let failure = broken
         .matches(
             &Message::with_payload("x"),
-            &Scene::for_tests(),
+            &EvalContext::for_tests(),
             &mut Vec::new(),
         )
         .unwrap_err();

@@ -2,7 +2,7 @@
 
 use super::client_headers::Headers;
 use super::client_response::{self, Answer};
-use super::client_wire::{Bent, Spelling, Wire};
+use super::client_wire::{Bent, Spelling, ClientWire};
 use super::cookie_jar::Jar;
 use super::digest;
 use super::http_proxy::Gate;
@@ -308,7 +308,7 @@ impl Plan {
             stream
         };
         let spelling = Rc::new(RefCell::new(Spelling::default()));
-        let wire = Wire::new(stream, Rc::clone(&spelling));
+        let wire = ClientWire::new(stream, Rc::clone(&spelling));
         let handshake = http1::handshake(TokioIo::new(wire)).await;
         let (sender, connection) = handshake.map_err(|e| hyper_failure(&e))?;
         tokio::task::spawn_local(async move {

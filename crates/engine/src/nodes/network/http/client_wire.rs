@@ -64,7 +64,7 @@ impl Spelling {
 }
 
 /// A stream that writes header names in the spelling of their request, and checks the line ends of response heads.
-pub(super) struct Wire {
+pub(super) struct ClientWire {
     stream: Stream,
     spelling: Rc<RefCell<Spelling>>,
     /// What has come of the head that is being written.
@@ -77,7 +77,7 @@ pub(super) struct Wire {
     first_line: bool,
 }
 
-impl Wire {
+impl ClientWire {
     pub(super) fn new(stream: Stream, spelling: Rc<RefCell<Spelling>>) -> Self {
         Self {
             stream,
@@ -134,7 +134,7 @@ fn bent(first_line: bool, last: u8) -> Bent {
     Bent { code, words }
 }
 
-impl AsyncWrite for Wire {
+impl AsyncWrite for ClientWire {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -173,7 +173,7 @@ impl AsyncWrite for Wire {
     }
 }
 
-impl AsyncRead for Wire {
+impl AsyncRead for ClientWire {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -194,11 +194,11 @@ mod tests {
     use super::*;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-    fn wire(size: usize, names: &[&str]) -> (Wire, tokio::io::DuplexStream) {
+    fn wire(size: usize, names: &[&str]) -> (ClientWire, tokio::io::DuplexStream) {
         let (here, there) = tokio::io::duplex(size);
         let spelling = Rc::new(RefCell::new(Spelling::default()));
         spelling.borrow_mut().begin(names.iter().copied(), false);
-        (Wire::new(Box::new(here), spelling), there)
+        (ClientWire::new(Box::new(here), spelling), there)
     }
 
     #[tokio::test]

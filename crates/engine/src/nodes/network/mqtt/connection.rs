@@ -56,7 +56,7 @@ enum End {
 }
 
 /// The state that outlives connections.
-pub(super) struct Link {
+pub(super) struct BrokerConnection {
     broker: Rc<Broker>,
     settings: Rc<Settings>,
     trust: Trust,
@@ -69,7 +69,7 @@ pub(super) struct Link {
     session: Session,
 }
 
-impl Link {
+impl BrokerConnection {
     pub(super) fn new(
         broker: Rc<Broker>,
         settings: Rc<Settings>,

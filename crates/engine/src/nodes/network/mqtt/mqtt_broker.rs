@@ -2,13 +2,13 @@
 //!
 //! Knows who uses it and who subscribed to what; the [link](super::connection) speaks to the broker.
 
-use super::connection::{Link, Order};
+use super::connection::{BrokerConnection, Order};
 use super::packet::{Publish, Received, Wish};
 use super::settings::{Options, Settings};
 use super::topic;
 use crate::node::{Build, Closing, Host, Level, Node, Wake};
 use crate::nodes::network::tls::Trust;
-use crate::shared::{Post, Task};
+use crate::shared::{Mailbox, Task};
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
 use std::cell::{Cell, RefCell};
@@ -46,7 +46,7 @@ pub(super) enum Told {
 
 /// Who waits for something, and under which number.
 pub(super) struct Ticket {
-    pub(super) post: Post,
+    pub(super) post: Mailbox,
     pub(super) number: u64,
 }
 
@@ -65,7 +65,7 @@ struct Line(String);
 struct Subscription {
     topic: String,
     node: SmolStr,
-    post: Post,
+    post: Mailbox,
     datatype: SmolStr,
     wish: Wish,
 }
@@ -76,9 +76,9 @@ pub(super) struct Broker {
     settings: RefCell<Rc<Settings>>,
     tls: SmolStr,
     reconnect: Duration,
-    post: Post,
+    post: Mailbox,
     phase: Cell<Phase>,
-    users: RefCell<Vec<(SmolStr, Post)>>,
+    users: RefCell<Vec<(SmolStr, Mailbox)>>,
     subscriptions: RefCell<Vec<Subscription>>,
     /// Topics by the number that a subscription to them has.
     topics: RefCell<Vec<String>>,
@@ -206,7 +206,7 @@ impl Broker {
         };
         self.enter(Phase::Connecting);
         let (orders, receive) = mpsc::unbounded_channel();
-        let link = Link::new(Rc::clone(self), settings, trust, receive);
+        let link = BrokerConnection::new(Rc::clone(self), settings, trust, receive);
         let task = Task::run(link.run(self.reconnect, by_itself));
         self.link.replace(Some((orders, task)));
     }

@@ -3,7 +3,7 @@
 use crate::node::{Closing, Host, Level};
 use crate::nodes::network::connect::{self, Stream};
 use crate::nodes::network::tls::Tls;
-use crate::shared::{Post, Task};
+use crate::shared::{Mailbox, Task};
 use bytes::Bytes;
 use indexmap::IndexMap;
 use smol_str::SmolStr;
@@ -89,7 +89,7 @@ impl Writer {
 
 impl Socket {
     /// Connects, and tells `post` of everything from then on.
-    pub(super) fn connect(id: SmolStr, target: Target, post: Post) -> Self {
+    pub(super) fn connect(id: SmolStr, target: Target, post: Mailbox) -> Self {
         let open = async move {
             let stream = connect::tcp(&target.host, target.port).await?;
             match &target.tls {
@@ -105,7 +105,7 @@ impl Socket {
         id: SmolStr,
         (stream, peer): (TcpStream, SocketAddr),
         tls: Option<TlsAcceptor>,
-        post: Post,
+        post: Mailbox,
     ) -> Self {
         connect::prepare(&stream);
         let open = async move {
@@ -124,7 +124,7 @@ impl Socket {
         id: SmolStr,
         open: impl Future<Output = Result<Stream, Failure>> + 'static,
         peer: Option<SocketAddr>,
-        post: Post,
+        post: Mailbox,
     ) -> Self {
         let (orders, receive) = mpsc::unbounded_channel();
         let task = Task::run(async move {
@@ -302,7 +302,7 @@ fn listen(port: u16) -> Result<TcpListener, Failure> {
 const BACKLOG: i32 = 511;
 
 /// Accepts connections and tells the node of each.
-fn accept(listener: TcpListener, post: Post) -> Task {
+fn accept(listener: TcpListener, post: Mailbox) -> Task {
     Task::run(async move {
         loop {
             match listener.accept().await {

@@ -2,7 +2,7 @@
 
 use crate::node::{Closing, Host, Level};
 use crate::nodes::network::connect;
-use crate::shared::{Post, Task};
+use crate::shared::{Mailbox, Task};
 use bytes::Bytes;
 use smol_str::SmolStr;
 use socket2::{Domain, InterfaceIndexOrAddress as Interface, Protocol, SockRef, Socket, Type};
@@ -27,7 +27,7 @@ pub(super) struct Ports(RefCell<HashMap<u16, Weak<Port>>>);
 /// A socket, and who hears what comes to it.
 pub(super) struct Port {
     pub(super) socket: Rc<UdpSocket>,
-    hearers: RefCell<HashMap<SmolStr, Post>>,
+    hearers: RefCell<HashMap<SmolStr, Mailbox>>,
     reader: RefCell<Option<Task>>,
 }
 
@@ -59,7 +59,7 @@ impl Ports {
 
 impl Port {
     /// A node hears of each datagram from now on.
-    pub(super) fn listen(self: &Rc<Self>, node: &SmolStr, post: Post) {
+    pub(super) fn listen(self: &Rc<Self>, node: &SmolStr, post: Mailbox) {
         self.hearers.borrow_mut().insert(node.clone(), post);
         let mut reader = self.reader.borrow_mut();
         if reader.is_none() {

@@ -2,7 +2,7 @@
 //! connections, and who hears of them.
 
 use crate::node::Host;
-use crate::shared::Post;
+use crate::shared::Mailbox;
 use crate::ws_endpoints::{Frame, InboundPermit, Outbox};
 use indexmap::IndexMap;
 use smol_str::SmolStr;
@@ -23,7 +23,7 @@ pub(super) struct Hub {
 
 struct User {
     id: SmolStr,
-    post: Post,
+    post: Mailbox,
     /// Whether it hears what is said, or only who comes and goes.
     hears: bool,
 }

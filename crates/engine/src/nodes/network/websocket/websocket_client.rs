@@ -6,7 +6,7 @@ use crate::node::{Build, Closing, Host, Level, Node, Wake};
 use crate::nodes::network::connect::{self, Stream};
 use crate::nodes::network::http::http_proxy;
 use crate::nodes::network::tls::Trust;
-use crate::shared::{Post, Task};
+use crate::shared::{Mailbox, Task};
 use crate::ws_endpoints::{Frame, Outbox, Queued, outbox};
 use futures_util::{SinkExt, StreamExt};
 use serde::Deserialize;
@@ -200,7 +200,7 @@ struct Plan {
 
 impl Plan {
     /// Connects again and again, until the node closes.
-    async fn run(self, post: Post) {
+    async fn run(self, post: Mailbox) {
         loop {
             post.tell(Heard::Connecting);
             match self.open().await {
@@ -260,7 +260,7 @@ impl Plan {
         &self,
         mut socket: WebSocketStream<Stream>,
         mut frames: mpsc::Receiver<Queued>,
-        post: &Post,
+        post: &Mailbox,
     ) -> End {
         let period = self.heartbeat.unwrap_or(Duration::from_hours(1));
         let mut beat = tokio::time::interval(period);
