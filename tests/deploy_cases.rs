@@ -3,7 +3,7 @@
 //! (docs/reference/admin-api.md §4.4), has a table of its own here.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-use flows::{DeploymentType, FlowSet, ElementKind, Plan, Submission, diff, plan};
+use flows::{DeploymentType, ElementKind, FlowSet, Plan, Submission, diff, plan};
 use serde_json::Value;
 use std::collections::{BTreeSet, HashSet};
 

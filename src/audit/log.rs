@@ -5,7 +5,7 @@
 //! ever removed but the oldest files, as [`rotation`] chooses them. Never used by two threads.
 
 use super::health::Health;
-use super::record::{Entry, ChainHash};
+use super::record::{ChainHash, Entry};
 use super::rotation::{self, Removal, Removed};
 use super::{Event, files};
 use crate::config;

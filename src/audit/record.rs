@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// Characters kept of a name that a client has chosen freely. Our choice: longer ones are no names.
-const LONGEST: usize = 256;
+const MAX_LENGTH: usize = 256;
 
 /// Something that is to be written down.
 #[derive(Debug, Clone)]
@@ -120,7 +120,7 @@ pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
 }
 
 fn shortened(text: &str) -> String {
-    match text.char_indices().nth(LONGEST) {
+    match text.char_indices().nth(MAX_LENGTH) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

@@ -24,12 +24,12 @@ mod users;
 mod wakers;
 
 pub use auth_watch::{AuthWatch, Grant, Lapsed};
-pub use caller::{Caller, Certificate, AuthMethod};
+pub use caller::{AuthMethod, Caller, Certificate};
 pub use password::{HashError, hash_password};
 pub use permission::{Permissions, Shown, covers};
 pub use registry::Registry;
 pub use session::{Session, TOKEN_LENGTH};
-pub use session_admin::{SessionInfo, NEVER, SessionSelector};
+pub use session_admin::{NEVER, SessionInfo, SessionSelector};
 
 use crate::config;
 use crate::store::{self, Store};

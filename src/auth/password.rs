@@ -15,9 +15,9 @@ const LANES: u32 = 1;
 
 /// The most that a configured hash may cost, so that a slip in the config (`$2b$31$` takes days) cannot hold a thread
 /// for good: 1 GiB and 16 passes, or bcrypt's cost 18 (some 15 s).
-const MOST_MEMORY_KIB: u32 = 1024 * 1024;
-const MOST_PASSES: u32 = 16;
-const MOST_BCRYPT_COST: u32 = 18;
+const MAX_MEMORY_KIB: u32 = 1024 * 1024;
+const MAX_PASSES: u32 = 16;
+const MAX_BCRYPT_COST: u32 = 18;
 
 /// What memory times passes of an argon2id hash should be, KiB: the least that the OWASP Password Storage Cheat Sheet
 /// recommends (7 MiB, 5 passes); and bcrypt's cost.
@@ -88,8 +88,8 @@ fn parse_argon2id(text: &str) -> Option<Password> {
         && version.is_ok()
         && hash.salt.is_some()
         && hash.hash.is_some()
-        && params.m_cost() <= MOST_MEMORY_KIB
-        && params.t_cost() <= MOST_PASSES;
+        && params.m_cost() <= MAX_MEMORY_KIB
+        && params.t_cost() <= MAX_PASSES;
     usable.then(|| Password::Argon2id(Box::new(hash)))
 }
 
@@ -99,7 +99,7 @@ fn parse_bcrypt(text: &str) -> Option<Password> {
         .any(|prefix| text.starts_with(prefix));
     let cost = text.parse::<bcrypt::HashParts>().ok()?.get_cost();
     // bcrypt's own least cost is 4
-    (known && (4..=MOST_BCRYPT_COST).contains(&cost))
+    (known && (4..=MAX_BCRYPT_COST).contains(&cost))
         .then(|| Password::Bcrypt(Secret::new(text.into())))
 }
 

@@ -20,7 +20,7 @@ const WAITING: usize = 256;
 const LANE: usize = 192;
 
 /// The longest wait for a turn. Our choice: clients and the proxies before them give up after 30 s or more.
-pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(10);
 
 /// Hands out turns, a few at a time.
 pub(super) struct Queue {
@@ -65,7 +65,7 @@ impl Queue {
     pub(super) fn new(turns: usize) -> Arc<Self> {
         Arc::new(Self {
             turns: turns.max(1),
-            longest_wait: LONGEST_WAIT,
+            longest_wait: MAX_WAIT,
             state: Mutex::default(),
         })
     }

@@ -7,7 +7,7 @@ use super::session::{Session, Sessions};
 use super::sync_shim::{ArcSwap, AtomicU64};
 use super::users::Users;
 use super::wakers::Wakers;
-use super::{Caller, AuthMethod, Permissions};
+use super::{AuthMethod, Caller, Permissions};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

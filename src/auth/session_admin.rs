@@ -101,7 +101,11 @@ impl Auth {
     }
 
     /// Ends sessions, as [`revoke`](Self::revoke) does; returns those that were there.
-    pub async fn end_all(&self, which: &SessionSelector, now: u64) -> Result<Vec<SessionInfo>, Error> {
+    pub async fn end_all(
+        &self,
+        which: &SessionSelector,
+        now: u64,
+    ) -> Result<Vec<SessionInfo>, Error> {
         let all = self.list(now);
         let meant: Vec<_> = all.into_iter().filter(|listed| which.is(listed)).collect();
         let ended = self

@@ -4,7 +4,7 @@
 
 use super::hashing::verify;
 use super::known_addresses;
-use super::queue::{LONGEST_WAIT, Turn};
+use super::queue::{MAX_WAIT, Turn};
 use super::session::{Session, new_token};
 use super::sliding_window::Refused;
 use super::throttle::{Failed, Pair, Passed, Slot};
@@ -82,7 +82,7 @@ impl Auth {
         let known = admitted.map_err(|wait| Error::Throttled { wait })?;
         let turn = self.0.hashing.turn(pair.prefix, known).await;
         let turn = turn.ok_or(QUEUE_IS_FULL)?;
-        let attempt = tokio::time::timeout(LONGEST_WAIT, Attempt::begin(self, pair, now));
+        let attempt = tokio::time::timeout(MAX_WAIT, Attempt::begin(self, pair, now));
         let attempt = attempt.await.map_err(|_| QUEUE_IS_FULL)??;
         Ok((turn, attempt))
     }

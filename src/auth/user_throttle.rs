@@ -16,13 +16,13 @@ use std::time::Duration;
 
 /// The longest first wait, in seconds. It doubles with each failure beyond the limit: 1, 2, 4 … 60. Our choice: what a
 /// person on a new device may be asked to wait.
-const LONGEST_FIRST_WAIT: u64 = 60;
+const MAX_FIRST_WAIT: u64 = 60;
 
 /// Failures beyond the limit after which the first wait grows no more.
 const GROWTH: usize = 6;
 
 /// How often waits double at most: no window is longer than that.
-const MOST_DOUBLINGS: usize = 17;
+const MAX_DOUBLINGS: usize = 17;
 
 /// How long an address may come back after its wait, in seconds. Our choice: time for a person to look at the clock and
 /// type a password.
@@ -30,7 +30,7 @@ const RETURN_WITHIN: u64 = 120;
 
 /// How long a time slot stays open, in seconds. Our choice: as long as the wait before it, so that half of new addresses
 /// wait while the memory is full.
-const SLOT: u64 = LONGEST_FIRST_WAIT;
+const SLOT: u64 = MAX_FIRST_WAIT;
 
 /// Addresses that wait, and users in an episode, at most (some 5 MiB). When full, those that wait go on, and others have
 /// time slots.
@@ -94,7 +94,7 @@ impl UserThrottle {
 
     /// The time until the next slot of an address; 0: it is open. Failures of others do not change it.
     fn until_slot(&self, pair: Pair, own: usize, window: Window) -> u64 {
-        let closed = doubled(LONGEST_FIRST_WAIT, own).min(window.length).max(1);
+        let closed = doubled(MAX_FIRST_WAIT, own).min(window.length).max(1);
         let cycle = closed + SLOT;
         let at = window.now.wrapping_add(self.slots.hash_one(pair)) % cycle;
         closed.saturating_sub(at)
@@ -144,7 +144,7 @@ impl UserThrottle {
     /// Grows with the failures of the user up to a minute, and with those of the address up to the window.
     fn wait(&self, user: UserKey, own: usize, limit: u32, window: Window) -> u64 {
         let failures = self.failures.count(&user, window);
-        let first = doubled(1, failures.saturating_sub(size(limit))).min(LONGEST_FIRST_WAIT);
+        let first = doubled(1, failures.saturating_sub(size(limit))).min(MAX_FIRST_WAIT);
         doubled(first, own).min(window.length).max(1)
     }
 
@@ -177,7 +177,7 @@ impl UserThrottle {
 }
 
 fn doubled(wait: u64, times: usize) -> u64 {
-    wait << times.min(MOST_DOUBLINGS)
+    wait << times.min(MAX_DOUBLINGS)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Knows the config. Never changes, checks no password and counts no failure.
 
 use super::password::Password;
-use super::{Caller, Certificate, AuthMethod, Permissions};
+use super::{AuthMethod, Caller, Certificate, Permissions};
 use crate::config::{self, CertificateName};
 use crypto::{Secret, random, sha256};
 use smol_str::SmolStr;

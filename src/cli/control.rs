@@ -4,7 +4,7 @@
 
 use super::table::aligned;
 use crate::audit::rfc3339;
-use crate::auth::{SessionInfo, NEVER};
+use crate::auth::{NEVER, SessionInfo};
 use crate::config::{Config, parse_duration};
 use crate::server::{Answer, Ask, control_socket};
 use clap::{Args, Subcommand};
@@ -16,9 +16,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// How long the gateway may take to answer. Our choice: a reload reads files, everything else takes milliseconds.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 /// The longest lifetime but `never`. Our choice: ten years.
-const LONGEST: Duration = Duration::from_hours(3650 * 24);
+const MAX_TIMEOUT: Duration = Duration::from_hours(3650 * 24);
 
 #[derive(Subcommand)]
 pub(super) enum TokenCommand {
@@ -107,7 +107,7 @@ fn lifetime(text: &str) -> Result<Lifetime, String> {
     if text == "never" {
         return Ok(Lifetime(None));
     }
-    let range = Duration::from_secs(1)..=LONGEST;
+    let range = Duration::from_secs(1)..=MAX_TIMEOUT;
     let lifetime = parse_duration(text).filter(|lifetime| range.contains(lifetime));
     let lifetime = lifetime.map(|lifetime| Lifetime(Some(lifetime)));
     lifetime.ok_or_else(|| "expected a duration from 1s to 3650d, such as 90d, or never".to_owned())
@@ -168,7 +168,12 @@ pub(super) fn reload(config: &Config) -> ExitCode {
 }
 
 /// Asks and prints the answer; of sessions those that are to be shown.
-fn tell(config: &Config, ask: &Ask, output: &Output, shown: impl Fn(&SessionInfo) -> bool) -> ExitCode {
+fn tell(
+    config: &Config,
+    ask: &Ask,
+    output: &Output,
+    shown: impl Fn(&SessionInfo) -> bool,
+) -> ExitCode {
     let answer = match answer(&config.storage.directory, ask) {
         Ok(Answer::Refused(reason)) => Err(reason),
         other => other,
@@ -211,7 +216,7 @@ fn answer(directory: &Path, ask: &Ask) -> Result<Answer, String> {
         _ => format!("{}: {error}", socket.display()),
     })?;
     let failed = |error: io::Error| format!("the running flowgate gives no answer: {error}");
-    stream.set_read_timeout(Some(PATIENCE)).map_err(failed)?;
+    stream.set_read_timeout(Some(TIMEOUT)).map_err(failed)?;
     let mut question = serde_json::to_vec(ask).map_err(|error| failed(error.into()))?;
     question.push(b'\n');
     (&stream).write_all(&question).map_err(failed)?;

@@ -4,7 +4,7 @@ use crypto::{Secret, constant_time_eq};
 use std::io::{self, BufRead, IsTerminal};
 
 /// Longer lines are a mistake, such as a whole file.
-const LONGEST: u64 = 4096;
+const MAX_LENGTH: u64 = 4096;
 
 /// Why there is no password.
 #[derive(Debug, thiserror::Error)]
@@ -15,8 +15,8 @@ pub(super) enum Error {
     /// The second one is another.
     #[error("the two passwords differ")]
     Differ,
-    /// More than [`LONGEST`] bytes.
-    #[error("the password is longer than {LONGEST} bytes")]
+    /// More than [`MAX_LENGTH`] bytes.
+    #[error("the password is longer than {MAX_LENGTH} bytes")]
     TooLong,
     /// Terminal or standard input cannot be read.
     #[error("cannot read the password: {0}")]
@@ -44,13 +44,13 @@ pub(super) fn read() -> Result<Secret, Error> {
 /// The first line, without its end.
 fn one_line(input: impl BufRead) -> Result<Secret, Error> {
     let mut line = String::new();
-    let length = input.take(LONGEST + 1).read_line(&mut line)?;
+    let length = input.take(MAX_LENGTH + 1).read_line(&mut line)?;
     let line = Secret::new(line);
     let text = line.reveal().trim_end_matches(['\r', '\n']);
     if text.is_empty() {
         return Err(Error::Empty);
     }
-    if length as u64 > LONGEST {
+    if length as u64 > MAX_LENGTH {
         return Err(Error::TooLong);
     }
     Ok(Secret::new(text.to_owned()))

@@ -377,7 +377,12 @@ async fn left(comms: &Comms) {
     let _ = comms.leaving.clone().wait_for(|leaving| *leaving).await;
 }
 
-fn record(comms: &Comms, guest: &PendingEditor, event: Event, (actor, cause): (&Actor, Option<&str>)) {
+fn record(
+    comms: &Comms,
+    guest: &PendingEditor,
+    event: Event,
+    (actor, cause): (&Actor, Option<&str>),
+) {
     let facts = cause.map_or(json!({}), |cause| json!({ "cause": cause }));
     let now = (guest.clock)().as_secs();
     comms.audit.record(event, actor, now, facts);

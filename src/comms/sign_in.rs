@@ -79,14 +79,22 @@ pub(super) fn without_token(comms: &Comms, guest: &PendingEditor) -> Option<Watc
     permitted(comms, guest, (caller, generation))
 }
 
-fn permitted(comms: &Comms, guest: &PendingEditor, (caller, generation): (Caller, u64)) -> Option<Watch> {
+fn permitted(
+    comms: &Comms,
+    guest: &PendingEditor,
+    (caller, generation): (Caller, u64),
+) -> Option<Watch> {
     let caller = (guest.here)(caller);
     let granted = caller.permissions.cover(NEEDS);
     comms.metrics.permission_check(granted);
     granted.then(|| watch(comms, guest, (Some(caller), generation)))
 }
 
-fn watch(comms: &Comms, guest: &PendingEditor, (caller, generation): (Option<Caller>, u64)) -> Watch {
+fn watch(
+    comms: &Comms,
+    guest: &PendingEditor,
+    (caller, generation): (Option<Caller>, u64),
+) -> Watch {
     let subscription = Subscription {
         auth: comms.auth.clone(),
         here: Arc::clone(&guest.here),

@@ -21,9 +21,9 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 /// The pause before the link is made again, and the longest to which it grows. Our choice: Node-RED restarts within
 /// seconds.
 const PAUSE: Duration = Duration::from_millis(200);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 /// How long the upstream may take to answer a token, or to take a frame. Our choice.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often to ask whether a silent upstream is there, and how many times before it counts as gone. Our choice; it
 /// says something of its own every 15 s (docs/reference/node-red-admin-api.md §4).
 const PULSE: Duration = Duration::from_secs(15);
@@ -101,7 +101,12 @@ impl<'e> Relay<'e> {
     }
 
     /// Relays until the link is lost; gives how many frames the editor was sent.
-    async fn relay(&self, link: &mut Link, known: &mut AuthMethod, said: &mut Receiver<Said>) -> u64 {
+    async fn relay(
+        &self,
+        link: &mut Link,
+        known: &mut AuthMethod,
+        said: &mut Receiver<Said>,
+    ) -> u64 {
         let mut relayed = 0;
         for text in known.again() {
             if send(link, text).await.is_err() {
@@ -123,7 +128,7 @@ impl<'e> Relay<'e> {
                     if silences > SILENCES {
                         return relayed;
                     }
-                    timeout(PATIENCE, link.ping()).await.unwrap_or(Err(Lost::Gone))
+                    timeout(TIMEOUT, link.ping()).await.unwrap_or(Err(Lost::Gone))
                 }
             };
             if going.is_err() {
@@ -159,7 +164,7 @@ impl<'e> Relay<'e> {
         said: &mut Receiver<Said>,
         failures: u32,
     ) -> Link {
-        let mut pause = (PAUSE * 2_u32.pow(failures)).min(LONGEST_PAUSE);
+        let mut pause = (PAUSE * 2_u32.pow(failures)).min(MAX_RETRY_DELAY);
         loop {
             let nap = sleep(pause);
             let mut attempt = pin!(async {
@@ -176,7 +181,7 @@ impl<'e> Relay<'e> {
                 Ok(link) => return link,
                 Err(error) => tracing::debug!(upstream = ?self.upstream, "comms: {error}"),
             }
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(MAX_RETRY_DELAY);
         }
     }
 
@@ -209,7 +214,7 @@ impl<'e> Relay<'e> {
                 }
             }
         };
-        match timeout(PATIENCE, signed_in).await {
+        match timeout(TIMEOUT, signed_in).await {
             Ok(Ok(Meaning::Refused)) => Err(self.upstream.refused()),
             Ok(Ok(Meaning::Invalid)) => Err(Error::Unexpected("its comms channel is not JSON")),
             Ok(Ok(_)) => Ok(link),
@@ -269,7 +274,7 @@ fn subscription(pattern: &Pattern) -> String {
 }
 
 async fn send(link: &mut Link, text: String) -> Result<(), Lost> {
-    timeout(PATIENCE, link.say(text))
+    timeout(TIMEOUT, link.say(text))
         .await
         .unwrap_or(Err(Lost::Gone))
 }

@@ -21,7 +21,7 @@ const PIECE: usize = 16 * 1024;
 /// What may wait in a socket: two pieces, pongs and the last goodbye.
 const WRITE: usize = 3 * PIECE;
 /// How long the other end may take to hear a goodbye and to close. Our choice.
-const GOODBYE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A WebSocket after its handshake.
 pub(super) struct Socket<S>(WebSocketStream<S>);
@@ -113,6 +113,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                 let _ = copy(&mut stream, &mut sink()).await;
             }
         };
-        let _ = timeout(GOODBYE, goodbye).await;
+        let _ = timeout(CLOSE_TIMEOUT, goodbye).await;
     }
 }

@@ -26,7 +26,11 @@ fn variables(text: &str) -> Option<String> {
 }
 
 /// The table, complete.
-pub(super) fn engine(raw: raw::Engine, data: &Path, source: &Source<'_>) -> Result<Engine, SpannedError> {
+pub(super) fn engine(
+    raw: raw::Engine,
+    data: &Path,
+    source: &Source<'_>,
+) -> Result<Engine, SpannedError> {
     Ok(Engine {
         close_timeout: source.duration(raw.close_timeout, 15 * SECOND, MS..=HOUR)?,
         script_memory: source.size(raw.script_memory, 1 << 30, 8 * MIB..=64 * GIB)?,

@@ -29,7 +29,7 @@ mod upstream;
 mod users;
 
 pub use comms::Origin;
-pub use error::{Error, Problem, Diagnostic};
+pub use error::{Diagnostic, Error, Problem};
 pub use headers::RESOURCE_POLICY;
 pub use hosts::{Host, Hosts};
 pub use networks::Networks;

@@ -2,7 +2,7 @@
 //!
 //! Knows names and nesting; nothing of values, bounds or defaults.
 
-use super::error::{SpannedError, Problem};
+use super::error::{Problem, SpannedError};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};

@@ -46,7 +46,11 @@ pub(super) type Span = Range<usize>;
 
 impl Source<'_> {
     /// Text, with every `${NAME}` replaced.
-    pub(super) fn text(&self, entry: &Spanned<Value>, expected: &str) -> Result<String, SpannedError> {
+    pub(super) fn text(
+        &self,
+        entry: &Spanned<Value>,
+        expected: &str,
+    ) -> Result<String, SpannedError> {
         match entry.get_ref() {
             Value::String(text) => substitute(text, self.variable)
                 .map_err(|sentence| SpannedError::rule(entry.span(), sentence)),
@@ -61,7 +65,8 @@ impl Source<'_> {
         expected: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, SpannedError> {
-        parse(&self.text(entry, expected)?).ok_or_else(|| SpannedError::value(entry.span(), expected))
+        parse(&self.text(entry, expected)?)
+            .ok_or_else(|| SpannedError::value(entry.span(), expected))
     }
 
     /// Every value of a list; `None` when the key is absent.
@@ -204,7 +209,11 @@ pub(super) fn line_of(file: &Path) -> std::io::Result<Secret> {
 }
 
 /// A whole number within its bounds.
-pub(super) fn number<N>(entry: Entry, default: N, range: RangeInclusive<N>) -> Result<N, SpannedError>
+pub(super) fn number<N>(
+    entry: Entry,
+    default: N,
+    range: RangeInclusive<N>,
+) -> Result<N, SpannedError>
 where
     N: TryFrom<i64> + PartialOrd + Display,
 {

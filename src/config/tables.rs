@@ -164,7 +164,10 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, SpannedError>
     })
 }
 
-fn plain(entry: &Spanned<toml::Value>, source: &Source<'_>) -> Result<Option<SocketAddr>, SpannedError> {
+fn plain(
+    entry: &Spanned<toml::Value>,
+    source: &Source<'_>,
+) -> Result<Option<SocketAddr>, SpannedError> {
     let address = source.address_or_off(entry)?;
     if address.is_some_and(|address| !address.ip().is_loopback()) {
         let sentence = "passwords and tokens would cross the network unencrypted; the plain listener takes loopback addresses only";

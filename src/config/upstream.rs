@@ -52,7 +52,8 @@ pub(super) fn upstreams(
         let span = table.span();
         let upstream = upstream(table, auth, source)?;
         let before = upstreams.iter().map(|other| &other.site);
-        mount::alone(&upstream.site, before).map_err(|sentence| SpannedError::rule(span, sentence))?;
+        mount::alone(&upstream.site, before)
+            .map_err(|sentence| SpannedError::rule(span, sentence))?;
         upstreams.push(upstream);
     }
     Ok(upstreams)
@@ -66,7 +67,10 @@ fn upstream(
     let span = table.span();
     let mut raw = table.into_inner();
     let Some(url) = &raw.url else {
-        return Err(SpannedError::rule(span, format!("an upstream needs a url, {URL}")));
+        return Err(SpannedError::rule(
+            span,
+            format!("an upstream needs a url, {URL}"),
+        ));
     };
     let (secure, host, port) = source.parsed(url, URL, address)?;
     let for_tls = [&raw.server_name, &raw.ca_file, &raw.cert, &raw.key];
@@ -220,7 +224,10 @@ pub fn token_in(file: &Path) -> Option<Secret> {
 
 const NO_TOKEN: &str = "the file holds no bearer token (RFC 6750: letters, digits and -._~+/=)";
 
-fn certificate(raw: &raw::Upstream, source: &Source<'_>) -> Result<Option<Certificate>, SpannedError> {
+fn certificate(
+    raw: &raw::Upstream,
+    source: &Source<'_>,
+) -> Result<Option<Certificate>, SpannedError> {
     match (&raw.cert, &raw.key) {
         (Some(cert), Some(key)) => Ok(Some(Certificate {
             cert: source.path(cert)?,

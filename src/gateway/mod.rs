@@ -7,12 +7,12 @@ mod own_engine;
 mod quotas;
 
 pub use crate::deployment::Runtime;
-pub use backend::{RoutingError, Rules, Backend, Backends};
+pub use backend::{Backend, Backends, RoutingError, Rules};
 pub use hosts::{ServedHosts, machine_name, of_operations};
 pub use quotas::Shares;
 
 use crate::audit::{Actor, Audit, Event};
-use crate::auth::{self, Auth, Caller, AuthMethod, Permissions};
+use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::{self, Config};
 use crate::deployment;

@@ -49,7 +49,10 @@ const NOT_PASSED_ON: [HeaderName; 9] = [
 ];
 
 /// Sends a request through the flow whose endpoint it names, and waits for the flow's answer.
-pub(super) async fn call(call: &mut RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn call(
+    call: &mut RequestContext<'_>,
+    path: &Path<'_>,
+) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
     let Runtime::Own(engine) = &call.site.runtime else {
         return Err(Error::NotFound);
@@ -107,7 +110,12 @@ fn charged(call: &mut RequestContext<'_>) -> Result<Option<Memory>, Error> {
     Ok(Some(Memory { request, reply }))
 }
 
-fn request(call: &RequestContext<'_>, path: &Path<'_>, endpoint: &Endpoint, body: bytes::Bytes) -> Request {
+fn request(
+    call: &RequestContext<'_>,
+    path: &Path<'_>,
+    endpoint: &Endpoint,
+    body: bytes::Bytes,
+) -> Request {
     let uri = &call.outgoing().uri;
     let target = PathAndQuery::from_static("/");
     let front = front(call, &target, None);

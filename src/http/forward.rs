@@ -16,8 +16,8 @@ use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
-    self, Authorization, Change, Changed, ForwardedRequest, Identity, Outcome, Outgoing, Pace, Passing,
-    Refusal, Upstream, returned,
+    self, Authorization, Change, Changed, ForwardedRequest, Identity, Outcome, Outgoing, Pace,
+    Passing, Refusal, Upstream, returned,
 };
 use bytes::Bytes;
 use flows::{DeploymentType, FlowSet, Submission, check_flow};
@@ -104,7 +104,12 @@ fn streamed(call: &mut RequestContext<'_>) -> Outgoing {
 }
 
 /// Passes a request on, and the answer back.
-async fn pass(call: &mut RequestContext<'_>, path: &Path<'_>, body: Outgoing, upstream: &Upstream) -> Result {
+async fn pass(
+    call: &mut RequestContext<'_>,
+    path: &Path<'_>,
+    body: Outgoing,
+    upstream: &Upstream,
+) -> Result {
     if matches!(call.head.method, Method::TRACE | Method::CONNECT) {
         // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
         let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();

@@ -5,7 +5,7 @@ use super::path::Path;
 use super::request_context::RequestContext;
 use super::route::{self, Needs, Route};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
-use crate::gateway::{Rules, Backend};
+use crate::gateway::{Backend, Rules};
 use crate::metrics::RouteClass;
 use hyper::Method;
 use hyper::http::uri::PathAndQuery;

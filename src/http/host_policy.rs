@@ -10,7 +10,7 @@ use super::request_context::RequestContext;
 use crate::config::Host;
 
 /// Characters of a refused host in the log: the most that a name has (RFC 1035 §2.3.4).
-const LONGEST: usize = 255;
+const MAX_LENGTH: usize = 255;
 
 /// Refuses a request for a host that is not listed, if there is a list.
 pub(super) fn check(call: &RequestContext<'_>) -> Result<(), Error> {
@@ -65,5 +65,5 @@ fn asked<'c>(call: &RequestContext<'c>) -> &'c str {
     let forwarded = forwarded::hosts(call).next();
     let host = forwarded.or_else(|| host::authority(call.head));
     let host = host.unwrap_or_default();
-    host.get(..LONGEST).unwrap_or(host)
+    host.get(..MAX_LENGTH).unwrap_or(host)
 }

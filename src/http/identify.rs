@@ -8,7 +8,7 @@ use super::host_policy;
 use super::origin::{self, Page};
 use super::request_context::RequestContext;
 use crate::audit::{Actor, Event};
-use crate::auth::{Auth, Caller, AuthMethod};
+use crate::auth::{Auth, AuthMethod, Caller};
 use crate::metrics::TokenCheck;
 use hyper::HeaderMap;
 use hyper::header::AUTHORIZATION;

@@ -329,7 +329,10 @@ fn finish(
 }
 
 /// Adds the header fields for browsers, see `[headers]`.
-fn with_security_headers(call: &RequestContext<'_>, mut response: Response<Body>) -> Response<Body> {
+fn with_security_headers(
+    call: &RequestContext<'_>,
+    mut response: Response<Body>,
+) -> Response<Body> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return response;
     }

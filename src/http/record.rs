@@ -43,7 +43,11 @@ pub(super) async fn begin(
 }
 
 impl Record {
-    async fn begin(call: &RequestContext<'_>, path: &Path<'_>, event: Event) -> Result<Box<Self>, Error> {
+    async fn begin(
+        call: &RequestContext<'_>,
+        path: &Path<'_>,
+        event: Event,
+    ) -> Result<Box<Self>, Error> {
         let path: String = path.as_str().chars().take(MAX_PATH).collect();
         let mut facts = json!({ "method": call.head.method.as_str(), "path": path });
         if let Some(upstream) = call.upstream() {

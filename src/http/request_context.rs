@@ -8,7 +8,7 @@ use super::request_body;
 use super::{Peer, form};
 use crate::audit::{Actor, Event};
 use crate::auth::{AuthWatch, Caller, Lapsed};
-use crate::gateway::{Gateway, Backend};
+use crate::gateway::{Backend, Gateway};
 use crate::metrics::{InFlight, RouteClass};
 use crate::upstream::{Authorization, ClientBody, Pace, Upstream};
 use bytes::Bytes;

@@ -38,7 +38,7 @@ use tokio_tungstenite::tungstenite::{self, Message};
 /// How much is read at once. Our choice: an idle socket keeps it, and most frames are smaller.
 const READ: usize = 4 * 1024;
 /// How long the client may take to hear a goodbye and to close. Our choice.
-const GOODBYE: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A client's WebSocket.
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
@@ -163,7 +163,7 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Session<T> {
             }
         };
         // The client may have gone first.
-        let _ = timeout(GOODBYE, goodbye(self.socket, code)).await;
+        let _ = timeout(CLOSE_TIMEOUT, goodbye(self.socket, code)).await;
         self.ended
     }
 
@@ -241,7 +241,7 @@ async fn message(socket: &mut Socket) -> Option<(Frame, Option<Grant>)> {
             Err(error) => {
                 if let Some(code) = broken(&error) {
                     // The client has violated the protocol: it is sent the close code, if it still reads.
-                    let _ = timeout(GOODBYE, socket.close(Some(last_words(code)))).await;
+                    let _ = timeout(CLOSE_TIMEOUT, socket.close(Some(last_words(code)))).await;
                 }
                 return None;
             }

@@ -199,10 +199,10 @@ mod tests {
         sign_in_body: Duration::from_secs(5),
         body_grace: Duration::from_secs(5),
     };
-    const PATIENCE: Duration = Duration::from_millis(500);
+    const TIMEOUT: Duration = Duration::from_millis(500);
 
     fn http1(pulse: &Activity, now: u64) -> IdleAction {
-        pulse.http1(now, &LIMITS, PATIENCE)
+        pulse.http1(now, &LIMITS, TIMEOUT)
     }
 
     #[test]

@@ -71,7 +71,12 @@ pub(super) struct ConnIo {
 }
 
 impl ConnIo {
-    pub(super) fn new(stream: Stream, pulse: Arc<Activity>, clock: Clock, counted: Counted) -> Self {
+    pub(super) fn new(
+        stream: Stream,
+        pulse: Arc<Activity>,
+        clock: Clock,
+        counted: Counted,
+    ) -> Self {
         Self {
             stream,
             ahead: Bytes::new(),

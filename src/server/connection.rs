@@ -5,7 +5,7 @@
 
 use super::activity::{Activity, IdleAction};
 use super::client_certificate;
-use super::conn_io::{Counted, Stream, ConnIo};
+use super::conn_io::{ConnIo, Counted, Stream};
 use super::h2_unsent::{Found, Unfinished};
 use super::proxy_protocol;
 use super::tracked_body::answer;
@@ -31,9 +31,9 @@ use tokio_rustls::server::TlsStream;
 
 /// A quiet HTTP/1.1 connection is parked after this time. Our choice: a new start in hyper costs about 2 µs, which
 /// ten times a second is nothing, and when thousands connect at once few are in hyper's hands at the same time.
-const PATIENCE: Duration = Duration::from_millis(100);
+const PARK_AFTER: Duration = Duration::from_millis(100);
 /// How long the peer may take to let us say goodbye (TLS `close_notify`).
-const GOODBYE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A peer that still sends when its answer is there already, to a refused body for example, would lose the answer if
 /// the connection went at once (RFC 9112 §9.6): it is heard out for so long, as nginx,
 const LINGER: Duration = Duration::from_secs(30);
@@ -169,7 +169,9 @@ async fn shake_hands(tls: TlsAcceptor, tcp: TcpStream) -> io::Result<Negotiated>
     if tcp.peek(&mut first).await? == 1 && first[0].is_ascii_uppercase() {
         return Ok(Negotiated::Plain(tcp));
     }
-    tls.accept(tcp).await.map(|tls| Negotiated::Tls(Box::new(tls)))
+    tls.accept(tcp)
+        .await
+        .map(|tls| Negotiated::Tls(Box::new(tls)))
 }
 
 async fn handshake(worker: &Worker, tls: TlsAcceptor, tcp: TcpStream) -> Option<Negotiated> {
@@ -205,7 +207,7 @@ async fn over_http1(client: Arc<Client>, mut wire: ConnIo) {
     while let Some(quiet) = Box::pin(exchange(&client, wire)).await {
         wire = quiet;
         if !next(&client, &wire).await {
-            let _ = timeout(GOODBYE, wire.shutdown()).await;
+            let _ = timeout(CLOSE_TIMEOUT, wire.shutdown()).await;
             return;
         }
     }
@@ -240,7 +242,7 @@ async fn exchange(client: &Arc<Client>, wire: ConnIo) -> Option<ConnIo> {
         .http1
         .serve_connection(TokioIo::new(wire), service)
         .with_upgrades();
-    let verdict = |now| client.pulse.http1(now, &worker.timeouts, PATIENCE);
+    let verdict = |now| client.pulse.http1(now, &worker.timeouts, PARK_AFTER);
     let care = DriveOptions {
         tick: worker.ticks.http1,
         verdict,
@@ -363,7 +365,9 @@ async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>
                 }
                 (IdleAction::Finish, Some(since))
                     if worker.clock.since(since) < worker.timeouts.keep_alive => {}
-                (IdleAction::Finish, Some(_)) | (IdleAction::Close, _) => return Poll::Ready(End::Cut),
+                (IdleAction::Finish, Some(_)) | (IdleAction::Close, _) => {
+                    return Poll::Ready(End::Cut);
+                }
             }
             timer.as_mut().reset(Instant::now() + care.tick);
         }

@@ -26,9 +26,9 @@ use tokio::time::timeout;
 const FILE: &str = "flowgate.sock";
 
 /// Bytes of a question. Our choice: the longest has a name and a few permissions.
-const LONGEST: u64 = 64 << 10;
+const MAX_LENGTH: u64 = 64 << 10;
 /// How long a question may take to arrive. Our choice: it comes from a program on the same machine.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What can be asked.
 #[derive(Debug, Serialize, Deserialize)]
@@ -142,8 +142,8 @@ async fn serve(mut stream: UnixStream, reload: Arc<Reload>) {
         return;
     }
     let mut line = String::new();
-    let mut reader = BufReader::new((&mut stream).take(LONGEST));
-    let read = timeout(PATIENCE, reader.read_line(&mut line)).await;
+    let mut reader = BufReader::new((&mut stream).take(MAX_LENGTH));
+    let read = timeout(TIMEOUT, reader.read_line(&mut line)).await;
     if !matches!(read, Ok(Ok(length)) if length > 0) {
         return;
     }
@@ -162,7 +162,7 @@ async fn serve(mut stream: UnixStream, reload: Arc<Reload>) {
     let mut text = serde_json::to_vec(&answer).unwrap_or_default();
     text.push(b'\n');
     // A client that does not wait for the response does not get it.
-    let _ = timeout(PATIENCE, stream.write_all(&text)).await;
+    let _ = timeout(TIMEOUT, stream.write_all(&text)).await;
 }
 
 /// Who answers one question.

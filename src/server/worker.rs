@@ -40,7 +40,7 @@ const SEND_BUFFER: usize = 64 * 1024;
 /// How much of an HTTP/1.1 body is read and sent at once: four records of TLS. A quiet connection keeps none of it.
 const BUFFER: usize = 64 * 1024;
 /// Before the next try when the system has no descriptors or memory for a connection.
-const BREATHER: Duration = Duration::from_millis(100);
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// How often connections' pulses are looked at.
 #[derive(Debug, Clone, Copy)]
@@ -190,7 +190,7 @@ impl Worker {
                         tracing::error!(%error, "cannot accept connections for now; see `ulimit -n` and [limits] connections");
                     }
                     complained = true;
-                    sleep(BREATHER).await;
+                    sleep(RETRY_DELAY).await;
                 }
             }
         }

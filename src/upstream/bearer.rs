@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The shortest life that is believed of a token. Our choice.
-const SHORTEST_LIFE: Duration = Duration::from_secs(2);
+const MIN_LIFETIME: Duration = Duration::from_secs(2);
 
 /// A token of the upstream's.
 pub struct Bearer {
@@ -51,7 +51,7 @@ impl Bearer {
         header.set_sensitive(true);
         let since = Instant::now();
         let ends = life.and_then(|life| {
-            let life = life.max(SHORTEST_LIFE);
+            let life = life.max(MIN_LIFETIME);
             // At 80 % of its life, while it is still good for those under way.
             Some((since.checked_add(life / 5 * 4)?, since.checked_add(life)?))
         });

@@ -2,7 +2,7 @@
 //! the change has ended. Sent again only if the upstream refused it for the gateway's token and another token could be
 //! obtained: a refused request has changed nothing.
 
-use super::{ResponseBody, Error, ForwardedRequest, Outgoing, Upstream};
+use super::{Error, ForwardedRequest, Outgoing, ResponseBody, Upstream};
 use bytes::Bytes;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};

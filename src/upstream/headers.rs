@@ -138,7 +138,11 @@ pub fn seen_by_flows(front: &ForwardedRequest<'_>) -> HeaderMap {
 }
 
 /// Says who calls, and from where. `nameless`: the host, if the client named none.
-fn introduce(headers: &mut HeaderMap, front: &ForwardedRequest<'_>, nameless: impl FnOnce() -> HeaderValue) {
+fn introduce(
+    headers: &mut HeaderMap,
+    front: &ForwardedRequest<'_>,
+    nameless: impl FnOnce() -> HeaderValue,
+) {
     let host = match front.head.uri.authority() {
         // RFC 9112 §3.2.2: what stands in the target wins; with HTTP/2 it is all there is.
         Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),

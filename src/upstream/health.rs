@@ -1,7 +1,7 @@
 //! Whether the upstream is well: asked again and again, for `/readyz` and metrics. Requests are sent in any case, so
 //! that they succeed as soon as it is back.
 
-use super::{Inner, Error, Outgoing, Upstream};
+use super::{Error, Inner, Outgoing, Upstream};
 use hyper::StatusCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

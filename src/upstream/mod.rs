@@ -38,7 +38,7 @@ pub use connect::OpenError;
 pub use deploy::{Change, Changed, Outcome};
 pub use headers::{Authorization, ForwardedRequest, Identity, returned, seen_by_flows};
 pub use request_body::{Outgoing, Refusal};
-pub use response_body::{ResponseBody, Cut};
+pub use response_body::{Cut, ResponseBody};
 pub use tunnel::{Ended, Opened, Tunnel};
 pub use withheld::Passing;
 pub use ws_client::LinkHead;

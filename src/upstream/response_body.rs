@@ -3,7 +3,7 @@
 
 use super::request_body::Progress;
 use super::sender::Sender;
-use super::{Inner, Error};
+use super::{Error, Inner};
 use crate::metrics::UpstreamFault;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;

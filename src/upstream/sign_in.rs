@@ -18,11 +18,11 @@ use tokio::time::timeout;
 /// The most that is read of an answer. Our choice: many times a token.
 const LIMIT: usize = 16 * 1024;
 /// The longest sign-in. Our choice.
-pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+pub(super) const SIGN_IN_TIMEOUT: Duration = Duration::from_secs(30);
 /// The longest revocation: the gateway wants to end. Our choice.
-pub(super) const SHORT_PATIENCE: Duration = Duration::from_secs(2);
+pub(super) const SHORT_TIMEOUT: Duration = Duration::from_secs(2);
 /// The longest wait that is taken over from an answer. Our choice.
-const LONGEST_WAIT: Duration = Duration::from_hours(1);
+const MAX_WAIT: Duration = Duration::from_hours(1);
 
 /// Why there is no token.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +60,7 @@ struct Refusal {
 impl Upstream {
     /// Signs in.
     pub(super) async fn sign_in(&self, account: &ServiceAccount) -> Result<Bearer, Failure> {
-        let result = timeout(PATIENCE, self.try_sign_in(account)).await;
+        let result = timeout(SIGN_IN_TIMEOUT, self.try_sign_in(account)).await;
         let result = result.unwrap_or(Err(Failure::Failed(Error::Timeout)));
         self.0.metrics.signed_in(match &result {
             Ok(_) => UpstreamSignIn::Success,
@@ -161,7 +161,7 @@ fn is_server_error(body: &[u8]) -> bool {
 
 fn asked_to_wait(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds).clamp(Duration::from_secs(1), LONGEST_WAIT))
+    Some(Duration::from_secs(seconds).clamp(Duration::from_secs(1), MAX_WAIT))
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! Decides when to sign in; [`super::sign_in`] does it.
 
 use super::bearer::{Bearer, refuses_token, sign};
-use super::sign_in::{Failure, PATIENCE, SHORT_PATIENCE};
-use super::{ResponseBody, Error, Outgoing, Upstream};
+use super::sign_in::{Failure, SHORT_TIMEOUT, SIGN_IN_TIMEOUT};
+use super::{Error, Outgoing, ResponseBody, Upstream};
 use crate::config::{self, token_in};
 use arc_swap::ArcSwapOption;
 use hyper::header::{HeaderValue, WWW_AUTHENTICATE};
@@ -22,7 +22,7 @@ use tokio::time::{Instant, sleep, timeout};
 /// The first wait after a failure; each further one doubles it. Our choice.
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest such wait. Our choice.
-const LONGEST_WAIT: Duration = Duration::from_mins(1);
+const MAX_WAIT: Duration = Duration::from_mins(1);
 /// The wait after a refused password: four sign-ins in the ten minutes in which Node-RED allows five, locked out or not.
 const REFUSED_WAIT: Duration = Duration::from_mins(3);
 /// A token refused before it is so old counts as a failure. Our choice.
@@ -165,7 +165,7 @@ impl Upstream {
                 _ => true,
             }
         };
-        if !timeout(SHORT_PATIENCE, leave).await.unwrap_or(false) {
+        if !timeout(SHORT_TIMEOUT, leave).await.unwrap_or(false) {
             let sentence = "the gateway's token at the upstream could not be revoked";
             tracing::warn!(upstream = ?self, "{sentence}");
         }
@@ -293,12 +293,16 @@ impl Upstream {
     /// Whether the upstream takes this token, asked where no flow can answer.
     async fn is_accepted(&self, bearer: &Bearer) -> Result<bool, Error> {
         let head = || sign(self.own(CLOSED), bearer.header());
-        let asked = timeout(PATIENCE, self.send_bare(head, Outgoing::empty(), None)).await;
+        let asked = timeout(
+            SIGN_IN_TIMEOUT,
+            self.send_bare(head, Outgoing::empty(), None),
+        )
+        .await;
         let response = asked.unwrap_or(Err(Error::Timeout))?;
         match response.status() {
             StatusCode::UNAUTHORIZED => Ok(!refuses_token(response.headers())),
             StatusCode::OK => {
-                let settings = timeout(PATIENCE, response.into_body().whole(SETTINGS)).await;
+                let settings = timeout(SIGN_IN_TIMEOUT, response.into_body().whole(SETTINGS)).await;
                 match settings.unwrap_or(Err(Error::Timeout)) {
                     Ok(settings) => Ok(!is_anonymous(&settings)),
                     // Too large for a stranger's.
@@ -458,5 +462,5 @@ fn is_anonymous(settings: &[u8]) -> bool {
 /// The wait after so many failures before this one.
 fn wait(failures: u32) -> Duration {
     let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
-    FIRST_WAIT.saturating_mul(factor).min(LONGEST_WAIT)
+    FIRST_WAIT.saturating_mul(factor).min(MAX_WAIT)
 }

@@ -92,7 +92,7 @@ fn hops(times: u32, kind: &str) -> Outcome {
         engine.inject("in", None).await?;
         loop {
             events.news().await;
-            let heard = events.hear(100).events;
+            let heard = events.drain(100).events;
             if heard.iter().any(|event| matches!(event, Event::Debug(_))) {
                 break;
             }

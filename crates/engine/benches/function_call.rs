@@ -5,7 +5,7 @@
 
 use engine::env::Env;
 use engine::node::Info;
-use engine::script::{Code, Effect, Sandbox, Scripts, NodeContext};
+use engine::script::{Code, Effect, NodeContext, Sandbox, Scripts};
 use engine::settings::Settings;
 use std::hint::black_box;
 use std::rc::Rc;

@@ -76,7 +76,7 @@ pub fn regex(data: &[u8]) {
     let Ok(regex) = regexp::compile(source, flags) else {
         return;
     };
-    let text = text.repeat(repeated.min(1 + LONGEST_TEXT / (text.len() + 1))) + "!";
+    let text = text.repeat(repeated.min(1 + MAX_TEXT / (text.len() + 1))) + "!";
     let found = regex.test(&text);
     let replaced = regex.replace(&text, "<$&>");
     if let (Ok(found), Ok(replaced)) = (&found, &replaced) {
@@ -131,7 +131,7 @@ const FEW_PARTS: u32 = 2_000;
 /// Arrays and objects of a value that are looked at.
 const LOOKED_AT: usize = 2_000;
 /// Bytes of a text that is searched.
-const LONGEST_TEXT: usize = 1 << 16;
+const MAX_TEXT: usize = 1 << 16;
 
 /// What one step makes of a value and another one.
 fn built(step: u8, mut inner: Value, other: &Value) -> Value {

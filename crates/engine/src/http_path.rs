@@ -232,10 +232,14 @@ mod tests {
             ("/p/:all*", "/p/a/b", Some("all=a 0=/b")),
         ];
         for (own, path, expected) in table {
-            let found = PathPattern::parse(own).unwrap().matched(path).map(|params| {
-                let texts: Vec<String> = params.iter().map(|(k, v)| format!("{k}={v}")).collect();
-                texts.join(" ")
-            });
+            let found = PathPattern::parse(own)
+                .unwrap()
+                .matched(path)
+                .map(|params| {
+                    let texts: Vec<String> =
+                        params.iter().map(|(k, v)| format!("{k}={v}")).collect();
+                    texts.join(" ")
+                });
             assert_eq!(found.as_deref(), *expected, "{own} {path}");
         }
         assert!(PathPattern::parse("/a(b").is_err());

@@ -18,7 +18,7 @@ const COMPACT: usize = 3;
 const IN_A_ROW: usize = 6;
 
 /// So many elements and bytes are shown (`maxArrayLength`; 50 bytes of a buffer).
-const LONGEST: usize = 100;
+const MAX_LENGTH: usize = 100;
 const BYTES: usize = 50;
 
 /// A value as text; `depth` levels of it.
@@ -55,12 +55,12 @@ fn shown(value: &Value, level: usize, depth: usize) -> (String, usize) {
 fn array(elements: &[Value], level: usize, depth: usize) -> (String, usize) {
     let mut below = 0;
     let mut parts = Vec::new();
-    for element in elements.iter().take(LONGEST) {
+    for element in elements.iter().take(MAX_LENGTH) {
         let (text, levels) = shown(element, level + 1, depth);
         below = below.max(levels + usize::from(level < depth && is_nested(element)));
         parts.push(text);
     }
-    let more = elements.len().saturating_sub(LONGEST);
+    let more = elements.len().saturating_sub(MAX_LENGTH);
     let entries = parts.len();
     if entries > IN_A_ROW {
         parts = columns(parts, elements);

@@ -49,7 +49,7 @@ use tokio::sync::{mpsc, oneshot};
 use value::Message;
 
 /// The stack of the engine's thread, reserved but not held. Functions that call themselves for every level of a value go
-/// down [`value::DEEPEST`] levels, of up to 4 KiB each in a build without optimisation; JavaScript has 512 KiB of its own.
+/// down [`value::MAX_DEPTH`] levels, of up to 4 KiB each in a build without optimisation; JavaScript has 512 KiB of its own.
 const STACK: usize = 16 << 20;
 
 /// Requests to http-in nodes that wait for the thread, at most; half as many of one address. Our choice: some seconds of

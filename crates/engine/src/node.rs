@@ -8,7 +8,7 @@ use super::http::Exchange;
 use super::properties;
 use super::script::Scripts;
 use crate::settings::Settings;
-use crate::state::{Instance, EngineState};
+use crate::state::{EngineState, Instance};
 use crate::ws_endpoints;
 use events::Event;
 use serde::de::DeserializeOwned;

@@ -148,9 +148,13 @@ impl Listener {
     pub fn want_debug(&self, wanted: bool) {
         if self.queue.wants_debug.swap(wanted, Ordering::Relaxed) != wanted {
             if wanted {
-                self.subscribers.debug_listeners.fetch_add(1, Ordering::Relaxed);
+                self.subscribers
+                    .debug_listeners
+                    .fetch_add(1, Ordering::Relaxed);
             } else {
-                self.subscribers.debug_listeners.fetch_sub(1, Ordering::Relaxed);
+                self.subscribers
+                    .debug_listeners
+                    .fetch_sub(1, Ordering::Relaxed);
             }
         }
     }
@@ -256,13 +260,13 @@ mod tests {
     fn what_is_said_is_heard_in_its_order_by_everyone() {
         let events = Events::default();
         let (one, other) = (events.listen(10_000), events.listen(10_000));
-        events.say(debug(1));
-        events.say(status("a", "x"));
-        events.say(debug(2));
-        assert_eq!(told(&one.hear(2)), ["debug 1", "a=x"]);
-        assert_eq!(told(&one.hear(2)), ["debug 2"]);
-        assert_eq!(told(&other.hear(9)), ["debug 1", "a=x", "debug 2"]);
-        assert!(other.hear(9).events.is_empty());
+        events.publish(debug(1));
+        events.publish(status("a", "x"));
+        events.publish(debug(2));
+        assert_eq!(told(&one.drain(2)), ["debug 1", "a=x"]);
+        assert_eq!(told(&one.drain(2)), ["debug 2"]);
+        assert_eq!(told(&other.drain(9)), ["debug 1", "a=x", "debug 2"]);
+        assert!(other.drain(9).events.is_empty());
     }
 
     #[test]
@@ -270,37 +274,37 @@ mod tests {
         let events = Events::default();
         let listener = events.listen(2_000);
         for n in 0..1_000 {
-            events.say(debug(n));
-            events.say(status("a", &n.to_string()));
+            events.publish(debug(n));
+            events.publish(status("a", &n.to_string()));
         }
-        events.say(Event::RuntimeDeploy {
+        events.publish(Event::RuntimeDeploy {
             revision: "r2".to_owned(),
         });
-        let first = listener.hear(usize::MAX);
+        let first = listener.drain(usize::MAX);
         assert!(first.events.len() < 20 && first.lost > 900);
         assert_eq!(told(&first).last().map(String::as_str), Some("r2"));
         // What is said meanwhile does not overtake.
-        events.say(status("a", "newest"));
-        assert_eq!(told(&listener.hear(usize::MAX)), ["a=newest"]);
-        events.say(debug(7));
-        let calm = listener.hear(usize::MAX);
+        events.publish(status("a", "newest"));
+        assert_eq!(told(&listener.drain(usize::MAX)), ["a=newest"]);
+        events.publish(debug(7));
+        let calm = listener.drain(usize::MAX);
         assert_eq!((told(&calm), calm.lost), (vec!["debug 7".to_owned()], 0));
     }
 
     #[test]
     fn debug_messages_are_for_those_who_want_them() {
         let events = Events::default();
-        assert!(!events.are_heard() && !events.debug_is_heard());
+        assert!(!events.has_listeners() && !events.wants_debug());
         let listener = events.listen(10_000);
-        assert!(events.are_heard() && events.debug_is_heard());
+        assert!(events.has_listeners() && events.wants_debug());
         listener.want_debug(false);
-        assert!(events.are_heard() && !events.debug_is_heard());
-        events.say(debug(1));
-        assert!(listener.hear(9).events.is_empty());
+        assert!(events.has_listeners() && !events.wants_debug());
+        events.publish(debug(1));
+        assert!(listener.drain(9).events.is_empty());
         listener.want_debug(true);
-        events.say(debug(2));
-        assert_eq!(told(&listener.hear(9)), ["debug 2"]);
+        events.publish(debug(2));
+        assert_eq!(told(&listener.drain(9)), ["debug 2"]);
         drop(listener);
-        assert!(!events.are_heard() && !events.debug_is_heard());
+        assert!(!events.has_listeners() && !events.wants_debug());
     }
 }

@@ -38,7 +38,10 @@ pub fn diff(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Dif
     let not_tab = |node: &&Arc<Node>| node.part() != ElementKind::Tab;
     for node in old.nodes().iter().filter(not_tab) {
         let was = old.enabled(node);
-        match new.get(&node.id).filter(|now| now.part() != ElementKind::Tab) {
+        match new
+            .get(&node.id)
+            .filter(|now| now.part() != ElementKind::Tab)
+        {
             Some(now) => {
                 let is = new.enabled(now);
                 let same = Arc::ptr_eq(node, now);
@@ -56,7 +59,10 @@ pub fn diff(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Dif
             None => {}
         }
     }
-    let absent = |node: &&Arc<Node>| old.get(&node.id).is_none_or(|was| was.part() == ElementKind::Tab);
+    let absent = |node: &&Arc<Node>| {
+        old.get(&node.id)
+            .is_none_or(|was| was.part() == ElementKind::Tab)
+    };
     let added = new
         .nodes()
         .iter()

@@ -67,8 +67,8 @@ fn invalid(error: &serde_json::Error) -> Invalid {
 
 /// A name from outside, short enough for a message.
 pub fn shown(name: &str) -> String {
-    const LONGEST: usize = 64;
-    match name.char_indices().nth(LONGEST) {
+    const MAX_LENGTH: usize = 64;
+    match name.char_indices().nth(MAX_LENGTH) {
         Some((end, _)) => format!("{:?}…", name.get(..end).unwrap_or_default()),
         None => format!("{name:?}"),
     }

@@ -24,7 +24,7 @@ pub use credentials::Credentials;
 pub use diff::{Diff, diff};
 pub use expansion::DEPTH;
 pub use hidden_variables::HiddenVariables;
-pub use model::{FlowSet, Malformed, Node, ElementKind};
+pub use model::{ElementKind, FlowSet, Malformed, Node};
 pub use plan::{DeploymentType, Plan, Stop, plan};
 pub use single_flow::{
     Error as FlowError, add_flow, check_flow, flow_json, remove_flow, replace_flow,

@@ -141,12 +141,15 @@ impl FlowSet {
 
     /// The tabs, in the order received.
     pub fn tabs(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.nodes.iter().filter(|node| node.part() == ElementKind::Tab)
+        self.nodes
+            .iter()
+            .filter(|node| node.part() == ElementKind::Tab)
     }
 
     /// The definition of the subflow of that id.
     pub fn subflow(&self, id: &str) -> Option<&Arc<Node>> {
-        self.get(id).filter(|node| node.part() == ElementKind::Subflow)
+        self.get(id)
+            .filter(|node| node.part() == ElementKind::Subflow)
     }
 
     /// Neither the node nor its tab is disabled.
@@ -163,7 +166,8 @@ impl FlowSet {
             ElementKind::Config => true,
             ElementKind::Tab | ElementKind::Subflow | ElementKind::Group => false,
         };
-        let still = |around: &Arc<Node>| around.part() == ElementKind::Subflow || stands_still(around);
+        let still =
+            |around: &Arc<Node>| around.part() == ElementKind::Subflow || stands_still(around);
         place && !node.disabled && !self.get(&node.z).is_some_and(still)
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// The longest id or type, in bytes. Our choice: editors make ids of 16, and what runs inside an instance of a subflow
 /// has the instance's id in its own.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME: usize = 256;
 
 /// Parses an array of elements, see [`elements`].
 pub(super) fn array(
@@ -189,8 +189,8 @@ pub(super) fn string(raw: &str) -> Option<SmolStr> {
 /// A name, or what is wrong with it.
 fn name(name: Option<SmolStr>, field: &str, must_be: &str) -> Result<SmolStr, String> {
     match name {
-        Some(name) if name.len() > LONGEST_NAME => {
-            Err(format!("{field} is longer than {LONGEST_NAME} bytes"))
+        Some(name) if name.len() > MAX_NAME => {
+            Err(format!("{field} is longer than {MAX_NAME} bytes"))
         }
         Some(name) if name == PROTO => Err(format!("{field} must not be {PROTO:?}")),
         Some(name) if !name.is_empty() => Ok(name),

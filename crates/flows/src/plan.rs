@@ -105,7 +105,10 @@ fn nodes(diff: &Diff) -> Restart {
 fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
     let shared = |id: &str| {
         let part = new.get(id).or_else(|| old.get(id)).map(|node| node.part());
-        matches!(part, Some(ElementKind::Config | ElementKind::Group | ElementKind::Subflow))
+        matches!(
+            part,
+            Some(ElementKind::Config | ElementKind::Group | ElementKind::Subflow)
+        )
     };
     let seeds = diff.changed.iter().chain(&diff.removed).cloned().collect();
     let depending = dependants(new, &seeds, &shared);

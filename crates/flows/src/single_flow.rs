@@ -119,12 +119,17 @@ pub fn flow_json(flows: &FlowSet, id: &str) -> Result<String, Error> {
             let mut shown = subflow.object();
             shown.insert(
                 "nodes".into(),
-                list(flows, &subflow.id, |node| node.part() != ElementKind::Config).into(),
+                list(flows, &subflow.id, |node| {
+                    node.part() != ElementKind::Config
+                })
+                .into(),
             );
             insert_some(
                 &mut shown,
                 "configs",
-                list(flows, &subflow.id, |node| node.part() == ElementKind::Config),
+                list(flows, &subflow.id, |node| {
+                    node.part() == ElementKind::Config
+                }),
             );
             Value::Object(shown)
         })
@@ -146,10 +151,9 @@ fn insert_some(object: &mut Map<String, Value>, key: &str, list: Vec<Value>) {
 
 /// The elements on this tab or subflow that are so; tabs and subflows are none.
 fn list(flows: &FlowSet, z: &str, so: impl Fn(&Node) -> bool) -> Vec<Value> {
-    let inside = flows
-        .nodes()
-        .iter()
-        .filter(|node| node.z == z && !matches!(node.part(), ElementKind::Tab | ElementKind::Subflow));
+    let inside = flows.nodes().iter().filter(|node| {
+        node.z == z && !matches!(node.part(), ElementKind::Tab | ElementKind::Subflow)
+    });
     inside
         .filter(|node| so(node))
         .map(|node| Value::Object(node.object()))
@@ -168,7 +172,8 @@ fn members(flows: &FlowSet, id: &str) -> Result<HashSet<SmolStr>, Error> {
     };
     if id == GLOBAL {
         return Ok(ids(&|node| {
-            node.part() != ElementKind::Tab && (node.z.is_empty() || flows.subflow(&node.z).is_some())
+            node.part() != ElementKind::Tab
+                && (node.z.is_empty() || flows.subflow(&node.z).is_some())
         }));
     }
     flows

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use value::Value;
 
 /// Pairs that are read at most (Express' `parameterLimit`).
-const MOST_PAIRS: usize = 1000;
+const MAX_PAIRS: usize = 1000;
 
 /// What is read of brackets; what goes beyond is a literal key.
 struct Limits {
@@ -42,7 +42,7 @@ pub fn parse(text: &[u8]) -> Value {
 
 fn read(text: &[u8], limits: impl Fn(usize) -> Limits) -> Value {
     let mut pairs: IndexMap<String, Vec<Tree>> = IndexMap::new();
-    for (key, value) in form_urlencoded::parse(text).take(MOST_PAIRS) {
+    for (key, value) in form_urlencoded::parse(text).take(MAX_PAIRS) {
         let values = pairs.entry(key.into_owned()).or_default();
         values.push(Tree::Text(Value::from(&*value)));
     }

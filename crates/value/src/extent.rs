@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Levels of nesting in a message or a context value, at most. JSON text is read to 127 levels; a native stack is finite.
-pub const DEEPEST: usize = 500;
+pub const MAX_DEPTH: usize = 500;
 
 /// Parts of a message or a context value, at most; some 2 GiB when written out.
-pub const MOST_PARTS: u32 = 32_000_000;
+pub const MAX_PARTS: u32 = 32_000_000;
 
 /// Bytes of a text or a buffer that count as one more part.
 const PART: usize = 64;
@@ -67,17 +67,17 @@ impl Extent {
         self.parts
     }
 
-    /// Whether the levels are more than [`DEEPEST`].
+    /// Whether the levels are more than [`MAX_DEPTH`].
     pub fn is_too_deep(self) -> bool {
-        self.depth() > DEEPEST
+        self.depth() > MAX_DEPTH
     }
 
     /// Fails if the value is too large for a message, or would be so many levels below its top.
     pub fn check(self, below: usize) -> Result<(), Failure> {
-        let sentence = if self.depth().saturating_add(below) > DEEPEST {
-            format!("value is nested too deeply: more than {DEEPEST} levels")
-        } else if self.parts > MOST_PARTS {
-            format!("value has too many parts for a message: more than {MOST_PARTS}")
+        let sentence = if self.depth().saturating_add(below) > MAX_DEPTH {
+            format!("value is nested too deeply: more than {MAX_DEPTH} levels")
+        } else if self.parts > MAX_PARTS {
+            format!("value has too many parts for a message: more than {MAX_PARTS}")
         } else {
             return Ok(());
         };
@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn the_limit_counts_the_levels_above() {
-        let deepest = nested(DEEPEST, |inner| Value::array(vec![inner]));
+        let deepest = nested(MAX_DEPTH, |inner| Value::array(vec![inner]));
         assert!(deepest.extent().check(0).is_ok());
         let failure = deepest.extent().check(1).unwrap_err();
         assert_eq!(failure.name, "RangeError");

@@ -9,7 +9,7 @@
 use crate::{Key, Path, Value, json as text};
 
 /// The largest index that is tried: writing to it makes an array that long.
-const LONGEST: usize = 1 << 12;
+const MAX_INDEX: usize = 1 << 12;
 
 /// What is written at a path is read there, and nothing is left of it when it is deleted.
 pub fn expression(data: &[u8]) {
@@ -18,7 +18,7 @@ pub fn expression(data: &[u8]) {
     };
     let parsed = (Path::parse(path), Path::parse_message(path));
     let (Ok(path), Ok(_)) = parsed else { return };
-    let too_long = |key: &Key| matches!(key, Key::Index(index) if *index > LONGEST);
+    let too_long = |key: &Key| matches!(key, Key::Index(index) if *index > MAX_INDEX);
     if path.is_nested() || path.keys.iter().any(too_long) {
         return;
     }

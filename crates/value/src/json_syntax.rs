@@ -2,7 +2,7 @@
 //! out of range, its value.
 
 use super::coerce;
-use crate::{DEEPEST, Failure, Object, Value};
+use crate::{Failure, MAX_DEPTH, Object, Value};
 use smol_str::SmolStr;
 
 /// Reads the text again, slowly.
@@ -63,7 +63,7 @@ impl Reader<'_> {
     }
 
     fn nested(&mut self, read: fn(&mut Self) -> Result<Value, Failure>) -> Result<Value, Failure> {
-        if self.depth == DEEPEST {
+        if self.depth == MAX_DEPTH {
             return Err(syntax("JSON is nested too deeply".to_owned()));
         }
         self.at += 1;

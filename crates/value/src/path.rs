@@ -31,7 +31,7 @@ pub struct Path {
 
 /// The longest array that a write to an index may make; a larger index is refused, so that one
 /// message cannot make us hold gigabytes of holes.
-const LONGEST_ARRAY: usize = 1 << 24;
+const MAX_ARRAY: usize = 1 << 24;
 
 impl Path {
     /// Parses a property expression; the failure says what is wrong and where, as Node-RED's does.
@@ -283,7 +283,7 @@ fn write_element(keys: &[Key], array: &mut Array, value: Value) -> bool {
     let Some(index) = index else {
         return true;
     };
-    if index >= LONGEST_ARRAY {
+    if index >= MAX_ARRAY {
         return false;
     }
     if value.is_undefined() && (rest.is_empty() || index >= array.len()) {

@@ -3,7 +3,7 @@
 //! The failures are worded as Node-RED words them (observed on `@node-red/util` 4.1.15).
 
 use super::path::{Key, Path};
-use crate::{DEEPEST, Failure};
+use crate::{Failure, MAX_DEPTH};
 use smol_str::SmolStr;
 use std::fmt;
 
@@ -57,7 +57,7 @@ fn keys_within(text: &str, depth: usize) -> Result<Vec<Key>, Failure> {
         keys: Vec::new(),
     };
     parser.run()?;
-    if parser.keys.len() > DEEPEST {
+    if parser.keys.len() > MAX_DEPTH {
         return Err(error("too many keys"));
     }
     Ok(parser.keys)

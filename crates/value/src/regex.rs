@@ -1,7 +1,7 @@
 //! JavaScript's regular expressions: test and replace, with the replacement's `$` patterns.
 //!
 //! A search backtracks, so its steps can grow beyond any limit. One whose steps are few at worst ([`Cost`]) runs in
-//! `regress`, which has no limit and is fast; any other runs in a [`BoundedSearch`], which stops after [`MOST_STEPS`].
+//! `regress`, which has no limit and is fast; any other runs in a [`BoundedSearch`], which stops after [`MAX_STEPS`].
 
 use super::regex_cost::Cost;
 use crate::Failure;
@@ -10,16 +10,16 @@ use smol_str::SmolStr;
 use std::fmt::Debug;
 
 /// The longest expression, in bytes; ours. What is compiled is proportional to it.
-const LONGEST: usize = 1 << 16;
+const MAX_LENGTH: usize = 1 << 16;
 
 /// Steps that a search may take in `regress` at worst: some ten milliseconds.
 const FEW_STEPS: f64 = 4e6;
 
 /// Steps of any other search, at most: some tenths of a second, in which no other flow runs.
-const MOST_STEPS: u64 = 20_000_000;
+const MAX_STEPS: u64 = 20_000_000;
 
 /// Steps of a search for groups, at most: the path of a request is matched on the threads that serve all clients.
-const MOST_STEPS_OF_PATHS: u64 = 1_000_000;
+const MAX_PATH_STEPS: u64 = 1_000_000;
 
 /// An engine for searches that may take long: it counts steps and can be stopped. A search of too many steps is a failure.
 pub trait BoundedSearch: Debug + Sync {
@@ -100,7 +100,7 @@ impl RegExp {
         if self.is_cheap(text.len()) {
             return Ok(self.regex.find(text).is_some());
         }
-        self.bounded.test(self.source(MOST_STEPS), text)
+        self.bounded.test(self.source(MAX_STEPS), text)
     }
 
     /// The groups of the first match. A search of too many steps is a failure.
@@ -115,9 +115,7 @@ impl RegExp {
             });
             return Ok(groups);
         }
-        let groups = self
-            .bounded
-            .groups(self.source(MOST_STEPS_OF_PATHS), text)?;
+        let groups = self.bounded.groups(self.source(MAX_PATH_STEPS), text)?;
         Ok(groups.map(|groups| groups.into_iter().map(|g| g.map(SmolStr::from)).collect()))
     }
 
@@ -130,7 +128,7 @@ impl RegExp {
         if !self.is_cheap(text.len()) {
             return self
                 .bounded
-                .replace(self.source(MOST_STEPS), text, replacement);
+                .replace(self.source(MAX_STEPS), text, replacement);
         }
         let limit = if global { usize::MAX } else { 1 };
         let mut out = String::new();
@@ -161,9 +159,9 @@ fn regex(source: &str, flags: &str) -> Result<Regex, Failure> {
         name: SmolStr::new_static("SyntaxError"),
         ..Failure::text(message)
     };
-    if source.len() > LONGEST {
+    if source.len() > MAX_LENGTH {
         return Err(error(format!(
-            "Regular expression is longer than {LONGEST} bytes"
+            "Regular expression is longer than {MAX_LENGTH} bytes"
         )));
     }
     let has = |flag: char| flags.contains(flag);
@@ -293,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_source_that_is_too_long_is_refused() {
-        assert!(compile(&"a?".repeat(LONGEST), "").is_err());
+        assert!(compile(&"a?".repeat(MAX_LENGTH), "").is_err());
     }
 
     fn replaced(source: &str, flags: &str, text: &str, replacement: &str) -> Option<String> {

@@ -11,13 +11,19 @@ use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 
 /// `GET /context/(global|flow/:id|node/:id)[/:key]?store=…&keysOnly`
-pub(super) async fn read(call: &mut RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn read(
+    call: &mut RequestContext<'_>,
+    path: &Path<'_>,
+) -> Result<Response<Body>, Error> {
     let answer = ask(call, path, false).await?;
     Ok(response::json(StatusCode::OK, answer.to_string()))
 }
 
 /// `DELETE /context/(global|flow/:id|node/:id)/:key?store=…`
-pub(super) async fn forget(call: &mut RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn forget(
+    call: &mut RequestContext<'_>,
+    path: &Path<'_>,
+) -> Result<Response<Body>, Error> {
     ask(call, path, true).await?;
     Ok(response::empty(StatusCode::NO_CONTENT))
 }

@@ -102,7 +102,11 @@ async fn page(call: &RequestContext<'_>, editor: Arc<Editor>) -> Result<Response
 }
 
 /// `GET /locales/:part?lng=`
-async fn words(call: &RequestContext<'_>, editor: Arc<Editor>, part: &str) -> Result<Response<Body>, Error> {
+async fn words(
+    call: &RequestContext<'_>,
+    editor: Arc<Editor>,
+    part: &str,
+) -> Result<Response<Body>, Error> {
     let place = place(call, &editor).await?;
     let query = call.head.uri.query().unwrap_or_default();
     let language = form_urlencoded::parse(query.as_bytes())

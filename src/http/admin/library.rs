@@ -17,7 +17,10 @@ use std::io::ErrorKind;
 const KINDS: [&str; 3] = ["flows", "functions", "templates"];
 
 /// `GET /library/:library/:type/…`
-pub(super) async fn read(call: &RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn read(
+    call: &RequestContext<'_>,
+    path: &Path<'_>,
+) -> Result<Response<Body>, Error> {
     let kind = kind(path)?;
     match path.parameter(1).as_str() {
         "local" => {
@@ -48,7 +51,10 @@ pub(super) async fn read(call: &RequestContext<'_>, path: &Path<'_>) -> Result<R
 }
 
 /// `POST /library/local/:type/…`
-pub(super) async fn save(call: &mut RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn save(
+    call: &mut RequestContext<'_>,
+    path: &Path<'_>,
+) -> Result<Response<Body>, Error> {
     let kind = kind(path)?;
     if path.parameter(1) != "local" {
         return Err(Fault::NoSuchLibrary(path.parameter(1)).into());

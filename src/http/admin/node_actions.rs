@@ -10,7 +10,10 @@ use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 
 /// `POST /inject/:id`
-pub(super) async fn inject(call: &mut RequestContext<'_>, path: &Path<'_>) -> Result<Response<Body>, Error> {
+pub(super) async fn inject(
+    call: &mut RequestContext<'_>,
+    path: &Path<'_>,
+) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
     let Runtime::Own(engine) = &call.site.runtime else {
         return Err(Error::NotFound);

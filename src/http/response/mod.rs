@@ -254,7 +254,7 @@ fn invalid_token_header(error: &Error) -> Response<Body> {
 /// There is no room for now.
 fn busy(error: &Error, code: &str) -> Response<Body> {
     let refused = coded(StatusCode::SERVICE_UNAVAILABLE, code, &error.to_string());
-    retry_after(refused, BREATHER)
+    retry_after(refused, RETRY_DELAY)
 }
 
 /// RFC 9110 §15.5.20: the client may have taken this connection for one to another host.
@@ -357,7 +357,7 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
 }
 
 /// When to try again while there is no room. Our choice.
-const BREATHER: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 fn coded(status: StatusCode, code: &str, message: &str) -> Response<Body> {
     json(

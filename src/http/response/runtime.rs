@@ -1,6 +1,6 @@
 //! What errors of our own engine and of its admin endpoints become.
 
-use super::{BREATHER, Body, coded, retry_after};
+use super::{Body, RETRY_DELAY, coded, retry_after};
 use hyper::{Response, StatusCode};
 
 pub(super) fn admin(error: &crate::http::admin::Fault) -> Response<Body> {
@@ -34,7 +34,7 @@ pub(super) fn engine(error: &engine::Error) -> Response<Body> {
             "no_answer",
             "the flow ended without an answer",
         ),
-        E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "engine_busy"), BREATHER),
+        E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "engine_busy"), RETRY_DELAY),
         E::Gone => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
     }
 }

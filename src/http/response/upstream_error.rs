@@ -1,7 +1,7 @@
 //! Responses instead of an upstream's: when it does not answer, and in the place of its error pages.
 
 use super::super::error::FramingError;
-use super::{BREATHER, coded, lapsed, last, retry_after};
+use super::{RETRY_DELAY, coded, lapsed, last, retry_after};
 use crate::auth::Lapsed;
 use crate::http::response_body::Body;
 use crate::upstream::{self, BodyError, Refusal};
@@ -20,11 +20,12 @@ pub(super) fn response(error: &upstream::Error) -> Response<Body> {
         E::Incomplete(_) => refuse(S::BAD_GATEWAY, "upstream_incomplete_answer"),
         E::SignedOut | E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
         E::Busy | E::AddressBusy => {
-            retry_after(refuse(S::SERVICE_UNAVAILABLE, "upstream_busy"), BREATHER)
+            retry_after(refuse(S::SERVICE_UNAVAILABLE, "upstream_busy"), RETRY_DELAY)
         }
-        E::TooManyTunnels => {
-            retry_after(refuse(S::SERVICE_UNAVAILABLE, "too_many_tunnels"), BREATHER)
-        }
+        E::TooManyTunnels => retry_after(
+            refuse(S::SERVICE_UNAVAILABLE, "too_many_tunnels"),
+            RETRY_DELAY,
+        ),
         E::Request(Refusal::TooLarge) => refuse(S::PAYLOAD_TOO_LARGE, "body_too_large"),
         E::Request(Refusal::Timeout) => refuse(S::REQUEST_TIMEOUT, "body_timeout"),
         E::Request(Refusal::Broken(BodyError::Incomplete)) => {

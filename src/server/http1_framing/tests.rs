@@ -34,10 +34,22 @@ fn requests_that_everybody_reads_alike_pass_however_they_are_cut_into_pieces() {
 #[test]
 fn a_flawed_head_is_known_by_its_number_and_nothing_behind_it_passes() {
     for (head, flaw) in [
-        ("GET / HTTP/1.1\nHost: x\r\n\r\n", FramingError::BareLineFeed),
-        ("GET / HTTP/1.1\r\nHost: x\n\r\n", FramingError::BareLineFeed),
-        ("GET / HTTP/1.1\r\nHost: x\r\n\n", FramingError::BareLineFeed),
-        ("GET /#x HTTP/1.1\r\nHost: x\r\n\r\n", FramingError::Fragment),
+        (
+            "GET / HTTP/1.1\nHost: x\r\n\r\n",
+            FramingError::BareLineFeed,
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: x\n\r\n",
+            FramingError::BareLineFeed,
+        ),
+        (
+            "GET / HTTP/1.1\r\nHost: x\r\n\n",
+            FramingError::BareLineFeed,
+        ),
+        (
+            "GET /#x HTTP/1.1\r\nHost: x\r\n\r\n",
+            FramingError::Fragment,
+        ),
         (
             "GET / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n",
             FramingError::Length,
@@ -46,8 +58,14 @@ fn a_flawed_head_is_known_by_its_number_and_nothing_behind_it_passes() {
             "GET / HTTP/1.1\r\nContent-Length: 1, 1\r\n\r\n",
             FramingError::Length,
         ),
-        ("GET / HTTP/1.1\r\nContent-Length: 01\r\n\r\n", FramingError::Length),
-        ("GET / HTTP/1.1\r\nContent-Length:\r\n\r\n", FramingError::Length),
+        (
+            "GET / HTTP/1.1\r\nContent-Length: 01\r\n\r\n",
+            FramingError::Length,
+        ),
+        (
+            "GET / HTTP/1.1\r\nContent-Length:\r\n\r\n",
+            FramingError::Length,
+        ),
         (
             "GET / HTTP/1.1\r\nContent-Length: 99999999999999999999\r\n\r\n",
             FramingError::Length,

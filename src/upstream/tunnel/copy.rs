@@ -20,7 +20,7 @@ const PIECE: usize = 64 * 1024;
 /// Pieces passed on before others of the thread have their turn. Our choice.
 const TURN: usize = 16;
 /// Close time-out: how long an end may take to read the close and to close too. As for any other connection.
-const GOODBYE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 thread_local! {
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; PIECE].into());
@@ -101,7 +101,7 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
             both => both.map(|()| true),
         });
         if !one.await {
-            let _ = timeout(GOODBYE, poll_fn(|cx| self.poll(cx, &mut first))).await;
+            let _ = timeout(CLOSE_TIMEOUT, poll_fn(|cx| self.poll(cx, &mut first))).await;
         }
         first.unwrap_or(TunnelEnd::Client)
     }
@@ -127,7 +127,7 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
         };
         let both = async { tokio::join!(goodbye, self.upstream.shutdown()) };
         // An end that does not read is closed all the same.
-        let _ = timeout(GOODBYE, both).await;
+        let _ = timeout(CLOSE_TIMEOUT, both).await;
     }
 
     /// Bytes from the client, and to it.

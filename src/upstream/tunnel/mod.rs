@@ -10,7 +10,7 @@ mod frames;
 pub(crate) mod fuzzing;
 mod poll_on_wake;
 
-use super::{ResponseBody, Authorization, Inner, Error, ForwardedRequest, Outgoing, Upstream};
+use super::{Authorization, Error, ForwardedRequest, Inner, Outgoing, ResponseBody, Upstream};
 use crate::metrics::TunnelEnd;
 use copy::Joint;
 use hyper::header::{
@@ -65,7 +65,11 @@ struct Open {
 impl Upstream {
     /// Asks for a WebSocket for a client whose handshake has been checked; `accept` is the answer to its key. Over a
     /// connection of its own, and only once.
-    pub async fn tunnel(&self, front: &ForwardedRequest<'_>, accept: &str) -> Result<Opened, Error> {
+    pub async fn tunnel(
+        &self,
+        front: &ForwardedRequest<'_>,
+        accept: &str,
+    ) -> Result<Opened, Error> {
         let started = Instant::now();
         let opened = self.opened(front, accept).await;
         let status = opened.as_ref().map(|opened| match opened {

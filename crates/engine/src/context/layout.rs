@@ -14,7 +14,7 @@ const GLOBAL: &str = "global";
 /// The file of a flow's own context.
 const FLOW: &str = "flow";
 /// The longest id that is used as a file name. Most file systems allow 255 bytes; the rest is for our endings.
-const LONGEST: usize = 200;
+const MAX_LENGTH: usize = 200;
 
 /// The file of a context; `None`: its ids make no file name.
 pub(super) fn path(base: &Path, place: &Place) -> Option<PathBuf> {
@@ -36,7 +36,7 @@ pub(super) fn directory(base: &Path, flow: &str) -> Option<PathBuf> {
 /// Ids come from outside: only letters, digits, `_`, `-` and `.` may name files, and nothing hidden.
 fn is_name(id: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.');
-    id.len() <= LONGEST && !id.is_empty() && !id.starts_with('.') && id.bytes().all(allowed)
+    id.len() <= MAX_LENGTH && !id.is_empty() && !id.starts_with('.') && id.bytes().all(allowed)
 }
 
 /// Every context below the directory. A file that is broken or too large is set aside under another name, and said so:

@@ -4,7 +4,7 @@ use super::http::Exchange;
 use super::node::{Host, Info, Level, Node, Wake};
 use super::{Error, RunState, Shared, context};
 use crate::metrics::{Metrics, NodeType};
-use crate::state::{Delivery, Finished, Instance, Item, EngineState};
+use crate::state::{Delivery, EngineState, Finished, Instance, Item};
 use crate::ws_endpoints;
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Grant;
@@ -25,7 +25,7 @@ const ROUND: usize = 256;
 /// The thread looks at the clock after so many messages, so that the look costs little beside them.
 const MESSAGES_PER_LOOK: usize = 8;
 /// A round that has taken this long ends early: slow nodes hold commands and timers up by eight messages, not by 256.
-const LONGEST_ROUND: Duration = Duration::from_millis(5);
+const MAX_ROUND: Duration = Duration::from_millis(5);
 /// Requests to http-in nodes wait while more messages than this do: what flows make of requests, such as large pages,
 /// is then held for so many of them at a time, not for all that clients have open.
 const CALLS_AHEAD: usize = 32;
@@ -304,7 +304,7 @@ impl Thread {
     fn deliver(&mut self) {
         let began = Instant::now();
         for n in 0..ROUND {
-            if n > 0 && n % MESSAGES_PER_LOOK == 0 && began.elapsed() >= LONGEST_ROUND {
+            if n > 0 && n % MESSAGES_PER_LOOK == 0 && began.elapsed() >= MAX_ROUND {
                 return;
             }
             let Some(Delivery { slot, item }) = self.world.next() else {

@@ -24,7 +24,7 @@ pub struct Jsonata {
 
 /// An expression that runs longer than this is stopped (ours; Node-RED has no limit): it holds up
 /// every other node of its thread.
-const LONGEST_MS: u64 = 5_000;
+const MAX_MS: u64 = 5_000;
 
 /// The functions that an expression may call besides `JSONata`'s own.
 const HOST_FUNCTIONS: [&str; 5] = [
@@ -104,7 +104,7 @@ impl fmt::Debug for Jsonata {
 
 fn options() -> EvaluatorOptions {
     EvaluatorOptions {
-        timeout_ms: Some(LONGEST_MS),
+        timeout_ms: Some(MAX_MS),
         ..EvaluatorOptions::default()
     }
 }
@@ -254,8 +254,10 @@ mod tests {
 
     fn result(text: &str) -> Result<Value, Failure> {
         let message = json::parse(r#"{"payload":"abc","n":[1,2,3],"o":{"b":1,"a":2}}"#).unwrap();
-        Jsonata::compile(text)?
-            .evaluate(&EvalContext::for_tests(), &Message::from_value(message).unwrap())
+        Jsonata::compile(text)?.evaluate(
+            &EvalContext::for_tests(),
+            &Message::from_value(message).unwrap(),
+        )
     }
 
     fn shown(text: &str) -> String {

@@ -11,7 +11,7 @@ use std::cell::RefCell;
 /// So many names are remembered; then all are forgotten, so that names that are data cannot fill memory.
 const REMEMBERED: usize = 2048;
 /// Longer names are data rather than names.
-const LONGEST: usize = 40;
+const MAX_LENGTH: usize = 40;
 
 type Kept = Persistent<Atom<'static>>;
 
@@ -29,7 +29,7 @@ impl Names {
             return atom.clone().restore(ctx);
         }
         let atom = Atom::from_str(ctx.clone(), name)?;
-        if name.len() <= LONGEST {
+        if name.len() <= MAX_LENGTH {
             let mut atoms = self.atoms.borrow_mut();
             if atoms.len() >= REMEMBERED {
                 atoms.clear();
@@ -50,7 +50,7 @@ impl Names {
             return Ok((text.clone(), kept.restore(ctx)?));
         }
         let text = super::from_js::text(ctx, &kept.clone().restore(ctx)?.to_js_string()?)?;
-        if text.len() <= LONGEST {
+        if text.len() <= MAX_LENGTH {
             let mut texts = self.texts.borrow_mut();
             if texts.len() >= REMEMBERED {
                 texts.clear();

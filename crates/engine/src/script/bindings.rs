@@ -1,7 +1,7 @@
 //! What the library asks of Rust in the name of the node whose turn it is.
 
 use super::outputs;
-use super::sandbox::{Phase, NodeContext};
+use super::sandbox::{NodeContext, Phase};
 use super::timezone;
 use super::{Effect, Scripts, failure, to_js};
 use crate::context::Scope;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use value::{Failure, Key, Path, Value, coerce};
 
 /// The longest delay of a timer in JavaScript, milliseconds; longer ones become 1 ms, as in Node.
-const LONGEST_DELAY: f64 = 2_147_483_647.0;
+const MAX_DELAY: f64 = 2_147_483_647.0;
 
 /// One function node, as its code sees it and changes it.
 pub(super) struct State {
@@ -243,7 +243,7 @@ fn define_timers<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result
     let ctx = native.ctx();
     let weak = scripts.clone();
     let set = move |ctx: Ctx<'js>, number: u32, milliseconds: f64| {
-        let delay = if (1.0..=LONGEST_DELAY).contains(&milliseconds) {
+        let delay = if (1.0..=MAX_DELAY).contains(&milliseconds) {
             milliseconds.trunc()
         } else {
             1.0

@@ -12,7 +12,7 @@ use rquickjs::{
 use smol_str::SmolStr;
 use std::cell::Cell;
 use std::sync::Arc;
-use value::{DEEPEST, Failure, MOST_PARTS, Object, Value};
+use value::{Failure, MAX_DEPTH, MAX_PARTS, Object, Value};
 
 /// Any value; properties are read as JavaScript reads them, so getters run.
 pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &JsValue<'js>) -> Result<Value> {
@@ -44,7 +44,7 @@ pub(super) fn value_in<'js>(
 /// The length of an array that is not too long to be read. (`Array::len` panics where the length is no 32-bit integer.)
 pub(super) fn length(array: &Array<'_>) -> Result<usize> {
     let length: f64 = array.as_object().get(PredefinedAtom::Length)?;
-    if length > f64::from(MOST_PARTS) {
+    if length > f64::from(MAX_PARTS) {
         return Err(Exception::throw_range(
             array.ctx(),
             "array is too long for a message",
@@ -105,7 +105,7 @@ impl<'js> Reading<'_, 'js> {
     fn any(&self, value: &JsValue<'js>, outer: Option<&Inside<'_, 'js>>) -> Result<Value> {
         let parts = self.parts.get() + 1;
         self.parts.set(parts);
-        if parts > MOST_PARTS {
+        if parts > MAX_PARTS {
             return Err(Exception::throw_range(
                 self.ctx,
                 "value has too many parts for a message",
@@ -152,7 +152,7 @@ impl<'js> Reading<'_, 'js> {
             outer,
             depth: outer.map_or(0, |o| o.depth + 1),
         };
-        if inside.depth > DEEPEST {
+        if inside.depth > MAX_DEPTH {
             return Err(Exception::throw_range(
                 self.ctx,
                 "value is nested too deeply",

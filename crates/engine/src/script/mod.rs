@@ -32,7 +32,7 @@ mod v8_messages;
 
 pub use effect::Effect;
 pub use modules::Import;
-pub use sandbox::{Code, Sandbox, NodeContext};
+pub use sandbox::{Code, NodeContext, Sandbox};
 
 use crate::settings::Settings;
 use atoms::Names;

@@ -14,7 +14,7 @@ use value::regex::{BoundedSearch, RegExp, Source};
 const STEPS_PER_QUESTION: u64 = 10_000;
 /// A search ends after this time too: steps within groups that are counted (`(){100000}`) take longer the more came before.
 /// Ten times what the most steps take, so that the steps decide and the same message has the same result everywhere.
-const LONGEST: Duration = Duration::from_secs(2);
+const SEARCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes for one search besides its texts, and for the compiled expressions. V8 gives its backtracking stack as much.
 const MEMORY: usize = 64 << 20;
 /// Bytes of a text and of what becomes of it, for each byte given.
@@ -85,7 +85,7 @@ impl Machine {
             asked.get() == 0
         })));
         let realm = Context::custom::<Intrinsics>(&runtime)?;
-        until.set(Instant::now() + LONGEST);
+        until.set(Instant::now() + SEARCH_TIMEOUT);
         realm.with(|ctx| ctx.eval::<(), _>(LIBRARY))?;
         Ok(Self {
             realm,
@@ -182,13 +182,13 @@ where
             None => machine.insert(Machine::new().map_err(|e| failed(&e.to_string()))?),
         };
         machine.questions.set(1 + source.steps / STEPS_PER_QUESTION);
-        machine.until.set(Instant::now() + LONGEST);
+        machine.until.set(Instant::now() + SEARCH_TIMEOUT);
         machine.call(function, length, args).map_err(|reason| {
             if machine.questions.get() == 0 {
                 failed(&format!(
                     "more than {} steps, or {} s",
                     source.steps,
-                    LONGEST.as_secs()
+                    SEARCH_TIMEOUT.as_secs()
                 ))
             } else {
                 failed(reason.lines().next().unwrap_or_default())

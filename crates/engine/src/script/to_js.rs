@@ -8,7 +8,7 @@ use rquickjs::{
     Value as JsValue,
 };
 use smol_str::SmolStr;
-use value::{DEEPEST, Failure, Handle, Message, Object, Value};
+use value::{Failure, Handle, MAX_DEPTH, Message, Object, Value};
 
 /// A message as an object.
 pub(super) fn message<'js>(
@@ -30,7 +30,7 @@ fn any<'js>(
     value: &Value,
     depth: usize,
 ) -> Result<JsValue<'js>> {
-    if depth > DEEPEST {
+    if depth > MAX_DEPTH {
         return Err(Exception::throw_range(ctx, "value is nested too deeply"));
     }
     match value {

@@ -9,8 +9,8 @@
 mod made;
 
 use super::{
-    DeploymentType, FlowSet, Node, ElementKind, Plan, Submission, add_flow, check_flow, diff, flow_json,
-    plan, remove_flow, replace_flow,
+    DeploymentType, ElementKind, FlowSet, Node, Plan, Submission, add_flow, check_flow, diff,
+    flow_json, plan, remove_flow, replace_flow,
 };
 use crate::json::Members;
 use smol_str::SmolStr;
@@ -165,7 +165,9 @@ fn meaning(set: &FlowSet, id: &str, known: &FlowSet) -> Vec<String> {
         return Vec::new();
     };
     let mut all = vec![own(&node.text, &["x", "y", "wires"])];
-    let tab = set.get(&node.z).filter(|tab| tab.part() == ElementKind::Tab);
+    let tab = set
+        .get(&node.z)
+        .filter(|tab| tab.part() == ElementKind::Tab);
     all.extend(tab.map(|tab| format!("{:?}", tab.object().get("env"))));
     let is_group = |node: &Arc<Node>| node.part() == ElementKind::Group;
     let mut group = set.get(&node.group);

@@ -29,11 +29,11 @@ pub struct Misfit {
 }
 
 /// References may lead around in circles.
-const DEEPEST: usize = 128;
+const MAX_DEPTH: usize = 128;
 /// Parts of the schema that are looked at for one value, at most: references that branch double them at every level.
-const MOST_STEPS: usize = 1_000_000;
+const MAX_STEPS: usize = 1_000_000;
 /// Errors of one value, at most.
-const MOST_ERRORS: usize = 10_000;
+const MAX_ERRORS: usize = 10_000;
 
 impl Schema {
     /// Takes a schema whose patterns run in `search` where they may take long. `None`: it is no schema.
@@ -66,7 +66,7 @@ impl Schema {
         check.value(&self.schema, value, &at);
         if check.is_exhausted() {
             return Err(Misfit {
-                text: format!("more than {MOST_STEPS} steps, or {MOST_ERRORS} errors"),
+                text: format!("more than {MAX_STEPS} steps, or {MAX_ERRORS} errors"),
                 errors: Value::array(Vec::new()),
             });
         }
@@ -156,7 +156,7 @@ struct Check<'a> {
 
 impl<'a> Check<'a> {
     fn is_exhausted(&self) -> bool {
-        self.steps >= MOST_STEPS || self.errors.len() >= MOST_ERRORS
+        self.steps >= MAX_STEPS || self.errors.len() >= MAX_ERRORS
     }
 
     fn wrong(&mut self, at: &At, keyword: &str, message: String, params: Params) {
@@ -183,7 +183,7 @@ impl<'a> Check<'a> {
     /// Checks a value against a part of the schema, in Ajv's order; true if it fits.
     fn value(&mut self, schema: &'a Value, value: &Value, at: &At) -> bool {
         let before = self.errors.len();
-        if self.depth == DEEPEST || self.is_exhausted() {
+        if self.depth == MAX_DEPTH || self.is_exhausted() {
             return true;
         }
         self.steps += 1;

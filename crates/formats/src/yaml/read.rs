@@ -11,10 +11,10 @@ use std::collections::HashMap;
 use value::{Failure, Value};
 
 /// How deep nodes may lie in one another (js-yaml's own limit).
-const DEEPEST: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// How many nodes a text may stand for, aliases included: ours.
-const MOST_NODES: usize = 10_000_000;
+const MAX_NODES: usize = 10_000_000;
 
 /// The value of a text; `undefined` if there is nothing in it.
 pub fn read(text: &str) -> Result<Value, Failure> {
@@ -230,8 +230,8 @@ impl Reader {
 
     /// Begins a node, one deeper than the one before.
     fn descend(&mut self) -> Result<(), Failure> {
-        if self.depth >= DEEPEST {
-            let reason = format!("nesting exceeded maxDepth ({DEEPEST})");
+        if self.depth >= MAX_DEPTH {
+            let reason = format!("nesting exceeded maxDepth ({MAX_DEPTH})");
             return Err(self.scan.wrong(&reason));
         }
         self.depth += 1;
@@ -254,7 +254,7 @@ impl Reader {
 
     pub(super) fn count(&mut self, nodes: usize) -> Result<(), Failure> {
         self.nodes += nodes;
-        if self.nodes > MOST_NODES {
+        if self.nodes > MAX_NODES {
             return Err(self.scan.wrong("aliases stand for too many nodes"));
         }
         Ok(())

@@ -10,7 +10,7 @@ use value::{Failure, Object, Value, coerce, date, json};
 const WIDTH: usize = 80;
 
 /// The longest key without the mark `?` (YAML 1.2 §7.4).
-const LONGEST_KEY: usize = 1024;
+const MAX_KEY: usize = 1024;
 
 /// Writes one document.
 pub fn write(value: &Value) -> Result<String, Failure> {
@@ -53,7 +53,7 @@ fn mapping(object: &Object, depth: usize, out: &mut String) -> Result<(), Failur
             line(out, depth);
         }
         // A key that is longer than YAML's limit has a mark of its own.
-        let long = key.chars().count() > LONGEST_KEY;
+        let long = key.chars().count() > MAX_KEY;
         if long {
             out.push_str("? ");
         }

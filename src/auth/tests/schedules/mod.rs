@@ -31,7 +31,7 @@ use super::NOW;
 
 use crate::config;
 use crate::store::SessionRow;
-use caller::{Caller, Certificate, AuthMethod};
+use caller::{AuthMethod, Caller, Certificate};
 use crypto::Secret;
 use registry::Registry;
 use session::Session;

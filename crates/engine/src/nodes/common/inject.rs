@@ -35,7 +35,7 @@ struct Prop {
 }
 
 /// Longest interval, seconds: what fits Node.js' timers (docs/reference/node-red-engine.md §4.3).
-const LONGEST_REPEAT: f64 = 2_147_483.0;
+const MAX_REPEAT: f64 = 2_147_483.0;
 
 /// Seconds between start and the message of `once`, unless set.
 const ONCE_DELAY: f64 = 0.1;
@@ -151,7 +151,7 @@ fn once_delay(delay: &Json) -> Duration {
 
 fn repeat(properties: &Properties) -> Result<Repeat, Failure> {
     let seconds = coerce::text_to_number(&text_of(&properties.repeat));
-    if seconds > LONGEST_REPEAT {
+    if seconds > MAX_REPEAT {
         return Ok(Repeat::TooLong);
     }
     // Node.js raises shorter intervals to one millisecond.
@@ -247,7 +247,11 @@ fn user_props(props: &[Value]) -> Vec<Assignment> {
 
 /// Evaluates the properties in order, each with the results of those before it. All failures are reported together, and
 /// then nothing is sent.
-fn fill(assignments: &[Assignment], message: &mut Message, scene: &EvalContext) -> Result<(), Failure> {
+fn fill(
+    assignments: &[Assignment],
+    message: &mut Message,
+    scene: &EvalContext,
+) -> Result<(), Failure> {
     let mut failures = Vec::new();
     for assignment in assignments.iter().filter(|a| !a.skipped) {
         let value = match &assignment.value {

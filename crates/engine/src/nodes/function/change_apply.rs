@@ -146,7 +146,11 @@ impl From {
 }
 
 /// The new value: `None` if it is to be read from below something that is missing; a failing expression is a failure.
-fn evaluate(value: &Typed, message: &Message, scene: &EvalContext) -> Result<Option<Value>, Failure> {
+fn evaluate(
+    value: &Typed,
+    message: &Message,
+    scene: &EvalContext,
+) -> Result<Option<Value>, Failure> {
     match value.evaluate(scene, message) {
         Err(failure) if matches!(value, Typed::Jsonata(_)) => Err(invalid_expression(&failure)),
         Err(_) if matches!(value, Typed::Message(_)) => Ok(None),

@@ -13,7 +13,7 @@ use tokio::io::AsyncReadExt;
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 /// Bytes kept of each output of a process whose outputs are sent as one (docs/reference/node-red-engine.md §4.2).
-const LONGEST_OUTPUT: usize = 10_000_000;
+const MAX_OUTPUT: usize = 10_000_000;
 
 /// Bytes read at once from a process whose outputs are sent as they come; a pipe of Linux holds as many.
 const CHUNK: usize = 64 * 1024;
@@ -216,7 +216,7 @@ impl Process {
                     };
                 }
             };
-            let room = LONGEST_OUTPUT - kept.len();
+            let room = MAX_OUTPUT - kept.len();
             kept.extend_from_slice(bytes.get(..room).unwrap_or(&bytes));
             if bytes.len() > room && too_long.is_none() {
                 too_long = Some(name);
@@ -260,7 +260,7 @@ mod tests {
     #[tokio::test]
     async fn an_output_that_is_too_long_ends_the_process() {
         let outputs = shell("yes").collect().await;
-        assert_eq!(outputs.out.len(), LONGEST_OUTPUT);
+        assert_eq!(outputs.out.len(), MAX_OUTPUT);
         assert_eq!(outputs.too_long, Some("stdout"));
         assert_eq!(outputs.end.signal, Some("SIGTERM"));
     }

@@ -3,7 +3,7 @@
 //! Only the glue: the code runs in a [`Sandbox`], which knows nothing of the host; what it wants is carried out here.
 
 use crate::node::{Build, Closing, Host, Node, TimerId, Wake};
-use crate::script::{Code, Effect, Import, Sandbox, NodeContext};
+use crate::script::{Code, Effect, Import, NodeContext, Sandbox};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;

@@ -256,7 +256,10 @@ impl Trigger {
         let Some(triggered) = self.triggered.remove(topic) else {
             return;
         };
-        match self.second.finish(&EvalContext::of(host), triggered.message) {
+        match self
+            .second
+            .finish(&EvalContext::of(host), triggered.message)
+        {
             Ok(Some(message)) => host.send(self.second_output, message),
             Ok(None) => {}
             Err((failure, message)) => host.error(failure, Some(message)),

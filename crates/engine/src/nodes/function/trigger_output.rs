@@ -61,7 +61,11 @@ impl Output {
     }
 
     /// What is kept of a message until the time has come: its payload already, unless the context or the clock says it.
-    pub(super) fn prepare(&self, scene: &EvalContext, message: &Message) -> Result<Message, Failure> {
+    pub(super) fn prepare(
+        &self,
+        scene: &EvalContext,
+        message: &Message,
+    ) -> Result<Message, Failure> {
         let payload = match self.0.as_ref().map_err(Clone::clone)? {
             Type::Template(template) => Some(template.render(scene, message).into()),
             Type::Value(typed) if !is_late(typed) => Some(typed.evaluate(scene, message)?),

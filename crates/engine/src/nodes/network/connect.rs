@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 use value::Failure;
 
 /// Bytes of a proxy's answer to CONNECT, at most. Our choice.
-const MOST_OF_A_HEAD: usize = 16 * 1024;
+const MAX_HEAD: usize = 16 * 1024;
 
 /// How long an idle connection is before the system asks whether the other end is there. 120 s, as in Node-RED.
 const KEEPALIVE: Duration = Duration::from_mins(2);
@@ -91,7 +91,7 @@ pub(super) async fn through(gate: &Gate, host: &str, port: u16) -> Result<Stream
         // Byte by byte, because what follows the head is no longer the proxy's.
         let byte = stream.read_u8().await.map_err(lost)?;
         head.push(byte);
-        if head.len() > MOST_OF_A_HEAD {
+        if head.len() > MAX_HEAD {
             return Err(Failure::error("Bad response: too long"));
         }
     }

@@ -91,7 +91,11 @@ impl Reduce {
     }
 
     /// The value of a complete sequence.
-    pub(super) fn value(&self, messages: &[Message], scene: &EvalContext) -> Result<Value, Failure> {
+    pub(super) fn value(
+        &self,
+        messages: &[Message],
+        scene: &EvalContext,
+    ) -> Result<Value, Failure> {
         // What it starts with sees no message (observed).
         let nothing = Message::default();
         let start = self
@@ -159,7 +163,10 @@ mod tests {
         let count = u32::try_from(messages.len()).unwrap();
         for (payload, index) in messages {
             if let Step::Complete(all, _) = reduce.add(part(payload, *index, count), 0) {
-                return format!("{:?}", reduce.value(&all, &EvalContext::for_tests()).unwrap());
+                return format!(
+                    "{:?}",
+                    reduce.value(&all, &EvalContext::for_tests()).unwrap()
+                );
             }
         }
         panic!("not complete");

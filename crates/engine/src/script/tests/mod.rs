@@ -8,7 +8,7 @@ mod modules_refused;
 mod sending;
 mod values;
 
-use super::{Code, Effect, Sandbox, Scripts, NodeContext};
+use super::{Code, Effect, NodeContext, Sandbox, Scripts};
 use crate::env::Env;
 use crate::node::Info;
 use crate::settings::Settings;

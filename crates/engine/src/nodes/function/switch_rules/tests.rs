@@ -115,7 +115,11 @@ fn the_previous_value_is_remembered() {
     let mut outputs = Vec::new();
     let mut grew = |n: f64| {
         rules
-            .matches(&Message::with_payload(n), &EvalContext::for_tests(), &mut outputs)
+            .matches(
+                &Message::with_payload(n),
+                &EvalContext::for_tests(),
+                &mut outputs,
+            )
             .unwrap();
         !outputs.is_empty()
     };

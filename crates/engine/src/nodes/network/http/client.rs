@@ -2,7 +2,7 @@
 
 use super::client_headers::Headers;
 use super::client_response::{self, Answer};
-use super::client_wire::{Bent, Spelling, ClientWire};
+use super::client_wire::{Bent, ClientWire, Spelling};
 use super::cookie_jar::Jar;
 use super::digest;
 use super::http_proxy::Gate;
@@ -27,7 +27,7 @@ use url::Url;
 use value::Failure;
 
 /// Redirections that are followed (Node-RED's `maxRedirects`).
-const MOST_REDIRECTS: usize = 21;
+const MAX_REDIRECTS: usize = 21;
 
 /// How long an idle connection is kept. A second less than Node.js' servers keep theirs.
 const IDLE: Duration = Duration::from_secs(4);
@@ -159,11 +159,11 @@ impl Plan {
                     warning,
                 });
             };
-            if redirects.len() >= MOST_REDIRECTS {
+            if redirects.len() >= MAX_REDIRECTS {
                 return Err(Failure {
                     name: "MaxRedirectsError".into(),
                     code: "ERR_TOO_MANY_REDIRECTS".into(),
-                    ..Failure::text(format!("Redirected {MOST_REDIRECTS} times. Aborting."))
+                    ..Failure::text(format!("Redirected {MAX_REDIRECTS} times. Aborting."))
                 });
             }
             redirects.push(client_response::redirect(&location, &head.headers));

@@ -13,7 +13,7 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// A head is no longer held back to be respelled when it is longer than this; it goes as it is. Our choice.
-const MOST_OF_A_HEAD: usize = 256 * 1024;
+const MAX_HEAD: usize = 256 * 1024;
 
 /// A head that does not keep to the standard, in the words of Node.js' parser.
 #[derive(Debug, thiserror::Error)]
@@ -146,7 +146,7 @@ impl AsyncWrite for ClientWire {
         }
         self.head.extend_from_slice(bytes);
         let end = self.head.windows(4).position(|four| four == b"\r\n\r\n");
-        if end.is_none() && self.head.len() < MOST_OF_A_HEAD {
+        if end.is_none() && self.head.len() < MAX_HEAD {
             return Poll::Ready(Ok(bytes.len()));
         }
         let head = std::mem::take(&mut self.head);

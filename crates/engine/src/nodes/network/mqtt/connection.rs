@@ -25,7 +25,7 @@ use tokio::time::Sleep;
 use value::Failure;
 
 /// How long connecting and signing in may take each (MQTT.js' `connectTimeout`).
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Read at once.
 const BUFFER: usize = 16 * 1024;
@@ -106,7 +106,7 @@ impl BrokerConnection {
             self.broker.enter(Phase::Connecting);
         }
         loop {
-            let dialled = tokio::time::timeout(PATIENCE, self.dial()).await;
+            let dialled = tokio::time::timeout(TIMEOUT, self.dial()).await;
             if let Ok(Ok(stream)) = dialled
                 && self.session(stream).await == End::Closed
             {
@@ -162,7 +162,7 @@ impl BrokerConnection {
         let events = self.connection.send(connect);
         self.take(events);
         let mut buffer = vec![0; BUFFER];
-        let late = tokio::time::sleep(PATIENCE);
+        let late = tokio::time::sleep(TIMEOUT);
         tokio::pin!(late);
         loop {
             if !self.session.out.is_empty() {

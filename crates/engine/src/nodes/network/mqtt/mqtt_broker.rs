@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 use value::{Failure, Message, Value};
 
 /// How long a connection may take to end in order; then it is cut. 2 s, as in Node-RED.
-const FAREWELL: Duration = Duration::from_secs(2);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How a connection stands.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -228,7 +228,7 @@ impl Broker {
         let (done, over) = oneshot::channel();
         let _ = orders.send(Order::Close(done));
         Box::pin(async move {
-            let _ = tokio::time::timeout(FAREWELL, over).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, over).await;
             task.end().await;
         })
     }

@@ -21,7 +21,7 @@ use value::{Failure, Value};
 const BUFFER: usize = 64 * 1024;
 
 /// How long what is written last may take when a node closes. Our choice.
-const FAREWELL: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What happened to a connection.
 pub(super) struct Event {
@@ -160,7 +160,7 @@ impl Socket {
         let ended = self.task.ended();
         Box::pin(async move {
             // Over time it is cut.
-            let _ = tokio::time::timeout(FAREWELL, ended).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, ended).await;
         })
     }
 }

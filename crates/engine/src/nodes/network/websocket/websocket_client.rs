@@ -28,7 +28,7 @@ use value::{Failure, Message, Value, coerce};
 const RECONNECT: Duration = Duration::from_secs(3);
 
 /// How long the server may take to hear a goodbye when the node closes. 1 s, as in Node-RED.
-const GOODBYE: Duration = Duration::from_secs(1);
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -127,7 +127,7 @@ impl Node for WebSocketClient {
         self.hub.close();
         let ended = task.ended();
         Some(Box::pin(async move {
-            let _ = tokio::time::timeout(GOODBYE, ended).await;
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, ended).await;
         }))
     }
 }
