@@ -43,9 +43,9 @@ fn told(report: &Report) -> String {
         );
         text.push_str(&removed);
     }
-    for place in &report.repairs {
+    for line_ref in &report.repairs {
         text.push_str("\nrepaired when it was opened, see ");
-        text.push_str(&place.to_string());
+        text.push_str(&line_ref.to_string());
     }
     text
 }

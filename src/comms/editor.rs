@@ -6,7 +6,7 @@ use super::sign_in::{self, Watch};
 use super::topic_filter::Pattern;
 use super::topics::Topics;
 use super::upstream_relay::{Relay, Said};
-use super::websocket::{Heard, Lost, Socket};
+use super::websocket::{Lost, Received, Socket};
 use super::{Comms, PendingEditor, Source};
 use crate::audit::{Actor, Event};
 use crate::auth::{Caller, Lapsed};
@@ -36,7 +36,7 @@ const AHEAD: usize = 32;
 struct End(CommsEnd, Option<CloseCode>);
 
 /// Serves one editor to its end.
-pub(super) async fn serve<S>(comms: &Arc<Comms>, stream: S, mut guest: PendingEditor)
+pub(super) async fn serve<S>(comms: &Arc<Comms>, stream: S, mut editor: PendingEditor)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send,
 {
@@ -44,72 +44,72 @@ where
     let socket = Socket::new(stream, Role::Server, comms.config.frame).await;
     let (outbox, waiting) = outbox(comms.config.queue);
     let level = waiting.level();
-    let mut talk = Session::new(comms, socket, waiting);
-    let mut actor = guest.actor.clone();
-    let end = match signed_in(comms, &guest, &mut talk).await {
+    let mut session = Session::new(comms, socket, waiting);
+    let mut actor = editor.actor.clone();
+    let end = match signed_in(comms, &editor, &mut session).await {
         Err(end) => end,
         Ok((watch, first)) => {
             open.is_active();
-            guest.place = None;
-            actor = identity(&guest, &watch);
-            record(comms, &guest, Event::CommsOpen, (&actor, None));
-            let end = match &guest.source {
+            editor.place = None;
+            actor = identity(&editor, &watch);
+            record(comms, &editor, Event::CommsOpen, (&actor, None));
+            let end = match &editor.source {
                 Source::Own => {
                     comms.topics.join(outbox);
-                    talk.source = Talking::Topics(Arc::clone(&comms.topics));
+                    session.source = Channel::Topics(Arc::clone(&comms.topics));
                     let until = (&mut actor, std::future::pending());
-                    active(comms, &guest, &mut talk, (watch, first), until).await
+                    active(comms, &editor, &mut session, (watch, first), until).await
                 }
                 Source::Upstream(upstream, head) => {
                     let (said, hears) = mpsc::channel(AHEAD);
-                    talk.source = Talking::Relay(said);
+                    session.source = Channel::Relay(said);
                     let relay = Relay::new(upstream, head, outbox, &comms.config);
                     let until = (&mut actor, Box::pin(relay.run(hears)));
-                    active(comms, &guest, &mut talk, (watch, first), until).await
+                    active(comms, &editor, &mut session, (watch, first), until).await
                 }
             };
             comms.topics.leave(&level);
             let ended = (&actor, Some(end.0.name()));
-            record(comms, &guest, Event::CommsClose, ended);
+            record(comms, &editor, Event::CommsClose, ended);
             end
         }
     };
     if matches!(end.0, CommsEnd::Refused) {
         let refused = (&actor, Some(end.0.name()));
-        record(comms, &guest, Event::CommsRefused, refused);
+        record(comms, &editor, Event::CommsRefused, refused);
     }
     comms.metrics.comms().ended(end.0);
     drop(open);
-    let Session { socket, .. } = talk;
+    let Session { socket, .. } = session;
     socket.close(end.last(), end.1).await;
 }
 
 /// The sign-in: by a token, or without one where that is allowed. A first frame that is no token comes along.
 async fn signed_in<S>(
     comms: &Comms,
-    guest: &PendingEditor,
-    talk: &mut Session<'_, S>,
+    editor: &PendingEditor,
+    session: &mut Session<'_, S>,
 ) -> Result<(Watch, Option<Frame>), End>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     if comms.auth.is_none() {
-        return Ok((sign_in::open(comms, guest), None));
+        return Ok((sign_in::open(comms, editor), None));
     }
     let first = tokio::select! {
         biased;
         () = left(comms) => return Err(End(CommsEnd::Drain, Some(CloseCode::Away))),
-        first = timeout(comms.config.sign_in, talk.frame()) => first,
+        first = timeout(comms.config.sign_in, session.frame()) => first,
     };
     match first.map_err(|_| End(CommsEnd::Silent, None))?? {
         Frame::Auth(token) => {
-            let watch = sign_in::by_token(comms, guest, &token);
+            let watch = sign_in::by_token(comms, editor, &token);
             let watch = watch.ok_or(End(CommsEnd::Refused, None))?;
-            talk.greeting = Some(OK);
+            session.greeting = Some(OK);
             Ok((watch, None))
         }
         other => {
-            let watch = sign_in::without_token(comms, guest);
+            let watch = sign_in::without_token(comms, editor);
             let watch = watch.ok_or(End(CommsEnd::Refused, None))?;
             Ok((watch, Some(other)))
         }
@@ -120,23 +120,23 @@ where
 /// token of another user is shown.
 async fn active<S>(
     comms: &Comms,
-    guest: &PendingEditor,
-    talk: &mut Session<'_, S>,
+    editor: &PendingEditor,
+    session: &mut Session<'_, S>,
     (mut watch, mut first): (Watch, Option<Frame>),
     (actor, mut away): (&mut Actor, impl Future<Output = ()> + Unpin),
 ) -> End
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
-    let level = talk.waiting.level();
-    talk.heartbeat.reset();
+    let level = session.waiting.level();
+    session.heartbeat.reset();
     loop {
         let caller = watch.caller().cloned();
         // What an editor sends of its own accord is a use of its session; that it is open is none, else a forgotten tab
         // would keep its token for ever.
         let used = || {
             if let Some(session) = caller.as_ref().and_then(Caller::session) {
-                session.touch((guest.clock)().as_secs());
+                session.touch((editor.clock)().as_secs());
             }
         };
         let token = tokio::select! {
@@ -145,25 +145,25 @@ where
             lapsed = watch.lapsed() => return End(lapsed.into(), None),
             () = level.exceeded() => return End(CommsEnd::Slow, Some(CloseCode::Policy)),
             () = &mut away => return End(CommsEnd::Upstream, Some(CloseCode::Restart)),
-            token = talk.until_token(first.take(), used) => match token {
+            token = session.until_token(first.take(), used) => match token {
                 Ok(token) => token,
                 Err(end) => return end,
             },
         };
-        match sign_in::by_token(comms, guest, &token) {
+        match sign_in::by_token(comms, editor, &token) {
             Some(new) => {
                 watch = new;
-                replace(comms, guest, actor, identity(guest, &watch));
+                replace(comms, editor, actor, identity(editor, &watch));
             }
             None => return End(CommsEnd::Refused, None),
         }
-        talk.greeting = Some(OK);
+        session.greeting = Some(OK);
     }
 }
 
 /// The caller of a channel, for the audit log.
-fn identity(guest: &PendingEditor, watch: &Watch) -> Actor {
-    let mut actor = guest.actor.clone();
+fn identity(editor: &PendingEditor, watch: &Watch) -> Actor {
+    let mut actor = editor.actor.clone();
     if let Some(caller) = watch.caller() {
         caller.user.as_str().clone_into(&mut actor.user);
         actor.by = caller.known.to_string();
@@ -172,13 +172,13 @@ fn identity(guest: &PendingEditor, watch: &Watch) -> Actor {
 }
 
 /// Records that another user has the channel from now on; a new token of the same user changes nothing.
-fn replace(comms: &Comms, guest: &PendingEditor, actor: &mut Actor, new: Actor) {
+fn replace(comms: &Comms, editor: &PendingEditor, actor: &mut Actor, new: Actor) {
     if (&actor.user, &actor.by) == (&new.user, &new.by) {
         return;
     }
-    record(comms, guest, Event::CommsClose, (actor, Some(REPLACED)));
+    record(comms, editor, Event::CommsClose, (actor, Some(REPLACED)));
     *actor = new;
-    record(comms, guest, Event::CommsOpen, (actor, None));
+    record(comms, editor, Event::CommsOpen, (actor, None));
 }
 
 /// The conversation with one editor.
@@ -188,7 +188,7 @@ struct Session<'c, S> {
     waiting: Waiting,
     /// Said before all else.
     greeting: Option<&'static str>,
-    source: Talking,
+    source: Channel,
     heartbeat: Interval,
     pace: RateLimiter,
 }
@@ -201,7 +201,7 @@ struct RateLimiter {
 }
 
 /// Whom the editor talks with.
-enum Talking {
+enum Channel {
     /// No source yet.
     Nobody,
     Topics(Arc<Topics>),
@@ -220,7 +220,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
             socket,
             waiting,
             greeting: None,
-            source: Talking::Nobody,
+            source: Channel::Nobody,
             heartbeat: every(comms.config.heartbeat),
             pace: RateLimiter {
                 most: comms.config.frames,
@@ -252,7 +252,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
                 }
                 frame = self.waiting.next() => {
                     // Whatever the upstream says is a sign of life.
-                    if matches!(self.source, Talking::Relay(_)) {
+                    if matches!(self.source, Channel::Relay(_)) {
                         self.heartbeat.reset();
                     }
                     self.waiting.left(frame.len());
@@ -297,21 +297,21 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
             return Ok(());
         };
         match &self.source {
-            Talking::Nobody => {}
-            Talking::Topics(topics) => {
+            Channel::Nobody => {}
+            Channel::Topics(topics) => {
                 for frame in topics.retained(&pattern) {
                     self.say(frame).await?;
                 }
             }
             // An error: the relay has ended, and so will this.
-            Talking::Relay(said) => drop(said.send(Said::Subscribe(pattern)).await),
+            Channel::Relay(said) => drop(said.send(Said::Subscribe(pattern)).await),
         }
         Ok(())
     }
 
     /// Forwards a message to the upstream; our own engine has no subscriber for it.
     async fn publish(&mut self, topic: String, text: String) {
-        if let Talking::Relay(said) = &self.source {
+        if let Channel::Relay(said) = &self.source {
             let _ = said.send(Said::Publish { topic, text }).await;
         }
     }
@@ -329,7 +329,7 @@ where
         }
         let heard = socket.hear().await?;
         pace.left -= 1;
-        if let Heard::Text(text) = heard {
+        if let Received::Text(text) = heard {
             return Ok(text);
         }
     }
@@ -379,11 +379,11 @@ async fn left(comms: &Comms) {
 
 fn record(
     comms: &Comms,
-    guest: &PendingEditor,
+    editor: &PendingEditor,
     event: Event,
     (actor, cause): (&Actor, Option<&str>),
 ) {
     let facts = cause.map_or(json!({}), |cause| json!({ "cause": cause }));
-    let now = (guest.clock)().as_secs();
+    let now = (editor.clock)().as_secs();
     comms.audit.record(event, actor, now, facts);
 }

@@ -89,11 +89,11 @@ impl Comms {
     }
 
     /// Serves one editor over its connection until that ends.
-    pub async fn serve<S>(self: Arc<Self>, stream: S, guest: PendingEditor)
+    pub async fn serve<S>(self: Arc<Self>, stream: S, editor: PendingEditor)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send,
     {
-        editor::serve(&self, stream, guest).await;
+        editor::serve(&self, stream, editor).await;
     }
 
     fn heartbeat(&self) -> Bytes {

@@ -37,21 +37,21 @@ impl Grant for Subscription {
 }
 
 /// Without a sign-in, where the API is open.
-pub(super) fn open(comms: &Comms, guest: &PendingEditor) -> Watch {
-    watch(comms, guest, (None, 0))
+pub(super) fn open(comms: &Comms, editor: &PendingEditor) -> Watch {
+    watch(comms, editor, (None, 0))
 }
 
 /// By a token; `None`: it is not valid, or lacks the permission.
-pub(super) fn by_token(comms: &Comms, guest: &PendingEditor, token: &Secret) -> Option<Watch> {
+pub(super) fn by_token(comms: &Comms, editor: &PendingEditor, token: &Secret) -> Option<Watch> {
     let Some(auth) = &comms.auth else {
-        return Some(open(comms, guest));
+        return Some(open(comms, editor));
     };
     let generation = auth.generation();
-    let now = (guest.clock)().as_secs();
+    let now = (editor.clock)().as_secs();
     let caller = auth.identify(token.reveal(), now);
     comms
         .metrics
-        .token_check(match (&caller, guest.actor.address) {
+        .token_check(match (&caller, editor.actor.address) {
             (Some(_), _) => TokenCheck::Valid,
             // Guessing costs the same wherever it is tried.
             (None, Some(address)) if auth.bad_token(address, now).is_some() => {
@@ -59,45 +59,45 @@ pub(super) fn by_token(comms: &Comms, guest: &PendingEditor, token: &Secret) -> 
             }
             (None, _) => TokenCheck::Invalid,
         });
-    permitted(comms, guest, (caller?, generation))
+    permitted(comms, editor, (caller?, generation))
 }
 
 /// Without a token: as the user of the certificate, else as the anonymous user.
-pub(super) fn without_token(comms: &Comms, guest: &PendingEditor) -> Option<Watch> {
+pub(super) fn without_token(comms: &Comms, editor: &PendingEditor) -> Option<Watch> {
     let Some(auth) = &comms.auth else {
-        return Some(open(comms, guest));
+        return Some(open(comms, editor));
     };
     let generation = auth.generation();
-    let now = (guest.clock)().as_secs();
-    let certificate = guest.certificate.as_ref();
+    let now = (editor.clock)().as_secs();
+    let certificate = editor.certificate.as_ref();
     let certified = certificate.and_then(|certificate| auth.certified(certificate, now));
     comms.metrics.token_check(match certified {
         Some(_) => TokenCheck::Certificate,
         None => TokenCheck::Absent,
     });
-    let caller = certified.or_else(|| auth.anonymous().filter(|_| guest.without_token))?;
-    permitted(comms, guest, (caller, generation))
+    let caller = certified.or_else(|| auth.anonymous().filter(|_| editor.without_token))?;
+    permitted(comms, editor, (caller, generation))
 }
 
 fn permitted(
     comms: &Comms,
-    guest: &PendingEditor,
+    editor: &PendingEditor,
     (caller, generation): (Caller, u64),
 ) -> Option<Watch> {
-    let caller = (guest.here)(caller);
+    let caller = (editor.here)(caller);
     let granted = caller.permissions.cover(NEEDS);
     comms.metrics.permission_check(granted);
-    granted.then(|| watch(comms, guest, (Some(caller), generation)))
+    granted.then(|| watch(comms, editor, (Some(caller), generation)))
 }
 
 fn watch(
     comms: &Comms,
-    guest: &PendingEditor,
+    editor: &PendingEditor,
     (caller, generation): (Option<Caller>, u64),
 ) -> Watch {
     let subscription = Subscription {
         auth: comms.auth.clone(),
-        here: Arc::clone(&guest.here),
+        here: Arc::clone(&editor.here),
     };
-    AuthWatch::new(caller, subscription, generation, guest.clock)
+    AuthWatch::new(caller, subscription, generation, editor.clock)
 }

@@ -109,7 +109,7 @@ impl Topics {
 
     fn publish(&self, events: Vec<Event>) {
         // Written without the lock.
-        let told: Vec<Told> = events.into_iter().map(Told::of).collect();
+        let told: Vec<Retention> = events.into_iter().map(Retention::of).collect();
         let mut board = self.board();
         let messages: Vec<Arc<str>> = told.into_iter().filter_map(|t| board.keep(t)).collect();
         for batch in messages.chunks(BATCH) {
@@ -123,7 +123,7 @@ impl Topics {
 }
 
 /// An event as it is sent, and what of it is retained.
-enum Told {
+enum Retention {
     State(Arc<str>),
     Deploy(Arc<str>),
     Status(SmolStr, Arc<str>),
@@ -132,7 +132,7 @@ enum Told {
     Debug(Arc<str>),
 }
 
-impl Told {
+impl Retention {
     fn of(event: Event) -> Self {
         match event {
             Event::RuntimeState(data) => Self::State(message(STATE, &data)),
@@ -153,16 +153,16 @@ impl Told {
 
 impl Retained {
     /// Retains what is to be retained; gives what is to be sent.
-    fn keep(&mut self, told: Told) -> Option<Arc<str>> {
+    fn keep(&mut self, told: Retention) -> Option<Arc<str>> {
         match told {
-            Told::Debug(message) => Some(message),
-            Told::State(message) => Some(self.state.insert(message).clone()),
-            Told::Deploy(message) => Some(self.deploy.insert(message).clone()),
-            Told::Status(id, message) => {
+            Retention::Debug(message) => Some(message),
+            Retention::State(message) => Some(self.state.insert(message).clone()),
+            Retention::Deploy(message) => Some(self.deploy.insert(message).clone()),
+            Retention::Status(id, message) => {
                 self.status.insert(id, Arc::clone(&message));
                 Some(message)
             }
-            Told::NoStatus(id) => {
+            Retention::NoStatus(id) => {
                 self.status.remove(&id)?;
                 Some(message(&format!("status/{id}"), &Json::Object(Map::new())))
             }

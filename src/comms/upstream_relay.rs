@@ -6,7 +6,7 @@
 
 use super::outbox::Outbox;
 use super::topic_filter::Pattern;
-use super::websocket::{Heard, Lost, Socket};
+use super::websocket::{Lost, Received, Socket};
 use crate::config;
 use crate::upstream::{Bearer, Error, LinkHead, Upstream};
 use hyper::upgrade::Upgraded;
@@ -137,8 +137,8 @@ impl<'e> Relay<'e> {
         }
     }
 
-    fn pass_on(&self, heard: Result<Heard, Lost>, relayed: &mut u64) -> Result<(), Lost> {
-        let Heard::Text(text) = heard? else {
+    fn pass_on(&self, heard: Result<Received, Lost>, relayed: &mut u64) -> Result<(), Lost> {
+        let Received::Text(text) = heard? else {
             return Ok(());
         };
         match Meaning::of(&text) {
@@ -205,7 +205,7 @@ impl<'e> Relay<'e> {
         let signed_in = async {
             link.say(frame).await?;
             loop {
-                let Heard::Text(text) = link.hear().await? else {
+                let Received::Text(text) = link.hear().await? else {
                     continue;
                 };
                 match Meaning::of(&text) {

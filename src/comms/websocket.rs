@@ -27,7 +27,7 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) struct Socket<S>(WebSocketStream<S>);
 
 /// What came.
-pub(super) enum Heard {
+pub(super) enum Received {
     /// A whole text.
     Text(Utf8Bytes),
     /// A ping, which has been answered, or a pong.
@@ -56,10 +56,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 
     /// The next that comes. Nothing is lost when the wait is given up.
-    pub(super) async fn hear(&mut self) -> Result<Heard, Lost> {
+    pub(super) async fn hear(&mut self) -> Result<Received, Lost> {
         match self.0.next().await {
-            Some(Ok(Message::Text(text))) => Ok(Heard::Text(text)),
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => Ok(Heard::Pulse),
+            Some(Ok(Message::Text(text))) => Ok(Received::Text(text)),
+            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
+                Ok(Received::Pulse)
+            }
             Some(Ok(Message::Binary(_))) => Err(Lost::Broken(CloseCode::Unsupported)),
             Some(Err(Error::Capacity(_))) => Err(Lost::Broken(CloseCode::Size)),
             Some(Err(Error::Utf8(_))) => Err(Lost::Broken(CloseCode::Invalid)),

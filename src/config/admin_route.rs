@@ -57,9 +57,9 @@ fn admin_route(
     }
     let mut meant = upstreams
         .iter()
-        .map(|meant| &meant.site)
-        .filter(|site| upstream.as_ref().is_none_or(|name| *name == site.name));
-    if path == "/" && meant.any(|site| site.admin_root.is_empty()) {
+        .map(|meant| &meant.mount)
+        .filter(|mount| upstream.as_ref().is_none_or(|name| *name == mount.name));
+    if path == "/" && meant.any(|mount| mount.admin_root.is_empty()) {
         let sentence = "this would be every endpoint of a flow too: set the upstream's admin_root, or name a path";
         return Err(SpannedError::rule(place, sentence));
     }

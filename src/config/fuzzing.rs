@@ -19,7 +19,7 @@ pub fn config(data: &[u8]) {
         (Ok(one), Ok(other)) => {
             assert_eq!(one.sha256, other.sha256);
             assert!(one.server.workers > 0 && one.limits.body > 0);
-            assert!(one.upstreams.iter().all(|up| up.site.path != "/"));
+            assert!(one.upstreams.iter().all(|up| up.mount.path != "/"));
         }
         (Err(one), Err(other)) => {
             let told = one.to_string();

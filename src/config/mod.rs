@@ -400,7 +400,7 @@ pub struct Mount {
 #[derive(Debug, Clone)]
 pub struct Upstream {
     /// Where clients find it.
-    pub site: Mount,
+    pub mount: Mount,
     /// Where it has its own admin API, spelled as it does; empty for the root.
     pub root: String,
     /// Whether it is spoken to over TLS.

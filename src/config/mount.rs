@@ -33,11 +33,11 @@ impl Mount {
 
     /// Whether clients find it where they find the other one.
     pub fn is_where(&self, other: &Self) -> bool {
-        let place = |site: &Self| {
+        let place = |mount: &Self| {
             (
-                site.path.clone(),
-                site.prefix.clone(),
-                site.admin_root.clone(),
+                mount.path.clone(),
+                mount.prefix.clone(),
+                mount.admin_root.clone(),
             )
         };
         self.hosts == other.hosts && place(self) == place(other)
@@ -45,7 +45,7 @@ impl Mount {
 }
 
 /// The site of an upstream, and where that itself has its admin API.
-pub(super) fn site(
+pub(super) fn mount(
     raw: &raw::Upstream,
     usual_name: String,
     auth: Option<&Auth>,
@@ -64,7 +64,7 @@ pub(super) fn site(
     } else {
         (String::new(), format!("{path}{admin_root}"))
     };
-    let site = Mount {
+    let mount = Mount {
         name: given(&raw.name, NAME, name)?.unwrap_or(usual_name),
         hosts: source
             .list(raw.host.clone(), HOST, host)?
@@ -74,7 +74,7 @@ pub(super) fn site(
         admin_root: admin_root.to_ascii_lowercase(),
         permissions: permissions(&raw.permissions, auth, source)?,
     };
-    Ok((site, root))
+    Ok((mount, root))
 }
 
 /// How an upstream is called that has no name of its own: where it is.
@@ -88,16 +88,16 @@ pub(super) fn usual_name(host: &str, port: u16) -> String {
 
 /// Whether this one is known by its name, and its requests are for none of the others; if not, why.
 pub(super) fn alone<'s>(
-    site: &Mount,
+    mount: &Mount,
     mut others: impl Iterator<Item = &'s Mount>,
 ) -> Result<(), String> {
     others.try_for_each(|other| {
-        if other.name == site.name {
-            return Err(format!("another upstream has the name \"{}\"", site.name));
+        if other.name == mount.name {
+            return Err(format!("another upstream has the name \"{}\"", mount.name));
         }
-        let all = site.hosts.is_empty() && other.hosts.is_empty();
-        let shared = site.hosts.iter().any(|host| other.hosts.contains(host));
-        if other.path == site.path && (all || shared) {
+        let all = mount.hosts.is_empty() && other.hosts.is_empty();
+        let shared = mount.hosts.iter().any(|host| other.hosts.contains(host));
+        if other.path == mount.path && (all || shared) {
             let sentence = "answers for the same host and path; give one of them a `host` or a `path` of its own";
             return Err(format!("the upstream \"{}\" {sentence}", other.name));
         }
@@ -194,10 +194,12 @@ mod tests {
 
     #[test]
     fn a_path_leads_to_what_stands_at_or_above_it() {
-        let site = at("a", &["x.org"], "/p");
-        assert!(site.leads("/p") && site.leads("/p/q") && !site.leads("/pq") && !site.leads("/"));
+        let mount = at("a", &["x.org"], "/p");
+        assert!(
+            mount.leads("/p") && mount.leads("/p/q") && !mount.leads("/pq") && !mount.leads("/")
+        );
         assert!(at("b", &[], "").leads("/") && at("b", &[], "").leads("/p"));
-        assert!(site.is_of(Some("X.org")) && !site.is_of(Some("y.org")) && !site.is_of(None));
+        assert!(mount.is_of(Some("X.org")) && !mount.is_of(Some("y.org")) && !mount.is_of(None));
         assert!(at("b", &[], "").is_of(None));
     }
 

@@ -113,11 +113,11 @@ pub struct PathRules {
 
 impl PathRules {
     /// The rules of one runtime: those for all, and its own.
-    pub fn of(site: &Mount, admin_paths: AdminPaths, routes: &[Route], admin: &[Route]) -> Self {
+    pub fn of(mount: &Mount, admin_paths: AdminPaths, routes: &[Route], admin: &[Route]) -> Self {
         let here = |routes: &[Route]| {
             let named = |route: &&Route| {
                 let name = route.upstream.as_ref();
-                name.is_none_or(|name| *name == site.name)
+                name.is_none_or(|name| *name == mount.name)
             };
             routes.iter().filter(named).cloned().collect()
         };
@@ -245,7 +245,7 @@ pub(super) fn upstream(
 ) -> Result<Option<String>, SpannedError> {
     let name = |entry| {
         source.parsed(entry, "the name of an upstream", |text| {
-            let names = upstreams.iter().map(|upstream| &upstream.site.name);
+            let names = upstreams.iter().map(|upstream| &upstream.mount.name);
             names.into_iter().find(|name| *name == text).cloned()
         })
     };
@@ -289,12 +289,12 @@ fn is_fenced(
     let own = |path: &str| path == "/" || is_reserved(path);
     let meant = upstreams
         .iter()
-        .map(|upstream| &upstream.site)
-        .filter(|site| upstream.is_none_or(|name| name == site.name));
-    let mut fences = meant.map(|site| match path.strip_prefix(site.admin_root.as_str()) {
+        .map(|upstream| &upstream.mount)
+        .filter(|mount| upstream.is_none_or(|name| name == mount.name));
+    let mut fences = meant.map(|mount| match path.strip_prefix(mount.admin_root.as_str()) {
         Some("") => true,
         Some(rest) if rest.starts_with('/') => {
-            own(rest) || PathRules::of(site, site.admin_paths(), &[], admin).is_admin(rest)
+            own(rest) || PathRules::of(mount, mount.admin_paths(), &[], admin).is_admin(rest)
         }
         _ => false,
     });

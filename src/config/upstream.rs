@@ -22,13 +22,13 @@ const URL: &str =
 impl Upstream {
     /// An account is used where admin paths and endpoints share a root.
     pub(super) fn account_warning(&self) -> Option<String> {
-        if self.account.is_none() || !self.site.admin_root.is_empty() {
+        if self.account.is_none() || !self.mount.admin_root.is_empty() {
             return None;
         }
         Some(format!(
             "the upstream {} has an account and no admin_root: paths that node packages add to its admin API cannot be \
              told from endpoints of flows. Set httpAdminRoot in its settings and admin_root here to the same path",
-            self.site.name
+            self.mount.name
         ))
     }
 }
@@ -51,8 +51,8 @@ pub(super) fn upstreams(
     for table in tables {
         let span = table.span();
         let upstream = upstream(table, auth, source)?;
-        let before = upstreams.iter().map(|other| &other.site);
-        mount::alone(&upstream.site, before)
+        let before = upstreams.iter().map(|other| &other.mount);
+        mount::alone(&upstream.mount, before)
             .map_err(|sentence| SpannedError::rule(span, sentence))?;
         upstreams.push(upstream);
     }
@@ -79,7 +79,7 @@ fn upstream(
         return Err(SpannedError::rule(entry.span(), sentence));
     }
     let certificate = certificate(&raw, source)?;
-    let (site, root) = mount::site(&raw, mount::usual_name(&host, port), auth, source)?;
+    let (mount, root) = mount::mount(&raw, mount::usual_name(&host, port), auth, source)?;
     let name = |entry| {
         source.parsed(entry, "a host name", |text| {
             host_name(text).then(|| text.to_owned())
@@ -91,7 +91,7 @@ fn upstream(
     };
     let (in_flight, tunnels) = pools(&mut raw)?;
     Ok(Upstream {
-        site,
+        mount,
         root,
         account: account(&mut raw, dialect, source)?,
         identity_headers: flag(raw.identity_headers, false)?,

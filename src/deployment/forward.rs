@@ -48,7 +48,7 @@ impl Deployments {
             Some(String::new()),
         );
         Self {
-            turn: Mutex::new(None),
+            deploy_lock: Mutex::new(None),
             active: watch::Sender::new(Arc::new(nothing)),
             set_aside: Lock::new(None),
             runtime,

@@ -106,7 +106,7 @@ pub struct Deployed {
 /// Takes deployments, one at a time.
 pub struct Deployments {
     /// The deploy lock. In it: the revision that the upstream had after the last change of ours.
-    turn: Mutex<Option<String>>,
+    deploy_lock: Mutex<Option<String>>,
     active: watch::Sender<Arc<Active>>,
     /// The revision that did not start, while the flow set before it is active.
     set_aside: Lock<Option<String>>,
@@ -158,7 +158,7 @@ impl Deployments {
         let held = tokio::select! {
             biased;
             lapsed = watch.lapsed() => return Err(lapsed.into()),
-            held = self.turn.lock() => held,
+            held = self.deploy_lock.lock() => held,
         };
         watch.check()?;
         Ok(held)
@@ -177,7 +177,7 @@ impl Deployments {
         let mut phases = Phases::begin(&self.metrics, name(kind), clock);
 
         // turn
-        let _turn = self.lock(watch).await?;
+        let _lock = self.lock(watch).await?;
         phases.end(Phase::Wait);
 
         // revision
@@ -233,7 +233,7 @@ impl Deployments {
     ) -> Result<(), Error> {
         let state = if running { "start" } else { "stop" };
         let facts = json!({ "state": state });
-        let _turn = self.lock(watch).await.inspect_err(|_| {
+        let _lock = self.lock(watch).await.inspect_err(|_| {
             self.audit
                 .record(Event::StateFail, actor, now, facts.clone());
         })?;
@@ -268,7 +268,7 @@ impl Deployments {
     /// Closes the flows, once every deployment that was asked for has ended. A start that comes to this end was a good
     /// one.
     pub async fn close(&self) {
-        let _turn = self.turn.lock().await;
+        let _lock = self.deploy_lock.lock().await;
         self.runtime.close().await;
         if self.runtime.upstream().is_none()
             && let Err(error) = self.store.end_start().await

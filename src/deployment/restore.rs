@@ -72,7 +72,7 @@ impl Deployments {
         let active = Arc::new(active);
         make_live(&runtime, &active).await?;
         Ok(Self {
-            turn: Mutex::new(None),
+            deploy_lock: Mutex::new(None),
             active: watch::Sender::new(active),
             set_aside: Lock::new(set_aside),
             runtime,

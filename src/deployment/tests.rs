@@ -288,7 +288,7 @@ async fn who_loses_the_right_while_another_deploys_leaves_at_once_and_changes_no
     let (auth, token, mut watch) = signed_in(&other).await;
     let actor = actor();
 
-    let held = deployments.turn.lock().await;
+    let held = deployments.deploy_lock.lock().await;
     {
         let by = (&actor, &mut watch);
         let mut waiting = pin!(deployments.deploy(flows(&tab("a"), None), by, NOW, Clock::now));

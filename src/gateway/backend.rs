@@ -21,7 +21,7 @@ use tokio::task::JoinSet;
 /// A runtime with what belongs to it.
 pub struct Backend {
     /// Where clients find it.
-    pub place: config::Mount,
+    pub mount: config::Mount,
     /// What runs flows.
     pub runtime: Runtime,
     /// The active flow set, and the way to replace it.
@@ -66,7 +66,7 @@ impl Backends {
         let routes = std::mem::take(&mut config.routes);
         let admin_routes = std::mem::take(&mut config.admin_routes);
         let mut all = Vec::new();
-        for (place, runtime) in runtimes {
+        for (mount, runtime) in runtimes {
             let opened = Deployments::open(
                 (runtime.clone(), &config.engine),
                 store.clone(),
@@ -76,11 +76,11 @@ impl Backends {
             .await?;
             all.push(Arc::new(Backend {
                 rules: ArcSwap::from_pointee(Rules::of(
-                    &place,
-                    admin_paths(&place, &runtime),
+                    &mount,
+                    admin_paths(&mount, &runtime),
                     (&routes, &admin_routes),
                 )),
-                place,
+                mount,
                 runtime,
                 deployments: opened,
                 auth: auth.clone(),
@@ -91,7 +91,7 @@ impl Backends {
 
     fn of(mut all: Vec<Arc<Backend>>) -> Option<Self> {
         let first = Arc::clone(all.first()?);
-        all.sort_by_key(|site| order(&site.place));
+        all.sort_by_key(|backend| order(&backend.mount));
         Some(Self { first, all })
     }
 
@@ -115,18 +115,18 @@ impl Backends {
         let named = self
             .all
             .first()
-            .is_some_and(|site| !site.place.hosts.is_empty());
+            .is_some_and(|backend| !backend.mount.hosts.is_empty());
         let host = if named { host() } else { None };
         let mut of_host = self
             .all
             .iter()
-            .filter(|site| site.place.is_of(host))
+            .filter(|backend| backend.mount.is_of(host))
             .peekable();
         if of_host.peek().is_none() {
             return Err(RoutingError::Host);
         }
         of_host
-            .find(|site| site.place.leads(path))
+            .find(|backend| backend.mount.leads(path))
             .ok_or(RoutingError::Path)
     }
 
@@ -136,28 +136,28 @@ impl Backends {
         let upstreams = || {
             self.all
                 .iter()
-                .filter(|site| site.runtime.upstream().is_some())
+                .filter(|backend| backend.runtime.upstream().is_some())
         };
         let mut as_before = config.upstreams.len() == upstreams().count();
-        for site in &self.all {
-            let named = |read: &&config::Upstream| read.site.name == site.place.name;
-            let place = match &site.runtime {
+        for backend in &self.all {
+            let named = |read: &&config::Upstream| read.mount.name == backend.mount.name;
+            let mount = match &backend.runtime {
                 #[cfg(feature = "engine")]
-                Runtime::Own(_) => &site.place,
+                Runtime::Own(_) => &backend.mount,
                 Runtime::Upstream(_) => {
                     if let Some(read) = config.upstreams.iter().find(named) {
-                        &read.site
+                        &read.mount
                     } else {
                         // It stays until the restart, and what was opened for all is closed already.
                         as_before = false;
-                        &site.place
+                        &backend.mount
                     }
                 }
             };
-            as_before &= place.is_where(&site.place);
+            as_before &= mount.is_where(&backend.mount);
             let routes = (&config.routes[..], &config.admin_routes[..]);
-            let rules = Rules::of(place, admin_paths(&site.place, &site.runtime), routes);
-            site.rules.store(Arc::new(rules));
+            let rules = Rules::of(mount, admin_paths(&backend.mount, &backend.runtime), routes);
+            backend.rules.store(Arc::new(rules));
         }
         if !as_before {
             tracing::warn!("which upstreams there are, and where, changes with a restart only");
@@ -170,10 +170,10 @@ impl Backends {
         let changes: Vec<_> = self
             .all
             .iter()
-            .filter_map(|site| {
-                let upstream = site.runtime.upstream()?.clone();
+            .filter_map(|backend| {
+                let upstream = backend.runtime.upstream()?.clone();
                 let mut upstreams = config.upstreams.iter();
-                let read = upstreams.find(|read| read.site.name == site.place.name)?;
+                let read = upstreams.find(|read| read.mount.name == backend.mount.name)?;
                 let account = read.account.clone();
                 Some(async move { upstream.change_account(account).await })
             })
@@ -188,14 +188,14 @@ impl Backends {
 impl Rules {
     /// `admin_paths`: as they are where the runtime was opened, whatever a config read again says of its place.
     fn of(
-        place: &config::Mount,
+        mount: &config::Mount,
         admin_paths: AdminPaths,
         (routes, admin_routes): (&[Route], &[Route]),
     ) -> Self {
         let names = |list: &[String]| list.iter().map(SmolStr::new).collect();
-        let permissions = place.permissions.iter();
+        let permissions = mount.permissions.iter();
         Self {
-            paths: PathRules::of(place, admin_paths, routes, admin_routes),
+            paths: PathRules::of(mount, admin_paths, routes, admin_routes),
             permissions: permissions
                 .map(|(user, list)| (SmolStr::new(user), names(list)))
                 .collect(),
@@ -218,17 +218,17 @@ impl Rules {
 }
 
 /// Which unlisted paths belong to a runtime's admin API.
-fn admin_paths(place: &config::Mount, runtime: &Runtime) -> AdminPaths {
+fn admin_paths(mount: &config::Mount, runtime: &Runtime) -> AdminPaths {
     match runtime {
         #[cfg(feature = "engine")]
         Runtime::Own(_) => AdminPaths::Listed,
-        Runtime::Upstream(_) => place.admin_paths(),
+        Runtime::Upstream(_) => mount.admin_paths(),
     }
 }
 
 /// Those of a host first, then by the length of their paths, the longest first.
-fn order(place: &config::Mount) -> (bool, std::cmp::Reverse<usize>) {
-    (place.hosts.is_empty(), std::cmp::Reverse(place.path.len()))
+fn order(mount: &config::Mount) -> (bool, std::cmp::Reverse<usize>) {
+    (mount.hosts.is_empty(), std::cmp::Reverse(mount.path.len()))
 }
 
 /// What runs the flows, and where it is found; nothing runs yet.
@@ -239,14 +239,14 @@ pub(super) fn runtimes(
     let mut runtimes = Vec::new();
     for behind in &config.upstreams {
         let upstream = Upstream::open(behind.clone(), metrics)?;
-        runtimes.push((behind.site.clone(), Runtime::Upstream(upstream)));
+        runtimes.push((behind.mount.clone(), Runtime::Upstream(upstream)));
     }
     if runtimes.is_empty() {
-        let place = config::Mount {
+        let mount = config::Mount {
             name: "engine".to_owned(),
             ..config::Mount::default()
         };
-        runtimes.push((place, start(config, metrics)?));
+        runtimes.push((mount, start(config, metrics)?));
     }
     Ok(runtimes)
 }

@@ -24,7 +24,7 @@ pub struct ServedHosts {
 impl ServedHosts {
     pub(super) fn new(config: &Config) -> Self {
         let upstreams = config.upstreams.iter();
-        let upstreams = upstreams.flat_map(|upstream| &upstream.site.hosts);
+        let upstreams = upstreams.flat_map(|upstream| &upstream.mount.hosts);
         Self {
             listed: ArcSwapOption::from_pointee(config.server.hosts.clone()),
             certified: ArcSwap::default(),

@@ -52,7 +52,7 @@ pub struct Gateway {
     /// The caller where the API is open, with all permissions.
     pub everybody: Caller,
     /// The runtimes.
-    pub sites: Backends,
+    pub backends: Backends,
     /// The hosts under which they are answered.
     pub hosts: ServedHosts,
     /// The stock editor's files, if they are served.
@@ -132,7 +132,7 @@ impl Gateway {
         let topics = open_topics(&runtimes, config.comms.backlog);
         control.spawn(Arc::clone(&topics).tell());
         let shared = (store.clone(), auth.clone());
-        let sites = Backends::open((&mut config, runtimes), shared, recorders, now).await?;
+        let backends = Backends::open((&mut config, runtimes), shared, recorders, now).await?;
         let leaving = watch::Sender::new(false);
         let comms = Arc::new(Comms {
             config: config.comms.clone(),
@@ -155,7 +155,7 @@ impl Gateway {
                 permissions: Permissions::all(),
                 known: AuthMethod::Nobody,
             },
-            sites,
+            backends,
             #[cfg(feature = "engine")]
             editor,
             comms,
@@ -173,8 +173,8 @@ impl Gateway {
 
     /// Starts what goes on beside requests: looking at upstreams, ending sessions, counting starts.
     fn look_after(self: &Arc<Self>, clock: fn() -> Duration) {
-        for site in self.sites.all() {
-            if let Some(upstream) = site.runtime.upstream() {
+        for backend in self.backends.all() {
+            if let Some(upstream) = backend.runtime.upstream() {
                 self.control.spawn(upstream.clone().watch());
             }
         }
@@ -198,12 +198,12 @@ impl Gateway {
         };
         // Also when the store failed to delete a session: narrower rules must not wait for it.
         self.hosts.reload(&config);
-        self.sites.reload(&config);
+        self.backends.reload(&config);
         if let Some(auth) = &self.auth {
             auth.changed();
         }
         // Last, and on a task of its own: an account waits for a sign-in that is under way, this and the next reload do not.
-        let changed = self.control.spawn(self.sites.change_accounts(&config));
+        let changed = self.control.spawn(self.backends.change_accounts(&config));
         if timeout(ACCOUNTS, changed).await.is_err() {
             tracing::warn!("an upstream's account changes when the sign-in under way has ended");
         }
@@ -226,8 +226,8 @@ impl Gateway {
 
     /// Closes the flows, after the deployments under way. Nothing may be asked of the gateway afterwards.
     pub async fn close(&self) {
-        for site in self.sites.all() {
-            site.deployments.close().await;
+        for backend in self.backends.all() {
+            backend.deployments.close().await;
         }
     }
 
@@ -269,11 +269,11 @@ async fn settle(gateway: Weak<Gateway>) {
     let Some(gateway) = gateway.upgrade() else {
         return;
     };
-    for site in gateway.sites.all() {
+    for backend in gateway.backends.all() {
         // Starts of runtimes behind us are not counted.
-        if site.runtime.upstream().is_none()
-            && site.deployments.running()
-            && let Err(error) = site.deployments.settle().await
+        if backend.runtime.upstream().is_none()
+            && backend.deployments.running()
+            && let Err(error) = backend.deployments.settle().await
         {
             tracing::warn!(%error, "this start will count as one that came to no good end");
         }

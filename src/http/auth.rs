@@ -56,7 +56,7 @@ pub(super) async fn token(call: &mut RequestContext<'_>) -> Result<Response<Body
             gateway.metrics.login(Login::Invalid);
             call.audit(Event::LoginInvalid, call.actor(), json!({}));
         })?;
-    let here = call.site.rules.load().permissions(&asked.user).cloned();
+    let here = call.backend.rules.load().permissions(&asked.user).cloned();
     let asked = SignIn { here, ..asked };
     let user = asked.user.clone();
     let actor = Actor {

@@ -57,8 +57,8 @@ pub(super) fn open(
             .flatten(),
         clock: unix_time,
         here: {
-            let site = Arc::clone(call.site);
-            Arc::new(move |caller| site.rules.load().here(caller))
+            let backend = Arc::clone(call.backend);
+            Arc::new(move |caller| backend.rules.load().here(caller))
         },
         source,
     };

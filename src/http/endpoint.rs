@@ -54,7 +54,7 @@ pub(super) async fn call(
     path: &Path<'_>,
 ) -> Result<Response<Body>, Error> {
     let gateway = call.gateway;
-    let Runtime::Own(engine) = &call.site.runtime else {
+    let Runtime::Own(engine) = &call.backend.runtime else {
         return Err(Error::NotFound);
     };
     if upgrade::is_wanted(call.head)

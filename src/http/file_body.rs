@@ -24,7 +24,7 @@ const PIECE: u64 = 64 * 1024;
 pub(super) struct Reading {
     state: State,
     left: u64,
-    place: Arc<FilePermit>,
+    permit: Arc<FilePermit>,
 }
 
 #[derive(Debug)]
@@ -37,21 +37,21 @@ enum State {
 
 impl Reading {
     /// The first `size` bytes of a file.
-    pub(super) fn file(content: (File, u64), control: Handle, place: FilePermit) -> Self {
+    pub(super) fn file(content: (File, u64), control: Handle, permit: FilePermit) -> Self {
         let (file, left) = content;
         Self {
             state: State::Waiting(file, control),
             left,
-            place: Arc::new(place),
+            permit: Arc::new(permit),
         }
     }
 
     /// A text.
-    pub(super) fn text(text: Bytes, place: FilePermit) -> Self {
+    pub(super) fn text(text: Bytes, permit: FilePermit) -> Self {
         Self {
             left: text.len() as u64,
             state: State::Text(text),
-            place: Arc::new(place),
+            permit: Arc::new(permit),
         }
     }
 
@@ -68,7 +68,7 @@ impl Reading {
                     let piece = piece(&mut text);
                     self.left -= piece.len() as u64;
                     self.state = State::Text(text);
-                    return Poll::Ready(Some(Ok(charged(piece, &self.place))));
+                    return Poll::Ready(Some(Ok(charged(piece, &self.permit))));
                 }
                 State::Waiting(file, control) if self.left > 0 => {
                     let length = self.left.min(PIECE);
@@ -84,7 +84,7 @@ impl Reading {
                     return Poll::Ready(Some(read.map(|(file, piece)| {
                         self.left -= piece.len() as u64;
                         self.state = State::Waiting(file, control);
-                        charged(piece, &self.place)
+                        charged(piece, &self.permit)
                     })));
                 }
                 State::Text(_) | State::Waiting(..) | State::Over => return Poll::Ready(None),
@@ -119,18 +119,18 @@ mod tests {
     }
 
     /// The only place.
-    fn place() -> (Arc<Quota>, FilePermit) {
+    fn permit() -> (Arc<Quota>, FilePermit) {
         let places = Quota::new(1, 1);
-        let mut place = places.grant([127, 0, 0, 1].into());
-        place.try_grow(1).unwrap();
-        (places, place)
+        let mut permit = places.grant([127, 0, 0, 1].into());
+        permit.try_grow(1).unwrap();
+        (places, permit)
     }
 
     fn is_free(places: &Arc<Quota>) -> bool {
         places.grant([127, 0, 0, 2].into()).try_grow(1).is_ok()
     }
 
-    fn file(size: u64, said: u64, place: FilePermit) -> Reading {
+    fn file(size: u64, said: u64, permit: FilePermit) -> Reading {
         let mut file = tempfile::tempfile().unwrap();
         let content: Vec<u8> = (0..=255)
             .cycle()
@@ -138,13 +138,13 @@ mod tests {
             .collect();
         file.write_all(&content).unwrap();
         file.rewind().unwrap();
-        Reading::file((file, said), Handle::current(), place)
+        Reading::file((file, said), Handle::current(), permit)
     }
 
     #[tokio::test]
     async fn a_file_comes_in_pieces_and_its_place_is_free_when_the_last_one_is_sent() {
-        let (places, place) = place();
-        let reading = file(150_000, 150_000, place);
+        let (places, permit) = permit();
+        let reading = file(150_000, 150_000, permit);
         assert_eq!((reading.left(), is_free(&places)), (150_000, false));
         let pieces = pieces(reading).await.unwrap();
         let lengths: Vec<usize> = pieces.iter().map(Bytes::len).collect();
@@ -160,12 +160,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_that_has_become_shorter_breaks_off() {
-        assert!(pieces(file(1000, 2000, place().1)).await.is_err());
+        assert!(pieces(file(1000, 2000, permit().1)).await.is_err());
     }
 
     #[tokio::test]
     async fn a_text_comes_as_it_is() {
-        let reading = Reading::text(Bytes::from_static(b"words"), place().1);
+        let reading = Reading::text(Bytes::from_static(b"words"), permit().1);
         assert_eq!(pieces(reading).await.unwrap(), ["words"]);
     }
 }

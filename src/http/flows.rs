@@ -26,7 +26,7 @@ type Answer = Result<Response<Body>, Error>;
 /// `GET /flows`
 pub(super) fn read(call: &RequestContext<'_>) -> Answer {
     let version = dialect::version(&call.head.headers)?;
-    let active = call.site.deployments.active();
+    let active = call.backend.deployments.active();
     Ok(match version {
         Version::V1 => response::json(StatusCode::OK, active.flows.to_json()),
         Version::V2 => {
@@ -50,9 +50,9 @@ pub(super) async fn deploy(call: &mut RequestContext<'_>) -> Answer {
         run(call, version, kind, || Ok(Request::Reload)).await?
     } else {
         let body = call.read_json().await?;
-        let site = Arc::clone(call.site);
+        let backend = Arc::clone(call.backend);
         let parse = move || {
-            let before = site.deployments.active();
+            let before = backend.deployments.active();
             let submission = match version {
                 Version::V1 => Submission::v1(&before.flows, &body),
                 Version::V2 => Submission::v2(&before.flows, &body),
@@ -72,7 +72,7 @@ pub(super) async fn deploy(call: &mut RequestContext<'_>) -> Answer {
 
 /// `GET /flow/:id`
 pub(super) fn read_one(call: &RequestContext<'_>, path: &Path<'_>) -> Answer {
-    let active = call.site.deployments.active();
+    let active = call.backend.deployments.active();
     let json = flow_json(&active.flows, &path.parameter(1)).map_err(|error| match error {
         FlowError::NoSuchFlow => Error::NotFound,
         FlowError::Malformed(malformed) => Error::Deployment(malformed.into()),
@@ -113,7 +113,7 @@ async fn run(
     kind: DeploymentType,
     parse: impl FnOnce() -> Result<Request, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
-    let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
+    let (backend, metrics) = (Arc::clone(call.backend), Arc::clone(&call.gateway.metrics));
     let (actor, now, audit) = (call.actor(), call.now, call.gateway.audit.clone());
     let mut watch = call.detached_watch();
     let task = async move {
@@ -122,7 +122,8 @@ async fn run(
         metrics.phase(name(kind), Phase::Parse, started.elapsed());
         let result = match parsed {
             Ok(request) => {
-                site.deployments
+                backend
+                    .deployments
                     .deploy(request, (&actor, &mut watch), now, Instant::now)
                     .await
             }
@@ -165,7 +166,7 @@ fn outcome(result: &Result<Deployed, deployment::Error>) -> metrics::Deployed {
 
 /// `GET /flows/state`
 pub(super) fn state(call: &RequestContext<'_>) -> Response<Body> {
-    let state = call.site.deployments.state();
+    let state = call.backend.deployments.state();
     response::json(StatusCode::OK, format!("{{\"state\":\"{state}\"}}"))
 }
 
@@ -177,12 +178,12 @@ pub(super) async fn set_state(call: &mut RequestContext<'_>) -> Answer {
         Some("stop") => false,
         Some(_) | None => return Err(Fault::RunState.into()),
     };
-    let site = Arc::clone(call.site);
+    let backend = Arc::clone(call.backend);
     let (actor, now) = (call.actor(), call.now);
     let mut watch = call.detached_watch();
     let task = async move {
         let by = (&actor, &mut watch);
-        site.deployments.set_running(running, by, now).await
+        backend.deployments.set_running(running, by, now).await
     };
     call.control(task).await??;
     Ok(state(call))

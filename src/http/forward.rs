@@ -248,11 +248,11 @@ async fn run(
     (version, kind): (Version, DeploymentType),
     prepare: impl FnOnce() -> std::result::Result<Forward, deployment::Error> + Send + 'static,
 ) -> Result<Changed> {
-    let (site, metrics) = (Arc::clone(call.site), Arc::clone(&call.gateway.metrics));
+    let (backend, metrics) = (Arc::clone(call.backend), Arc::clone(&call.gateway.metrics));
     let (actor, now) = (call.actor(), call.now);
     let audit = call.gateway.audit.clone();
     let mut watch = call.detached_watch();
-    let upstream = site
+    let upstream = backend
         .runtime
         .upstream()
         .map(Upstream::name)
@@ -261,7 +261,7 @@ async fn run(
     let task = async move {
         let result = match prepare() {
             Ok(forward) => {
-                let deployments = &site.deployments;
+                let deployments = &backend.deployments;
                 deployments
                     .forward(forward, (&actor, &mut watch), now, Instant::now)
                     .await
@@ -347,7 +347,7 @@ async fn settings(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Ups
         None => drop(settings.remove("user")),
     }
     // The editor shows it before the paths of endpoints.
-    let prefix = &call.site.place.prefix;
+    let prefix = &call.backend.mount.prefix;
     if let Some(Json::String(root)) = settings.get_mut("httpNodeRoot") {
         root.insert_str(0, prefix);
     }
@@ -374,7 +374,7 @@ pub(super) fn front<'c>(
     ForwardedRequest {
         head: call.outgoing(),
         target,
-        prefix: &call.site.place.prefix,
+        prefix: &call.backend.mount.prefix,
         address: call.peer.address.ip(),
         secure: call.peer.secure,
         asked: forwarded::host(call),
@@ -423,7 +423,7 @@ pub(super) fn passed_back<B>(
     let admin = call.class != RouteClass::Endpoint;
     let bodiless = call.head.method == Method::HEAD;
     returned(response.headers_mut(), admin, bodiless);
-    upstream.place(response.headers_mut(), &call.site.place.prefix);
+    upstream.rewrite(response.headers_mut(), &call.backend.mount.prefix);
     if admin {
         let nosniff = HeaderValue::from_static("nosniff");
         let name = HeaderName::from_static("x-content-type-options");

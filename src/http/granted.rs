@@ -17,20 +17,20 @@ pub(super) type Watch = Box<AuthWatch<Granted>>;
 /// What a request was authorized for. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Granted {
-    site: Arc<Backend>,
+    backend: Arc<Backend>,
     method: Method,
     target: Option<PathAndQuery>,
 }
 
 /// The route of a request at a site: what it is authorized by, at first and each time that this is checked again.
 pub(super) fn route<'r>(
-    site: &Backend,
+    backend: &Backend,
     method: &Method,
     path: &Path<'_>,
     rules: &'r Rules,
 ) -> Route<'r> {
     let route = route::route(method, path, &rules.paths);
-    match site.runtime.upstream() {
+    match backend.runtime.upstream() {
         Some(_) => route.forwarded(),
         None => route,
     }
@@ -40,7 +40,7 @@ impl Granted {
     /// Watches an authorized request.
     pub(super) fn watch(call: &RequestContext<'_>) -> Watch {
         let granted = Self {
-            site: Arc::clone(call.site),
+            backend: Arc::clone(call.backend),
             method: call.head.method.clone(),
             target: call.head.uri.path_and_query().cloned(),
         };
@@ -51,15 +51,15 @@ impl Granted {
 
 impl Grant for Granted {
     fn registry(&self) -> Option<&Registry> {
-        self.site.auth.as_ref().map(Auth::registry)
+        self.backend.auth.as_ref().map(Auth::registry)
     }
 
     fn narrowed(&self, caller: Option<Caller>) -> Result<Option<Caller>, Lapsed> {
         let target = self.target.as_ref().map_or("/", PathAndQuery::path);
         let mut path = Path::parse(target).map_err(|_| Lapsed::Permission)?;
-        path.enter(&self.site.place);
-        let rules = self.site.rules.load();
-        let route = route(&self.site, &self.method, &path, &rules);
+        path.enter(&self.backend.mount);
+        let rules = self.backend.rules.load();
+        let route = route(&self.backend, &self.method, &path, &rules);
         let caller = match route.class {
             RouteClass::Auth => caller,
             _ => caller.map(|caller| rules.here(caller)),

@@ -154,15 +154,15 @@ async fn proceed(
 
     // 2. route: before authorize, because the permission depends on the endpoint
     let path = path?;
-    call.site = gateway
-        .sites
+    call.backend = gateway
+        .backends
         .find(|| host::named(call.head), path.lower())?;
-    path.enter(&call.site.place);
+    path.enter(&call.backend.mount);
     let path = &*path;
     // Before anything is decided: what changes meanwhile has to be decided again.
     call.generation = gateway.auth.as_ref().map_or(0, Auth::generation);
-    let rules = call.site.rules.load();
-    let route = granted::route(call.site, &call.head.method, path, &rules);
+    let rules = call.backend.rules.load();
+    let route = granted::route(call.backend, &call.head.method, path, &rules);
     call.class = route.class;
     call.authorization = route.authorization;
     call.in_flight = Some(gateway.metrics.in_flight(route.class));
@@ -192,7 +192,7 @@ async fn proceed(
     record::begin(call, path, recorded).await?;
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
-    match &call.site.runtime {
+    match &call.backend.runtime {
         #[cfg(feature = "engine")]
         Runtime::Own(_) => Box::pin(act(call, path, target)).await,
         Runtime::Upstream(upstream) => Box::pin(forward::act(call, path, target, upstream)).await,

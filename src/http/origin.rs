@@ -52,8 +52,8 @@ pub(super) fn page(call: &RequestContext<'_>, trusted: &[Origin]) -> Page {
 
 /// Whether `Sec-Fetch-Backend`, if it is sent, says that no other page is concerned: `none` is the user himself.
 fn is_near(headers: &HeaderMap) -> bool {
-    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
-    sites.all(|site| site == "same-origin" || site == "none")
+    let mut backends = headers.get_all(SEC_FETCH_SITE).iter();
+    backends.all(|backend| backend == "same-origin" || backend == "none")
 }
 
 /// The host and port that the browser believes to speak to.

@@ -25,7 +25,7 @@ pub(super) struct Path<'a> {
     /// Whether it was sent with a slash at the end: that counts for nothing here, but it may elsewhere.
     slash: bool,
     /// How much of it leads to the site.
-    site: usize,
+    backend: usize,
     /// How much of it stays here when it is passed on.
     cut: usize,
     /// How much of it leads to the site's admin API; `None`: it is elsewhere.
@@ -69,21 +69,21 @@ impl<'a> Path<'a> {
             text,
             lower,
             slash,
-            site: 0,
+            backend: 0,
             cut: 0,
             admin: Some(0),
         })
     }
 
     /// From here on it is a path of this site, which it leads to.
-    pub(super) fn enter(&mut self, site: &config::Mount) {
-        self.site = site.path.len();
-        self.cut = site.prefix.len();
+    pub(super) fn enter(&mut self, backend: &config::Mount) {
+        self.backend = backend.path.len();
+        self.cut = backend.prefix.len();
         self.admin = self
             .below()
-            .strip_prefix(site.admin_root.as_str())
+            .strip_prefix(backend.admin_root.as_str())
             .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-            .then(|| self.site + site.admin_root.len());
+            .then(|| self.backend + backend.admin_root.len());
     }
 
     /// The path, letters as sent.
@@ -126,7 +126,7 @@ impl<'a> Path<'a> {
 
     /// The path below the one that leads to the site, in lower case.
     pub(super) fn below(&self) -> &str {
-        match self.lower().get(self.site..) {
+        match self.lower().get(self.backend..) {
             Some("") | None => "/",
             Some(rest) => rest,
         }
@@ -393,7 +393,7 @@ mod tests {
     }
     /// A path of a site at `/p` whose admin API is at `/a` below it.
     fn entered(raw: &str, strip: bool) -> Path<'_> {
-        let site = config::Mount {
+        let backend = config::Mount {
             path: "/p".to_owned(),
             admin_root: "/a".to_owned(),
             prefix: if strip {
@@ -404,7 +404,7 @@ mod tests {
             ..config::Mount::default()
         };
         let mut path = Path::parse(raw).unwrap();
-        path.enter(&site);
+        path.enter(&backend);
         path
     }
 

@@ -27,7 +27,7 @@ use std::sync::Arc;
 pub(super) struct RequestContext<'a> {
     pub(super) gateway: &'a Arc<Gateway>,
     /// Since *route*, the runtime that it is for, with what belongs to that; before, any.
-    pub(super) site: &'a Arc<Backend>,
+    pub(super) backend: &'a Arc<Backend>,
     pub(super) peer: &'a Peer,
     pub(super) id: SmolStr,
     /// Seconds since 1970.
@@ -64,7 +64,7 @@ impl<'a> RequestContext<'a> {
     pub(super) fn new(gateway: &'a Arc<Gateway>, peer: &'a Peer, head: &'a Parts) -> Self {
         Self {
             gateway,
-            site: gateway.sites.first(),
+            backend: gateway.backends.first(),
             peer,
             id: gateway.request_id(),
             now: unix_time().as_secs(),
@@ -269,7 +269,7 @@ impl<'a> RequestContext<'a> {
 
     /// The name of the upstream that it is for; `None`: that is not known yet, or it is for our own engine.
     pub(super) fn upstream(&self) -> Option<&str> {
-        let upstream = self.site.runtime.upstream();
+        let upstream = self.backend.runtime.upstream();
         let upstream = upstream.filter(|_| self.class != RouteClass::None);
         upstream.map(Upstream::name)
     }

@@ -201,71 +201,71 @@ mod tests {
     };
     const TIMEOUT: Duration = Duration::from_millis(500);
 
-    fn http1(pulse: &Activity, now: u64) -> IdleAction {
-        pulse.http1(now, &LIMITS, TIMEOUT)
+    fn http1(activity: &Activity, now: u64) -> IdleAction {
+        activity.http1(now, &LIMITS, TIMEOUT)
     }
 
     #[test]
     fn a_quiet_connection_is_parked() {
-        let pulse = Activity::new(1000);
-        assert_eq!(http1(&pulse, 1499), IdleAction::Wait);
-        assert_eq!(http1(&pulse, 1500), IdleAction::Park);
+        let activity = Activity::new(1000);
+        assert_eq!(http1(&activity, 1499), IdleAction::Wait);
+        assert_eq!(http1(&activity, 1500), IdleAction::Park);
     }
 
     #[test]
     fn a_slow_head_is_cut_off_however_often_a_byte_comes() {
-        let pulse = Activity::new(0);
+        let activity = Activity::new(0);
         for now in 0..20 {
-            pulse.received(now * 100);
+            activity.received(now * 100);
         }
-        assert_eq!(http1(&pulse, 1999), IdleAction::Wait);
-        assert_eq!(http1(&pulse, 2000), IdleAction::Close);
+        assert_eq!(http1(&activity, 1999), IdleAction::Wait);
+        assert_eq!(http1(&activity, 2000), IdleAction::Close);
     }
 
     #[test]
     fn a_request_under_way_is_left_alone_and_never_parked() {
-        let pulse = Activity::new(0);
-        pulse.received(0);
-        pulse.request();
-        assert_eq!(http1(&pulse, 100_000), IdleAction::Wait);
-        assert_eq!(pulse.http2(100_000, &LIMITS), IdleAction::Wait);
-        pulse.over(100_000);
-        assert_eq!(http1(&pulse, 100_000), IdleAction::Park);
+        let activity = Activity::new(0);
+        activity.received(0);
+        activity.request();
+        assert_eq!(http1(&activity, 100_000), IdleAction::Wait);
+        assert_eq!(activity.http2(100_000, &LIMITS), IdleAction::Wait);
+        activity.over(100_000);
+        assert_eq!(http1(&activity, 100_000), IdleAction::Park);
     }
 
     #[test]
     fn an_answer_that_is_not_taken_ends_the_connection() {
-        let pulse = Activity::new(0);
-        pulse.request();
-        pulse.sent(100);
-        assert_eq!(http1(&pulse, 3099), IdleAction::Wait);
-        assert_eq!(http1(&pulse, 3100), IdleAction::Close);
-        pulse.flushed();
-        assert_eq!(http1(&pulse, 3100), IdleAction::Wait);
+        let activity = Activity::new(0);
+        activity.request();
+        activity.sent(100);
+        assert_eq!(http1(&activity, 3099), IdleAction::Wait);
+        assert_eq!(http1(&activity, 3100), IdleAction::Close);
+        activity.flushed();
+        assert_eq!(http1(&activity, 3100), IdleAction::Wait);
     }
 
     #[test]
     fn a_closed_window_ends_the_connection_but_a_slow_flow_does_not() {
-        let pulse = Activity::new(0);
-        pulse.request();
-        pulse.asked(100);
-        pulse.offer();
-        assert_eq!(pulse.http2(3099, &LIMITS), IdleAction::Wait);
-        assert_eq!(pulse.http2(3100, &LIMITS), IdleAction::Close);
-        pulse.taken();
-        assert_eq!(pulse.http2(100_000, &LIMITS), IdleAction::Wait);
+        let activity = Activity::new(0);
+        activity.request();
+        activity.asked(100);
+        activity.offer();
+        assert_eq!(activity.http2(3099, &LIMITS), IdleAction::Wait);
+        assert_eq!(activity.http2(3100, &LIMITS), IdleAction::Close);
+        activity.taken();
+        assert_eq!(activity.http2(100_000, &LIMITS), IdleAction::Wait);
     }
 
     #[test]
     fn pings_do_not_keep_an_http2_connection_without_streams() {
-        let pulse = Activity::new(0);
-        pulse.request();
-        pulse.over(100);
+        let activity = Activity::new(0);
+        activity.request();
+        activity.over(100);
         for now in 1..100 {
-            pulse.received(now * 100);
+            activity.received(now * 100);
         }
-        assert_eq!(pulse.http2(10_099, &LIMITS), IdleAction::Wait);
-        assert_eq!(pulse.http2(10_100, &LIMITS), IdleAction::Finish);
+        assert_eq!(activity.http2(10_099, &LIMITS), IdleAction::Wait);
+        assert_eq!(activity.http2(10_100, &LIMITS), IdleAction::Finish);
     }
 
     #[test]

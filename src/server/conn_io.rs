@@ -65,7 +65,7 @@ pub(super) struct ConnIo {
     ahead: Bytes,
     watched: Inspector,
     end: Option<End>,
-    pulse: Arc<Activity>,
+    activity: Arc<Activity>,
     clock: Clock,
     _counted: Counted,
 }
@@ -73,7 +73,7 @@ pub(super) struct ConnIo {
 impl ConnIo {
     pub(super) fn new(
         stream: Stream,
-        pulse: Arc<Activity>,
+        activity: Arc<Activity>,
         clock: Clock,
         counted: Counted,
     ) -> Self {
@@ -82,7 +82,7 @@ impl ConnIo {
             ahead: Bytes::new(),
             watched: Inspector::Heads(Heads::default()),
             end: None,
-            pulse,
+            activity,
             clock,
             _counted: counted,
         }
@@ -96,7 +96,7 @@ impl ConnIo {
     /// Gives back bytes that were read too far. They are the beginning of a request.
     pub(super) fn unread(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
-            self.pulse.received(self.clock.now());
+            self.activity.received(self.clock.now());
         }
         self.ahead = bytes;
     }
@@ -133,9 +133,9 @@ impl ConnIo {
             return Ok(0);
         }
         let now = self.clock.now();
-        self.pulse.received(now);
+        self.activity.received(now);
         let stopped = match &mut self.watched {
-            Inspector::Heads(_) if self.pulse.is_tunnel() => Ok(()),
+            Inspector::Heads(_) if self.activity.is_tunnel() => Ok(()),
             Inspector::Heads(heads) => heads.received(bytes),
             Inspector::Frames(frames) => {
                 if !frames.received(bytes, now) {
@@ -151,7 +151,7 @@ impl ConnIo {
         };
         self.watched = match stop {
             Stop::Head(number, flaw) => {
-                self.pulse.flawed(number, flaw);
+                self.activity.flawed(number, flaw);
                 Inspector::Finished
             }
             Stop::Body => Inspector::Broken,
@@ -168,7 +168,7 @@ impl ConnIo {
 
     fn sent(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(Ok(count @ 1..)) = written {
-            self.pulse.sent(self.clock.now());
+            self.activity.sent(self.clock.now());
             if let Inspector::Frames(frames) = &mut self.watched {
                 frames.sent(count);
             }
@@ -243,7 +243,7 @@ impl AsyncWrite for ConnIo {
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.stream().poll_flush(cx))?;
-        self.pulse.flushed();
+        self.activity.flushed();
         Poll::Ready(Ok(()))
     }
 

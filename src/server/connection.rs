@@ -48,7 +48,7 @@ const FIRST_REQUEST: Duration = Duration::from_secs(1);
 pub(super) struct Client {
     pub(super) worker: Arc<Worker>,
     pub(super) peer: Peer,
-    pub(super) pulse: Arc<Activity>,
+    pub(super) activity: Arc<Activity>,
     /// Of HTTP/2: the responses that are not finished.
     pub(super) unfinished: Option<Unfinished>,
 }
@@ -103,16 +103,16 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
             None => return,
         },
     };
-    let pulse = Arc::new(Activity::new(worker.clock.now()));
+    let activity = Arc::new(Activity::new(worker.clock.now()));
     if let Some(flaw) = flaw {
         // Its answer ends the connection.
-        pulse.flawed(1, flaw);
+        activity.flawed(1, flaw);
     }
-    let wire = ConnIo::new(stream, Arc::clone(&pulse), worker.clock, counted);
+    let wire = ConnIo::new(stream, Arc::clone(&activity), worker.clock, counted);
     let client = Arc::new(Client {
         worker,
         peer,
-        pulse,
+        activity,
         unfinished: h2.then(Unfinished::default),
     });
     if h2 {
@@ -216,8 +216,8 @@ async fn over_http1(client: Arc<Client>, mut wire: ConnIo) {
 /// Parked: waits for the next request's first bytes. False: the connection has been kept long enough.
 async fn next(client: &Client, wire: &ConnIo) -> bool {
     let worker = &client.worker;
-    let limit = client.pulse.patience(&worker.timeouts);
-    let quiet = worker.clock.since(client.pulse.moved());
+    let limit = client.activity.patience(&worker.timeouts);
+    let quiet = worker.clock.since(client.activity.moved());
     tokio::select! {
         biased;
         readable = wire.readable() => readable.is_ok(),
@@ -229,7 +229,7 @@ async fn next(client: &Client, wire: &ConnIo) -> bool {
 /// Waits for the drain, and then for the first request if none has come.
 async fn drained(client: &Client) {
     client.worker.drain.begun().await;
-    if client.pulse.is_fresh() {
+    if client.activity.is_fresh() {
         sleep(FIRST_REQUEST).await;
     }
 }
@@ -242,13 +242,13 @@ async fn exchange(client: &Arc<Client>, wire: ConnIo) -> Option<ConnIo> {
         .http1
         .serve_connection(TokioIo::new(wire), service)
         .with_upgrades();
-    let verdict = |now| client.pulse.http1(now, &worker.timeouts, PARK_AFTER);
-    let care = DriveOptions {
+    let verdict = |now| client.activity.http1(now, &worker.timeouts, PARK_AFTER);
+    let options = DriveOptions {
         tick: worker.ticks.http1,
         verdict,
         leave: UpgradeableConnection::graceful_shutdown,
     };
-    let end = attend(client, Pin::new(&mut connection), care).await;
+    let end = drive(client, Pin::new(&mut connection), options).await;
     let parts = connection.into_parts()?;
     let mut wire = parts.io.into_inner();
     match end {
@@ -283,12 +283,12 @@ async fn over_http2(client: Arc<Client>, mut wire: ConnIo) {
         let limit = worker.timeouts.body_idle;
         let unfinished = client.unfinished.as_ref();
         let stuck = unfinished.is_some_and(|u| u.drop_blocked(now, limit) == Found::Stuck);
-        match client.pulse.http2(now, &worker.timeouts) {
+        match client.activity.http2(now, &worker.timeouts) {
             IdleAction::Wait if stuck => IdleAction::Finish,
             verdict => verdict,
         }
     };
-    attend(
+    drive(
         &client,
         connection,
         DriveOptions {
@@ -321,13 +321,13 @@ enum End {
 }
 
 /// Drives a connection of hyper's.
-async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>(
+async fn drive<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>(
     client: &Client,
     mut connection: Pin<&mut C>,
-    care: DriveOptions<C, V>,
+    options: DriveOptions<C, V>,
 ) -> End {
     let worker = &client.worker;
-    let mut timer = pin!(sleep(care.tick));
+    let mut timer = pin!(sleep(options.tick));
     let mut drain = pin!(worker.drain.begun());
     let mut listening = false;
     let (mut drained, mut leaving) = (None, None);
@@ -341,10 +341,10 @@ async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>
                 }
             }
             if let (Some(since), None) = (drained, leaving)
-                && (!client.pulse.is_fresh() || worker.clock.since(since) >= FIRST_REQUEST)
+                && (!client.activity.is_fresh() || worker.clock.since(since) >= FIRST_REQUEST)
             {
                 leaving = Some(worker.clock.now());
-                (care.leave)(connection.as_mut());
+                (options.leave)(connection.as_mut());
             }
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 if let Err(error) = ended {
@@ -356,12 +356,12 @@ async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>
                 return Poll::Pending;
             }
             let now = worker.clock.now();
-            match ((care.verdict)(now), leaving) {
+            match ((options.verdict)(now), leaving) {
                 (IdleAction::Wait, _) | (IdleAction::Park, Some(_)) => {}
                 (IdleAction::Park, None) => return Poll::Ready(End::Quiet),
                 (IdleAction::Finish, None) => {
                     leaving = Some(now);
-                    (care.leave)(connection.as_mut());
+                    (options.leave)(connection.as_mut());
                 }
                 (IdleAction::Finish, Some(since))
                     if worker.clock.since(since) < worker.timeouts.keep_alive => {}
@@ -369,7 +369,7 @@ async fn attend<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>
                     return Poll::Ready(End::Cut);
                 }
             }
-            timer.as_mut().reset(Instant::now() + care.tick);
+            timer.as_mut().reset(Instant::now() + options.tick);
         }
     })
     .await

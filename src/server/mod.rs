@@ -1,7 +1,7 @@
 //! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
 //!
 //! The way of a connection: [`listen`] binds, a [`worker`] accepts if there is room in the [`crowd`](limits::conn_limit), [`connection`] learns from
-//! [`proxy_protocol`] who is behind a proxy, shakes hands by [`tls`] and gives each request to `http`. [`pulse`] knows when it takes too long, [`heads`] when its requests
+//! [`proxy_protocol`] who is behind a proxy, shakes hands by [`tls`] and gives each request to `http`. [`activity`] knows when it takes too long, [`heads`] when its requests
 //! have two readings, [`frames`] when it is a flood. [`operations`] tells monitoring.
 
 mod activity;
@@ -153,7 +153,7 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     let tls = tls.map(|(tls, _)| tls);
     let (alive, workers_alive) = channel(1);
     let workers = workers(&gateway, &metrics, tls.as_ref());
-    operations.look_at(gateway.sites.all(), &workers, gateway.audit.monitor());
+    operations.look_at(gateway.backends.all(), &workers, gateway.audit.monitor());
     let doors = sockets.secure.into_iter().zip(sockets.plain);
     for (worker, (secure, plain)) in workers.iter().zip(doors) {
         worker

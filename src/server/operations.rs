@@ -59,7 +59,7 @@ pub(super) struct Operations {
     /// Whether a refused host has been reported.
     reported: AtomicBool,
     /// The runtimes; weak, because we live on when the gateway closes its store.
-    sites: OnceLock<Vec<Weak<Backend>>>,
+    backends: OnceLock<Vec<Weak<Backend>>>,
     /// Whose tasks are counted, for the same reason weak.
     workers: OnceLock<Vec<Weak<Worker>>>,
     audit: OnceLock<Arc<Monitor>>,
@@ -72,7 +72,7 @@ impl Operations {
             stage: AtomicU8::new(Stage::Starting as u8),
             hosts,
             reported: AtomicBool::new(false),
-            sites: OnceLock::new(),
+            backends: OnceLock::new(),
             workers: OnceLock::new(),
             audit: OnceLock::new(),
         })
@@ -81,13 +81,15 @@ impl Operations {
     /// From now on readiness tells of these runtimes and the audit log too, and metrics of these workers.
     pub(super) fn look_at(
         &self,
-        sites: &[Arc<Backend>],
+        backends: &[Arc<Backend>],
         workers: &[Arc<Worker>],
         audit: &Arc<Monitor>,
     ) {
         let _ = self.audit.set(Arc::clone(audit));
         // They are the same for the gateway's life.
-        let _ = self.sites.set(sites.iter().map(Arc::downgrade).collect());
+        let _ = self
+            .backends
+            .set(backends.iter().map(Arc::downgrade).collect());
         let workers = workers.iter().map(Arc::downgrade).collect();
         let _ = self.workers.set(workers);
     }
@@ -240,14 +242,20 @@ impl Operations {
             (true, false) => "unauthorized",
             (true, true) => "well",
         };
-        let sites = self.sites.get().into_iter().flatten();
-        let sites: Vec<_> = sites.filter_map(Weak::upgrade).collect();
-        let upstreams = sites.iter().filter_map(|site| site.runtime.upstream());
+        let backends = self.backends.get().into_iter().flatten();
+        let backends: Vec<_> = backends.filter_map(Weak::upgrade).collect();
+        let upstreams = backends
+            .iter()
+            .filter_map(|backend| backend.runtime.upstream());
         let found: Vec<_> = upstreams.map(|u| (u.name(), state(u))).collect();
         let well = found.iter().filter(|(_, state)| *state == "well").count();
         let unreachable = found.iter().any(|(_, state)| *state == "unreachable");
-        let set_aside = sites.iter().find_map(|site| site.deployments.set_aside());
-        let safe = sites.iter().any(|site| site.deployments.state() == "safe");
+        let set_aside = backends
+            .iter()
+            .find_map(|backend| backend.deployments.set_aside());
+        let safe = backends
+            .iter()
+            .any(|backend| backend.deployments.state() == "safe");
         let audit = self.audit.get().and_then(|audit| audit.health().problem());
         let (status, word) = match self.stage() {
             Stage::Starting => (StatusCode::SERVICE_UNAVAILABLE, "starting"),

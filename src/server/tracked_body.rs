@@ -20,7 +20,7 @@ pub(super) async fn answer(
     let client = &under_way.0;
     let response = http::answer(&client.worker.gateway, &client.peer, request, flaw).await;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
-        client.pulse.tunnelled();
+        client.activity.tunnelled();
     }
     Ok(response.map(|content| TrackedBody::new(content, under_way)))
 }
@@ -30,14 +30,14 @@ struct UnderWay(Arc<Client>);
 
 impl UnderWay {
     fn new(client: Arc<Client>) -> (Self, Option<FramingError>) {
-        let flaw = client.pulse.request();
+        let flaw = client.activity.request();
         (Self(client), flaw)
     }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.pulse.over(self.0.worker.clock.now());
+        self.0.activity.over(self.0.worker.clock.now());
     }
 }
 
@@ -61,8 +61,8 @@ impl TrackedBody {
     fn new(content: Content, under_way: UnderWay) -> Self {
         let client = &under_way.0;
         let now = client.worker.clock.now();
-        client.pulse.asked(now);
-        client.pulse.offer();
+        client.activity.asked(now);
+        client.activity.offer();
         let content = match &client.unfinished {
             Some(unfinished) if !content.is_end_stream() => {
                 Held::SessionInfo(unfinished.add(content, now))
@@ -77,10 +77,10 @@ impl TrackedBody {
     }
 
     fn offer(&mut self, offered: bool) {
-        let pulse = &self.under_way.0.pulse;
+        let activity = &self.under_way.0.activity;
         match (self.offered, offered) {
-            (false, true) => pulse.offer(),
-            (true, false) => pulse.taken(),
+            (false, true) => activity.offer(),
+            (true, false) => activity.taken(),
             (true, true) | (false, false) => {}
         }
         self.offered = offered;
@@ -111,7 +111,7 @@ impl Body for TrackedBody {
                 Held::SessionInfo(_) => Poll::Ready(None),
             },
         };
-        self.under_way.0.pulse.asked(now);
+        self.under_way.0.activity.asked(now);
         self.offer(frame.is_ready());
         let response = match self.content {
             Held::SessionInfo(key) => Some((&self.under_way.0, key)),

@@ -22,7 +22,7 @@ const PATH: &str = "/auth/login";
 impl Upstream {
     /// Checks the upstream until all other handles to it have been dropped.
     pub async fn watch(self) {
-        let behind = Arc::downgrade(&self.0);
+        let inner = Arc::downgrade(&self.0);
         let every = self.0.config.health;
         let mut before = None;
         self.check(&mut before).await;
@@ -30,10 +30,10 @@ impl Upstream {
         loop {
             let well = before == Some(true);
             sleep(if well { every } else { every.min(AWAY) }).await;
-            let Some(behind) = behind.upgrade() else {
+            let Some(inner) = inner.upgrade() else {
                 return;
             };
-            Self(behind).check(&mut before).await;
+            Self(inner).check(&mut before).await;
         }
     }
 
@@ -82,10 +82,10 @@ impl Upstream {
             }
         }
         *before = Some(well);
-        let behind: &Inner = &self.0;
+        let inner: &Inner = &self.0;
         let health = if well { WELL } else { GONE };
-        behind.health.store(health, Ordering::Relaxed);
-        behind.metrics.health(well);
+        inner.health.store(health, Ordering::Relaxed);
+        inner.metrics.health(well);
         if well {
             self.check_account().await;
         }

@@ -2,7 +2,7 @@
 //!
 //! [`headers`] and [`withheld`] choose the header fields that pass, [`account`] adds our credentials, [`pool`] has a
 //! connection for the request or [`connect`] makes one, [`client_body`] checks its body, [`outgoing`] passes it on
-//! at the least [`pace`], [`sender`] frames and writes it, [`answer`] is the response, [`place`] rewrites the locations
+//! at the least [`pace`], [`sender`] frames and writes it, [`answer`] is the response, [`rewrite`] rewrites the locations
 //! and cookie paths in it, [`deploy`] changes the flows, [`tunnel`] joins a client's WebSocket, [`link`] opens one of
 //! our own, [`health`] checks the upstream. Speaks HTTP/1.1.
 //! Independent of callers and permissions: the code that forwards has checked them.
@@ -128,7 +128,7 @@ pub enum Error {
 impl Upstream {
     /// Prepares connections; the upstream need not be there yet.
     pub fn open(config: config::Upstream, metrics: &Metrics) -> Result<Self, OpenError> {
-        let metrics = Arc::new(metrics.upstream(&config.site.name));
+        let metrics = Arc::new(metrics.upstream(&config.mount.name));
         let account = config.account.clone().map(Account::new);
         metrics.authorized(account.is_none());
         Ok(Self(Arc::new(Inner {
@@ -145,7 +145,7 @@ impl Upstream {
 
     /// How logs, metrics and audit call it.
     pub fn name(&self) -> &str {
-        &self.0.config.site.name
+        &self.0.config.mount.name
     }
 
     /// It does not accept us: counted as an error.
@@ -191,13 +191,13 @@ impl Upstream {
         body: Outgoing,
         client: Option<IpAddr>,
     ) -> Result<Response<ResponseBody>, Error> {
-        let place = InFlight::take(&self.0, client)?;
+        let in_flight = InFlight::take(&self.0, client)?;
         let progress = body.progress();
         let mut request = head().map(|()| body);
         let repeatable = request.body().is_empty() && is_safe(request.method());
         if let Some(mut sender) = self.0.pool.take().await {
             match self.ask(&mut sender, request, progress.as_deref()).await {
-                Ok(response) => return self.answer(response, sender, progress, place),
+                Ok(response) => return self.answer(response, sender, progress, in_flight),
                 Err(Lost::Unsent(unsent)) => request = *unsent,
                 Err(Lost::Sent(Error::Closed(_))) if repeatable => {
                     request = head().map(|()| Outgoing::empty());
@@ -207,7 +207,7 @@ impl Upstream {
             self.0.metrics.retried();
         }
         let (response, sender) = Box::pin(self.ask_anew(request, progress.as_deref())).await?;
-        self.answer(response, sender, progress, place)
+        self.answer(response, sender, progress, in_flight)
     }
 
     /// Sends over a connection just made.
@@ -265,7 +265,7 @@ impl Upstream {
         mut response: Response<hyper::body::Incoming>,
         sender: Sender,
         progress: Option<Arc<Progress>>,
-        place: InFlight,
+        in_flight: InFlight,
     ) -> Result<Response<ResponseBody>, Error> {
         if response.status().is_informational() {
             return Err(Error::Unexpected("it changes the protocol unasked"));
@@ -276,7 +276,7 @@ impl Upstream {
         let connection = (response.version() == Version::HTTP_11).then_some((sender, progress));
         // The version is that of a connection, not of a response (RFC 9110 §2.5).
         *response.version_mut() = Version::HTTP_11;
-        Ok(response.map(|body| ResponseBody::new(body, idle, connection, place)))
+        Ok(response.map(|body| ResponseBody::new(body, idle, connection, in_flight)))
     }
 }
 

@@ -26,7 +26,7 @@ pub struct ResponseBody {
     timer: Option<Pin<Box<Sleep>>>,
     /// Until the end, if it can be used again: the connection, and whether the request's body has left it.
     connection: Option<(Sender, Option<Arc<Progress>>)>,
-    place: InFlight,
+    in_flight: InFlight,
 }
 
 /// Why an answer ended before its end.
@@ -42,7 +42,7 @@ pub enum Cut {
 
 /// A request under way at the upstream, until dropped.
 pub(super) struct InFlight {
-    behind: Arc<Inner>,
+    inner: Arc<Inner>,
     _permit: Permit,
 }
 
@@ -51,14 +51,14 @@ impl ResponseBody {
         incoming: Incoming,
         idle: Option<Duration>,
         connection: Option<(Sender, Option<Arc<Progress>>)>,
-        place: InFlight,
+        in_flight: InFlight,
     ) -> Self {
         let mut answer = Self {
             incoming,
             idle,
             timer: None,
             connection,
-            place,
+            in_flight,
         };
         if answer.incoming.is_end_stream() {
             answer.hand_back();
@@ -68,7 +68,7 @@ impl ResponseBody {
 
     /// Reads all of it, at most `limit` bytes. Unlimited silence is for bodies that are passed on to a client only.
     pub(super) async fn whole(mut self, limit: usize) -> Result<Bytes, Error> {
-        self.idle = Some(self.place.behind.config.idle);
+        self.idle = Some(self.in_flight.inner.config.idle);
         let mut first = Bytes::new();
         let mut rest = BytesMut::new();
         while let Some(frame) = self.frame().await {
@@ -99,13 +99,16 @@ impl ResponseBody {
         if let Some((sender, progress)) = self.connection.take()
             && progress.is_none_or(|progress| progress.is_whole())
         {
-            self.place.behind.pool.put(sender);
+            self.in_flight.inner.pool.put(sender);
         }
     }
 
     fn cut(&mut self, cut: Cut) -> Poll<Option<Result<Frame<Bytes>, Cut>>> {
         self.connection = None;
-        self.place.behind.metrics.fault(UpstreamFault::Incomplete);
+        self.in_flight
+            .inner
+            .metrics
+            .fault(UpstreamFault::Incomplete);
         Poll::Ready(Some(Err(cut)))
     }
 }
@@ -176,15 +179,15 @@ impl Drop for ResponseBody {
 
 impl InFlight {
     /// For a request of this client; `None`: of the gateway itself.
-    pub(super) fn take(behind: &Arc<Inner>, client: Option<IpAddr>) -> Result<Self, Full> {
-        let permit = behind.in_flight.admit()?;
+    pub(super) fn take(inner: &Arc<Inner>, client: Option<IpAddr>) -> Result<Self, Full> {
+        let permit = inner.in_flight.admit()?;
         let permit = match client {
             Some(address) => permit.of(address)?,
             None => permit,
         };
-        behind.metrics.in_flight(true);
+        inner.metrics.in_flight(true);
         Ok(Self {
-            behind: Arc::clone(behind),
+            inner: Arc::clone(inner),
             _permit: permit,
         })
     }
@@ -192,6 +195,6 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.behind.metrics.in_flight(false);
+        self.inner.metrics.in_flight(false);
     }
 }

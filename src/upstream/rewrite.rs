@@ -8,7 +8,7 @@ use hyper::header::{CONTENT_LOCATION, HeaderMap, HeaderValue, LOCATION, SET_COOK
 
 impl Upstream {
     /// Makes an answer's headers true for a client for whom this `prefix` stands before every path.
-    pub fn place(&self, headers: &mut HeaderMap, prefix: &str) {
+    pub fn rewrite(&self, headers: &mut HeaderMap, prefix: &str) {
         for name in [LOCATION, CONTENT_LOCATION] {
             let own = |value: &HeaderValue| self.local(value.to_str().ok()?, prefix);
             if let Some(local) = headers.get(&name).and_then(own)

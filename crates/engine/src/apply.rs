@@ -28,7 +28,7 @@ impl Thread {
             let _ = closed.send(());
             return;
         }
-        let limit = self.world.config.close_timeout;
+        let limit = self.state.config.close_timeout;
         tokio::task::spawn_local(async move {
             for (info, closing) in closings {
                 if tokio::time::timeout(limit, closing).await.is_err() {
@@ -50,7 +50,7 @@ impl Thread {
             Change::Apply {
                 flows, credentials, ..
             } => {
-                self.world.contexts.borrow_mut().clean(&flows);
+                self.state.contexts.borrow_mut().clean(&flows);
                 self.flows = flows;
                 self.credentials = credentials;
                 self.start(true);
@@ -60,7 +60,7 @@ impl Thread {
                 self.start(false);
             }
             Change::Close => {
-                self.world.contexts.borrow_mut().close();
+                self.state.contexts.borrow_mut().close();
                 let _ = done.send(());
                 return ControlFlow::Break(());
             }
@@ -93,11 +93,11 @@ impl Thread {
     fn planned(&self, plan: &Plan) -> Vec<(u32, bool)> {
         let mut stops = Vec::new();
         for stop in &plan.stop {
-            let Some(&slot) = self.world.directory.get(&stop.id) else {
+            let Some(&slot) = self.state.directory.get(&stop.id) else {
                 continue;
             };
             stops.push((slot, stop.removed));
-            let Some(info) = &self.world.infos[slot as usize] else {
+            let Some(info) = &self.state.infos[slot as usize] else {
                 continue;
             };
             if info.kind.starts_with("subflow:") {
@@ -138,7 +138,7 @@ impl Thread {
                     return true;
                 }
                 match self
-                    .world
+                    .state
                     .listeners
                     .flow(&flow)
                     .and_then(|f| f.parent.clone())
@@ -170,14 +170,14 @@ impl Thread {
     /// (docs/reference/node-red-engine.md §1.6).
     pub(super) fn stop(&mut self, stops: &[(u32, bool)]) -> Vec<(Rc<Info>, Closing)> {
         for (slot, _) in stops {
-            if let Some(info) = &self.world.infos[*slot as usize] {
-                self.world.directory.remove(&info.id);
+            if let Some(info) = &self.state.infos[*slot as usize] {
+                self.state.directory.remove(&info.id);
             }
         }
         let mut closings = Vec::new();
         for &(slot, removed) in stops {
             let mut closing = None;
-            self.visit(slot, |node, host| closing = node.close(removed, host));
+            self.with_node(slot, |node, host| closing = node.close(removed, host));
             let Some(Some(stopped)) = self.slots.get_mut(slot as usize) else {
                 continue;
             };
@@ -185,7 +185,7 @@ impl Thread {
             let info = Rc::clone(&stopped.info);
             if removed {
                 // Clears the editor's badge.
-                self.world.events.publish(Event::Status {
+                self.state.events.publish(Event::Status {
                     id: info.id.clone(),
                     status: None,
                 });
@@ -205,28 +205,28 @@ impl Thread {
                 continue;
             };
             any = true;
-            self.world.forget(Instance {
+            self.state.forget(Instance {
                 slot: number,
                 epoch: stopped.epoch,
             });
-            self.world.contexts.borrow_mut().forget_node(&stopped.info);
-            self.world.between.withdraw(&stopped.info.id);
-            if self.world.directory.get(&stopped.info.id) == Some(&number) {
-                self.world.directory.remove(&stopped.info.id);
+            self.state.contexts.borrow_mut().forget_node(&stopped.info);
+            self.state.between.withdraw(&stopped.info.id);
+            if self.state.directory.get(&stopped.info.id) == Some(&number) {
+                self.state.directory.remove(&stopped.info.id);
             }
-            self.world.infos[number as usize] = None;
+            self.state.infos[number as usize] = None;
             self.free.push(number);
         }
         if any {
-            let mut timers = std::mem::take(&mut self.world.timers);
+            let mut timers = std::mem::take(&mut self.state.timers);
             timers.retain(|_, instance| self.runs(*instance));
-            self.world.timers = timers;
+            self.state.timers = timers;
             let slots = &self.slots;
             let runs = |d: &Delivery| slots.get(d.slot as usize).is_some_and(Option::is_some);
-            self.world.queue.retain(runs);
-            let endpoints = self.world.endpoints.clone();
+            self.state.queue.retain(runs);
+            let endpoints = self.state.endpoints.clone();
             endpoints.retain(|instance| self.runs(instance));
-            let sockets = self.world.sockets.clone();
+            let sockets = self.state.sockets.clone();
             sockets.retain(|instance| self.runs(instance));
         }
     }

@@ -1,6 +1,6 @@
 //! Our own runtime: flows, nodes, messages, on a thread of their own.
 //!
-//! A message's way: [`node::Host::send`] → the queue of [`world`] → [`mod@thread`] → [`node::Node::receive`].
+//! A message's way: [`node::Host::send`] → the queue of [`state`] → [`mod@thread`] → [`node::Node::receive`].
 //! A deployment's way: [`Engine::apply`] → [`change`]: stop and wait → [`start`]: [`graph`], wires, nodes.
 
 mod apply;
@@ -301,13 +301,13 @@ async fn thread(
 ) {
     let (finished, futures) = mpsc::unbounded_channel();
     let (closed, closings) = mpsc::unbounded_channel();
-    let world = EngineState::new(config, &shared, finished, Arc::clone(&metrics));
+    let state = EngineState::new(config, &shared, finished, Arc::clone(&metrics));
     let inbox = Inbox {
         commands,
         finished: futures,
         closed: closings,
     };
-    Thread::new(world, shared, metrics, closed).run(inbox).await;
+    Thread::new(state, shared, metrics, closed).run(inbox).await;
 }
 
 impl Shared {

@@ -136,7 +136,7 @@ impl Build<'_> {
 
 /// What a node may do while it runs.
 pub struct Host<'a> {
-    pub(super) world: &'a mut EngineState,
+    pub(super) state: &'a mut EngineState,
     pub(super) instance: Instance,
     pub(super) info: &'a Rc<Info>,
     pub(super) wires: &'a [Box<[u32]>],
@@ -167,11 +167,11 @@ impl Host<'_> {
         if let Err(failure) = message.check() {
             return self.error(failure, Some(message));
         }
-        self.world.name(&mut message);
+        self.state.name(&mut message);
         for slot in others {
-            self.world.push(*slot, message.clone());
+            self.state.push(*slot, message.clone());
         }
-        self.world.push(*last, message);
+        self.state.push(*last, message);
     }
 
     /// Sends several messages in one go, as a function node's return value does: `(output, message)`.
@@ -183,7 +183,7 @@ impl Host<'_> {
                 continue;
             }
             if !message.properties().contains_key("_msgid") {
-                let id = id.get_or_insert_with(|| self.world.fresh_id()).clone();
+                let id = id.get_or_insert_with(|| self.state.fresh_id()).clone();
                 message.set(SmolStr::new_static("_msgid"), id);
             }
             self.send(output, message);
@@ -202,7 +202,7 @@ impl Host<'_> {
     /// The node has finished with this message: tells complete nodes.
     pub fn done(&mut self, message: Message) {
         if self.watched {
-            self.world.complete(self.info, &message);
+            self.state.complete(self.info, &message);
         }
     }
 
@@ -213,73 +213,73 @@ impl Host<'_> {
 
     /// The node failed on this message: tells catch nodes, or the log.
     pub fn error(&mut self, failure: Failure, message: Option<Message>) {
-        self.world.error(self.info, &failure, message);
+        self.state.error(self.info, &failure, message);
     }
 
     /// Shows the node's status: an object `{fill, shape, text}`, a text, or an empty object to clear it.
     pub fn status(&mut self, status: Value) {
-        self.world.status(self.info, &status);
+        self.state.status(self.info, &status);
     }
 
     /// Shows a status in the name of another node: a subflow's status output speaks for its instance.
     pub(super) fn status_of(&mut self, id: &str, status: &Value) {
-        if let Some(info) = self.world.info_of(id) {
-            self.world.status(&info, status);
+        if let Some(info) = self.state.info_of(id) {
+            self.state.status(&info, status);
         }
     }
 
     /// Writes a line to the log, in the node's name; warnings and errors reach the debug sidebar too.
     pub fn log(&mut self, level: Level, value: impl Into<Value>) {
-        self.world.log(self.info, level, &value.into());
+        self.state.log(self.info, level, &value.into());
     }
 
     /// Whether an editor listens to the debug sidebar.
     pub fn debug_heard(&self) -> bool {
-        self.world.events.wants_debug()
+        self.state.events.wants_debug()
     }
 
     /// Sends a debug node's message to the debug sidebar (topic `debug`).
     pub fn debug(&mut self, data: Json) {
-        self.world.events.publish(Event::Debug(data));
+        self.state.events.publish(Event::Debug(data));
     }
 
     /// Wakes the node with [`Wake::Timer`] after so long.
     pub fn after(&mut self, delay: Duration) -> TimerId {
-        self.world.set_timer(self.instance, delay)
+        self.state.set_timer(self.instance, delay)
     }
 
     /// Forgets a timer.
     pub fn cancel(&mut self, timer: TimerId) {
-        self.world.timers.remove(&timer);
+        self.state.timers.remove(&timer);
     }
 
     /// Runs a future on the engine's thread and wakes the node with [`Wake::Finished`] and its output.
     /// It is dropped when the node closes.
     pub fn spawn<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) {
-        self.world.spawn(self.instance, future);
+        self.state.spawn(self.instance, future);
     }
 
     /// Calls a node with a message, by its running id; false if there is none. A message that is too large is an error of
     /// this node instead.
     pub fn deliver(&mut self, id: &str, mut message: Message) -> bool {
-        let Some(slot) = self.world.directory.get(id).copied() else {
+        let Some(slot) = self.state.directory.get(id).copied() else {
             return false;
         };
         if let Err(failure) = message.check() {
             self.error(failure, Some(message));
             return true;
         }
-        self.world.name(&mut message);
-        self.world.call(slot, message);
+        self.state.name(&mut message);
+        self.state.call(slot, message);
         true
     }
 
     /// Wakes another node by its running id; false if there is none.
     pub fn wake(&mut self, id: &str, wake: Wake) -> bool {
-        let Some(slot) = self.world.directory.get(id).copied() else {
+        let Some(slot) = self.state.directory.get(id).copied() else {
             return false;
         };
-        self.world.push_wake(slot, wake);
+        self.state.push_wake(slot, wake);
         true
     }
 
@@ -287,7 +287,7 @@ impl Host<'_> {
     /// outside subflows; more than one match is an error (docs/reference/node-red-engine.md §3.3).
     pub fn link_named(&self, name: &str) -> Result<SmolStr, Failure> {
         let links = || {
-            self.world
+            self.state
                 .infos
                 .iter()
                 .flatten()
@@ -312,50 +312,50 @@ impl Host<'_> {
 
     /// Whether the running id is that of a link in node.
     pub fn is_link_in(&self, id: &str) -> bool {
-        self.world.info_of(id).is_some_and(|i| i.kind == "link in")
+        self.state.info_of(id).is_some_and(|i| i.kind == "link in")
     }
 
     /// Milliseconds since 1970, read once per round of the engine.
     pub fn now(&self) -> f64 {
-        self.world.now.get()
+        self.state.now.get()
     }
 
     /// A fresh id: 16 hexadecimal digits (docs/reference/node-red-engine.md §3.1).
     pub fn fresh_id(&mut self) -> SmolStr {
-        self.world.fresh_id()
+        self.state.fresh_id()
     }
 
     /// The context stores. Borrow them briefly.
     pub fn contexts(&self) -> Rc<RefCell<Contexts>> {
-        Rc::clone(&self.world.contexts)
+        Rc::clone(&self.state.contexts)
     }
 
     /// The JavaScript engine of this thread, made when first asked for.
     pub fn scripts(&mut self) -> Result<Rc<Scripts>, Failure> {
-        self.world.scripts()
+        self.state.scripts()
     }
 
     /// Limits that the operator set.
     pub fn config(&self) -> &Settings {
-        &self.world.config
+        &self.state.config
     }
 
     /// Where endpoints begin (`http_node_root`), without a slash at its end.
     pub fn root(&self) -> &str {
-        self.world.config.http_node_root.trim_end_matches('/')
+        self.state.config.http_node_root.trim_end_matches('/')
     }
 
     /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`]. It is removed when the node closes.
     pub fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
         let path = format!("{}/{}", self.root(), path.trim_start_matches('/'));
-        self.world.endpoints.add(method, &path, self.instance)
+        self.state.endpoints.add(method, &path, self.instance)
     }
 
     /// Registers the path of a websocket-listener node; connections arrive as [`Wake::Socket`]. It is removed when
     /// the node closes.
     pub fn listen_sockets(&mut self, path: &str) -> Result<(), Failure> {
         let whole = format!("{}/{}", self.root(), path.trim_start_matches('/'));
-        self.world.sockets.add(&whole, self.instance)
+        self.state.sockets.add(&whole, self.instance)
     }
 }
 

@@ -86,24 +86,24 @@ impl Drop for Task {
 impl Host<'_> {
     /// Where tasks of this node tell it something.
     pub fn post(&self) -> Mailbox {
-        self.world.post(self.instance)
+        self.state.post(self.instance)
     }
 
     /// Offers something to other nodes under this node's running id until it closes: what a config node is for.
     pub fn offer<T: 'static>(&mut self, what: Rc<T>) {
         let id = self.info.id.clone();
-        self.world.between.offers.insert(id, what);
+        self.state.between.offers.insert(id, what);
     }
 
     /// What the node of this running id offers.
     pub fn offered<T: 'static>(&self, id: &str) -> Option<Rc<T>> {
-        let offer = self.world.between.offers.get(id)?;
+        let offer = self.state.between.offers.get(id)?;
         Rc::clone(offer).downcast().ok()
     }
 
     /// What all nodes of a kind share; made when first asked for.
     pub fn common<T: Default + 'static>(&mut self) -> Rc<T> {
-        let common = &mut self.world.between.common;
+        let common = &mut self.state.between.common;
         let shared = common
             .entry(TypeId::of::<T>())
             .or_insert_with(|| Rc::new(T::default()));

@@ -52,15 +52,15 @@ impl Thread {
             })));
             return self.count_running(&Graph::default());
         }
-        let graph = graph::build(&self.flows, &self.credentials, &self.world.config.hide_env);
+        let graph = graph::build(&self.flows, &self.credentials, &self.state.config.hide_env);
         let new = self.place(&graph);
         let listeners = self.connect(&graph);
         // Events of starting nodes reach no catch, status or complete node: Node-RED connects those afterwards.
-        self.world.listeners = Listeners::default();
+        self.state.listeners = Listeners::default();
         for (at, slot) in new {
             self.construct(&graph.nodes[at], slot);
         }
-        self.world.listeners = listeners;
+        self.state.listeners = listeners;
         self.announce(report::runtime_state("start", deploy));
         self.count_running(&graph);
     }
@@ -68,11 +68,11 @@ impl Thread {
     /// Gives every node of the graph that does not run a slot.
     fn place(&mut self, graph: &Graph) -> Vec<(usize, u32)> {
         let mut new = Vec::new();
-        let more = graph.nodes.len().saturating_sub(self.world.directory.len());
+        let more = graph.nodes.len().saturating_sub(self.state.directory.len());
         self.slots
             .reserve_exact(more.saturating_sub(self.free.len()));
         for (at, running) in graph.nodes.iter().enumerate() {
-            if self.world.directory.contains_key(&running.id) {
+            if self.state.directory.contains_key(&running.id) {
                 continue;
             }
             let info = info(running, &graph.flows[running.flow]);
@@ -97,12 +97,12 @@ impl Thread {
             };
             let number = self.free.pop().unwrap_or_else(|| {
                 self.slots.push(None);
-                self.world.infos.push(None);
+                self.state.infos.push(None);
                 u32::try_from(self.slots.len() - 1).unwrap_or(u32::MAX)
             });
             self.slots[number as usize] = Some(slot);
-            self.world.infos[number as usize] = Some(Rc::clone(&info));
-            self.world.directory.insert(info.id.clone(), number);
+            self.state.infos[number as usize] = Some(Rc::clone(&info));
+            self.state.directory.insert(info.id.clone(), number);
             new.push((at, number));
         }
         new
@@ -124,12 +124,12 @@ impl Thread {
         }
         let links = links(graph);
         for running in &graph.nodes {
-            let Some(&slot) = self.world.directory.get(&running.id) else {
+            let Some(&slot) = self.state.directory.get(&running.id) else {
                 continue;
             };
             let to_slots = |ids: &[SmolStr]| -> Box<[u32]> {
                 ids.iter()
-                    .filter_map(|id| self.world.directory.get(id).copied())
+                    .filter_map(|id| self.state.directory.get(id).copied())
                     .collect()
             };
             let wires: Box<[Box<[u32]>]> = match links.get(&running.id) {
@@ -148,7 +148,7 @@ impl Thread {
         for slot in self.slots.iter_mut().flatten() {
             slot.watched = !listeners.complete(&slot.info).is_empty();
         }
-        self.world.contexts.borrow_mut().set_flows(parents);
+        self.state.contexts.borrow_mut().set_flows(parents);
         listeners
     }
 
@@ -183,7 +183,7 @@ impl Thread {
     }
 
     fn announce(&self, event: Event) {
-        self.world.events.publish(event);
+        self.state.events.publish(event);
     }
 
     fn count_running(&self, graph: &Graph) {

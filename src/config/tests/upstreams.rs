@@ -14,10 +14,10 @@ fn one_upstream_is_everywhere() {
         let [only] = &config.upstreams[..] else {
             panic!("one upstream")
         };
-        assert_eq!(only.site.name, "[::1]:443");
-        assert!(only.site.hosts.is_empty() && only.site.prefix.is_empty());
+        assert_eq!(only.mount.name, "[::1]:443");
+        assert!(only.mount.hosts.is_empty() && only.mount.prefix.is_empty());
         assert_eq!(
-            (only.site.path.as_str(), only.site.admin_root.as_str()),
+            (only.mount.path.as_str(), only.mount.admin_root.as_str()),
             ("", "")
         );
         assert_eq!(only.root, "");
@@ -32,17 +32,17 @@ fn several_upstreams_have_places_of_their_own() {
          admin_root = \"/Admin\"\npermissions = {{ ann = [\"*\"] }}\n[auth]\n{ANN}"
     ));
     let plant = &config.upstreams[1];
-    assert_eq!(plant.site.hosts, ["flows.example.org"]);
+    assert_eq!(plant.mount.hosts, ["flows.example.org"]);
     assert_eq!(
-        (plant.site.path.as_str(), plant.site.admin_root.as_str()),
+        (plant.mount.path.as_str(), plant.mount.admin_root.as_str()),
         ("/plant1", "/admin")
     );
     assert_eq!(plant.root, "/Plant1/Admin");
     assert_eq!(
-        plant.site.permissions,
+        plant.mount.permissions,
         [("ann".to_owned(), vec!["*".to_owned()])]
     );
-    assert_eq!(plant.site.prefix, "");
+    assert_eq!(plant.mount.prefix, "");
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn what_stays_here_is_spelled_as_the_operator_does() {
         good("[upstream]\nurl = \"http://x\"\npath = \"/Plant1/\"\nadmin_root = \"/Admin\"");
     let only = &config.upstreams[0];
     assert_eq!(
-        (only.site.path.as_str(), only.site.prefix.as_str()),
+        (only.mount.path.as_str(), only.mount.prefix.as_str()),
         ("/plant1", "/Plant1")
     );
     assert_eq!(only.root, "/Admin");
@@ -113,7 +113,7 @@ fn permissions_may_name_the_admin_who_is_made_at_the_first_start() {
     let upstream = "[upstream]\nurl = \"http://x\"\npermissions";
     assert!(
         !good(&format!("{upstream} = {{ admin = [] }}\n[auth]")).upstreams[0]
-            .site
+            .mount
             .permissions
             .is_empty()
     );

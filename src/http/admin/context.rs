@@ -29,7 +29,7 @@ pub(super) async fn forget(
 }
 
 async fn ask(call: &RequestContext<'_>, path: &Path<'_>, delete: bool) -> Result<Json, Error> {
-    let Runtime::Own(engine) = &call.site.runtime else {
+    let Runtime::Own(engine) = &call.backend.runtime else {
         return Err(Error::NotFound);
     };
     let (scope, id, key) = match path.parameter(1).to_ascii_lowercase().as_str() {

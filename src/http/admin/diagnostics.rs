@@ -7,7 +7,7 @@ use hyper::{Response, StatusCode};
 use serde_json::json;
 
 pub(super) fn read(call: &RequestContext<'_>) -> Response<Body> {
-    let deployments = &call.site.deployments;
+    let deployments = &call.backend.deployments;
     let active = deployments.active();
     let report = json!({
         "report": "diagnostics",

@@ -15,7 +15,7 @@ pub(super) async fn inject(
     path: &Path<'_>,
 ) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
-    let Runtime::Own(engine) = &call.site.runtime else {
+    let Runtime::Own(engine) = &call.backend.runtime else {
         return Err(Error::NotFound);
     };
     engine.inject(&path.parameter(1), body).await?;
@@ -28,7 +28,7 @@ pub(super) async fn debug_node(
     path: &Path<'_>,
     active: bool,
 ) -> Result<Response<Body>, Error> {
-    let Runtime::Own(engine) = &call.site.runtime else {
+    let Runtime::Own(engine) = &call.backend.runtime else {
         return Err(Error::NotFound);
     };
     engine.set_debug(vec![path.parameter(1)], active).await?;
@@ -42,7 +42,7 @@ pub(super) async fn debug_nodes(
 ) -> Result<Response<Body>, Error> {
     let body = call.read_json_value().await?;
     let ids = ids(body.as_ref())?;
-    let Runtime::Own(engine) = &call.site.runtime else {
+    let Runtime::Own(engine) = &call.backend.runtime else {
         return Err(Error::NotFound);
     };
     match engine.set_debug(ids, active).await {
@@ -53,7 +53,7 @@ pub(super) async fn debug_nodes(
 
 /// `GET /udp-ports/:id`: the ports of udp in nodes that run, with which the editor warns of another one.
 pub(super) fn udp_ports(call: &RequestContext<'_>) -> Response<Body> {
-    let deployments = &call.site.deployments;
+    let deployments = &call.backend.deployments;
     let active = deployments.active();
     let nodes = active.flows.nodes().iter();
     let running = nodes

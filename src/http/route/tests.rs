@@ -294,12 +294,12 @@ fn the_account_goes_with_the_admin_api_and_with_routes_that_say_so() {
 
 /// The need of a request at a site with its admin API below `/admin`.
 fn beside<'a>(method: &str, path: &str, rules: &'a PathRules) -> (RouteClass, Needs<'a>) {
-    let site = config::Mount {
+    let backend = config::Mount {
         admin_root: "/admin".to_owned(),
         ..config::Mount::default()
     };
     let mut path = Path::parse(path).unwrap();
-    path.enter(&site);
+    path.enter(&backend);
     let route = route(&method.parse().unwrap(), &path, rules);
     (route.class, route.needs)
 }

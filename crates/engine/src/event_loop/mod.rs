@@ -88,7 +88,7 @@ pub(super) struct Slot {
 
 /// Everything the thread owns.
 pub(super) struct Thread {
-    pub world: EngineState,
+    pub state: EngineState,
     pub slots: Vec<Option<Slot>>,
     pub free: Vec<u32>,
     pub epochs: u32,
@@ -119,13 +119,13 @@ pub(super) struct Inbox {
 impl Thread {
     /// A thread with nothing running.
     pub(super) fn new(
-        world: EngineState,
+        state: EngineState,
         shared: Arc<Shared>,
         metrics: Arc<dyn Metrics>,
         closed: mpsc::UnboundedSender<()>,
     ) -> Self {
         Self {
-            world,
+            state,
             slots: Vec::new(),
             free: Vec::new(),
             epochs: 0,
@@ -146,18 +146,18 @@ impl Thread {
     /// Runs until it is closed.
     pub(super) async fn run(mut self, mut inbox: Inbox) {
         loop {
-            self.world.read_clock();
-            if self.hear(&mut inbox).is_break() {
+            self.state.read_clock();
+            if self.drain_inbox(&mut inbox).is_break() {
                 return;
             }
             self.admit_calls(CALLS_AHEAD);
             self.sweep_calls();
-            for (timer, instance) in self.world.due() {
+            for (timer, instance) in self.state.due() {
                 self.wake(instance, Wake::Timer(timer));
             }
             self.deliver();
-            self.world.save_contexts();
-            if self.world.is_idle() && self.calls.is_empty() {
+            self.state.save_contexts();
+            if self.state.is_idle() && self.calls.is_empty() {
                 self.count_messages();
                 if self.wait(&mut inbox).await.is_break() {
                     return;
@@ -169,7 +169,7 @@ impl Thread {
     }
 
     /// Takes everything that has arrived.
-    fn hear(&mut self, inbox: &mut Inbox) -> ControlFlow<()> {
+    fn drain_inbox(&mut self, inbox: &mut Inbox) -> ControlFlow<()> {
         while let Ok(command) = inbox.commands.try_recv() {
             self.command(command);
         }
@@ -190,7 +190,7 @@ impl Thread {
                 continue;
             }
             self.wake(instance, Wake::Request(exchange));
-            if self.world.queue.len() >= most {
+            if self.state.queue.len() >= most {
                 return;
             }
         }
@@ -208,7 +208,7 @@ impl Thread {
 
     /// Sleeps until something arrives or a timer is due.
     async fn wait(&mut self, inbox: &mut Inbox) -> ControlFlow<()> {
-        let due = self.world.next_due();
+        let due = self.state.next_due();
         let timer = async {
             match due {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
@@ -218,13 +218,13 @@ impl Thread {
         tokio::select! {
             command = inbox.commands.recv() => match command {
                 Some(command) => {
-                    self.world.read_clock();
+                    self.state.read_clock();
                     self.command(command);
                 }
                 None => return ControlFlow::Break(()),
             },
             Some(finished) = inbox.finished.recv() => {
-                self.world.read_clock();
+                self.state.read_clock();
                 self.wake(finished.instance, Wake::Finished(finished.output));
             }
             Some(()) = inbox.closed.recv() => self.finish_change()?,
@@ -251,8 +251,8 @@ impl Thread {
                 // The client may be gone; the message goes its way all the same.
                 let _ = answer.send(slot.map(|slot| {
                     let mut message = message;
-                    self.world.name(&mut message);
-                    self.world.push(slot, message);
+                    self.state.name(&mut message);
+                    self.state.push(slot, message);
                 }));
             }
             Command::Debug {
@@ -269,7 +269,7 @@ impl Thread {
                     Err(Error::NoSuchNode)
                 };
                 for slot in slots {
-                    self.visit(slot, |node, host| node.wake(Wake::Active(active), host));
+                    self.with_node(slot, |node, host| node.wake(Wake::Active(active), host));
                 }
                 let _ = answer.send(found);
             }
@@ -284,15 +284,15 @@ impl Thread {
                 event,
             } => self.wake(instance, Wake::Socket(connection, event)),
             Command::Context { ask, answer } => {
-                let info = self.world.info_of(&ask.id);
-                let mut contexts = self.world.contexts.borrow_mut();
+                let info = self.state.info_of(&ask.id);
+                let mut contexts = self.state.contexts.borrow_mut();
                 let _ = answer.send(ask.answer(&mut contexts, info.as_deref()));
             }
         }
     }
 
     fn running(&self, id: &str) -> Option<u32> {
-        let slot = *self.world.directory.get(id)?;
+        let slot = *self.state.directory.get(id)?;
         self.slots
             .get(slot as usize)?
             .as_ref()?
@@ -307,18 +307,18 @@ impl Thread {
             if n > 0 && n % MESSAGES_PER_LOOK == 0 && began.elapsed() >= MAX_ROUND {
                 return;
             }
-            let Some(Delivery { slot, item }) = self.world.next() else {
+            let Some(Delivery { slot, item }) = self.state.next() else {
                 return;
             };
             match item {
                 Item::Message(message) => self.receive(slot, message),
                 Item::Call(message) => {
-                    let waiting = self.world.queue.len();
+                    let waiting = self.state.queue.len();
                     self.receive(slot, message);
-                    let made = self.world.queue.len() - waiting;
-                    self.world.queue.rotate_right(made);
+                    let made = self.state.queue.len() - waiting;
+                    self.state.queue.rotate_right(made);
                 }
-                Item::Wake(wake) => self.visit(slot, |node, host| node.wake(*wake, host)),
+                Item::Wake(wake) => self.with_node(slot, |node, host| node.wake(*wake, host)),
             }
         }
     }
@@ -329,13 +329,13 @@ impl Thread {
             return;
         };
         self.kinds[kind].1 += 1;
-        self.visit(slot, |node, host| node.receive(message, host));
+        self.with_node(slot, |node, host| node.receive(message, host));
     }
 
     /// Wakes a node unless it is no longer the one that asked for it.
     fn wake(&mut self, instance: Instance, wake: Wake) {
         if self.runs(instance) {
-            self.visit(instance.slot, |node, host| node.wake(wake, host));
+            self.with_node(instance.slot, |node, host| node.wake(wake, host));
         }
     }
 
@@ -349,7 +349,7 @@ impl Thread {
     }
 
     /// Calls a node. One that panics is taken out; the others go on.
-    pub(super) fn visit(&mut self, slot: u32, act: impl FnOnce(&mut dyn Node, &mut Host<'_>)) {
+    pub(super) fn with_node(&mut self, slot: u32, act: impl FnOnce(&mut dyn Node, &mut Host<'_>)) {
         let Some((place, mut host)) = self.place_and_host(slot) else {
             return;
         };
@@ -369,7 +369,7 @@ impl Thread {
     ) -> Option<(&mut Option<Box<dyn Node>>, Host<'_>)> {
         let taken = self.slots.get_mut(slot as usize)?.as_mut()?;
         let host = Host {
-            world: &mut self.world,
+            state: &mut self.state,
             instance: Instance {
                 slot,
                 epoch: taken.epoch,

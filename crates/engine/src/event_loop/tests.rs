@@ -48,14 +48,14 @@ fn thread(nodes: Vec<Box<dyn Node>>) -> (Thread, mpsc::UnboundedReceiver<()>) {
         state: std::sync::atomic::AtomicU8::new(RunState::Start as u8),
         thread: std::sync::Mutex::default(),
     });
-    let world = EngineState::new(
+    let state = EngineState::new(
         config,
         &shared,
         mpsc::unbounded_channel().0,
         Arc::clone(&metrics),
     );
     let (closed, closings) = mpsc::unbounded_channel();
-    let mut thread = Thread::new(world, shared, metrics, closed);
+    let mut thread = Thread::new(state, shared, metrics, closed);
     thread.kinds.push((thread.metrics.node_type("test"), 0));
     for (node, number) in nodes.into_iter().zip(0u32..) {
         let info = Rc::new(Info {
@@ -69,8 +69,8 @@ fn thread(nodes: Vec<Box<dyn Node>>) -> (Thread, mpsc::UnboundedReceiver<()>) {
             outputs: 0,
             env: Env::root(&flows::HiddenVariables::default()),
         });
-        thread.world.infos.push(Some(Rc::clone(&info)));
-        thread.world.directory.insert(info.id.clone(), number);
+        thread.state.infos.push(Some(Rc::clone(&info)));
+        thread.state.directory.insert(info.id.clone(), number);
         thread.slots.push(Some(Slot {
             node: Some(node),
             info,
@@ -90,7 +90,7 @@ fn a_node_that_panics_is_taken_out_and_the_others_go_on() {
     let (mut thread, _closings) =
         thread(vec![Box::new(Panics), Box::new(Counts(Rc::clone(&count)))]);
     for slot in [0, 1, 0, 1] {
-        thread.world.push(slot, Message::default());
+        thread.state.push(slot, Message::default());
     }
     thread.deliver();
     assert_eq!(count.get(), 2);
@@ -123,7 +123,7 @@ impl Node for Endpoint {
     fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
 
     fn wake(&mut self, _wake: Wake, host: &mut Host<'_>) {
-        host.world.push(1, Message::default());
+        host.state.push(1, Message::default());
     }
 }
 
@@ -165,12 +165,12 @@ fn requests_wait_while_the_messages_of_others_are_under_way() {
         clients.push(client);
     }
     thread.admit_calls(CALLS_AHEAD);
-    assert_eq!(thread.world.queue.len(), CALLS_AHEAD);
+    assert_eq!(thread.state.queue.len(), CALLS_AHEAD);
     assert_eq!(thread.calls.len(), 100 - CALLS_AHEAD);
     // A queue that never gets shorter does not keep the next request out.
     thread.admit_calls(CALLS_AHEAD);
     assert_eq!(thread.calls.len(), 99 - CALLS_AHEAD);
-    while !thread.calls.is_empty() || !thread.world.queue.is_empty() {
+    while !thread.calls.is_empty() || !thread.state.queue.is_empty() {
         thread.admit_calls(CALLS_AHEAD);
         thread.deliver();
     }
@@ -202,7 +202,7 @@ fn requests_of_clients_that_are_gone_reach_no_node_and_take_no_places() {
     assert_eq!(thread.calls.len(), 100);
     assert!(free(&places, 900) && !free(&places, 901));
     clients.truncate(40);
-    while !thread.calls.is_empty() || !thread.world.queue.is_empty() {
+    while !thread.calls.is_empty() || !thread.state.queue.is_empty() {
         thread.admit_calls(CALLS_AHEAD);
         thread.deliver();
     }

@@ -1,6 +1,6 @@
 //! What `mqtt in` and `mqtt out` have in common: their broker, their badge, and messages that connect and disconnect.
 
-use super::mqtt_broker::{Broker, Phase, Ticket, Told, badge};
+use super::mqtt_broker::{Broker, BrokerEvent, Phase, Ticket, badge};
 use crate::node::{Closing, Host};
 use serde_json::{Map, Value as Json};
 use std::any::Any;
@@ -88,7 +88,11 @@ impl User {
     }
 
     /// Handles the notifications that both nodes have in common; returns the others.
-    pub(super) fn hear(&mut self, output: Box<dyn Any>, host: &mut Host<'_>) -> Option<Told> {
+    pub(super) fn hear(
+        &mut self,
+        output: Box<dyn Any>,
+        host: &mut Host<'_>,
+    ) -> Option<BrokerEvent> {
         let output = match output.downcast::<Left>() {
             Ok(left) => {
                 self.left(*left, host);
@@ -96,12 +100,12 @@ impl User {
             }
             Err(output) => output,
         };
-        match *output.downcast::<Told>().ok()? {
-            Told::Phase(phase) => {
+        match *output.downcast::<BrokerEvent>().ok()? {
+            BrokerEvent::Phase(phase) => {
                 host.status(badge(phase));
                 None
             }
-            Told::Done { number, result } => {
+            BrokerEvent::Done { number, result } => {
                 if let Some(message) = self.waiting.remove(&number) {
                     match result {
                         Ok(()) => host.done(message),
@@ -110,7 +114,7 @@ impl User {
                 }
                 None
             }
-            other @ Told::Received { .. } => Some(other),
+            other @ BrokerEvent::Received { .. } => Some(other),
         }
     }
 

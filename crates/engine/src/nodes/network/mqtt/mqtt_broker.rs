@@ -29,7 +29,7 @@ pub(super) enum Phase {
 }
 
 /// A notification to a node that uses the broker.
-pub(super) enum Told {
+pub(super) enum BrokerEvent {
     /// The connection stands otherwise: a badge.
     Phase(Phase),
     /// A message came that it subscribed to, to be read as this datatype.
@@ -54,7 +54,7 @@ impl Ticket {
     /// Tells that it is done, or failed.
     pub(super) fn tell(self, result: Result<(), Failure>) {
         let number = self.number;
-        self.post.tell(Told::Done { number, result });
+        self.post.tell(BrokerEvent::Done { number, result });
     }
 }
 
@@ -307,7 +307,7 @@ impl Broker {
     pub(super) fn enter(&self, phase: Phase) {
         self.phase.set(phase);
         for (_, post) in self.users.borrow().iter() {
-            post.tell(Told::Phase(phase));
+            post.tell(BrokerEvent::Phase(phase));
         }
         if phase == Phase::Connected {
             for ticket in self.waiting.take() {
@@ -331,7 +331,7 @@ impl Broker {
             let named = &received.subscriptions;
             let meant = named.is_empty() || named.contains(&number);
             if meant && topic::matches(&subscription.topic, &received.topic) {
-                subscription.post.tell(Told::Received {
+                subscription.post.tell(BrokerEvent::Received {
                     received: Rc::clone(&received),
                     datatype: subscription.datatype.clone(),
                 });

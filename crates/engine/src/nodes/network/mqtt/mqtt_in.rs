@@ -2,7 +2,7 @@
 //! (docs/reference/node-red-engine.md §4.2).
 
 use super::client::User;
-use super::mqtt_broker::{Phase, Told, badge};
+use super::mqtt_broker::{BrokerEvent, Phase, badge};
 use super::packet::Wish;
 use super::payload;
 use super::settings::level;
@@ -111,7 +111,7 @@ impl Node for MqttIn {
             return;
         };
         let local = user.broker.settings().local;
-        if let Some(Told::Received { received, datatype }) = user.hear(output, host) {
+        if let Some(BrokerEvent::Received { received, datatype }) = user.hear(output, host) {
             match payload::message(&received, &datatype, local) {
                 Ok(message) => host.send(0, message),
                 Err((words, message)) => host.error(Failure::text(words), Some(message)),

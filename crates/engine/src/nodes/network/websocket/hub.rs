@@ -29,7 +29,7 @@ struct User {
 }
 
 /// A notification to a node.
-pub(super) enum Told {
+pub(super) enum HubEvent {
     Badge(Value),
     /// A message, with the permit that is released when the node has it.
     Message(Message, Permit),
@@ -84,7 +84,7 @@ impl Hub {
     /// A connection failed.
     pub(super) fn failed(&self, id: &SmolStr) {
         let status = badge(("red", "ring"), "common.status.error", "error", id);
-        self.tell(|_| true, &|| Told::Badge(status.clone()));
+        self.tell(|_| true, &|| HubEvent::Badge(status.clone()));
     }
 
     /// All connections end.
@@ -106,10 +106,10 @@ impl Hub {
             Some(count) => badge(("green", "dot"), &format!("connected {count}"), event, id),
             None => badge(("red", "ring"), "common.status.disconnected", event, id),
         };
-        self.tell(|_| true, &|| Told::Badge(status.clone()));
+        self.tell(|_| true, &|| HubEvent::Badge(status.clone()));
     }
 
-    fn tell(&self, whom: impl Fn(&User) -> bool, what: &dyn Fn() -> Told) {
+    fn tell(&self, whom: impl Fn(&User) -> bool, what: &dyn Fn() -> HubEvent) {
         for user in self.users.borrow().iter().filter(|user| whom(user)) {
             user.post.tell(what());
         }
@@ -126,12 +126,12 @@ impl Hub {
         };
         if let Some(Value::Array(list)) = parsed {
             return self.tell(|user| user.hears, &|| {
-                Told::List(list.to_vec(), permit.clone())
+                HubEvent::List(list.to_vec(), permit.clone())
             });
         }
         let message = self.message(id, frame, parsed);
         self.tell(|user| user.hears, &|| {
-            Told::Message(message.clone(), permit.clone())
+            HubEvent::Message(message.clone(), permit.clone())
         });
     }
 

@@ -59,7 +59,7 @@ struct WebSocketClient {
 }
 
 /// What the task tells the node.
-enum Heard {
+enum ClientEvent {
     Connecting,
     Open(Outbox),
     Said(Frame),
@@ -97,21 +97,21 @@ impl Node for WebSocketClient {
             Wake::Finished(output) => output,
             _ => return,
         };
-        let Ok(heard) = output.downcast::<Heard>() else {
+        let Ok(heard) = output.downcast::<ClientEvent>() else {
             return;
         };
         match *heard {
-            Heard::Connecting => {
+            ClientEvent::Connecting => {
                 self.id = host.fresh_id();
                 self.hub.connecting.set(true);
             }
-            Heard::Open(outbox) => self.hub.opened(&self.id, outbox),
-            Heard::Said(frame) => self.hub.said(&self.id, frame, &None),
-            Heard::Failed(failure) => {
+            ClientEvent::Open(outbox) => self.hub.opened(&self.id, outbox),
+            ClientEvent::Said(frame) => self.hub.said(&self.id, frame, &None),
+            ClientEvent::Failed(failure) => {
                 host.log(Level::Debug, failure.to_string());
                 self.hub.failed(&self.id);
             }
-            Heard::Closed => {
+            ClientEvent::Closed => {
                 self.hub.connecting.set(false);
                 self.hub.closed(&self.id);
             }
@@ -202,22 +202,22 @@ impl Plan {
     /// Connects again and again, until the node closes.
     async fn run(self, post: Mailbox) {
         loop {
-            post.tell(Heard::Connecting);
+            post.tell(ClientEvent::Connecting);
             match self.open().await {
                 Ok(socket) => {
                     let (outbox, frames) = outbox();
-                    post.tell(Heard::Open(outbox));
+                    post.tell(ClientEvent::Open(outbox));
                     let end = self.carry(socket, frames, &post).await;
                     if let End::Left = end {
                         return;
                     }
                     if let End::Failed(failure) = end {
-                        post.tell(Heard::Failed(failure));
+                        post.tell(ClientEvent::Failed(failure));
                     }
                 }
-                Err(failure) => post.tell(Heard::Failed(failure)),
+                Err(failure) => post.tell(ClientEvent::Failed(failure)),
             }
-            post.tell(Heard::Closed);
+            post.tell(ClientEvent::Closed);
             tokio::time::sleep(RECONNECT).await;
         }
     }
@@ -272,11 +272,11 @@ impl Plan {
             tokio::select! {
                 message = socket.next() => match message {
                     Some(Ok(WsMessage::Text(text))) => {
-                        post.tell(Heard::Said(Frame::Text(text)));
+                        post.tell(ClientEvent::Said(Frame::Text(text)));
                         tokio::task::yield_now().await;
                     }
                     Some(Ok(WsMessage::Binary(bytes))) => {
-                        post.tell(Heard::Said(Frame::Binary(bytes)));
+                        post.tell(ClientEvent::Said(Frame::Binary(bytes)));
                         tokio::task::yield_now().await;
                     }
                     Some(Ok(WsMessage::Ping(_) | WsMessage::Pong(_))) => waits = false,

@@ -1,6 +1,6 @@
 //! `websocket in`: what is said over a WebSocket becomes messages.
 
-use super::hub::{Hub, Told};
+use super::hub::{Hub, HubEvent};
 use crate::node::{Build, Closing, Host, Level, Node, Wake};
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -55,12 +55,12 @@ impl Node for WebSocketIn {
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         if let Wake::Finished(output) = wake
-            && let Ok(told) = output.downcast::<Told>()
+            && let Ok(told) = output.downcast::<HubEvent>()
         {
             match *told {
-                Told::Badge(status) => host.status(status),
-                Told::Message(message, _permit) => host.send(0, message),
-                Told::List(list, _permit) => send_each(list, host),
+                HubEvent::Badge(status) => host.status(status),
+                HubEvent::Message(message, _permit) => host.send(0, message),
+                HubEvent::List(list, _permit) => send_each(list, host),
             }
         }
     }

@@ -1,6 +1,6 @@
 //! `websocket out`: says payloads, or whole messages, over a WebSocket: to whom a message came from, or to all.
 
-use super::hub::{Hub, Told};
+use super::hub::{Hub, HubEvent};
 use super::websocket_client::text_frame;
 use super::websocket_in::Properties;
 use crate::node::{Build, Closing, Host, Level, Node, Wake};
@@ -55,8 +55,8 @@ impl Node for WebSocketOut {
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         if let Wake::Finished(output) = wake
-            && let Ok(told) = output.downcast::<Told>()
-            && let Told::Badge(status) = *told
+            && let Ok(told) = output.downcast::<HubEvent>()
+            && let HubEvent::Badge(status) = *told
         {
             host.status(status);
         }
