@@ -3,7 +3,7 @@
 //! The crates below it know nothing of a gateway: `crypto`, `limits`, `events`, `flows`, `value`, `formats`, `engine`. The
 //! rooms here, lowest first; each uses only what stands before it:
 //!
-//! 1. [`metrics`], [`memory`]: what is counted; the allocator.
+//! 1. [`metrics`], [`allocator`]: what is counted; the allocator.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
 //! 3. [`store`]: what must survive: sessions, history, flow files.
 //! 4. [`audit`], [`auth`], [`upstream`]: who did what; who may do what; a runtime behind us.

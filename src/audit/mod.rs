@@ -1,7 +1,7 @@
 //! Who did what, when, from where: append-only lines of JSON in `audit.log` of the data directory, or on standard output.
 //!
 //! Each line carries its number and the hash of the line before, so that [`verify()`] finds what was changed, removed or
-//! moved. [`mod@line`] is a line's form, [`trail`] the files, [`rotation`] which of them are removed, [`writer`] the thread
+//! moved. [`mod@record`] is a line's form, [`log`] the files, [`rotation`] which of them are removed, [`writer`] the thread
 //! that writes them; [`mod@queue`] and [`suppression`] keep refused requests from filling them. What happened, and which facts
 //! belong to it, the callers know; no secret may be among them.
 

@@ -63,30 +63,30 @@ pub enum Fault {
     #[error("{0}: this line is truncated")]
     Truncated(LineRef),
     /// A line stands where another should.
-    #[error("{line_ref}: this line is out of order: it is number {seq}, and {expected} comes here")]
+    #[error("{position}: this line is out of order: it is number {seq}, and {expected} comes here")]
     Reordered {
         /// Where.
-        line_ref: LineRef,
+        position: LineRef,
         /// Its number.
         seq: u64,
         /// The number that comes there.
         expected: u64,
     },
     /// Lines are gone before a line.
-    #[error("{line_ref}: before this line are missing: numbers {from} to {to}")]
+    #[error("{position}: before this line are missing: numbers {from} to {to}")]
     Missing {
         /// The line.
-        line_ref: LineRef,
+        position: LineRef,
         /// The first that is gone.
         from: u64,
         /// The last that is gone.
         to: u64,
     },
     /// Lines are gone at the end.
-    #[error("{line_ref}: after this line are missing: numbers {from} to {to}")]
+    #[error("{position}: after this line are missing: numbers {from} to {to}")]
     End {
         /// The last line there is.
-        line_ref: LineRef,
+        position: LineRef,
         /// The first that is gone.
         from: u64,
         /// The last that is gone.
@@ -119,7 +119,7 @@ pub fn verify(directory: &Path) -> Result<Report, Fault> {
         Some(last) if last.link.seq >= head.seq => Ok(report),
         None if head.seq == 0 => Ok(report),
         last => Err(Fault::End {
-            line_ref: last.map_or_else(|| first_of(directory), |last| last.line_ref.clone()),
+            position: last.map_or_else(|| first_of(directory), |last| last.position.clone()),
             from: last.map_or(0, |last| last.link.seq) + 1,
             to: head.seq,
         }),
@@ -136,7 +136,7 @@ pub fn verify_files(paths: &[PathBuf]) -> Result<Report, Fault> {
 
 /// What is kept of a line.
 struct Line {
-    line_ref: LineRef,
+    position: LineRef,
     link: ChainHash,
     prev: [u8; 32],
     repair: bool,
@@ -166,26 +166,26 @@ fn lines(paths: &[PathBuf]) -> Result<Vec<Line>, Fault> {
             if read == 0 {
                 break;
             }
-            let line_ref = LineRef {
+            let position = LineRef {
                 file: Arc::clone(&path),
                 line: number,
             };
-            lines.push(line(line_ref, &bytes)?);
+            lines.push(line(position, &bytes)?);
         }
     }
     Ok(lines)
 }
 
-fn line(line_ref: LineRef, bytes: &[u8]) -> Result<Line, Fault> {
+fn line(position: LineRef, bytes: &[u8]) -> Result<Line, Fault> {
     let Some(bytes) = bytes.strip_suffix(b"\n") else {
-        return Err(Fault::Truncated(line_ref));
+        return Err(Fault::Truncated(position));
     };
     let read = Read::parse(bytes).and_then(|read| Some((unhex(&read.prev)?, read)));
     let Some((prev, read)) = read else {
-        return Err(Fault::Changed(line_ref));
+        return Err(Fault::Changed(position));
     };
     Ok(Line {
-        line_ref,
+        position,
         link: ChainHash::after(read.seq, bytes),
         prev,
         repair: read.event == Event::Repaired.name(),
@@ -203,13 +203,13 @@ fn chain(lines: &[Line], head: Option<ChainHash>) -> Result<Report, Fault> {
         match before {
             Some(before) => follows(lines, at, before)?,
             None if line.link.seq == 1 && line.prev != ChainHash::START.hash => {
-                return Err(Fault::Changed(line.line_ref.clone()));
+                return Err(Fault::Changed(line.position.clone()));
             }
             None => {}
         }
         report.lines += 1;
         if line.repair {
-            report.repairs.push(line.line_ref.clone());
+            report.repairs.push(line.position.clone());
         }
     }
     let vouched = head.and_then(|head| {
@@ -220,7 +220,7 @@ fn chain(lines: &[Line], head: Option<ChainHash>) -> Result<Report, Fault> {
     });
     match vouched {
         Some((line, head)) if line.link.hash != head.hash => {
-            Err(Fault::Changed(line.line_ref.clone()))
+            Err(Fault::Changed(line.position.clone()))
         }
         Some(_) | None => Ok(report),
     }
@@ -230,18 +230,18 @@ fn chain(lines: &[Line], head: Option<ChainHash>) -> Result<Report, Fault> {
 fn follows(lines: &[Line], at: usize, before: &Line) -> Result<(), Fault> {
     let line = &lines[at];
     let (seq, expected) = (line.link.seq, before.link.seq + 1);
-    let line_ref = line.line_ref.clone();
+    let position = line.position.clone();
     if seq != expected {
         let elsewhere = lines[at..].iter().any(|line| line.link.seq == expected);
         return Err(if seq < expected || elsewhere {
             Fault::Reordered {
-                line_ref,
+                position,
                 seq,
                 expected,
             }
         } else {
             Fault::Missing {
-                line_ref,
+                position,
                 from: expected,
                 to: seq - 1,
             }
@@ -255,7 +255,7 @@ fn follows(lines: &[Line], at: usize, before: &Line) -> Result<(), Fault> {
         .get(at + 1)
         .is_none_or(|next| next.prev == line.link.hash);
     let changed = if confirmed { before } else { line };
-    Err(Fault::Changed(changed.line_ref.clone()))
+    Err(Fault::Changed(changed.position.clone()))
 }
 
 /// What is gone before the first line: the gateway itself must have removed it.
@@ -266,7 +266,7 @@ fn begins(lines: &[Line]) -> Result<Option<Removed>, Fault> {
     let accounts = lines.iter().filter_map(|line| line.removed.as_deref());
     let removed = accounts.max_by_key(|removed| removed.to);
     let missing = |from, to| Fault::Missing {
-        line_ref: first.line_ref.clone(),
+        position: first.position.clone(),
         from,
         to,
     };

@@ -43,9 +43,9 @@ fn told(report: &Report) -> String {
         );
         text.push_str(&removed);
     }
-    for line_ref in &report.repairs {
+    for position in &report.repairs {
         text.push_str("\nrepaired when it was opened, see ");
-        text.push_str(&line_ref.to_string());
+        text.push_str(&position.to_string());
     }
     text
 }

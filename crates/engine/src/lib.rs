@@ -1,7 +1,7 @@
 //! Our own runtime: flows, nodes, messages, on a thread of their own.
 //!
-//! A message's way: [`node::Host::send`] → the queue of [`state`] → [`mod@thread`] → [`node::Node::receive`].
-//! A deployment's way: [`Engine::apply`] → [`change`]: stop and wait → [`start`]: [`graph`], wires, nodes.
+//! A message's way: [`node::Host::send`] → the queue of [`state`] → [`event_loop`] → [`node::Node::receive`].
+//! A deployment's way: [`Engine::apply`] → [`apply`]: stop and wait → [`start`]: [`graph`], wires, nodes.
 
 mod apply;
 pub mod context;

@@ -50,7 +50,7 @@ pub enum Wake {
     /// A timer set with [`Host::after`] is due.
     Timer(TimerId),
     /// The output of a finished [`Host::spawn`] future, or a message that a task sent to the node's
-    /// [post](crate::shared::Post).
+    /// [post](crate::shared::Mailbox).
     Finished(Box<dyn Any>),
     /// A link out node in return mode answers a link call.
     Return(Message),

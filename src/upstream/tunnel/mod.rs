@@ -1,7 +1,7 @@
 //! A WebSocket through to the upstream: asked for under the client's own key, so that afterwards the frames can be
 //! passed on as they are.
 //!
-//! Knows the opening handshake (RFC 6455 §4), never what the frames mean; [`joint`] passes them on, [`frames`] tells
+//! Knows the opening handshake (RFC 6455 §4), never what the frames mean; [`copy`] passes them on, [`frames`] tells
 //! where one ends. A tunnel is no request: once open it counts as a tunnel only.
 
 mod copy;

@@ -56,7 +56,7 @@ pub(super) enum Phase {
 /// The JavaScript of one function node.
 pub struct Sandbox {
     // Fields are dropped in this order: the realm last but one, the runtime last.
-    room: Option<Realm>,
+    realm: Option<Realm>,
     state: Rc<State>,
     waiting: VecDeque<Message>,
     code: Code,
@@ -68,8 +68,8 @@ pub struct Sandbox {
 /// The realm, and what in it we call.
 struct Realm {
     function: Persistent<Function<'static>>,
-    furniture: Persistent<JsObject<'static>>,
-    realm: Context,
+    bindings: Persistent<JsObject<'static>>,
+    context: Context,
 }
 
 impl Sandbox {
@@ -79,7 +79,7 @@ impl Sandbox {
         let limit = code.limit.unwrap_or(scripts.default_limit);
         let state = Rc::new(State::new(surroundings, &code.function, !uses.done));
         Self {
-            room: None,
+            realm: None,
             state,
             waiting: VecDeque::new(),
             code,
@@ -130,15 +130,15 @@ impl Sandbox {
     fn set_up(&mut self) -> Vec<Effect> {
         self.state.phase.set(Phase::Starting);
         let setup = self.code.initialize.clone();
-        self.turn(None, |sandbox, ctx, room| {
+        self.turn(None, |sandbox, ctx, realm| {
             let function: Function<'_> =
                 ctx.eval_with_options(source::as_function(&setup), super::options(failure::FILE))?;
-            let node: JsValue<'_> = room
+            let node: JsValue<'_> = realm
                 .get::<_, Function<'_>>("node")?
                 .call((JsValue::new_undefined(ctx.clone()),))?;
             let result: JsValue<'_> = function.call((JsValue::new_undefined(ctx.clone()), node))?;
             if result.is_promise() {
-                return room.get::<_, Function<'_>>("whenSetUp")?.call((result,));
+                return realm.get::<_, Function<'_>>("whenSetUp")?.call((result,));
             }
             sandbox.state.phase.set(Phase::Ready);
             Ok(())
@@ -157,8 +157,8 @@ impl Sandbox {
 
     /// A timer set with [`Effect::SetTimer`] is due.
     pub fn timer(&mut self, number: u32) -> Vec<Effect> {
-        self.turn(None, |_, _, room| {
-            room.get::<_, Function<'_>>("timerIsDue")?.call((number,))
+        self.turn(None, |_, _, realm| {
+            realm.get::<_, Function<'_>>("timerIsDue")?.call((number,))
         })
     }
 
@@ -166,12 +166,12 @@ impl Sandbox {
     pub fn close(&mut self) -> Vec<Effect> {
         self.waiting.clear();
         let mut effects = Vec::new();
-        if self.room.is_some() || !self.code.finalize.trim().is_empty() {
+        if self.realm.is_some() || !self.code.finalize.trim().is_empty() {
             let finalize = std::mem::take(&mut self.code.finalize);
             let broken = self.state.phase.get() == Phase::Broken;
             self.state.closing.set(true);
-            effects = self.turn(None, |_, ctx, room| {
-                room.get::<_, Function<'_>>("close")?.call::<_, ()>(())?;
+            effects = self.turn(None, |_, ctx, realm| {
+                realm.get::<_, Function<'_>>("close")?.call::<_, ()>(())?;
                 if broken || finalize.trim().is_empty() {
                     return Ok(());
                 }
@@ -179,7 +179,7 @@ impl Sandbox {
                     source::as_function(&finalize),
                     super::options(failure::FILE),
                 )?;
-                let node: JsValue<'_> = room
+                let node: JsValue<'_> = realm
                     .get::<_, Function<'_>>("node")?
                     .call((JsValue::new_undefined(ctx.clone()),))?;
                 function.call((JsValue::new_undefined(ctx.clone()), node))
@@ -188,21 +188,22 @@ impl Sandbox {
         if self.state.shows_status.get() {
             effects.push(Effect::Status(Value::object(Object::default())));
         }
-        self.room = None;
+        self.realm = None;
         effects
     }
 
     fn run(&mut self, message: &Message) -> Vec<Effect> {
         let id = message.get("_msgid").clone();
-        self.turn(Some(message), |sandbox, ctx, room| {
+        self.turn(Some(message), |sandbox, ctx, realm| {
             let scripts = &sandbox.scripts;
-            let Some(own) = &sandbox.room else {
+            let Some(own) = &sandbox.realm else {
                 return Ok(());
             };
             let function = own.function.clone().restore(ctx)?;
             let msg = to_js::message(scripts, ctx, message)?;
             let node = if sandbox.uses.node {
-                room.get::<_, Function<'_>>("node")?
+                realm
+                    .get::<_, Function<'_>>("node")?
                     .call((msg.clone(), to_js::value(scripts, ctx, &id)?))?
             } else {
                 JsValue::new_undefined(ctx.clone())
@@ -220,7 +221,7 @@ impl Sandbox {
             };
             if result.is_promise() {
                 let id = to_js::value(scripts, ctx, &id)?;
-                return room
+                return realm
                     .get::<_, Function<'_>>("whenDone")?
                     .call((result, msg, id));
             }
@@ -238,27 +239,27 @@ impl Sandbox {
         if let Err(failure) = self.open() {
             return vec![Effect::Error(failure, message.cloned())];
         }
-        let Some(room) = &self.room else {
+        let Some(realm) = &self.realm else {
             return Vec::new();
         };
         self.scripts.clock.start(self.limit);
         self.scripts.current.replace(Some(Rc::clone(&self.state)));
-        room.realm.with(|ctx| {
-            let done = room
-                .furniture
+        realm.context.with(|ctx| {
+            let done = realm
+                .bindings
                 .clone()
                 .restore(&ctx)
-                .and_then(|furniture| run(self, &ctx, &furniture));
+                .and_then(|bindings| run(self, &ctx, &bindings));
             if done.is_err() {
                 self.failed(failure::pending(&self.scripts, &ctx), message);
             }
             if self.scripts.run_jobs(&ctx) && self.scripts.clock.expired.get() {
                 self.failed(failure::timed_out(self.limit), message);
             }
-            self.settle(&ctx, room);
+            self.settle(&ctx, realm);
             self.report_rejections(&ctx);
         });
-        self.scripts.end_turn(&room.realm);
+        self.scripts.end_turn(&realm.context);
         let mut effects = self.state.take();
         while self.state.phase.get() == Phase::Ready {
             let Some(message) = self.waiting.pop_front() else {
@@ -270,15 +271,15 @@ impl Sandbox {
     }
 
     /// Writes back what the code has changed in place in objects of the context stores.
-    fn settle(&self, ctx: &Ctx<'_>, room: &Realm) {
+    fn settle(&self, ctx: &Ctx<'_>, realm: &Realm) {
         if !self.state.holds.take() || self.scripts.clock.expired.get() {
             return;
         }
-        let settled = room.furniture.clone().restore(ctx).and_then(|furniture| {
-            furniture
-                .get::<_, Function<'_>>("settle")?
-                .call::<_, ()>(())
-        });
+        let settled = realm
+            .bindings
+            .clone()
+            .restore(ctx)
+            .and_then(|bindings| bindings.get::<_, Function<'_>>("settle")?.call::<_, ()>(()));
         if settled.is_err() {
             self.failed(failure::pending(&self.scripts, ctx), None);
         }
@@ -307,7 +308,7 @@ impl Sandbox {
 
     /// Makes the realm, furnishes it and compiles the function, if that was not done before.
     fn open(&mut self) -> Result<(), Failure> {
-        if self.room.is_some() {
+        if self.realm.is_some() {
             return Ok(());
         }
         self.scripts.load()?;
@@ -318,11 +319,11 @@ impl Sandbox {
             made.catch(&ctx).map_err(|e| Failure::error(e.to_string()))
         });
         match made {
-            Ok((function, furniture)) => {
-                self.room = Some(Realm {
+            Ok((function, bindings)) => {
+                self.realm = Some(Realm {
                     function,
-                    furniture,
-                    realm,
+                    bindings,
+                    context: realm,
                 });
                 Ok(())
             }
@@ -354,7 +355,7 @@ impl Sandbox {
             .get::<_, JsObject<'_>>("Object")?
             .get("prototype")?;
         self.state.plain.replace(Some(Persistent::save(ctx, plain)));
-        let furniture: JsObject<'_> = self
+        let bindings: JsObject<'_> = self
             .scripts
             .library()?
             .function(ctx, "furnish")?
@@ -365,7 +366,7 @@ impl Sandbox {
         )?;
         Ok((
             Persistent::save(ctx, function),
-            Persistent::save(ctx, furniture),
+            Persistent::save(ctx, bindings),
         ))
     }
 }
