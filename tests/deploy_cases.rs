@@ -199,7 +199,8 @@ fn a_free_text_that_equals_an_id_is_a_reference() {
     );
 }
 
-/// Which flows a `flows` deployment restarts, and which global config nodes; `-` in front: it only stops, `+`: it only starts.
+/// Which flows a `flows` deployment restarts, and which global config nodes; `-` in front: it only stops, `+`: it only
+/// starts.
 const FLOWS: &[(&str, &str)] = &[
     ("01", ""),
     ("02", "T1"),

@@ -1,7 +1,7 @@
 //! The documentation is true: `gateway.toml` parses, is the built-in default, and names every key there is; the tables
-//! of SECURITY.md and the files in `deploy/` agree with it; the commands of the README, of every chapter of `docs/` and of
-//! the examples print what is shown; links lead somewhere; lists are complete; the references that comments cite have
-//! the sections that are cited.
+//! of SECURITY.md and the files in `deploy/` agree with it; the commands of the README, of every chapter of `docs/` and
+//! of the examples print what is shown; links lead somewhere; lists are complete; the references that comments cite
+//! have the sections that are cited.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 #[path = "docs/book.rs"]

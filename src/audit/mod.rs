@@ -1,9 +1,10 @@
-//! Who did what, when, from where: append-only lines of JSON in `audit.log` of the data directory, or on standard output.
+//! Who did what, when, from where: append-only lines of JSON in `audit.log` of the data directory, or on standard
+//! output.
 //!
-//! Each line carries its number and the hash of the line before, so that [`verify()`] finds what was changed, removed or
-//! moved. [`mod@record`] is a line's form, [`log`] the files, [`rotation`] which of them are removed, [`writer`] the thread
-//! that writes them; [`mod@queue`] and [`suppression`] keep refused requests from filling them. What happened, and which facts
-//! belong to it, the callers know; no secret may be among them.
+//! Each line carries its number and the hash of the line before, so that [`verify()`] finds what was changed, removed
+//! or moved. [`mod@record`] is a line's form, [`log`] the files, [`rotation`] which of them are removed, [`writer`] the
+//! thread that writes them; [`mod@queue`] and [`suppression`] keep refused requests from filling them. What happened,
+//! and which facts belong to it, the callers know; no secret may be among them.
 
 mod event;
 mod files;

@@ -9,8 +9,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// Records that may wait to be written, beside refusals; further ones are lost, or refuse the act. Our choice: some MiB,
-/// seconds of a disk that hangs.
+/// Records that may wait to be written, beside refusals; further ones are lost, or refuse the act. Our choice: some
+/// MiB, seconds of a disk that hangs.
 const WAITING: usize = 4096;
 /// Refusals that may wait to be written; further ones are counted. Our choice: far less than the others may.
 const WAITING_REFUSED: usize = 1024;

@@ -215,7 +215,8 @@ impl Auth {
         self.0.registry.generation()
     }
 
-    /// Permissions or routes have changed in another way than by [`reload`](Self::reload): all watches are checked again.
+    /// Permissions or routes have changed in another way than by [`reload`](Self::reload): all watches are checked
+    /// again.
     pub fn changed(&self) {
         self.0.registry.changed();
     }
@@ -228,8 +229,8 @@ impl Auth {
         self.0.registry.identify(&sha256(token.as_bytes()), now)
     }
 
-    /// Whether a text is a token of a session, or of one that has ended. A token that was made without a checksum, by an
-    /// older version, is recognised during its session only. Says nothing about who calls.
+    /// Whether a text is a token of a session, or of one that has ended. A token that was made without a checksum, by
+    /// an older version, is recognised during its session only. Says nothing about who calls.
     pub fn is_own_token(&self, text: &[u8]) -> bool {
         text.len() == TOKEN_LENGTH
             && (session::has_form(text) || self.0.registry.sessions().find(&sha256(text)).is_some())
@@ -355,8 +356,8 @@ impl Auth {
     }
 }
 
-/// Reads the sessions of the store, oldest first. Those from before sessions were bound to passwords are bound now to the
-/// ones that their users have.
+/// Reads the sessions of the store, oldest first. Those from before sessions were bound to passwords are bound now to
+/// the ones that their users have.
 async fn restore(registry: &Registry, store: &Store, now: u64) -> Result<(), Error> {
     let users = registry.users();
     let mut bound = Vec::new();

@@ -2,9 +2,9 @@
 //! users at addresses that they have signed in from before.
 //!
 //! Two lanes take turns: known addresses and others. Within a lane the addresses take turns (start-time fair queuing,
-//! Goyal et al. 1996); in a full lane a newcomer takes the place of the address that holds the most (as `fq_codel` does,
-//! RFC 8290 §4.1). So a storm holds up its own address first, then other strangers, and known users hardly. Knows neither
-//! passwords nor failures.
+//! Goyal et al. 1996); in a full lane a newcomer takes the place of the address that holds the most (as `fq_codel`
+//! does, RFC 8290 §4.1). So a storm holds up its own address first, then other strangers, and known users hardly. Knows
+//! neither passwords nor failures.
 
 use limits::ip_prefix::IpPrefix;
 use std::collections::HashMap;
@@ -183,7 +183,8 @@ impl Lane {
         Some(next.turn)
     }
 
-    /// Sends away the newest of the address that holds the most, if that is more than a newcomer of this one would hold.
+    /// Sends away the newest of the address that holds the most, if that is more than a newcomer of this one would
+    /// hold.
     fn make_room(&mut self, newcomer: IpPrefix) -> Option<()> {
         let waiting = self.waiting.iter().enumerate();
         let (index, most) = waiting

@@ -19,7 +19,8 @@ use std::time::Duration;
 /// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no look-up.
 pub const TOKEN_LENGTH: usize = 43;
 
-/// How far in the future a session may have begun, in seconds: clocks are corrected by seconds now and then. Our choice.
+/// How far in the future a session may have begun, in seconds: clocks are corrected by seconds now and then. Our
+/// choice.
 pub(super) const AHEAD: u64 = 60;
 
 /// Bytes of a token that are random: 224 bits. RFC 6749 §10.10 asks for 128 at least.

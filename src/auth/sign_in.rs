@@ -75,8 +75,8 @@ impl Auth {
 
     /// Waits for the turn of a sign-in, if the throttle lets it, and begins it.
     ///
-    /// The throttle is asked first, so that a sign-in that it refuses takes no place from others. It is asked again at the
-    /// turn, because others have failed meanwhile.
+    /// The throttle is asked first, so that a sign-in that it refuses takes no place from others. It is asked again at
+    /// the turn, because others have failed meanwhile.
     async fn turn(&self, pair: Pair, now: u64) -> Result<(Turn, Attempt<'_>), Error> {
         let admitted = self.throttle().admit(pair, now);
         let known = admitted.map_err(|wait| Error::Throttled { wait })?;
@@ -159,8 +159,8 @@ struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// Waits while it depends on sign-ins under way whether this one may be tried. Only those whose turn it is begin, so
-    /// there are few, and the longest wait is that for a hash.
+    /// Waits while it depends on sign-ins under way whether this one may be tried. Only those whose turn it is begin,
+    /// so there are few, and the longest wait is that for a hash.
     async fn begin(auth: &'a Auth, pair: Pair, now: u64) -> Result<Self, Error> {
         loop {
             let mut decided = pin!(auth.0.decided.notified());

@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// Keys remembered at most (some 10 MiB). When they are too many, those with the fewest failures are forgotten, of these
-/// the longest ago: to push out a key, an attacker has to fail as often with each of so many others. At 20 ms a hash and
-/// two at a time, even one failure of each IPv4 address takes 11 minutes, longer than the default window. A failure over
-/// IPv6 adds up to three keys (/64, /56, /48): from 22,000 different /48s it takes 4 minutes, and keys with a single failure
-/// can be pushed out within the window.
+/// Keys remembered at most (some 10 MiB). When they are too many, those with the fewest failures are forgotten, of
+/// these the longest ago: to push out a key, an attacker has to fail as often with each of so many others. At 20 ms a
+/// hash and two at a time, even one failure of each IPv4 address takes 11 minutes, longer than the default window. A
+/// failure over IPv6 adds up to three keys (/64, /56, /48): from 22,000 different /48s it takes 4 minutes, and keys
+/// with a single failure can be pushed out within the window.
 const REMEMBERED: usize = 65_536;
 
 /// Keys forgotten at a time, because looking for them takes some milliseconds.

@@ -1,8 +1,8 @@
 //! The brake on guessed passwords: failures within a window of a user and address, of an address, and of a user.
 //!
-//! Pure: the time is an argument, nothing is awaited or written. Failures of a user and address, and of an address, count
-//! for the /64, the /56 and the /48 of an IPv6 address. Failures of a user from all addresses slow down addresses that the
-//! user has not signed in from before (see `user_throttle`), so a stranger elsewhere locks no user out.
+//! Pure: the time is an argument, nothing is awaited or written. Failures of a user and address, and of an address,
+//! count for the /64, the /56 and the /48 of an IPv6 address. Failures of a user from all addresses slow down addresses
+//! that the user has not signed in from before (see `user_throttle`), so a stranger elsewhere locks no user out.
 
 use super::known_addresses::{KnownAddresses, KnownPrefixes};
 use super::sliding_window::{Refused, Tallies, Window, size};
@@ -89,8 +89,8 @@ impl Throttle {
         self.known.prefixes()
     }
 
-    /// Whether a sign-in may wait for its turn, or how long it has to stay away; and whether the user has signed in from
-    /// there before. Nothing counts yet.
+    /// Whether a sign-in may wait for its turn, or how long it has to stay away; and whether the user has signed in
+    /// from there before. Nothing counts yet.
     pub(super) fn admit(&mut self, pair: Pair, now: u64) -> Result<bool, Duration> {
         match self.refused(pair, now) {
             Some(Refused::Blocked(wait)) => Err(wait),

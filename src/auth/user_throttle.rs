@@ -1,12 +1,12 @@
 //! Slows down guesses of one user from many addresses, without locking the user out.
 //!
 //! With too many failures of a user, from all addresses together, an *episode* begins: addresses that the user has not
-//! signed in from before wait (greylisting). The first attempt from such an address is refused with a retry time;
-//! from then on one attempt is let through. So the user on a new device is held up for a minute at most, whatever others
-//! do, and each address of a guesser pays the same for every guess. Pure: the time is an argument.
+//! signed in from before wait (greylisting). The first attempt from such an address is refused with a retry time; from
+//! then on one attempt is let through. So the user on a new device is held up for a minute at most, whatever others do,
+//! and each address of a guesser pays the same for every guess. Pure: the time is an argument.
 //!
-//! When too many addresses wait to be remembered, further ones wait for a time slot of their own, which takes no memory: a
-//! keyed hash says when it begins.
+//! When too many addresses wait to be remembered, further ones wait for a time slot of their own, which takes no
+//! memory: a keyed hash says when it begins.
 
 use super::sliding_window::{Refused, Tallies, Window, size};
 use super::throttle::{Pair, UserKey};
@@ -28,12 +28,12 @@ const MAX_DOUBLINGS: usize = 17;
 /// type a password.
 const RETURN_WITHIN: u64 = 120;
 
-/// How long a time slot stays open, in seconds. Our choice: as long as the wait before it, so that half of new addresses
-/// wait while the memory is full.
+/// How long a time slot stays open, in seconds. Our choice: as long as the wait before it, so that half of new
+/// addresses wait while the memory is full.
 const SLOT: u64 = MAX_FIRST_WAIT;
 
-/// Addresses that wait, and users in an episode, at most (some 5 MiB). When full, those that wait go on, and others have
-/// time slots.
+/// Addresses that wait, and users in an episode, at most (some 5 MiB). When full, those that wait go on, and others
+/// have time slots.
 const REMEMBERED: usize = 65_536;
 
 /// Failures of users, and the addresses that wait.

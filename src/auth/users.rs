@@ -60,7 +60,8 @@ impl Users {
             let admin = User {
                 password: Arc::new(Password::parse(hash)),
                 permissions: names(&["*"]),
-                // Not of its hash, which is renewed: the password stays as long as the database, where the sessions are.
+                // Not of its hash, which is renewed: the password stays as long as the database, where the sessions
+                // are.
                 record: Some(sha256(b"the generated admin")),
                 generated: true,
                 hinted: Arc::default(),

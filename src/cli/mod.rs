@@ -97,8 +97,8 @@ enum Command {
     Session(SessionCommand),
     /// Let the running gateway read users, routes, certificates and hosts again
     ///
-    /// As SIGHUP does, but checks the file first and says whether it worked. If the file has a mistake, everything stays
-    /// as it was. No connection is dropped.
+    /// As SIGHUP does, but checks the file first and says whether it worked. If the file has a mistake, everything
+    /// stays as it was. No connection is dropped.
     #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml reload")]
     Reload,
 }
@@ -107,10 +107,10 @@ enum Command {
 enum AuditCommand {
     /// Say whether every line of the audit log is there, in its place and unchanged
     ///
-    /// Prints `N lines, chain intact`, or the first line that was changed, moved, truncated or is missing, with its file,
-    /// and ends with 1. Without FILE it reads the whole log in `[storage] directory`, and also notices what is missing at
-    /// its beginning and end; it reports from when to when rotation has removed records. It only reads, so the gateway may
-    /// run or not.
+    /// Prints `N lines, chain intact`, or the first line that was changed, moved, truncated or is missing, with its
+    /// file, and ends with 1. Without FILE it reads the whole log in `[storage] directory`, and also notices what is
+    /// missing at its beginning and end; it reports from when to when rotation has removed records. It only reads, so
+    /// the gateway may run or not.
     #[command(
         after_help = "Examples:\n  flowgate audit verify\n  flowgate audit verify archive/audit.log.0000000001 archive/audit.log.0000051234"
     )]

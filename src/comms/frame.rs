@@ -13,8 +13,8 @@ pub(super) const TOPIC: usize = 256;
 /// How deeply data may be nested. Our choice; the stock editor's has two levels.
 const DEPTH: usize = 32;
 
-/// Names that every JavaScript object has: with one of them as data's key, reading the data may throw (ECMA-262 §20.1.3,
-/// annex B.2.2).
+/// Names that every JavaScript object has: with one of them as data's key, reading the data may throw (ECMA-262
+/// §20.1.3, annex B.2.2).
 const INHERITED: [&str; 12] = [
     "__proto__",
     "__defineGetter__",

@@ -1,9 +1,9 @@
 //! The channel that delivers events to editors: each editor signs in, its frames are checked, and its events come from
 //! the engine or from the upstream.
 //!
-//! A frame's way in: [`websocket`] → [`frame`] parses it → [`editor`] decides → [`topics`] replays what is
-//! retained, or [`upstream_relay`] passes it on to the upstream. The way out: [`topics`] or [`upstream_relay`] → [`outbox`] → [`editor`] →
-//! [`websocket`]. Independent of HTTP: the caller has done the WebSocket handshake and the origin check.
+//! A frame's way in: [`websocket`] → [`frame`] parses it → [`editor`] decides → [`topics`] replays what is retained, or
+//! [`upstream_relay`] passes it on to the upstream. The way out: [`topics`] or [`upstream_relay`] → [`outbox`] →
+//! [`editor`] → [`websocket`]. Independent of HTTP: the caller has done the WebSocket handshake and the origin check.
 
 mod editor;
 mod frame;

@@ -71,8 +71,8 @@ impl<'e> Relay<'e> {
         }
     }
 
-    /// Relays until the upstream is away for too long; ends at once if it is away at the start, or if too many links and
-    /// tunnels are open. The permit is kept while the link is opened again.
+    /// Relays until the upstream is away for too long; ends at once if it is away at the start, or if too many links
+    /// and tunnels are open. The permit is kept while the link is opened again.
     pub(super) async fn run(self, mut said: Receiver<Said>) {
         let _permit = match self.upstream.link_permit(self.head) {
             Ok(permit) => permit,

@@ -53,7 +53,8 @@ pub const DEFAULT: &str = include_str!("../../gateway.toml");
 /// The file that is read when none is named, from the working directory.
 const FILE: &str = "gateway.toml";
 
-/// Everything that an operator decides. Built only by [`Config::load`], [`Config::parse`] or from the embedded defaults.
+/// Everything that an operator decides. Built only by [`Config::load`], [`Config::parse`] or from the embedded
+/// defaults.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The file that this was read from; `None`: the embedded default.
@@ -370,8 +371,8 @@ pub struct Throttle {
     pub per_user_and_address: u32,
     /// Failures that one address may have within the window.
     pub per_address: u32,
-    /// Failures that one user may have from all addresses within the window before addresses that the user has not signed
-    /// in from have to wait.
+    /// Failures that one user may have from all addresses within the window before addresses that the user has not
+    /// signed in from have to wait.
     pub per_user: u32,
     /// Bad tokens that one address may show within the window.
     pub bad_tokens_per_address: u32,

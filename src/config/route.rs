@@ -1,5 +1,5 @@
-//! `[[route]]`: what endpoints made by flows need, and how routes match. Paths become canonical; none may cover an admin
-//! path.
+//! `[[route]]`: what endpoints made by flows need, and how routes match. Paths become canonical; none may cover an
+//! admin path.
 
 use super::error::SpannedError;
 use super::packages::is_package_path;
@@ -54,8 +54,8 @@ pub enum Authorization {
 /// One `[[route]]` or `[[admin_route]]`: what requests for a path need.
 #[derive(Debug, Clone)]
 pub struct Route {
-    /// Canonical, lower-case, without a trailing slash; of a `[[route]]` below the path that leads to the runtime, of an
-    /// `[[admin_route]]` below its admin root.
+    /// Canonical, lower-case, without a trailing slash; of a `[[route]]` below the path that leads to the runtime, of
+    /// an `[[admin_route]]` below its admin root.
     pub path: String,
     /// The name of the upstream that it is for; `None`: all runtimes.
     pub upstream: Option<String>,

@@ -58,9 +58,9 @@ impl Deployments {
         }
     }
 
-    /// Sends one change to its end, whatever becomes of the caller. Must run as a task of the control runtime. An
-    /// error of the upstream leaves open whether it has happened; only a change that was refused for the gateway's token,
-    /// and so has not happened, is sent again.
+    /// Sends one change to its end, whatever becomes of the caller. Must run as a task of the control runtime. An error
+    /// of the upstream leaves open whether it has happened; only a change that was refused for the gateway's token, and
+    /// so has not happened, is sent again.
     pub async fn forward(
         &self,
         forward: Forward,

@@ -1,7 +1,7 @@
 //! The stock editor, as npm has installed it: its page, its files, and what its palette offers on our engine.
 //!
-//! Knows how `@node-red/editor-client` and `@node-red/nodes` are laid out, 4.1 and 5.0. Runs nothing of them, keeps none
-//! of their files in memory, and never reads outside of them. Everything here may wait for the disk.
+//! Knows how `@node-red/editor-client` and `@node-red/nodes` are laid out, 4.1 and 5.0. Runs nothing of them, keeps
+//! none of their files in memory, and never reads outside of them. Everything here may wait for the disk.
 
 mod catalog;
 mod examples;
@@ -109,7 +109,8 @@ impl Editor {
         })
     }
 
-    /// Waits until this address has a place for one more answer with a part of the editor, which it keeps until its end.
+    /// Waits until this address has a place for one more answer with a part of the editor, which it keeps until its
+    /// end.
     pub async fn place(&self, address: IpAddr) -> FilePermit {
         let mut place = self.places.grant(address);
         place.grow(1).await;

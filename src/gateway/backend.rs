@@ -130,8 +130,8 @@ impl Backends {
             .ok_or(RoutingError::Path)
     }
 
-    /// Takes over routes and permissions of a config read again. Accounts are [`Backends::change_accounts`]'; everything
-    /// else of a site needs a restart.
+    /// Takes over routes and permissions of a config read again. Accounts are [`Backends::change_accounts`]';
+    /// everything else of a site needs a restart.
     pub(super) fn reload(&self, config: &Config) {
         let upstreams = || {
             self.all

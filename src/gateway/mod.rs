@@ -34,18 +34,19 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
 
-/// How often sessions are checked for expiry: streams and channels of an expired session end at most so late. Our choice:
-/// the unit of lifetimes.
+/// How often sessions are checked for expiry: streams and channels of an expired session end at most so late. Our
+/// choice: the unit of lifetimes.
 const TICK: Duration = Duration::from_secs(1);
 /// How often expired sessions are deleted from the store. Our choice.
 const SWEEP: Duration = Duration::from_secs(5);
-/// How long a reload waits for the accounts at the upstreams to change. Our choice: without a sign-in under way they do so
-/// at once.
+/// How long a reload waits for the accounts at the upstreams to change. Our choice: without a sign-in under way they do
+/// so at once.
 const ACCOUNTS: Duration = Duration::from_secs(1);
 
 /// One gateway.
 pub struct Gateway {
-    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, routes and permissions each site's.
+    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, routes and permissions each
+    /// site's.
     pub config: Config,
     /// Users and sessions; `None`: the API is open.
     pub auth: Option<Auth>,
@@ -202,7 +203,8 @@ impl Gateway {
         if let Some(auth) = &self.auth {
             auth.changed();
         }
-        // Last, and on a task of its own: an account waits for a sign-in that is under way, this and the next reload do not.
+        // Last, and on a task of its own: an account waits for a sign-in that is under way, this and the next reload do
+        // not.
         let changed = self.control.spawn(self.backends.change_accounts(&config));
         if timeout(ACCOUNTS, changed).await.is_err() {
             tracing::warn!("an upstream's account changes when the sign-in under way has ended");

@@ -5,9 +5,9 @@ use limits::conn_limit::ConnLimit;
 use limits::quota::Quota;
 use std::sync::Arc;
 
-/// Bytes for sign-in forms at a time, and of one address (IPv6: of one /64; the /56 and the /48 around it have 4 and 8 times
-/// as much). Our choice: an attacker needs 32 IPv4 addresses or four /48s to keep new addresses out, and an office of a
-/// thousand people signs in at once.
+/// Bytes for sign-in forms at a time, and of one address (IPv6: of one /64; the /56 and the /48 around it have 4 and 8
+/// times as much). Our choice: an attacker needs 32 IPv4 addresses or four /48s to keep new addresses out, and an
+/// office of a thousand people signs in at once.
 const SIGN_INS: usize = 32 << 20;
 const SIGN_INS_PER_ADDRESS: usize = 1 << 20;
 /// The same beside it, for addresses from which users have signed in before. Our choice: a quarter.

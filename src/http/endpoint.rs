@@ -89,8 +89,8 @@ pub(super) async fn call(
     Ok(response(reply)?.map(|body| body.charged(held)))
 }
 
-/// What an unauthenticated caller is charged: the request until the engine is done with it, even if the caller leaves, and
-/// the reply, which the caller may be slow to read.
+/// What an unauthenticated caller is charged: the request until the engine is done with it, even if the caller leaves,
+/// and the reply, which the caller may be slow to read.
 fn charged(call: &mut RequestContext<'_>) -> Result<Option<Memory>, Error> {
     if call.caller.as_ref().is_some_and(Caller::is_known) {
         return Ok(None);

@@ -64,7 +64,8 @@ fn address(headers: &HeaderMap, trusted: &Networks) -> Option<IpAddr> {
     found
 }
 
-/// An address, perhaps with a port: `192.0.2.1`, `192.0.2.1:1234`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:1234`.
+/// An address, perhaps with a port: `192.0.2.1`, `192.0.2.1:1234`, `2001:db8::1`, `[2001:db8::1]`,
+/// `[2001:db8::1]:1234`.
 fn parse(entry: &[u8]) -> Option<IpAddr> {
     let entry = std::str::from_utf8(entry.trim_ascii()).ok()?;
     let bare = entry.strip_prefix('[').and_then(|e| e.strip_suffix(']'));

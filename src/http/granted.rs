@@ -11,7 +11,8 @@ use hyper::Method;
 use hyper::http::uri::PathAndQuery;
 use std::sync::Arc;
 
-/// Watches the authorization of a request. Boxed: it goes along with the request and its response, which are moved often.
+/// Watches the authorization of a request. Boxed: it goes along with the request and its response, which are moved
+/// often.
 pub(super) type Watch = Box<AuthWatch<Granted>>;
 
 /// What a request was authorized for. Cheap to clone.

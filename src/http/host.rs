@@ -5,7 +5,8 @@ use hyper::header::{HOST, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 
-/// Whether the request is for one host: in `Host` (RFC 9112 §3.2), in the target, or the same in both (RFC 9113 §8.3.1).
+/// Whether the request is for one host: in `Host` (RFC 9112 §3.2), in the target, or the same in both (RFC 9113
+/// §8.3.1).
 pub(super) fn is_one(head: &Parts) -> bool {
     let mut hosts = head.headers.get_all(HOST).iter();
     let authority = head.uri.authority().map(Authority::as_str);

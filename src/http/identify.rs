@@ -55,7 +55,8 @@ fn denied(call: &RequestContext<'_>, caller: &Caller, reason: &str) {
     call.audit(Event::Denied, actor, json!({ "reason": reason }));
 }
 
-/// The caller where users sign in. A token counts more than a certificate: a bad one is refused, whatever else is there.
+/// The caller where users sign in. A token counts more than a certificate: a bad one is refused, whatever else is
+/// there.
 fn known(call: &RequestContext<'_>, auth: &Auth) -> Result<Caller, Error> {
     let now = call.now;
     let count = |check| call.gateway.metrics.token_check(check);

@@ -1,8 +1,8 @@
 //! The audit record of an authorized request to the admin API: who did what, and how it ended.
 //!
 //! A write is recorded after it was done, with the status that was answered; while the log fails, it is recorded before
-//! as well, or not done. A read of a secret is recorded before it is answered, unless the answer shows nothing. A client that hangs up leaves a record
-//! without a status.
+//! as well, or not done. A read of a secret is recorded before it is answered, unless the answer shows nothing. A
+//! client that hangs up leaves a record without a status.
 
 use super::error::Error;
 use super::path::Path;

@@ -13,8 +13,8 @@ use hyper::header::{AUTHORIZATION, COOKIE, HeaderName, HeaderValue, SEC_WEBSOCKE
 use hyper::http::request::Parts;
 use std::borrow::Cow;
 
-/// The head of a request without tokens of the gateway's; `None`: it contains none. With another `authorization` than the
-/// client's, the field of that name stays behind anyway and is not searched.
+/// The head of a request without tokens of the gateway's; `None`: it contains none. With another `authorization` than
+/// the client's, the field of that name stays behind anyway and is not searched.
 pub(super) fn head(call: &RequestContext<'_>, authorization: Authorization) -> Option<Box<Parts>> {
     let auth = call.gateway.auth.as_ref()?;
     let sent = call.head;

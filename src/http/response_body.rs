@@ -16,8 +16,8 @@ use std::task::{Context, Poll};
 pub(super) enum Body {
     /// Made here.
     Ours(Bytes),
-    /// Made by a flow or the upstream, known as a whole. For an unauthenticated caller it is charged to its address until
-    /// its last piece has been sent.
+    /// Made by a flow or the upstream, known as a whole. For an unauthenticated caller it is charged to its address
+    /// until its last piece has been sent.
     Theirs(Bytes, Option<Arc<Grant>>),
     /// Passed on as it comes from the upstream.
     Upstream(upstream::ResponseBody),
@@ -76,8 +76,8 @@ impl Default for Body {
     }
 }
 
-/// Bytes with the grant that they are charged to. A library that sends them drops the body first, and the bytes when the
-/// client has taken them.
+/// Bytes with the grant that they are charged to. A library that sends them drops the body first, and the bytes when
+/// the client has taken them.
 struct Charged {
     bytes: Bytes,
     _grant: Arc<Grant>,
@@ -97,8 +97,8 @@ pub(super) fn charged(bytes: Bytes, grant: &Arc<Grant>) -> Bytes {
     })
 }
 
-/// The largest piece of an in-memory body that is handed to hyper at once: a stalled client keeps no more than this when the
-/// rest has been dropped. Our choice: as much as a connection buffers for sending.
+/// The largest piece of an in-memory body that is handed to hyper at once: a stalled client keeps no more than this
+/// when the rest has been dropped. Our choice: as much as a connection buffers for sending.
 const PIECE: usize = 64 * 1024;
 
 /// The next piece. A copy unless it is the last one: a slice would keep the whole body in memory.

@@ -1,7 +1,7 @@
 //! Certificates that clients show: whose are accepted, and what they are called.
 //!
-//! The handshake checks them (RFC 5280 §6): signed by an authority of `[tls] client_ca`, within their time, for clients,
-//! not revoked. One that is not accepted ends the handshake. Which user it is, `auth` knows.
+//! The handshake checks them (RFC 5280 §6): signed by an authority of `[tls] client_ca`, within their time, for
+//! clients, not revoked. One that is not accepted ends the handshake. Which user it is, `auth` knows.
 
 use super::certificate::{self, Error};
 use crate::auth::Certificate;

@@ -12,8 +12,8 @@ const HEAD: usize = 9;
 const BURST: u32 = 1000;
 /// What a request is worth in such frames. 10, as Envoy allows `WINDOW_UPDATE`s for each frame of data.
 const PER_REQUEST: u32 = 10;
-/// What we must send for one such frame to be due, a `WINDOW_UPDATE` say. Our choice: the answer to a PING has 17 bytes,
-/// so they do not pay for each other.
+/// What we must send for one such frame to be due, a `WINDOW_UPDATE` say. Our choice: the answer to a PING has 17
+/// bytes, so they do not pay for each other.
 const SENT_FOR_ONE: usize = 256;
 /// Time in which one such frame is due anyway, in milliseconds. Our choice: no client pings its connection more often.
 const TIME_FOR_ONE: u64 = 10;

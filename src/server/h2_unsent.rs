@@ -1,10 +1,10 @@
 //! The unfinished responses of an HTTP/2 connection, each with the time since which flow control has blocked it.
 //!
-//! hyper polls a body for a piece, then waits until its stream has capacity for one byte, hands the whole piece to the h2
-//! library, and polls for the next one. So a body cannot end a blocked stream. The content is therefore kept here, where
-//! the connection's ticker can drop it together with the permits and the upstream connection that it holds. With the last
-//! piece hyper drops the body, while h2 keeps the piece until it has sent it: the response stays here until then.
-//! A connection and its streams run on one thread, so the lock is never contended.
+//! hyper polls a body for a piece, then waits until its stream has capacity for one byte, hands the whole piece to the
+//! h2 library, and polls for the next one. So a body cannot end a blocked stream. The content is therefore kept here,
+//! where the connection's ticker can drop it together with the permits and the upstream connection that it holds. With
+//! the last piece hyper drops the body, while h2 keeps the piece until it has sent it: the response stays here until
+//! then. A connection and its streams run on one thread, so the lock is never contended.
 
 use crate::http::ResponseBody as Content;
 use hyper::body::{Body, Bytes, Frame, SizeHint};

@@ -1,8 +1,9 @@
 //! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
 //!
-//! The way of a connection: [`listen`] binds, a [`worker`] accepts if there is room in the [`crowd`](limits::conn_limit), [`connection`] learns from
-//! [`proxy_protocol`] who is behind a proxy, shakes hands by [`tls`] and gives each request to `http`. [`activity`] knows when it takes too long, [`http1_framing`] when its requests
-//! have two readings, [`h2_flood`] when it is a flood. [`operations`] tells monitoring.
+//! The way of a connection: [`listen`] binds, a [`worker`] accepts if there is room in the
+//! [`crowd`](limits::conn_limit), [`connection`] learns from [`proxy_protocol`] who is behind a proxy, shakes hands by
+//! [`tls`] and gives each request to `http`. [`activity`] knows when it takes too long, [`http1_framing`] when its
+//! requests have two readings, [`h2_flood`] when it is a flood. [`operations`] tells monitoring.
 
 mod activity;
 mod certificate;

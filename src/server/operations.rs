@@ -167,8 +167,8 @@ impl Operations {
     }
 
     /// The host of a request that is not answered: a name that an attacker could let resolve to this machine (DNS
-    /// rebinding). A web page of it would be of this listener's own origin for its browser, and read everything. A request
-    /// that names no host is no browser's.
+    /// rebinding). A web page of it would be of this listener's own origin for its browser, and read everything. A
+    /// request that names no host is no browser's.
     fn foreign_host<'r, B>(&self, request: &'r Request<B>) -> Option<&'r str> {
         let own = |host: Host<'_>| host.is_local() || self.hosts.contains(host);
         let authority = request.uri().authority().map(Authority::as_str);

@@ -1,4 +1,5 @@
-//! What a running gateway takes over of a config read again: users, routes, hosts and certificates; and whether it is time to.
+//! What a running gateway takes over of a config read again: users, routes, hosts and certificates; and whether it is
+//! time to.
 //!
 //! What cannot be used stays as it was, and log and audit say so. Never touches a connection.
 

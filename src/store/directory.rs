@@ -19,7 +19,8 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Makes the directory (mode 0700) unless it is there, and locks it. A second process, or a second store, is refused.
+    /// Makes the directory (mode 0700) unless it is there, and locks it. A second process, or a second store, is
+    /// refused.
     pub(super) fn open(path: &Path) -> Result<Self, Error> {
         let made = !path.exists();
         failpoint::make_directory(path).map_err(|source| failed(path, source))?;

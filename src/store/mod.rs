@@ -168,7 +168,8 @@ pub struct Loaded {
     pub credentials: Credentials,
     /// Whether there are credentials that could not be decrypted: nothing may replace them unasked.
     pub locked: bool,
-    /// The revision of the last deployment, when the files are what it wrote; `None`: edited from outside, or never deployed.
+    /// The revision of the last deployment, when the files are what it wrote; `None`: edited from outside, or never
+    /// deployed.
     pub rev: Option<String>,
 }
 
@@ -329,7 +330,8 @@ impl Store {
         self.owner.ask(Disk::end_reading).await
     }
 
-    /// Counts a start of a revision; answers how many there were in a row before it that neither settled nor ended well.
+    /// Counts a start of a revision; answers how many there were in a row before it that neither settled nor ended
+    /// well.
     pub async fn begin_start(&self, rev: &str) -> Result<u32, Error> {
         let rev = rev.to_owned();
         self.owner.ask(move |disk| disk.begin_start(&rev)).await

@@ -26,7 +26,8 @@ impl StoreThread {
             .name("store".into())
             .spawn(move || {
                 for question in received {
-                    // One question that panics fails alone: its transaction rolls back, and the disk holds no other state.
+                    // One question that panics fails alone: its transaction rolls back, and the disk holds no other
+                    // state.
                     let _ = catch_unwind(AssertUnwindSafe(|| question(&mut disk)));
                 }
             })

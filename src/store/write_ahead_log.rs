@@ -1,9 +1,9 @@
 //! The database's write-ahead log: its header and its frames (`SQLite`'s file format, §4.1 and §4.2).
 //!
-//! `SQLite` takes a log whose header it cannot read for an empty one, and resets it without a word; and it ends a log at
-//! the first frame whose checksum is wrong. What is only in the log would be gone, although it was acknowledged; so such a
-//! log is kept and reported first. A wrong frame in the last two transactions counts as no damage: a power failure leaves
-//! it there, in what was not acknowledged.
+//! `SQLite` takes a log whose header it cannot read for an empty one, and resets it without a word; and it ends a log
+//! at the first frame whose checksum is wrong. What is only in the log would be gone, although it was acknowledged; so
+//! such a log is kept and reported first. A wrong frame in the last two transactions counts as no damage: a power
+//! failure leaves it there, in what was not acknowledged.
 
 use super::Error;
 use super::database::DATABASE;
@@ -110,9 +110,10 @@ fn checksum(sum: (u32, u32), words: &[[u8; 4]], magic: u32) -> (u32, u32) {
     })
 }
 
-/// Whether `SQLite` would skip acknowledged frames: behind one with a wrong checksum, two transactions of the same log end and
-/// another one follows without a break. Before it begins the first is on disk: of two in a row, one at least is forced there
-/// (`Database::mark_written` is not). Behind a break there may be frames that an earlier power failure left.
+/// Whether `SQLite` would skip acknowledged frames: behind one with a wrong checksum, two transactions of the same log
+/// end and another one follows without a break. Before it begins the first is on disk: of two in a row, one at least is
+/// forced there (`Database::mark_written` is not). Behind a break there may be frames that an earlier power failure
+/// left.
 fn has_lost_frames(log: &Path, header: &[u8; HEADER]) -> io::Result<bool> {
     let (words, _) = header.as_chunks::<4>();
     let &[magic, _, page, _, salt, other_salt, first, second] = words else {

@@ -1,11 +1,11 @@
 //! The runtime behind us: how a request gets there and its answer back.
 //!
-//! [`headers`] and [`withheld`] choose the header fields that pass, [`token_source`] adds our credentials, [`pool`] has a
-//! connection for the request or [`connect`] makes one, [`client_body`] checks its body, [`request_body`] passes it on
-//! at the least [`body_pace`], [`sender`] frames and writes it, [`response_body`] is the response, [`rewrite`] rewrites the locations
-//! and cookie paths in it, [`deploy`] changes the flows, [`tunnel`] joins a client's WebSocket, [`ws_client`] opens one of
-//! our own, [`health`] checks the upstream. Speaks HTTP/1.1.
-//! Independent of callers and permissions: the code that forwards has checked them.
+//! [`headers`] and [`withheld`] choose the header fields that pass, [`token_source`] adds our credentials, [`pool`] has
+//! a connection for the request or [`connect`] makes one, [`client_body`] checks its body, [`request_body`] passes it
+//! on at the least [`body_pace`], [`sender`] frames and writes it, [`response_body`] is the response, [`rewrite`]
+//! rewrites the locations and cookie paths in it, [`deploy`] changes the flows, [`tunnel`] joins a client's WebSocket,
+//! [`ws_client`] opens one of our own, [`health`] checks the upstream. Speaks HTTP/1.1. Independent of callers and
+//! permissions: the code that forwards has checked them.
 
 mod bearer;
 mod body_pace;

@@ -1,7 +1,7 @@
 //! One sign-in at the upstream, and its revocation (docs/reference/admin-api.md §4.2, §4.3).
 //!
-//! Knows what the answers mean; when to sign in is the matter of [`crate::upstream::token_source`]. What it reads is small and strict,
-//! and what it tells never quotes an answer.
+//! Knows what the answers mean; when to sign in is the matter of [`crate::upstream::token_source`]. What it reads is
+//! small and strict, and what it tells never quotes an answer.
 
 use super::bearer::{Bearer, sign};
 use super::{Error, Outgoing, Upstream};

@@ -23,7 +23,8 @@ use tokio::time::{Instant, sleep, timeout};
 const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// The longest such wait. Our choice.
 const MAX_WAIT: Duration = Duration::from_mins(1);
-/// The wait after a refused password: four sign-ins in the ten minutes in which Node-RED allows five, locked out or not.
+/// The wait after a refused password: four sign-ins in the ten minutes in which Node-RED allows five, locked out or
+/// not.
 const REFUSED_WAIT: Duration = Duration::from_mins(3);
 /// A token refused before it is so old counts as a failure. Our choice.
 const YOUNG: Duration = Duration::from_mins(1);

@@ -1,5 +1,5 @@
-//! Clients that leave, or read nothing, while the flows are busy: what they leave behind is charged to their address, and
-//! dropped.
+//! Clients that leave, or read nothing, while the flows are busy: what they leave behind is charged to their address,
+//! and dropped.
 
 use crate::harness::{Gateway, PATIENCE, flow_set, public, script, until};
 use futures_util::{SinkExt, StreamExt};

@@ -1,4 +1,5 @@
-//! A proxy stands in front of the gateway and says who its clients are: a real `HAProxy`, and bytes that none would send.
+//! A proxy stands in front of the gateway and says who its clients are: a real `HAProxy`, and bytes that none would
+//! send.
 
 use crate::client::{Door, PASSWORD};
 use crate::harness::{Gateway, public, until};

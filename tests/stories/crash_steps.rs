@@ -41,7 +41,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A directory in which `old` was deployed twice, and the process was killed: with a token, backups and a log to recover.
+/// A directory in which `old` was deployed twice, and the process was killed: with a token, backups and a log to
+/// recover.
 async fn used() -> (TempDir, String, String) {
     let directory = tempdir().unwrap();
     let process = Process::start(&lines(), directory.path());

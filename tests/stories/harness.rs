@@ -220,8 +220,8 @@ impl Process {
         (process, BufReader::new(stdout))
     }
 
-    /// Closes the read end of its standard output. A process that a parallel test has just forked holds a copy until its
-    /// `exec`, so this waits until a byte finds no reader.
+    /// Closes the read end of its standard output. A process that a parallel test has just forked holds a copy until
+    /// its `exec`, so this waits until a byte finds no reader.
     pub async fn break_stdout(&self, stdout: BufReader<ChildStdout>) {
         drop(stdout);
         let written = format!("/proc/{}/fd/1", self.child.0.id());

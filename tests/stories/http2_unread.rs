@@ -1,5 +1,5 @@
-//! Responses over HTTP/2 that fit into one piece and are not read: the gateway has handed them to its HTTP/2 library, which
-//! holds them until the client has room. They count as long as they are held.
+//! Responses over HTTP/2 that fit into one piece and are not read: the gateway has handed them to its HTTP/2 library,
+//! which holds them until the client has room. They count as long as they are held.
 
 use crate::client::Door;
 use crate::harness::{Gateway, flow_set, public, script, until};

@@ -1,9 +1,9 @@
 //! What users do with a gateway, one file a story: over real TLS sockets, against the whole program.
 //!
 //! `harness` starts gateways (in this process, or as a process of their own), `client` talks to them, `channel` hears
-//! what editors hear, `upstream` is a runtime behind them that writes down what it hears, `protected` one that wants to be
-//! signed in to, `far_end` one that speaks WebSocket, and `node_red` is a real one.
-//! `peers` are other programs of their kind, and `http2_bytes` are frames that no client would send.
+//! what editors hear, `upstream` is a runtime behind them that writes down what it hears, `protected` one that wants to
+//! be signed in to, `far_end` one that speaks WebSocket, and `node_red` is a real one. `peers` are other programs of
+//! their kind, and `http2_bytes` are frames that no client would send.
 
 #![cfg(feature = "engine")]
 #![allow(

@@ -1,4 +1,5 @@
-//! Pages of other origins, shown by a browser that also knows a gateway: what they can make it do, and what they can read.
+//! Pages of other origins, shown by a browser that also knows a gateway: what they can make it do, and what they can
+//! read.
 //!
 //! There are no cookies. What else a browser adds by itself is its certificate and its place in the network.
 

@@ -1,8 +1,8 @@
 //! What the engine's work costs: a hop of a message through a node, an expression, a copy, a deployment.
 //!
-//! `cargo bench --bench engine` prints nanoseconds of CPU time for each, all threads together, so that other work on the
-//! machine does not show. `cargo bench --bench engine -- NAME TIMES` does one of them that often and prints nothing:
-//! `tests/instructions` counts the instructions of that.
+//! `cargo bench --package engine --bench engine` prints nanoseconds of CPU time for each, all threads together, so that
+//! other work on the machine does not show. `cargo bench --package engine --bench engine -- NAME TIMES` does one of
+//! them that often and prints nothing: `tests/instructions` counts the instructions of that.
 
 use engine::Engine;
 use engine::metrics::Uncounted;

@@ -1,7 +1,8 @@
 //! What a message through a function node costs, without the engine around it, and what a node costs.
 //!
 //! Times are CPU time as Linux counts it (`/proc/self/schedstat`), so that other work on the machine does not show.
-//! `cargo bench --bench function_call` prints nanoseconds per message, and bytes and microseconds per node.
+//! `cargo bench --package engine --bench function_call` prints nanoseconds per message, and bytes and microseconds per
+//! node.
 
 use engine::env::Env;
 use engine::node::Info;

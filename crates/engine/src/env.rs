@@ -48,8 +48,8 @@ impl Env {
         })
     }
 
-    /// A scope inside `parent`: fixed variables of the runtime over those of the layers, a later layer over an earlier one.
-    /// Those of type `env` are evaluated last, in order; until then they are their text
+    /// A scope inside `parent`: fixed variables of the runtime over those of the layers, a later layer over an earlier
+    /// one. Those of type `env` are evaluated last, in order; until then they are their text
     /// (docs/reference/node-red-engine.md §2.5, and observed).
     pub fn inside(
         parent: &Rc<Self>,

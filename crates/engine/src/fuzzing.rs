@@ -61,8 +61,9 @@ pub fn jsonata(data: &[u8]) {
     }
 }
 
-/// A regular expression either says what is wrong with it or is one. A search ends, with a match, without one, or because
-/// it took too many steps: what stands behind the last newline is repeated and searched. (libFuzzer looks at the clock.)
+/// A regular expression either says what is wrong with it or is one. A search ends, with a match, without one, or
+/// because it took too many steps: what stands behind the last newline is repeated and searched. (libFuzzer looks at
+/// the clock.)
 pub fn regex(data: &[u8]) {
     let Some((flags, given)) = data.split_first() else {
         return;

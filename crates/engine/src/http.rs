@@ -187,7 +187,8 @@ impl Endpoints {
         self.0.store(Arc::new(table));
     }
 
-    /// The endpoint for a request; HEAD is answered by GET's. Paths match case-insensitively, a trailing slash is ignored.
+    /// The endpoint for a request; HEAD is answered by GET's. Paths match case-insensitively, a trailing slash is
+    /// ignored.
     pub(super) fn find(&self, method: &Method, path: &str) -> Option<Endpoint> {
         let table = self.0.load();
         if table.entries.is_empty() {

@@ -1,4 +1,5 @@
-//! The path of an http-in node's endpoint, as Express 4 reads it (`path-to-regexp` 0.1.12), and whether a request's fits.
+//! The path of an http-in node's endpoint, as Express 4 reads it (`path-to-regexp` 0.1.12), and whether a request's
+//! fits.
 //!
 //! Knows texts only. Plain paths and those with whole `:name` segments need no regular expression.
 

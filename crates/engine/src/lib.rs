@@ -48,12 +48,14 @@ use std::thread::JoinHandle;
 use tokio::sync::{mpsc, oneshot};
 use value::Message;
 
-/// The stack of the engine's thread, reserved but not held. Functions that call themselves for every level of a value go
-/// down [`value::MAX_DEPTH`] levels, of up to 4 KiB each in a build without optimisation; JavaScript has 512 KiB of its own.
+/// The stack of the engine's thread, reserved but not held. Functions that call themselves for every level of a value
+/// go down [`value::MAX_DEPTH`] levels, of up to 4 KiB each in a build without optimisation; JavaScript has 512 KiB of
+/// its own.
 const STACK: usize = 16 << 20;
 
-/// Requests to http-in nodes that wait for the thread, at most; half as many of one address. Our choice: some seconds of
-/// work, a hundred connections of a hundred streams, and for each a KiB beside what is charged to unauthenticated clients.
+/// Requests to http-in nodes that wait for the thread, at most; half as many of one address. Our choice: some seconds
+/// of work, a hundred connections of a hundred streams, and for each a KiB beside what is charged to unauthenticated
+/// clients.
 const WAITING_CALLS: usize = 10_000;
 
 /// The engine cannot do what was asked.
@@ -198,8 +200,8 @@ impl Engine {
         self.0.endpoints.find(method, path)
     }
 
-    /// Sends a request to an endpoint and waits for the flow's answer, for as long as the caller does. `memory`: what the
-    /// request and the reply are charged to; the reply until its grant is dropped.
+    /// Sends a request to an endpoint and waits for the flow's answer, for as long as the caller does. `memory`: what
+    /// the request and the reply are charged to; the reply until its grant is dropped.
     pub async fn call(
         &self,
         endpoint: http::Endpoint,

@@ -259,8 +259,8 @@ impl Host<'_> {
         self.state.spawn(self.instance, future);
     }
 
-    /// Calls a node with a message, by its running id; false if there is none. A message that is too large is an error of
-    /// this node instead.
+    /// Calls a node with a message, by its running id; false if there is none. A message that is too large is an error
+    /// of this node instead.
     pub fn deliver(&mut self, id: &str, mut message: Message) -> bool {
         let Some(slot) = self.state.directory.get(id).copied() else {
             return false;
@@ -345,7 +345,8 @@ impl Host<'_> {
         self.state.config.http_node_root.trim_end_matches('/')
     }
 
-    /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`]. It is removed when the node closes.
+    /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`]. It is removed when the node
+    /// closes.
     pub fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
         let path = format!("{}/{}", self.root(), path.trim_start_matches('/'));
         self.state.endpoints.add(method, &path, self.instance)

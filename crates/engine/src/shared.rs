@@ -1,5 +1,5 @@
-//! What nodes have between them, and what a node's own tasks have with it: offers of config nodes, things that all nodes
-//! of a kind share, posts, tasks.
+//! What nodes have between them, and what a node's own tasks have with it: offers of config nodes, things that all
+//! nodes of a kind share, posts, tasks.
 //!
 //! Everything here lives on the engine's thread and ends with the nodes.
 

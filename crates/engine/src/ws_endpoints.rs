@@ -1,4 +1,5 @@
-//! A WebSocket to a `websocket-listener` node: which path leads to which node, and the way in and out of each connection.
+//! A WebSocket to a `websocket-listener` node: which path leads to which node, and the way in and out of each
+//! connection.
 //!
 //! The connection itself stays with the thread that accepted it; only frames come here.
 
@@ -39,7 +40,8 @@ pub enum Event {
     Closed,
 }
 
-/// Back-pressure for an inbound frame: its part of the connection's queue, and of the memory for unauthenticated clients.
+/// Back-pressure for an inbound frame: its part of the connection's queue, and of the memory for unauthenticated
+/// clients.
 #[derive(Debug)]
 pub struct InboundPermit {
     _connection: OwnedSemaphorePermit,

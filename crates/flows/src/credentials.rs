@@ -26,7 +26,8 @@ enum Shown {
     Text,
     /// Only whether there is one.
     Password,
-    /// Whether there is one, and [`UNCHANGED`] in its place: editors take the field for text, and send back what they got.
+    /// Whether there is one, and [`UNCHANGED`] in its place: editors take the field for text, and send back what they
+    /// got.
     Hidden,
     /// As the map of a `global-config`: whether there is one, for each name in it.
     Names,

@@ -22,7 +22,8 @@ impl From<json::Invalid> for Malformed {
 
 /// One element of a flow set: a tab, subflow, group, config node or flow node.
 ///
-/// The JSON text is compact and holds no credentials. What routing needs is taken out; the rest is parsed when the node starts.
+/// The JSON text is compact and holds no credentials. What routing needs is taken out; the rest is parsed when the node
+/// starts.
 #[derive(Debug, PartialEq)]
 pub struct Node {
     /// `id`.
@@ -75,7 +76,8 @@ impl Node {
         self.kind.strip_prefix("subflow:")
     }
 
-    /// All properties. The text was checked when it came in, so this is empty for no other reason than an empty element.
+    /// All properties. The text was checked when it came in, so this is empty for no other reason than an empty
+    /// element.
     pub fn object(&self) -> Map<String, Value> {
         serde_json::from_str(&self.text).unwrap_or_default()
     }

@@ -33,8 +33,8 @@ pub struct Stop {
     pub removed: bool,
 }
 
-/// What to do, in order: stops, then rewires, then starts. Ids are those of the flow set; a subflow
-/// instance stands for all its inner nodes. To rewire an instance means: those of its inner nodes that feed its outputs.
+/// What to do, in order: stops, then rewires, then starts. Ids are those of the flow set; a subflow instance stands for
+/// all its inner nodes. To rewire an instance means: those of its inner nodes that feed its outputs.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Everything stops and all flow objects are thrown away, whatever `stop` lists.
@@ -101,7 +101,8 @@ fn nodes(diff: &Diff) -> Restart {
 /// `flows`: every flow with a modified node whole, and global config nodes by themselves
 /// (docs/reference/admin-api.md §4.4).
 ///
-/// Unlike in `nodes`, only config nodes, groups and subflows hand a change on: "a node refers to a node" modifies no flow.
+/// Unlike in `nodes`, only config nodes, groups and subflows hand a change on: "a node refers to a node" modifies no
+/// flow.
 fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
     let shared = |id: &str| {
         let part = new.get(id).or_else(|| old.get(id)).map(|node| node.part());

@@ -1,8 +1,8 @@
 //! Which nodes refer to which, found by value (docs/reference/node-red-engine.md §1.3), and what depends on a set of
 //! ids.
 //!
-//! There is no schema: any property whose value, used as a key, is an id counts; a list with exactly one element
-//! counts as that element (JavaScript makes one text of both). `id`, `z` and `wires` do not count, nor a group's `nodes`.
+//! There is no schema: any property whose value, used as a key, is an id counts; a list with exactly one element counts
+//! as that element (JavaScript makes one text of both). `id`, `z` and `wires` do not count, nor a group's `nodes`.
 
 use super::model::ElementKind;
 use super::{FlowSet, Node};

@@ -39,8 +39,8 @@ impl Submission {
         })
     }
 
-    /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored. What is
-    /// in it as it is in the flow set `before` is quick, if `flows` comes first.
+    /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored. What
+    /// is in it as it is in the flow set `before` is quick, if `flows` comes first.
     pub fn v2(before: &FlowSet, body: &[u8]) -> Result<Self, Malformed> {
         reading(before, body, Self::object)
     }

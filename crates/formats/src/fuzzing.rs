@@ -60,8 +60,8 @@ fn texts(text: &str) -> Vec<Vec<String>> {
     rows.filter(|row| !row.is_empty()).collect()
 }
 
-/// What is read can be written in a list, and then says the same. By itself it need not: with nothing around them, js-yaml
-/// writes texts of several lines otherwise than it reads them (observed on 4.3.2).
+/// What is read can be written in a list, and then says the same. By itself it need not: with nothing around them,
+/// js-yaml writes texts of several lines otherwise than it reads them (observed on 4.3.2).
 pub fn yaml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

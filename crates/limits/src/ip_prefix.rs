@@ -57,8 +57,9 @@ impl IpPrefix {
         v4.into_iter().chain(around)
     }
 
-    /// The share of a level in a pool of `total`, of which one address may have `per_address`: multiplied by the level's
-    /// factor, but with at most three quarters of the pool, so that a network with several large shares leaves room.
+    /// The share of a level in a pool of `total`, of which one address may have `per_address`: multiplied by the
+    /// level's factor, but with at most three quarters of the pool, so that a network with several large shares leaves
+    /// room.
     pub fn share(total: usize, per_address: usize, factor: u32) -> usize {
         let factor = usize::try_from(factor).unwrap_or(usize::MAX);
         let wider = per_address.saturating_mul(factor).min(total - total / 4);

@@ -10,7 +10,8 @@ use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Levels of nesting in a message or a context value, at most. JSON text is read to 127 levels; a native stack is finite.
+/// Levels of nesting in a message or a context value, at most. JSON text is read to 127 levels; a native stack is
+/// finite.
 pub const MAX_DEPTH: usize = 500;
 
 /// Parts of a message or a context value, at most; some 2 GiB when written out.
@@ -93,7 +94,8 @@ impl Extent {
         self.parts = self.parts.saturating_add(inner.parts);
     }
 
-    /// Takes account of a value that is no longer inside; `content` is what is left. `None`: it is at most [`FEW`] values.
+    /// Takes account of a value that is no longer inside; `content` is what is left. `None`: it is at most [`FEW`]
+    /// values.
     pub(super) fn remove<I: Iterator<Item = Self>>(
         &mut self,
         inner: Self,

@@ -1,7 +1,7 @@
 //! The properties of an object, in the order in which they were set.
 //!
-//! Most objects have few ([`FEW`]; our choice: messages rarely have more): they are compared one by one, and copied with one
-//! allocation. An object of many has an index.
+//! Most objects have few ([`FEW`]; our choice: messages rarely have more): they are compared one by one, and copied
+//! with one allocation. An object of many has an index.
 
 use super::Value;
 use super::extent::{self, Extent, FEW, Inventory};

@@ -21,7 +21,8 @@ const MAX_STEPS: u64 = 20_000_000;
 /// Steps of a search for groups, at most: the path of a request is matched on the threads that serve all clients.
 const MAX_PATH_STEPS: u64 = 1_000_000;
 
-/// An engine for searches that may take long: it counts steps and can be stopped. A search of too many steps is a failure.
+/// An engine for searches that may take long: it counts steps and can be stopped. A search of too many steps is a
+/// failure.
 pub trait BoundedSearch: Debug + Sync {
     /// Whether the expression matches anywhere in the text.
     fn test(&self, source: Source<'_>, text: &str) -> Result<bool, Failure>;

@@ -1,7 +1,7 @@
 //! How many steps a backtracking search may take at worst, read off the source of a regular expression.
 //!
-//! The steps are counted from above: every choice that a search can make is taken to be tried, whether the text allows it
-//! or not. An expression whose repetitions contain choices (`(a+)+`) has no bound that is worth computing.
+//! The steps are counted from above: every choice that a search can make is taken to be tried, whether the text allows
+//! it or not. An expression whose repetitions contain choices (`(a+)+`) has no bound that is worth computing.
 
 /// The bound of one expression, as a function of the length of the text.
 #[derive(Debug, Clone, Copy, PartialEq)]

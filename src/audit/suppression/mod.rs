@@ -1,9 +1,10 @@
-//! Suppression of repeated records: refusals are counted per kind, user and address, so that requests cannot fill the log.
+//! Suppression of repeated records: refusals are counted per kind, user and address, so that requests cannot fill the
+//! log.
 //!
 //! The first records of a key are written at once; further ones are counted, and the count is written when the window
-//! ends; a count that cannot be written is kept. What any user may do as often as they like is counted per user. Refusals
-//! spend a byte budget, their share of `max_size`; without budget, or with too many keys, a refusal is counted per kind
-//! only. Knows no file and no clock.
+//! ends; a count that cannot be written is kept. What any user may do as often as they like is counted per user.
+//! Refusals spend a byte budget, their share of `max_size`; without budget, or with too many keys, a refusal is counted
+//! per kind only. Knows no file and no clock.
 
 mod user_budget;
 

@@ -17,8 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a request waits for its place. Our choice: longer than a browser that loads the whole editor over a slow line
-/// needs, and shorter than a user waits.
+/// How long a request waits for its place. Our choice: longer than a browser that loads the whole editor over a slow
+/// line needs, and shorter than a user waits.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The page without an editor.

@@ -1,5 +1,5 @@
-//! `/library/:library/:type/…`: flows, functions and templates kept for later (`local`), and the flows that come with the
-//! core nodes (`examples`). Shapes as in Node-RED's `editor/library.js`.
+//! `/library/:library/:type/…`: flows, functions and templates kept for later (`local`), and the flows that come with
+//! the core nodes (`examples`). Shapes as in Node-RED's `editor/library.js`.
 
 use super::Fault;
 use crate::editor::Example;

@@ -1,5 +1,5 @@
-//! `/nodes…`: the node types that the engine has, as sets of one module, in the shape that the stock CLI and editor read;
-//! for the editor also as HTML.
+//! `/nodes…`: the node types that the engine has, as sets of one module, in the shape that the stock CLI and editor
+//! read; for the editor also as HTML.
 //!
 //! All are built in: enabling one changes nothing, and disabling one is refused.
 
@@ -104,7 +104,8 @@ pub(super) fn version(editor: Option<&Editor>) -> &str {
     editor.map_or(env!("CARGO_PKG_VERSION"), Editor::version)
 }
 
-/// The sets of which the engine has the types: those of the editor, or of none if it is not served, those that there are.
+/// The sets of which the engine has the types: those of the editor, or of none if it is not served, those that there
+/// are.
 fn sets(editor: Option<&Editor>) -> Vec<Json> {
     let version = version(editor);
     let shown = |name: &str, types: Json| {

@@ -120,7 +120,8 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
 }
 
 impl Route<'_> {
-    /// The same route to an upstream, whose answers may hold credentials in clear (Node-RED shows those of type `text`).
+    /// The same route to an upstream, whose answers may hold credentials in clear (Node-RED shows those of type
+    /// `text`).
     pub(super) fn forwarded(self) -> Self {
         match self.target {
             Target::Admin(Admin::Credentials) => Self {

@@ -1,5 +1,6 @@
-//! What is authorized is what leaves: every route, for every kind of caller, in both dialects and in every mode, compared
-//! with every byte that an upstream receives, and with what a flow of our own engine sees: `tests/data/authority.json`.
+//! What is authorized is what leaves: every route, for every kind of caller, in both dialects and in every mode,
+//! compared with every byte that an upstream receives, and with what a flow of our own engine sees:
+//! `tests/data/authority.json`.
 //!
 //! A unit test of the route table says that the file has a row for each of its offers, and no other.
 

@@ -1,5 +1,5 @@
-//! Questions of the admin API about contexts, and their answers as Node-RED gives them (`{store: {key: {msg, format}}}`;
-//! observed on 4.1.15).
+//! Questions of the admin API about contexts, and their answers as Node-RED gives them (`{store: {key: {msg,
+//! format}}}`; observed on 4.1.15).
 
 use super::{Contexts, Place, Scope, Store};
 use crate::Error;

@@ -130,8 +130,8 @@ impl Contexts {
         .unwrap_or_default()
     }
 
-    /// Writes a value; `undefined` deletes it. False if a parent on the way is a primitive. A value that is too large is a
-    /// failure, and nothing is written.
+    /// Writes a value; `undefined` deletes it. False if a parent on the way is a primitive. A value that is too large
+    /// is a failure, and nothing is written.
     pub fn write(
         &mut self,
         scope: Scope,

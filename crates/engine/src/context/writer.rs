@@ -1,5 +1,5 @@
-//! The thread that writes a store's files, so that a slow disk does not hold up flows. In order, one after the other; what
-//! could not be written is tried again with the next job and at the end.
+//! The thread that writes a store's files, so that a slow disk does not hold up flows. In order, one after the other;
+//! what could not be written is tried again with the next job and at the end.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};

@@ -29,7 +29,8 @@ const MAX_ROUND: Duration = Duration::from_millis(5);
 /// Requests to http-in nodes wait while more messages than this do: what flows make of requests, such as large pages,
 /// is then held for so many of them at a time, not for all that clients have open.
 const CALLS_AHEAD: usize = 32;
-/// How often waiting requests are searched for those of clients that are gone. Our choice: ten thousand take a millisecond.
+/// How often waiting requests are searched for those of clients that are gone. Our choice: ten thousand take a
+/// millisecond.
 const SWEEP: Duration = Duration::from_millis(100);
 
 /// What the rest of the program asks of the thread.
@@ -182,8 +183,8 @@ impl Thread {
         ControlFlow::Continue(())
     }
 
-    /// Passes requests to their nodes until this many messages wait; at least one, whatever waits. Those of clients that
-    /// are gone are dropped: no node has seen them.
+    /// Passes requests to their nodes until this many messages wait; at least one, whatever waits. Those of clients
+    /// that are gone are dropped: no node has seen them.
     fn admit_calls(&mut self, most: usize) {
         while let Some((instance, exchange, _permit)) = self.calls.pop_front() {
             if exchange.responder.is_abandoned() {

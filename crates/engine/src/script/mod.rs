@@ -1,10 +1,10 @@
 //! JavaScript of function nodes: `QuickJS`, and what Node-RED's sandbox offers
 //! (docs/reference/node-red-engine.md §4.3).
 //!
-//! [`Scripts`] is one engine thread's JavaScript: a runtime with a memory limit and a clock, and a realm that
-//! holds the library (`Buffer`, `URL`, `util`, `RED` …), evaluated once and frozen. Each function node has a [`Sandbox`]:
-//! a realm with a global object of its own, into which the library is put. A sandbox knows no [`super::node::Host`]:
-//! what the code does comes out as [`Effect`]s, which the node carries out.
+//! [`Scripts`] is one engine thread's JavaScript: a runtime with a memory limit and a clock, and a realm that holds the
+//! library (`Buffer`, `URL`, `util`, `RED` …), evaluated once and frozen. Each function node has a [`Sandbox`]: a realm
+//! with a global object of its own, into which the library is put. A sandbox knows no [`super::node::Host`]: what the
+//! code does comes out as [`Effect`]s, which the node carries out.
 //!
 //! Modules that a node asks for live in its own realm; see [`modules`].
 //!
@@ -213,9 +213,9 @@ impl Scripts {
     /// Ends what a turn has left pending, so that it does not run in the turn of another node. Must not be called
     /// from inside a realm.
     ///
-    /// `QuickJS` cannot forget jobs, only run them; but they can be run without a node, time, stack or memory: callbacks
-    /// do not begin, asynchronous functions end at the next `await`, loops at the next question to the clock, and
-    /// nothing new can become pending.
+    /// `QuickJS` cannot forget jobs, only run them; but they can be run without a node, time, stack or memory:
+    /// callbacks do not begin, asynchronous functions end at the next `await`, loops at the next question to the clock,
+    /// and nothing new can become pending.
     fn end_turn(&self, realm: &Context) {
         self.current.replace(None);
         if self.runtime.is_job_pending() {

@@ -12,8 +12,9 @@ use value::regex::{BoundedSearch, RegExp, Source};
 
 /// `QuickJS` asks whether to go on after so many steps (`INTERRUPT_COUNTER_INIT` in `libregexp.c`).
 const STEPS_PER_QUESTION: u64 = 10_000;
-/// A search ends after this time too: steps within groups that are counted (`(){100000}`) take longer the more came before.
-/// Ten times what the most steps take, so that the steps decide and the same message has the same result everywhere.
+/// A search ends after this time too: steps within groups that are counted (`(){100000}`) take longer the more came
+/// before. Ten times what the most steps take, so that the steps decide and the same message has the same result
+/// everywhere.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes for one search besides its texts, and for the compiled expressions. V8 gives its backtracking stack as much.
 const MEMORY: usize = 64 << 20;
@@ -292,7 +293,8 @@ mod tests {
         }
     }
 
-    /// The two engines agree where either may be used. (`\w` with the flag `i` takes in `ſ` in regress, which it should not.)
+    /// The two engines agree where either may be used. (`\w` with the flag `i` takes in `ſ` in regress, which it should
+    /// not.)
     #[test]
     fn a_search_says_the_same_in_both_engines() {
         let texts = ["", "abc", "a\nb", "ABC-12", "é😀x", "aaa", "\u{2028}z", "K"];

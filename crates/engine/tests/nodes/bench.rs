@@ -101,7 +101,8 @@ impl Bench {
         .await
     }
 
-    /// The next warning or error in the debug sidebar: the node's id and the text, that of an Error object as `name: message`.
+    /// The next warning or error in the debug sidebar: the node's id and the text, that of an Error object as `name:
+    /// message`.
     pub(crate) async fn complaint(&mut self) -> (String, String) {
         self.next(|event| match event {
             Event::Debug(data) if data.get("level").is_some() => {

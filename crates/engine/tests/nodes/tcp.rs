@@ -9,7 +9,8 @@ use testing::ports;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// A tab with these nodes, an inject node `in` for `node`, and the debug node `out`; `done` shows completions of `node`.
+/// A tab with these nodes, an inject node `in` for `node`, and the debug node `out`; `done` shows completions of
+/// `node`.
 pub(crate) fn flow(nodes: &[Json]) -> Json {
     let mut flow = vec![
         json!({ "id": "t", "type": "tab", "label": "T" }),

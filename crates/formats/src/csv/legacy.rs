@@ -1,5 +1,5 @@
-//! CSV text into objects as Node-RED's older parser reads it: quotes toggle anywhere, column names are found on the way.
-//! Pure.
+//! CSV text into objects as Node-RED's older parser reads it: quotes toggle anywhere, column names are found on the
+//! way. Pure.
 
 use super::rfc::Cells;
 use smol_str::SmolStr;

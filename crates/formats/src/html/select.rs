@@ -24,8 +24,8 @@ enum Filter {
     Contains(String),
 }
 
-/// Functions such as `:not(…)` in a selector, at most; ours. Where they nest they are read by a function that calls itself,
-/// and a message may bring the selector.
+/// Functions such as `:not(…)` in a selector, at most; ours. Where they nest they are read by a function that calls
+/// itself, and a message may bring the selector.
 const FUNCTIONS: usize = 100;
 
 impl Select {

@@ -1,7 +1,7 @@
 //! Checks a value against a JSON schema (draft 6 and 7) and words what is wrong as Ajv 8 does. Pure.
 //!
-//! Knows the schema's own definitions only: what refers to anything else does not compile, nor does what Ajv's strict mode
-//! refuses.
+//! Knows the schema's own definitions only: what refers to anything else does not compile, nor does what Ajv's strict
+//! mode refuses.
 
 mod nested;
 mod strict;

@@ -1,7 +1,7 @@
 //! YAML text into a value, as js-yaml 4 reads it, with its words for what is wrong.
 //!
-//! Knows YAML 1.2 with anchors, merge keys, timestamps and binary. Aliases are shared, and what they stand for is counted:
-//! a short text cannot become gigabytes.
+//! Knows YAML 1.2 with anchors, merge keys, timestamps and binary. Aliases are shared, and what they stand for is
+//! counted: a short text cannot become gigabytes.
 
 use super::scalar;
 use super::scan::{Place, Scan, is_blank, is_eol, is_gap};

@@ -1,8 +1,9 @@
 //! Users, sessions and watches under shuttle: random orders, thousands of them, in which threads can take their steps.
 //!
 //! The files of `auth` that share anything between threads are compiled here a second time, over locks and atomics that
-//! shuttle controls (`sync`); what is tried is their code and no copy of it. That `DashMap` and `ArcSwap` keep their word,
-//! `races` tries with real threads. A step of the store lies between those that are tried and changes none of them.
+//! shuttle controls (`sync`); what is tried is their code and no copy of it. That `DashMap` and `ArcSwap` keep their
+//! word, `races` tries with real threads. A step of the store lies between those that are tried and changes none of
+//! them.
 
 #![allow(
     dead_code,

@@ -95,7 +95,8 @@ fn convert(value: &Value, action: Action, pretty: bool) -> Result<Outcome, Failu
 }
 
 impl JsonNode {
-    /// Converts the property of a message, and checks it if the message has a schema; false if the message goes no further.
+    /// Converts the property of a message, and checks it if the message has a schema; false if the message goes no
+    /// further.
     fn convert(&mut self, message: &mut Message, host: &mut Host<'_>) -> Result<bool, Failure> {
         let checks = coerce::truthy(message.get("schema"));
         if checks {

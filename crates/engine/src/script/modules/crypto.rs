@@ -14,7 +14,8 @@ const RANDOM: usize = 64 * 1024;
 /// So many rounds of PBKDF2 go by between two looks at the clock: some milliseconds.
 const ROUNDS: u32 = 4096;
 
-/// Gives `hasher(algorithm)`, `pbkdf2({ algorithm, secret, salt, rounds, length })`, `random(length)` and `areEqual(a, b)`.
+/// Gives `hasher(algorithm)`, `pbkdf2({ algorithm, secret, salt, rounds, length })`, `random(length)` and `areEqual(a,
+/// b)`.
 pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();

@@ -4,8 +4,8 @@
 //! `node_modules` ([`installed`]). Both are evaluated in the node's own realm, once, when first asked for, by
 //! `lib/modules/require.js`; a node that asks for nothing pays nothing.
 //!
-//! Code sees the files' names from the data directory on, such as `/node_modules/ms/index.js`; nothing here tells it where
-//! that is.
+//! Code sees the files' names from the data directory on, such as `/node_modules/ms/index.js`; nothing here tells it
+//! where that is.
 
 mod builtin;
 mod crypto;

@@ -1,4 +1,5 @@
-//! The cookies of one http request node's message: what it sends, and what servers set while it is redirected (RFC 6265).
+//! The cookies of one http request node's message: what it sends, and what servers set while it is redirected (RFC
+//! 6265).
 
 use super::client_headers::Headers;
 use super::cookie;

@@ -1,4 +1,5 @@
-//! The connection of an `mqtt-broker` node: dials, signs in, keeps alive, acknowledges, and dials again when it is lost.
+//! The connection of an `mqtt-broker` node: dials, signs in, keeps alive, acknowledges, and dials again when it is
+//! lost.
 //!
 //! What is not acknowledged when the connection is lost is sent again on the next one.
 
