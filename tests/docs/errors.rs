@@ -50,10 +50,8 @@ fn source() -> String {
     walk(&repository().join("src/http"), &mut files);
     let is_place = |path: &&PathBuf| fs::read_to_string(path).unwrap().contains("\nfn coded(");
     let place = files.iter().find(is_place).expect("fn coded has moved");
-    let folder = place.with_extension("");
-    let ours = files
-        .iter()
-        .filter(|file| *file == place || file.starts_with(&folder));
+    let folder = place.parent().unwrap();
+    let ours = files.iter().filter(|file| file.starts_with(folder));
     let texts = ours.map(|file| fs::read_to_string(file).unwrap());
     texts.collect::<Vec<_>>().concat()
 }
