@@ -15,6 +15,8 @@ mod commands;
 mod configuration;
 #[path = "docs/errors.rs"]
 mod errors;
+#[path = "docs/language.rs"]
+mod language;
 #[cfg(feature = "engine")]
 #[path = "docs/lists.rs"]
 mod lists;

@@ -43,7 +43,7 @@ use tokio::sync::oneshot;
 pub struct Actor {
     /// The user; empty: not signed in, or the program itself.
     pub user: String,
-    /// How the user is known; empty: he is not, or this is about how he tries to be.
+    /// How the user is authenticated; empty: not at all, or the record is of the attempt.
     pub by: String,
     /// Where from.
     pub address: Option<IpAddr>,
@@ -167,7 +167,7 @@ impl Audit {
         &self.0.monitor
     }
 
-    /// Who waits hears of a failure because what he waits on is dropped.
+    /// A waiting caller sees a failure, because the sender is dropped.
     fn order(&self, entry: Entry, wait: Wait) {
         let event = entry.event.name();
         let order = Order::Record(entry, wait);

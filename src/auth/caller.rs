@@ -24,7 +24,7 @@ pub enum AuthMethod {
     Nobody,
     /// By a token.
     Token(Arc<Session>),
-    /// By the certificate that his connection began with.
+    /// By the client certificate of the connection.
     Certificate(Arc<Certificate>),
 }
 
@@ -45,7 +45,7 @@ impl Caller {
         !matches!(self.known, AuthMethod::Nobody)
     }
 
-    /// His session, if he has one.
+    /// The caller's session, if there is one.
     pub fn session(&self) -> Option<&Session> {
         match &self.known {
             AuthMethod::Token(session) => Some(session),

@@ -57,7 +57,7 @@ pub struct SignIn {
     pub password: Secret,
     /// `scope`, split at spaces; empty: all that the user has.
     pub scope: Vec<SmolStr>,
-    /// What the user has at the site where he signs in, if that is not what he has elsewhere.
+    /// The user's permissions at the backend of the sign-in, if they differ from those elsewhere.
     pub here: Option<Arc<[SmolStr]>>,
     /// `client_id`.
     pub client: String,

@@ -2,7 +2,7 @@
 //!
 //! Pure: the time is an argument, nothing is awaited or written. Failures of a user and address, and of an address,
 //! count for the /64, the /56 and the /48 of an IPv6 address. Failures of a user from all addresses slow down addresses
-//! that the user has not signed in from before (see `user_throttle`), so a stranger elsewhere locks no user out.
+//! that the user has not signed in from before (see `user_throttle`), so a client elsewhere locks no user out.
 
 use super::known_addresses::{KnownAddresses, KnownPrefixes};
 use super::sliding_window::{Refused, Tallies, Window, size};

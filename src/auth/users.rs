@@ -15,7 +15,7 @@ use std::time::Duration;
 /// The user made at a first start without users.
 const GENERATED: &str = "admin";
 
-/// Everybody who may come in, and for how long.
+/// All users, and how long their sessions last.
 #[derive(Clone)]
 pub(super) struct Users {
     by_name: HashMap<SmolStr, User>,
@@ -169,7 +169,7 @@ impl User {
         self.generated && self.password.is_weak()
     }
 
-    /// Tells the operator once that a hash in his config is weak: only he can change it.
+    /// Logs once that a hash in the config is weak: only the operator can change it.
     pub(super) fn hint(&self, name: &str) {
         if !self.generated && self.password.is_weak() && !self.hinted.swap(true, Ordering::Relaxed)
         {

@@ -65,7 +65,7 @@ pub struct PendingEditor {
     pub certificate: Option<Arc<Certificate>>,
     /// The time since 1970.
     pub clock: fn() -> Duration,
-    /// A caller with what he has at the place where the editor came in.
+    /// The caller, with the permissions of the editor's backend.
     pub here: Here,
     /// What it wants to hear.
     pub source: Source,

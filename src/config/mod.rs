@@ -168,7 +168,7 @@ impl Config {
         others.chain(self.rebinding_warning()).chain(accounts)
     }
 
-    /// Everybody is a trusted proxy.
+    /// Every client is a trusted proxy.
     fn trust_warning(&self) -> Option<String> {
         let network = self.server.trusted_proxies.everything()?;
         Some(format!(
@@ -356,9 +356,9 @@ pub struct Auth {
 pub struct User {
     /// Exact and case-sensitive.
     pub name: String,
-    /// Argon2id PHC string or bcrypt (`$2a$`, `$2b$`, `$2y$`); `None`: he comes with a certificate only.
+    /// Argon2id PHC string or bcrypt (`$2a$`, `$2b$`, `$2y$`); `None`: the user signs in by certificate only.
     pub password_hash: Option<Secret>,
-    /// The certificates that are his.
+    /// The user's certificates.
     pub certificates: Vec<CertificateName>,
     /// `*`, `read`, `flows.write` …
     pub permissions: Vec<String>,

@@ -31,7 +31,7 @@ const NODES: &str = "@node-red/nodes";
 /// The icon of a node whose own is not there (docs/reference/node-red-admin-api.md §2).
 const ANY_ICON: [&str; 5] = ["public", "red", "images", "icons", "arrow-in.svg"];
 
-/// Answers at a time with parts of the editor, for which everybody may ask. Our choice: a browser loads some sixty, and
+/// Answers at a time with parts of the editor, which need no sign-in. Our choice: a browser loads some sixty, and
 /// each takes an open file and up to 64 KiB.
 const ANSWERS: usize = 256;
 /// The same for one address. Our choice: half, so that no address takes all; a browser requests some sixty at once.

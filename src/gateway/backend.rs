@@ -202,12 +202,12 @@ impl Rules {
         }
     }
 
-    /// What a user has here, if that is not what he has elsewhere.
+    /// The user's permissions here, if they differ from those elsewhere.
     pub fn permissions(&self, user: &str) -> Option<&Arc<[SmolStr]>> {
         self.permissions.get(user)
     }
 
-    /// A caller with what he has here.
+    /// The caller with the permissions of this backend.
     pub fn here(&self, mut caller: Caller) -> Caller {
         // An anonymous caller has an empty name, and no user has one.
         if let Some(permissions) = self.permissions(&caller.user) {

@@ -1,7 +1,7 @@
 //! Which pages of other origins may read answers (Fetch Standard §3.2): those of `[headers] cors_origins`, no others.
 //!
 //! A page brings its token itself. That answers may be read with what a browser adds by itself (`credentials`) is never
-//! said. A public endpoint's own words about it pass unchanged: what it answers, everybody may read anyway.
+//! said. A public endpoint's own words about it pass unchanged: its responses are public anyway.
 
 use super::request_context::RequestContext;
 use super::response;

@@ -1,7 +1,7 @@
 //! A part of the editor as the body of an answer: a file, read piece by piece on a thread that may wait for the disk,
 //! as fast as the client takes it; or a text. However large the file, one piece of it is in memory.
 //!
-//! Everybody may ask for these, so only so many are answered at a time: each keeps its place until its last piece has
+//! These need no sign-in, so a limited number is answered at a time: each keeps its place until its last piece has
 //! been sent.
 
 use super::response_body::{charged, piece};

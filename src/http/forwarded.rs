@@ -49,7 +49,7 @@ pub(super) fn hosts<'c>(call: &RequestContext<'c>) -> impl Iterator<Item = &'c s
 }
 
 /// The last address that is not itself a trusted proxy's. Each proxy adds the address that it saw at the end, so what
-/// stands before an address of a stranger, or before something that is no address, is the stranger's to say.
+/// stands before an untrusted address, or before something that is no address, can be forged.
 fn address(headers: &HeaderMap, trusted: &Networks) -> Option<IpAddr> {
     let lines = headers.get_all(FOR).iter().rev();
     let entries = lines.flat_map(|line| line.as_bytes().rsplit(|&b| b == b','));

@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use std::future::poll_fn;
 
-    /// A client's frame, whose payload is masked by bytes that are told apart.
+    /// A client's frame, whose payload is masked by distinct bytes.
     fn frame(first: u8, length: usize) -> Vec<u8> {
         let mut frame = vec![first];
         match u16::try_from(length) {

@@ -93,7 +93,7 @@ fn known(call: &RequestContext<'_>, auth: &Auth) -> Result<Caller, Error> {
     }
 }
 
-/// A caller as the editor wants to know him: what he effectively has, scope and user together
+/// A caller as the editor shows it: the effective permissions, scope and user together
 /// (docs/reference/admin-api.md §5).
 pub(super) fn shown(caller: &Caller) -> Json {
     let permissions = caller.permissions.shown();

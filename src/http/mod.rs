@@ -214,7 +214,7 @@ fn authorize(call: &RequestContext<'_>, needs: Needs<'_>) -> Result<(), Error> {
     Err(Error::Scope)
 }
 
-/// Who calls, with what he has at this site.
+/// The caller, with the permissions of this backend.
 fn known(call: &mut RequestContext<'_>, class: RouteClass, rules: &Rules) -> Result<Caller, Error> {
     let admin = class != RouteClass::Endpoint;
     if admin && identify::token_in_query(call.head.uri.query()) {

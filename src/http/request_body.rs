@@ -11,7 +11,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 
-/// Refuses a body that announces more bytes than the limit, or its length in a way that not everybody reads alike.
+/// Refuses a body that announces more bytes than the limit, or its length in a way that programs read differently.
 /// With HTTP/1.1 that was looked at before; the HTTP/2 library takes two equal lengths for one.
 pub(super) fn announced(headers: &HeaderMap, limit: usize) -> Result<(), Error> {
     let mut lengths = headers.get_all(CONTENT_LENGTH).iter();

@@ -1,4 +1,5 @@
-//! Tunnels: a WebSocket of a flow, through to the upstream. Opened for who may, closed as soon as he may not any more.
+//! Tunnels: a WebSocket of a flow, through to the upstream. Opened for authorized callers, closed when the
+//! authorization lapses.
 //!
 //! The frames pass in [`crate::upstream`], unread.
 

@@ -1,4 +1,4 @@
-//! A WebSocket to a `websocket-listener` node: opened for who may, closed as soon as he may not any more.
+//! A WebSocket to a `websocket-listener` node: opened for authorized callers, closed when the authorization lapses.
 //!
 //! The frames pass here, on the thread that accepted the connection; the engine hears of each and says what it answers.
 

@@ -122,7 +122,7 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
     }
 }
 
-/// Learns from a proxy whose connection this is, and counts it for him.
+/// Reads the client's address from the proxy's header, and counts the connection for it.
 async fn introduced(worker: &Worker, accepted: Accepted) -> Result<Accepted, Refused> {
     let Accepted {
         mut tcp,
@@ -300,7 +300,7 @@ async fn over_http2(client: Arc<Client>, mut wire: ConnIo) {
     .await;
 }
 
-/// How a connection is looked after.
+/// How a connection is driven.
 struct DriveOptions<C, V> {
     /// How often to ask for the verdict.
     tick: Duration,

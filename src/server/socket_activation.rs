@@ -25,7 +25,7 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
-    /// Others reach it, and it has no TLS or everybody may do everything.
+    /// Other machines reach it, and it has no TLS or needs no sign-in.
     #[error(
         "socket activation: {address} is reached from elsewhere, and {why}: give it a loopback address"
     )]

@@ -306,7 +306,7 @@ impl Upstream {
                 let settings = timeout(SIGN_IN_TIMEOUT, response.into_body().whole(SETTINGS)).await;
                 match settings.unwrap_or(Err(Error::Timeout)) {
                     Ok(settings) => Ok(!is_anonymous(&settings)),
-                    // Too large for a stranger's.
+                    // Too large for a response of another server.
                     Err(Error::Unexpected(_)) => Ok(true),
                     Err(error) => Err(error),
                 }

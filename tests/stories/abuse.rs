@@ -1,4 +1,4 @@
-//! Clients that are slow, silent, many or malicious: they are cut off, everybody else is served meanwhile, and
+//! Clients that are slow, silent, many or malicious: they are cut off, all other clients are served meanwhile, and
 //! afterwards nothing is left of them. The limits themselves: `server.rs`; guessed passwords and tokens: `throttle.rs`.
 
 use crate::client::{Connection, PASSWORD, Raw};

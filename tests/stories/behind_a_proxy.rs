@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_rustls::TlsConnector;
 
-/// Whose headers are believed here; strangers call from other loopback addresses.
+/// Whose headers are believed here; other clients call from other loopback addresses.
 const PROXY: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 const STRANGER: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 9));
 
@@ -317,7 +317,7 @@ async fn whoever_is_not_introduced_is_shut_out_before_tls() {
     assert_eq!(slow.read(&mut [0]).await.unwrap_or(0), 0);
     counted("proxy_header", 7.0).await;
 
-    // A stranger may write what it likes.
+    // An untrusted client may write anything.
     assert!(ask_after(&gateway, STRANGER, right, "").await.is_err());
     assert!(ask_after(&gateway, STRANGER, b"", "").await.is_err());
     counted("untrusted", 2.0).await;

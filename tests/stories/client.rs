@@ -93,7 +93,7 @@ impl Door {
         ])
     }
 
-    /// A fresh token of a user, for all that he may do.
+    /// A fresh token of a user, with all of the user's permissions.
     pub async fn sign_in(&self, user: &str) -> String {
         let answer = self.signing_in(user, PASSWORD, "").send().await;
         assert_eq!(answer.status, 200, "{}", answer.text());
@@ -310,7 +310,7 @@ impl Request {
         self
     }
 
-    /// As a signed-in caller; `""`: as a stranger.
+    /// As a signed-in caller; `""`: without a token.
     pub fn token(self, token: &str) -> Self {
         if token.is_empty() {
             return self;

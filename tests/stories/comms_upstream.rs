@@ -359,7 +359,7 @@ async fn an_editors_link_takes_a_place_among_the_tunnels_of_its_address() {
     let mut first = gateway.editor(&token).await;
     first.subscribe("notification/#").await;
     deployed(&mut first).await;
-    // What an editor is told that comes after the first one.
+    // What a second editor receives.
     let next = async || {
         let mut editor = gateway.comms().await;
         editor.say(&json!({ "auth": token })).await;

@@ -4,7 +4,7 @@ use crate::client::Door;
 use crate::harness::{Gateway, Process, flow_set, public, script, until};
 use serde_json::{Value as Json, json};
 
-/// Two stores, the second one on disk, and an endpoint for everybody.
+/// Two stores, the second one on disk, and a public endpoint.
 fn settings() -> String {
     public(&["/do", "/show"])
         + r#"

@@ -51,7 +51,7 @@ async fn the_process_survives_a_message_that_gets_ever_deeper() {
     assert!(process.end().success());
 }
 
-/// A path with several `*` is matched on the threads that serve everybody.
+/// A path with several `*` is matched on the threads that serve all clients.
 #[tokio::test]
 async fn a_path_cannot_hold_the_gateway() {
     let directory = tempdir().unwrap();

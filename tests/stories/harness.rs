@@ -71,7 +71,7 @@ pub fn config_text(lines: &str) -> String {
     table.to_string()
 }
 
-/// Lines that open endpoints to everybody.
+/// Lines that make endpoints public.
 pub fn public(paths: &[&str]) -> String {
     let routes = paths
         .iter()

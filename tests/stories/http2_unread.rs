@@ -42,7 +42,7 @@ impl Narrow {
     }
 }
 
-/// A gateway whose strangers have a share of 1 MiB, with an endpoint that answers with 50,000 bytes.
+/// A gateway whose unauthenticated clients have a share of 1 MiB, with an endpoint that answers with 50,000 bytes.
 async fn serving(lines: &str) -> Gateway {
     let limits = "[limits]\nbody = \"1MiB\"\nunauthenticated_bytes = \"3MiB\"\n\
                   unauthenticated_bytes_per_address = \"1MiB\"\n";

@@ -88,7 +88,7 @@ async fn a_page_of_a_rebound_name_does_nothing_and_reads_nothing_where_nobody_si
         let socket = tunnel::open(&gateway, "/ws", &[("Host", &host)]).await;
         assert!(is_refused_with_421(&socket));
         assert_eq!(gateway.flows("").await["rev"], *before);
-        // What everybody may have anyway has no name.
+        // What needs no sign-in under any name.
         for path in ["/public", "/auth/login", "/comms"] {
             let answer = rebound(&gateway, gateway.get(path)).send().await;
             assert_ne!(answer.status, 421, "{path}");

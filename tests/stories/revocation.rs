@@ -27,7 +27,7 @@ async fn revoke(door: &Door, caller: &str, token: &str) {
     assert_eq!(answer.send().await.status, 200);
 }
 
-/// The users of the harness, with these permissions and this password of the deployer; `None`: without him.
+/// The users of the harness, with these permissions and this password of the deployer; `None`: without the deployer.
 fn users(deployer: Option<(&str, &str)>) -> String {
     let user = |name: &str, permissions: &str, password: &str| {
         let hash = hash(password);

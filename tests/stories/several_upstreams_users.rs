@@ -50,7 +50,7 @@ async fn a_user_has_at_each_runtime_what_is_given_to_him_there() {
         401
     );
 
-    // A scope is compared with what the user has where he signs in.
+    // A scope is compared with what the user has where the sign-in happens.
     let asked = async |site: &str| {
         let answer = sign_in(&gateway, site, ("reader", "flows.write")).await;
         (answer.status, answer.code())

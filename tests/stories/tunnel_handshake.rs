@@ -162,7 +162,7 @@ async fn only_a_handshake_opens_a_tunnel() {
     }
     assert!(far.heads().is_empty(), "nothing of this went up");
 
-    // What is open to everybody for the editor's sake, other methods and HTTP/2 have no tunnels.
+    // Paths that are public for the editor's sake, other methods and HTTP/2 have no tunnels.
     let close = "Connection: close, Upgrade";
     let asked = |text: String| text.replace("Connection: Upgrade", close);
     for request in [

@@ -1,4 +1,4 @@
-//! What an upstream learns of who calls, and of the token that he shows.
+//! What an upstream learns of the caller and of the caller's token.
 
 use crate::harness::Gateway;
 use crate::protected::{field, refusal};

@@ -1,4 +1,4 @@
-//! The counts that the engine makes for monitoring. Whoever runs it registers and shows them.
+//! The counts that the engine makes for monitoring. The program that embeds it registers and shows them.
 
 use metrics::Counter;
 use std::fmt::Debug;

@@ -1,4 +1,4 @@
-//! The settings of the engine. Whoever runs it reads them from where it keeps its own.
+//! The settings of the engine. The program that embeds it reads them from its own configuration.
 
 use flows::HiddenVariables;
 use smol_str::SmolStr;

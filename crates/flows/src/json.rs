@@ -15,7 +15,7 @@ pub const DEPTH: usize = 127;
 /// read differently by each way of copying an object.
 pub const PROTO: &str = "__proto__";
 
-/// Where a text is not JSON, or not JSON that everybody reads alike, and why.
+/// Where a text is not JSON, or not JSON that all programs read alike, and why.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid JSON at line {line}, column {column}: {what}")]
 pub struct Invalid {
@@ -27,8 +27,8 @@ pub struct Invalid {
     pub what: String,
 }
 
-/// A body as text, if it is one JSON value that everybody reads alike: UTF-8 without a byte order mark, no key twice in
-/// an object, no number that is infinite as a double, no half surrogate pairs, nested at most [`DEPTH`] deep.
+/// A body as text, if it is one JSON value that all programs read alike: UTF-8 without a byte order mark, no key twice
+/// in an object, no number that is infinite as a double, no half surrogate pairs, nested at most [`DEPTH`] deep.
 pub fn text(body: &[u8]) -> Result<&str, Invalid> {
     let at = |line, column, what: &str| Invalid {
         line,

@@ -317,7 +317,7 @@ const fn posts(admin: Admin, permission: &'static str) -> Offer {
     (Post, Target::Admin(admin), Permission(permission))
 }
 
-/// Something of the editor's, for everybody.
+/// A part of the editor, without sign-in.
 const fn open(part: Editor) -> [Offer; 1] {
     [(Get, Target::Admin(Admin::Editor(part)), Nothing)]
 }

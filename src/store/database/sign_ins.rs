@@ -4,7 +4,7 @@ use super::{Database, commit, integer, seconds};
 use crate::store::{AddressRow, Error, FailureRow};
 use rusqlite::params;
 
-/// Failures kept at most. A stranger can make more of them than anyone wants to keep.
+/// Failures kept at most. Unauthenticated clients can make more of them than are worth keeping.
 const FAILURES: i64 = 100_000;
 
 impl Database {

@@ -135,7 +135,7 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
         (self.up.bytes, self.down.bytes)
     }
 
-    /// Both directions; `first` becomes who left, said that he would, or failed first.
+    /// Both directions; `first` becomes the side that closed, announced its close, or failed first.
     fn poll(&mut self, cx: &mut Context<'_>, first: &mut Option<TunnelEnd>) -> Poll<()> {
         let (client, upstream) = (&mut self.client, &mut self.upstream);
         let (up, down) = (self.up.bytes, self.down.bytes);

@@ -162,7 +162,7 @@ impl Twins {
         }
     }
 
-    /// Sends a case as everybody, and gives what is not as it should be.
+    /// Sends a case as each caller, and gives what is not as it should be.
     async fn check(&mut self, case: &Case) -> Vec<String> {
         let mut wrong = Vec::new();
         if case.needs != "nothing" {

@@ -56,7 +56,7 @@ pub struct NodeRed {
 }
 
 impl NodeRed {
-    /// 4.1 as it comes, open to everybody.
+    /// 4.1 as it comes, without sign-in.
     pub fn open() -> Self {
         Self::start(Release::Four, "")
     }

@@ -1,4 +1,4 @@
-//! Whatever strangers and users send: Node-RED lives on, and hears nothing that is malformed.
+//! Malformed input of clients with and without a token: Node-RED lives on, and receives nothing malformed.
 //!
 //! The same stream of odd sign-ins, paths and bytes goes to a real Node-RED and to a runtime that writes down what it
 //! hears. It is made from a seed: a failure names it, and comes again.

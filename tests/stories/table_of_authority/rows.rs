@@ -112,7 +112,7 @@ pub enum Access {
     Closed,
     /// Callers who only read: `anonymous = ["read"]`.
     Anonymous,
-    /// Everybody: `auth = "off"`.
+    /// Any client: `auth = "off"`.
     Open,
 }
 

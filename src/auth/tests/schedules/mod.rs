@@ -203,7 +203,7 @@ fn a_user_who_is_removed_or_changes_the_password_while_he_signs_in_has_no_sessio
                 });
                 together(&registry, vec![sign_in, other, reload]);
                 assert!(registry.sessions().find(&[1; 32]).is_none());
-                // What he had before does not come back with him.
+                // Sessions of before do not return with the user.
                 registry.reload(users(&[ANN, BOB]));
                 assert!(!is_known(&registry, 1) && is_known(&registry, 2));
             },

@@ -13,7 +13,7 @@ pub(super) struct Command {
 }
 
 impl Command {
-    /// The command line for a message. Its text goes in as it stands: who lets strangers choose a payload
+    /// The command line for a message. Its text goes in as it stands: a flow that lets clients choose a payload
     /// that is put behind a command lets them run commands, as in Node-RED.
     pub(super) fn line(&self, message: &Message) -> Result<String, Failure> {
         let mut line = self.start.to_string();
