@@ -2,7 +2,12 @@
 //! of SECURITY.md and the files in `deploy/` agree with it; the commands of the README, of every chapter of `docs/` and
 //! of the examples print what is shown; links lead somewhere; lists are complete; the references that comments cite
 //! have the sections that are cited.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::disallowed_methods,
+    reason = "tests"
+)]
 
 #[path = "docs/book.rs"]
 mod book;

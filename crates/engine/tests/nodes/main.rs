@@ -1,6 +1,12 @@
 //! Tables of flow + message in → messages out, one file a node, over a running engine.
 
-#![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    missing_docs,
+    reason = "tests"
+)]
 
 mod batch;
 mod bench;
