@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -243,4 +244,40 @@ fn unsafe_code_stands_in_one_file() {
         .filter(|path| code(path).contains("unsafe_code"))
         .collect();
     assert_eq!(unsafe_files, [Path::new("src/allocator.rs")]);
+}
+
+/// All packages that one needs, its tests included, by the lock file.
+fn needed(package: &str) -> BTreeSet<String> {
+    let lock: toml::Table = fs::read_to_string("Cargo.lock").unwrap().parse().unwrap();
+    let packages = lock["package"].as_array().unwrap();
+    let mut needed = BTreeSet::new();
+    let mut pending = vec![package.to_owned()];
+    while let Some(name) = pending.pop() {
+        for package in packages
+            .iter()
+            .filter(|p| p["name"].as_str() == Some(&name))
+        {
+            let dependencies = package.get("dependencies").and_then(|d| d.as_array());
+            let names = dependencies
+                .into_iter()
+                .flatten()
+                .filter_map(|d| d.as_str());
+            // A name may be followed by a version.
+            let names = names.map(|name| name.split(' ').next().unwrap().to_owned());
+            pending.extend(names.filter(|name| !needed.contains(name)));
+        }
+        needed.insert(name);
+    }
+    needed
+}
+
+#[test]
+fn values_formats_and_flows_need_neither_a_runtime_nor_quickjs() {
+    for package in ["value", "formats", "flows"] {
+        let needed = needed(package);
+        for other in ["tokio", "rquickjs", "hyper", "engine", "flowgate"] {
+            assert!(!needed.contains(other), "{package} needs {other}");
+        }
+    }
+    assert!(needed("engine").contains("tokio") && !needed("engine").contains("flowgate"));
 }

@@ -1,6 +1,7 @@
 //! The documents as text: which there are, their blocks, headings and links.
 
 use super::repository;
+use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -251,4 +252,66 @@ fn the_paths_that_contributing_names_are_there() {
     let missing =
         paths.find(|path| !path.contains("node_modules") && !repository().join(path).exists());
     assert_eq!(missing, None);
+}
+
+/// The source file of a path below a folder: `a/b.rs`, or `a/b/mod.rs`.
+fn source_of(folder: &Path, module: &str) -> Option<PathBuf> {
+    let files = [format!("{module}.rs"), format!("{module}/mod.rs")];
+    files
+        .iter()
+        .map(|file| folder.join(file))
+        .find(|file| file.exists())
+}
+
+/// Whether a path of Rust, such as `auth::auth_watch` or `node::Host::send`, is one of the source: its modules are files,
+/// and the last of them has the rest as words.
+fn is_in_the_source(path: &str) -> bool {
+    let segments: Vec<&str> = path.split("::").collect();
+    let crates = repository().join("crates").join(segments[0]).join("src");
+    let tops = [
+        (repository().join("src"), 0),
+        (repository().join("crates/engine/src"), 0),
+        (crates, 1),
+    ];
+    tops.iter().any(|(top, skipped)| {
+        let mut folder = top.clone();
+        let mut file = (*skipped == 1).then(|| top.join("lib.rs"));
+        let mut rest = segments.iter().skip(*skipped).peekable();
+        while let Some(next) = rest.peek().and_then(|module| source_of(&folder, module)) {
+            folder.push(rest.next().unwrap());
+            file = Some(next);
+        }
+        let text = file.and_then(|file| fs::read_to_string(file).ok());
+        text.is_some_and(|text| {
+            let words: HashSet<&str> = text
+                .split(|c: char| !c.is_alphanumeric() && c != '_')
+                .collect();
+            rest.all(|word| words.contains(word))
+        })
+    })
+}
+
+#[test]
+fn the_files_and_functions_that_the_architecture_names_are_there() {
+    let text = read("docs/architecture.md");
+    let quoted: Vec<&str> = text.split('`').skip(1).step_by(2).collect();
+    let tops = ["", "src", "src/http", "crates/engine/src"];
+    let is_file = |path: &str| {
+        let mut tops = tops.iter();
+        tops.any(|top| repository().join(top).join(path).exists())
+    };
+    let names = quoted.into_iter().filter(|name| {
+        let is_path = name.contains('/') && !name.starts_with('/') && !name.contains(' ');
+        is_path || name.contains("::")
+    });
+    let (found, missing): (Vec<_>, Vec<_>) = names.partition(|name| {
+        if name.contains("::") {
+            is_in_the_source(name)
+        } else {
+            is_file(name)
+        }
+    });
+    assert_eq!(missing, Vec::<&str>::new());
+    assert!(found.len() > 50, "only {} names were found", found.len());
+    assert!(!is_in_the_source("auth::nothing_of_this_name"));
 }

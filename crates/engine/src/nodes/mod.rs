@@ -3,7 +3,7 @@
 //! [`PALETTE`] has every type; a type that is not in it is missing.
 
 use super::node::{Build, Host, Node};
-use value::Failure;
+use value::{Failure, Value};
 
 mod common;
 mod function;
@@ -152,4 +152,13 @@ pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Fa
         Some((_, constructor)) => constructor(build, host),
         None => Err(Failure::error(format!("unknown node type: {kind}"))),
     }
+}
+
+/// The status of a node: the colour and shape of its mark, and the text beside it.
+fn status(fill: &str, shape: &str, text: &str) -> Value {
+    Value::record([
+        ("fill", fill.into()),
+        ("shape", shape.into()),
+        ("text", text.into()),
+    ])
 }

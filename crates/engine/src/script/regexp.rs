@@ -199,30 +199,11 @@ where
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use smol_str::SmolStr;
-
-    /// For searches that take few steps.
-    #[derive(Debug)]
-    struct Unreachable;
-
-    impl BoundedSearch for Unreachable {
-        fn test(&self, source: Source<'_>, _: &str) -> Result<bool, Failure> {
-            panic!("{source:?}")
-        }
-        fn replace(&self, source: Source<'_>, _: &str, _: &str) -> Result<Option<String>, Failure> {
-            panic!("{source:?}")
-        }
-        fn groups(
-            &self,
-            source: Source<'_>,
-            _: &str,
-        ) -> Result<Option<Vec<Option<String>>>, Failure> {
-            panic!("{source:?}")
-        }
-    }
+    use value::regex::NoSearch;
 
     /// The expression and the text of the attack, and their relatives.
     #[test]
@@ -316,7 +297,7 @@ mod tests {
         ];
         for source in sources {
             for flags in ["", "g", "i", "gim", "gs", "giu"] {
-                let regex = RegExp::compile(source, flags, &Unreachable).unwrap();
+                let regex = RegExp::compile(source, flags, &NoSearch).unwrap();
                 let source = Source {
                     text: source,
                     flags,

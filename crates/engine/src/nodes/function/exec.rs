@@ -4,6 +4,7 @@ use super::exec_command::{Command, words};
 use super::exec_process::{self, End, Event, Group, Outputs, Process};
 use crate::expression::typed::text_of;
 use crate::node::{Build, Closing, Host, Node, TimerId, Wake};
+use crate::nodes::status;
 use bytes::Bytes;
 use flows::HiddenVariables;
 use rustix::process::Signal;
@@ -93,14 +94,6 @@ fn shell() -> &'static str {
     }
 }
 
-fn status(fill: &'static str, text: String) -> Value {
-    Value::record([
-        ("fill", fill.into()),
-        ("shape", "dot".into()),
-        ("text", text.into()),
-    ])
-}
-
 /// Output as text if it is UTF-8, else as a buffer.
 fn readable(bytes: Bytes) -> Value {
     match std::str::from_utf8(&bytes) {
@@ -153,7 +146,7 @@ impl Exec {
             Err(e) => return self.not_started(&e, message, host),
         };
         let id = process.id;
-        host.status(status("blue", format!("pid:{id}")));
+        host.status(status("blue", "dot", &format!("pid:{id}")));
         let running = Running {
             group: Rc::clone(&process.group),
             message,
@@ -175,7 +168,7 @@ impl Exec {
             code: Some(code),
             signal: None,
         };
-        host.status(status("red", format!("rc:{code}")));
+        host.status(status("red", "dot", &format!("rc:{code}")));
         self.tell(end, message, host);
     }
 
@@ -212,8 +205,8 @@ impl Exec {
                     return;
                 };
                 host.status(match end.code {
-                    Some(code) => status("yellow", format!("rc:{code}")),
-                    None => status("red", "killed".to_owned()),
+                    Some(code) => status("yellow", "dot", &format!("rc:{code}")),
+                    None => status("red", "dot", "killed"),
                 });
                 return self.tell(end, running.message, host);
             }
@@ -283,7 +276,7 @@ impl Exec {
                 return host.error(unknown_signal(&name), Some(message));
             };
             running.group.signal(signal);
-            host.status(status("red", "killed".to_owned()));
+            host.status(status("red", "dot", "killed"));
         }
         host.done(message);
     }
@@ -308,7 +301,7 @@ fn outcome(outputs: &Outputs, line: &str) -> (Value, Value) {
                 format!("{output} maxBuffer length exceeded").into(),
             ),
         ]);
-        return (status("red", format!("error:{code}")), rc);
+        return (status("red", "dot", &format!("error:{code}")), rc);
     }
     if outputs.end.code == Some(0) {
         let rc = told(outputs.end, None);
@@ -320,7 +313,7 @@ fn outcome(outputs: &Outputs, line: &str) -> (Value, Value) {
         Some(code) => format!("error:{code}"),
         None => "killed".to_owned(),
     };
-    (status("red", text), rc)
+    (status("red", "dot", &text), rc)
 }
 
 /// Waits for what a process does next.

@@ -80,11 +80,11 @@ impl Tls {
 
     fn build_client(&self) -> Result<ClientConfig, Failure> {
         let provider = Arc::new(aws_lc_rs::default_provider());
-        let verifier: Arc<dyn ServerCertVerifier> = if self.verify {
-            Arc::new(self.verifier(&provider)?)
-        } else {
-            Arc::new(Unchecked(Arc::clone(&provider)))
-        };
+        let authorities = self.verify.then(|| self.authorities(&provider));
+        let verifier = Arc::new(Verifier {
+            provider: Arc::clone(&provider),
+            authorities: authorities.transpose()?,
+        });
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|e| failure(&e))?
@@ -133,7 +133,7 @@ impl Tls {
         one.into_iter().collect()
     }
 
-    fn verifier(&self, provider: &Arc<CryptoProvider>) -> Result<Checked, Failure> {
+    fn authorities(&self, provider: &Arc<CryptoProvider>) -> Result<Authorities, Failure> {
         let roots = match &self.authorities {
             None => Arc::clone(system()),
             Some(own) => {
@@ -145,7 +145,7 @@ impl Tls {
         let web = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider))
             .build()
             .map_err(|e| failure(&e))?;
-        Ok(Checked {
+        Ok(Authorities {
             web,
             own: self.authorities.clone().unwrap_or_default(),
         })
@@ -188,9 +188,17 @@ pub(super) fn key(pem: &[u8], passphrase: &str) -> Result<PrivateKeyDer<'static>
     PrivateKeyDer::from_pem_slice(pem).map_err(|e| failure(&e))
 }
 
+/// Verifies a server. The signatures of the handshake are checked in any case.
+#[derive(Debug)]
+struct Verifier {
+    provider: Arc<CryptoProvider>,
+    /// `None`: any certificate is trusted, because the node says so (`verifyservercert` off).
+    authorities: Option<Authorities>,
+}
+
 /// Checks as browsers do; besides, a certificate that is itself named as an authority is trusted, as OpenSSL does.
 #[derive(Debug)]
-struct Checked {
+struct Authorities {
     web: Arc<WebPkiServerVerifier>,
     own: Vec<CertificateDer<'static>>,
 }
@@ -206,7 +214,7 @@ pub(super) enum SelfSigned {
     InChain,
 }
 
-impl ServerCertVerifier for Checked {
+impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
@@ -215,12 +223,15 @@ impl ServerCertVerifier for Checked {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        if self.own.contains(certificate) {
+        let Some(authorities) = &self.authorities else {
+            return Ok(ServerCertVerified::assertion());
+        };
+        if authorities.own.contains(certificate) {
             verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
             in_time(certificate, now)?;
             return Ok(ServerCertVerified::assertion());
         }
-        let checked = self
+        let checked = authorities
             .web
             .verify_server_cert(certificate, chain, name, ocsp, now);
         let unknown = matches!(
@@ -247,8 +258,8 @@ impl ServerCertVerifier for Checked {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.web
-            .verify_tls12_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
     fn verify_tls13_signature(
@@ -257,12 +268,13 @@ impl ServerCertVerifier for Checked {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        self.web
-            .verify_tls13_signature(message, certificate, signed)
+        let algorithms = &self.provider.signature_verification_algorithms;
+        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.web.supported_verify_schemes()
+        let algorithms = &self.provider.signature_verification_algorithms;
+        algorithms.supported_schemes()
     }
 }
 
@@ -284,47 +296,6 @@ fn in_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), rustls
         return wrong(CertificateError::Expired);
     }
     Ok(())
-}
-
-/// Believes any certificate, because the node says so (`verifyservercert` off). Signatures are checked all the same.
-#[derive(Debug)]
-struct Unchecked(Arc<CryptoProvider>);
-
-impl ServerCertVerifier for Unchecked {
-    fn verify_server_cert(
-        &self,
-        _certificate: &CertificateDer<'_>,
-        _chain: &[CertificateDer<'_>],
-        _name: &ServerName<'_>,
-        _ocsp: &[u8],
-        _now: UnixTime,
-    ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
-    }
-
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let algorithms = &self.0.signature_verification_algorithms;
-        rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.signature_verification_algorithms.supported_schemes()
-    }
 }
 
 /// Whose certificates are trusted.

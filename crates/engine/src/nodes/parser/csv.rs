@@ -3,6 +3,7 @@
 use super::csv_part::ElementKind;
 use crate::expression::typed;
 use crate::node::{Build, Host, Level, Node};
+use crate::nodes::status;
 use formats::csv::legacy::{self, Reading, Template};
 use formats::csv::rfc::{self, Cells, Row};
 use formats::csv::write::{self, Format};
@@ -356,11 +357,7 @@ impl Csv {
 
 fn show_error(shown: &mut bool, text: &'static str, host: &mut Host<'_>) {
     *shown = true;
-    host.status(Value::record([
-        ("fill", "red".into()),
-        ("shape", "dot".into()),
-        ("text", text.into()),
-    ]));
+    host.status(status("red", "dot", text));
 }
 
 /// A CR counts for a line, and so does the LF after it (observed).

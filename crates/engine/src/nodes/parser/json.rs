@@ -1,5 +1,6 @@
 //! `json`: turns JSON text into values and values into JSON text.
 
+use super::converted_property;
 use crate::node::{Build, Host, Level, Node};
 use crate::script::regexp;
 use formats::json_schema::Schema;
@@ -49,18 +50,15 @@ pub(in crate::nodes) fn build(
     _: &mut Host<'_>,
 ) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
-    let property = properties
-        .property
-        .filter(|p| !p.is_empty())
-        .unwrap_or(SmolStr::new_static("payload"));
+    let name = converted_property(properties.property);
     let action = match properties.action.as_str() {
         "obj" => Action::Parse,
         "str" => Action::Stringify,
         _ => Action::Both,
     };
     Ok(Box::new(JsonNode {
-        property: Path::parse_message(&property)?,
-        name: property,
+        property: Path::parse_message(&name)?,
+        name,
         action,
         pretty: properties.pretty,
         schema: None,

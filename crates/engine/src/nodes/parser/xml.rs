@@ -1,5 +1,6 @@
 //! `xml`: turns XML text into values and values into XML text.
 
+use super::converted_property;
 use crate::node::{Build, Host, Level, Node};
 use formats::xml::{self, Options};
 use serde::Deserialize;
@@ -29,12 +30,8 @@ pub(in crate::nodes) fn build(
     _: &mut Host<'_>,
 ) -> Result<Box<dyn Node>, Failure> {
     let properties: Properties = build.properties()?;
-    let property = properties
-        .property
-        .filter(|p| !p.is_empty())
-        .unwrap_or(SmolStr::new_static("payload"));
     let node = Xml {
-        property: Path::parse_message(&property)?,
+        property: Path::parse_message(&converted_property(properties.property))?,
         attr: properties.attr,
         chr: properties.chr,
         usual: Options::default(),

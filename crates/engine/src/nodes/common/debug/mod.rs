@@ -5,6 +5,7 @@ use crate::expression::jsonata::Jsonata;
 use crate::expression::typed::{EvalContext, text_of};
 use crate::inspect::{DEPTH, inspect};
 use crate::node::{Build, Host, Info, Level, Node, TimerId, Wake};
+use crate::nodes;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
@@ -370,11 +371,7 @@ fn badge(fill: &str, shape: &str, text: &str) -> Value {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),
     };
-    Value::record([
-        ("fill", fill.into()),
-        ("shape", shape.into()),
-        ("text", text.into()),
-    ])
+    nodes::status(fill, shape, &text)
 }
 
 #[cfg(test)]

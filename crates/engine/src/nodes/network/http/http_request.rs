@@ -15,6 +15,7 @@ use crate::expression::typed::{EvalContext, text_of};
 use crate::node::{Build, Host, Level, Node, Wake};
 use crate::nodes::network::tls::Defaults;
 use crate::nodes::network::tls::Trust;
+use crate::nodes::status;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use formats::mustache::Template;
@@ -198,14 +199,6 @@ impl Node for HttpRequest {
         host.status(Value::object(Object::default()));
         None
     }
-}
-
-fn status(fill: &'static str, shape: &'static str, text: &str) -> Value {
-    Value::record([
-        ("fill", fill.into()),
-        ("shape", shape.into()),
-        ("text", text.into()),
-    ])
 }
 
 impl HttpRequest {

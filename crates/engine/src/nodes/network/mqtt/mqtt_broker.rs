@@ -7,6 +7,7 @@ use super::packet::{Publish, Received, Wish};
 use super::settings::{Options, Settings};
 use super::topic;
 use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::nodes;
 use crate::nodes::network::tls::Trust;
 use crate::shared::{Mailbox, Task};
 use serde_json::{Map, Value as Json};
@@ -355,9 +356,5 @@ pub(super) fn badge(phase: Phase) -> Value {
         Phase::Connecting => ("yellow", "ring", "node-red:common.status.connecting"),
         Phase::Connected => ("green", "dot", "node-red:common.status.connected"),
     };
-    Value::record([
-        ("fill", fill.into()),
-        ("shape", shape.into()),
-        ("text", text.into()),
-    ])
+    nodes::status(fill, shape, text)
 }

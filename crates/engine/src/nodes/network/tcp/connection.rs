@@ -3,6 +3,7 @@
 use crate::node::{Closing, Host, Level};
 use crate::nodes::network::connect::{self, Stream};
 use crate::nodes::network::tls::Tls;
+use crate::nodes::status;
 use crate::shared::{Mailbox, Task};
 use bytes::Bytes;
 use indexmap::IndexMap;
@@ -98,6 +99,24 @@ impl Socket {
             }
         };
         Self::run(id, open, None, post)
+    }
+
+    /// Opens a connection for a node, which shows that it connects. Gives the connection's id too.
+    pub(super) fn open(
+        host: &mut Host<'_>,
+        name: &SmolStr,
+        port: u16,
+        tls: &SmolStr,
+    ) -> (SmolStr, Self) {
+        host.log(Level::Info, format!("connecting to {name}:{port}"));
+        host.status(status("grey", "dot", "common.status.connecting"));
+        let target = Target {
+            host: name.clone(),
+            port,
+            tls: host.offered(tls),
+        };
+        let id = host.fresh_id();
+        (id.clone(), Self::connect(id, target, host.post()))
     }
 
     /// Takes over an accepted connection.

@@ -1,7 +1,8 @@
 //! `tcp in`: what comes over TCP, as a server or from a server (docs/reference/node-red-engine.md §4.2).
 
-use super::connection::{self as socket, Accepted, Event, Sessions, Socket, Target, What};
+use super::connection::{self as socket, Accepted, Event, Sessions, Socket, What};
 use crate::node::{Build, Closing, Host, Level, Node, TimerId, Wake};
+use crate::nodes::status;
 use crate::shared::Task;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -163,18 +164,7 @@ impl TcpIn {
 
     fn connect(&mut self, host: &mut Host<'_>) {
         self.reconnect = None;
-        host.log(
-            Level::Info,
-            format!("connecting to {}:{}", self.host, self.port),
-        );
-        host.status(badge("grey", "dot", "common.status.connecting"));
-        let target = Target {
-            host: self.host.clone(),
-            port: self.port,
-            tls: host.offered(&self.tls),
-        };
-        let id = host.fresh_id();
-        let socket = Socket::connect(id.clone(), target, host.post());
+        let (id, socket) = Socket::open(host, &self.host, self.port, &self.tls);
         self.add(id, socket, host);
     }
 
@@ -217,7 +207,7 @@ impl TcpIn {
             format!("connected to {}:{}", self.host, self.port),
         );
         host.status(with_session(
-            badge("green", "dot", "common.status.connected"),
+            status("green", "dot", "common.status.connected"),
             id,
         ));
     }
@@ -271,7 +261,7 @@ impl TcpIn {
         }
         self.connections.shift_remove(id);
         host.status(with_session(
-            badge("red", "ring", "common.status.disconnected"),
+            status("red", "ring", "common.status.disconnected"),
             id,
         ));
         let delay = if served {
@@ -361,15 +351,6 @@ impl Form {
 /// Where a text begins in bytes.
 pub(super) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|part| part == wanted)
-}
-
-/// A badge.
-pub(super) fn badge(fill: &'static str, shape: &'static str, text: &str) -> Value {
-    Value::record([
-        ("fill", fill.into()),
-        ("shape", shape.into()),
-        ("text", text.into()),
-    ])
 }
 
 fn with_session(mut status: Value, id: &str) -> Value {

@@ -1,10 +1,10 @@
 //! `tcp out`: writes payloads to a server, to all clients, or to whom a message came from
 //! (docs/reference/node-red-engine.md §4.2).
 
-use super::connection::{self as socket, Accepted, Event, Sessions, Socket, Target, What};
-use super::tcp_in::badge;
+use super::connection::{self as socket, Accepted, Event, Sessions, Socket, What};
 use crate::node::{Build, Closing, Host, Level, Node, Wake};
 use crate::nodes::network::payload::bytes_of;
+use crate::nodes::status;
 use crate::shared::Task;
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -129,18 +129,7 @@ impl TcpOut {
     }
 
     fn connect(&mut self, host: &mut Host<'_>) {
-        host.log(
-            Level::Info,
-            format!("connecting to {}:{}", self.host, self.port),
-        );
-        host.status(badge("grey", "dot", "common.status.connecting"));
-        let target = Target {
-            host: self.host.clone(),
-            port: self.port,
-            tls: host.offered(&self.tls),
-        };
-        let id = host.fresh_id();
-        let socket = Socket::connect(id.clone(), target, host.post());
+        let (id, socket) = Socket::open(host, &self.host, self.port, &self.tls);
         self.sockets.insert(id, (socket, false));
     }
 
@@ -190,7 +179,7 @@ impl TcpOut {
                     Level::Info,
                     format!("connected to {}:{}", self.host, self.port),
                 );
-                host.status(badge("green", "dot", "common.status.connected"));
+                host.status(status("green", "dot", "common.status.connected"));
             }
             What::Failed(failure) if !server => {
                 host.log(Level::Info, format!("error: {failure}"));
@@ -206,7 +195,7 @@ impl TcpOut {
                 if server {
                     return self.count(host);
                 }
-                host.status(badge("red", "ring", "common.status.disconnected"));
+                host.status(status("red", "ring", "common.status.disconnected"));
                 let delay = if std::mem::take(&mut self.ended) {
                     SOON
                 } else {

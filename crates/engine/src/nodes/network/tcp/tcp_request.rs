@@ -1,10 +1,11 @@
 //! `tcp request`: sends each payload to a server and sends on what it answers (docs/reference/node-red-engine.md §4.2).
 
 use super::connection::{self as socket, Event, Socket, Target, What};
-use super::tcp_in::{badge, find};
+use super::tcp_in::find;
 use crate::expression::typed::text_of;
 use crate::node::{Build, Closing, Host, Level, Node, TimerId, Wake};
 use crate::nodes::network::payload::bytes_of;
+use crate::nodes::status;
 use bytes::Bytes;
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -232,7 +233,7 @@ impl TcpRequest {
         }
         let count = self.clients.len();
         let shape = if count == 0 { "ring" } else { "dot" };
-        host.status(badge("green", shape, &socket::connections(count)));
+        host.status(status("green", shape, &socket::connections(count)));
     }
 
     fn happened(&mut self, Event { id, what }: Event, host: &mut Host<'_>) {
@@ -245,11 +246,11 @@ impl TcpRequest {
             What::Open => self.opened(&key, host),
             What::Data(bytes) => self.data(&key, &bytes, host),
             What::End => {
-                host.status(badge("grey", "ring", "common.status.disconnected"));
+                host.status(status("grey", "ring", "common.status.disconnected"));
                 self.over(&key);
             }
             What::Failed(_) => {
-                host.status(badge("red", "ring", "common.status.error"));
+                host.status(status("red", "ring", "common.status.error"));
                 let failure = Failure::text(format!("connect failed {key}"));
                 let client = self.clients.shift_remove(&key);
                 host.error(failure, client.map(|client| client.last));
@@ -268,7 +269,7 @@ impl TcpRequest {
 
     fn opened(&mut self, key: &SmolStr, host: &mut Host<'_>) {
         let count = self.clients.len();
-        host.status(badge("green", "dot", &socket::connections(count)));
+        host.status(status("green", "dot", &socket::connections(count)));
         let Some(client) = self.clients.get_mut(key) else {
             return;
         };
