@@ -24,7 +24,7 @@ use crate::config;
 use crate::metrics::Metrics;
 use crate::upstream::{LinkHead, Upstream};
 use bytes::Bytes;
-use limits::conn_limit::{ConnLimit, Full, Permit};
+use limits::conn_limit::{ConnLimit, LimitReached, Permit};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -84,7 +84,7 @@ pub enum Source {
 
 impl Comms {
     /// A place for one who shakes hands and has not signed in.
-    pub fn enter(&self, address: IpAddr) -> Result<Permit, Full> {
+    pub fn enter(&self, address: IpAddr) -> Result<Permit, LimitReached> {
         self.waiting.admit()?.of(address)
     }
 

@@ -26,7 +26,7 @@ const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// How often to ask whether a silent upstream is there, and how many times before it counts as gone. Our choice; it
 /// says something of its own every 15 s (docs/reference/node-red-admin-api.md §4).
-const PULSE: Duration = Duration::from_secs(15);
+const PING_INTERVAL: Duration = Duration::from_secs(15);
 const SILENCES: u32 = 3;
 /// Subscriptions of an editor that are asked for again. Our choice: the stock editor has about ten.
 const SUBSCRIPTIONS: usize = 256;
@@ -114,8 +114,8 @@ impl<'e> Relay<'e> {
             }
         }
         let mut silences = 0;
-        let mut pulse = interval(PULSE);
-        pulse.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut pings = interval(PING_INTERVAL);
+        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let going = tokio::select! {
                 heard = link.hear() => {
@@ -123,7 +123,7 @@ impl<'e> Relay<'e> {
                     self.pass_on(heard, &mut relayed)
                 }
                 Some(said) = said.recv() => send(link, known.remember(said)).await,
-                _ = pulse.tick() => {
+                _ = pings.tick() => {
                     silences += 1;
                     if silences > SILENCES {
                         return relayed;

@@ -31,7 +31,7 @@ pub(super) enum Received {
     /// A whole text.
     Text(Utf8Bytes),
     /// A ping, which has been answered, or a pong.
-    Pulse,
+    Control,
 }
 
 /// Why nothing more comes.
@@ -60,7 +60,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         match self.0.next().await {
             Some(Ok(Message::Text(text))) => Ok(Received::Text(text)),
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {
-                Ok(Received::Pulse)
+                Ok(Received::Control)
             }
             Some(Ok(Message::Binary(_))) => Err(Lost::Broken(CloseCode::Unsupported)),
             Some(Err(Error::Capacity(_))) => Err(Lost::Broken(CloseCode::Size)),

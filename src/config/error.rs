@@ -59,7 +59,7 @@ pub enum Problem {
         /// What stands there, as written; `None` for secrets.
         found: Option<String>,
     },
-    /// A value that does not go with another one, or with the world.
+    /// A value that does not go with another one, or with the system.
     Rule(String),
 }
 

@@ -22,7 +22,7 @@ use hyper::Response;
 use hyper::header::SEC_WEBSOCKET_PROTOCOL;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use limits::conn_limit::{Full, Permit};
+use limits::conn_limit::{LimitReached, Permit};
 use limits::quota::Grant;
 use std::io::ErrorKind;
 use std::pin::{Pin, pin};
@@ -83,7 +83,7 @@ pub(super) fn open(
 }
 
 /// A permit for one more socket. It counts for the client's address; a proxy that does not name its client has none.
-fn permit(call: &RequestContext<'_>) -> Result<Permit, Full> {
+fn permit(call: &RequestContext<'_>) -> Result<Permit, LimitReached> {
     let permit = call.gateway.shares.sockets.admit()?;
     let address = call.peer.address.ip();
     if call.gateway.config.server.trusted_proxies.contains(address) {

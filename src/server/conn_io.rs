@@ -1,4 +1,4 @@
-//! The bytes of one connection, TLS or not, with its pulse taken. It owns the connection's permit, so that a
+//! The bytes of one connection, TLS or not, with its activity recorded. It owns the connection's permit, so that a
 //! tunnel made of it still counts.
 
 use super::activity::Activity;
@@ -58,7 +58,7 @@ struct End {
     error: Option<io::Error>,
 }
 
-/// A stream whose pulse is taken.
+/// A stream that records its activity for idle time-outs.
 pub(super) struct ConnIo {
     stream: Stream,
     /// Bytes read too far by who had the stream before.

@@ -304,7 +304,7 @@ async fn over_http2(client: Arc<Client>, mut wire: ConnIo) {
 struct DriveOptions<C, V> {
     /// How often to ask for the verdict.
     tick: Duration,
-    /// What to do with it, by its pulse.
+    /// What to do with it, by its activity.
     verdict: V,
     /// Ends it after what is under way.
     leave: fn(Pin<&mut C>),

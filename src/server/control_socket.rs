@@ -149,13 +149,13 @@ async fn serve(mut stream: UnixStream, reload: Arc<Reload>) {
     }
     let answer = match serde_json::from_str(&line) {
         Ok(ask) => {
-            let desk = ControlHandler {
+            let handler = ControlHandler {
                 gateway: &reload.gateway,
                 reload: &reload,
                 by: json!({ "by": "control", "uid": peer.uid() }),
                 now: unix_time().as_secs(),
             };
-            desk.answer(ask).await
+            handler.answer(ask).await
         }
         Err(error) => Answer::Refused(format!("not understood: {error}")),
     };

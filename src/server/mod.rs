@@ -1,9 +1,9 @@
 //! The edge of the program: sockets, TLS, workers, signals. [`run()`] is the program, [`start`] one gateway of it.
 //!
-//! The way of a connection: [`listen`] binds, a [`worker`] accepts if there is room in the
-//! [`crowd`](limits::conn_limit), [`connection`] learns from [`proxy_protocol`] who is behind a proxy, shakes hands by
-//! [`tls`] and gives each request to `http`. [`activity`] knows when it takes too long, [`http1_framing`] when its
-//! requests have two readings, [`h2_flood`] when it is a flood. [`operations`] tells monitoring.
+//! The way of a connection: [`listen`] binds, a [`worker`] accepts within the limits of [`limits::conn_limit`],
+//! [`connection`] reads the proxy's header ([`proxy_protocol`]), performs the TLS handshake ([`tls`]) and gives each
+//! request to `http`. [`activity`] decides its time-outs, [`http1_framing`] refuses requests that have two readings,
+//! [`h2_flood`] ends floods of frames. [`operations`] serves monitoring.
 
 mod activity;
 mod certificate;
@@ -297,10 +297,10 @@ fn workers(
     tls: Option<&Arc<Tls>>,
 ) -> Vec<Arc<Worker>> {
     let limits = &gateway.config.limits;
-    let crowd = ConnLimit::new(limits.connections, limits.connections_per_address);
+    let conn_limit = ConnLimit::new(limits.connections, limits.connections_per_address);
     let workers = 0..gateway.config.server.workers;
     workers
-        .map(|_| Worker::new(gateway, metrics, &crowd, tls))
+        .map(|_| Worker::new(gateway, metrics, &conn_limit, tls))
         .collect()
 }
 

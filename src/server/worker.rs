@@ -11,7 +11,7 @@ use crate::http::Peer;
 use crate::metrics::{Metrics, Refused};
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
-use limits::conn_limit::{ConnLimit, Full, Permit};
+use limits::conn_limit::{ConnLimit, LimitReached, Permit};
 use std::convert::Infallible;
 use std::io;
 use std::net::{self, IpAddr, SocketAddr};
@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-/// How often a busy HTTP/1.1 connection's pulse is looked at.
+/// How often the activity of a busy HTTP/1.1 connection is checked.
 const TICK: Duration = Duration::from_millis(100);
 /// The same for HTTP/2, whose connections stay in hyper's hands while they are idle.
 const TICK_HTTP2: Duration = Duration::from_secs(2);
@@ -42,7 +42,7 @@ const BUFFER: usize = 64 * 1024;
 /// Before the next try when the system has no descriptors or memory for a connection.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// How often connections' pulses are looked at.
+/// How often the activity of connections is checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticks {
     pub(super) http1: Duration,
@@ -75,7 +75,7 @@ pub(super) struct Worker {
     pub(super) drain: Drain,
     pub(super) http1: http1::Builder,
     pub(super) http2: http2::Builder<TokioExecutor>,
-    crowd: Arc<ConnLimit>,
+    conn_limit: Arc<ConnLimit>,
     tls: Option<Arc<Tls>>,
     runtime: OnceLock<Handle>,
 }
@@ -84,7 +84,7 @@ impl Worker {
     pub(super) fn new(
         gateway: &Arc<Gateway>,
         metrics: &Arc<Metrics>,
-        crowd: &Arc<ConnLimit>,
+        conn_limit: &Arc<ConnLimit>,
         tls: Option<&Arc<Tls>>,
     ) -> Arc<Self> {
         let config = &gateway.config;
@@ -97,7 +97,7 @@ impl Worker {
             drain: Drain::default(),
             http1: speak_http1(&config.limits),
             http2: speak_http2(&config.limits, &config.timeouts),
-            crowd: Arc::clone(crowd),
+            conn_limit: Arc::clone(conn_limit),
             tls: tls.cloned(),
             runtime: OnceLock::new(),
         })
@@ -235,9 +235,12 @@ impl Worker {
     /// Admits a connection. A proxy's counts for no address: it brings many clients.
     fn admit(&self, address: IpAddr, trusted: bool) -> Result<Permit, Refused> {
         match (trusted, self.gateway.config.server.proxy_protocol) {
-            (true, _) => self.crowd.admit().map_err(refused),
+            (true, _) => self.conn_limit.admit().map_err(refused),
             (false, false) => {
-                let permit = self.crowd.admit().and_then(|permit| permit.of(address));
+                let permit = self
+                    .conn_limit
+                    .admit()
+                    .and_then(|permit| permit.of(address));
                 permit.map_err(refused)
             }
             // What it says of itself could be anything.
@@ -247,10 +250,10 @@ impl Worker {
 }
 
 /// How metrics call a lack of room.
-pub(super) fn refused(full: Full) -> Refused {
+pub(super) fn refused(full: LimitReached) -> Refused {
     match full {
-        Full::Total => Refused::Total,
-        Full::Address => Refused::Address,
+        LimitReached::Total => Refused::Total,
+        LimitReached::Address => Refused::Address,
     }
 }
 
@@ -276,7 +279,7 @@ fn speak_http1(limits: &config::Limits) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // The pulse watches the time: hyper's limit would also end a connection that only rests.
+        // The activity is what times out: hyper's limit would also end a connection that only rests.
         .header_read_timeout(None)
         .half_close(false)
         .max_headers(limits.headers)

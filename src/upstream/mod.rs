@@ -47,7 +47,7 @@ use crate::config;
 use crate::metrics::{self, Metrics, UpstreamFault};
 use connect::Connect;
 use hyper::{Method, Request, Response, StatusCode, Version};
-use limits::conn_limit::{ConnLimit, Full};
+use limits::conn_limit::{ConnLimit, LimitReached};
 use pool::Pool;
 use request_body::Progress;
 use response_body::InFlight;
@@ -294,11 +294,11 @@ enum Lost {
     Sent(Error),
 }
 
-impl From<Full> for Error {
-    fn from(full: Full) -> Self {
+impl From<LimitReached> for Error {
+    fn from(full: LimitReached) -> Self {
         match full {
-            Full::Total => Self::Busy,
-            Full::Address => Self::AddressBusy,
+            LimitReached::Total => Self::Busy,
+            LimitReached::Address => Self::AddressBusy,
         }
     }
 }

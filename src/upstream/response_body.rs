@@ -8,7 +8,7 @@ use crate::metrics::UpstreamFault;
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
-use limits::conn_limit::{Full, Permit};
+use limits::conn_limit::{LimitReached, Permit};
 use std::fmt;
 use std::future::Future;
 use std::net::IpAddr;
@@ -179,7 +179,7 @@ impl Drop for ResponseBody {
 
 impl InFlight {
     /// For a request of this client; `None`: of the gateway itself.
-    pub(super) fn take(inner: &Arc<Inner>, client: Option<IpAddr>) -> Result<Self, Full> {
+    pub(super) fn take(inner: &Arc<Inner>, client: Option<IpAddr>) -> Result<Self, LimitReached> {
         let permit = inner.in_flight.admit()?;
         let permit = match client {
             Some(address) => permit.of(address)?,

@@ -252,13 +252,13 @@ fn used(value: &Value, other: &Value) {
     let _ = xml::build(value, &xml::Options::of(&Value::Undefined));
     let _ = yaml::write(value);
     let message = Message::with_payload(value.clone());
-    let scene = EvalContext::outside(&Rc::default());
+    let eval = EvalContext::outside(&Rc::default());
     let nested = Jsonata::compile("{\"in\": [payload]}").unwrap();
-    if let Ok(made) = nested.evaluate(&scene, &message) {
+    if let Ok(made) = nested.evaluate(&eval, &message) {
         assert_exact(&made);
     }
     let template = Template::compile("{{{payload}}}{{#payload}}{{in}}{{/payload}}").unwrap();
-    template.render(&scene, &message);
+    template.render(&eval, &message);
 }
 
 #[cfg(test)]

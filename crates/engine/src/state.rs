@@ -55,7 +55,7 @@ pub(super) struct Finished {
     pub output: Box<dyn Any>,
 }
 
-/// The surroundings of every node on the engine's thread.
+/// What all nodes of the engine's thread share.
 pub(super) struct EngineState {
     /// Milliseconds since 1970, read once per round.
     pub(super) now: Rc<Cell<f64>>,

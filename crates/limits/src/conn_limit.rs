@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Counts who is here, whatever the thread.
+/// Limits concurrency, in total and per client address.
 #[derive(Debug)]
 pub struct ConnLimit {
     total: usize,
@@ -18,25 +18,25 @@ pub struct ConnLimit {
     addresses: DashMap<IpPrefix, usize>,
 }
 
-/// There is no room.
+/// The limit that refused an admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Full {
-    /// In total.
+pub enum LimitReached {
+    /// The total.
     Total,
-    /// For more of this address.
+    /// That of the address.
     Address,
 }
 
-/// The right to be here; given back when dropped.
+/// An admission; released on drop.
 #[derive(Debug)]
 pub struct Permit {
-    crowd: Arc<ConnLimit>,
+    owner: Arc<ConnLimit>,
     /// The address that it counts for; `None`: it counts for none, or it is not known yet.
     address: Option<IpPrefix>,
 }
 
 impl ConnLimit {
-    /// Has room for so many, and for so many of one address; see [`IpPrefix::share`] for IPv6 networks.
+    /// A limit in total, and one for each address; see [`IpPrefix::share`] for IPv6 networks.
     pub fn new(total: usize, per_address: usize) -> Arc<Self> {
         Arc::new(Self {
             total,
@@ -47,13 +47,13 @@ impl ConnLimit {
     }
 
     /// Admits one whose address is not known yet, or does not count.
-    pub fn admit(self: &Arc<Self>) -> Result<Permit, Full> {
+    pub fn admit(self: &Arc<Self>) -> Result<Permit, LimitReached> {
         if self.open.fetch_add(1, Ordering::Relaxed) >= self.total {
             self.open.fetch_sub(1, Ordering::Relaxed);
-            return Err(Full::Total);
+            return Err(LimitReached::Total);
         }
         Ok(Permit {
-            crowd: Arc::clone(self),
+            owner: Arc::clone(self),
             address: None,
         })
     }
@@ -79,15 +79,15 @@ impl ConnLimit {
 
 impl Permit {
     /// The same for one of this address, unless it has too many.
-    pub fn of(mut self, address: IpAddr) -> Result<Self, Full> {
+    pub fn of(mut self, address: IpAddr) -> Result<Self, LimitReached> {
         let address = IpPrefix::of(address);
-        let crowd = &self.crowd;
+        let owner = &self.owner;
         for (level, (prefix, factor)) in address.levels().enumerate() {
-            let limit = IpPrefix::share(crowd.total, crowd.per_address, factor);
-            if !crowd.add(prefix, limit) {
+            let limit = IpPrefix::share(owner.total, owner.per_address, factor);
+            if !owner.add(prefix, limit) {
                 let narrower = address.levels().take(level);
-                narrower.for_each(|(prefix, _)| crowd.remove(prefix));
-                return Err(Full::Address);
+                narrower.for_each(|(prefix, _)| owner.remove(prefix));
+                return Err(LimitReached::Address);
             }
         }
         self.address = Some(address);
@@ -97,10 +97,10 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.crowd.open.fetch_sub(1, Ordering::Relaxed);
+        self.owner.open.fetch_sub(1, Ordering::Relaxed);
         let Some(address) = self.address else { return };
         for (prefix, _) in address.levels() {
-            self.crowd.remove(prefix);
+            self.owner.remove(prefix);
         }
     }
 }
@@ -114,47 +114,53 @@ mod tests {
         text.parse().unwrap()
     }
 
-    fn admit(crowd: &Arc<ConnLimit>, address: &str) -> Result<Permit, Full> {
-        crowd.admit()?.of(ip(address))
+    fn admit(owner: &Arc<ConnLimit>, address: &str) -> Result<Permit, LimitReached> {
+        owner.admit()?.of(ip(address))
     }
 
     #[test]
     fn the_total_is_a_limit_and_who_leaves_makes_room() {
-        let crowd = ConnLimit::new(2, 9);
-        let first = admit(&crowd, "10.0.0.1").unwrap();
-        let _second = admit(&crowd, "10.0.0.2").unwrap();
-        assert_eq!(admit(&crowd, "10.0.0.3").unwrap_err(), Full::Total);
+        let owner = ConnLimit::new(2, 9);
+        let first = admit(&owner, "10.0.0.1").unwrap();
+        let _second = admit(&owner, "10.0.0.2").unwrap();
+        assert_eq!(admit(&owner, "10.0.0.3").unwrap_err(), LimitReached::Total);
         drop(first);
-        assert!(admit(&crowd, "10.0.0.3").is_ok());
+        assert!(admit(&owner, "10.0.0.3").is_ok());
     }
 
     #[test]
     fn one_address_cannot_take_the_place_of_others() {
-        let crowd = ConnLimit::new(9, 1);
-        let first = admit(&crowd, "10.0.0.1").unwrap();
-        assert_eq!(admit(&crowd, "10.0.0.1").unwrap_err(), Full::Address);
-        assert_eq!(admit(&crowd, "::ffff:10.0.0.1").unwrap_err(), Full::Address);
-        assert!(admit(&crowd, "10.0.0.2").is_ok());
+        let owner = ConnLimit::new(9, 1);
+        let first = admit(&owner, "10.0.0.1").unwrap();
+        assert_eq!(
+            admit(&owner, "10.0.0.1").unwrap_err(),
+            LimitReached::Address
+        );
+        assert_eq!(
+            admit(&owner, "::ffff:10.0.0.1").unwrap_err(),
+            LimitReached::Address
+        );
+        assert!(admit(&owner, "10.0.0.2").is_ok());
         drop(first);
-        assert!(admit(&crowd, "10.0.0.1").is_ok());
+        assert!(admit(&owner, "10.0.0.1").is_ok());
     }
 
     #[test]
     fn an_ipv6_subscriber_is_one_address() {
-        let crowd = ConnLimit::new(9, 1);
-        let _first = admit(&crowd, "2001:db8:1:2::1").unwrap();
+        let owner = ConnLimit::new(9, 1);
+        let _first = admit(&owner, "2001:db8:1:2::1").unwrap();
         assert_eq!(
-            admit(&crowd, "2001:db8:1:2:ffff::9").unwrap_err(),
-            Full::Address
+            admit(&owner, "2001:db8:1:2:ffff::9").unwrap_err(),
+            LimitReached::Address
         );
-        assert!(admit(&crowd, "2001:db8:1:3::1").is_ok());
+        assert!(admit(&owner, "2001:db8:1:3::1").is_ok());
     }
 
     #[test]
     fn the_networks_around_an_ipv6_address_have_larger_shares_and_never_all() {
-        let crowd = ConnLimit::new(10_000, 256);
+        let owner = ConnLimit::new(10_000, 256);
         let open = |networks: std::ops::Range<u32>| {
-            let one = |n| admit(&crowd, &format!("2001:db8:0:{n:x}::1"));
+            let one = |n| admit(&owner, &format!("2001:db8:0:{n:x}::1"));
             let all = networks.flat_map(|n| (0..256).map(move |_| n));
             all.filter_map(|n| one(n).ok()).collect::<Vec<_>>()
         };
@@ -162,19 +168,19 @@ mod tests {
         assert_eq!(of_56.len(), 1024, "40 /64s have the share of their /56");
         let of_48 = open(0x100..0x120);
         assert_eq!(of_48.len(), 1024, "another /56 has what is left of the /48");
-        let beyond = admit(&crowd, "2001:db8:0:200::1").unwrap_err();
-        assert_eq!(beyond, Full::Address);
-        assert!(admit(&crowd, "2001:db8:1::1").is_ok());
+        let beyond = admit(&owner, "2001:db8:0:200::1").unwrap_err();
+        assert_eq!(beyond, LimitReached::Address);
+        assert!(admit(&owner, "2001:db8:1::1").is_ok());
         drop((of_56, of_48));
-        assert!(crowd.addresses.is_empty(), "what is refused is not counted");
-        assert_eq!(crowd.open.load(Ordering::Relaxed), 0);
+        assert!(owner.addresses.is_empty(), "what is refused is not counted");
+        assert_eq!(owner.open.load(Ordering::Relaxed), 0);
     }
 
     #[test]
     fn nothing_is_kept_of_addresses_that_have_left() {
-        let crowd = ConnLimit::new(9, 1);
-        drop(admit(&crowd, "10.0.0.1").unwrap());
-        assert!(crowd.addresses.is_empty());
-        assert_eq!(crowd.open.load(Ordering::Relaxed), 0);
+        let owner = ConnLimit::new(9, 1);
+        drop(admit(&owner, "10.0.0.1").unwrap());
+        assert!(owner.addresses.is_empty());
+        assert_eq!(owner.open.load(Ordering::Relaxed), 0);
     }
 }

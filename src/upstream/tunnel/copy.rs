@@ -27,7 +27,7 @@ thread_local! {
 }
 
 /// Client and upstream, joined.
-pub(super) struct Joint<'m, S> {
+pub(super) struct BidirectionalCopy<'m, S> {
     client: S,
     upstream: S,
     up: Direction,
@@ -71,7 +71,7 @@ enum Stage {
     Shut,
 }
 
-impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
+impl<'m, S: AsyncRead + AsyncWrite + Unpin> BidirectionalCopy<'m, S> {
     pub(super) fn new(
         (client, upstream): (S, S),
         patience: Duration,
@@ -107,7 +107,7 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> Joint<'m, S> {
     }
 
     /// Tells the client why it is over, if a word fits between the frames, and both ends that nothing more comes.
-    pub(super) async fn part(&mut self, cause: TunnelEnd) {
+    pub(super) async fn close(&mut self, cause: TunnelEnd) {
         let code = match cause {
             TunnelEnd::Session | TunnelEnd::Permission => POLICY,
             TunnelEnd::Drain | TunnelEnd::Client | TunnelEnd::Upstream | TunnelEnd::Slow => {
@@ -302,7 +302,9 @@ mod tests {
         let (upstream, far) = duplex(room);
         let task = tokio::spawn(async move {
             let metrics = crate::metrics::Metrics::new().upstream("test");
-            Joint::new((near, far), patience, &metrics).run().await
+            BidirectionalCopy::new((near, far), patience, &metrics)
+                .run()
+                .await
         });
         (client, upstream, task)
     }

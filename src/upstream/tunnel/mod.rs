@@ -12,7 +12,7 @@ mod poll_on_wake;
 
 use super::{Authorization, Error, ForwardedRequest, Inner, Outgoing, ResponseBody, Upstream};
 use crate::metrics::TunnelEnd;
-use copy::Joint;
+use copy::BidirectionalCopy;
 use hyper::header::{
     AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT,
     SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
@@ -20,7 +20,7 @@ use hyper::header::{
 use hyper::upgrade::Upgraded;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use limits::conn_limit::{Full, Permit};
+use limits::conn_limit::{LimitReached, Permit};
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -121,25 +121,25 @@ impl Tunnel {
     ) -> Ended {
         let metrics = Arc::clone(&self.open.behind.metrics);
         let (client, far) = (TokioIo::new(client), TokioIo::new(self.far));
-        let mut joint = Joint::new((client, far), patience, &metrics);
+        let mut copying = BidirectionalCopy::new((client, far), patience, &metrics);
         let cause = tokio::select! {
             biased;
             cause = poll_on_wake::on_ring(cut) => {
                 // Boxed: a tunnel need not keep room for its end.
-                Box::pin(joint.part(cause)).await;
+                Box::pin(copying.close(cause)).await;
                 cause
             }
-            cause = joint.run() => cause,
+            cause = copying.run() => cause,
         };
         self.open.cause = cause;
-        let (up, down) = joint.bytes();
+        let (up, down) = copying.bytes();
         Ended { cause, up, down }
     }
 }
 
 impl Open {
     /// For this client.
-    fn take(behind: &Arc<Inner>, client: IpAddr) -> Result<Self, Full> {
+    fn take(behind: &Arc<Inner>, client: IpAddr) -> Result<Self, LimitReached> {
         Ok(Self {
             behind: Arc::clone(behind),
             _permit: behind.tunnels.admit()?.of(client)?,

@@ -11,10 +11,10 @@ use std::task::{Context, Poll, Wake, Waker};
 
 /// The same future, polled once and then whenever it wakes. To be awaited in one task only.
 pub(super) async fn on_ring<F: Future>(mut rare: Pin<&mut F>) -> F::Output {
-    let mut bell: Option<(Arc<Bell>, Waker)> = None;
+    let mut flag: Option<(Arc<WakeFlag>, Waker)> = None;
     poll_fn(|cx| {
-        let (bell, waker) = bell.get_or_insert_with(|| Bell::of(cx.waker()));
-        if bell.rung.swap(false, Ordering::AcqRel) {
+        let (flag, waker) = flag.get_or_insert_with(|| WakeFlag::of(cx.waker()));
+        if flag.woken.swap(false, Ordering::AcqRel) {
             return rare.as_mut().poll(&mut Context::from_waker(waker));
         }
         Poll::Pending
@@ -22,28 +22,28 @@ pub(super) async fn on_ring<F: Future>(mut rare: Pin<&mut F>) -> F::Output {
     .await
 }
 
-struct Bell {
-    rung: AtomicBool,
+struct WakeFlag {
+    woken: AtomicBool,
     task: Waker,
 }
 
-impl Bell {
+impl WakeFlag {
     fn of(task: &Waker) -> (Arc<Self>, Waker) {
-        let bell = Arc::new(Self {
-            rung: AtomicBool::new(true),
+        let flag = Arc::new(Self {
+            woken: AtomicBool::new(true),
             task: task.clone(),
         });
-        (Arc::clone(&bell), Waker::from(bell))
+        (Arc::clone(&flag), Waker::from(flag))
     }
 }
 
-impl Wake for Bell {
+impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        self.rung.store(true, Ordering::Release);
+        self.woken.store(true, Ordering::Release);
         self.task.wake_by_ref();
     }
 }

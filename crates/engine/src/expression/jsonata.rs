@@ -49,14 +49,14 @@ impl Jsonata {
     }
 
     /// The value for this message; `undefined` where nothing matches.
-    pub fn evaluate(&self, scene: &EvalContext, message: &Message) -> Result<Value, Failure> {
-        self.evaluate_with(scene, message, &[])
+    pub fn evaluate(&self, eval: &EvalContext, message: &Message) -> Result<Value, Failure> {
+        self.evaluate_with(eval, message, &[])
     }
 
     /// The same with variables bound, such as `$I` and `$N`.
     pub fn evaluate_with(
         &self,
-        scene: &EvalContext,
+        eval: &EvalContext,
         message: &Message,
         variables: &[(&str, Value)],
     ) -> Result<Value, Failure> {
@@ -66,17 +66,17 @@ impl Jsonata {
         } else {
             message
         };
-        self.run(scene, &root, variables)
+        self.run(eval, &root, variables)
     }
 
     /// The value for something else than a message, such as an element of an array.
-    pub fn evaluate_on(&self, scene: &EvalContext, root: &Value) -> Result<Value, Failure> {
-        self.run(scene, &value_in(root), &[])
+    pub fn evaluate_on(&self, eval: &EvalContext, root: &Value) -> Result<Value, Failure> {
+        self.run(eval, &value_in(root), &[])
     }
 
     fn run(
         &self,
-        scene: &EvalContext,
+        eval: &EvalContext,
         root: &JValue,
         variables: &[(&str, Value)],
     ) -> Result<Value, Failure> {
@@ -86,7 +86,7 @@ impl Jsonata {
                 context.bind((*name).to_owned(), value_in(value));
             }
             let mut evaluator = Evaluator::with_options(context, options());
-            register(&mut evaluator, scene)
+            register(&mut evaluator, eval)
                 .and_then(|()| evaluator.evaluate(self.expression.ast(), root))
         } else {
             self.expression.evaluate(root)
@@ -119,12 +119,12 @@ fn speaks_of_msg(text: &str) -> bool {
     })
 }
 
-fn register(evaluator: &mut Evaluator, scene: &EvalContext) -> Result<(), EvaluatorError> {
+fn register(evaluator: &mut Evaluator, eval: &EvalContext) -> Result<(), EvaluatorError> {
     for (name, scope) in [
         ("flowContext", Scope::Flow),
         ("globalContext", Scope::Global),
     ] {
-        let scene = scene.clone();
+        let eval = eval.clone();
         evaluator.register_fn(name, move |args: &[JValue]| {
             let key = args.first().and_then(JValue::as_str).unwrap_or_default();
             let mut path =
@@ -132,14 +132,12 @@ fn register(evaluator: &mut Evaluator, scene: &EvalContext) -> Result<(), Evalua
             if let Some(store) = args.get(1).and_then(JValue::as_str) {
                 path.store = Some(store.into());
             }
-            Ok(value_in(&scene.contexts.borrow().read(
-                scope,
-                &scene.info,
-                &path,
-            )))
+            Ok(value_in(
+                &eval.contexts.borrow().read(scope, &eval.info, &path),
+            ))
         })?;
     }
-    let info = std::rc::Rc::clone(&scene.info);
+    let info = std::rc::Rc::clone(&eval.info);
     evaluator.register_fn("env", move |args: &[JValue]| {
         let name = args.first().and_then(JValue::as_str).unwrap_or_default();
         Ok(match info.env(name) {
@@ -147,7 +145,7 @@ fn register(evaluator: &mut Evaluator, scene: &EvalContext) -> Result<(), Evalua
             value => value_in(&value),
         })
     })?;
-    let now = scene.now;
+    let now = eval.now;
     evaluator.register_fn("moment", move |args: &[JValue]| {
         let ms = match args.first() {
             Some(JValue::Number(ms)) => Some(*ms),

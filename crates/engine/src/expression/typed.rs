@@ -154,14 +154,14 @@ impl Typed {
     }
 
     /// The value for this message.
-    pub fn evaluate(&self, scene: &EvalContext, message: &Message) -> Result<Value, Failure> {
+    pub fn evaluate(&self, eval: &EvalContext, message: &Message) -> Result<Value, Failure> {
         Ok(match self {
             Self::Constant(value) => value.clone(),
-            Self::Date(form) => form.value(scene.now),
+            Self::Date(form) => form.value(eval.now),
             Self::Message(path) => path.try_read_message(message)?,
-            Self::Context(scope, key) => scene.read(*scope, key, message)?,
-            Self::Env(pieces) => env_value(pieces, &scene.info),
-            Self::Jsonata(expression) => expression.evaluate(scene, message)?,
+            Self::Context(scope, key) => eval.read(*scope, key, message)?,
+            Self::Env(pieces) => env_value(pieces, &eval.info),
+            Self::Jsonata(expression) => expression.evaluate(eval, message)?,
             Self::Previous => Value::Undefined,
         })
     }

@@ -18,7 +18,7 @@ pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Resu
         move |ctx: Ctx<'js>, text: String, input: JsValue<'js>, is_message: bool, now: f64| {
             let turn = Turn::of(&weak, &ctx)?;
             let surroundings = &turn.state.surroundings;
-            let scene = EvalContext {
+            let eval = EvalContext {
                 info: Rc::clone(&surroundings.info),
                 contexts: Rc::clone(&surroundings.contexts),
                 now,
@@ -27,8 +27,8 @@ pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Resu
             let result =
                 Jsonata::compile(&text).and_then(|expression| {
                     match Message::from_value(input.clone()).filter(|_| is_message) {
-                        Some(message) => expression.evaluate(&scene, &message),
-                        None => expression.evaluate_on(&scene, &input),
+                        Some(message) => expression.evaluate(&eval, &message),
+                        None => expression.evaluate_on(&eval, &input),
                     }
                 });
             match result {

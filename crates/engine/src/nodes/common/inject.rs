@@ -120,10 +120,10 @@ impl Node for Inject {
     }
 
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        let scene = EvalContext::of(host);
+        let eval = EvalContext::of(host);
         let made = match message.take("__user_inject_props__") {
-            Value::Array(props) => fill(&user_props(&props), &mut message, &scene),
-            _ => fill(&self.assignments, &mut message, &scene),
+            Value::Array(props) => fill(&user_props(&props), &mut message, &eval),
+            _ => fill(&self.assignments, &mut message, &eval),
         };
         match made {
             Ok(()) => host.pass(message),
@@ -250,13 +250,13 @@ fn user_props(props: &[Value]) -> Vec<Assignment> {
 fn fill(
     assignments: &[Assignment],
     message: &mut Message,
-    scene: &EvalContext,
+    eval: &EvalContext,
 ) -> Result<(), Failure> {
     let mut failures = Vec::new();
     for assignment in assignments.iter().filter(|a| !a.skipped) {
         let value = match &assignment.value {
             Ok(typed) => typed
-                .evaluate(scene, message)
+                .evaluate(eval, message)
                 .map_err(|failure| match typed {
                     Typed::Jsonata(_) => invalid_expression(&failure),
                     _ => failure,

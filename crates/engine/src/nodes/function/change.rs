@@ -21,12 +21,12 @@ pub(in crate::nodes) fn build(
 
 impl Node for Change {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        let scene = EvalContext::of(host);
+        let eval = EvalContext::of(host);
         let mut notes = Vec::new();
         let changed = self
             .rules
             .iter()
-            .try_for_each(|rule| rule.apply(&mut message, &scene, &mut notes));
+            .try_for_each(|rule| rule.apply(&mut message, &eval, &mut notes));
         for note in notes {
             match note {
                 Note::Warning(text) => host.log(Level::Warn, Value::from(text)),

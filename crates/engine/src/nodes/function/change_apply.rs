@@ -16,10 +16,10 @@ pub(super) enum Note {
 
 impl Target {
     /// The value; `None` if it cannot be read because a parent is missing.
-    fn read(&self, message: &Message, scene: &EvalContext) -> Option<Value> {
+    fn read(&self, message: &Message, eval: &EvalContext) -> Option<Value> {
         match self {
             Self::Message(path, _) => path.try_read_message(message).ok(),
-            Self::Context(scope, key) => Some(scene.read(*scope, key, message).unwrap_or_default()),
+            Self::Context(scope, key) => Some(eval.read(*scope, key, message).unwrap_or_default()),
         }
     }
 
@@ -34,7 +34,7 @@ impl Target {
     fn write(
         &self,
         message: &mut Message,
-        scene: &EvalContext,
+        eval: &EvalContext,
         value: Value,
         notes: &mut Vec<Note>,
     ) -> Result<(), Failure> {
@@ -51,7 +51,7 @@ impl Target {
             }
             Self::Context(scope, key) => {
                 // As above.
-                let _ = scene.write(*scope, key, message, value);
+                let _ = eval.write(*scope, key, message, value);
             }
         }
         Ok(())
@@ -73,34 +73,34 @@ impl Rule {
     pub(super) fn apply(
         &self,
         message: &mut Message,
-        scene: &EvalContext,
+        eval: &EvalContext,
         notes: &mut Vec<Note>,
     ) -> Result<(), Failure> {
         match self {
             Self::Set { target, value } => {
-                if let Some(value) = evaluate(value, message, scene)? {
-                    target.write(message, scene, value, notes)?;
+                if let Some(value) = evaluate(value, message, eval)? {
+                    target.write(message, eval, value, notes)?;
                 }
             }
-            Self::Delete { target } => target.write(message, scene, Value::Undefined, notes)?,
+            Self::Delete { target } => target.write(message, eval, Value::Undefined, notes)?,
             Self::Move { source, target } => {
-                let value = source.read(message, scene).unwrap_or_default();
+                let value = source.read(message, eval).unwrap_or_default();
                 target.check(&value)?;
                 if target.is_within(source) {
-                    source.write(message, scene, Value::Undefined, notes)?;
-                    target.write(message, scene, value, notes)?;
+                    source.write(message, eval, Value::Undefined, notes)?;
+                    target.write(message, eval, value, notes)?;
                 } else {
-                    target.write(message, scene, value, notes)?;
-                    source.write(message, scene, Value::Undefined, notes)?;
+                    target.write(message, eval, value, notes)?;
+                    source.write(message, eval, Value::Undefined, notes)?;
                 }
             }
             Self::Change { target, from, to } => {
-                let Some(to) = evaluate(to, message, scene)? else {
+                let Some(to) = evaluate(to, message, eval)? else {
                     return Ok(());
                 };
-                let current = target.read(message, scene).unwrap_or_default();
-                match from.change(&current, to, message, scene) {
-                    Ok(Some(value)) => target.write(message, scene, value, notes)?,
+                let current = target.read(message, eval).unwrap_or_default();
+                match from.change(&current, to, message, eval) {
+                    Ok(Some(value)) => target.write(message, eval, value, notes)?,
                     Ok(None) => {}
                     Err(failure) => notes.push(Note::Error(failure)),
                 }
@@ -117,11 +117,11 @@ impl From {
         current: &Value,
         to: Value,
         message: &Message,
-        scene: &EvalContext,
+        eval: &EvalContext,
     ) -> Result<Option<Value>, Failure> {
         let from = match self {
             Self::Fixed(sought, regex) => return changed(current, sought, Some(regex), to),
-            Self::Evaluated(from) => match from.evaluate(scene, message) {
+            Self::Evaluated(from) => match from.evaluate(eval, message) {
                 // A missing parent: nothing to look for.
                 Err(_) if matches!(from, Typed::Message(_)) => return Ok(None),
                 from => from.unwrap_or_default(),
@@ -149,9 +149,9 @@ impl From {
 fn evaluate(
     value: &Typed,
     message: &Message,
-    scene: &EvalContext,
+    eval: &EvalContext,
 ) -> Result<Option<Value>, Failure> {
-    match value.evaluate(scene, message) {
+    match value.evaluate(eval, message) {
         Err(failure) if matches!(value, Typed::Jsonata(_)) => Err(invalid_expression(&failure)),
         Err(_) if matches!(value, Typed::Message(_)) => Ok(None),
         value => Ok(Some(value.unwrap_or_default())),

@@ -33,8 +33,8 @@ pub(in crate::nodes) fn build(
 
 impl Switch {
     fn route(&mut self, message: Message, host: &mut Host<'_>) {
-        let scene = EvalContext::of(host);
-        if let Err(why) = self.rules.matches(&message, &scene, &mut self.outputs) {
+        let eval = EvalContext::of(host);
+        if let Err(why) = self.rules.matches(&message, &eval, &mut self.outputs) {
             return tell(why, message, host);
         }
         if let Some((last, others)) = self.outputs.split_last() {
@@ -47,10 +47,10 @@ impl Switch {
 
     /// Routes a whole sequence, numbering anew what each output gets.
     fn repair(&mut self, messages: Vec<Message>, host: &mut Host<'_>) {
-        let scene = EvalContext::of(host);
+        let eval = EvalContext::of(host);
         let mut routed: Vec<(usize, Message)> = Vec::new();
         for message in messages {
-            match self.rules.matches(&message, &scene, &mut self.outputs) {
+            match self.rules.matches(&message, &eval, &mut self.outputs) {
                 Ok(()) => {
                     routed.extend(self.outputs.iter().map(|output| (*output, message.clone())));
                 }

@@ -87,7 +87,7 @@ impl Template {
     }
 
     /// The value that the template makes of the message.
-    fn value(&self, message: &Message, scene: &EvalContext) -> Result<Value, Failure> {
+    fn value(&self, message: &Message, eval: &EvalContext) -> Result<Value, Failure> {
         let own;
         let body = if let Some(body) = &self.body {
             body
@@ -108,9 +108,9 @@ impl Template {
                     .map_err(|f| Failure::text(f.message.clone()))?;
                 let json = self.output == Output::Json;
                 Value::from(if json {
-                    template.render_json(scene, message)
+                    template.render_json(eval, message)
                 } else {
-                    template.render(scene, message)
+                    template.render(eval, message)
                 })
             }
         };
@@ -143,10 +143,10 @@ impl Body {
 
 impl Node for Template {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        let scene = EvalContext::of(host);
-        let written = self.value(&message, &scene).and_then(|value| {
+        let eval = EvalContext::of(host);
+        let written = self.value(&message, &eval).and_then(|value| {
             if let Some(scope) = self.scope {
-                return scene.write(scope, &self.field, &message, value);
+                return eval.write(scope, &self.field, &message, value);
             }
             self.field.write_message(&mut message, value).map(|_| ())
         });

@@ -182,10 +182,10 @@ impl Trigger {
 
     /// The first message of a topic, or of the next round.
     fn trigger(&mut self, topic: SmolStr, message: Message, host: &mut Host<'_>) {
-        let scene = EvalContext::of(host);
-        let made = self.first.make(&scene, &message).and_then(|first| {
+        let eval = EvalContext::of(host);
+        let made = self.first.make(&eval, &message).and_then(|first| {
             // What the message says is fixed now, what its surroundings say when the time has come.
-            Ok((first, self.second.prepare(&scene, &message)?))
+            Ok((first, self.second.prepare(&eval, &message)?))
         });
         let (first, second) = match made {
             Ok(made) => made,

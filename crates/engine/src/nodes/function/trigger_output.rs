@@ -53,22 +53,22 @@ impl Output {
     /// The message that is sent at once; `None`: none.
     pub(super) fn make(
         &self,
-        scene: &EvalContext,
+        eval: &EvalContext,
         message: &Message,
     ) -> Result<Option<Message>, Failure> {
-        let prepared = self.prepare(scene, message)?;
-        self.finish(scene, prepared).map_err(|(failure, _)| failure)
+        let prepared = self.prepare(eval, message)?;
+        self.finish(eval, prepared).map_err(|(failure, _)| failure)
     }
 
     /// What is kept of a message until the time has come: its payload already, unless the context or the clock says it.
     pub(super) fn prepare(
         &self,
-        scene: &EvalContext,
+        eval: &EvalContext,
         message: &Message,
     ) -> Result<Message, Failure> {
         let payload = match self.0.as_ref().map_err(Clone::clone)? {
-            Type::Template(template) => Some(template.render(scene, message).into()),
-            Type::Value(typed) if !is_late(typed) => Some(typed.evaluate(scene, message)?),
+            Type::Template(template) => Some(template.render(eval, message).into()),
+            Type::Value(typed) if !is_late(typed) => Some(typed.evaluate(eval, message)?),
             _ => None,
         };
         let mut kept = message.clone();
@@ -81,12 +81,12 @@ impl Output {
     /// What is sent of a message that was kept; `None`: nothing.
     pub(super) fn finish(
         &self,
-        scene: &EvalContext,
+        eval: &EvalContext,
         mut kept: Message,
     ) -> Result<Option<Message>, (Failure, Message)> {
         match &self.0 {
             Ok(Type::Nothing) => return Ok(None),
-            Ok(Type::Value(typed)) if is_late(typed) => match typed.evaluate(scene, &kept) {
+            Ok(Type::Value(typed)) if is_late(typed) => match typed.evaluate(eval, &kept) {
                 Ok(value) => kept.set("payload", value),
                 Err(failure) => return Err((failure, kept)),
             },

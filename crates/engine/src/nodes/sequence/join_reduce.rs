@@ -91,28 +91,24 @@ impl Reduce {
     }
 
     /// The value of a complete sequence.
-    pub(super) fn value(
-        &self,
-        messages: &[Message],
-        scene: &EvalContext,
-    ) -> Result<Value, Failure> {
+    pub(super) fn value(&self, messages: &[Message], eval: &EvalContext) -> Result<Value, Failure> {
         // What it starts with sees no message (observed).
         let nothing = Message::default();
         let start = self
             .start
             .as_ref()
             .map_err(|f| Failure::error(invalid(f)))?;
-        let mut value = start.evaluate(scene, &nothing)?;
+        let mut value = start.evaluate(eval, &nothing)?;
         let count = Value::Number(messages.len() as f64);
         for message in messages {
             let index = property(message.get("parts"), "index");
             let variables = [("A", value), ("I", index), ("N", count.clone())];
-            let made = self.each.evaluate_with(scene, message, &variables);
+            let made = self.each.evaluate_with(eval, message, &variables);
             value = made.map_err(unsaid)?;
         }
         match &self.end {
             Some(end) => end
-                .evaluate_with(scene, &nothing, &[("A", value), ("N", count)])
+                .evaluate_with(eval, &nothing, &[("A", value), ("N", count)])
                 .map_err(unsaid),
             None => Ok(value),
         }

@@ -77,11 +77,11 @@ struct ArraySort {
 }
 
 impl ArraySort {
-    fn sorted(&self, elements: Arc<Array>, scene: &EvalContext) -> Result<Value, Failure> {
+    fn sorted(&self, elements: Arc<Array>, eval: &EvalContext) -> Result<Value, Failure> {
         let elements = Arc::unwrap_or_clone(elements).into_vec();
         let keyed = elements.into_iter().map(|element| {
             let key = match &self.key {
-                Some(key) => key.evaluate_on(scene, &element).map_err(|_| broken())?,
+                Some(key) => key.evaluate_on(eval, &element).map_err(|_| broken())?,
                 None => element.clone(),
             };
             Ok((key, element))
@@ -92,11 +92,11 @@ impl ArraySort {
     }
 
     /// Whether there was an array to sort.
-    fn apply(&self, message: &mut Message, scene: &EvalContext) -> Result<bool, Failure> {
+    fn apply(&self, message: &mut Message, eval: &EvalContext) -> Result<bool, Failure> {
         let Value::Array(elements) = self.target.try_read_message(message)? else {
             return Ok(false);
         };
-        let sorted = self.sorted(elements, scene)?;
+        let sorted = self.sorted(elements, eval)?;
         self.target.write_message(message, sorted)?;
         Ok(true)
     }
@@ -138,10 +138,10 @@ impl SequenceSort {
 
     /// Sends a whole sequence in order, numbered anew.
     fn send(&self, messages: Vec<Message>, host: &mut Host<'_>) {
-        let scene = EvalContext::of(host);
+        let eval = EvalContext::of(host);
         let keys: Result<Vec<Value>, Failure> = messages
             .iter()
-            .map(|m| self.key.evaluate(&scene, m))
+            .map(|m| self.key.evaluate(&eval, m))
             .collect();
         let Ok(keys) = keys else {
             return fail(&broken(), messages, host);

@@ -137,12 +137,12 @@ impl Shown {
         }
     }
 
-    fn value(&self, message: &Message, scene: &EvalContext) -> Result<Value, Failure> {
+    fn value(&self, message: &Message, eval: &EvalContext) -> Result<Value, Failure> {
         match self {
             Self::Whole => Ok(message.to_value()),
             Self::Property { path, .. } => Ok(path.read_message(message)),
             Self::Expression { text, compiled } => compiled
-                .evaluate(scene, message)
+                .evaluate(eval, message)
                 .map_err(|_| invalid_expression(text)),
         }
     }
@@ -183,9 +183,9 @@ impl Node for Debug {
         if is_own_status(&message, host.info()) {
             return host.done(message);
         }
-        let scene = EvalContext::of(host);
-        let told = self.show_status(&message, &scene, host);
-        let value = match self.shown.value(&message, &scene) {
+        let eval = EvalContext::of(host);
+        let told = self.show_status(&message, &eval, host);
+        let value = match self.shown.value(&message, &eval) {
             Ok(value) => value,
             Err(failure) => return host.error(failure, None),
         };
@@ -261,7 +261,7 @@ impl Debug {
     fn show_status(
         &mut self,
         message: &Message,
-        scene: &EvalContext,
+        eval: &EvalContext,
         host: &mut Host<'_>,
     ) -> Result<(), Failure> {
         let status = match &self.status {
@@ -273,7 +273,7 @@ impl Debug {
             Some(StatusSource::Auto) => {
                 let value = match &self.shown {
                     Shown::Whole => message.get("payload").clone(),
-                    shown => shown.value(message, scene)?,
+                    shown => shown.value(message, eval)?,
                 };
                 auto_status(&value, message)
             }
@@ -283,7 +283,7 @@ impl Debug {
             }
             Some(StatusSource::Expression(expression)) => status_of(
                 &expression
-                    .evaluate(scene, message)
+                    .evaluate(eval, message)
                     .map_err(|_| invalid_expression(self.shown.expression()))?,
             ),
         };

@@ -223,11 +223,11 @@ impl Rules {
     pub(super) fn matches(
         &mut self,
         message: &Message,
-        scene: &EvalContext,
+        eval: &EvalContext,
         outputs: &mut Vec<usize>,
     ) -> Result<(), Unroutable> {
         outputs.clear();
-        let value = match self.property.evaluate(scene, message) {
+        let value = match self.property.evaluate(eval, message) {
             Err(failure) if matches!(self.property, Typed::Jsonata(_)) => {
                 return Err(Unroutable::Property(worded(failure, "jsonata")));
             }
@@ -236,7 +236,7 @@ impl Rules {
         };
         let mut place = Place {
             message,
-            scene,
+            eval,
             previous: &self.previous,
             unmatched: true,
         };
@@ -260,7 +260,7 @@ impl Rules {
 #[derive(Clone, Copy)]
 struct Place<'a> {
     message: &'a Message,
-    scene: &'a EvalContext,
+    eval: &'a EvalContext,
     previous: &'a Value,
     unmatched: bool,
 }
@@ -281,17 +281,17 @@ impl Place<'_> {
             Operand::Typed(Typed::Constant(value)) => Ok(value.clone()),
             Operand::Typed(Typed::Previous) => Ok(self.previous.clone()),
             Operand::Typed(Typed::Jsonata(expression)) => expression
-                .evaluate(self.scene, self.message)
+                .evaluate(self.eval, self.message)
                 .map_err(|f| worded(f, "jsonata")),
             Operand::Typed(typed) => {
-                Ok(typed.evaluate(self.scene, self.message).unwrap_or_default())
+                Ok(typed.evaluate(self.eval, self.message).unwrap_or_default())
             }
             Operand::Placed(expression) => {
                 let variables = [("I", "index"), ("N", "count")];
                 let variables =
                     variables.map(|(name, part)| (name, property(self.message.get("parts"), part)));
                 expression
-                    .evaluate_with(self.scene, self.message, &variables)
+                    .evaluate_with(self.eval, self.message, &variables)
                     .map_err(|f| worded(f, "jsonata"))
             }
         }

@@ -1,7 +1,7 @@
 //! What an http request node writes and reads beneath HTTP: header names keep their spelling on the way out, and on the
 //! way in heads must end their lines as the standard says, unless the node is lenient.
 //!
-//! The library knows header names in lower case only; some servers in the world know better than the standard.
+//! The library knows header names in lower case only; some servers do not.
 
 use crate::nodes::network::connect::Stream;
 use std::cell::RefCell;
