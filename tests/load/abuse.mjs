@@ -22,7 +22,7 @@ route = [{ path = "/hello", public = true }, { path = "/upload", public = true }
 /** Clients of their own addresses: one that abuses what is there for all, and one that does not. */
 const [GREEDY, HONEST] = ['127.0.0.7', '127.0.0.8'];
 /** A part of the editor that no buffer of the system holds, and a small one. */
-const [LARGE_FILE, SMALL_FILE] = ['/vendor/monaco/dist/editor.js', '/favicon.ico'];
+const [LARGE_FILE, SMALL_FILE] = ['/vendor/monaco/dist/ts.worker.js', '/favicon.ico'];
 
 const gateway = await new Gateway('abuse', path.resolve(process.argv[2]), CONFIG).start();
 const token = await gateway.token();
