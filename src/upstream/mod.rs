@@ -24,7 +24,7 @@ mod rewrite;
 mod sender;
 mod sign_in;
 #[cfg(any(test, fuzzing))]
-#[allow(unreachable_pub, reason = "the stories have it too")]
+#[allow(unreachable_pub, reason = "the end-to-end tests have it too")]
 pub(crate) mod strict_reader;
 mod token_source;
 mod tunnel;

@@ -175,7 +175,7 @@ async fn every_example_deploys() {
 }
 
 #[tokio::test]
-async fn every_example_whose_nodes_there_are_starts_without_complaint() {
+async fn every_example_of_known_node_types_starts_without_errors() {
     let _ports = PORTS.lock().await;
     let files = files();
     let runnable = files.iter().filter(|(_, elements)| runnable(elements));
@@ -201,7 +201,7 @@ fn is_of_a_file(seen: &Seen) -> bool {
 }
 
 #[tokio::test]
-async fn the_examples_show_what_is_written_down() {
+async fn the_examples_show_the_recorded_output() {
     let _ports = PORTS.lock().await;
     let files = files();
     let mut ran = 0;

@@ -1,6 +1,6 @@
 //! The admin API as data: every path that the runtime itself answers, its methods, and what each needs.
 //!
-//! A new path is an entry here and a row in `tests/data/authority.json`, which says what of it leaves the gateway.
+//! A new path is an entry here and a row in `tests/data/authorization-matrix.json`, which says what of it leaves the gateway.
 
 use super::Needs::{self, Anyone, Nothing, Permission};
 use super::Verb::{Delete, Get, Post, Put};

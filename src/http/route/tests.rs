@@ -398,7 +398,7 @@ fn the_table_is_sorted_and_every_name_ends_in_an_entry_for_all_the_rest() {
     }
 }
 
-/// Every method of every path of the table, as `tests/data/authority.json` has them.
+/// Every method of every path of the table, as `tests/data/authorization-matrix.json` has them.
 #[test]
 fn every_offer_has_a_row_in_the_table_of_authority_and_every_row_an_offer() {
     #[derive(serde::Deserialize, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -412,7 +412,7 @@ fn every_offer_has_a_row_in_the_table_of_authority_and_every_row_an_offer() {
     struct File {
         table: Vec<Row>,
     }
-    let text = include_str!("../../../tests/data/authority.json");
+    let text = include_str!("../../../tests/data/authorization-matrix.json");
     let mut rows = serde_json::from_str::<File>(text).unwrap().table;
     let row = |entry: &table::Entry, (verb, target, needs): &Offer| Row {
         entry: format!("/{}", entry.path.join("/")),
@@ -466,7 +466,7 @@ fn what_an_offer_needs_in_front_of_an_upstream_is_in_the_table_of_authority() {
     struct File {
         table: Vec<Row>,
     }
-    let text = include_str!("../../../tests/data/authority.json");
+    let text = include_str!("../../../tests/data/authorization-matrix.json");
     for row in serde_json::from_str::<File>(text).unwrap().table {
         let path = Path::parse(&row.send).unwrap();
         let route = route(&row.method.parse().unwrap(), &path, &NO_RULES).forwarded();

@@ -17,7 +17,7 @@ fn numbers(n: usize) -> Vec<Json> {
 }
 
 #[tokio::test]
-async fn so_many_messages_make_a_sequence() {
+async fn a_number_of_messages_makes_a_sequence() {
     let mut messages = numbers(3);
     messages[1]["parts"] = json!({ "id": "x", "index": 0 });
     let part = |index: usize| json!({ "id": "*", "index": index, "count": 2 });
@@ -75,7 +75,7 @@ async fn sequences_may_overlap_and_end_early() {
 }
 
 #[tokio::test]
-async fn the_messages_of_a_time_make_a_sequence() {
+async fn the_messages_of_an_interval_make_a_sequence() {
     let node = batch(&json!({ "mode": "interval", "interval": "1" }));
     let seen = outputs(&node, &numbers(2), Duration::from_millis(1800)).await;
     assert_eq!(
@@ -92,7 +92,7 @@ async fn the_messages_of_a_time_make_a_sequence() {
 }
 
 #[tokio::test]
-async fn sequences_of_topics_are_put_in_a_row() {
+async fn sequences_are_concatenated_by_topic() {
     let node = batch(&json!({ "mode": "concat", "topics": [{ "topic": "A" }, { "topic": "B" }] }));
     let message = |payload: &str, topic: &str, index: usize, count: usize| {
         let mut message = part(&json!(payload), index, count, &json!({}));

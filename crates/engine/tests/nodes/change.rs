@@ -19,7 +19,7 @@ async fn rules_are_applied_in_order() {
 }
 
 #[tokio::test]
-async fn a_failing_expression_stops_the_message_and_is_told() {
+async fn a_failing_expression_stops_the_message_and_is_an_error() {
     let node = json!({ "type": "change", "rules": [
         { "t": "set", "p": "payload", "pt": "msg", "to": "payload + 'x'", "tot": "jsonata" },
     ] });

@@ -52,7 +52,7 @@ async fn a_message_may_bring_its_own_time() {
 }
 
 #[tokio::test]
-async fn those_that_wait_can_be_flushed_or_forgotten() {
+async fn queued_messages_can_be_flushed_or_reset() {
     let long = delay(&json!({ "timeout": "100000" }));
     let with = |last: Json| {
         let mut list = messages(&[1, 2, 3]);
@@ -77,7 +77,7 @@ async fn those_that_wait_can_be_flushed_or_forgotten() {
 }
 
 #[tokio::test]
-async fn the_status_counts_those_that_wait() {
+async fn the_status_counts_queued_messages() {
     let node = delay(&json!({ "pauseType": "delayv", "timeout": "100" }));
     let mut bench = bench(&node, 1).await;
     send(&bench, &json!({ "payload": 1 })).await;
@@ -149,7 +149,7 @@ async fn a_rate_drops_obeys_messages_and_is_flushed() {
 }
 
 #[tokio::test]
-async fn topics_have_their_turn_with_their_newest_message() {
+async fn each_topic_is_released_in_turn_with_its_newest_message() {
     let of = |payload: i32, topic: &str| json!({ "payload": payload, "topic": topic });
     let list = [of(1, "a"), of(2, "b"), of(3, "a"), json!({ "payload": 4 })];
     let node = delay(&json!({ "pauseType": "queue", "rate": "2" }));

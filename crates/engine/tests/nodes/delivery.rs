@@ -155,7 +155,7 @@ async fn a_subflow_passes_messages_through_and_sees_its_own_variables() {
 }
 
 #[tokio::test]
-async fn a_complete_node_hears_that_a_node_has_finished() {
+async fn a_complete_node_reports_that_a_node_has_finished() {
     let flow = json!([
         tab(),
         inject("in", &json!({ "payload": 1 }), &["c"]),
@@ -174,7 +174,7 @@ async fn a_complete_node_hears_that_a_node_has_finished() {
 }
 
 #[tokio::test]
-async fn a_status_node_hears_the_status_of_others() {
+async fn a_status_node_reports_the_status_of_others() {
     let shown = merged(
         debug("shown"),
         &json!({ "tostatus": true, "complete": "payload", "targetType": "msg", "tosidebar": false }),
@@ -302,7 +302,7 @@ async fn a_nodes_deployment_leaves_other_nodes_running() {
 }
 
 #[tokio::test]
-async fn the_table_harness_tells_outputs_apart() {
+async fn the_table_harness_distinguishes_outputs() {
     let rules = json!([{ "t": "eq", "v": "1", "vt": "num" }, { "t": "else" }]);
     let switch = json!({ "type": "switch", "property": "payload", "propertyType": "msg", "rules": rules, "checkall": "true", "outputs": 2 });
     assert_eq!(
@@ -317,7 +317,7 @@ async fn the_table_harness_tells_outputs_apart() {
 }
 
 #[tokio::test]
-async fn an_instance_of_a_subflow_never_says_that_it_is_done() {
+async fn an_instance_of_a_subflow_never_completes() {
     let inner = json!({ "id": "s", "type": "function", "z": "sf", "x": 1, "y": 1, "func": "return msg;", "wires": [[]] });
     let flow = json!([
         tab(),

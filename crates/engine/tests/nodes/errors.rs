@@ -69,7 +69,7 @@ async fn an_error_in_a_subflow_reaches_the_flow_around_it() {
 }
 
 #[tokio::test]
-async fn an_error_that_nobody_catches_is_shown() {
+async fn an_uncaught_error_is_shown() {
     let flow = json!([
         tab(),
         inject("in", &json!({ "payload": 1 }), &["f"]),

@@ -102,7 +102,7 @@ async fn a_program_runs_without_a_shell_and_its_output_is_sent_as_it_comes() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_is_a_buffer() {
+async fn output_that_is_not_utf_8_is_a_buffer() {
     let seen = run(
         &json!({ "command": r"printf '\377\000'" }),
         &json!({ "payload": "z" }),

@@ -302,7 +302,7 @@ async fn credentials_are_sent_as_the_node_says() {
 }
 
 #[tokio::test]
-async fn what_fails_is_caught_shown_and_sent_on() {
+async fn a_failed_request_is_caught_shown_and_sent_on() {
     let silent = Server::with(&["silence"]).await.url("/");
     let gone = Server::with(&["hang up"]).await.url("/");
     let free = testing::ports::free();
@@ -365,7 +365,7 @@ async fn what_fails_is_caught_shown_and_sent_on() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_asked_is_told() {
+async fn an_invalid_request_is_an_error() {
     for (url, message, expected) in [
         ("", json!({}), "No url specified"),
         ("http://", json!({}), "TypeError: Invalid URL"),

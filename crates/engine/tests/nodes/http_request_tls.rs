@@ -29,7 +29,7 @@ async fn secure(server: &Server, tls: Json) -> (String, Json) {
 }
 
 #[tokio::test]
-async fn a_tls_config_says_whom_to_trust() {
+async fn a_tls_config_sets_the_trusted_authorities() {
     let pair = certificate();
     let server = Server::secure(&[&ok("secret")], &pair).await;
     let directory = tempfile::tempdir().unwrap();
@@ -65,7 +65,7 @@ async fn a_tls_config_says_whom_to_trust() {
 }
 
 #[tokio::test]
-async fn a_tls_config_without_its_key_says_so() {
+async fn a_tls_config_without_its_key_is_an_error() {
     let flow = json!([{ "id": "tls", "type": "tls-config", "cert": "/x", "key": "", "ca": "" }]);
     let mut bench = Bench::with(&json!([])).await;
     bench.deploy(&flow, flows::DeploymentType::Full).await;

@@ -23,7 +23,7 @@ fn p(payload: Json) -> Json {
 }
 
 #[tokio::test]
-async fn what_was_split_is_put_together_again() {
+async fn split_messages_are_joined_again() {
     let auto = join("auto", &json!({}));
     let text = json!({ "type": "string", "ch": "-" });
     let object = |key: &str| json!({ "type": "object", "key": key });
@@ -152,7 +152,7 @@ async fn messages_without_parts_are_warned_about() {
 }
 
 #[tokio::test]
-async fn a_node_may_say_what_is_made_of_how_many() {
+async fn manual_mode_sets_type_and_number_of_parts() {
     let buffer = |text: &str| p(json!({ "$buffer": text }));
     let topic = |payload: i32, topic: &str| json!({ "payload": payload, "topic": topic });
     let table = [
@@ -246,7 +246,7 @@ async fn a_node_may_say_what_is_made_of_how_many() {
 }
 
 #[tokio::test]
-async fn what_there_is_is_sent_when_the_time_is_over() {
+async fn an_incomplete_sequence_is_sent_after_the_time_out() {
     let node = join(
         "custom",
         &json!({ "build": "array", "count": "5", "timeout": "0.1" }),

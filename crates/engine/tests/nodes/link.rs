@@ -52,7 +52,7 @@ async fn a_dynamic_call_finds_its_target_by_name_or_id() {
 }
 
 #[tokio::test]
-async fn an_unknown_target_and_a_missing_answer_are_caught() {
+async fn an_unknown_target_and_a_missing_response_are_caught() {
     let mut bench = Bench::with(&flow(
         &json!({ "linkType": "dynamic" }),
         &json!({ "target": "nowhere" }),

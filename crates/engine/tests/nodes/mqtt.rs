@@ -293,7 +293,7 @@ async fn messages_connect_and_disconnect() {
 }
 
 #[tokio::test]
-async fn a_broker_hears_of_birth_close_and_death() {
+async fn birth_close_and_will_messages_reach_the_broker() {
     let broker = Mosquitto::open().await;
     let mut watch = connected(&[
         broker.node(&json!({})),
@@ -388,7 +388,7 @@ async fn a_password_tls_and_websockets_lead_to_the_broker() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_published_or_subscribed_to_is_told() {
+async fn invalid_topics_and_payloads_are_errors() {
     let broker = Mosquitto::open().await;
     let mut bench = connected(&[broker.node(&json!({})), mqtt_out(&json!({}))]).await;
     send(&bench, "in", &json!({ "topic": "a/+", "payload": "x" })).await;

@@ -42,7 +42,7 @@ async fn only_changes_pass() {
 }
 
 #[tokio::test]
-async fn topics_are_told_apart_and_reset() {
+async fn topics_are_separate_and_can_be_reset() {
     let of = |topic: &str| json!({ "payload": topic, "topic": topic });
     let list = [
         of("a"),
@@ -69,7 +69,7 @@ async fn topics_are_told_apart_and_reset() {
 }
 
 #[tokio::test]
-async fn it_never_says_that_it_is_done_and_warns_of_what_is_no_number() {
+async fn it_never_completes_and_warns_about_values_that_are_not_numbers() {
     let seen = all(&rbe(&json!({})), &messages(&[1, 1]), SOON).await;
     assert_eq!(seen, [("out0".to_owned(), json!({ "payload": 1 }))]);
     let mut bench: Bench = bench(&rbe(&json!({ "func": "deadband", "gap": "5" })), 1).await;

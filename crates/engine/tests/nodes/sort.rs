@@ -70,7 +70,7 @@ async fn messages_of_a_sequence_are_sorted_and_numbered_anew() {
 }
 
 #[tokio::test]
-async fn messages_of_no_sequence_are_dropped_and_broken_keys_told() {
+async fn messages_of_no_sequence_are_dropped_and_invalid_keys_are_errors() {
     let node = sort(&json!({ "targetType": "seq" }));
     let seen = all(&node, &[json!({ "payload": 1 })], SOON).await;
     assert_eq!(seen, [("complete".to_owned(), json!({ "payload": 1 }))]);

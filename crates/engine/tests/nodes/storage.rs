@@ -56,7 +56,7 @@ async fn a_file_is_appended_to_overwritten_and_deleted() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_told_in_node_reds_words() {
+async fn write_errors_have_node_reds_messages() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("no/such");
     for (mode, words, call) in [
@@ -84,7 +84,7 @@ async fn without_a_name_nothing_is_written_and_the_node_warns() {
 }
 
 #[tokio::test]
-async fn what_is_queued_when_the_node_closes_is_written() {
+async fn queued_writes_are_finished_when_the_node_closes() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f");
     let flow = around(&file(&path, &json!({})), &json!({ "payload": "a" }), 1);
@@ -130,7 +130,7 @@ async fn a_file_is_read_whole_or_in_parts() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_told_and_sent_if_wanted() {
+async fn read_errors_are_reported_and_sent_if_configured() {
     let path = Path::new("/nowhere/at/all");
     let node = file_in(path, &json!({ "sendError": true }));
     let mut bench = Bench::with(&around(&node, &json!({ "payload": 1, "x": 2 }), 1)).await;
@@ -146,7 +146,7 @@ async fn what_cannot_be_read_is_told_and_sent_if_wanted() {
 }
 
 #[tokio::test]
-async fn a_watch_tells_of_changes_and_removals() {
+async fn a_watch_reports_changes_and_removals() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("f");
     let node = json!({ "type": "watch", "files": directory.path(), "recursive": "" });

@@ -60,7 +60,7 @@ fn tcp_in(port: u16, more: &Json) -> Json {
 }
 
 #[tokio::test]
-async fn a_server_makes_payloads_of_what_it_is_sent() {
+async fn a_server_makes_payloads_of_received_data() {
     let table = [
         (
             json!({}),
@@ -116,7 +116,7 @@ async fn a_server_makes_payloads_of_what_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_server_shows_who_is_there_and_its_port_is_free_at_once_when_it_stops() {
+async fn a_server_shows_its_connections_and_frees_its_port_at_once() {
     let port = ports::free();
     let deployed = flow(&[tcp_in(port, &json!({}))]);
     let mut bench = Bench::with(&deployed).await;
@@ -144,7 +144,7 @@ async fn a_server_shows_who_is_there_and_its_port_is_free_at_once_when_it_stops(
 }
 
 #[tokio::test]
-async fn a_port_in_use_is_told() {
+async fn a_port_in_use_is_an_error() {
     let taken = std::net::TcpListener::bind("[::]:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     let mut bench = Bench::with(&json!([])).await;
@@ -161,7 +161,7 @@ async fn a_port_in_use_is_told() {
 }
 
 #[tokio::test]
-async fn replies_go_to_whom_they_answer_or_to_all() {
+async fn replies_go_to_one_connection_or_to_all() {
     let port = ports::free();
     let server = tcp_in(
         port,
@@ -191,7 +191,7 @@ async fn replies_go_to_whom_they_answer_or_to_all() {
 }
 
 #[tokio::test]
-async fn a_client_reads_and_comes_back() {
+async fn a_client_reads_and_reconnects() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let client = tcp_in(
@@ -210,7 +210,7 @@ async fn a_client_reads_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_lost_server_is_looked_for_again() {
+async fn a_client_reconnects_to_a_lost_server() {
     let port = ports::free();
     let client = tcp_in(port, &json!({ "server": "client" }));
     let mut bench = Bench::set(&flow(&[client]), |engine| {
@@ -261,7 +261,7 @@ async fn a_client_writes_payloads() {
 }
 
 #[tokio::test]
-async fn a_server_writes_to_all_who_are_there() {
+async fn a_server_writes_to_all_connections() {
     let port = ports::free();
     let mut bench = Bench::with(&flow(&[tcp_out(port, &json!({ "beserver": "server" }))])).await;
     let mut clients = Vec::new();

@@ -30,7 +30,7 @@ async fn echo() -> u16 {
 }
 
 #[tokio::test]
-async fn a_request_waits_for_its_answer_as_the_node_says() {
+async fn a_request_waits_for_its_response_as_configured() {
     let port = echo().await;
     let table = [
         (
@@ -89,7 +89,7 @@ async fn a_request_waits_for_its_answer_as_the_node_says() {
 }
 
 #[tokio::test]
-async fn a_request_that_stays_uses_its_connection_until_it_is_reset() {
+async fn a_kept_connection_is_used_until_it_is_reset() {
     let port = echo().await;
     let node = json!({ "id": "node", "type": "tcp request", "server": "127.0.0.1", "port": port, "out": "sit", "ret": "string", "wires": [["out"]] });
     let mut bench = Bench::with(&flow(&[node])).await;
@@ -104,7 +104,7 @@ async fn a_request_that_stays_uses_its_connection_until_it_is_reset() {
 }
 
 #[tokio::test]
-async fn a_request_that_cannot_be_made_is_told() {
+async fn a_failed_connection_is_an_error() {
     let port = ports::free();
     let node = json!({ "id": "node", "type": "tcp request", "server": "127.0.0.1", "port": port, "out": "time", "splitc": "0", "wires": [["out"]] });
     let mut bench = Bench::with(&flow(&[node])).await;

@@ -90,7 +90,7 @@ async fn it_is_reset_by_a_property_or_a_payload() {
 }
 
 #[tokio::test]
-async fn topics_are_told_apart() {
+async fn topics_are_separate() {
     let node = trigger(&json!({ "bytopic": "topic", "op1type": "pay" }));
     let of = |payload: &str, topic: &str| json!({ "payload": payload, "topic": topic });
     let list = [

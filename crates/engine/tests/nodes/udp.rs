@@ -55,7 +55,7 @@ async fn datagrams_become_messages() {
 }
 
 #[tokio::test]
-async fn nodes_on_one_port_all_hear_and_answers_come_from_it() {
+async fn nodes_on_one_port_all_receive_and_send_from_it() {
     let port = ports::free();
     let out = json!({ "id": "answer", "type": "udp out", "z": "t", "x": 1, "y": 1, "addr": "", "port": "", "iface": "", "ipv": "udp4",
         "outport": port.to_string(), "base64": false, "multicast": "false", "wires": [] });

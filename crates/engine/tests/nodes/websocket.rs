@@ -1,5 +1,5 @@
 //! `websocket-listener`, `websocket-client`, `websocket in` and `websocket out` in a running engine. Connections to a
-//! listener come through the gateway (see the stories); here they are joined to it directly.
+//! listener come through the gateway (see `tests/e2e`); here they are joined to it directly.
 
 use crate::bench::{Bench, debug};
 use crate::peer::{acceptor, certificate};
@@ -161,7 +161,7 @@ async fn whole_messages_come_and_go() {
 }
 
 #[tokio::test]
-async fn badges_show_who_is_there_and_a_restart_ends_all() {
+async fn the_status_shows_connections_and_a_restart_closes_them() {
     let deployed = flow(&listener("/ws", false), &json!({}));
     let mut bench = Bench::with(&deployed).await;
     let mut first = Client::join(&bench, "/ws");
@@ -179,7 +179,7 @@ async fn badges_show_who_is_there_and_a_restart_ends_all() {
 }
 
 #[tokio::test]
-async fn a_client_that_takes_nothing_is_let_go() {
+async fn a_client_that_does_not_read_is_disconnected() {
     let bench = Bench::with(&flow(&listener("/ws", false), &json!({}))).await;
     let mut client = Client::join(&bench, "/ws");
     for _ in 0..=WAITING {
@@ -196,7 +196,7 @@ async fn a_client_that_takes_nothing_is_let_go() {
 }
 
 #[tokio::test]
-async fn two_listeners_on_one_path_are_told() {
+async fn two_listeners_on_one_path_are_an_error() {
     let mut deployed = flow(&listener("/ws", false), &json!({}));
     let mut other = listener("/ws", false);
     other["id"] = json!("w2");
@@ -220,7 +220,7 @@ async fn two_listeners_on_one_path_are_told() {
 }
 
 #[tokio::test]
-async fn a_client_speaks_with_a_server_and_comes_back() {
+async fn a_client_exchanges_messages_with_a_server_and_reconnects() {
     let pair = certificate();
     for secure in [false, true] {
         let server = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -296,7 +296,7 @@ where
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_shown() {
+async fn an_unreachable_server_is_shown() {
     let port = testing::ports::free();
     let config = json!({ "type": "websocket-client", "path": format!("ws://127.0.0.1:{port}/"), "wholemsg": "false" });
     let mut bench = Bench::with(&flow(&config, &json!({}))).await;

@@ -1,0 +1,242 @@
+//! Using the stock editor, in headless Chromium: each test plays a scenario of `tests/editor/`, which lists a user's
+//! actions and what the page then shows, in front of a real Node-RED or on our own engine.
+//!
+//! The screenshots are in `target/editor-screenshots`, or in the directory that `EDITOR_SCREENSHOTS` names.
+
+use crate::client::PASSWORD;
+use crate::harness::{Gateway, KillOnDrop};
+use crate::node_red::{NodeRed, PROTECTED, Release, TOKEN};
+use std::io::{self, BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::LazyLock;
+
+/// The flow that is there when a scenario begins.
+const GREETING: &str = include_str!("../editor/greeting.json");
+
+/// Of Node-RED's settings: no tour of what is new lies over the page.
+const NO_TOURS: &str = "editorTheme: { tours: false },";
+
+/// One browser for all scenarios; it ends with us, because then its standard input does.
+static BROWSER: LazyLock<Browser> = LazyLock::new(|| {
+    let mut command = node("browser.mjs");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = KillOnDrop(command.spawn().unwrap());
+    let mut url = String::new();
+    let stdout = child.0.stdout.take().unwrap();
+    BufReader::new(stdout).read_line(&mut url).unwrap();
+    assert!(url.starts_with("ws://"), "Chromium does not start");
+    Browser {
+        url: url.trim().to_owned(),
+        _child: child,
+    }
+});
+
+struct Browser {
+    url: String,
+    _child: KillOnDrop,
+}
+
+fn node(script: &str) -> Command {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/editor");
+    let mut command = Command::new("node");
+    command
+        .arg(script)
+        .current_dir(directory)
+        .env_remove("NODE_OPTIONS");
+    command
+}
+
+fn screenshots() -> PathBuf {
+    std::env::var_os("EDITOR_SCREENSHOTS").map_or_else(
+        || Path::new(env!("CARGO_MANIFEST_DIR")).join("target/editor-screenshots"),
+        PathBuf::from,
+    )
+}
+
+/// A gateway in front of a Node-RED in which the greeting flow runs.
+async fn in_front_of(red: &NodeRed) -> Gateway {
+    in_front_of_with(red, "").await
+}
+
+/// The same with other lines about the upstream.
+async fn in_front_of_with(red: &NodeRed, lines: &str) -> Gateway {
+    let gateway = Gateway::with(&red.config_with(lines));
+    let token = gateway.sign_in("admin").await;
+    let flows = serde_json::from_str(GREETING).unwrap();
+    gateway.deploy(&token, &flows).await;
+    gateway
+}
+
+/// A gateway that serves the editor itself, from npm packages of the tests, and runs the greeting flow.
+async fn of_its_own(modules: &str) -> Gateway {
+    let gateway = empty(modules);
+    let token = gateway.sign_in("admin").await;
+    let flows = serde_json::from_str(GREETING).unwrap();
+    gateway.deploy(&token, &flows).await;
+    gateway
+}
+
+/// The same without any flows.
+fn empty(modules: &str) -> Gateway {
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join(modules);
+    Gateway::with(&format!("[editor]\nmodules = \"{}\"", modules.display()))
+}
+
+/// Where the editor's packages are.
+const FOUR: &str = "tests/node_modules";
+const FIVE: &str = "tests/node_modules/node-red-5/node_modules";
+
+/// Plays a scenario that needs nothing but the gateway.
+async fn play(scenario: &str, gateway: &Gateway) {
+    play_with(scenario, gateway, |cue| panic!("nobody does: {cue}")).await;
+}
+
+/// Plays a scenario to its end, and does what its cues ask for.
+async fn play_with(scenario: &str, gateway: &Gateway, mut cue: impl FnMut(&str) + Send + 'static) {
+    let mut command = node(&format!("{scenario}.mjs"));
+    let (output, saying) = io::pipe().unwrap();
+    command
+        .env("SCENARIO", scenario)
+        .env("GATEWAY", format!("https://{}/", gateway.address))
+        .env("PASSWORD", PASSWORD)
+        .env("SCREENSHOTS", screenshots())
+        .stdin(Stdio::piped())
+        .stdout(saying.try_clone().unwrap())
+        .stderr(saying);
+    let playing = move || {
+        command.env("BROWSER", &BROWSER.url);
+        let mut child = KillOnDrop(command.spawn().unwrap());
+        // Its ends of the pipe are its own now: the last line is the last.
+        drop(command);
+        let mut stdin = child.0.stdin.take().unwrap();
+        let mut all = String::new();
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            if let Some(wanted) = line.strip_prefix("cue: ") {
+                cue(wanted);
+                stdin.write_all(b"done\n").unwrap();
+            }
+            all = all + &line + "\n";
+        }
+        (child.0.wait().unwrap().success(), all)
+    };
+    let (passed, all) = tokio::task::spawn_blocking(playing).await.unwrap();
+    assert!(passed, "{scenario}: {all}");
+}
+
+#[tokio::test]
+async fn a_user_signs_in_loads_the_palette_and_signs_out() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("sign_in", &in_front_of(&red).await).await;
+}
+
+#[tokio::test]
+async fn flows_are_imported_deployed_in_each_way_and_run() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("deploy", &Gateway::with(&red.config())).await;
+}
+
+#[tokio::test]
+async fn flows_are_deployed_to_a_node_red_that_requires_a_token() {
+    let settings = NO_TOURS.to_owned() + PROTECTED;
+    let red = NodeRed::start(Release::Four, &settings);
+    let file = red.directory.path().join("token");
+    std::fs::write(&file, TOKEN).unwrap();
+    let lines = format!("token_file = \"{}\"", file.display());
+    play("deploy", &Gateway::with(&red.config_with(&lines))).await;
+}
+
+#[tokio::test]
+async fn two_users_do_not_overwrite_each_others_work() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("two_editors", &in_front_of(&red).await).await;
+}
+
+#[tokio::test]
+async fn a_reader_sees_the_flows_and_cannot_deploy() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("read_only", &in_front_of(&red).await).await;
+}
+
+#[tokio::test]
+async fn an_editor_whose_token_is_revoked_asks_for_the_password() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("revoked", &in_front_of(&red).await).await;
+}
+
+#[tokio::test]
+async fn an_editor_waits_for_a_node_red_that_is_restarted() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    // An editor tells of a lost connection after six attempts; they begin when we give up to keep its channel open.
+    let impatient = "health = \"250ms\"\n[comms]\nupstream_away = \"500ms\"";
+    let gateway = in_front_of_with(&red, impatient).await;
+    let (mut running, mut stopped) = (Some(red), None);
+    let cues = move |cue: &str| match cue {
+        "stop the runtime" => stopped = running.take().map(NodeRed::stop),
+        "start the runtime" => running = stopped.take().map(|start| start()),
+        _ => panic!("nobody does: {cue}"),
+    };
+    play_with("restart", &gateway, cues).await;
+}
+
+#[tokio::test]
+async fn settings_context_palette_help_and_search_work() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("around", &in_front_of(&red).await).await;
+}
+
+#[tokio::test]
+async fn on_the_engine_a_user_signs_in_loads_the_palette_and_signs_out() {
+    play("sign_in", &of_its_own(FOUR).await).await;
+    play("sign_in", &of_its_own(FIVE).await).await;
+}
+
+#[tokio::test]
+async fn on_the_engine_flows_are_imported_deployed_in_each_way_and_run() {
+    play("deploy", &empty(FOUR)).await;
+    play("deploy", &empty(FIVE)).await;
+}
+
+#[tokio::test]
+async fn on_the_engine_two_users_do_not_overwrite_each_others_work() {
+    play("two_editors", &of_its_own(FOUR).await).await;
+    play("two_editors", &of_its_own(FIVE).await).await;
+}
+
+#[tokio::test]
+async fn on_the_engine_a_reader_sees_the_flows_and_cannot_deploy() {
+    play("read_only", &of_its_own(FOUR).await).await;
+}
+
+#[tokio::test]
+async fn on_the_engine_an_editor_whose_token_is_revoked_asks_for_the_password() {
+    play("revoked", &of_its_own(FOUR).await).await;
+}
+
+#[tokio::test]
+async fn a_flow_is_built_from_the_palette_and_runs() {
+    play("build", &empty(FOUR)).await;
+    play("build", &empty(FIVE)).await;
+}
+
+#[tokio::test]
+async fn the_context_sidebar_shows_reads_again_and_deletes() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    play("context", &in_front_of(&red).await).await;
+    play("context", &of_its_own(FOUR).await).await;
+    play("context", &of_its_own(FIVE).await).await;
+}
+
+#[tokio::test]
+async fn subflows_links_groups_config_nodes_export_and_search_work() {
+    play("arrange", &of_its_own(FOUR).await).await;
+    play("arrange", &of_its_own(FIVE).await).await;
+}
+
+#[tokio::test]
+async fn flows_and_functions_are_kept_in_the_library_and_examples_are_there() {
+    let gateway = of_its_own(FOUR).await;
+    play("library", &gateway).await;
+    let kept = std::fs::read_to_string(gateway.data("lib/functions/greet.js")).unwrap();
+    assert!(kept.starts_with("// name: greet\n"), "{kept}");
+}

@@ -1,0 +1,120 @@
+//! End-to-end tests: what users and attackers do with a gateway, over real sockets against the whole program. Each file
+//! is about one subject.
+//!
+//! Helpers, each with an introduction at its head:
+//!
+//! | module | what it offers |
+//! | --- | --- |
+//! | `harness` | starts gateways, in this process or as a process of their own |
+//! | `client` | sends HTTP requests to them |
+//! | `comms_client` | opens an editor's channel |
+//! | `streaming_request` | sends the body of a request piece by piece |
+//! | `http2_frames` | sends HTTP/2 frames by hand |
+//! | `certificate_authority` | signs client certificates |
+//! | `mock_upstream` | is an upstream with scripted responses |
+//! | `authenticated_upstream` | is an upstream that requires a sign-in |
+//! | `recording_upstream` | is an upstream that reads strictly and records |
+//! | `raw_upstream` | is an upstream of which a test writes every byte |
+//! | `websocket_upstream` | is an upstream that accepts WebSockets |
+//! | `node_red` | starts a real Node-RED |
+//! | `reverse_proxies` | starts `HAProxy` and nginx |
+
+#![cfg(feature = "engine")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::too_many_lines,
+    clippy::disallowed_methods,
+    missing_docs,
+    unreachable_pub,
+    reason = "tests"
+)]
+
+mod authenticated_upstream;
+mod certificate_authority;
+mod client;
+mod comms_client;
+mod harness;
+mod http2_frames;
+mod mock_upstream;
+mod node_red;
+mod raw_upstream;
+mod recording_upstream;
+mod reverse_proxies;
+mod streaming_request;
+#[path = "../../src/upstream/strict_reader.rs"]
+mod strict;
+mod websocket_upstream;
+
+mod abandoned_requests;
+mod abuse;
+mod admin_cli;
+mod audit;
+mod audit_flood;
+mod audited_writes;
+mod authorization_matrix;
+mod chained_gateways;
+mod client_certificate_channels;
+mod client_certificates;
+mod comms;
+mod comms_invalid_frames;
+mod comms_upstream;
+mod confused_deputy;
+mod contexts;
+mod control_commands;
+mod cross_origin;
+mod deploy;
+mod deploy_conflicts;
+mod deploy_validation;
+mod deployment_restarts;
+mod descriptor_exhaustion;
+mod dns_rebinding;
+mod editor;
+mod editor_files;
+mod endpoint;
+mod engine_limits;
+mod failpoints;
+mod fallback;
+mod flow_files;
+mod framing;
+mod framing_bodies;
+mod function_modules;
+mod golden;
+mod history;
+mod http2_backpressure;
+mod http_semantics;
+mod identity_headers;
+mod json_validation;
+mod kill_during_deployments;
+mod lifecycle;
+mod listener;
+mod memory;
+mod multiple_upstreams;
+mod multiple_upstreams_permissions;
+mod operations;
+mod parser_differentials;
+mod per_client_limits;
+mod permissions;
+mod revocation;
+mod secret_redaction;
+mod secrets;
+mod security_headers;
+mod sign_in;
+mod sign_in_storm;
+mod single_flows;
+mod storage_failures;
+mod systemd;
+mod throttle;
+mod tls_handshake;
+mod token_leakage;
+mod tokens;
+mod trusted_proxies;
+mod tunnel;
+mod tunnel_handshake;
+mod upstream_account;
+mod upstream_deploy;
+mod upstream_failures;
+mod upstream_forward;
+mod upstream_identity;
+mod upstream_streaming;
+mod websocket_listener;

@@ -1,0 +1,91 @@
+//! Memory that was needed for a moment goes back to the system.
+
+use crate::harness::{Process, flow_set, page, public, until};
+use futures_util::{SinkExt, StreamExt};
+use serde_json::json;
+use std::time::{Duration, Instant};
+use tokio_tungstenite::tungstenite::Message;
+
+/// What may stay, in KiB.
+const MAY_STAY: u64 = 8 << 10;
+
+/// The allocator gives some of it back by itself, later: after some ten seconds.
+const SOON: Duration = Duration::from_secs(3);
+
+#[tokio::test]
+async fn memory_of_a_deployment_is_returned_to_the_system() {
+    let place = tempfile::tempdir().unwrap();
+    let process = Process::start("", place.path());
+    let token = process.sign_in("admin").await;
+    let before = process.memory("RssAnon");
+
+    // 4 MiB, which are there several times while they are deployed.
+    let mut large = page("a", "/a", "a");
+    large.push(json!({ "id": "c", "type": "comment", "z": "a", "x": 1, "y": 1, "info": "i".repeat(4 << 20) }));
+    process.deploy(&token, &flow_set(&[large])).await;
+    let small = flow_set(&[page("a", "/a", "b")]);
+    process.deploy(&token, &small).await;
+    comes_back(&process, before).await;
+}
+
+#[tokio::test]
+async fn memory_of_a_refused_deployment_is_returned_to_the_system() {
+    let place = tempfile::tempdir().unwrap();
+    let process = Process::start("", place.path());
+    let token = process.sign_in("admin").await;
+    let before = process.memory("RssAnon");
+
+    let text = "[".repeat(5 << 20);
+    let answer = process
+        .post("/flows")
+        .token(&token)
+        .header("Content-Type", "application/json")
+        .body(text)
+        .send()
+        .await;
+    assert_eq!(answer.status, 400);
+    comes_back(&process, before).await;
+}
+
+#[tokio::test]
+async fn a_websocket_does_not_keep_the_memory_of_its_largest_frame() {
+    let place = tempfile::tempdir().unwrap();
+    let process = Process::start(&public(&["/ws"]), place.path());
+    let token = process.sign_in("admin").await;
+    let flow = json!([
+        { "id": "t", "type": "tab", "label": "T" },
+        { "id": "l", "type": "websocket-listener", "path": "/ws", "wholemsg": "false" },
+        { "id": "ws-in", "type": "websocket in", "z": "t", "x": 1, "y": 1, "server": "l", "client": "", "wires": [["count"]] },
+        { "id": "count", "type": "function", "z": "t", "x": 1, "y": 1, "outputs": 1, "wires": [["ws-out"]],
+          "func": "msg.payload = String(msg.payload.length); return msg;" },
+        { "id": "ws-out", "type": "websocket out", "z": "t", "x": 1, "y": 1, "server": "l", "client": "", "wires": [] },
+    ]);
+    process.deploy(&token, &flow).await;
+    let mut sockets = Vec::new();
+    let mut before = 0;
+    for n in 0..13 {
+        let mut socket = crate::tunnel::open(&process, "/ws", &[]).await.unwrap();
+        let large = Message::binary(vec![b'x'; 4 << 20]);
+        socket.send(large).await.unwrap();
+        let received = socket.next().await.unwrap().unwrap();
+        assert_eq!(received, Message::text((4 << 20).to_string()));
+        sockets.push(socket);
+        // The first ones also warm up the engine.
+        if n == 4 {
+            before = process.memory("RssAnon");
+        }
+    }
+    until("the memory is back", async || {
+        process.memory("RssAnon") < before + (12 << 10)
+    })
+    .await;
+}
+
+async fn comes_back(process: &Process, before: u64) {
+    let since = Instant::now();
+    until("the memory is back", async || {
+        process.memory("RssAnon") < before + MAY_STAY
+    })
+    .await;
+    assert!(since.elapsed() < SOON, "{:?}", since.elapsed());
+}
