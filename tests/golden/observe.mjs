@@ -1,5 +1,5 @@
 // Plays the cases of files against a real Node-RED and writes what was seen into them. `--dry` shows it instead;
-// `--new` plays only cases that have no `seen`.
+// `--new` plays only cases that have no `expect`.
 
 import { spawn } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -26,8 +26,8 @@ try {
     for (const file of files) {
         const cases = JSON.parse(readFileSync(file, 'utf8'));
         for (const [name, given] of Object.entries(cases)) {
-            if (!given.differs && !(fresh && given.seen) && name.includes(process.env.CASE ?? '')) {
-                given.seen = await play(runtime, given).catch((error) => {
+            if (!given.known_difference && !(fresh && given.expect) && name.includes(process.env.CASE ?? '')) {
+                given.expect = await play(runtime, given).catch((error) => {
                     console.error(`${file}: ${name}: ${error.message}`);
                     return [];
                 });

@@ -17,7 +17,7 @@ export class Peers {
     /** Starts them; `ports` learns where they are, `directory` gets certificates where the case has use for them. */
     static async start(given, { directory, ports, seen, runtime }) {
         const peers = new Peers();
-        const text = JSON.stringify([given.flow, given.do ?? [], given.peers ?? {}]);
+        const text = JSON.stringify([given.flow, given.steps ?? [], given.peers ?? {}]);
         if (/\.pem|\{pem:|"tls"/.test(text)) {
             cpSync(certificates(), directory, { recursive: true });
         }

@@ -127,7 +127,7 @@ export async function play(runtime, given, expected) {
         runtime.listeners.add(listen);
         let flow = filled(given.flow);
         await runtime.deploy(whole(flow, given, names));
-        for (const step of filled(given.do ?? [])) {
+        for (const step of filled(given.steps ?? [])) {
             if (step.deploy) {
                 flow = flow.filter(({ id }) => !step.flow.some((node) => node.id === id)).concat(step.flow);
                 await runtime.deploy(whole(flow, given, names), step.deploy);
@@ -212,7 +212,7 @@ function whole(flow, given, names) {
     // A node without a place on its tab would be a config node.
     const nodes = flow.map((node) => (node.wires ? { x: 1, y: 1, ...node, z: node.z || 't' } : node));
     const ids = new Set(nodes.map(({ id }) => id));
-    const targets = new Set((given.do ?? []).filter(({ send }) => send).map(({ to }) => to ?? flow[0].id));
+    const targets = new Set((given.steps ?? []).filter(({ send }) => send).map(({ to }) => to ?? flow[0].id));
     const shows = new Set(nodes.flatMap(({ wires }) => wires ?? []).flat().filter((id) => !ids.has(id)));
     nodes.forEach(({ id }) => names.add(id));
     shows.forEach((id) => names.add(id));
@@ -356,7 +356,7 @@ function fill(value, directory, ports, texts) {
 /** A free port for each `{port:n}`. */
 async function freePorts(given) {
     const ports = new Map();
-    for (const [, n] of JSON.stringify([given.flow, given.do ?? [], given.peers ?? {}]).matchAll(/\{port:(\d)\}/g)) {
+    for (const [, n] of JSON.stringify([given.flow, given.steps ?? [], given.peers ?? {}]).matchAll(/\{port:(\d)\}/g)) {
         if (!ports.has(n)) {
             ports.set(n, await freePort());
         }
