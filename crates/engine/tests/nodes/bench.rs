@@ -1,4 +1,5 @@
-//! The bench on which a node is tested: it runs in a real engine, between an inject node and debug nodes.
+//! [`Bench`]: a real engine with the node under test between an inject node and debug nodes. [`Bench::next`] and its
+//! like wait for messages, errors and statuses.
 
 use engine::Engine;
 use engine::metrics::Uncounted;
@@ -10,16 +11,16 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long an expected message may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// After this an expected event counts as missing; long, because machines that run tests are busy.
+const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// An engine, what it runs, and what it says.
+/// An engine, its flows and its events.
 pub(crate) struct Bench {
     pub(crate) engine: Engine,
     flows: Arc<FlowSet>,
     events: Listener,
     /// The nodes that have a status.
-    badges: HashSet<String>,
+    with_status: HashSet<String>,
 }
 
 impl Bench {
@@ -38,7 +39,7 @@ impl Bench {
             engine,
             flows: Arc::default(),
             events,
-            badges: HashSet::new(),
+            with_status: HashSet::new(),
         };
         bench.deploy(flows, DeploymentType::Full).await;
         bench
@@ -52,7 +53,7 @@ impl Bench {
         let difference = diff(&self.flows, &new, &HashSet::new());
         let plan = plan(&self.flows, &new, &difference, kind);
         let applied = self.engine.apply(plan, Arc::clone(&new), credentials);
-        tokio::time::timeout(PATIENCE, applied)
+        tokio::time::timeout(EVENT_TIMEOUT, applied)
             .await
             .expect("the engine takes a deployment while messages circle")
             .unwrap();
@@ -64,29 +65,29 @@ impl Bench {
         self.engine.inject(id, None).await.unwrap();
     }
 
-    /// The next event that `pick` takes. A status that ends where there was none, as debug nodes say it when they
-    /// start, is passed over.
+    /// The next event for which `pick` returns a value. The clearing of a status that was not set, as debug nodes do it
+    /// at their start, is skipped.
     pub(crate) async fn next<T>(&mut self, mut pick: impl FnMut(&Event) -> Option<T>) -> T {
         let found = async {
             loop {
                 self.events.news().await;
-                let mut heard = self.events.drain(1).events;
-                heard.retain(|event| match event {
-                    Event::Status { id, status: None } => self.badges.remove(id.as_str()),
+                let mut events = self.events.drain(1).events;
+                events.retain(|event| match event {
+                    Event::Status { id, status: None } => self.with_status.remove(id.as_str()),
                     Event::Status { id, .. } => {
-                        self.badges.insert(id.to_string());
+                        self.with_status.insert(id.to_string());
                         true
                     }
                     _ => true,
                 });
-                if let Some(found) = heard.iter().find_map(&mut pick) {
+                if let Some(found) = events.iter().find_map(&mut pick) {
                     return found;
                 }
             }
         };
-        tokio::time::timeout(PATIENCE, found)
+        tokio::time::timeout(EVENT_TIMEOUT, found)
             .await
-            .expect("the engine did not say what was expected")
+            .expect("the expected event is missing")
     }
 
     /// The next message at a debug node that shows whole messages: the node's id and the message.
@@ -103,10 +104,10 @@ impl Bench {
 
     /// The next warning or error in the debug sidebar: the node's id and the text, that of an Error object as `name:
     /// message`.
-    pub(crate) async fn complaint(&mut self) -> (String, String) {
+    pub(crate) async fn error(&mut self) -> (String, String) {
         self.next(|event| match event {
             Event::Debug(data) if data.get("level").is_some() => {
-                Some((data["id"].as_str().unwrap().to_owned(), complaint_of(data)))
+                Some((data["id"].as_str().unwrap().to_owned(), error_text(data)))
             }
             _ => None,
         })
@@ -125,7 +126,7 @@ impl Bench {
     }
 }
 
-fn complaint_of(data: &Json) -> String {
+fn error_text(data: &Json) -> String {
     let text = data["msg"].as_str().unwrap();
     if data["format"] != "error" {
         return text.to_owned();

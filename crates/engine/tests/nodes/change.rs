@@ -25,7 +25,7 @@ async fn a_failing_expression_stops_the_message_and_is_an_error() {
     ] });
     let mut bench = Bench::with(&around(&node, &json!({ "payload": 1 }), 1)).await;
     bench.inject("in").await;
-    let (id, text) = bench.complaint().await;
+    let (id, text) = bench.error().await;
     assert_eq!(id, "node");
     assert!(text.contains("Invalid JSONata expression: "), "{text}");
 }

@@ -200,7 +200,7 @@ async fn a_status_node_reports_the_status_of_others() {
 async fn a_wire_to_nowhere_does_not_stop_the_others() {
     let flow = json!([
         tab(),
-        inject("in", &json!({ "payload": 1 }), &["nobody", "d"]),
+        inject("in", &json!({ "payload": 1 }), &["no-such-node", "d"]),
         debug("d")
     ]);
     assert_eq!(order(&flow, 1).await, ["d"]);

@@ -77,7 +77,7 @@ async fn an_uncaught_error_is_shown() {
     ]);
     let mut bench = Bench::with(&flow).await;
     bench.inject("in").await;
-    let (id, text) = bench.complaint().await;
+    let (id, text) = bench.error().await;
     assert_eq!(id, "f");
     assert!(text.contains("boom"), "{text}");
 }
@@ -96,7 +96,7 @@ async fn an_error_that_comes_back_to_its_node_ends_after_ten_rounds() {
     let mut bench = Bench::with(&flow).await;
     bench.inject("in").await;
     assert_eq!(
-        bench.complaint().await.1,
+        bench.error().await.1,
         "Message exceeded maximum number of catches"
     );
 }

@@ -2,7 +2,7 @@
 //! on Node-RED 4.1.15.
 
 use crate::bench::Bench;
-use crate::peer::{Server, ok};
+use crate::http_server::{Server, ok};
 use crate::steps;
 use crate::steps::merged;
 use serde_json::{Value as Json, json};
@@ -57,7 +57,7 @@ async fn the_payload_becomes_the_body() {
             &message,
         )
         .await;
-        let seen = &server.seen()[0];
+        let seen = &server.requests()[0];
         assert_eq!(seen.line(), "POST /p HTTP/1.1");
         assert_eq!(
             (seen.body.as_str(), seen.field("Content-Type")),
@@ -138,20 +138,20 @@ async fn the_url_is_the_nodes_or_the_messages_and_gets_what_it_lacks() {
         };
         through(&node(url, &json!({ "paytoqs": mode })), message).await;
         let path = path.split('#').next().unwrap();
-        assert_eq!(server.seen()[n].line(), format!("GET {path} HTTP/1.1"));
+        assert_eq!(server.requests()[n].line(), format!("GET {path} HTTP/1.1"));
     }
     through(
         &node(&server.url("/b"), &json!({ "paytoqs": "body" })),
         &json!({ "payload": { "a": 1 } }),
     )
     .await;
-    assert_eq!(server.seen()[3].body, r#"{"a":1}"#);
+    assert_eq!(server.requests()[3].body, r#"{"a":1}"#);
     through(
         &node(&server.url("/u"), &json!({ "method": "use" })),
         &json!({ "method": "patch", "payload": "x" }),
     )
     .await;
-    assert_eq!(server.seen()[4].line(), "PATCH /u HTTP/1.1");
+    assert_eq!(server.requests()[4].line(), "PATCH /u HTTP/1.1");
 }
 
 #[tokio::test]
@@ -167,7 +167,7 @@ async fn header_fields_are_sent_as_they_are_spelled() {
         &message,
     )
     .await;
-    let seen = &server.seen()[0];
+    let seen = &server.requests()[0];
     let fields = [
         "X-FoO",
         "x-DYN",
@@ -205,7 +205,7 @@ async fn redirections_are_followed_with_their_cookies() {
         out["redirectList"],
         json!([{ "location": "/r2", "cookies": cookies }])
     );
-    let seen = server.seen();
+    let seen = server.requests();
     assert_eq!(seen[1].field("cookie"), Some("a=1"));
     assert_eq!(
         seen[0].connection, seen[1].connection,
@@ -245,7 +245,7 @@ async fn a_post_stays_a_post_unless_the_server_says_see_other() {
             &json!({ "payload": "body" }),
         )
         .await;
-        assert_eq!(server.seen()[1].line(), line, "{status}");
+        assert_eq!(server.requests()[1].line(), line, "{status}");
     }
 }
 
@@ -266,7 +266,7 @@ async fn credentials_are_sent_as_the_node_says() {
             &json!({}),
         )
         .await;
-        assert_eq!(server.seen()[0].field("Authorization"), Some(expected));
+        assert_eq!(server.requests()[0].field("Authorization"), Some(expected));
     }
     let challenge = "HTTP/1.1 401 x\r\nWWW-Authenticate: Digest realm=\"r\", nonce=\"n\", qop=\"auth\"\r\nContent-Length: 0\r\n\r\n";
     let server = Server::with(&[challenge, &ok("in")]).await;
@@ -279,7 +279,10 @@ async fn credentials_are_sent_as_the_node_says() {
     )
     .await;
     assert_eq!(out["payload"], "in");
-    let answer = server.seen()[1].field("Authorization").unwrap().to_owned();
+    let answer = server.requests()[1]
+        .field("Authorization")
+        .unwrap()
+        .to_owned();
     assert!(
         answer.starts_with(
             "Digest username=\"u\", realm=\"r\", nonce=\"n\", uri=\"/x?y\", qop=auth, response="
@@ -296,7 +299,7 @@ async fn credentials_are_sent_as_the_node_says() {
     )
     .await;
     assert_eq!(
-        server.seen()[0].field("Authorization"),
+        server.requests()[0].field("Authorization"),
         Some("Basic dXM6cHc=")
     );
 }
@@ -339,12 +342,12 @@ async fn a_failed_request_is_caught_shown_and_sent_on() {
         .await;
         assert_eq!(bench.status().await.1["text"], "httpin.status.requesting");
         let (first, second) = (steps::next(&mut bench).await, steps::next(&mut bench).await);
-        let (out, told) = if first.0 == "out0" {
+        let (out, caught_error) = if first.0 == "out0" {
             (first, second)
         } else {
             (second, first)
         };
-        assert_eq!(told, ("catch".into(), json!(caught)));
+        assert_eq!(caught_error, ("catch".into(), json!(caught)));
         assert_eq!(
             (&*out.0, &out.1["payload"], &out.1["statusCode"]),
             ("out0", &json!(payload), &json!(code))
@@ -380,5 +383,5 @@ async fn an_invalid_request_is_an_error() {
     }
     let mut bench = steps::bench(&node("ftp://x", &json!({})), 1).await;
     steps::send(&bench, &json!({})).await;
-    assert_eq!(bench.complaint().await.1, "non-http transport requested");
+    assert_eq!(bench.error().await.1, "non-http transport requested");
 }

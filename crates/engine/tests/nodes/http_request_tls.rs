@@ -3,7 +3,7 @@
 
 use crate::bench::{Bench, debug};
 use crate::http_request::{node, through};
-use crate::peer::{Server, certificate, ok};
+use crate::http_server::{Server, certificate, ok};
 use serde_json::{Value as Json, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -69,9 +69,9 @@ async fn a_tls_config_without_its_key_is_an_error() {
     let flow = json!([{ "id": "tls", "type": "tls-config", "cert": "/x", "key": "", "ca": "" }]);
     let mut bench = Bench::with(&json!([])).await;
     bench.deploy(&flow, flows::DeploymentType::Full).await;
-    let complaint = bench.complaint().await;
+    let error = bench.error().await;
     assert_eq!(
-        complaint,
+        error,
         ("tls".into(), "No certificate/key file provided".into())
     );
 }

@@ -145,10 +145,7 @@ async fn messages_without_parts_are_warned_about() {
     let mut bench = bench(&join("auto", &json!({})), 1).await;
     send(&bench, &p(json!(1))).await;
     let warning = "Message missing msg.parts property - cannot join in 'auto' mode";
-    assert_eq!(
-        bench.complaint().await,
-        ("node".to_owned(), warning.to_owned())
-    );
+    assert_eq!(bench.error().await, ("node".to_owned(), warning.to_owned()));
 }
 
 #[tokio::test]

@@ -34,7 +34,7 @@ fn set(property: &str, to: &str, kind: &str) -> Json {
 async fn ends(nodes: &[Json], message: &Json, with: &str) {
     let mut bench = Bench::with(&ring(nodes, message)).await;
     bench.inject("in").await;
-    let (_, text) = bench.complaint().await;
+    let (_, text) = bench.error().await;
     assert!(text.contains(with), "{text} of {nodes:?}");
     let node = json!({ "type": "change", "rules": [set("payload", "alive", "str")] });
     let next = crate::bench::around(&node, &json!({}), 1);

@@ -1,4 +1,8 @@
-//! Tables of flow + message in → messages out, one file a node, over a running engine.
+//! Tests of single nodes in a running engine, one file for each node: which messages, statuses and errors come out for
+//! which message in.
+//!
+//! `bench` runs a node between an inject node and debug nodes, `steps` sends several messages through one, `http_server`
+//! is the server of `http request` nodes and makes certificates, and `mosquitto` is the broker of MQTT nodes.
 
 #![allow(
     clippy::unwrap_used,
@@ -19,6 +23,7 @@ mod exec;
 mod http;
 mod http_request;
 mod http_request_tls;
+mod http_server;
 mod inject;
 mod join;
 mod limits;
@@ -26,7 +31,6 @@ mod link;
 mod mosquitto;
 mod mqtt;
 mod parser;
-mod peer;
 mod rbe;
 mod sort;
 mod split;

@@ -1,8 +1,8 @@
 //! `mqtt-broker`, `mqtt in` and `mqtt out` in a running engine, with mosquitto as the broker.
 
 use crate::bench::{Bench, debug};
+use crate::http_server::certificate;
 use crate::mosquitto::{Mosquitto, OPEN};
-use crate::peer::certificate;
 use crate::steps::merged;
 use serde_json::{Value as Json, json};
 use std::process::Command;
@@ -393,7 +393,7 @@ async fn invalid_topics_and_payloads_are_errors() {
     let mut bench = connected(&[broker.node(&json!({})), mqtt_out(&json!({}))]).await;
     send(&bench, "in", &json!({ "topic": "a/+", "payload": "x" })).await;
     assert_eq!(
-        bench.complaint().await,
+        bench.error().await,
         ("send".into(), "Error: Invalid topic specified".into())
     );
     let wrong = flow(&[
@@ -402,13 +402,13 @@ async fn invalid_topics_and_payloads_are_errors() {
     ]);
     bench.deploy(&wrong, flows::DeploymentType::Full).await;
     assert_eq!(
-        bench.complaint().await,
+        bench.error().await,
         ("listen".into(), "Invalid topic specified".into())
     );
     let missing = flow(&[mqtt_out(&json!({ "broker": "nowhere" }))]);
     bench.deploy(&missing, flows::DeploymentType::Full).await;
     assert_eq!(
-        bench.complaint().await,
+        bench.error().await,
         ("send".into(), "missing broker configuration".into())
     );
 }

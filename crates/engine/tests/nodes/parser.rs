@@ -87,7 +87,7 @@ async fn csv_whose_nulls_would_fill_the_memory_is_an_error() {
     let mut bench = Bench::with(&around(&node, &json!({ "payload": text }), 1)).await;
     bench.inject("in").await;
     let words = "RangeError: value has too many parts for a message: more than 32000000";
-    assert_eq!(bench.complaint().await.1, words);
+    assert_eq!(bench.error().await.1, words);
 }
 
 #[tokio::test]
@@ -158,7 +158,7 @@ async fn csv_refuses_what_is_neither_text_nor_object() {
         status,
         json!({ "fill": "red", "shape": "dot", "text": words })
     );
-    assert_eq!(bench.complaint().await.1, format!("Error: {words}"));
+    assert_eq!(bench.error().await.1, format!("Error: {words}"));
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn xml_goes_both_ways() {
     let mut bench = Bench::with(&around(&node, &json!({ "payload": "<a>" }), 1)).await;
     bench.inject("in").await;
     let words = "Error: Unclosed root tag\nLine: 0\nColumn: 3\nChar: ";
-    assert_eq!(bench.complaint().await.1, words);
+    assert_eq!(bench.error().await.1, words);
 }
 
 #[tokio::test]
@@ -221,5 +221,5 @@ async fn json_fails_on_a_property_whose_parent_is_missing() {
     let mut bench = Bench::with(&around(&node, &json!({ "payload": 1 }), 1)).await;
     bench.inject("in").await;
     let words = "TypeError: Cannot read properties of undefined (reading 'b')";
-    assert_eq!(bench.complaint().await.1, words);
+    assert_eq!(bench.error().await.1, words);
 }

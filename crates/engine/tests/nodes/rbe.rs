@@ -74,5 +74,5 @@ async fn it_never_completes_and_warns_about_values_that_are_not_numbers() {
     assert_eq!(seen, [("out0".to_owned(), json!({ "payload": 1 }))]);
     let mut bench: Bench = bench(&rbe(&json!({ "func": "deadband", "gap": "5" })), 1).await;
     send(&bench, &json!({ "payload": "a" })).await;
-    assert_eq!(bench.complaint().await.1, "no number found in payload");
+    assert_eq!(bench.error().await.1, "no number found in payload");
 }

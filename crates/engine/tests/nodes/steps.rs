@@ -1,4 +1,4 @@
-//! Several messages through one node, one after the other, as they were sent to the real node when it was observed.
+//! Sends several messages through one node, one after another, and collects all that comes out of it.
 
 use crate::bench::{Bench, debug};
 use serde_json::{Value as Json, json};

@@ -71,7 +71,7 @@ async fn write_errors_have_node_reds_messages() {
             "{words}: Error: ENOENT: no such file or directory, {call} '{}'",
             path.display()
         );
-        assert_eq!(bench.complaint().await, ("node".to_owned(), expected));
+        assert_eq!(bench.error().await, ("node".to_owned(), expected));
     }
 }
 
@@ -80,7 +80,7 @@ async fn without_a_name_nothing_is_written_and_the_node_warns() {
     let node = json!({ "type": "file", "filename": "filename", "filenameType": "msg" });
     let mut bench = Bench::with(&around(&node, &json!({ "payload": "x" }), 1)).await;
     bench.inject("in").await;
-    assert_eq!(bench.complaint().await.1, "No filename specified");
+    assert_eq!(bench.error().await.1, "No filename specified");
 }
 
 #[tokio::test]
@@ -136,7 +136,7 @@ async fn read_errors_are_reported_and_sent_if_configured() {
     let mut bench = Bench::with(&around(&node, &json!({ "payload": 1, "x": 2 }), 1)).await;
     bench.inject("in").await;
     assert_eq!(
-        bench.complaint().await.1,
+        bench.error().await.1,
         "Error: ENOENT: no such file or directory, open '/nowhere/at/all'"
     );
     let came = bench.output().await.1;

@@ -40,5 +40,5 @@ async fn complete_and_catch_nodes_see_neither_its_messages_nor_a_failing_propert
     assert_eq!(seen, [("out0".to_owned(), json!({ "payload": 1 }))]);
     let mut bench = Bench::with(&around(&fails, &json!({ "payload": 1 }), 1)).await;
     bench.inject("in").await;
-    assert_eq!(bench.complaint().await.1, "Invalid JSONata expression: x");
+    assert_eq!(bench.error().await.1, "Invalid JSONata expression: x");
 }

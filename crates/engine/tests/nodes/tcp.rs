@@ -1,7 +1,7 @@
 //! `tcp in`, `tcp out` and `tcp request` in a running engine, with real sockets at the other end.
 
 use crate::bench::{Bench, debug};
-use crate::peer::{acceptor, certificate};
+use crate::http_server::{acceptor, certificate};
 use crate::steps::{merged, send};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
@@ -157,7 +157,7 @@ async fn a_port_in_use_is_an_error() {
     let words = format!(
         "unable to listen on port {port}, error: Error: listen EADDRINUSE: address already in use :::{port}"
     );
-    assert_eq!(bench.complaint().await, ("node".into(), words));
+    assert_eq!(bench.error().await, ("node".into(), words));
 }
 
 #[tokio::test]

@@ -122,5 +122,5 @@ async fn a_failed_connection_is_an_error() {
         .deploy(&flow(&[node]), flows::DeploymentType::Full)
         .await;
     send(&bench, &json!({ "payload": "x" })).await;
-    assert_eq!(bench.complaint().await.1, "Host and/or port not set");
+    assert_eq!(bench.error().await.1, "Host and/or port not set");
 }

@@ -109,7 +109,7 @@ async fn a_multicast_group_is_joined() {
             flows::DeploymentType::Full,
         )
         .await;
-    assert_eq!(bench.complaint().await.1, "error: -22");
+    assert_eq!(bench.error().await.1, "error: -22");
 }
 
 #[tokio::test]

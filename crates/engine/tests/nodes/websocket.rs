@@ -2,7 +2,7 @@
 //! listener come through the gateway (see `tests/e2e`); here they are joined to it directly.
 
 use crate::bench::{Bench, debug};
-use crate::peer::{acceptor, certificate};
+use crate::http_server::{acceptor, certificate};
 use crate::steps::send;
 use engine::ws_endpoints::{Event, Frame, InboundPermit, Queued, WAITING, outbox};
 use futures_util::{SinkExt, StreamExt};
@@ -30,7 +30,7 @@ fn flow(config: &Json, more: &Json) -> Json {
         node
     };
     let listen = refer(
-        json!({ "id": "hear", "type": "websocket in", "z": "t", "x": 1, "y": 1, "server": "", "client": "", "wires": [["out"]] }),
+        json!({ "id": "ws-in", "type": "websocket in", "z": "t", "x": 1, "y": 1, "server": "", "client": "", "wires": [["out"]] }),
     );
     let send = refer(
         json!({ "id": "send", "type": "websocket out", "z": "t", "x": 1, "y": 1, "server": "", "client": "", "wires": [] }),
@@ -80,12 +80,12 @@ impl Client {
         }
     }
 
-    async fn say(&self, frame: Frame) {
+    async fn send(&self, frame: Frame) {
         let permit = Arc::clone(&self.room).acquire_owned().await.unwrap();
         (self.tell)(Event::Said(frame, InboundPermit::new(permit, None)));
     }
 
-    async fn hear(&mut self) -> Option<Frame> {
+    async fn receive(&mut self) -> Option<Frame> {
         self.frames.recv().await.map(|queued| queued.frame)
     }
 }
@@ -106,10 +106,10 @@ async fn payloads_come_and_go() {
         Client::join(&bench, "/ws/a"),
         Client::join(&bench, "/WS/a/"),
     ];
-    clients[0].say(text("hi")).await;
+    clients[0].send(text("hi")).await;
     let (message, session) = came(&mut bench).await;
     assert_eq!(message, json!({ "payload": "hi" }));
-    clients[1].say(Frame::Binary(vec![1].into())).await;
+    clients[1].send(Frame::Binary(vec![1].into())).await;
     assert_eq!(came(&mut bench).await.0["payload"]["data"], json!([1]));
     for (payload, expected) in [
         (json!("all"), "all"),
@@ -118,7 +118,7 @@ async fn payloads_come_and_go() {
     ] {
         send(&bench, &json!({ "payload": payload })).await;
         for client in &mut clients {
-            assert_eq!(client.hear().await.unwrap(), text(expected));
+            assert_eq!(client.receive().await.unwrap(), text(expected));
         }
     }
     send(&bench, &json!({ "payload": "" })).await;
@@ -128,9 +128,9 @@ async fn payloads_come_and_go() {
     )
     .await;
     send(&bench, &json!({ "payload": "end" })).await;
-    assert_eq!(clients[0].hear().await.unwrap(), text("you"));
+    assert_eq!(clients[0].receive().await.unwrap(), text("you"));
     for client in &mut clients {
-        assert_eq!(client.hear().await.unwrap(), text("end"));
+        assert_eq!(client.receive().await.unwrap(), text("end"));
     }
 }
 
@@ -138,7 +138,7 @@ async fn payloads_come_and_go() {
 async fn whole_messages_come_and_go() {
     let mut bench = Bench::with(&flow(&listener("ws", true), &json!({}))).await;
     let mut client = Client::join(&bench, "/ws");
-    for (said, expected) in [
+    for (sent, expected) in [
         (
             r#"{"payload":1,"topic":"x"}"#,
             json!({ "payload": 1, "topic": "x" }),
@@ -146,7 +146,7 @@ async fn whole_messages_come_and_go() {
         ("5", json!({ "payload": 5 })),
         ("no json", json!({ "payload": "no json" })),
     ] {
-        client.say(text(said)).await;
+        client.send(text(sent)).await;
         assert_eq!(came(&mut bench).await.0, expected);
     }
     send(
@@ -155,7 +155,7 @@ async fn whole_messages_come_and_go() {
     )
     .await;
     assert_eq!(
-        client.hear().await.unwrap(),
+        client.receive().await.unwrap(),
         text(r#"{"_msgid":"m","payload":1,"topic":"t"}"#)
     );
 }
@@ -171,7 +171,7 @@ async fn the_status_shows_connections_and_a_restart_closes_them() {
     (second.tell)(Event::Closed);
     badge(&mut bench, "connected 1", "disconnect").await;
     bench.deploy(&deployed, flows::DeploymentType::Full).await;
-    assert_eq!(first.hear().await, None);
+    assert_eq!(first.receive().await, None);
     let third = Client::join(&bench, "/ws");
     badge(&mut bench, "connected 1", "connect").await;
     (third.tell)(Event::Closed);
@@ -189,7 +189,7 @@ async fn a_client_that_does_not_read_is_disconnected() {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
     let mut heard = 0;
-    while client.hear().await.is_some() {
+    while client.receive().await.is_some() {
         heard += 1;
     }
     assert_eq!(heard, WAITING);
@@ -204,7 +204,7 @@ async fn two_listeners_on_one_path_are_an_error() {
     let mut bench = Bench::with(&json!([])).await;
     bench.deploy(&deployed, flows::DeploymentType::Full).await;
     assert_eq!(
-        bench.complaint().await,
+        bench.error().await,
         (
             "w2".into(),
             "Cannot have two WebSocket listeners on the same path: /ws".into()
@@ -216,7 +216,7 @@ async fn two_listeners_on_one_path_are_an_error() {
             flows::DeploymentType::Full,
         )
         .await;
-    assert_eq!(bench.complaint().await.1, "Missing server configuration");
+    assert_eq!(bench.error().await.1, "Missing server configuration");
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The other end of network nodes: a small HTTP server that tells what it was sent, plain or over TLS.
+//! [`Server`]: a small HTTP server that records the requests of network nodes, plain or over TLS; and certificates.
 
 use rcgen::{CertificateParams, KeyPair};
 use std::collections::VecDeque;
@@ -6,17 +6,17 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// A request as it came over the wire.
+/// A request as it was received.
 #[derive(Debug, Clone)]
-pub(crate) struct Seen {
+pub(crate) struct Request {
     /// The request line and the header fields, as they were spelled.
     pub(crate) head: Vec<String>,
     pub(crate) body: String,
-    /// Which connection it came over.
+    /// The number of its connection.
     pub(crate) connection: usize,
 }
 
-impl Seen {
+impl Request {
     /// The value of a header field, by its exact name.
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.head
@@ -29,13 +29,13 @@ impl Seen {
     }
 }
 
-/// A server that answers each request with the next of its answers, the last one for ever.
+/// Responds to each request with the next of its responses, from the last on with that.
 pub(crate) struct Server {
     pub(crate) port: u16,
-    seen: Arc<Mutex<Vec<Seen>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
 }
 
-/// A certificate for `localhost` that vouches for itself, and its key, as PEM.
+/// A self-signed certificate for `localhost` and its key, as PEM.
 pub(crate) fn certificate() -> (String, String) {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new(vec!["localhost".to_owned()])
@@ -46,44 +46,45 @@ pub(crate) fn certificate() -> (String, String) {
 }
 
 impl Server {
-    pub(crate) async fn with(answers: &[&str]) -> Self {
-        Self::start(answers, None).await
+    pub(crate) async fn with(responses: &[&str]) -> Self {
+        Self::start(responses, None).await
     }
 
     /// The same over TLS.
-    pub(crate) async fn secure(answers: &[&str], (certificate, key): &(String, String)) -> Self {
-        Self::start(answers, Some(acceptor(certificate, key))).await
+    pub(crate) async fn secure(responses: &[&str], (certificate, key): &(String, String)) -> Self {
+        Self::start(responses, Some(acceptor(certificate, key))).await
     }
 
-    async fn start(answers: &[&str], tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
+    async fn start(responses: &[&str], tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let seen: Arc<Mutex<Vec<Seen>>> = Arc::default();
-        let answers: VecDeque<String> = answers.iter().map(|&a| a.to_owned()).collect();
-        let answers = Arc::new(Mutex::new(answers));
-        let told = Arc::clone(&seen);
+        let requests: Arc<Mutex<Vec<Request>>> = Arc::default();
+        let responses: VecDeque<String> = responses.iter().map(|&a| a.to_owned()).collect();
+        let responses = Arc::new(Mutex::new(responses));
+        let record = Arc::clone(&requests);
         tokio::spawn(async move {
             for connection in 0.. {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (answers, told, tls) = (Arc::clone(&answers), Arc::clone(&told), tls.clone());
+                let (responses, record, tls) =
+                    (Arc::clone(&responses), Arc::clone(&record), tls.clone());
                 tokio::spawn(async move {
                     match tls {
-                        None => serve(stream, connection, &answers, &told).await,
+                        None => serve(stream, connection, &responses, &record).await,
                         Some(tls) => {
                             if let Ok(stream) = tls.accept(stream).await {
-                                serve(stream, connection, &answers, &told).await;
+                                serve(stream, connection, &responses, &record).await;
                             }
                         }
                     }
                 });
             }
         });
-        Self { port, seen }
+        Self { port, requests }
     }
 
-    /// What has been asked so far.
-    pub(crate) fn seen(&self) -> Vec<Seen> {
-        self.seen.lock().unwrap().clone()
+    /// The requests so far.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -109,8 +110,8 @@ pub(crate) fn acceptor(certificate: &str, key: &str) -> tokio_rustls::TlsAccepto
 async fn serve(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     connection: usize,
-    answers: &Mutex<VecDeque<String>>,
-    seen: &Mutex<Vec<Seen>>,
+    responses: &Mutex<VecDeque<String>>,
+    requests: &Mutex<Vec<Request>>,
 ) {
     let mut buffer = Vec::new();
     loop {
@@ -143,17 +144,17 @@ async fn serve(
         }
         let body = String::from_utf8_lossy(&buffer[..length]).into_owned();
         buffer.drain(..length);
-        seen.lock().unwrap().push(Seen {
+        requests.lock().unwrap().push(Request {
             head,
             body,
             connection,
         });
         let answer = {
-            let mut answers = answers.lock().unwrap();
-            if answers.len() > 1 {
-                answers.pop_front().unwrap()
+            let mut responses = responses.lock().unwrap();
+            if responses.len() > 1 {
+                responses.pop_front().unwrap()
             } else {
-                answers[0].clone()
+                responses[0].clone()
             }
         };
         match answer.as_str() {
@@ -168,7 +169,7 @@ async fn serve(
     }
 }
 
-/// An answer with this body.
+/// A response with this body.
 pub(crate) fn ok(body: &str) -> String {
     format!(
         "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
