@@ -28,6 +28,7 @@ mod syntax;
 mod tests;
 mod timezone;
 mod to_js;
+mod url;
 mod v8_messages;
 
 pub use effect::Effect;
@@ -64,13 +65,12 @@ type Intrinsics = (
 );
 
 /// The library's files, in the order in which they build on one another.
-const LIBRARY: [(&str, &str); 14] = [
+const LIBRARY: [(&str, &str); 13] = [
     ("types.js", include_str!("lib/types.js")),
     ("buffer.js", include_str!("lib/buffer.js")),
     ("buffer_numbers.js", include_str!("lib/buffer_numbers.js")),
     ("inspect.js", include_str!("lib/inspect.js")),
     ("util.js", include_str!("lib/util.js")),
-    ("punycode.js", include_str!("lib/punycode.js")),
     ("url.js", include_str!("lib/url.js")),
     (
         "url_search_params.js",
@@ -277,6 +277,7 @@ fn library<'js>(ctx: &Ctx<'js>, scripts: &Weak<Scripts>) -> rquickjs::Result<Obj
     let library = Object::new(ctx.clone())?;
     let native = Object::new(ctx.clone())?;
     bytes::define(&native)?;
+    url::define(&native)?;
     jsonata::define(&native, scripts)?;
     bindings::define(&native, scripts)?;
     for (name, source) in LIBRARY {

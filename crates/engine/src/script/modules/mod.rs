@@ -14,7 +14,7 @@ mod machine;
 mod package;
 mod refusal;
 
-use super::{Scripts, failure};
+use super::{Scripts, failure, url};
 use crate::script::bindings::throw;
 use installed::Installed;
 use refusal::Refusal;
@@ -70,7 +70,7 @@ fn without_version(module: &str) -> &str {
 }
 
 /// What modules ask of Rust: `builtin(name)`, `find(name, directory)`, `read(file)`, `compile(file, text)`, and what is
-/// defined in [`crypto`] and [`machine`].
+/// defined in [`crypto`], [`machine`] and [`url`].
 fn native<'js>(scripts: &Rc<Scripts>, ctx: &Ctx<'js>) -> Result<JsObject<'js>> {
     let native = JsObject::new(ctx.clone())?;
     let installed = Rc::new(Installed::in_directory(&scripts.modules));
@@ -96,6 +96,7 @@ fn native<'js>(scripts: &Rc<Scripts>, ctx: &Ctx<'js>) -> Result<JsObject<'js>> {
     native.set("compile", Function::new(ctx.clone(), compile)?)?;
     crypto::define(&native, &Rc::downgrade(scripts))?;
     machine::define(&native)?;
+    url::define_punycode(&native)?;
     Ok(native)
 }
 

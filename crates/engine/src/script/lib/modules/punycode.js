@@ -1,33 +1,15 @@
-// `punycode` (RFC 3492): both ways, for labels and for whole names.
+// `punycode` (RFC 3492): both ways, for labels and for whole names; script/url.rs converts.
 (function (library, native, require) {
   'use strict';
 
-  const { encode, adapt, parameters: { BASE, LOW, HIGH, FIRST_BIAS, FIRST_CODE } } = library.punycode;
-  const fail = () => new RangeError('Invalid input');
-  const digitOf = c => c >= '0' && c <= '9' ? c.charCodeAt(0) - 22 : /^[a-z]$/i.test(c) ? c.toLowerCase().charCodeAt(0) - 97 : BASE;
-
+  const valid = result => {
+    if (result === undefined) throw new RangeError('Invalid input');
+    return result;
+  };
+  const encode = text => valid(native.toPunycode(String(text).toWellFormed()));
   function decode(text) {
-    const last = Math.max(text.lastIndexOf('-'), 0);
-    const codes = Array.from(text.slice(0, last), c => c.charCodeAt(0));
-    if (codes.some(c => c >= 128)) throw new RangeError('Illegal input >= 0x80 (not a basic code point)');
-    let code = FIRST_CODE, at = 0, bias = FIRST_BIAS;
-    for (let next = last > 0 ? last + 1 : 0; next < text.length;) {
-      const before = at;
-      for (let weight = 1, k = BASE; ; k += BASE) {
-        if (next >= text.length) throw fail();
-        const digit = digitOf(text[next++]);
-        if (digit >= BASE || digit > (0x7fffffff - at) / weight) throw fail();
-        at += digit * weight;
-        const threshold = k <= bias ? LOW : k >= bias + HIGH ? HIGH : k - bias;
-        if (digit < threshold) break;
-        weight *= BASE - threshold;
-      }
-      bias = adapt(at - before, codes.length + 1, before === 0);
-      code += Math.floor(at / (codes.length + 1));
-      at %= codes.length + 1;
-      codes.splice(at++, 0, code);
-    }
-    return String.fromCodePoint(...codes);
+    if (/[^\0-\x7f].*-/s.test(text)) throw new RangeError('Illegal input >= 0x80 (not a basic code point)');
+    return valid(native.fromPunycode(String(text).toWellFormed()));
   }
 
   const inLabels = (name, convert) => {
