@@ -1,6 +1,8 @@
 //! The PROXY protocol, versions 1 and 2: what a proxy says before anything else about the client whose connection it
 //! passes on (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
 //!
+//! Ours, as the crate `ppp` accepts ports with a sign, refuses LOCAL with an unknown family, and leaves the reading to us.
+//!
 //! Reads not one byte beyond the header. Whether the proxy may be believed, who calls has asked before.
 
 use std::io;

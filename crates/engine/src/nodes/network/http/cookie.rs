@@ -1,4 +1,6 @@
 //! Cookies of http-in requests and http responses (RFC 6265), in Express' shape.
+//!
+//! Ours, as the crate `cookie` writes attributes in another order than Express, and does not refuse `;` in them.
 
 use chrono::DateTime;
 use std::fmt::Write;

@@ -1,5 +1,7 @@
 //! The cookies of one http request node's message: what it sends, and what servers set while it is redirected (RFC
 //! 6265).
+//!
+//! Ours, as the crate `cookie_store` sends cookies in no order (§5.4 sorts them by path) and reads the clock itself.
 
 use super::client_headers::Headers;
 use super::cookie;

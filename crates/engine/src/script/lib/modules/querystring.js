@@ -1,4 +1,5 @@
-// `querystring`: what stands behind the `?` of an address.
+// `querystring`: what stands behind the `?` of an address. Node.js escapes and joins otherwise than
+// `URLSearchParams`, and lets functions change how.
 (function (library, native, require) {
   'use strict';
 

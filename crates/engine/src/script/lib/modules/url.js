@@ -1,4 +1,5 @@
-// `url`: URL and URLSearchParams of functions, and addresses taken apart as before there was a standard.
+// `url`: URL and URLSearchParams of functions, and addresses taken apart as before there was a standard,
+// for which there is no crate.
 (function (library, native, require) {
   'use strict';
 
