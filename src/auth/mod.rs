@@ -16,7 +16,6 @@ mod registry;
 mod session;
 mod session_admin;
 mod sign_in;
-mod sliding_window;
 mod sync_shim;
 mod throttle;
 mod user_throttle;
@@ -33,7 +32,7 @@ pub use session_admin::{NEVER, SessionInfo, SessionSelector};
 
 use crate::config;
 use crate::store::{self, Store};
-use bad_tokens::Budget;
+use bad_tokens::BadTokens;
 use crypto::{Secret, random, sha256};
 use hashing::Hashing;
 use known_addresses::KnownPrefixes;
@@ -121,7 +120,7 @@ struct Parts {
     registry: Registry,
     throttle: Mutex<Throttle>,
     known_prefixes: KnownPrefixes,
-    bad_tokens: Mutex<Budget>,
+    bad_tokens: Mutex<BadTokens>,
     /// Failures that made the throttle refuse what came next.
     lockouts: AtomicU64,
     /// Times that a user began to count as being guessed from many addresses.
@@ -172,7 +171,7 @@ impl Auth {
             registry,
             known_prefixes: throttle.known_prefixes(),
             throttle: Mutex::new(throttle),
-            bad_tokens: Mutex::new(Budget::new(&config.throttle)),
+            bad_tokens: Mutex::new(BadTokens::new(&config.throttle)),
             lockouts: AtomicU64::new(0),
             guessing: AtomicU64::new(0),
             decided: Notify::new(),
@@ -248,7 +247,7 @@ impl Auth {
     /// An address has shown a token that [`identify`](Self::identify) does not know. Says how long it has to wait if it
     /// has shown too many.
     pub fn bad_token(&self, address: IpAddr, now: u64) -> Option<Duration> {
-        self.bad_tokens().spend(address, now)
+        self.bad_tokens().count(address, now)
     }
 
     /// Whether a user has signed in from the address before. Takes one map shard.
@@ -343,9 +342,9 @@ impl Auth {
         self.0.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn bad_tokens(&self) -> MutexGuard<'_, Budget> {
-        let budget = self.0.bad_tokens.lock();
-        budget.unwrap_or_else(PoisonError::into_inner)
+    fn bad_tokens(&self) -> MutexGuard<'_, BadTokens> {
+        let bad_tokens = self.0.bad_tokens.lock();
+        bad_tokens.unwrap_or_else(PoisonError::into_inner)
     }
 
     fn throttle(&self) -> MutexGuard<'_, Throttle> {

@@ -4,6 +4,8 @@
 //! Two lanes take turns: known addresses and others. Within a lane the addresses take turns (start-time fair queuing,
 //! Goyal et al. 1996); in a full lane a newcomer takes the place of the address that holds the most (as `fq_codel`
 //! does, RFC 8290 §4.1). So a storm holds up its own address first, then other unknown clients, and known users hardly.
+//! This is scheduling, not a limit of the `limits` crate: it orders those who wait.
+//!
 //! Knows neither passwords nor failures.
 
 use limits::ip_prefix::IpPrefix;

@@ -1,25 +1,32 @@
-//! The brake on guessed passwords: failures within a window of a user and address, of an address, and of a user.
+//! The throttle of password guessing: failures of a user and address, of an address, and of a user, each in a sliding
+//! window.
 //!
 //! Pure: the time is an argument, nothing is awaited or written. Failures of a user and address, and of an address,
 //! count for the /64, the /56 and the /48 of an IPv6 address. Failures of a user from all addresses slow down addresses
 //! that the user has not signed in from before (see `user_throttle`), so a client elsewhere locks no user out.
 
 use super::known_addresses::{KnownAddresses, KnownPrefixes};
-use super::sliding_window::{Refused, Tallies, Window, size};
 use super::user_throttle::UserThrottle;
 use crate::config;
 use crate::store::{AddressRow, FailureRow};
 use crypto::sha256;
 use limits::ip_prefix::IpPrefix;
+use limits::sliding_window::{Refused, SlidingWindows, Window, effective_limit};
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
+/// Keys remembered in each sliding window (some 10 MiB). To push out a key, an attacker has to fail as often with each
+/// of that many others. At 20 ms a hash and two at a time, even one failure of each IPv4 address takes 11 minutes,
+/// longer than the default window. A failure over IPv6 adds up to three keys (/64, /56, /48): from 22,000 different
+/// /48s it takes 4 minutes, and keys with a single failure can be pushed out within the window.
+const REMEMBERED: usize = 65_536;
+
 /// Failures of sign-in, the sign-ins under way, and the addresses of users.
 pub(super) struct Throttle {
     limits: config::Throttle,
-    pairs: Tallies<Pair>,
-    addresses: Tallies<IpPrefix>,
+    pairs: SlidingWindows<Pair>,
+    addresses: SlidingWindows<IpPrefix>,
     users: UserThrottle,
     known: KnownAddresses,
 }
@@ -62,9 +69,9 @@ impl Throttle {
     pub(super) fn new(limits: config::Throttle) -> Self {
         Self {
             limits,
-            pairs: Tallies::default(),
-            addresses: Tallies::default(),
-            users: UserThrottle::default(),
+            pairs: SlidingWindows::new(REMEMBERED),
+            addresses: SlidingWindows::new(REMEMBERED),
+            users: UserThrottle::new(REMEMBERED),
             known: KnownAddresses::default(),
         }
     }
@@ -197,7 +204,7 @@ impl Throttle {
     fn count(&mut self, pair: Pair, at: u64, now: u64) -> bool {
         let window = self.window(now);
         for (prefix, factor) in pair.prefix.levels() {
-            let most = |limit: u32| size(limit.saturating_mul(factor));
+            let most = |limit: u32| effective_limit(limit.saturating_mul(factor));
             let of_pair = most(self.limits.per_user_and_address);
             let of_address = most(self.limits.per_address);
             let pair = Pair { prefix, ..pair };

@@ -6,10 +6,11 @@
 //! and each address of a guesser pays the same for every guess. Pure: the time is an argument.
 //!
 //! When too many addresses wait to be remembered, further ones wait for a time slot of their own, which takes no
-//! memory: a keyed hash says when it begins.
+//! memory: a keyed hash says when it begins. The failures are in a sliding window of the `limits` crate; waiting is an
+//! algorithm of its own.
 
-use super::sliding_window::{Refused, Tallies, Window, size};
 use super::throttle::{Pair, UserKey};
+use limits::sliding_window::{Refused, SlidingWindows, Window, effective_limit};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -37,9 +38,8 @@ const SLOT: u64 = MAX_FIRST_WAIT;
 const REMEMBERED: usize = 65_536;
 
 /// Failures of users, and the addresses that wait.
-#[derive(Default)]
 pub(super) struct UserThrottle {
-    failures: Tallies<UserKey>,
+    failures: SlidingWindows<UserKey>,
     /// Users who are being guessed, as was reported.
     episodes: HashSet<UserKey>,
     /// When an address may sign in, in seconds.
@@ -53,6 +53,18 @@ pub(super) struct UserThrottle {
 }
 
 impl UserThrottle {
+    /// Counts the failures of at most `users`.
+    pub(super) fn new(users: usize) -> Self {
+        Self {
+            failures: SlidingWindows::new(users),
+            episodes: HashSet::new(),
+            waiting: HashMap::new(),
+            swept: 0,
+            slots_until: 0,
+            slots: RandomState::new(),
+        }
+    }
+
     /// Whether, and for how long, an address that the user has not signed in from must wait. `own` are its failures.
     pub(super) fn refused(
         &mut self,
@@ -113,7 +125,7 @@ impl UserThrottle {
 
     /// Adds a failure; returns whether an episode begins with it.
     pub(super) fn add(&mut self, user: UserKey, at: u64, limit: u32, window: Window) -> bool {
-        let most = size(limit).saturating_add(GROWTH);
+        let most = effective_limit(limit).saturating_add(GROWTH);
         self.failures.add(user, at, most, window);
         if !self.is_guessed(user, limit, window) {
             return false;
@@ -133,18 +145,18 @@ impl UserThrottle {
 
     /// An episode ends when half the failures that began it have left the window, so that one guesser is one episode.
     fn is_guessed(&self, user: UserKey, limit: u32, window: Window) -> bool {
-        self.failures.count(&user, window) >= size(limit)
+        self.failures.count(&user, window) >= effective_limit(limit)
             || (self.episodes.contains(&user) && self.is_over_half(user, limit, window))
     }
 
     fn is_over_half(&self, user: UserKey, limit: u32, window: Window) -> bool {
-        self.failures.count(&user, window) > size(limit) / 2
+        self.failures.count(&user, window) > effective_limit(limit) / 2
     }
 
     /// Grows with the failures of the user up to a minute, and with those of the address up to the window.
     fn wait(&self, user: UserKey, own: usize, limit: u32, window: Window) -> u64 {
         let failures = self.failures.count(&user, window);
-        let first = doubled(1, failures.saturating_sub(size(limit))).min(MAX_FIRST_WAIT);
+        let first = doubled(1, failures.saturating_sub(effective_limit(limit))).min(MAX_FIRST_WAIT);
         doubled(first, own).min(window.length).max(1)
     }
 
@@ -199,10 +211,14 @@ mod tests {
 
     /// After these failures, all at the same time.
     fn guessed(failures: usize) -> UserThrottle {
-        let mut throttle = UserThrottle::default();
+        let mut throttle = UserThrottle::new(REMEMBERED);
         for n in 0..failures {
             let begins = throttle.add(ann(0).user, 0, LIMIT, at(0));
-            assert_eq!(begins, n == size(LIMIT) - 1, "reported once: {n}");
+            assert_eq!(
+                begins,
+                n == effective_limit(LIMIT) - 1,
+                "reported once: {n}"
+            );
         }
         throttle
     }
@@ -249,7 +265,7 @@ mod tests {
     #[test]
     fn an_episode_ends_when_half_its_failures_have_left_the_window() {
         let user = ann(0).user;
-        let mut throttle = UserThrottle::default();
+        let mut throttle = UserThrottle::new(REMEMBERED);
         for now in [0, 1, 2] {
             assert!(!throttle.add(user, now, LIMIT, at(now)));
         }
@@ -265,7 +281,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_holds_up_nobody_for_long() {
-        let mut throttle = UserThrottle::default();
+        let mut throttle = UserThrottle::new(REMEMBERED);
         let later = at(1_000_000);
         for _ in 0..LIMIT {
             throttle.add(ann(0).user, 1_000_000, LIMIT, later);
@@ -325,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_failure_in_a_time_slot_doubles_the_wait_for_the_next() {
-        let throttle = UserThrottle::default();
+        let throttle = UserThrottle::new(REMEMBERED);
         let longest = |own| {
             (0..2000)
                 .map(|now| throttle.until_slot(ann(1), own, at(now)))

@@ -193,7 +193,8 @@ struct Session<'c, S> {
     pace: RateLimiter,
 }
 
-/// How many frames may come: those of a second, then the next second must begin.
+/// Limits the frames of an editor: those of a second are read, then the next second must begin. It waits instead of
+/// refusing, by tokio's clock, so it is no fixed window of the `limits` crate.
 struct RateLimiter {
     most: u32,
     left: u32,

@@ -2,21 +2,26 @@
 //! `RST_STREAM` and unknown ones. Each costs us work and, some, an answer (CVE-2019-9511 to -9517), and the h2 library
 //! only slows a peer down that sends nothing else. It watches CONTINUATION and DATA itself.
 //!
-//! Sees the bytes of a connection, decides, and changes nothing. No clock here.
+//! Such frames take tokens from a bucket. Sees the bytes of a connection, decides, and changes nothing. No clock here.
+
+use limits::token_bucket::{Rate, TokenBucket};
 
 /// Length of the client's preface (RFC 9113 §3.4).
 const PREFACE: usize = 24;
 /// Length of a frame's head (RFC 9113 §4.1).
 const HEAD: usize = 9;
 /// Such frames at once. Our choice: nghttp2 lets 1000 answers to PING and SETTINGS wait.
-const BURST: u32 = 1000;
+const BURST: u64 = 1000;
 /// What a request is worth in such frames. 10, as Envoy allows `WINDOW_UPDATE`s for each frame of data.
-const PER_REQUEST: u32 = 10;
+const PER_REQUEST: u64 = 10;
 /// What we must send for one such frame to be due, a `WINDOW_UPDATE` say. Our choice: the answer to a PING has 17
 /// bytes, so they do not pay for each other.
 const SENT_FOR_ONE: usize = 256;
-/// Time in which one such frame is due anyway, in milliseconds. Our choice: no client pings its connection more often.
-const TIME_FOR_ONE: u64 = 10;
+/// Frames that are due anyway, one in 10 ms. Our choice: no client pings its connection more often.
+const RATE: Rate = Rate {
+    tokens: 1,
+    period: 10,
+};
 
 /// What a peer may still send, and where in its frames it is.
 #[derive(Debug)]
@@ -27,11 +32,9 @@ pub(super) struct Frames {
     /// Bytes of the head that are there.
     have: usize,
     /// Frames that the peer may send now.
-    allowed: u32,
+    allowed: TokenBucket,
     /// Bytes sent that have not yet paid for a frame.
     sent: usize,
-    /// Until when the time has been counted.
-    counted: u64,
 }
 
 impl Frames {
@@ -40,9 +43,8 @@ impl Frames {
             skip: PREFACE,
             head: [0; HEAD],
             have: 0,
-            allowed: BURST,
+            allowed: TokenBucket::new(BURST, RATE, now),
             sent: 0,
-            counted: now,
         }
     }
 
@@ -50,14 +52,12 @@ impl Frames {
     pub(super) fn sent(&mut self, count: usize) {
         let sent = self.sent + count;
         self.sent = sent % SENT_FOR_ONE;
-        self.allow(sent / SENT_FOR_ONE);
+        self.allowed.add((sent / SENT_FOR_ONE) as u64);
     }
 
     /// Bytes have come. False: these are more frames than anyone needs.
     pub(super) fn received(&mut self, mut bytes: &[u8], now: u64) -> bool {
-        let time = now.saturating_sub(self.counted) / TIME_FOR_ONE;
-        self.counted += time * TIME_FOR_ONE;
-        self.allow(usize::try_from(time).unwrap_or(usize::MAX));
+        self.allowed.refill(now);
         loop {
             let skipped = self.skip.min(bytes.len());
             self.skip -= skipped;
@@ -85,18 +85,10 @@ impl Frames {
             // DATA, CONTINUATION
             0 | 9 => {}
             // HEADERS
-            1 => self.allow(PER_REQUEST as usize),
-            _ => match self.allowed.checked_sub(1) {
-                Some(allowed) => self.allowed = allowed,
-                None => return false,
-            },
+            1 => self.allowed.add(PER_REQUEST),
+            _ => return self.allowed.take(1),
         }
         true
-    }
-
-    fn allow(&mut self, more: usize) {
-        let more = u32::try_from(more).unwrap_or(BURST);
-        self.allowed = self.allowed.saturating_add(more).min(BURST);
     }
 }
 
@@ -115,17 +107,16 @@ mod tests {
     }
 
     /// How many of these a peer may send at once.
-    fn accepted(frames: &mut Frames, frame: &[u8]) -> usize {
-        (0..100_000)
-            .take_while(|_| frames.received(frame, 0))
-            .count()
+    fn accepted(frames: &mut Frames, frame: &[u8]) -> u64 {
+        let accepted = (0..100_000).take_while(|_| frames.received(frame, 0));
+        accepted.count() as u64
     }
 
     #[test]
     fn a_flood_of_pings_is_seen_however_it_is_cut_into_pieces() {
-        assert_eq!(accepted(&mut begun(), &PING), BURST as usize);
+        assert_eq!(accepted(&mut begun(), &PING), BURST);
         let mut frames = begun();
-        let stream = PING.repeat(BURST as usize);
+        let stream = PING.repeat(1000);
         assert!(stream.chunks(7).all(|piece| frames.received(piece, 0)));
         assert!(!frames.received(&PING, 0));
     }
@@ -146,15 +137,15 @@ mod tests {
                     frames.sent(count);
                     frames.received(&PING, 0)
                 })
-                .count()
+                .count() as u64
         };
         assert_eq!(answered(512), 100_000);
-        assert!(answered(17) < 2 * BURST as usize);
+        assert!(answered(17) < 2 * BURST);
     }
 
     #[test]
     fn a_ping_now_and_then_is_no_flood() {
         let mut frames = begun();
-        assert!((0..10_000).all(|n| frames.received(&PING, n * TIME_FOR_ONE)));
+        assert!((0..10_000).all(|n| frames.received(&PING, n * RATE.period)));
     }
 }

@@ -3,8 +3,11 @@
 //!
 //! The first records of a key are written at once; further ones are counted, and the count is written when the window
 //! ends; a count that cannot be written is kept. What any user may do as often as they like is counted per user.
-//! Refusals spend a byte budget, their share of `max_size`; without budget, or with too many keys, a refusal is counted
-//! per kind only. Knows no file and no clock.
+//! Refusals take bytes from a token bucket, their share of `max_size`; when it is empty, or with too many keys, a refusal
+//! is counted per kind only. Knows no file and no clock.
+//!
+//! The window of a key is no rate limit of the `limits` crate: it sums up what it suppresses, and doubles while the
+//! refusals go on.
 
 mod user_budget;
 
@@ -12,6 +15,7 @@ use super::Event;
 use crate::audit::record::{Entry, rfc3339};
 use crate::config::{self, UNKNOWN_USER};
 use limits::ip_prefix::IpPrefix;
+use limits::token_bucket::{Rate, TokenBucket};
 use serde_json::json;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -41,7 +45,7 @@ pub(super) enum Class {
     /// Each time while the user's budget lasts, then counted per user: any user can repeat it without limit, from any
     /// address, and the anonymous one too.
     PerUser,
-    /// Counted if the same user repeats the same act; never dropped for want of credit or keys.
+    /// Counted if the same user repeats the same act; never dropped for want of bytes or keys.
     Repeatable,
     /// Counted per user and address: a refused client can repeat it without limit.
     Refused,
@@ -83,39 +87,29 @@ pub(super) struct Suppression {
     users: HashMap<(Event, String), UserBudget>,
     /// Refusals without a key of their own.
     kinds: HashMap<Event, Count>,
-    credit: Credit,
+    /// Bytes that refusals may still write. Within `keep_for` at most half of `max_size` is added, so that refusals never
+    /// fill the log.
+    refusal_bytes: TokenBucket,
     /// Records suppressed since this was asked last.
     suppressed: u64,
     /// When counts may be written again after a failure.
     retry_at: u64,
 }
 
-/// Bytes that refusals may still write. Within `keep_for` at most half of `max_size` is added, so that refusals never
-/// fill the log.
-struct Credit {
-    bytes: u64,
-    burst: u64,
-    share: u64,
-    period: u64,
-    refilled: u64,
-}
-
 impl Suppression {
     pub(super) fn new(config: &config::Audit) -> Self {
         let burst = BURST.min(config.max_size / 4);
+        let rate = Rate {
+            tokens: config.max_size / 2,
+            period: config.keep_for.as_secs(),
+        };
         Self {
             now: 0,
             hasher: RandomState::new(),
             keys: HashMap::new(),
             users: HashMap::new(),
             kinds: HashMap::new(),
-            credit: Credit {
-                bytes: burst,
-                burst,
-                share: config.max_size / 2,
-                period: config.keep_for.as_secs().max(1),
-                refilled: 0,
-            },
+            refusal_bytes: TokenBucket::new(burst, rate, 0),
             suppressed: 0,
             retry_at: 0,
         }
@@ -161,7 +155,7 @@ impl Suppression {
             self.set_back(now);
         }
         self.now = now;
-        self.credit.refill(now);
+        self.refusal_bytes.refill(now);
         if now >= self.retry_at && !self.end_windows(now, append) {
             self.retry_at = now.saturating_add(RETRY_DELAY);
         }
@@ -231,7 +225,7 @@ impl Suppression {
         self.keys.len() + self.users.len() + self.kinds.len()
     }
 
-    /// Ends the window of a key: its count is written, or added to that of its kind if there is no credit. False: it
+    /// Ends the window of a key: its count is written, or added to that of its kind if the bytes of refusals are used up. False: it
     /// could not be written, and the window goes on.
     fn end_window(&mut self, key: &Key, now: u64, append: Append<'_>) -> bool {
         let Some(count) = self.keys.get_mut(key) else {
@@ -242,7 +236,7 @@ impl Suppression {
             return true;
         };
         let refused = class(&summary) == Class::Refused;
-        if refused && !self.credit.spend(&summary) {
+        if refused && !self.refusal_bytes.take(cost(&summary)) {
             let times = count.suppressed;
             self.keys.remove(key);
             self.count_kind(key.event, times);
@@ -250,7 +244,7 @@ impl Suppression {
         }
         if !append(&summary) {
             if refused {
-                self.credit.give_back(&summary);
+                self.refusal_bytes.add(cost(&summary));
             }
             return false;
         }
@@ -292,14 +286,14 @@ impl Suppression {
         let (now, event) = (self.now, entry.event);
         let key = Key::of_refusal(&entry);
         if let Some(count) = self.keys.get_mut(&key) {
-            let each = if count.written < EACH && self.credit.spend(&entry) {
+            let each = if count.written < EACH && self.refusal_bytes.take(cost(&entry)) {
                 EACH
             } else {
                 count.written
             };
             return count.pass(entry, each);
         }
-        if self.keys.len() < MAX_KEYS && self.credit.spend(&entry) {
+        if self.keys.len() < MAX_KEYS && self.refusal_bytes.take(cost(&entry)) {
             let count = self.keys.entry(key).or_insert_with(|| Count::new(now));
             return count.pass(entry, EACH);
         }
@@ -383,30 +377,6 @@ impl Key {
             act: hasher.hash_one(entry.facts.to_string()),
             ..Self::of_refusal(entry)
         }
-    }
-}
-
-impl Credit {
-    fn refill(&mut self, now: u64) {
-        let elapsed = now.saturating_sub(self.refilled);
-        let gained = u128::from(elapsed) * u128::from(self.share) / u128::from(self.period);
-        if gained > 0 || now < self.refilled {
-            let bytes = u128::from(self.bytes) + gained;
-            self.bytes = u64::try_from(bytes).map_or(self.burst, |bytes| bytes.min(self.burst));
-            self.refilled = now;
-        }
-    }
-
-    /// Whether the record may be written.
-    fn spend(&mut self, entry: &Entry) -> bool {
-        let rest = self.bytes.checked_sub(cost(entry));
-        self.bytes = rest.unwrap_or(self.bytes);
-        rest.is_some()
-    }
-
-    /// The record was not written.
-    fn give_back(&mut self, entry: &Entry) {
-        self.bytes = self.burst.min(self.bytes.saturating_add(cost(entry)));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Append, Count};
 use crate::audit::record::Entry;
+use limits::fixed_window::FixedWindow;
 
 /// Records of one kind that one user may have written one by one in [`PERIOD`]. Our choice: all that a person does,
 /// and some 40 MiB of one user who repeats it for 90 days.
@@ -14,9 +15,8 @@ const WINDOW: u64 = 300;
 /// The records of one kind of one user.
 #[derive(Debug)]
 pub(super) struct UserBudget {
-    /// When the period began.
-    since: u64,
-    written: u32,
+    /// Those written in this period.
+    written: FixedWindow,
     /// Those beyond the budget.
     count: Count,
 }
@@ -24,23 +24,14 @@ pub(super) struct UserBudget {
 impl UserBudget {
     pub(super) fn new(now: u64) -> Self {
         Self {
-            since: now,
-            written: 0,
+            written: FixedWindow::new(now),
             count: Count::new(now),
         }
     }
 
-    fn has_ended(&self, now: u64) -> bool {
-        now.saturating_sub(self.since) >= PERIOD
-    }
-
     /// The record itself while the budget lasts; otherwise it is counted.
     pub(super) fn pass(&mut self, entry: Entry, now: u64) -> Option<Entry> {
-        if self.has_ended(now) {
-            (self.since, self.written) = (now, 0);
-        }
-        if self.written < BUDGET {
-            self.written += 1;
+        if self.written.admit(BUDGET, PERIOD, now) {
             return Some(entry);
         }
         if self.count.suppressed == 0 {
@@ -68,12 +59,12 @@ impl UserBudget {
 
     /// The clock was set back. Gives the count, for which the same holds.
     pub(super) fn set_back(&mut self, now: u64) -> &mut Count {
-        self.since = self.since.min(now);
+        self.written.set_back(now);
         &mut self.count
     }
 
     /// Whether nothing of it counts any more.
     pub(super) fn is_over(&self, now: u64) -> bool {
-        self.count.suppressed == 0 && self.has_ended(now)
+        self.count.suppressed == 0 && self.written.left(PERIOD, now) == 0
     }
 }
