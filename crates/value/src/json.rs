@@ -2,7 +2,7 @@
 //!
 //! Values are trees by construction, so nothing can be circular.
 
-use super::{coerce, date, json_syntax};
+use super::{date, json_syntax, number};
 use crate::{Failure, Object, Value};
 use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::Value as Json;
@@ -128,7 +128,7 @@ impl Writer<'_> {
         match value {
             Value::Undefined => return false,
             Value::Bool(b) => self.out.push_str(if *b { "true" } else { "false" }),
-            Value::Number(n) if n.is_finite() => coerce::write_number(*n, self.out),
+            Value::Number(n) if n.is_finite() => number::write_number(*n, self.out),
             Value::Null | Value::Number(_) => self.out.push_str("null"),
             Value::String(text) => self.text(text),
             Value::Date(ms) => match date::iso(*ms) {

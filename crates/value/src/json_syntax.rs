@@ -1,7 +1,7 @@
 //! JSON text that the fast parser does not take: V8's words for what is wrong with it, or, where it is only a number
 //! out of range, its value.
 
-use super::coerce;
+use super::number;
 use crate::{Failure, MAX_DEPTH, Object, Value};
 use smol_str::SmolStr;
 
@@ -213,7 +213,7 @@ impl Reader<'_> {
             .unwrap_or_default()
             .iter()
             .collect();
-        Ok(Value::Number(coerce::text_to_number(&text)))
+        Ok(Value::Number(number::text_to_number(&text)))
     }
 
     /// Where the reader stands, as JavaScript counts.

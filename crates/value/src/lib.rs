@@ -19,9 +19,10 @@ pub mod fuzzing;
 pub mod json;
 mod json_syntax;
 mod message;
+mod number;
 mod object;
 mod path;
-mod path_parse;
+mod path_access;
 pub mod regex;
 mod regex_cost;
 
@@ -29,7 +30,8 @@ pub use array::Array;
 pub use extent::{Extent, MAX_DEPTH, MAX_PARTS};
 pub use message::{Message, REPORT};
 pub use object::Object;
-pub use path::{Key, Path, property};
+pub use path::{Key, Path};
+pub use path_access::property;
 
 /// A JavaScript value.
 #[derive(Clone, Default)]

@@ -1,13 +1,11 @@
-//! Property expressions: `a.b[0]["c"]`, with nested `[msg.x]` (docs/reference/node-red-engine.md §4.1).
+//! Property expressions: `a.b[0]["c"]`, with nested `[msg.x]` (docs/reference/node-red-engine.md §4.1), parsed once,
+//! when their node is built, and written back as text.
 //!
-//! A path is parsed once, when its node is built; reading and writing a single key is a plain map access.
+//! The failures are worded as Node-RED words them (observed on `@node-red/util` 4.1.15).
 
-use super::coerce;
-use super::path_parse;
-use crate::message::Message;
-use crate::{Array, Failure, Object, Value};
-use smol_str::{SmolStr, ToSmolStr};
-use std::sync::Arc;
+use crate::{Failure, MAX_DEPTH};
+use smol_str::SmolStr;
+use std::fmt;
 
 /// One step of a path.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,16 +27,12 @@ pub struct Path {
     pub store: Option<Box<str>>,
 }
 
-/// The longest array that a write to an index may make; a larger index is refused, so that one
-/// message cannot make us hold gigabytes of holes.
-const MAX_ARRAY: usize = 1 << 24;
-
 impl Path {
     /// Parses a property expression; the failure says what is wrong and where, as Node-RED's does.
     pub fn parse(text: &str) -> Result<Self, Failure> {
-        let (store, key) = path_parse::split_store(text);
+        let (store, key) = split_store(text);
         Ok(Self {
-            keys: path_parse::keys(key)?,
+            keys: keys(key)?,
             store,
         })
     }
@@ -46,7 +40,7 @@ impl Path {
     /// Parses a property of the message; a leading `msg.` is ignored.
     pub fn parse_message(text: &str) -> Result<Self, Failure> {
         Ok(Self {
-            keys: path_parse::keys(text.strip_prefix("msg.").unwrap_or(text))?,
+            keys: keys(text.strip_prefix("msg.").unwrap_or(text))?,
             store: None,
         })
     }
@@ -71,242 +65,256 @@ impl Path {
     pub fn is_nested(&self) -> bool {
         self.keys.iter().any(|key| matches!(key, Key::Nested(_)))
     }
+}
 
-    /// Replaces nested `[msg.x]` by their values.
-    pub fn resolve(&self, message: &Message) -> Result<Path, Failure> {
-        let keys = self.keys.iter().map(|key| match key {
-            Key::Nested(path) => key_of(&path.try_read_message(message)?, path),
-            plain => Ok(plain.clone()),
-        });
-        Ok(Self {
-            keys: keys.collect::<Result<_, _>>()?,
-            store: self.store.clone(),
-        })
-    }
-
-    /// Reads the value at this path; `undefined` where something is missing.
-    pub fn read(&self, root: &Value) -> Value {
-        self.try_read(root).unwrap_or_default()
-    }
-
-    /// Reads the value at this path; a missing parent is a failure, as in JavaScript.
-    pub fn try_read(&self, root: &Value) -> Result<Value, Failure> {
-        let mut value = root.clone();
-        for key in &self.keys {
-            if value.is_nullish() {
-                return Err(unreadable(&value, key));
-            }
-            value = match key {
-                Key::Name(name) => property(&value, name),
-                Key::Index(index) => element(&value, *index),
-                Key::Nested(_) => Value::Undefined,
-            };
-        }
-        Ok(value)
-    }
-
-    /// Fails if the value, written here, would nest its root too deeply or is too large for a message.
-    pub fn check(&self, value: &Value) -> Result<(), Failure> {
-        if value.is_undefined() {
-            return Ok(());
-        }
-        value.extent().check(self.keys.len())
-    }
-
-    /// Writes a value, making missing parents (docs/reference/node-red-engine.md §4.1); `undefined` deletes.
-    /// False if a parent is a primitive. A value that is too large is a failure, and nothing is written.
-    pub fn write(&self, root: &mut Value, value: Value) -> Result<bool, Failure> {
-        self.check(&value)?;
-        Ok(write(&self.keys, root, value))
-    }
-
-    /// Reads from a message.
-    pub fn read_message(&self, message: &Message) -> Value {
-        match self.as_name() {
-            Some(name) => message.get(name).clone(),
-            None => self.try_read_message(message).unwrap_or_default(),
-        }
-    }
-
-    /// Reads from a message; a missing parent is a failure, as in JavaScript.
-    pub fn try_read_message(&self, message: &Message) -> Result<Value, Failure> {
-        if let Some(name) = self.as_name() {
-            return Ok(message.get(name).clone());
-        }
-        if self.is_nested() {
-            return self.resolve(message)?.try_read(&message.to_value());
-        }
-        self.try_read(&message.to_value())
-    }
-
-    /// Writes to a message, as [`Path::write`] does.
-    pub fn write_message(&self, message: &mut Message, value: Value) -> Result<bool, Failure> {
-        self.check(&value)?;
-        if let Some(name) = self.as_name() {
-            if value.is_undefined() {
-                message.take(name);
-            } else {
-                message.properties_mut().insert(name.clone(), value);
-            }
-            return Ok(true);
-        }
-        if self.is_nested() {
-            return match self.resolve(message) {
-                Ok(path) => path.write_message(message, value),
-                Err(_) => Ok(false),
-            };
-        }
-        Ok(write_in(&self.keys, message.properties_mut(), value))
+/// Splits `#:(store)::key` into the store's name and the key.
+fn split_store(text: &str) -> (Option<Box<str>>, &str) {
+    let parts = text
+        .strip_prefix("#:(")
+        .and_then(|rest| rest.split_once(")::"));
+    match parts {
+        Some((store, key)) => (Some(store.into()), key),
+        None => (None, text),
     }
 }
 
-/// The key that a nested value stands for.
-fn key_of(value: &Value, path: &Path) -> Result<Key, Failure> {
-    match value {
-        Value::Undefined => Err(path_parse::invalid(format!(
-            "Invalid expression: undefined reference {path}"
-        ))),
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "checked to be a whole number in range"
-        )]
-        Value::Number(n) if *n >= 0.0 && n.fract() == 0.0 && *n < 4_294_967_295.0 => {
-            Ok(Key::Index(*n as usize))
-        }
-        other => Ok(Key::Name(coerce::to_text(other))),
-    }
+/// An index, written in canonical digits.
+pub(super) fn index(text: &str) -> Option<usize> {
+    let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    if digits { text.parse().ok() } else { None }
 }
 
-/// `value[name]`, as far as our values have properties.
-pub fn property(value: &Value, name: &str) -> Value {
-    match value {
-        Value::Object(object) => object.get(name).cloned().unwrap_or_default(),
-        Value::Error(failure) => match name {
-            "message" => Value::String(failure.message.clone()),
-            "name" => Value::String(failure.name.clone()),
-            "stack" => Value::String(failure.stack.clone()),
-            "code" if !failure.code.is_empty() => Value::String(failure.code.clone()),
-            _ => Value::Undefined,
-        },
-        Value::Array(array) if name == "length" => Value::Number(array.len() as f64),
-        Value::Buffer(bytes) if name == "length" => Value::Number(bytes.len() as f64),
-        Value::String(text) if name == "length" => {
-            Value::Number(text.encode_utf16().count() as f64)
-        }
-        Value::Array(_) | Value::Buffer(_) | Value::String(_) => match path_parse::index(name) {
-            Some(index) => element(value, index),
-            None => Value::Undefined,
-        },
-        _ => Value::Undefined,
-    }
-}
-
-/// `value[index]`.
-fn element(value: &Value, index: usize) -> Value {
-    match value {
-        Value::Array(array) => array.get(index).cloned().unwrap_or_default(),
-        Value::Buffer(bytes) => bytes
-            .get(index)
-            .map_or(Value::Undefined, |b| Value::Number(f64::from(*b))),
-        Value::String(text) => match text.encode_utf16().nth(index) {
-            Some(unit) => Value::text(String::from_utf16_lossy(&[unit])),
-            None => Value::Undefined,
-        },
-        Value::Object(_) => property(value, &index.to_smolstr()),
-        _ => Value::Undefined,
-    }
-}
-
-fn unreadable(value: &Value, key: &Key) -> Failure {
+/// A failure with the code that Node-RED gives to malformed expressions.
+pub(super) fn invalid(message: String) -> Failure {
     Failure {
-        name: SmolStr::new_static("TypeError"),
-        ..Failure::text(format!(
-            "Cannot read properties of {value:?} (reading '{key}')"
-        ))
+        code: SmolStr::new_static("INVALID_EXPR"),
+        ..Failure::error(message)
     }
 }
 
-fn write(keys: &[Key], target: &mut Value, value: Value) -> bool {
-    match target {
-        Value::Object(object) => write_in(keys, Arc::make_mut(object), value),
-        Value::Array(array) => write_element(keys, Arc::make_mut(array), value),
-        // What is set on other objects is lost on every JSON round trip; ours have none.
-        Value::Buffer(_) | Value::Date(_) | Value::RegExp(_) | Value::Error(_) => true,
-        _ => false,
-    }
+/// Parses the keys of an expression.
+fn keys(text: &str) -> Result<Box<[Key]>, Failure> {
+    keys_within(text, 0).map(Vec::into_boxed_slice)
 }
 
-/// Writes below an object.
-fn write_in(keys: &[Key], object: &mut Object, value: Value) -> bool {
-    let Some((key, rest)) = keys.split_first() else {
-        return false;
+/// Paths inside paths, at most; ours. They are read by a function that calls itself, and the stack has an end.
+const DEPTH: usize = 32;
+
+/// The same of a path inside so many others.
+fn keys_within(text: &str, depth: usize) -> Result<Vec<Key>, Failure> {
+    if text.is_empty() {
+        return Err(error("zero-length"));
+    }
+    if depth > DEPTH {
+        return Err(error("nested too deeply"));
+    }
+    let mut parser = Parser {
+        depth,
+        chars: text.chars().collect(),
+        at: 0,
+        start: 0,
+        boxed: false,
+        keys: Vec::new(),
     };
-    let name = match key {
-        Key::Name(name) => name.clone(),
-        Key::Index(index) => index.to_smolstr(),
-        Key::Nested(_) => return false,
-    };
-    if rest.is_empty() {
-        if value.is_undefined() {
-            object.shift_remove(&name);
-        } else {
-            object.insert(name, value);
+    parser.run()?;
+    if parser.keys.len() > MAX_DEPTH {
+        return Err(error("too many keys"));
+    }
+    Ok(parser.keys)
+}
+
+fn error(what: impl fmt::Display) -> Failure {
+    invalid(format!("Invalid property expression: {what}"))
+}
+
+fn unexpected(what: impl fmt::Display, position: usize) -> Failure {
+    error(format_args!("unexpected {what} at position {position}"))
+}
+
+struct Parser {
+    chars: Vec<char>,
+    at: usize,
+    /// Where the key that is being read began.
+    start: usize,
+    boxed: bool,
+    keys: Vec<Key>,
+    /// How many paths it is inside.
+    depth: usize,
+}
+
+impl Parser {
+    fn run(&mut self) -> Result<(), Failure> {
+        while let Some(&c) = self.chars.get(self.at) {
+            match c {
+                '\'' | '"' => self.quoted(c)?,
+                '.' => self.dot()?,
+                '[' => self.open()?,
+                ']' => self.close()?,
+                ' ' => return Err(unexpected("' '", self.at)),
+                _ => {}
+            }
+            self.at += 1;
         }
-        return true;
+        if self.boxed {
+            return Err(error("unterminated expression"));
+        }
+        if self.start < self.chars.len() {
+            let name = self.slice(self.start, self.chars.len());
+            self.keys.push(Key::Name(name));
+        }
+        Ok(())
     }
-    if object.contains_key(&name) {
-        let written = object.modify(&name, |child| write(rest, child, value));
-        return written.unwrap_or_default();
+
+    fn slice(&self, from: usize, to: usize) -> SmolStr {
+        self.chars
+            .get(from..to)
+            .into_iter()
+            .flatten()
+            .copied()
+            .collect()
     }
-    // Deleting below something that is not there makes nothing.
-    if value.is_undefined() {
-        return false;
+
+    fn next(&self) -> Option<char> {
+        self.chars.get(self.at + 1).copied()
     }
-    let mut child = parent_for(rest);
-    let written = write(rest, &mut child, value);
-    object.insert(name, child);
-    written
+
+    /// A quoted key, from its opening quote to its closing one.
+    fn quoted(&mut self, quote: char) -> Result<(), Failure> {
+        if self.at != self.start {
+            return Err(unexpected(quote, self.at));
+        }
+        let start = self.at + 1;
+        let length = self.chars.iter().skip(start).position(|c| *c == quote);
+        let end = start + length.ok_or_else(|| error("unterminated expression"))?;
+        if end == start {
+            return Err(error(format_args!(
+                "zero-length string at position {start}"
+            )));
+        }
+        self.at = end;
+        match self.next() {
+            Some(c) if self.boxed && c != ']' => {
+                return Err(unexpected("array expression", start));
+            }
+            Some(c) if !self.boxed && c != '[' && c != '.' => {
+                return Err(unexpected(format_args!("{c} expression"), end + 1));
+            }
+            _ => {}
+        }
+        self.keys.push(Key::Name(self.slice(start, end)));
+        self.start = end + 1;
+        Ok(())
+    }
+
+    /// Ends the key before a `.` or `[`, if there is one.
+    fn finish_key(&mut self) {
+        if self.start != self.at {
+            let text = self.slice(self.start, self.at);
+            self.keys
+                .push(index(&text).map_or(Key::Name(text), Key::Index));
+        }
+    }
+
+    fn dot(&mut self) -> Result<(), Failure> {
+        if self.at == 0 {
+            return Err(unexpected('.', 0));
+        }
+        self.finish_key();
+        match self.next() {
+            None => Err(error("unterminated expression")),
+            Some(c) if c.is_ascii_alphanumeric() || c == '$' || c == '_' => {
+                self.start = self.at + 1;
+                Ok(())
+            }
+            Some(c) => Err(unexpected(c, self.at + 1)),
+        }
+    }
+
+    fn open(&mut self) -> Result<(), Failure> {
+        if self.at == 0 {
+            return Err(unexpected('[', 0));
+        }
+        self.finish_key();
+        let rest: String = self.chars.iter().skip(self.at + 1).take(4).collect();
+        if rest == "msg." || rest == "msg[" {
+            return self.nested();
+        }
+        match self.next() {
+            None => Err(error("unterminated expression")),
+            Some(c) if c == '"' || c == '\'' || c.is_ascii_digit() => {
+                self.start = self.at + 1;
+                self.boxed = true;
+                Ok(())
+            }
+            Some(c) => Err(unexpected(c, self.at + 1)),
+        }
+    }
+
+    /// `[msg.x]`, up to the bracket that closes it.
+    fn nested(&mut self) -> Result<(), Failure> {
+        let opened = self.at;
+        let (mut depth, mut quote, mut end) = (1, None, None);
+        for (i, &c) in self.chars.iter().enumerate().skip(opened + 1) {
+            match (quote, c) {
+                (Some(q), _) => quote = Some(q).filter(|q| *q != c),
+                (None, '"' | '\'') => quote = Some(c),
+                (None, '[') => depth += 1,
+                (None, ']') => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                end = Some(i);
+                break;
+            }
+        }
+        let end = end.ok_or_else(|| error(format_args!("unmatched '[' at position {opened}")))?;
+        let text = self.slice(opened + 1, end);
+        // `msg[0]` keeps its bracket: the message itself is the first key then.
+        let keys = match text.strip_prefix("msg.") {
+            Some(below) => keys_within(below, self.depth + 1)?,
+            None => keys_within(&text, self.depth + 1)?.split_off(1),
+        };
+        self.keys.push(Key::Nested(Box::new(Path {
+            keys: keys.into(),
+            store: None,
+        })));
+        self.at = end;
+        self.start = end + 1;
+        Ok(())
+    }
+
+    fn close(&mut self) -> Result<(), Failure> {
+        if !self.boxed {
+            return Err(unexpected(']', self.at));
+        }
+        if self.start != self.at {
+            let text = self.slice(self.start, self.at);
+            let key = index(&text).ok_or_else(|| unexpected("array expression", self.start))?;
+            self.keys.push(Key::Index(key));
+        }
+        self.start = self.at + 1;
+        self.boxed = false;
+        Ok(())
+    }
 }
 
-/// Writes below an array.
-fn write_element(keys: &[Key], array: &mut Array, value: Value) -> bool {
-    let Some((key, rest)) = keys.split_first() else {
-        return false;
-    };
-    let index = match key {
-        Key::Index(index) => Some(*index),
-        Key::Name(name) => path_parse::index(name),
-        Key::Nested(_) => None,
-    };
-    // As with other objects.
-    let Some(index) = index else {
-        return true;
-    };
-    if index >= MAX_ARRAY {
-        return false;
-    }
-    if value.is_undefined() && (rest.is_empty() || index >= array.len()) {
-        array.remove(index);
-        return true;
-    }
-    array.modify_or_extend(index, |element| {
-        if rest.is_empty() {
-            *element = value;
-            return true;
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Key::Name(name) => f.write_str(name),
+            Key::Index(index) => write!(f, "{index}"),
+            Key::Nested(path) => write!(f, "{path}"),
         }
-        if element.is_undefined() && !value.is_undefined() {
-            *element = parent_for(rest);
-        }
-        write(rest, element, value)
-    })
+    }
 }
 
-/// The container that the next key needs.
-fn parent_for(keys: &[Key]) -> Value {
-    match keys.first() {
-        Some(Key::Index(_)) => Value::array(Vec::new()),
-        _ => Value::object(Object::default()),
+impl fmt::Display for Path {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("msg")?;
+        for key in &self.keys {
+            write!(f, "[\"{key}\"]")?;
+        }
+        Ok(())
     }
 }
 
@@ -314,126 +322,86 @@ fn parent_for(keys: &[Key]) -> Value {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::json;
-    use testing::scaling::assert_scales;
-
-    fn written(object: &str, path: &str, value: Value) -> (bool, String) {
-        let mut root = json::parse(object).unwrap();
-        let done = Path::parse(path).unwrap().write(&mut root, value).unwrap();
-        (done, json::stringify(&root).unwrap())
-    }
-
-    fn read(object: &str, path: &str) -> String {
-        let message = Message::from_value(json::parse(object).unwrap()).unwrap();
-        match Path::parse_message(path)
-            .unwrap()
-            .try_read_message(&message)
-        {
-            Ok(value) => format!("{value:?}"),
-            Err(failure) => failure.message.to_string(),
-        }
-    }
 
     #[test]
-    fn writing_makes_parents_and_refuses_primitives() {
+    fn expressions_have_the_keys_that_node_red_gives_them() {
         let table = [
-            ("{}", "z.a[1].b", true, r#"{"z":{"a":[null,{"b":1}]}}"#),
-            (r#"{"a":1}"#, "a.b", false, r#"{"a":1}"#),
-            (r#"{"a":null}"#, "a.b", false, r#"{"a":null}"#),
-            (r#"{"a":[1,2,3]}"#, "a[1].b", false, r#"{"a":[1,2,3]}"#),
-            (r#"{"a":{}}"#, "a[0]", true, r#"{"a":{"0":1}}"#),
-            (r#"{"a":[]}"#, "a[3]", true, r#"{"a":[null,null,null,1]}"#),
-            ("{}", "a.0.b", true, r#"{"a":[{"b":1}]}"#),
-            (r#"{"a":[null]}"#, "a[0].b", false, r#"{"a":[null]}"#),
+            ("a", "[a]"),
+            ("a.b", "[a, b]"),
+            ("a[0]", "[a, #0]"),
+            ("a['b c'].d", "[a, b c, d]"),
+            ("a.0", "[a, 0]"),
+            ("a.0.b", "[a, #0, b]"),
+            ("a[msg.x.y][0].c", "[a, {x, y}, #0, c]"),
+            ("a[msg['x']].b", "[a, {x}, b]"),
+            ("a[msg[0]]", "[a, {#0}]"),
+            ("'a'.b", "[a, b]"),
+            ("a['b']c", "[a, b, c]"),
+            ("a[0]b", "[a, #0, b]"),
+            ("a[\"b'c\"]", "[a, b'c]"),
+            ("a-b", "[a-b]"),
         ];
-        for (object, path, done, after) in table {
+        for (text, expected) in table {
             assert_eq!(
-                written(object, path, Value::Number(1.0)),
-                (done, after.to_owned()),
-                "{path} in {object}"
+                format!("[{}]", list(&keys(text).unwrap())),
+                expected,
+                "{text}"
             );
         }
     }
 
-    #[test]
-    fn writing_undefined_deletes() {
-        assert_eq!(
-            written(r#"{"a":[1,2,3]}"#, "a[1]", Value::Undefined).1,
-            r#"{"a":[1,3]}"#
-        );
-        assert_eq!(
-            written(r#"{"a":{"b":1,"c":2}}"#, "a.b", Value::Undefined).1,
-            r#"{"a":{"c":2}}"#
-        );
-        assert_eq!(
-            written("{}", "a.b", Value::Undefined),
-            (false, "{}".to_owned())
-        );
+    fn list(keys: &[Key]) -> String {
+        let shown = keys.iter().map(|key| match key {
+            Key::Name(name) => name.to_string(),
+            Key::Index(index) => format!("#{index}"),
+            Key::Nested(path) => format!("{{{}}}", list(&path.keys)),
+        });
+        shown.collect::<Vec<_>>().join(", ")
     }
 
     #[test]
-    fn reading_goes_into_texts_and_arrays_and_names_what_is_missing() {
-        let object = r#"{"a":{"k":2},"t":"xyz","l":[7,8],"x":"k"}"#;
+    fn malformed_expressions_are_refused_in_node_reds_words() {
         let table = [
-            ("a.k", "2"),
-            ("msg.a.k", "2"),
-            ("a[msg.x]", "2"),
-            ("t.length", "3"),
-            ("t[1]", "\"y\""),
-            ("l['1']", "8"),
-            ("l.length", "2"),
-            ("a.b", "undefined"),
-            ("b.c", "Cannot read properties of undefined (reading 'c')"),
+            ("", "zero-length"),
+            (".a", "unexpected . at position 0"),
+            ("a.", "unterminated expression"),
+            ("a..b", "unexpected . at position 2"),
+            ("a[", "unterminated expression"),
+            ("a[b]", "unexpected b at position 2"),
+            ("a['']", "zero-length string at position 3"),
+            ("a['b'c]", "unexpected array expression at position 3"),
+            ("'a'b", "unexpected b expression at position 3"),
+            ("a b", "unexpected ' ' at position 1"),
+            ("a]", "unexpected ] at position 1"),
+            ("['a']", "unexpected [ at position 0"),
+            ("a[0b]", "unexpected array expression at position 2"),
+            ("a['b]", "unterminated expression"),
+            ("a[msg.x", "unmatched '[' at position 1"),
         ];
-        for (path, expected) in table {
-            assert_eq!(read(object, path), expected, "{path}");
+        for (text, expected) in table {
+            let failure = keys(text).unwrap_err();
+            assert_eq!(
+                failure.message,
+                format!("Invalid property expression: {expected}"),
+                "{text}"
+            );
+            assert_eq!(failure.code, "INVALID_EXPR");
         }
     }
 
     #[test]
-    fn a_write_leaves_other_holders_of_the_value_alone() {
-        let shared = Message::from_value(json::parse(r#"{"a":{"b":[1]}}"#).unwrap()).unwrap();
-        let mut changed = shared.clone();
-        assert!(
-            Path::parse("a.b[0]")
-                .unwrap()
-                .write_message(&mut changed, Value::Number(9.0))
-                .unwrap()
-        );
-        assert_eq!(
-            json::stringify(&shared.to_value()).unwrap(),
-            r#"{"a":{"b":[1]}}"#
-        );
-        assert_eq!(
-            json::stringify(&changed.to_value()).unwrap(),
-            r#"{"a":{"b":[9]}}"#
-        );
+    fn paths_are_nested_only_so_deeply() {
+        let nested = |depth: usize| "a[msg.".repeat(depth) + "b" + &"]".repeat(depth);
+        assert!(keys(&nested(DEPTH)).is_ok());
+        for depth in [DEPTH + 1, 100_000] {
+            let failure = keys(&nested(depth)).unwrap_err();
+            assert!(failure.message.ends_with("nested too deeply"));
+        }
     }
 
     #[test]
-    fn a_huge_index_is_refused() {
-        assert!(!written("{}", "a[4000000000]", Value::Null).0);
-    }
-
-    #[test]
-    fn writing_to_a_large_value_again_and_again_costs_no_look_at_all_of_it() {
-        let root = |n: usize| {
-            let members = (0..n).map(|k| (format!("k{k}").into(), Value::Null));
-            let object = Value::object(members.collect());
-            (
-                n,
-                Value::record([("o", object), ("a", Value::array(vec![Value::Null; n]))]),
-            )
-        };
-        let paths = ["o.z", "a[7]"].map(|path| Path::parse(path).unwrap());
-        assert_scales(2000, root, |(n, mut root)| {
-            for k in 0..n {
-                let inner = (k % 2 == 0).then(|| Value::array(Vec::new()));
-                for path in &paths {
-                    let value = inner.clone().unwrap_or(Value::Null);
-                    assert!(path.write(&mut root, value).unwrap());
-                }
-            }
-        });
+    fn a_store_may_stand_before_the_key() {
+        assert_eq!(split_store("#:(disk)::a.b"), (Some("disk".into()), "a.b"));
+        assert_eq!(split_store("a.b"), (None, "a.b"));
     }
 }
