@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,6 +43,9 @@ const READ_CLOCK: &[&str] = &[
     // Measures in tests.
     "crates/testing/",
 ];
+
+/// Crates whose modules may form circles.
+const CIRCULAR: &[&str] = &["engine"];
 
 fn sources() -> Vec<PathBuf> {
     fn walk(directory: &Path, found: &mut Vec<PathBuf>) {
@@ -280,4 +283,119 @@ fn values_formats_and_flows_need_neither_a_runtime_nor_quickjs() {
         }
     }
     assert!(needed("engine").contains("tokio") && !needed("engine").contains("flowgate"));
+}
+
+/// The modules of each crate: by the folder of its sources, each module's path and file.
+fn modules() -> BTreeMap<PathBuf, BTreeMap<Vec<String>, PathBuf>> {
+    let mut crates = BTreeMap::<PathBuf, BTreeMap<_, _>>::new();
+    for file in sources() {
+        let depth = if file.starts_with("src") { 1 } else { 3 };
+        let root: PathBuf = file.iter().take(depth).collect();
+        let inside = file.strip_prefix(&root).unwrap().with_extension("");
+        let mut module: Vec<String> = inside.iter().map(|p| p.display().to_string()).collect();
+        module.pop_if(|last| matches!(last.as_str(), "mod" | "lib" | "main"));
+        crates.entry(root).or_default().insert(module, file);
+    }
+    crates
+}
+
+/// The paths in some code, those of `use a::{b, c::d}` included.
+fn paths(code: &str) -> Vec<Vec<&str>> {
+    /// Reads one path, or a tree of them, and returns the rest of the code.
+    fn read<'c>(code: &'c str, mut path: Vec<&'c str>, found: &mut Vec<Vec<&'c str>>) -> &'c str {
+        let name = code.find(|c: char| !c.is_alphanumeric() && c != '_');
+        let (name, rest) = code.split_at(name.unwrap_or(code.len()));
+        path.extend((!name.is_empty()).then_some(name));
+        let Some(below) = rest.strip_prefix("::") else {
+            found.push(path);
+            return rest;
+        };
+        let Some(mut list) = below.strip_prefix('{') else {
+            return read(below, path, found);
+        };
+        loop {
+            list = list.trim_start_matches(|c: char| c.is_whitespace() || c == ',');
+            if list.is_empty() || list.starts_with('}') {
+                return list;
+            }
+            list = read(list, path.clone(), found);
+            // `as` and another name
+            list = list.split_at(list.find([',', '}']).unwrap_or(list.len())).1;
+        }
+    }
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some(start) = rest.find(|c: char| c.is_alphabetic() || c == '_') {
+        rest = read(&rest[start..], Vec::new(), &mut found);
+    }
+    found
+}
+
+/// The other modules of its crate that a module uses, but for those that it is in.
+fn used(
+    module: &[String],
+    file: &Path,
+    modules: &BTreeMap<Vec<String>, PathBuf>,
+) -> BTreeSet<Vec<String>> {
+    let mut used = BTreeSet::new();
+    for path in paths(&code(file)) {
+        let (base, names) = match path[0] {
+            "crate" => (&[][..], &path[1..]),
+            "self" => (module, &path[1..]),
+            "super" => {
+                let up = path.iter().take_while(|name| **name == "super").count();
+                (&module[..module.len().saturating_sub(up)], &path[up..])
+            }
+            child if modules.contains_key(&[module, &[child.to_owned()]].concat()) => {
+                (module, &path[..])
+            }
+            _ => continue,
+        };
+        let names = names.iter().map(|name| (*name).to_owned());
+        let mut target: Vec<String> = base.iter().cloned().chain(names).collect();
+        while !modules.contains_key(&target) {
+            target.pop();
+        }
+        if !module.starts_with(&target) {
+            used.insert(target);
+        }
+    }
+    used
+}
+
+#[test]
+fn modules_of_one_crate_form_no_circle() {
+    let mut circles = Vec::new();
+    for (root, modules) in modules() {
+        if CIRCULAR
+            .iter()
+            .any(|name| root.iter().any(|part| part == *name))
+        {
+            continue;
+        }
+        let uses = modules
+            .iter()
+            .map(|(module, file)| (module, used(module, file, &modules)));
+        let uses: BTreeMap<_, _> = uses.collect();
+        let leads_to = |from: &Vec<String>, to: &Vec<String>| {
+            let (mut pending, mut seen) = (vec![from], BTreeSet::new());
+            while let Some(module) = pending.pop() {
+                if seen.insert(module) {
+                    pending.extend(&uses[module]);
+                }
+            }
+            seen.contains(to)
+        };
+        for (from, targets) in &uses {
+            for to in targets.iter().filter(|to| leads_to(to, from)) {
+                let (from, to) = (modules[*from].display(), modules[to].display());
+                circles.push(format!("{from} uses {to}"));
+            }
+        }
+    }
+    assert!(
+        circles.is_empty(),
+        "modules that use each other, directly or through others; move what both need to a module of its own:\n{}",
+        circles.join("\n")
+    );
 }

@@ -2,8 +2,8 @@
 //!
 //! Pure: the time is an argument. Bounded: only a right password adds an address, and the newest of each user are kept.
 
+use super::pair::{Pair, UserKey};
 use super::sync_shim::DashMap;
-use super::throttle::{Pair, UserKey};
 use crate::store::AddressRow;
 use limits::ip_prefix::IpPrefix;
 use std::collections::HashMap;

@@ -9,6 +9,7 @@ mod caller;
 mod hashing;
 mod known_addresses;
 mod label;
+mod pair;
 mod password;
 mod permission;
 mod queue;
@@ -36,7 +37,7 @@ use bad_tokens::BadTokens;
 use crypto::{Secret, random, sha256};
 use hashing::Hashing;
 use known_addresses::KnownPrefixes;
-use registry::Key;
+use session::Key;
 use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::net::IpAddr;
@@ -361,7 +362,7 @@ async fn restore(registry: &Registry, store: &Store, now: u64) -> Result<(), Err
     let users = registry.users();
     let mut bound = Vec::new();
     for mut row in store.sessions().await? {
-        if row.password.is_none() && row.client != session_admin::CLIENT {
+        if row.password.is_none() && row.client != session::SERVICE_TOKEN {
             row.password = users.find(&row.user).and_then(|user| user.record);
             bound.extend(row.password.map(|record| (row.token, record)));
         }

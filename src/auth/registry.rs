@@ -3,16 +3,13 @@
 //! All of it is in memory and no call blocks; [`super::Auth`] makes it durable. A reload replaces the users, then ends
 //! sessions, then increments the generation and wakes the watches ([`super::AuthWatch`]), in this order.
 
-use super::session::{Session, Sessions};
+use super::session::{Key, Session, Sessions};
 use super::sync_shim::{ArcSwap, AtomicU64};
 use super::users::Users;
 use super::wakers::Wakers;
 use super::{AuthMethod, Caller, Permissions};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// A SHA-256 of a token.
-pub(super) type Key = [u8; 32];
 
 /// Users and sessions at this moment.
 pub struct Registry {

@@ -2,7 +2,6 @@
 //!
 //! Knows tokens and lifetimes. Never keeps a token, and knows nothing of users' permissions or of the store.
 
-use super::registry::Key;
 use super::sync_shim::{AtomicBool, AtomicU64, DashMap};
 use super::wakers::Wakers;
 use crate::store::SessionRow;
@@ -15,6 +14,12 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+/// A SHA-256 of a token.
+pub(super) type Key = [u8; 32];
+
+/// The client of a service token; no user can sign in with it.
+pub(super) const SERVICE_TOKEN: &str = "service-token";
 
 /// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no look-up.
 pub const TOKEN_LENGTH: usize = 43;
@@ -118,7 +123,7 @@ impl Session {
 
     /// Whether it is a machine's, without a user.
     pub fn is_service_token(&self) -> bool {
-        self.client == super::session_admin::CLIENT
+        self.client == SERVICE_TOKEN
     }
 
     /// Whether its absolute lifetime has passed, or the idle one since its last use.

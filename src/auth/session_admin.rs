@@ -3,7 +3,7 @@
 //! A service token is a session without a user: its permissions are its own, no password leads to it, and it does not
 //! rest. It has a name, and is called `token:NAME` where users are called by theirs.
 
-use super::session::{Session, new_token};
+use super::session::{SERVICE_TOKEN, Session, new_token};
 use super::{Auth, Error, Issued};
 use crate::store::SessionRow;
 use crypto::{hex, sha256};
@@ -11,8 +11,6 @@ use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use std::time::Duration;
 
-/// The client of a service token; no user can sign in with it.
-pub(super) const CLIENT: &str = "service-token";
 /// What the names of service tokens begin with, and those of users never do.
 pub(super) const PREFIX: &str = "token:";
 
@@ -64,7 +62,7 @@ impl Auth {
         let row = SessionRow {
             token: sha256(token.reveal().as_bytes()),
             user: format!("{PREFIX}{name}"),
-            client: CLIENT.to_owned(),
+            client: SERVICE_TOKEN.to_owned(),
             scope: permissions,
             created: now,
             expires: expires.min(NEVER),
@@ -121,7 +119,7 @@ impl Auth {
 impl SessionInfo {
     /// The name of the service token, if it is one.
     pub fn token(&self) -> Option<&str> {
-        let token = self.client == CLIENT;
+        let token = self.client == SERVICE_TOKEN;
         self.user.strip_prefix(PREFIX).filter(|_| token)
     }
 }

@@ -4,9 +4,10 @@
 
 use super::hashing::verify;
 use super::known_addresses;
+use super::pair::Pair;
 use super::queue::{MAX_WAIT, Turn};
 use super::session::{Session, new_token};
-use super::throttle::{Failed, Pair, Passed, Slot};
+use super::throttle::{Failed, Passed, Slot};
 use super::users::User;
 use super::{Auth, Error, Issued, SignIn, covers};
 use crate::store::SessionRow;

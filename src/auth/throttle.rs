@@ -6,14 +6,12 @@
 //! that the user has not signed in from before (see `user_throttle`), so a client elsewhere locks no user out.
 
 use super::known_addresses::{KnownAddresses, KnownPrefixes};
+use super::pair::Pair;
 use super::user_throttle::UserThrottle;
 use crate::config;
 use crate::store::{AddressRow, FailureRow};
-use crypto::sha256;
 use limits::ip_prefix::IpPrefix;
 use limits::sliding_window::{Refused, SlidingWindows, Window, effective_limit};
-use std::fmt;
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// Keys remembered in each sliding window (some 10 MiB). To push out a key, an attacker has to fail as often with each
@@ -29,18 +27,6 @@ pub(super) struct Throttle {
     addresses: SlidingWindows<IpPrefix>,
     users: UserThrottle,
     known: KnownAddresses,
-}
-
-/// Half of the SHA-256 of a user's name as sent: of one size however long the name, and no record of the passwords that
-/// people type into the wrong field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct UserKey(u128);
-
-/// Who tries to sign in, and from where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Pair {
-    pub(super) user: UserKey,
-    pub(super) prefix: IpPrefix,
 }
 
 /// A sign-in under way. It counts as a failure until it is decided, so that many at once cannot pass together.
@@ -212,57 +198,6 @@ impl Throttle {
             self.addresses.add(prefix, at, of_address, window);
         }
         self.users.add(pair.user, at, self.limits.per_user, window)
-    }
-}
-
-impl Pair {
-    pub(super) fn new(user: &str, address: IpAddr) -> Self {
-        let digest = sha256(user.as_bytes());
-        let half = digest.first_chunk();
-        Self {
-            user: UserKey(half.map_or(0, |half| u128::from_be_bytes(*half))),
-            prefix: IpPrefix::of(address),
-        }
-    }
-
-    /// As the store keeps a failure.
-    pub(super) fn failure_row(&self, at: u64) -> FailureRow {
-        FailureRow {
-            user: self.user.to_string(),
-            address: self.prefix.to_string(),
-            at,
-        }
-    }
-
-    /// As the store keeps a known address.
-    pub(super) fn address_row(&self, at: u64) -> AddressRow {
-        AddressRow {
-            user: self.user.to_string(),
-            address: self.prefix.to_string(),
-            at,
-        }
-    }
-
-    /// Reads what a row holds.
-    pub(super) fn parse(user: &str, address: &str) -> Option<Self> {
-        Some(Self {
-            user: UserKey(u128::from_str_radix(user, 16).ok()?),
-            prefix: IpPrefix::parse(address)?,
-        })
-    }
-
-    /// The same user anywhere at one subscriber's.
-    fn of_subscriber(self) -> Self {
-        Self {
-            prefix: self.prefix.subscriber(),
-            ..self
-        }
-    }
-}
-
-impl fmt::Display for UserKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
     }
 }
 

@@ -9,7 +9,7 @@
 //! memory: a keyed hash says when it begins. The failures are in a sliding window of the `limits` crate; waiting is an
 //! algorithm of its own.
 
-use super::throttle::{Pair, UserKey};
+use super::pair::{Pair, UserKey};
 use limits::sliding_window::{Refused, SlidingWindows, Window, effective_limit};
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};

@@ -156,6 +156,11 @@ impl Source<'_> {
         })
     }
 
+    /// A directory; without one, this one beside the file.
+    pub(super) fn directory(&self, entry: Entry, default: &str) -> Result<PathBuf, SpannedError> {
+        entry.map_or_else(|| Ok(self.base.join(default)), |entry| self.path(&entry))
+    }
+
     /// A secret, written here or in a file of its own (whose trailing newline is no part of it), and where it stands.
     pub(super) fn secret(
         &self,

@@ -12,7 +12,6 @@ use super::{
 };
 use std::net::{Ipv4Addr, SocketAddr};
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
 use std::time::Duration;
 use toml::Spanned;
 
@@ -182,18 +181,6 @@ fn workers(entry: Spanned<toml::Value>) -> Result<usize, SpannedError> {
         .map_err(|_| SpannedError::value(span, "\"auto\" or a whole number from 1 to 1024"))
 }
 
-/// A directory; without one, this one beside the file.
-pub(super) fn directory(
-    entry: raw::Entry,
-    default: &str,
-    source: &Source<'_>,
-) -> Result<PathBuf, SpannedError> {
-    entry.map_or_else(
-        || Ok(source.base.join(default)),
-        |entry| source.path(&entry),
-    )
-}
-
 fn timeouts(raw: raw::Timeouts, source: &Source<'_>) -> Result<Timeouts, SpannedError> {
     const BOUNDS: RangeInclusive<Duration> = MS..=HOUR;
     Ok(Timeouts {
@@ -300,7 +287,7 @@ fn editor(raw: raw::Editor, own_engine: bool, source: &Source<'_>) -> Result<Edi
 fn storage(raw: raw::Storage, source: &Source<'_>) -> Result<Storage, SpannedError> {
     let secret = source.secret(raw.credential_secret, raw.credential_secret_file)?;
     Ok(Storage {
-        directory: directory(raw.directory, "data", source)?,
+        directory: source.directory(raw.directory, "data")?,
         history: number(raw.history, 100, 1..=100_000)?,
         credential_secret: secret.map(|(secret, _)| secret),
     })

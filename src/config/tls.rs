@@ -4,7 +4,6 @@
 
 use super::error::SpannedError;
 use super::setting::{Source, flag};
-use super::tables::directory;
 use super::{Certificate, ClientCertificates, Tls, raw};
 use smol_str::SmolStr;
 use std::fmt;
@@ -70,7 +69,7 @@ pub(super) fn tls(raw: raw::Tls, source: &Source<'_>) -> Result<Tls, SpannedErro
     let certificates = raw.certificate.into_iter();
     let certificates = certificates.map(|table| certificate(table, source));
     Ok(Tls {
-        directory: directory(raw.directory, "certs", source)?,
+        directory: source.directory(raw.directory, "certs")?,
         certificates: certificates.collect::<Result<_, _>>()?,
         tls12: flag(raw.tls12, true)?,
         clients: clients(

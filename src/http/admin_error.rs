@@ -1,12 +1,11 @@
-//! Why an admin endpoint of the engine refuses or fails, as facts.
+//! The errors of the admin endpoints that the engine has.
 
-use crate::http::error::Error;
 use crate::store;
 use std::io;
 
 /// Why an admin endpoint refuses or fails.
 #[derive(Debug, thiserror::Error)]
-pub(in crate::http) enum Fault {
+pub(super) enum AdminError {
     /// The requested state of the flows is neither start nor stop.
     #[error("the state must be start or stop")]
     RunState,
@@ -42,16 +41,4 @@ pub(in crate::http) enum Fault {
     /// A file of the editor's cannot be read.
     #[error("the editor's files: {0}")]
     EditorFile(#[from] io::Error),
-}
-
-impl From<store::Error> for Error {
-    fn from(error: store::Error) -> Self {
-        Self::Admin(error.into())
-    }
-}
-
-impl From<io::Error> for Error {
-    fn from(error: io::Error) -> Self {
-        Self::Admin(error.into())
-    }
 }

@@ -4,7 +4,7 @@
 
 use super::clock::unix_time;
 use super::error::Error;
-use super::forward::front;
+use super::forwarding::forwarded_request;
 use super::host_policy;
 use super::origin::{self, Page};
 use super::request_context::RequestContext;
@@ -44,7 +44,7 @@ pub(super) fn open(
         None => Source::Own,
         Some(upstream) => {
             let target = PathAndQuery::from_static("/");
-            let head = upstream.link_head(&front(call, &target, Some(upstream)));
+            let head = upstream.link_head(&forwarded_request(call, &target, Some(upstream)));
             Source::Upstream(upstream.clone(), Box::new(head))
         }
     };

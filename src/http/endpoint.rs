@@ -3,7 +3,7 @@
 //! Knows what may pass between HTTP and a flow: no hop-by-hop header, no token of the admin API, no impossible status.
 
 use super::error::Error;
-use super::forward::front;
+use super::forwarding::forwarded_request;
 use super::path::{self, Path};
 use super::request_body;
 use super::request_context::RequestContext;
@@ -118,7 +118,7 @@ fn request(
 ) -> Request {
     let uri = &call.outgoing().uri;
     let target = PathAndQuery::from_static("/");
-    let front = front(call, &target, None);
+    let front = forwarded_request(call, &target, None);
     Request {
         method: call.head.method.clone(),
         path: path.decoded(),

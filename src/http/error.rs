@@ -180,7 +180,7 @@ pub(super) enum Error {
     /// An endpoint of the admin API that the engine has could not do it.
     #[cfg(feature = "engine")]
     #[error(transparent)]
-    Admin(#[from] super::admin::Fault),
+    Admin(#[from] super::admin_error::AdminError),
     /// The engine could not do it.
     #[cfg(feature = "engine")]
     #[error(transparent)]
@@ -220,9 +220,23 @@ impl From<Lapsed> for Error {
     }
 }
 
+#[cfg(feature = "engine")]
+impl From<crate::store::Error> for Error {
+    fn from(error: crate::store::Error) -> Self {
+        Self::Admin(error.into())
+    }
+}
+
+#[cfg(feature = "engine")]
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::Admin(error.into())
+    }
+}
+
 impl From<RoutingError> for Error {
-    fn from(nowhere: RoutingError) -> Self {
-        match nowhere {
+    fn from(error: RoutingError) -> Self {
+        match error {
             RoutingError::Host => Self::Misdirected,
             RoutingError::Path => Self::NotFound,
         }

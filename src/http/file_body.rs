@@ -4,7 +4,7 @@
 //! These need no sign-in, so a limited number is answered at a time: each keeps its place until its last piece has
 //! been sent.
 
-use super::response_body::{charged, piece};
+use super::pieces::{charged, piece};
 use crate::editor::FilePermit;
 use bytes::Bytes;
 use std::fs::File;

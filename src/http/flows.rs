@@ -4,7 +4,7 @@
 //! Knows the shapes of requests and answers. Parsing and deploying run on the control runtime: a worker never stalls
 //! on a large flow set, and a client that hangs up stops nothing.
 
-use super::admin::Fault;
+use super::admin_error::AdminError;
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::path::Path;
@@ -176,7 +176,7 @@ pub(super) async fn set_state(call: &mut RequestContext<'_>) -> Answer {
     let running = match state_wanted.as_deref() {
         Some("start") => true,
         Some("stop") => false,
-        Some(_) | None => return Err(Fault::RunState.into()),
+        Some(_) | None => return Err(AdminError::RunState.into()),
     };
     let backend = Arc::clone(call.backend);
     let (actor, now) = (call.actor(), call.now);

@@ -5,7 +5,7 @@
 
 use super::dialect::{self, Version};
 use super::error::Error;
-use super::forwarded;
+use super::forwarding::{forwarded_request, returned_response};
 use super::path::Path;
 use super::request_context::RequestContext;
 use super::response;
@@ -16,13 +16,11 @@ use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
-    self, Authorization, Change, Changed, ForwardedRequest, Identity, Outcome, Outgoing, Pace,
-    Passing, Refusal, Upstream, returned,
+    self, Authorization, Change, Changed, Outcome, Outgoing, Pace, Refusal, Upstream,
 };
 use bytes::Bytes;
 use flows::{DeploymentType, FlowSet, Submission, check_flow};
-use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use hyper::http::uri::PathAndQuery;
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use hyper::{Method, Response, StatusCode};
 use serde_json::{Value as Json, json};
 use std::pin::pin;
@@ -120,7 +118,7 @@ async fn pass(
     let progress = body.progress();
     let mut watch = call.watch();
     let sent = {
-        let front = front(call, &target, Some(upstream));
+        let front = forwarded_request(call, &target, Some(upstream));
         let head = || upstream.head(&front);
         let client = Some(call.peer.address.ip());
         let sent = pin!(async {
@@ -147,7 +145,7 @@ async fn pass(
             return Ok(told);
         }
     }
-    Ok(passed_back(call, upstream, response).map(Body::Upstream))
+    Ok(returned_response(call, upstream, response).map(Body::Upstream))
 }
 
 /// `POST /flows`: checked and sent in its turn.
@@ -171,7 +169,7 @@ async fn deploy(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstr
     } else {
         call.read_json().await?
     };
-    let front = front(call, &target, Some(upstream));
+    let front = forwarded_request(call, &target, Some(upstream));
     let change = upstream.deployment(&front, (spelled, name(kind)), body.clone());
     let metrics = Arc::clone(&call.gateway.metrics);
     let prepare = move || {
@@ -221,7 +219,7 @@ async fn change(
         }
     };
     let url = path.target(&call.outgoing().uri)?;
-    let change: Change = upstream.change(&front(call, &url, Some(upstream)), body);
+    let change: Change = upstream.change(&forwarded_request(call, &url, Some(upstream)), body);
     let kind = DeploymentType::Flows;
     let prepare = move || {
         if let Some((body, id)) = flow {
@@ -315,7 +313,7 @@ async fn settings(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Ups
     check_version(call)?;
     let target = path.target(&call.outgoing().uri)?;
     let mut watch = call.watch();
-    let front = front(call, &target, Some(upstream));
+    let front = forwarded_request(call, &target, Some(upstream));
     // None of the client's own headers: a condition or a range would be about another body than the one it gets.
     let head = || {
         let mut request = upstream.own_head(&front);
@@ -335,7 +333,7 @@ async fn settings(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Ups
         return Ok(told);
     }
     if response.status() != StatusCode::OK {
-        return Ok(passed_back(call, upstream, response).map(Body::Upstream));
+        return Ok(returned_response(call, upstream, response).map(Body::Upstream));
     }
     let response = upstream.whole(response).await?;
     let Ok(Json::Object(mut settings)) = serde_json::from_slice(response.body()) else {
@@ -362,32 +360,7 @@ fn answer(call: &RequestContext<'_>, upstream: &Upstream, changed: Changed) -> R
     if let Some(told) = told_in_json(response.status(), response.headers()) {
         return Ok(told);
     }
-    Ok(passed_back(call, upstream, response).map(|body| Body::Theirs(body, None)))
-}
-
-pub(super) fn front<'c>(
-    call: &'c RequestContext<'_>,
-    target: &'c PathAndQuery,
-    upstream: Option<&Upstream>,
-) -> ForwardedRequest<'c> {
-    let known = call.caller.as_ref().filter(|c| c.is_known());
-    ForwardedRequest {
-        head: call.outgoing(),
-        target,
-        prefix: &call.backend.mount.prefix,
-        address: call.peer.address.ip(),
-        secure: call.peer.secure,
-        asked: forwarded::host(call),
-        passing: Passing {
-            from_proxies: &call.gateway.config.server.trusted_proxy_headers,
-            trusted: call.peer.trusted,
-        },
-        id: &call.id,
-        authorization: call.authorization,
-        identity: known
-            .filter(|_| upstream.is_some_and(Upstream::is_told_callers))
-            .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
-    }
+    Ok(returned_response(call, upstream, response).map(|body| Body::Theirs(body, None)))
 }
 
 /// The admin API's headers must be unambiguous before the upstream reads them.
@@ -413,21 +386,4 @@ fn told_in_json(status: StatusCode, headers: &HeaderMap) -> Option<Response<Body
         .get(CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"text/html"));
     (error && html).then(|| response::upstream_page(status))
-}
-
-pub(super) fn passed_back<B>(
-    call: &RequestContext<'_>,
-    upstream: &Upstream,
-    mut response: Response<B>,
-) -> Response<B> {
-    let admin = call.class != RouteClass::Endpoint;
-    let bodiless = call.head.method == Method::HEAD;
-    returned(response.headers_mut(), admin, bodiless);
-    upstream.rewrite(response.headers_mut(), &call.backend.mount.prefix);
-    if admin {
-        let nosniff = HeaderValue::from_static("nosniff");
-        let name = HeaderName::from_static("x-content-type-options");
-        response.headers_mut().entry(name).or_insert(nosniff);
-    }
-    response
 }

@@ -2,12 +2,12 @@
 
 use super::clock::unix_time;
 use super::path::Path;
-use super::request_context::RequestContext;
 use super::route::{self, Needs, Route};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};
 use crate::gateway::{Backend, Rules};
 use crate::metrics::RouteClass;
 use hyper::Method;
+use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(super) struct Granted {
     target: Option<PathAndQuery>,
 }
 
-/// The route of a request at a site: what it is authorized by, at first and each time that this is checked again.
+/// The route of a request at a backend: what it is authorized by, at first and each time that this is checked again.
 pub(super) fn route<'r>(
     backend: &Backend,
     method: &Method,
@@ -38,15 +38,19 @@ pub(super) fn route<'r>(
 }
 
 impl Granted {
-    /// Watches an authorized request.
-    pub(super) fn watch(call: &RequestContext<'_>) -> Watch {
+    /// Watches a request that is authorized for this caller, in this generation of users and permissions.
+    pub(super) fn watch(
+        backend: &Arc<Backend>,
+        head: &Parts,
+        caller: Option<Caller>,
+        generation: u64,
+    ) -> Watch {
         let granted = Self {
-            backend: Arc::clone(call.backend),
-            method: call.head.method.clone(),
-            target: call.head.uri.path_and_query().cloned(),
+            backend: Arc::clone(backend),
+            method: head.method.clone(),
+            target: head.uri.path_and_query().cloned(),
         };
-        let watch = AuthWatch::new(call.caller.clone(), granted, call.generation, unix_time);
-        Box::new(watch)
+        Box::new(AuthWatch::new(caller, granted, generation, unix_time))
     }
 }
 

@@ -4,6 +4,8 @@
 
 #[cfg(feature = "engine")]
 mod admin;
+#[cfg(feature = "engine")]
+mod admin_error;
 mod auth;
 mod authorized_body;
 mod clock;
@@ -20,6 +22,7 @@ mod flows;
 mod form;
 mod forward;
 mod forwarded;
+mod forwarding;
 #[cfg(feature = "engine")]
 mod fragments;
 #[cfg(any(test, fuzzing))]
@@ -32,6 +35,7 @@ mod identify;
 mod meter;
 mod origin;
 mod path;
+mod pieces;
 mod record;
 mod redact;
 mod request_body;
@@ -189,7 +193,7 @@ async fn proceed(
     {
         call.read_none().await?;
     }
-    record::begin(call, path, recorded).await?;
+    call.begin_record(path, recorded).await?;
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
     match &call.backend.runtime {

@@ -6,13 +6,11 @@
 
 use super::error::Error;
 use super::path::Path;
-use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
-use super::route::Recorded;
 use crate::audit::{Actor, Audit, Event};
-use hyper::Response;
 use hyper::body::Body as _;
+use hyper::{Method, Response};
 use serde_json::{Value as Json, json};
 
 /// Characters of a path that are kept. Our choice, as for names: a longer one is none of the admin API's.
@@ -28,32 +26,20 @@ pub(super) struct Record {
     facts: Option<Json>,
 }
 
-/// Begins the record of an authorized request, if its route has one. An error: it cannot be recorded, so it must not be
-/// done.
-pub(super) async fn begin(
-    call: &mut RequestContext<'_>,
-    path: &Path<'_>,
-    recorded: Recorded,
-) -> Result<(), Error> {
-    if let Some(event) = recorded.event() {
-        // Boxed: few requests have a record, and no other keeps room for it.
-        call.record = Some(Box::pin(Record::begin(call, path, event)).await?);
-    }
-    Ok(())
+/// The fields of a record when its request begins.
+pub(super) fn fields(method: &Method, path: &Path<'_>) -> Json {
+    let path: String = path.as_str().chars().take(MAX_PATH).collect();
+    json!({ "method": method.as_str(), "path": path })
 }
 
 impl Record {
-    async fn begin(
-        call: &RequestContext<'_>,
-        path: &Path<'_>,
+    /// Begins a record. An error: it cannot be written, so the request must not be served.
+    pub(super) async fn begin(
+        audit: &Audit,
         event: Event,
+        (actor, now): (Actor, u64),
+        facts: Json,
     ) -> Result<Box<Self>, Error> {
-        let path: String = path.as_str().chars().take(MAX_PATH).collect();
-        let mut facts = json!({ "method": call.head.method.as_str(), "path": path });
-        if let Some(upstream) = call.upstream() {
-            facts["upstream"] = upstream.into();
-        }
-        let (audit, actor, now) = (&call.gateway.audit, call.actor(), call.now);
         if event == Event::Write && audit.refuses() {
             let begun = audit.written(Event::WriteBegin, &actor, now, facts.clone());
             begun.await?;

@@ -3,8 +3,10 @@
 use super::clock::unix_time;
 use super::error::Error;
 use super::granted::{Granted, Watch};
-use super::record::Record;
+use super::path::Path;
+use super::record::{self, Record};
 use super::request_body;
+use super::route::Recorded;
 use super::{Peer, form};
 use crate::audit::{Actor, Event};
 use crate::auth::{AuthWatch, Caller, Lapsed};
@@ -91,7 +93,13 @@ impl<'a> RequestContext<'a> {
 
     /// Takes the watch of the caller's authorization; [`keep`](Self::keep) puts it back, with its registered waker.
     pub(super) fn watch(&mut self) -> Watch {
-        self.watch.take().unwrap_or_else(|| Granted::watch(self))
+        self.watch.take().unwrap_or_else(|| self.new_watch())
+    }
+
+    /// A watch of the caller's authorization, for what outlives the request.
+    pub(super) fn new_watch(&self) -> Watch {
+        let caller = self.caller.clone();
+        Granted::watch(self.backend, self.head, caller, self.generation)
     }
 
     /// Puts the watch back.
@@ -103,7 +111,7 @@ impl<'a> RequestContext<'a> {
     pub(super) fn detached_watch(&self) -> AuthWatch {
         match &self.watch {
             Some(watch) => watch.detached(),
-            None => Granted::watch(self).detached(),
+            None => self.new_watch().detached(),
         }
     }
 
@@ -317,7 +325,28 @@ impl<'a> RequestContext<'a> {
         task.await.map_err(|_| Error::Broken)
     }
 
-    /// Gives an audit line to who writes it.
+    /// Begins the audit record of the request, if its route has one. An error: it cannot be recorded, so it must not be
+    /// done.
+    pub(super) async fn begin_record(
+        &mut self,
+        path: &Path<'_>,
+        recorded: Recorded,
+    ) -> Result<(), Error> {
+        let Some(event) = recorded.event() else {
+            return Ok(());
+        };
+        let mut fields = record::fields(&self.head.method, path);
+        if let Some(upstream) = self.upstream() {
+            fields["upstream"] = upstream.into();
+        }
+        let (audit, actor) = (&self.gateway.audit, self.actor());
+        // Boxed: few requests have a record, and no other keeps room for it.
+        let record = Box::pin(Record::begin(audit, event, (actor, self.now), fields));
+        self.record = Some(record.await?);
+        Ok(())
+    }
+
+    /// Writes an audit record.
     #[allow(clippy::needless_pass_by_value, reason = "made for the call")]
     pub(super) fn audit(&self, event: Event, actor: Actor, mut facts: Json) {
         if let Some(upstream) = self.upstream() {

@@ -4,7 +4,7 @@
 //! The frames pass in [`crate::upstream`], unread.
 
 use super::error::Error;
-use super::forward::{front, passed_back};
+use super::forwarding::{forwarded_request, returned_response};
 use super::path::Path;
 use super::request_context::RequestContext;
 use super::response_body::Body;
@@ -26,7 +26,7 @@ pub(super) async fn open(
     let target = path.target(&call.outgoing().uri)?;
     let mut watch = call.watch();
     let opened = {
-        let front = front(call, &target, Some(upstream));
+        let front = forwarded_request(call, &target, Some(upstream));
         let opened = pin!(upstream.tunnel(&front, opening.accept_key()));
         watch.during(opened).await
     };
@@ -34,7 +34,7 @@ pub(super) async fn open(
     let (headers, tunnel) = match opened? {
         Opened::Tunnel(headers, tunnel) => (headers, tunnel),
         Opened::Refused(response) => {
-            return Ok(passed_back(call, upstream, response).map(Body::Upstream));
+            return Ok(returned_response(call, upstream, response).map(Body::Upstream));
         }
     };
     let mut socket = OpenSocket::of(call, path);
@@ -46,7 +46,10 @@ pub(super) async fn open(
     });
     let mut answer = Response::new(());
     *answer.headers_mut() = headers;
-    let mut headers = passed_back(call, upstream, answer).into_parts().0.headers;
+    let mut headers = returned_response(call, upstream, answer)
+        .into_parts()
+        .0
+        .headers;
     // Of an answer that ends with its head it would say nothing.
     headers.remove(CONTENT_LENGTH);
     headers.extend(std::mem::take(response.headers_mut()));

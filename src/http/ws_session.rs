@@ -1,6 +1,6 @@
 //! An open WebSocket of a flow: when it must be closed, and its line in the access log.
 
-use super::granted::{Granted, Watch};
+use super::granted::Watch;
 use super::path::Path;
 use super::request_context::RequestContext;
 use crate::auth::Lapsed;
@@ -24,7 +24,7 @@ impl OpenSocket {
     pub(super) fn of(call: &RequestContext<'_>, path: &Path<'_>) -> Self {
         Self {
             gateway: Arc::clone(call.gateway),
-            watch: Granted::watch(call),
+            watch: call.new_watch(),
             path: SmolStr::new(path.as_str()),
             id: call.id.clone(),
         }

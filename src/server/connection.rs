@@ -4,12 +4,13 @@
 //! out of hyper's hands (parked) until the peer sends again: that saves two thirds of its memory.
 
 use super::activity::{Activity, IdleAction};
+use super::client::Client;
 use super::client_certificate;
+use super::conn_context::{ConnContext, refused};
 use super::conn_io::{ConnIo, Counted, Stream};
 use super::h2_unsent::{Found, Unfinished};
 use super::proxy_protocol;
 use super::tracked_body::answer;
-use super::worker::{Worker, refused};
 use crate::http::{self, FramingError, Peer};
 use crate::metrics::{Handshake, Refused};
 use hyper::server::conn::http1::UpgradeableConnection;
@@ -44,15 +45,6 @@ const SILENCE: Duration = Duration::from_secs(2);
 /// it, and would take the end of the connection for a failure. Our choice.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
-/// Who is at the other end, and how it behaves.
-pub(super) struct Client {
-    pub(super) worker: Arc<Worker>,
-    pub(super) peer: Peer,
-    pub(super) activity: Arc<Activity>,
-    /// Of HTTP/2: the responses that are not finished.
-    pub(super) unfinished: Option<Unfinished>,
-}
-
 /// A connection just accepted.
 pub(super) struct Accepted {
     pub(super) tcp: TcpStream,
@@ -63,11 +55,11 @@ pub(super) struct Accepted {
 }
 
 /// Serves a connection until it ends.
-pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
-    let accepted = if worker.gateway.config.server.proxy_protocol {
-        match Box::pin(introduced(&worker, accepted)).await {
+pub(super) async fn serve(context: Arc<ConnContext>, accepted: Accepted) {
+    let accepted = if context.gateway.config.server.proxy_protocol {
+        match Box::pin(introduced(&context, accepted)).await {
             Ok(accepted) => accepted,
-            Err(reason) => return worker.metrics.refused(reason),
+            Err(reason) => return context.metrics.refused(reason),
         }
     } else {
         accepted
@@ -83,7 +75,7 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
     let mut flaw = None;
     let (stream, h2) = match tls {
         None => (Stream::Plain(tcp), false),
-        Some(tls) => match Box::pin(handshake(&worker, tls, tcp)).await {
+        Some(tls) => match Box::pin(handshake(&context, tls, tcp)).await {
             Some(Negotiated::Plain(tcp)) => {
                 peer.secure = false;
                 flaw = Some(FramingError::Unencrypted);
@@ -103,14 +95,14 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
             None => return,
         },
     };
-    let activity = Arc::new(Activity::new(worker.clock.now()));
+    let activity = Arc::new(Activity::new(context.clock.now()));
     if let Some(flaw) = flaw {
         // Its answer ends the connection.
         activity.flawed(1, flaw);
     }
-    let wire = ConnIo::new(stream, Arc::clone(&activity), worker.clock, counted);
+    let wire = ConnIo::new(stream, Arc::clone(&activity), context.clock, counted);
     let client = Arc::new(Client {
-        worker,
+        context,
         peer,
         activity,
         unfinished: h2.then(Unfinished::default),
@@ -123,18 +115,18 @@ pub(super) async fn serve(worker: Arc<Worker>, accepted: Accepted) {
 }
 
 /// Reads the client's address from the proxy's header, and counts the connection for it.
-async fn introduced(worker: &Worker, accepted: Accepted) -> Result<Accepted, Refused> {
+async fn introduced(context: &ConnContext, accepted: Accepted) -> Result<Accepted, Refused> {
     let Accepted {
         mut tcp,
         mut peer,
         tls,
         mut counted,
     } = accepted;
-    let header = timeout(worker.timeouts.handshake, proxy_protocol::read(&mut tcp));
+    let header = timeout(context.timeouts.handshake, proxy_protocol::read(&mut tcp));
     match header.await {
         Ok(Ok(Some(client))) => {
             peer.address = client;
-            peer.trusted = worker.trusts(client.ip());
+            peer.trusted = context.trusts(client.ip());
             if !peer.trusted {
                 let permit = counted.permit.of(client.ip());
                 counted.permit = permit.map_err(refused)?;
@@ -174,9 +166,9 @@ async fn shake_hands(tls: TlsAcceptor, tcp: TcpStream) -> io::Result<Negotiated>
         .map(|tls| Negotiated::Tls(Box::new(tls)))
 }
 
-async fn handshake(worker: &Worker, tls: TlsAcceptor, tcp: TcpStream) -> Option<Negotiated> {
-    let count = |result| worker.metrics.handshake(result, false, None);
-    match timeout(worker.timeouts.handshake, shake_hands(tls, tcp)).await {
+async fn handshake(context: &ConnContext, tls: TlsAcceptor, tcp: TcpStream) -> Option<Negotiated> {
+    let count = |result| context.metrics.handshake(result, false, None);
+    match timeout(context.timeouts.handshake, shake_hands(tls, tcp)).await {
         Err(_) => count(Handshake::Timeout),
         Ok(Err(error)) => {
             tracing::debug!(%error, "TLS handshake failed");
@@ -193,7 +185,7 @@ async fn handshake(worker: &Worker, tls: TlsAcceptor, tcp: TcpStream) -> Option<
                 _ => Handshake::Full,
             };
             let tls13 = agreed.protocol_version() == Some(ProtocolVersion::TLSv1_3);
-            worker
+            context
                 .metrics
                 .handshake(result, tls13, agreed.alpn_protocol());
             return Some(Negotiated::Tls(stream));
@@ -215,9 +207,9 @@ async fn over_http1(client: Arc<Client>, mut wire: ConnIo) {
 
 /// Parked: waits for the next request's first bytes. False: the connection has been kept long enough.
 async fn next(client: &Client, wire: &ConnIo) -> bool {
-    let worker = &client.worker;
-    let limit = client.activity.patience(&worker.timeouts);
-    let quiet = worker.clock.since(client.activity.moved());
+    let context = &client.context;
+    let limit = client.activity.patience(&context.timeouts);
+    let quiet = context.clock.since(client.activity.moved());
     tokio::select! {
         biased;
         readable = wire.readable() => readable.is_ok(),
@@ -228,7 +220,7 @@ async fn next(client: &Client, wire: &ConnIo) -> bool {
 
 /// Waits for the drain, and then for the first request if none has come.
 async fn drained(client: &Client) {
-    client.worker.drain.begun().await;
+    client.context.drain.begun().await;
     if client.activity.is_fresh() {
         sleep(FIRST_REQUEST).await;
     }
@@ -236,15 +228,15 @@ async fn drained(client: &Client) {
 
 /// Serves requests until the connection is over (`None`) or has become quiet.
 async fn exchange(client: &Arc<Client>, wire: ConnIo) -> Option<ConnIo> {
-    let worker = &client.worker;
+    let context = &client.context;
     let service = service_fn(|request| answer(Arc::clone(client), request));
-    let mut connection = worker
+    let mut connection = context
         .http1
         .serve_connection(TokioIo::new(wire), service)
         .with_upgrades();
-    let verdict = |now| client.activity.http1(now, &worker.timeouts, PARK_AFTER);
+    let verdict = |now| client.activity.http1(now, &context.timeouts, PARK_AFTER);
     let options = DriveOptions {
-        tick: worker.ticks.http1,
+        tick: context.ticks.http1,
         verdict,
         leave: UpgradeableConnection::graceful_shutdown,
     };
@@ -254,7 +246,7 @@ async fn exchange(client: &Arc<Client>, wire: ConnIo) -> Option<ConnIo> {
     match end {
         End::Cut => None,
         End::Over => {
-            linger(worker, &wire).await;
+            linger(context, &wire).await;
             None
         }
         End::Quiet => {
@@ -265,25 +257,25 @@ async fn exchange(client: &Arc<Client>, wire: ConnIo) -> Option<ConnIo> {
 }
 
 /// Our side is closed: what still comes is thrown away, until the peer closes its side too.
-async fn linger(worker: &Worker, wire: &ConnIo) {
+async fn linger(context: &ConnContext, wire: &ConnIo) {
     let hear = async { while let Ok(Ok(1..)) = timeout(SILENCE, wire.throw_away()).await {} };
     tokio::select! {
         biased;
         _ = timeout(LINGER, hear) => {}
-        _ = worker.drain.begun() => {}
+        _ = context.drain.begun() => {}
     }
 }
 
 async fn over_http2(client: Arc<Client>, mut wire: ConnIo) {
-    let worker = &client.worker;
+    let context = &client.context;
     wire.watch_frames();
     let service = service_fn(|request| answer(Arc::clone(&client), request));
-    let connection = pin!(worker.http2.serve_connection(TokioIo::new(wire), service));
+    let connection = pin!(context.http2.serve_connection(TokioIo::new(wire), service));
     let verdict = |now| {
-        let limit = worker.timeouts.body_idle;
+        let limit = context.timeouts.body_idle;
         let unfinished = client.unfinished.as_ref();
         let stuck = unfinished.is_some_and(|u| u.drop_blocked(now, limit) == Found::Stuck);
-        match client.activity.http2(now, &worker.timeouts) {
+        match client.activity.http2(now, &context.timeouts) {
             IdleAction::Wait if stuck => IdleAction::Finish,
             verdict => verdict,
         }
@@ -292,7 +284,7 @@ async fn over_http2(client: Arc<Client>, mut wire: ConnIo) {
         &client,
         connection,
         DriveOptions {
-            tick: worker.ticks.http2,
+            tick: context.ticks.http2,
             verdict,
             leave: http2::Connection::graceful_shutdown,
         },
@@ -326,24 +318,24 @@ async fn drive<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>(
     mut connection: Pin<&mut C>,
     options: DriveOptions<C, V>,
 ) -> End {
-    let worker = &client.worker;
+    let context = &client.context;
     let mut timer = pin!(sleep(options.tick));
-    let mut drain = pin!(worker.drain.begun());
+    let mut drain = pin!(context.drain.begun());
     let mut listening = false;
     let (mut drained, mut leaving) = (None, None);
     poll_fn(|cx| {
         loop {
             // Polled once, the drain wakes us; to poll it every time would take a lock every time.
-            if drained.is_none() && (!listening || worker.drain.has_begun()) {
+            if drained.is_none() && (!listening || context.drain.has_begun()) {
                 listening = true;
                 if drain.as_mut().poll(cx).is_ready() {
-                    drained = Some(worker.clock.now());
+                    drained = Some(context.clock.now());
                 }
             }
             if let (Some(since), None) = (drained, leaving)
-                && (!client.activity.is_fresh() || worker.clock.since(since) >= FIRST_REQUEST)
+                && (!client.activity.is_fresh() || context.clock.since(since) >= FIRST_REQUEST)
             {
-                leaving = Some(worker.clock.now());
+                leaving = Some(context.clock.now());
                 (options.leave)(connection.as_mut());
             }
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
@@ -355,7 +347,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>(
             if timer.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;
             }
-            let now = worker.clock.now();
+            let now = context.clock.now();
             match ((options.verdict)(now), leaving) {
                 (IdleAction::Wait, _) | (IdleAction::Park, Some(_)) => {}
                 (IdleAction::Park, None) => return Poll::Ready(End::Quiet),
@@ -364,7 +356,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>(
                     (options.leave)(connection.as_mut());
                 }
                 (IdleAction::Finish, Some(since))
-                    if worker.clock.since(since) < worker.timeouts.keep_alive => {}
+                    if context.clock.since(since) < context.timeouts.keep_alive => {}
                 (IdleAction::Finish, Some(_)) | (IdleAction::Close, _) => {
                     return Poll::Ready(End::Cut);
                 }
@@ -378,7 +370,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>(
 /// hyper has ended a connection; what it could not read it has answered itself, if at all.
 fn told(client: &Client, error: &hyper::Error) {
     if error.is_parse() {
-        let gateway = &client.worker.gateway;
+        let gateway = &client.context.gateway;
         gateway.metrics.malformed();
         http::unreadable(gateway, &client.peer, error.is_parse_too_large());
     }

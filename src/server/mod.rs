@@ -7,9 +7,11 @@
 
 mod activity;
 mod certificate;
+mod client;
 mod client_certificate;
 mod clock;
 mod config_watcher;
+mod conn_context;
 mod conn_io;
 mod connection;
 mod control;
@@ -225,7 +227,7 @@ impl Running {
         self.operations.enter(Stage::Draining);
         self.gateway.leave();
         for worker in &self.workers {
-            worker.drain.begin(patience);
+            worker.context.drain.begin(patience);
         }
         // Nothing is sent: it ends with the last worker.
         let _ = self.workers_alive.recv().await;
@@ -247,7 +249,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         for worker in &self.workers {
-            worker.drain.begin(Duration::ZERO);
+            worker.context.drain.begin(Duration::ZERO);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! An answer on its way to the peer: writes down whether we or the peer are waited for.
 
-use super::connection::Client;
+use super::client::Client;
 use super::h2_unsent::Unfinished;
 use crate::http::{self, FramingError, ResponseBody as Content};
 use bytes::{Buf, Bytes};
@@ -18,7 +18,7 @@ pub(super) async fn answer(
 ) -> Result<Response<TrackedBody>, Infallible> {
     let (under_way, flaw) = UnderWay::new(client);
     let client = &under_way.0;
-    let response = http::answer(&client.worker.gateway, &client.peer, request, flaw).await;
+    let response = http::answer(&client.context.gateway, &client.peer, request, flaw).await;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         client.activity.tunnelled();
     }
@@ -37,7 +37,7 @@ impl UnderWay {
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.activity.over(self.0.worker.clock.now());
+        self.0.activity.over(self.0.context.clock.now());
     }
 }
 
@@ -54,18 +54,18 @@ enum Held {
     /// Here: an HTTP/1.1 connection sends one response at a time, and is closed when it stalls.
     Here(Content),
     /// Among the unfinished responses of an HTTP/2 connection.
-    SessionInfo(usize),
+    Unfinished(usize),
 }
 
 impl TrackedBody {
     fn new(content: Content, under_way: UnderWay) -> Self {
         let client = &under_way.0;
-        let now = client.worker.clock.now();
+        let now = client.context.clock.now();
         client.activity.asked(now);
         client.activity.offer();
         let content = match &client.unfinished {
             Some(unfinished) if !content.is_end_stream() => {
-                Held::SessionInfo(unfinished.add(content, now))
+                Held::Unfinished(unfinished.add(content, now))
             }
             _ => Held::Here(content),
         };
@@ -89,8 +89,8 @@ impl TrackedBody {
     /// The list that the content is in, and its key there.
     fn listed(&self) -> Option<(&Unfinished, usize)> {
         match (&self.content, &self.under_way.0.unfinished) {
-            (Held::SessionInfo(key), Some(unfinished)) => Some((unfinished, *key)),
-            (Held::SessionInfo(_) | Held::Here(_), _) => None,
+            (Held::Unfinished(key), Some(unfinished)) => Some((unfinished, *key)),
+            (Held::Unfinished(_) | Held::Here(_), _) => None,
         }
     }
 }
@@ -103,18 +103,18 @@ impl Body for TrackedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        let now = self.under_way.0.worker.clock.now();
+        let now = self.under_way.0.context.clock.now();
         let frame = match self.listed() {
             Some((unfinished, key)) => unfinished.poll_frame(key, now, cx),
             None => match &mut self.content {
                 Held::Here(content) => Pin::new(content).poll_frame(cx),
-                Held::SessionInfo(_) => Poll::Ready(None),
+                Held::Unfinished(_) => Poll::Ready(None),
             },
         };
         self.under_way.0.activity.asked(now);
         self.offer(frame.is_ready());
         let response = match self.content {
-            Held::SessionInfo(key) => Some((&self.under_way.0, key)),
+            Held::Unfinished(key) => Some((&self.under_way.0, key)),
             Held::Here(_) => None,
         };
         frame.map_ok(|frame| frame.map_data(|bytes| Piece::new(bytes, response)))
@@ -124,7 +124,7 @@ impl Body for TrackedBody {
         match (&self.content, self.listed()) {
             (_, Some((unfinished, key))) => unfinished.is_end_stream(key),
             (Held::Here(content), None) => content.is_end_stream(),
-            (Held::SessionInfo(_), None) => true,
+            (Held::Unfinished(_), None) => true,
         }
     }
 
@@ -132,7 +132,7 @@ impl Body for TrackedBody {
         match (&self.content, self.listed()) {
             (_, Some((unfinished, key))) => unfinished.size_hint(key),
             (Held::Here(content), None) => content.size_hint(),
-            (Held::SessionInfo(_), None) => SizeHint::default(),
+            (Held::Unfinished(_), None) => SizeHint::default(),
         }
     }
 }
@@ -141,7 +141,7 @@ impl Drop for TrackedBody {
     fn drop(&mut self) {
         self.offer(false);
         if let Some((unfinished, key)) = self.listed() {
-            unfinished.remove(key, self.under_way.0.worker.clock.now());
+            unfinished.remove(key, self.under_way.0.context.clock.now());
         }
     }
 }

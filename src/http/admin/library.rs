@@ -1,8 +1,8 @@
 //! `/library/:library/:type/…`: flows, functions and templates kept for later (`local`), and the flows that come with
 //! the core nodes (`examples`). Shapes as in Node-RED's `editor/library.js`.
 
-use super::Fault;
 use crate::editor::Example;
+use crate::http::admin_error::AdminError;
 use crate::http::error::Error;
 use crate::http::path::Path;
 use crate::http::request_context::RequestContext;
@@ -24,7 +24,7 @@ pub(super) async fn read(
     let kind = kind(path)?;
     match path.parameter(1).as_str() {
         "local" => {
-            let place = LibraryPath::new(kind, path.rest(3)).ok_or(Fault::LibraryName)?;
+            let place = LibraryPath::new(kind, path.rest(3)).ok_or(AdminError::LibraryName)?;
             match call.gateway.store.library(place).await? {
                 Some(Entry::Folder { folders, items }) => {
                     let items = items.into_iter().map(|item| (item.name, item.facts));
@@ -46,7 +46,7 @@ pub(super) async fn read(
                 Example::Flow(flow) => Ok(text_of(kind, flow)),
             }
         }
-        other => Err(Fault::NoSuchLibrary(other.to_owned()).into()),
+        other => Err(AdminError::NoSuchLibrary(other.to_owned()).into()),
     }
 }
 
@@ -57,18 +57,18 @@ pub(super) async fn save(
 ) -> Result<Response<Body>, Error> {
     let kind = kind(path)?;
     if path.parameter(1) != "local" {
-        return Err(Fault::NoSuchLibrary(path.parameter(1)).into());
+        return Err(AdminError::NoSuchLibrary(path.parameter(1)).into());
     }
     let names = Some(path.rest(3)).filter(|names| !names.is_empty());
     let place = names.and_then(|names| LibraryPath::new(kind, names));
-    let place = place.ok_or(Fault::LibraryName)?;
+    let place = place.ok_or(AdminError::LibraryName)?;
     let body = call.read_json_value().await?;
     let (facts, text) = content(kind, body.unwrap_or_default())?;
     let store = call.gateway.store.clone();
     let task = async move { store.save_in_library(place, facts, text).await };
     call.control(task).await?.map_err(|error| match error {
-        store::Error::Io { source, .. } if is_taken(source.kind()) => Fault::LibraryTaken,
-        error => Fault::Store(error),
+        store::Error::Io { source, .. } if is_taken(source.kind()) => AdminError::LibraryTaken,
+        error => AdminError::Store(error),
     })?;
     Ok(response::empty(StatusCode::NO_CONTENT))
 }
@@ -81,7 +81,7 @@ fn is_taken(kind: ErrorKind) -> bool {
 fn kind(path: &Path<'_>) -> Result<&'static str, Error> {
     let asked = path.parameter(2);
     let kind = KINDS.into_iter().find(|kind| *kind == asked);
-    Ok(kind.ok_or(Fault::NoSuchLibrary(asked))?)
+    Ok(kind.ok_or(AdminError::NoSuchLibrary(asked))?)
 }
 
 /// Folders, then files with what is known of them.

@@ -4,15 +4,13 @@ mod context;
 mod credentials;
 mod diagnostics;
 mod editor;
-mod fault;
 mod library;
 mod node_actions;
 mod nodes;
 mod settings;
 mod user_settings;
 
-pub(super) use fault::Fault;
-
+use super::admin_error::AdminError;
 use super::error::Error;
 use super::path::Path;
 use super::route::Admin;
@@ -31,7 +29,7 @@ pub(super) async fn act(
         Admin::Nodes => nodes::all(call).await,
         Admin::Module => nodes::module(call, &path.parameter(1)),
         Admin::NodeSet => nodes::set(call, &path.parameter(1), &path.parameter(2)).await,
-        Admin::ChangeModules => Err(Fault::NoModules.into()),
+        Admin::ChangeModules => Err(AdminError::NoModules.into()),
         Admin::SwitchModule => nodes::switch_module(call, &path.parameter(1)).await,
         Admin::SwitchNodeSet => {
             nodes::switch_set(call, &path.parameter(1), &path.parameter(2)).await

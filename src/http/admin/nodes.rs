@@ -3,9 +3,9 @@
 //!
 //! All are built in: enabling one changes nothing, and disabling one is refused.
 
-use super::Fault;
 use super::editor::wants_json;
 use crate::editor::{CORE as MODULE, Editor};
+use crate::http::admin_error::AdminError;
 use crate::http::error::Error;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
@@ -91,11 +91,11 @@ fn find_set(editor: Option<&Editor>, module: &str, name: &str) -> Result<Json, E
 fn switched(body: Option<&Json>, found: Result<Json, Error>) -> Result<Json, Error> {
     let enabled = body.and_then(|body| body.get("enabled")?.as_bool());
     let enabled = enabled.ok_or_else(|| Error::Body("enabled must be true or false".into()))?;
-    let found = found.map_err(|_| Fault::NoSuchNodes)?;
+    let found = found.map_err(|_| AdminError::NoSuchNodes)?;
     if enabled {
         Ok(found)
     } else {
-        Err(Fault::BuiltIn.into())
+        Err(AdminError::BuiltIn.into())
     }
 }
 
@@ -170,11 +170,11 @@ mod tests {
         assert!(put(&json!({ "enabled": true }), "inject").is_ok());
         assert!(matches!(
             put(&json!({ "enabled": false }), "inject"),
-            Err(Error::Admin(Fault::BuiltIn))
+            Err(Error::Admin(AdminError::BuiltIn))
         ));
         assert!(matches!(
             put(&json!({ "enabled": true }), "nope"),
-            Err(Error::Admin(Fault::NoSuchNodes))
+            Err(Error::Admin(AdminError::NoSuchNodes))
         ));
         for body in [json!({}), json!({ "enabled": "true" }), json!([])] {
             assert!(

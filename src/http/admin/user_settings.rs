@@ -2,7 +2,7 @@
 //!
 //! Knows how a change is joined with what is there (as Node-RED's `api/settings.js`); not what the editor keeps.
 
-use super::Fault;
+use crate::http::admin_error::AdminError;
 use crate::http::error::Error;
 use crate::http::request_context::RequestContext;
 use crate::http::response;
@@ -34,7 +34,7 @@ pub(super) async fn save(call: &mut RequestContext<'_>) -> Result<Response<Body>
     if call.control(task).await?? {
         Ok(response::empty(StatusCode::NO_CONTENT))
     } else {
-        Err(Fault::SettingsTooLarge { limit: LIMIT }.into())
+        Err(AdminError::SettingsTooLarge { limit: LIMIT }.into())
     }
 }
 

@@ -3,8 +3,8 @@
 use super::{Body, RETRY_DELAY, coded, retry_after};
 use hyper::{Response, StatusCode};
 
-pub(super) fn admin(error: &crate::http::admin::Fault) -> Response<Body> {
-    use crate::http::admin::Fault as E;
+pub(super) fn admin(error: &crate::http::admin_error::AdminError) -> Response<Body> {
+    use crate::http::admin_error::AdminError as E;
     use StatusCode as S;
     let refuse = |status, code| coded(status, code, &error.to_string());
     let failed = |code, sentence| coded(S::INTERNAL_SERVER_ERROR, code, sentence);

@@ -27,7 +27,7 @@ mod users;
 mod wakers;
 mod watches;
 
-use super::super::{Permissions, password, session_admin};
+use super::super::{Permissions, password};
 use super::NOW;
 
 use crate::config;

@@ -1,0 +1,53 @@
+//! A request as its upstream is to see it, and the head of the upstream's response as the client is to see it.
+
+use super::forwarded;
+use super::request_context::RequestContext;
+use crate::metrics::RouteClass;
+use crate::upstream::{ForwardedRequest, Identity, Passing, Upstream, returned};
+use hyper::header::{HeaderName, HeaderValue};
+use hyper::http::uri::PathAndQuery;
+use hyper::{Method, Response};
+
+/// The request, for this target at the upstream.
+pub(super) fn forwarded_request<'c>(
+    call: &'c RequestContext<'_>,
+    target: &'c PathAndQuery,
+    upstream: Option<&Upstream>,
+) -> ForwardedRequest<'c> {
+    let known = call.caller.as_ref().filter(|c| c.is_known());
+    ForwardedRequest {
+        head: call.outgoing(),
+        target,
+        prefix: &call.backend.mount.prefix,
+        address: call.peer.address.ip(),
+        secure: call.peer.secure,
+        asked: forwarded::host(call),
+        passing: Passing {
+            from_proxies: &call.gateway.config.server.trusted_proxy_headers,
+            trusted: call.peer.trusted,
+        },
+        id: &call.id,
+        authorization: call.authorization,
+        identity: known
+            .filter(|_| upstream.is_some_and(Upstream::is_told_callers))
+            .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
+    }
+}
+
+/// The response with what the client may see of its head.
+pub(super) fn returned_response<B>(
+    call: &RequestContext<'_>,
+    upstream: &Upstream,
+    mut response: Response<B>,
+) -> Response<B> {
+    let admin = call.class != RouteClass::Endpoint;
+    let bodiless = call.head.method == Method::HEAD;
+    returned(response.headers_mut(), admin, bodiless);
+    upstream.rewrite(response.headers_mut(), &call.backend.mount.prefix);
+    if admin {
+        let nosniff = HeaderValue::from_static("nosniff");
+        let name = HeaderName::from_static("x-content-type-options");
+        response.headers_mut().entry(name).or_insert(nosniff);
+    }
+    response
+}
