@@ -3,7 +3,7 @@
 //! The crates below it know nothing of a gateway: `crypto`, `limits`, `events`, `flows`, `value`, `formats`, `engine`.
 //! The rooms here, lowest first; each uses only what stands before it:
 //!
-//! 1. [`metrics`], [`allocator`]: what is counted; the allocator.
+//! 1. [`metrics`], [`allocator`], `websocket`: what is counted; the allocator; handshake and close of `WebSockets`.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
 //! 3. [`store`]: what must survive: sessions, history, flow files.
 //! 4. [`audit`], [`auth`], [`upstream`]: who did what; who may do what; a runtime behind us.
@@ -32,3 +32,4 @@ pub mod metrics;
 pub mod server;
 pub mod store;
 pub mod upstream;
+mod websocket;

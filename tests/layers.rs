@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Rooms from the lowest to the highest; those on one line do not know each other.
 const LAYERS: &[&[&str]] = &[
-    &["metrics", "allocator"],
+    &["metrics", "allocator", "websocket"],
     &["config"],
     &["store"],
     &["audit", "auth", "upstream"],

@@ -2,15 +2,16 @@
 //!
 //! Knows nothing of what the text says.
 
+use crate::websocket::{self, CLOSE_TIMEOUT};
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
-use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, copy, sink};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::error::ProtocolError;
 use tokio_tungstenite::tungstenite::protocol::frame::Frame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, OpCode};
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
 /// How much is read at once. Our choice: an idle socket keeps it, and most frames are smaller.
@@ -20,9 +21,6 @@ const READ: usize = 2 * 1024;
 const PIECE: usize = 16 * 1024;
 /// What may wait in a socket: two pieces, pongs and the last goodbye.
 const WRITE: usize = 3 * PIECE;
-/// How long the other end may take to hear a goodbye and to close. Our choice.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// A WebSocket after its handshake.
 pub(super) struct Socket<S>(WebSocketStream<S>);
 
@@ -63,16 +61,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
                 Ok(Received::Control)
             }
             Some(Ok(Message::Binary(_))) => Err(Lost::Broken(CloseCode::Unsupported)),
-            Some(Err(Error::Capacity(_))) => Err(Lost::Broken(CloseCode::Size)),
-            Some(Err(Error::Utf8(_))) => Err(Lost::Broken(CloseCode::Invalid)),
-            Some(Err(Error::Protocol(error))) => {
-                use tokio_tungstenite::tungstenite::error::ProtocolError as P;
-                Err(match error {
-                    P::ResetWithoutClosingHandshake => Lost::Gone,
-                    _ => Lost::Broken(CloseCode::Protocol),
-                })
-            }
-            Some(Ok(Message::Close(_)) | Err(_)) | None => Err(Lost::Gone),
+            Some(Err(error)) => Err(violation(&error).map_or(Lost::Gone, Lost::Broken)),
+            Some(Ok(Message::Close(_))) | None => Err(Lost::Gone),
         }
     }
 
@@ -99,22 +89,22 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
         self.0.send(ping).await.map_err(|_| Lost::Gone)
     }
 
-    /// Says a last thing, if there is one, and closes. The other end is given a moment to hear it: what it still sends
-    /// is read and thrown away, else the system would tell it of a reset instead.
+    /// Sends a last text, if there is one, and closes, within one time-out.
     pub(super) async fn close(mut self, last: Option<&'static str>, code: Option<CloseCode>) {
-        let goodbye = async move {
+        let closed = async move {
             if let Some(last) = last {
                 let _ = self.say(last).await;
             }
-            let reason = Utf8Bytes::default();
-            let frame = code.map(|code| CloseFrame { code, reason });
-            let _ = self.0.close(frame).await;
-            let _ = self.0.flush().await;
-            let mut stream = self.0.into_inner();
-            if stream.shutdown().await.is_ok() {
-                let _ = copy(&mut stream, &mut sink()).await;
-            }
+            websocket::close(self.0, code).await;
         };
-        let _ = timeout(CLOSE_TIMEOUT, goodbye).await;
+        let _ = timeout(CLOSE_TIMEOUT, closed).await;
+    }
+}
+
+/// The close code for a peer that has violated the protocol.
+fn violation(error: &Error) -> Option<CloseCode> {
+    match error {
+        Error::Protocol(ProtocolError::ResetWithoutClosingHandshake) => None,
+        error => websocket::violation(error),
     }
 }

@@ -9,11 +9,10 @@ use super::host_policy;
 use super::origin::{self, Page};
 use super::request_context::RequestContext;
 use super::response_body::Body;
-use super::upgrade::Opening;
+use super::upgrade::{Opening, with_first_protocol};
 use crate::comms::{PendingEditor, Source};
 use crate::upstream::{self, Upstream};
 use hyper::Response;
-use hyper::header::{HeaderMap, HeaderValue, SEC_WEBSOCKET_PROTOCOL};
 use hyper::http::uri::PathAndQuery;
 use hyper_util::rt::TokioIo;
 use std::sync::Arc;
@@ -63,21 +62,6 @@ pub(super) fn open(
         source,
     };
     let comms = Arc::clone(&call.gateway.comms);
-    let mut response = opening.accept(|upgraded| comms.serve(TokioIo::new(upgraded), guest));
-    if let Some(protocol) = first_protocol(&call.head.headers) {
-        response
-            .headers_mut()
-            .insert(SEC_WEBSOCKET_PROTOCOL, protocol);
-    }
-    Ok(response)
-}
-
-/// The subprotocol that the client wants most, as the stock runtime answers it.
-pub(super) fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
-    let offered = headers.get(SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
-    let first = offered.split(',').next()?.trim();
-    // `token` of RFC 9110 §5.6.2
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
-    let token = !first.is_empty() && first.bytes().all(plain);
-    HeaderValue::from_str(first).ok().filter(|_| token)
+    let response = opening.accept(|upgraded| comms.serve(TokioIo::new(upgraded), guest));
+    Ok(with_first_protocol(&call.head.headers, response))
 }

@@ -9,11 +9,11 @@ use super::request_body;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
-use super::ws_endpoint;
-use super::{redact, upgrade};
+use super::{redact, ws_endpoint};
 use crate::auth::Caller;
 use crate::gateway::Runtime;
 use crate::upstream::{Authorization, seen_by_flows};
+use crate::websocket;
 use engine::Engine;
 use engine::http::{Endpoint, Memory, Reply, Request};
 use hyper::header::{
@@ -57,7 +57,7 @@ pub(super) async fn call(
     let Runtime::Own(engine) = &call.backend.runtime else {
         return Err(Error::NotFound);
     };
-    if upgrade::is_wanted(call.head)
+    if websocket::is_wanted(call.head)
         && let Some(listening) = engine.listening(path.as_str())
     {
         return ws_endpoint::open(call, path, engine, &listening);

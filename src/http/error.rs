@@ -4,6 +4,7 @@ use super::path;
 use crate::audit::Unavailable;
 use crate::auth::{self, Lapsed};
 use crate::gateway::RoutingError;
+use crate::websocket::HandshakeError;
 use crate::{deployment, upstream};
 use std::time::Duration;
 
@@ -231,6 +232,16 @@ impl From<crate::store::Error> for Error {
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         Self::Admin(error.into())
+    }
+}
+
+impl From<HandshakeError> for Error {
+    fn from(error: HandshakeError) -> Self {
+        match error {
+            HandshakeError::NotWanted => Self::UpgradeRequired,
+            HandshakeError::Version => Self::WebSocketVersion,
+            HandshakeError::Malformed(reason) => Self::Handshake(reason),
+        }
     }
 }
 

@@ -11,13 +11,14 @@ use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use super::route::{self, Admin, Editor, Target};
-use super::{auth, comms, identify, redact, tunnel, upgrade};
+use super::{auth, comms, identify, redact, tunnel};
 use crate::audit::Event;
 use crate::deployment::{self, Forward, Purpose, name};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
     self, Authorization, Change, Changed, Outcome, Outgoing, Pace, Refusal, Upstream,
 };
+use crate::websocket;
 use bytes::Bytes;
 use flows::{DeploymentType, FlowSet, Submission, check_flow};
 use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
@@ -55,7 +56,7 @@ pub(super) async fn act(
         Target::Comms => comms::open(call, Some(upstream)),
         // Signing in is ours; what the upstream has of it would let callers past us.
         Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
-        Target::Endpoint if upgrade::is_wanted(call.head) => {
+        Target::Endpoint if websocket::is_wanted(call.head) => {
             Box::pin(tunnel::open(call, path, upstream)).await
         }
         // These read JSON, if there is a body.

@@ -1,20 +1,13 @@
-//! The opening handshake of a WebSocket (RFC 6455 §4.2): checked strictly, then the connection changes hands.
-//!
-//! Knows HTTP/1.1 only; a WebSocket over HTTP/2 (RFC 8441) is not offered, so browsers open a connection of their own.
+//! The upgrade of a client's connection to a WebSocket, after [`crate::websocket`] has checked the handshake.
 
 use super::error::Error;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use hyper::header::{
-    CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT,
-    SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, TRANSFER_ENCODING, UPGRADE,
-};
-use hyper::http::request::Parts;
+use crate::websocket;
+use hyper::header::{HeaderMap, HeaderValue, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_PROTOCOL};
 use hyper::upgrade::{OnUpgrade, Upgraded};
-use hyper::{Method, Response, StatusCode, Version};
+use hyper::{Response, StatusCode};
 use std::future::Future;
 
 /// A checked handshake, not yet answered.
@@ -23,33 +16,10 @@ pub(super) struct Opening {
     upgrade: OnUpgrade,
 }
 
-/// Whether the client asks for a WebSocket, however well.
-pub(super) fn is_wanted(head: &Parts) -> bool {
-    head.version == Version::HTTP_11
-        && head.method == Method::GET
-        && lists(&head.headers, &UPGRADE, "websocket")
-}
-
 impl Opening {
-    /// Checks the handshake of a request that [wants](is_wanted) a WebSocket.
+    /// Checks the handshake of a request that [wants](websocket::is_wanted) a WebSocket.
     pub(super) fn check(call: &mut RequestContext<'_>) -> Result<Self, Error> {
-        let headers = &call.head.headers;
-        if !is_wanted(call.head) || !lists(headers, &CONNECTION, "upgrade") {
-            return Err(Error::UpgradeRequired);
-        }
-        let length = headers.get(CONTENT_LENGTH).is_some_and(|l| l != "0");
-        if length || headers.contains_key(TRANSFER_ENCODING) {
-            return Err(Error::Handshake("it has a body"));
-        }
-        if only(headers, &SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
-            return Err(Error::WebSocketVersion);
-        }
-        let key = only(headers, &SEC_WEBSOCKET_KEY)
-            .filter(|key| STANDARD.decode(key).is_ok_and(|nonce| nonce.len() == 16))
-            .ok_or(Error::Handshake(
-                "Sec-WebSocket-Key is not 16 bytes in base64",
-            ))?;
-        let accept = accept(key.as_bytes());
+        let accept = websocket::check(call.head)?;
         let upgrade = call.upgrade.take().ok_or(Error::UpgradeRequired)?;
         Ok(Self { accept, upgrade })
     }
@@ -69,8 +39,7 @@ impl Opening {
     {
         let mut response = response::empty(StatusCode::SWITCHING_PROTOCOLS);
         let headers = response.headers_mut();
-        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        websocket::ask(headers);
         if let Ok(accept) = HeaderValue::try_from(self.accept) {
             headers.insert(SEC_WEBSOCKET_ACCEPT, accept);
         }
@@ -86,38 +55,24 @@ impl Opening {
     }
 }
 
-/// `Sec-WebSocket-Accept` for a key (RFC 6455 §4.2.2).
-fn accept(key: &[u8]) -> String {
-    tokio_tungstenite::tungstenite::handshake::derive_accept_key(key)
-}
-
-/// The value of a header that must stand once.
-fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
-    let mut values = headers.get_all(name).iter();
-    match (values.next(), values.next()) {
-        (Some(value), None) => value.to_str().ok().map(str::trim),
-        _ => None,
+/// Adds the subprotocol that the client wants most, as the stock runtime does.
+pub(super) fn with_first_protocol(
+    asked: &HeaderMap,
+    mut response: Response<Body>,
+) -> Response<Body> {
+    if let Some(protocol) = first_protocol(asked) {
+        let headers = response.headers_mut();
+        headers.insert(SEC_WEBSOCKET_PROTOCOL, protocol);
     }
+    response
 }
 
-/// Whether a comma-separated header names this.
-fn lists(headers: &HeaderMap, name: &HeaderName, wanted: &str) -> bool {
-    headers
-        .get_all(name)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .any(|value| value.trim().eq_ignore_ascii_case(wanted))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_accept_key_is_that_of_the_rfc() {
-        // RFC 6455 §1.3
-        let accept = accept(b"dGhlIHNhbXBsZSBub25jZQ==");
-        assert_eq!(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-    }
+/// The subprotocol that the client wants most.
+fn first_protocol(headers: &HeaderMap) -> Option<HeaderValue> {
+    let offered = headers.get(SEC_WEBSOCKET_PROTOCOL)?.to_str().ok()?;
+    let first = offered.split(',').next()?.trim();
+    // `token` of RFC 9110 §5.6.2
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
+    let token = !first.is_empty() && first.bytes().all(plain);
+    HeaderValue::from_str(first).ok().filter(|_| token)
 }

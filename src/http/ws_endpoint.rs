@@ -2,24 +2,23 @@
 //!
 //! The frames pass here, on the thread that accepted the connection; the engine hears of each and says what it answers.
 
-use super::comms::first_protocol;
 use super::error::Error;
 use super::meter::{Meter, Metered};
 use super::path::Path;
 use super::request_context::RequestContext;
 use super::response_body::Body;
-use super::upgrade::Opening;
+use super::upgrade::{Opening, with_first_protocol};
 use super::ws_session::OpenSocket;
 use crate::auth::Caller;
 use crate::metrics::TunnelEnd;
 use crate::upstream::{Ended, Pace};
+use crate::websocket::{self, CLOSE_TIMEOUT};
 use engine::Engine;
 use engine::ws_endpoints::{
     Event, Frame, InboundPermit, Listening, Memory, Queued, WAITING, outbox,
 };
 use futures_util::{SinkExt, StreamExt};
 use hyper::Response;
-use hyper::header::SEC_WEBSOCKET_PROTOCOL;
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use limits::conn_limit::{LimitReached, Permit};
@@ -32,14 +31,11 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
-use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 
 /// How much is read at once. Our choice: an idle socket keeps it, and most frames are smaller.
 const READ: usize = 4 * 1024;
-/// How long the client may take to hear a goodbye and to close. Our choice.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// A client's WebSocket.
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
@@ -58,7 +54,7 @@ pub(super) fn open(
     let patience = call.gateway.config.timeouts.body_idle;
     let memory = memory(call);
     let meter = meter(call, memory.clone());
-    let mut response = opening.accept(async move |client| {
+    let response = opening.accept(async move |client| {
         let opened = Instant::now();
         let config = WebSocketConfig::default()
             .read_buffer_size(READ)
@@ -73,13 +69,7 @@ pub(super) fn open(
         open.log(ended, opened.elapsed());
         drop(permit);
     });
-    if let Some(protocol) = first_protocol(&call.head.headers) {
-        // As the stock runtime answers it.
-        response
-            .headers_mut()
-            .insert(SEC_WEBSOCKET_PROTOCOL, protocol);
-    }
-    Ok(response)
+    Ok(with_first_protocol(&call.head.headers, response))
 }
 
 /// A permit for one more socket. It counts for the client's address; a proxy that does not name its client has none.
@@ -162,8 +152,7 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Session<T> {
                 CloseCode::Away
             }
         };
-        // The client may have gone first.
-        let _ = timeout(CLOSE_TIMEOUT, goodbye(self.socket, code)).await;
+        websocket::close(self.socket, Some(code)).await;
         self.ended
     }
 
@@ -239,9 +228,10 @@ async fn message(socket: &mut Socket) -> Option<(Frame, Option<Grant>)> {
             Ok(Message::Frame(_)) => continue,
             Ok(Message::Close(_)) => return None,
             Err(error) => {
-                if let Some(code) = broken(&error) {
-                    // The client has violated the protocol: it is sent the close code, if it still reads.
-                    let _ = timeout(CLOSE_TIMEOUT, socket.close(Some(last_words(code)))).await;
+                if let Some(code) = violation(&error) {
+                    // The client is sent the close code, if it still reads.
+                    let close = socket.close(Some(websocket::close_frame(code)));
+                    let _ = timeout(CLOSE_TIMEOUT, close).await;
                 }
                 return None;
             }
@@ -250,31 +240,14 @@ async fn message(socket: &mut Socket) -> Option<(Frame, Option<Grant>)> {
     }
 }
 
-/// The code for a client that broke a rule (RFC 6455 §7.4.1).
-fn broken(error: &tungstenite::Error) -> Option<CloseCode> {
+/// The close code for a client that violated the protocol, or has sent more, or slower, than it may.
+fn violation(error: &tungstenite::Error) -> Option<CloseCode> {
     match error {
-        tungstenite::Error::Capacity(_) => Some(CloseCode::Size),
-        tungstenite::Error::Utf8(_) => Some(CloseCode::Invalid),
-        tungstenite::Error::Protocol(_) => Some(CloseCode::Protocol),
         tungstenite::Error::Io(error) => match error.kind() {
             ErrorKind::OutOfMemory => Some(CloseCode::Again),
             ErrorKind::TimedOut => Some(CloseCode::Policy),
             _ => None,
         },
-        _ => None,
-    }
-}
-
-fn last_words(code: CloseCode) -> CloseFrame {
-    CloseFrame {
-        code,
-        reason: "".into(),
-    }
-}
-
-/// Says goodbye and waits for the client's.
-async fn goodbye(mut socket: Socket, code: CloseCode) {
-    if socket.close(Some(last_words(code))).await.is_ok() {
-        while let Some(Ok(_)) = socket.next().await {}
+        error => websocket::violation(error),
     }
 }

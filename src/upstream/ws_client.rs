@@ -2,21 +2,17 @@
 //! of its own.
 
 use super::{Error, ForwardedRequest, Outgoing, Upstream};
+use crate::websocket;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use crypto::random;
-use hyper::header::{
-    AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT,
-    SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_PROTOCOL, SEC_WEBSOCKET_VERSION,
-    UPGRADE,
-};
+use hyper::header::{AUTHORIZATION, HeaderValue, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION};
 use hyper::http::request::Parts;
 use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, StatusCode};
 use limits::conn_limit::Permit;
 use std::net::IpAddr;
 use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 
 /// The stock runtime's spelling; it knows no other (docs/reference/node-red-admin-api.md §4).
 const PATH: &str = "/comms";
@@ -57,34 +53,21 @@ impl Upstream {
         let key = STANDARD.encode(random::<16>());
         let mut request = Request::from_parts(head.parts.clone(), Outgoing::empty());
         let headers = request.headers_mut();
-        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        websocket::ask(headers);
         headers.insert(SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
         if let Ok(key) = HeaderValue::from_str(&key) {
             headers.insert(SEC_WEBSOCKET_KEY, key);
         }
+        let asked = headers.clone();
+        let accept = websocket::accept_key(key.as_bytes());
         let mut sender = self.0.connect.connect().await?;
         let answer = timeout(self.0.config.first_byte, sender.send(request));
         let answer = answer.await.map_err(|_| Error::Timeout)?;
         let answer = answer.map_err(|error| Error::of(error.into_error()))?;
         let switched = answer.status() == StatusCode::SWITCHING_PROTOCOLS;
-        if !switched || !accepts(answer.headers(), &key) {
+        if !switched || websocket::agreed(&asked, answer.headers(), &accept).is_err() {
             return Err(Error::Unexpected("it does not take a WebSocket there"));
         }
         hyper::upgrade::on(answer).await.map_err(Error::of)
     }
-}
-
-/// Whether these headers accept the handshake with this key (RFC 6455 §4.1).
-fn accepts(headers: &HeaderMap, key: &str) -> bool {
-    let says = |name: HeaderName, wanted: &str| {
-        let value = headers.get(name).and_then(|value| value.to_str().ok());
-        value.is_some_and(|value| value.eq_ignore_ascii_case(wanted))
-    };
-    let accept = headers.get(SEC_WEBSOCKET_ACCEPT);
-    says(UPGRADE, "websocket")
-        && says(CONNECTION, "upgrade")
-        && accept.is_some_and(|accept| accept == derive_accept_key(key.as_bytes()).as_str())
-        && !headers.contains_key(SEC_WEBSOCKET_EXTENSIONS)
-        && !headers.contains_key(SEC_WEBSOCKET_PROTOCOL)
 }

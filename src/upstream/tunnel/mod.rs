@@ -12,11 +12,9 @@ mod poll_on_wake;
 
 use super::{Authorization, Error, ForwardedRequest, Inner, Outgoing, ResponseBody, Upstream};
 use crate::metrics::TunnelEnd;
+use crate::websocket;
 use copy::BidirectionalCopy;
-use hyper::header::{
-    AUTHORIZATION, CONNECTION, HeaderMap, HeaderName, HeaderValue, SEC_WEBSOCKET_ACCEPT,
-    SEC_WEBSOCKET_EXTENSIONS, SEC_WEBSOCKET_PROTOCOL, UPGRADE,
-};
+use hyper::header::{AUTHORIZATION, HeaderMap};
 use hyper::upgrade::Upgraded;
 use hyper::{Response, StatusCode};
 use hyper_util::rt::TokioIo;
@@ -86,8 +84,7 @@ impl Upstream {
         let place = super::InFlight::take(&self.0, Some(front.address))?;
         let mut head = self.head(front);
         let headers = head.headers_mut();
-        headers.insert(CONNECTION, HeaderValue::from_static("Upgrade"));
-        headers.insert(UPGRADE, HeaderValue::from_static("websocket"));
+        websocket::ask(headers);
         if front.authorization == Authorization::Ours
             && let Some(bearer) = self.token().await?
         {
@@ -101,7 +98,7 @@ impl Upstream {
                 .answer(response, sender, None, place)
                 .map(Opened::Refused);
         }
-        agreed(&asked, response.headers(), accept).map_err(Error::Unexpected)?;
+        websocket::agreed(&asked, response.headers(), accept).map_err(Error::Unexpected)?;
         let upgrade = hyper::upgrade::on(&mut response);
         let far = upgrade.await.map_err(Error::Closed)?;
         open.join();
@@ -159,91 +156,5 @@ impl Drop for Open {
         if self.joined {
             self.behind.metrics.tunnel_closed(self.cause);
         }
-    }
-}
-
-/// Checks what a client must check (RFC 6455 §4.1): frames are only passed on if both ends mean the same by them.
-fn agreed(asked: &HeaderMap, told: &HeaderMap, accept: &str) -> Result<(), &'static str> {
-    let names = |name, wanted: &str| list(told, name).any(|one| one.eq_ignore_ascii_case(wanted));
-    if !names(&UPGRADE, "websocket") || !names(&CONNECTION, "upgrade") {
-        return Err("it changes to another protocol");
-    }
-    let mut accepted = told.get_all(SEC_WEBSOCKET_ACCEPT).iter();
-    let first = accepted.next();
-    if first.is_none_or(|value| value != accept) || accepted.next().is_some() {
-        return Err("its Sec-WebSocket-Accept is not for the key");
-    }
-    let mut chosen = list(told, &SEC_WEBSOCKET_PROTOCOL);
-    let offered = |chosen: &str| list(asked, &SEC_WEBSOCKET_PROTOCOL).any(|one| one == chosen);
-    if chosen.next().is_some_and(|chosen| !offered(chosen)) || chosen.next().is_some() {
-        return Err("it speaks a subprotocol that was not offered");
-    }
-    let name = |extension: &str| extension.split(';').next().map(|n| n.trim().to_owned());
-    let offered = |extension: &str| {
-        list(asked, &SEC_WEBSOCKET_EXTENSIONS).any(|one| name(one) == name(extension))
-    };
-    if !list(told, &SEC_WEBSOCKET_EXTENSIONS).all(offered) {
-        return Err("it uses an extension that was not offered");
-    }
-    Ok(())
-}
-
-/// The members of a comma-separated header.
-fn list<'h>(headers: &'h HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'h str> {
-    headers
-        .get_all(name)
-        .iter()
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|value| value.split(','))
-        .map(str::trim)
-        .filter(|one| !one.is_empty())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn headers(fields: &[(HeaderName, &'static str)]) -> HeaderMap {
-        let fields = fields.iter().cloned();
-        fields
-            .map(|(name, value)| (name, HeaderValue::from_static(value)))
-            .collect()
-    }
-
-    #[test]
-    fn an_agreement_is_about_what_was_asked_for() {
-        let asked = headers(&[
-            (SEC_WEBSOCKET_PROTOCOL, "chat, log"),
-            (
-                SEC_WEBSOCKET_EXTENSIONS,
-                "permessage-deflate; client_max_window_bits",
-            ),
-        ]);
-        let plain = [
-            (UPGRADE, "WebSocket"),
-            (CONNECTION, "keep-alive, upgrade"),
-            (SEC_WEBSOCKET_ACCEPT, "right"),
-        ];
-        let told = |more: &[(HeaderName, &'static str)]| {
-            agreed(&asked, &headers(&[&plain[..], more].concat()), "right")
-        };
-        assert_eq!(told(&[]), Ok(()));
-        assert_eq!(told(&[(SEC_WEBSOCKET_PROTOCOL, "log")]), Ok(()));
-        let deflate = "permessage-deflate; server_no_context_takeover";
-        assert_eq!(told(&[(SEC_WEBSOCKET_EXTENSIONS, deflate)]), Ok(()));
-        for wrong in [
-            (SEC_WEBSOCKET_PROTOCOL, "other"),
-            (SEC_WEBSOCKET_PROTOCOL, "chat, log"),
-            (SEC_WEBSOCKET_EXTENSIONS, "permessage-deflate, x-mux"),
-            (SEC_WEBSOCKET_ACCEPT, "right"),
-        ] {
-            assert!(told(std::slice::from_ref(&wrong)).is_err(), "{wrong:?}");
-        }
-        for left_out in 0..plain.len() {
-            let mut told = plain.to_vec();
-            told.remove(left_out);
-            assert!(agreed(&asked, &headers(&told), "right").is_err());
-        }
-        assert!(agreed(&asked, &headers(&plain), "wrong").is_err());
     }
 }
