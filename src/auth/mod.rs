@@ -6,6 +6,7 @@
 mod auth_watch;
 mod bad_tokens;
 mod caller;
+mod error;
 mod hashing;
 mod known_addresses;
 mod label;
@@ -25,6 +26,7 @@ mod wakers;
 
 pub use auth_watch::{AuthWatch, Grant, Lapsed};
 pub use caller::{AuthMethod, Caller, Certificate};
+pub use error::{CreateTokenError, OpenError, RevokeError, SignInError};
 pub use password::{HashError, hash_password};
 pub use permission::{Permissions, Shown, covers};
 pub use registry::Registry;
@@ -76,43 +78,6 @@ pub struct Issued {
     pub ended: usize,
 }
 
-/// Why a sign-in or revocation failed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Too many failures, or too many sign-ins at this moment; try again after `wait`.
-    #[error("too many failures")]
-    Throttled {
-        /// How long.
-        wait: Duration,
-    },
-    /// Unknown user or wrong password.
-    #[error("unknown user or wrong password")]
-    BadCredentials {
-        /// This failure makes the throttle refuse what comes next.
-        locked: bool,
-        /// With this failure the user counts as being guessed from many addresses.
-        guessed: bool,
-    },
-    /// The user's permissions do not cover the scope.
-    #[error("the user's permissions do not cover the scope")]
-    InvalidScope,
-    /// The token belongs to another user and the caller lacks `*`.
-    #[error("the token is another user's")]
-    NotYours,
-    /// Another service token has this name.
-    #[error("another token has this name; revoke it first or choose another name")]
-    NameTaken,
-    /// The sign-in could not be recorded in the audit log, so it was refused.
-    #[error("the audit log cannot be written")]
-    Unrecorded,
-    /// It could not be made durable.
-    #[error(transparent)]
-    Store(#[from] store::Error),
-    /// The password of the first `admin` could not be hashed.
-    #[error(transparent)]
-    Hash(#[from] HashError),
-}
-
 /// Users, sessions and throttle of one gateway; clones share them.
 #[derive(Clone)]
 pub struct Auth(Arc<Parts>);
@@ -148,7 +113,7 @@ impl Auth {
         hashing: usize,
         store: Store,
         now: u64,
-    ) -> Result<(Self, Option<Secret>), Error> {
+    ) -> Result<(Self, Option<Secret>), OpenError> {
         let (generated, password) = match store.generated_admin().await? {
             None if config.users.is_empty() => {
                 let (password, hash) = password::generate()?;
@@ -192,7 +157,7 @@ impl Auth {
     ///
     /// Tokens handed out before keep the absolute lifetime they were given; the idle one counts as it is now. No admin
     /// is made here, because its password would not be shown to the operator: that takes a restart.
-    pub async fn reload(&self, config: &config::Auth) -> Result<(), Error> {
+    pub async fn reload(&self, config: &config::Auth) -> Result<(), store::Error> {
         let generated = self.0.store.generated_admin().await?;
         let users = Users::new(config, generated.as_ref());
         if users.is_empty() {
@@ -266,12 +231,16 @@ impl Auth {
     /// One's own tokens by anyone signed in, another user's with `*`. Once this has returned `Ok` the token does not
     /// come back, not after a crash either; after an error it is dead, but must be revoked again to stay so. Gives the
     /// name of the user whose it was, if it was known.
-    pub async fn revoke(&self, caller: &Caller, token: &str) -> Result<Option<SmolStr>, Error> {
+    pub async fn revoke(
+        &self,
+        caller: &Caller,
+        token: &str,
+    ) -> Result<Option<SmolStr>, RevokeError> {
         let session = self.0.registry.sessions().find(&sha256(token.as_bytes()));
         if let Some(session) = &session {
             let own = caller.is_known() && caller.user == session.user;
             if !own && !caller.permissions.cover("*") {
-                return Err(Error::NotYours);
+                return Err(RevokeError::NotYours);
             }
         }
         self.end(token).await?;
@@ -279,7 +248,7 @@ impl Auth {
     }
 
     /// Ends the session of a token without checking permissions.
-    pub async fn end(&self, token: &str) -> Result<(), Error> {
+    pub async fn end(&self, token: &str) -> Result<(), store::Error> {
         let key = sha256(token.as_bytes());
         // Owed before it is removed: a concurrent call that does not find the session waits for the store as well.
         if self.0.registry.sessions().find(&key).is_some() {
@@ -290,7 +259,7 @@ impl Auth {
     }
 
     /// Ends sessions that are over; returns how many. Forgets failures that no longer count.
-    pub async fn sweep(&self, now: u64) -> Result<usize, Error> {
+    pub async fn sweep(&self, now: u64) -> Result<usize, store::Error> {
         self.tick(now);
         let count = self.owed().len();
         self.throttle().sweep(now);
@@ -324,7 +293,7 @@ impl Auth {
     }
 
     /// Makes the store forget sessions that have ended, and those it failed to forget before.
-    async fn forget(&self, ended: impl IntoIterator<Item = Key>) -> Result<(), Error> {
+    async fn forget(&self, ended: impl IntoIterator<Item = Key>) -> Result<(), store::Error> {
         let owed: Vec<_> = {
             let mut owed = self.owed();
             owed.extend(ended);
@@ -358,7 +327,7 @@ impl Auth {
 
 /// Reads the sessions of the store, oldest first. Those from before sessions were bound to passwords are bound now to
 /// the ones that their users have.
-async fn restore(registry: &Registry, store: &Store, now: u64) -> Result<(), Error> {
+async fn restore(registry: &Registry, store: &Store, now: u64) -> Result<(), store::Error> {
     let users = registry.users();
     let mut bound = Vec::new();
     for mut row in store.sessions().await? {

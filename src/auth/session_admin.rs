@@ -4,8 +4,8 @@
 //! rest. It has a name, and is called `token:NAME` where users are called by theirs.
 
 use super::session::{SERVICE_TOKEN, Session, new_token};
-use super::{Auth, Error, Issued};
-use crate::store::SessionRow;
+use super::{Auth, CreateTokenError, Issued};
+use crate::store::{self, SessionRow};
 use crypto::{hex, sha256};
 use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
@@ -56,7 +56,7 @@ impl Auth {
         permissions: Vec<String>,
         lifetime: Option<Duration>,
         now: u64,
-    ) -> Result<Issued, Error> {
+    ) -> Result<Issued, CreateTokenError> {
         let token = new_token();
         let expires = lifetime.map_or(NEVER, |lifetime| now.saturating_add(lifetime.as_secs()));
         let row = SessionRow {
@@ -71,7 +71,7 @@ impl Auth {
         // One at a time: two of the same name must not both find it free.
         let _creating = self.0.creating.lock().await;
         if self.has_token(name, now) {
-            return Err(Error::NameTaken);
+            return Err(CreateTokenError::NameTaken);
         }
         self.0.store.save_session(row.clone()).await?;
         self.0.registry.restore(Session::new(&row, now));
@@ -103,7 +103,7 @@ impl Auth {
         &self,
         which: &SessionSelector,
         now: u64,
-    ) -> Result<Vec<SessionInfo>, Error> {
+    ) -> Result<Vec<SessionInfo>, store::Error> {
         let all = self.list(now);
         let meant: Vec<_> = all.into_iter().filter(|listed| which.is(listed)).collect();
         let ended = self

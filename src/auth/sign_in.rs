@@ -9,7 +9,7 @@ use super::queue::{MAX_WAIT, Turn};
 use super::session::{Session, new_token};
 use super::throttle::{Failed, Passed, Slot};
 use super::users::User;
-use super::{Auth, Error, Issued, SignIn, covers};
+use super::{Auth, Issued, SignIn, SignInError, covers};
 use crate::store::SessionRow;
 use crypto::{Secret, sha256};
 use limits::sliding_window::Refused;
@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// When to come back if the queue for hashing is full; it empties in a few seconds.
-const QUEUE_IS_FULL: Error = Error::Throttled {
+const QUEUE_IS_FULL: SignInError = SignInError::Throttled {
     wait: Duration::from_secs(1),
 };
 
@@ -27,7 +27,7 @@ impl Auth {
     ///
     /// Unknown users and wrong passwords are the same error and cost the same time; a scope that is not covered is
     /// reported only after the password was right. With too many sign-ins waiting, the error is `Throttled`.
-    pub async fn sign_in(&self, sign_in: SignIn, now: u64) -> Result<Issued, Error> {
+    pub async fn sign_in(&self, sign_in: SignIn, now: u64) -> Result<Issued, SignInError> {
         let pair = Pair::new(&sign_in.user, sign_in.address);
         let (turn, attempt) = self.turn(pair, now).await?;
 
@@ -45,7 +45,7 @@ impl Auth {
                 report_guessing(user.map(|_| sign_in.user.as_str()));
             }
             self.keep_failure(pair, now).await;
-            return Err(Error::BadCredentials { locked, guessed });
+            return Err(SignInError::BadCredentials { locked, guessed });
         };
         self.keep_success(pair, attempt.passed(), now).await;
         user.hint(&sign_in.user);
@@ -54,7 +54,7 @@ impl Auth {
         }
         let had = sign_in.here.as_ref().unwrap_or(&user.permissions);
         if !sign_in.scope.iter().all(|name| covers(had, name)) {
-            return Err(Error::InvalidScope);
+            return Err(SignInError::InvalidScope);
         }
         let token = new_token();
         let row = SessionRow {
@@ -78,9 +78,9 @@ impl Auth {
     ///
     /// The throttle is asked first, so that a sign-in that it refuses takes no place from others. It is asked again at
     /// the turn, because others have failed meanwhile.
-    async fn turn(&self, pair: Pair, now: u64) -> Result<(Turn, Attempt<'_>), Error> {
+    async fn turn(&self, pair: Pair, now: u64) -> Result<(Turn, Attempt<'_>), SignInError> {
         let admitted = self.throttle().admit(pair, now);
-        let known = admitted.map_err(|wait| Error::Throttled { wait })?;
+        let known = admitted.map_err(|wait| SignInError::Throttled { wait })?;
         let turn = self.0.hashing.turn(pair.prefix, known).await;
         let turn = turn.ok_or(QUEUE_IS_FULL)?;
         let attempt = tokio::time::timeout(MAX_WAIT, Attempt::begin(self, pair, now));
@@ -89,11 +89,11 @@ impl Auth {
     }
 
     /// Makes a session durable, then known; gives how many older ones of the user it has ended.
-    async fn start_session(&self, row: SessionRow, now: u64) -> Result<usize, Error> {
+    async fn start_session(&self, row: SessionRow, now: u64) -> Result<usize, SignInError> {
         self.0.store.save_session(row.clone()).await?;
         let Some(ended) = self.0.registry.admit(Session::new(&row, now)) else {
             self.forget(vec![row.token]).await?;
-            return Err(Error::BadCredentials {
+            return Err(SignInError::BadCredentials {
                 locked: false,
                 guessed: false,
             });
@@ -162,7 +162,7 @@ struct Attempt<'a> {
 impl<'a> Attempt<'a> {
     /// Waits while it depends on sign-ins under way whether this one may be tried. Only those whose turn it is begin,
     /// so there are few, and the longest wait is that for a hash.
-    async fn begin(auth: &'a Auth, pair: Pair, now: u64) -> Result<Self, Error> {
+    async fn begin(auth: &'a Auth, pair: Pair, now: u64) -> Result<Self, SignInError> {
         loop {
             let mut decided = pin!(auth.0.decided.notified());
             // before looking, so that no decision falls between looking and waiting
@@ -176,7 +176,7 @@ impl<'a> Attempt<'a> {
                         now,
                     });
                 }
-                Err(Refused::Blocked(wait)) => return Err(Error::Throttled { wait }),
+                Err(Refused::Blocked(wait)) => return Err(SignInError::Throttled { wait }),
                 Err(Refused::Busy) => decided.await,
             }
         }

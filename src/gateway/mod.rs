@@ -95,7 +95,7 @@ pub enum Error {
     Audit(#[source] std::io::Error),
     /// Users or sessions cannot be read.
     #[error("users and sessions: {0}")]
-    Auth(#[from] auth::Error),
+    Auth(#[from] auth::OpenError),
     /// The engine's thread does not start.
     #[error("the engine does not start: {0}")]
     Engine(#[source] std::io::Error),
@@ -186,7 +186,7 @@ impl Gateway {
 
     /// Takes over users, lifetimes, throttle, routes, permissions, hosts and the accounts at the upstreams of a config
     /// read again; everything else needs a restart.
-    pub async fn reload(&self, config: Config) -> Result<(), auth::Error> {
+    pub async fn reload(&self, config: Config) -> Result<(), store::Error> {
         let kept = match (&self.auth, &config.auth) {
             (Some(auth), Some(users)) => auth.reload(users).await,
             (None, None) => Ok(()),

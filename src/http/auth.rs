@@ -9,7 +9,7 @@ use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use crate::audit::{Actor, Audit, Event, Unavailable};
-use crate::auth::{self, Caller, Issued, SignIn};
+use crate::auth::{self, Caller, Issued, RevokeError, SignIn, SignInError};
 use crate::metrics::Login;
 use crypto::Secret;
 use hyper::{Response, StatusCode};
@@ -101,7 +101,7 @@ pub(super) async fn token(call: &mut RequestContext<'_>) -> Result<Response<Body
         gateway.metrics.guessing(auth.guessing());
     }
     let issued = result.map_err(Error::SignIn)?;
-    kept.map_err(|Unavailable| Error::SignIn(auth::Error::Unrecorded))?;
+    kept.map_err(Error::SignInUnrecorded)?;
     Ok(granted(&issued))
 }
 
@@ -109,7 +109,7 @@ pub(super) async fn token(call: &mut RequestContext<'_>) -> Result<Response<Body
 /// instead of written, and its answer waits for neither.
 async fn tell(
     audit: &Audit,
-    result: &Result<Issued, auth::Error>,
+    result: &Result<Issued, SignInError>,
     (actor, now): (&Actor, u64),
     facts: Json,
 ) -> Result<(), Unavailable> {
@@ -118,7 +118,7 @@ async fn tell(
         return audit.written(event, actor, now, facts).await;
     };
     audit.record(event, actor, now, facts.clone());
-    if let auth::Error::BadCredentials { locked, guessed } = error {
+    if let SignInError::BadCredentials { locked, guessed } = error {
         if *locked {
             audit.record(Event::Lockout, actor, now, facts.clone());
         }
@@ -153,8 +153,8 @@ pub(super) async fn revoke(call: &mut RequestContext<'_>) -> Result<Response<Bod
         ),
         Err(error) => {
             let reason = match error {
-                auth::Error::NotYours => "not_yours",
-                _ => "store",
+                RevokeError::NotYours => "not_yours",
+                RevokeError::Store(_) => "store",
             };
             let facts = json!({ "reason": reason });
             call.audit(Event::RevokeFail, call.actor(), facts);
@@ -171,7 +171,7 @@ async fn revocation(
     auth: auth::Auth,
     caller: Caller,
     token: Secret,
-) -> Result<Option<SmolStr>, auth::Error> {
+) -> Result<Option<SmolStr>, RevokeError> {
     auth.revoke(&caller, token.reveal()).await
 }
 
@@ -229,20 +229,15 @@ fn granted(issued: &Issued) -> Response<Body> {
 }
 
 /// How metrics and audit call the end of a sign-in; a broken store is none of the client's doing.
-fn outcome(result: &Result<Issued, auth::Error>) -> (Option<Login>, Event) {
+fn outcome(result: &Result<Issued, SignInError>) -> (Option<Login>, Event) {
     match result {
         Ok(_) => (Some(Login::Success), Event::Login),
-        Err(auth::Error::BadCredentials { .. } | auth::Error::NotYours) => {
+        Err(SignInError::BadCredentials { .. }) => {
             (Some(Login::BadCredentials), Event::LoginCredentials)
         }
-        Err(auth::Error::InvalidScope) => (Some(Login::InvalidScope), Event::LoginScope),
-        Err(auth::Error::Throttled { .. }) => (Some(Login::Throttled), Event::LoginThrottled),
-        Err(
-            auth::Error::NameTaken
-            | auth::Error::Unrecorded
-            | auth::Error::Store(_)
-            | auth::Error::Hash(_),
-        ) => (None, Event::LoginStore),
+        Err(SignInError::InvalidScope) => (Some(Login::InvalidScope), Event::LoginScope),
+        Err(SignInError::Throttled { .. }) => (Some(Login::Throttled), Event::LoginThrottled),
+        Err(SignInError::Store(_)) => (None, Event::LoginStore),
     }
 }
 

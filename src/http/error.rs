@@ -2,7 +2,7 @@
 
 use super::path;
 use crate::audit::Unavailable;
-use crate::auth::{self, Lapsed};
+use crate::auth::{Lapsed, RevokeError, SignInError};
 use crate::gateway::RoutingError;
 use crate::websocket::HandshakeError;
 use crate::{deployment, upstream};
@@ -165,10 +165,13 @@ pub(super) enum Error {
     GrantType,
     /// The sign-in failed.
     #[error("sign-in: {0}")]
-    SignIn(#[source] auth::Error),
+    SignIn(#[source] SignInError),
+    /// The sign-in succeeded but could not be recorded, so its token is not handed out.
+    #[error("sign-in: {0}")]
+    SignInUnrecorded(#[source] Unavailable),
     /// The revocation failed.
     #[error("revocation: {0}")]
-    Revoke(#[source] auth::Error),
+    Revoke(#[source] RevokeError),
     /// It could not be recorded who does it, so it was not done.
     #[error(transparent)]
     Audit(#[from] Unavailable),

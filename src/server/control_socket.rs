@@ -6,11 +6,11 @@
 
 use super::reload::Reload;
 use crate::audit::{Actor, Event, Unavailable};
-use crate::auth::{self, Auth, SessionInfo, SessionSelector};
+use crate::auth::{Auth, CreateTokenError, SessionInfo, SessionSelector};
 use crate::config::is_permission;
 use crate::gateway::Gateway;
 use crate::http::unix_time;
-use crate::store::step;
+use crate::store::{self, step};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;
@@ -192,7 +192,9 @@ enum Error {
     #[error("there is no such session")]
     NoSession,
     #[error(transparent)]
-    Auth(#[from] auth::Error),
+    CreateToken(#[from] CreateTokenError),
+    #[error(transparent)]
+    Store(#[from] store::Error),
     #[error(transparent)]
     Audit(#[from] Unavailable),
     #[error(transparent)]
@@ -241,7 +243,7 @@ impl ControlHandler<'_> {
             return Err(Error::Permission(wrong.clone()));
         }
         if auth.has_token(&name, self.now) {
-            return Err(auth::Error::NameTaken.into());
+            return Err(CreateTokenError::NameTaken.into());
         }
         let facts = json!({ "name": name, "permissions": permissions, "lifetime": lifetime });
         self.durable(Event::TokenCreate, facts).await?;

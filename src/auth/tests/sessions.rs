@@ -101,13 +101,13 @@ async fn ones_own_tokens_may_be_revoked_by_anyone_and_anothers_with_everything_o
 
     assert!(matches!(
         auth.revoke(&ann, bobs.reveal()).await,
-        Err(Error::NotYours)
+        Err(RevokeError::NotYours)
     ));
     let narrow = caller(&auth, &bobs_narrow);
     assert!(
         matches!(
             auth.revoke(&narrow, one.reveal()).await,
-            Err(Error::NotYours)
+            Err(RevokeError::NotYours)
         ),
         "the token's scope counts"
     );
@@ -136,7 +136,7 @@ async fn whoever_has_no_token_has_what_the_operator_gives_and_revokes_nothing() 
     let anns = token(&auth, "ann", "*").await;
     assert!(matches!(
         auth.revoke(&anonymous, anns.reveal()).await,
-        Err(Error::NotYours)
+        Err(RevokeError::NotYours)
     ));
     assert!(is_alive(&auth, &anns, NOW));
 }

@@ -11,14 +11,14 @@ async fn fail_five_times(auth: &Auth, now: u64) {
     for _ in 0..5 {
         assert!(matches!(
             auth.sign_in(wrong("ann"), now).await,
-            Err(Error::BadCredentials { .. })
+            Err(SignInError::BadCredentials { .. })
         ));
     }
 }
 
 async fn wait_told(auth: &Auth, sign_in: SignIn, now: u64) -> Option<u64> {
     match auth.sign_in(sign_in, now).await {
-        Err(Error::Throttled { wait }) => Some(wait.as_secs()),
+        Err(SignInError::Throttled { wait }) => Some(wait.as_secs()),
         _ => None,
     }
 }
@@ -57,7 +57,7 @@ async fn a_wrong_password_and_an_unknown_user_are_the_same_error() {
     ] {
         let result = auth.sign_in(attempt(user, password, "*", HERE), NOW).await;
         assert!(
-            matches!(result, Err(Error::BadCredentials { .. })),
+            matches!(result, Err(SignInError::BadCredentials { .. })),
             "{user} {password}"
         );
     }
@@ -71,7 +71,7 @@ async fn a_user_whose_hash_is_none_cannot_sign_in() {
     let auth = house.open().await;
     assert!(matches!(
         auth.sign_in(right("ann", "*"), NOW).await,
-        Err(Error::BadCredentials { .. })
+        Err(SignInError::BadCredentials { .. })
     ));
 }
 
@@ -80,15 +80,15 @@ async fn that_a_scope_is_not_covered_is_told_only_after_the_password_was_right()
     let auth = House::with(&[("ann", "read")]).open().await;
     assert!(matches!(
         auth.sign_in(right("ann", "*"), NOW).await,
-        Err(Error::InvalidScope)
+        Err(SignInError::InvalidScope)
     ));
     assert!(matches!(
         auth.sign_in(right("ann", "read write"), NOW).await,
-        Err(Error::InvalidScope)
+        Err(SignInError::InvalidScope)
     ));
     assert!(matches!(
         auth.sign_in(wrong("ann"), NOW).await,
-        Err(Error::BadCredentials { .. })
+        Err(SignInError::BadCredentials { .. })
     ));
     assert_eq!(auth.active(), 0);
     assert!(auth.sign_in(right("ann", "flows.read"), NOW).await.is_ok());
@@ -143,14 +143,14 @@ async fn of_fifty_wrong_sign_ins_at_once_five_are_tried() {
     assert_eq!(
         results
             .iter()
-            .filter(|result| matches!(result, Err(Error::BadCredentials { .. })))
+            .filter(|result| matches!(result, Err(SignInError::BadCredentials { .. })))
             .count(),
         5
     );
     assert_eq!(
         results
             .iter()
-            .filter(|result| matches!(result, Err(Error::Throttled { .. })))
+            .filter(|result| matches!(result, Err(SignInError::Throttled { .. })))
             .count(),
         45
     );
@@ -164,7 +164,7 @@ async fn fifty_right_sign_ins_at_once_all_come_in() {
     assert_eq!(auth.active(), 50);
 }
 
-async fn at_once(auth: &Auth, sign_in: impl Fn() -> SignIn) -> Vec<Result<Issued, Error>> {
+async fn at_once(auth: &Auth, sign_in: impl Fn() -> SignIn) -> Vec<Result<Issued, SignInError>> {
     let mut tasks = tokio::task::JoinSet::new();
     for _ in 0..50 {
         let (auth, sign_in) = (auth.clone(), sign_in());
@@ -217,7 +217,7 @@ async fn guesses_from_many_addresses_hold_up_new_ones_only_and_over_a_restart() 
     for n in 1..=20 {
         let guess = attempt("ann", "wrong", "*", &format!("198.51.100.{n}"));
         match auth.sign_in(guess, NOW).await {
-            Err(Error::BadCredentials { guessed: g, .. }) => guessed.push(g),
+            Err(SignInError::BadCredentials { guessed: g, .. }) => guessed.push(g),
             other => panic!("{other:?}"),
         }
     }
@@ -258,7 +258,7 @@ async fn the_first_start_makes_an_admin_and_shows_the_password_once() {
     );
     assert!(matches!(
         auth.sign_in(sign_in(), NOW).await,
-        Err(Error::BadCredentials { .. })
+        Err(SignInError::BadCredentials { .. })
     ));
 }
 

@@ -10,14 +10,14 @@ mod upstream_error;
 pub(super) use upstream_error::upstream_page;
 
 use super::error::Error;
-use crate::auth::Lapsed;
+use crate::auth::{Lapsed, RevokeError, SignInError};
+use crate::deployment;
 #[cfg(feature = "engine")]
 use crate::editor::{File, FilePermit};
 #[cfg(feature = "engine")]
 use crate::http::file_body::Reading;
 use crate::http::response_body::Body;
 use crate::upstream;
-use crate::{auth, deployment};
 use bytes::Bytes;
 use hyper::body::Body as _;
 use hyper::header::{
@@ -225,6 +225,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Client => challenge(refuse_sign_in(S::UNAUTHORIZED, "invalid_client"), BEARER),
         Error::GrantType => refuse_sign_in(S::BAD_REQUEST, "unsupported_grant_type"),
         Error::SignIn(error) => sign_in(error),
+        Error::SignInUnrecorded(_) => unrecorded_sign_in(),
         Error::Revoke(error) => revocation(error),
         Error::Audit(_) => refuse(S::SERVICE_UNAVAILABLE, "audit_unavailable"),
         Error::Deployment(error) => deployment(error),
@@ -290,32 +291,25 @@ fn lapsed(lapsed: Lapsed) -> Response<Body> {
     })
 }
 
-fn sign_in(error: &auth::Error) -> Response<Body> {
+fn sign_in(error: &SignInError) -> Response<Body> {
     use StatusCode as S;
     match error {
-        auth::Error::Throttled { wait } => {
+        SignInError::Throttled { wait } => {
             let refused = "too many failures, try again later";
             let response = oauth(S::TOO_MANY_REQUESTS, "temporarily_unavailable", refused);
             retry_after(response, *wait)
         }
-        auth::Error::BadCredentials { .. } => oauth(
+        SignInError::BadCredentials { .. } => oauth(
             S::BAD_REQUEST,
             "invalid_grant",
             "unknown user or wrong password",
         ),
-        auth::Error::InvalidScope => oauth(
+        SignInError::InvalidScope => oauth(
             S::BAD_REQUEST,
             "invalid_scope",
             "the user's permissions do not cover the scope",
         ),
-        auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
-        // RFC 6749 §4.1.2.1 has this word for a server that cannot for now
-        auth::Error::Unrecorded => oauth(
-            S::SERVICE_UNAVAILABLE,
-            "temporarily_unavailable",
-            "the audit log cannot be written, so nobody can sign in",
-        ),
-        auth::Error::NameTaken | auth::Error::Store(_) | auth::Error::Hash(_) => oauth(
+        SignInError::Store(_) => oauth(
             S::INTERNAL_SERVER_ERROR,
             "server_error",
             "the session could not be kept",
@@ -323,16 +317,19 @@ fn sign_in(error: &auth::Error) -> Response<Body> {
     }
 }
 
-fn revocation(error: &auth::Error) -> Response<Body> {
+/// RFC 6749 §4.1.2.1 has this code for a server that is unavailable for a time.
+fn unrecorded_sign_in() -> Response<Body> {
+    oauth(
+        StatusCode::SERVICE_UNAVAILABLE,
+        "temporarily_unavailable",
+        "the audit log cannot be written, so nobody can sign in",
+    )
+}
+
+fn revocation(error: &RevokeError) -> Response<Body> {
     match error {
-        auth::Error::NotYours => unauthorized(INSUFFICIENT_SCOPE),
-        auth::Error::Throttled { .. }
-        | auth::Error::BadCredentials { .. }
-        | auth::Error::InvalidScope
-        | auth::Error::NameTaken
-        | auth::Error::Unrecorded
-        | auth::Error::Store(_)
-        | auth::Error::Hash(_) => oauth(
+        RevokeError::NotYours => unauthorized(INSUFFICIENT_SCOPE),
+        RevokeError::Store(_) => oauth(
             StatusCode::INTERNAL_SERVER_ERROR,
             "server_error",
             "the revocation could not be kept, try again",

@@ -26,7 +26,7 @@ async fn every_401_of_the_api_is_empty_and_says_why_in_its_challenge() {
             "Bearer realm=\"flowgate\", error=\"invalid_token\"",
         ),
         (Error::Scope, INSUFFICIENT_SCOPE),
-        (Error::Revoke(auth::Error::NotYours), INSUFFICIENT_SCOPE),
+        (Error::Revoke(RevokeError::NotYours), INSUFFICIENT_SCOPE),
     ] {
         let response = refusal(&error);
         assert_eq!(response.status(), 401);
@@ -65,8 +65,8 @@ async fn a_failing_store_tells_the_client_no_path() {
     for error in [
         Error::Deployment(deployment::Error::Store(fault())),
         Error::Deployment(deployment::Error::StorageInvalid(fault())),
-        Error::SignIn(auth::Error::Store(fault())),
-        Error::Revoke(auth::Error::Store(fault())),
+        Error::SignIn(SignInError::Store(fault())),
+        Error::Revoke(RevokeError::Store(fault())),
     ] {
         assert!(is_ours(&error));
         let response = refusal(&error);
@@ -88,7 +88,7 @@ async fn errors_of_the_sign_in_are_those_of_rfc_6749_and_never_cached() {
         (Error::Client, 401, "invalid_client"),
         (Error::GrantType, 400, "unsupported_grant_type"),
         (
-            Error::SignIn(auth::Error::BadCredentials {
+            Error::SignIn(SignInError::BadCredentials {
                 locked: false,
                 guessed: false,
             }),
@@ -96,12 +96,12 @@ async fn errors_of_the_sign_in_are_those_of_rfc_6749_and_never_cached() {
             "invalid_grant",
         ),
         (
-            Error::SignIn(auth::Error::InvalidScope),
+            Error::SignIn(SignInError::InvalidScope),
             400,
             "invalid_scope",
         ),
         (
-            Error::SignIn(auth::Error::Throttled { wait }),
+            Error::SignIn(SignInError::Throttled { wait }),
             429,
             "temporarily_unavailable",
         ),

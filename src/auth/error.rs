@@ -1,0 +1,63 @@
+//! What each operation on users and sessions can fail with; those that are not listed here fail with the store only.
+
+use super::HashError;
+use crate::store;
+use std::time::Duration;
+
+/// Why a sign-in fails.
+#[derive(Debug, thiserror::Error)]
+pub enum SignInError {
+    /// Too many failures, or too many sign-ins at this moment; try again after `wait`.
+    #[error("too many failures")]
+    Throttled {
+        /// How long.
+        wait: Duration,
+    },
+    /// Unknown user or wrong password.
+    #[error("unknown user or wrong password")]
+    BadCredentials {
+        /// This failure makes the throttle refuse what comes next.
+        locked: bool,
+        /// With this failure the user counts as being guessed from many addresses.
+        guessed: bool,
+    },
+    /// The user's permissions do not cover the scope.
+    #[error("the user's permissions do not cover the scope")]
+    InvalidScope,
+    /// The session could not be made durable.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// Why a revocation fails.
+#[derive(Debug, thiserror::Error)]
+pub enum RevokeError {
+    /// The token belongs to another user and the caller lacks `*`.
+    #[error("the token is another user's")]
+    NotYours,
+    /// It could not be made durable.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// Why no service token is made.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateTokenError {
+    /// Another service token has this name.
+    #[error("another token has this name; revoke it first or choose another name")]
+    NameTaken,
+    /// It could not be made durable.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+}
+
+/// Why users and sessions cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The store cannot be read or written.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The password of the first `admin` could not be hashed.
+    #[error(transparent)]
+    Hash(#[from] HashError),
+}
