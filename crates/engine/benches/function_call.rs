@@ -5,7 +5,7 @@
 //! node.
 
 use engine::env::Env;
-use engine::node::Info;
+use engine::node_info::NodeInfo;
 use engine::script::{Code, Effect, NodeContext, Sandbox, Scripts};
 use engine::settings::Settings;
 use std::hint::black_box;
@@ -93,7 +93,7 @@ fn message() -> Message {
 }
 
 fn sandbox(scripts: &Rc<Scripts>, source: &str) -> Sandbox {
-    let info = Info {
+    let info = NodeInfo {
         groups: Rc::from([]),
         id: "n1".into(),
         alias: "n1".into(),
@@ -115,6 +115,7 @@ fn sandbox(scripts: &Rc<Scripts>, source: &str) -> Sandbox {
         NodeContext {
             info: Rc::new(info),
             contexts: Rc::default(),
+            now: 0.0,
         },
     );
     sandbox.start();

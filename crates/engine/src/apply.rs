@@ -2,9 +2,11 @@
 //! What comes after is in `start`.
 
 use super::RunState;
-use super::node::{Closing, Info};
+use super::node::Closing;
 use crate::event_loop::{Change, Thread};
-use crate::state::{Delivery, Instance};
+use crate::instance::Instance;
+use crate::node_info::NodeInfo;
+use crate::state::Delivery;
 use events::Event;
 use flows::{FlowSet, Plan};
 use rustc_hash::FxHashMap;
@@ -168,7 +170,7 @@ impl Thread {
 
     /// Closes nodes: out of the directory first, so that nothing reaches a closing node
     /// (docs/reference/node-red-engine.md §1.6).
-    pub(super) fn stop(&mut self, stops: &[(u32, bool)]) -> Vec<(Rc<Info>, Closing)> {
+    pub(super) fn stop(&mut self, stops: &[(u32, bool)]) -> Vec<(Rc<NodeInfo>, Closing)> {
         for (slot, _) in stops {
             if let Some(info) = &self.state.infos[*slot as usize] {
                 self.state.directory.remove(&info.id);

@@ -1,18 +1,19 @@
 //! Environment variables of nodes: groups, subflow instances, tabs, global-config, the process
 //! (docs/reference/node-red-engine.md §2.5).
 
+use super::expression::eval_context::EvalContext;
 use super::expression::jsonata::Jsonata;
-use super::expression::typed::EvalContext;
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use flows::HiddenVariables;
+use formats::mustache::Lookup;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
 use std::rc::Rc;
-use value::{Object, Value, coerce, json};
+use value::{Object, Path, Value, coerce, json};
 
 /// One scope of variables and the scope around it.
 #[derive(Debug, Default)]
@@ -182,12 +183,36 @@ fn evaluate(entry: &Entry, credentials: Option<&Map<String, Json>>, outside: &Rc
 fn computed(name: &str, text: &str, outside: &Rc<Env>) -> Value {
     let result = Jsonata::compile(text).and_then(|expression| {
         let nothing = Value::object(Object::default());
-        expression.evaluate_on(&EvalContext::outside(outside), &nothing)
+        expression.evaluate_on(&Variables(Rc::clone(outside)), &nothing)
     });
     result.unwrap_or_else(|failure| {
         tracing::error!(target: "flow", variable = name, %failure, "an environment variable has no value");
         Value::Undefined
     })
+}
+
+/// Where the expression of a variable is evaluated: it sees other variables, and neither contexts nor the time.
+#[derive(Clone)]
+struct Variables(Rc<Env>);
+
+impl Lookup for Variables {
+    fn env(&self, name: &str) -> Value {
+        self.0.lookup(name)
+    }
+
+    fn flow(&self, _key: &Path) -> Value {
+        Value::Undefined
+    }
+
+    fn global(&self, _key: &Path) -> Value {
+        Value::Undefined
+    }
+}
+
+impl EvalContext for Variables {
+    fn now(&self) -> f64 {
+        0.0
+    }
 }
 
 fn binary(text: &str) -> Value {

@@ -8,13 +8,12 @@
 
 use super::debug_encode;
 use super::expression::jsonata::Jsonata;
-use super::expression::typed::EvalContext;
+use super::node_context::NodeContext;
 use crate::script::regexp;
 use flows::json;
 use formats::mustache::Template;
 use formats::{xml, yaml};
 use std::collections::HashSet;
-use std::rc::Rc;
 use std::sync::Arc;
 use value::{Extent, Failure, Message, Object, Path, Value, coerce, json as text};
 
@@ -252,7 +251,7 @@ fn used(value: &Value, other: &Value) {
     let _ = xml::build(value, &xml::Options::of(&Value::Undefined));
     let _ = yaml::write(value);
     let message = Message::with_payload(value.clone());
-    let eval = EvalContext::outside(&Rc::default());
+    let eval = NodeContext::for_tests();
     let nested = Jsonata::compile("{\"in\": [payload]}").unwrap();
     if let Ok(made) = nested.evaluate(&eval, &message) {
         assert_exact(&made);

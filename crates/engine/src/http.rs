@@ -1,7 +1,7 @@
 //! Requests to endpoints made by http-in nodes, where they lead, and the way back.
 
 use super::http_path::PathPattern;
-use crate::state::Instance;
+use crate::instance::Instance;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};

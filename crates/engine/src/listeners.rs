@@ -1,7 +1,7 @@
 //! Who hears of errors, status and completed messages: catch, status and complete nodes, by flow
 //! (docs/reference/node-red-engine.md §3.2).
 
-use super::node::Info;
+use crate::node_info::NodeInfo;
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -71,7 +71,7 @@ impl Listeners {
 
     /// Adds a running node, if it is a listener. `text` is its element with running ids; `own` are the
     /// targets of its own output, which it must not hear (docs/reference/node-red-engine.md §3.2).
-    pub(super) fn add(&mut self, info: &Info, slot: u32, text: &str, own: &[SmolStr]) {
+    pub(super) fn add(&mut self, info: &NodeInfo, slot: u32, text: &str, own: &[SmolStr]) {
         let Ok(properties) = serde_json::from_str::<Properties>(text) else {
             return;
         };
@@ -109,7 +109,7 @@ impl Listeners {
     }
 
     /// Complete nodes that watch a node of their flow.
-    pub(super) fn complete(&self, info: &Info) -> &[u32] {
+    pub(super) fn complete(&self, info: &NodeInfo) -> &[u32] {
         let watched = (info.z.clone(), info.id.clone());
         self.complete.get(&watched).map_or(&[], Vec::as_slice)
     }
@@ -117,7 +117,7 @@ impl Listeners {
 
 impl Flow {
     /// Catch nodes that take an error reported by a node, nearest group first; `uncaught` ones only if no other does.
-    pub(super) fn catching(&self, reporter: &Info) -> Vec<u32> {
+    pub(super) fn catching(&self, reporter: &NodeInfo) -> Vec<u32> {
         let mut hearing = hearing(&self.catch, reporter);
         hearing.sort_by_key(|(distance, l)| (*distance, l.scope == Scope::All, l.uncaught));
         let mut taken = false;
@@ -133,14 +133,14 @@ impl Flow {
     }
 
     /// Status nodes that hear a node's status, nearest group first.
-    pub(super) fn hearing_status(&self, reporter: &Info) -> Vec<u32> {
+    pub(super) fn hearing_status(&self, reporter: &NodeInfo) -> Vec<u32> {
         let mut hearing = hearing(&self.status, reporter);
         hearing.sort_by_key(|(distance, _)| *distance);
         hearing.into_iter().map(|(_, l)| l.slot).collect()
     }
 }
 
-fn hearing<'a>(listeners: &'a [Listener], reporter: &Info) -> Vec<(usize, &'a Listener)> {
+fn hearing<'a>(listeners: &'a [Listener], reporter: &NodeInfo) -> Vec<(usize, &'a Listener)> {
     listeners
         .iter()
         .filter_map(|l| Some((distance(l, reporter)?, l)))
@@ -148,7 +148,7 @@ fn hearing<'a>(listeners: &'a [Listener], reporter: &Info) -> Vec<(usize, &'a Li
 }
 
 /// How many groups lie between a node and a listener; `None`: it does not hear the node.
-fn distance(listener: &Listener, reporter: &Info) -> Option<usize> {
+fn distance(listener: &Listener, reporter: &NodeInfo) -> Option<usize> {
     let around: &Rc<[SmolStr]> = &reporter.groups;
     let shared = listener
         .group

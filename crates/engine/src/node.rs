@@ -1,14 +1,18 @@
-//! The one trait of our own: what every node is, and what its host does for it.
+//! The trait that every node implements, and what its host does for it.
 //!
 //! A node lives on one engine thread and is called by it: never twice at a time, never from elsewhere.
 
-use super::context::Contexts;
-use super::env::Env;
 use super::http::Exchange;
 use super::properties;
 use super::script::Scripts;
+pub use crate::instance::TimerId;
+pub use crate::log_level::Level;
+pub use crate::node_info::NodeInfo;
+
+use crate::instance::Instance;
+use crate::node_context::NodeContext;
 use crate::settings::Settings;
-use crate::state::{EngineState, Instance};
+use crate::state::EngineState;
 use crate::ws_endpoints;
 use events::Event;
 use serde::de::DeserializeOwned;
@@ -16,11 +20,10 @@ use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
 use std::any::Any;
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use value::{Failure, Message, Value};
 
 /// A running node.
@@ -62,65 +65,10 @@ pub enum Wake {
     Active(bool),
 }
 
-/// Names a timer of one node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TimerId(pub(super) Instant, pub(super) u64);
-
-/// How important a log line of a node is; the numbers are Node-RED's levels (docs/reference/node-red-admin-api.md §4).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Level {
-    /// `node.error` without a message, unhandled errors.
-    Error = 20,
-    /// `node.warn`.
-    Warn = 30,
-    /// `node.log`.
-    Info = 40,
-    /// `node.debug`.
-    Debug = 50,
-    /// `node.trace`.
-    Trace = 60,
-}
-
-/// What is known of a node for as long as it runs.
-#[derive(Debug)]
-pub struct Info {
-    /// Id in the running graph (`<instance>-<template>` inside a subflow).
-    pub id: SmolStr,
-    /// Id in the flow set; the same as `id` outside subflows.
-    pub alias: SmolStr,
-    /// `type`.
-    pub kind: SmolStr,
-    /// `name`, if the node has that property; it may be empty.
-    pub name: Option<SmolStr>,
-    /// Id of the tab or subflow instance it runs in, whose `flow` context it has; empty for global config nodes.
-    pub z: SmolStr,
-    /// Ids from the tab down to its container, joined by `/`: `T1` or `T1/I`.
-    pub path: SmolStr,
-    /// The groups around it, inner first.
-    pub groups: Rc<[SmolStr]>,
-    /// How many outputs have wires or may have them.
-    pub outputs: usize,
-    /// Its environment variables, inner scopes first.
-    pub env: Rc<Env>,
-}
-
-impl Info {
-    /// A variable as this node sees it: its own `NR_NODE_*` first, then the scopes around it
-    /// (docs/reference/node-red-engine.md §2.5).
-    pub fn env(&self, name: &str) -> Value {
-        match name {
-            "NR_NODE_ID" => Value::String(self.id.clone()),
-            "NR_NODE_NAME" => Value::from(self.name.clone()),
-            "NR_NODE_PATH" => Value::from(format!("{}/{}", self.path, self.alias)),
-            _ => self.env.lookup(name),
-        }
-    }
-}
-
 /// What a node is built from.
 pub struct Build<'a> {
     /// Who it will be.
-    pub info: &'a Rc<Info>,
+    pub info: &'a Rc<NodeInfo>,
     /// Its JSON object; environment variables substituted, ids of a subflow's inside remapped.
     pub text: Cow<'a, str>,
     /// Its credentials, if it has any.
@@ -138,7 +86,7 @@ impl Build<'_> {
 pub struct Host<'a> {
     pub(super) state: &'a mut EngineState,
     pub(super) instance: Instance,
-    pub(super) info: &'a Rc<Info>,
+    pub(super) info: &'a Rc<NodeInfo>,
     pub(super) wires: &'a [Box<[u32]>],
     pub(super) watched: bool,
 }
@@ -149,7 +97,7 @@ pub struct Host<'a> {
 )]
 impl Host<'_> {
     /// Who this node is.
-    pub fn info(&self) -> &Rc<Info> {
+    pub fn info(&self) -> &Rc<NodeInfo> {
         self.info
     }
 
@@ -325,9 +273,13 @@ impl Host<'_> {
         self.state.fresh_id()
     }
 
-    /// The context stores. Borrow them briefly.
-    pub fn contexts(&self) -> Rc<RefCell<Contexts>> {
-        Rc::clone(&self.state.contexts)
+    /// What this node's expressions and scripts read: its environment variables, the context stores, the time.
+    pub fn context(&self) -> NodeContext {
+        NodeContext {
+            info: Rc::clone(self.info),
+            contexts: Rc::clone(&self.state.contexts),
+            now: self.now(),
+        }
     }
 
     /// The JavaScript engine of this thread, made when first asked for.
@@ -361,7 +313,7 @@ impl Host<'_> {
 }
 
 /// A link in node without a name is called by its id.
-fn link_name(info: &Info) -> &SmolStr {
+fn link_name(info: &NodeInfo) -> &SmolStr {
     let named = info.name.as_ref().filter(|name| !name.is_empty());
     named.unwrap_or(&info.id)
 }

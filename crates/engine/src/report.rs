@@ -1,7 +1,8 @@
 //! What nodes report: errors, status, completed messages, log lines; and whom it reaches.
 
 use super::debug_encode::encode;
-use super::node::{Info, Level};
+use crate::log_level::Level;
+use crate::node_info::NodeInfo;
 use crate::state::EngineState;
 use events::Event;
 use serde_json::{Value as Json, json};
@@ -15,7 +16,12 @@ const MAX_CATCHES: f64 = 10.0;
 
 impl EngineState {
     /// An error of a node: to the catch nodes of its flow and of those around it, else to the log.
-    pub(super) fn error(&mut self, info: &Rc<Info>, failure: &Failure, message: Option<Message>) {
+    pub(super) fn error(
+        &mut self,
+        info: &Rc<NodeInfo>,
+        failure: &Failure,
+        message: Option<Message>,
+    ) {
         let message = message.map(Message::within_limits);
         if message.is_some_and(|m| self.caught(info, failure, m)) {
             self.metrics
@@ -27,7 +33,7 @@ impl EngineState {
         }
     }
 
-    fn caught(&mut self, source: &Rc<Info>, failure: &Failure, mut message: Message) -> bool {
+    fn caught(&mut self, source: &Rc<NodeInfo>, failure: &Failure, mut message: Message) -> bool {
         let count = previous_catches(&message, &source.id) + 1.0;
         if count >= MAX_CATCHES {
             self.log(
@@ -55,7 +61,7 @@ impl EngineState {
     }
 
     /// The catch nodes for an error: of the node's flow; else of the flow around the subflow, for its instance.
-    fn catching(&self, source: &Rc<Info>) -> Vec<u32> {
+    fn catching(&self, source: &Rc<NodeInfo>) -> Vec<u32> {
         let mut reporter = Rc::clone(source);
         loop {
             let Some(flow) = self.listeners.flow(&reporter.z) else {
@@ -76,7 +82,7 @@ impl EngineState {
     }
 
     /// The status of a node: to editors, to status nodes, and out of a subflow that has no status output.
-    pub(super) fn status(&mut self, info: &Rc<Info>, status: &Value) {
+    pub(super) fn status(&mut self, info: &Rc<NodeInfo>, status: &Value) {
         let status = normalised(status);
         if self.events.has_listeners() {
             let cleared = status.as_object().is_some_and(Object::is_empty);
@@ -113,7 +119,7 @@ impl EngineState {
     }
 
     /// A node has finished with a message: to the complete nodes that watch it.
-    pub(super) fn complete(&mut self, info: &Rc<Info>, message: &Message) {
+    pub(super) fn complete(&mut self, info: &Rc<NodeInfo>, message: &Message) {
         for slot in self.listeners.complete(info).to_vec() {
             let mut copy = message.clone().within_limits();
             copy.set("complete", Value::record([("source", source(info, None))]));
@@ -123,7 +129,7 @@ impl EngineState {
     }
 
     /// A line of the log; warnings and errors also reach the editors' debug sidebar.
-    pub(super) fn log(&self, info: &Info, level: Level, value: &Value) {
+    pub(super) fn log(&self, info: &NodeInfo, level: Level, value: &Value) {
         let text = match value {
             Value::String(text) => text.clone(),
             Value::Error(failure) => failure.to_string().into(),
@@ -150,7 +156,7 @@ impl EngineState {
     }
 
     /// A line of the log as the debug sidebar shows it; properties that a node does not have are left out.
-    fn logged(&self, info: &Info, level: Level, value: &Value) -> Json {
+    fn logged(&self, info: &NodeInfo, level: Level, value: &Value) -> Json {
         let (msg, format) = encode(value, self.config.debug_length);
         let mut data =
             json!({ "level": level as u8, "id": info.id, "type": info.kind, "msg": msg });
@@ -177,7 +183,7 @@ impl EngineState {
     }
 
     /// What is known of a running node.
-    pub(super) fn info_of(&self, id: &str) -> Option<Rc<Info>> {
+    pub(super) fn info_of(&self, id: &str) -> Option<Rc<NodeInfo>> {
         let slot = *self.directory.get(id)?;
         self.infos.get(slot as usize)?.clone()
     }
@@ -199,7 +205,7 @@ fn previous_catches(message: &Message, id: &str) -> f64 {
 }
 
 /// `msg.error` as catch nodes see it.
-fn described(info: &Info, failure: &Failure, count: f64) -> Value {
+fn described(info: &NodeInfo, failure: &Failure, count: f64) -> Value {
     let mut error = Object::default();
     error.insert(
         SmolStr::new_static("message"),
@@ -218,7 +224,7 @@ fn described(info: &Info, failure: &Failure, count: f64) -> Value {
     Value::object(error)
 }
 
-fn source(info: &Info, count: Option<f64>) -> Value {
+fn source(info: &NodeInfo, count: Option<f64>) -> Value {
     let mut source = Object::default();
     for (key, text) in [("id", &info.id), ("type", &info.kind)] {
         source.insert(SmolStr::new_static(key), Value::String(text.clone()));
@@ -243,7 +249,7 @@ fn normalised(status: &Value) -> Value {
     }
 }
 
-fn status_message(info: &Info, status: &Value) -> Message {
+fn status_message(info: &NodeInfo, status: &Value) -> Message {
     let mut inner = status.as_object().cloned().unwrap_or_default();
     inner.insert(SmolStr::new_static("source"), source(info, None));
     let mut message = Message::default();

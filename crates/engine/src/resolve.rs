@@ -1,7 +1,7 @@
 //! A node's element as its constructor reads it: ids of a subflow's inside remapped, environment variables substituted.
 
 use super::graph::{Role, Running};
-use super::node::Info;
+use crate::node_info::NodeInfo;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use value::json;
 
 /// The element's JSON text for the node that runs.
-pub(super) fn of<'a>(running: &'a Running, info: &Info) -> Cow<'a, str> {
+pub(super) fn of<'a>(running: &'a Running, info: &NodeInfo) -> Cow<'a, str> {
     let text = remapped(running);
     if !text.contains("\"${") && !text.contains("\"$(") {
         return text;
@@ -60,7 +60,7 @@ fn remap(value: &mut Json, ids: &FxHashMap<SmolStr, SmolStr>) {
 }
 
 /// Every text that is wholly `${X}` or `$(X)` becomes the variable (docs/reference/node-red-engine.md §2.5).
-fn substitute(value: &mut Json, info: &Info) {
+fn substitute(value: &mut Json, info: &NodeInfo) {
     match value {
         Json::String(text) => {
             if let Some(found) = info.env.substitute(text) {

@@ -4,7 +4,8 @@
 //! Everything here lives on the engine's thread and ends with the nodes.
 
 use super::node::{Closing, Host};
-use crate::state::{Finished, Instance};
+use crate::instance::Instance;
+use crate::state::Finished;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::any::{Any, TypeId};

@@ -3,10 +3,12 @@
 
 use super::graph::{self, Flow, Graph, Role, Running};
 use super::listeners::Listeners;
-use super::node::{Build, Info, Level, Node};
+use super::node::{Build, Node};
 use super::report::{self, label};
 use super::{Engine, RunState, nodes, subflow};
 use crate::event_loop::{Slot, Thread};
+use crate::log_level::Level;
+use crate::node_info::NodeInfo;
 use crate::resolve;
 use events::Event;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -213,7 +215,7 @@ struct Named {
     name: Option<SmolStr>,
 }
 
-fn info(running: &Running, flow: &Flow) -> Rc<Info> {
+fn info(running: &Running, flow: &Flow) -> Rc<NodeInfo> {
     let node = &running.node;
     let name = serde_json::from_str::<Named>(&node.text)
         .ok()
@@ -223,7 +225,7 @@ fn info(running: &Running, flow: &Flow) -> Rc<Info> {
             _ => name,
         })
         .filter(|name| !name.is_empty() || keeps_empty_name(&node.kind));
-    Rc::new(Info {
+    Rc::new(NodeInfo {
         id: running.id.clone(),
         alias: node.id.clone(),
         kind: if matches!(running.role, Role::StatusPort(_)) {

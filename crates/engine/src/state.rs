@@ -4,9 +4,11 @@ use super::Shared;
 use super::context::Contexts;
 use super::http::Endpoints;
 use super::listeners::Listeners;
-use super::node::{Info, TimerId, Wake};
+use super::node::Wake;
 use super::script::Scripts;
+use crate::instance::{Instance, TimerId};
 use crate::metrics::Metrics;
+use crate::node_info::NodeInfo;
 use crate::settings::Settings;
 use crate::shared::{Between, Mailbox};
 use crate::ws_endpoints::Paths;
@@ -42,13 +44,6 @@ pub(super) struct Delivery {
     pub item: Item,
 }
 
-/// A node that runs, as a timer or a future remembers it: a slot is used again, an epoch never.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Instance {
-    pub slot: u32,
-    pub epoch: u32,
-}
-
 /// The output of a future that a node spawned.
 pub(super) struct Finished {
     pub instance: Instance,
@@ -65,7 +60,7 @@ pub(super) struct EngineState {
     /// Running id to slot.
     pub(super) directory: FxHashMap<SmolStr, u32>,
     /// By slot; `None`: the slot is free.
-    pub(super) infos: Vec<Option<Rc<Info>>>,
+    pub(super) infos: Vec<Option<Rc<NodeInfo>>>,
     pub(super) listeners: Listeners,
     pub(super) endpoints: Endpoints,
     pub(super) sockets: Paths,

@@ -3,7 +3,7 @@
 //!
 //! The connection itself stays with the thread that accepted it; only frames come here.
 
-use crate::state::Instance;
+use crate::instance::Instance;
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use limits::quota::{Grant, Quota};

@@ -34,6 +34,21 @@ pub fn to_number(value: &Value) -> f64 {
     }
 }
 
+/// The low eight bits as a number, as a `Uint8Array` stores it (ECMA-262 §7.1.11).
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "reduced to 0..256 before"
+)]
+pub fn to_uint8(value: &Value) -> u8 {
+    let n = to_number(value);
+    if n.is_finite() {
+        n.trunc().rem_euclid(256.0) as u8
+    } else {
+        0
+    }
+}
+
 /// `ToString` (§7.1.17), as `String(value)` gives it.
 pub fn to_text(value: &Value) -> SmolStr {
     match value {

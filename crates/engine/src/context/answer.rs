@@ -4,7 +4,7 @@
 use super::{Contexts, Place, Scope, Store};
 use crate::Error;
 use crate::debug_encode::encode;
-use crate::node::Info;
+use crate::node_info::NodeInfo;
 use serde_json::{Map, Value as Json, json};
 use smol_str::SmolStr;
 use value::{Path, Value, json as values};
@@ -33,7 +33,7 @@ impl Request {
     pub(crate) fn answer(
         &self,
         contexts: &mut Contexts,
-        info: Option<&Info>,
+        info: Option<&NodeInfo>,
     ) -> Result<Json, Error> {
         let store = match &self.store {
             Some(name) => Some(contexts.named(name).ok_or(Error::NoSuchStore)?),
@@ -60,7 +60,7 @@ impl Request {
     }
 
     /// Where to look. A node that remembers nothing has no context yet; that of a subflow instance is its flow's.
-    fn place(&self, contexts: &Contexts, info: Option<&Info>) -> Option<Place> {
+    fn place(&self, contexts: &Contexts, info: Option<&NodeInfo>) -> Option<Place> {
         let flow = |id: &str| Place {
             flow: id.into(),
             node: SmolStr::default(),

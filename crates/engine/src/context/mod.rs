@@ -12,7 +12,8 @@ mod writer;
 
 pub use answer::Request;
 
-use super::node::{Info, Level};
+use crate::log_level::Level;
+use crate::node_info::NodeInfo;
 use crate::settings::{self, ContextStore};
 use disk::Disk;
 use events::{Event, Events};
@@ -117,7 +118,7 @@ impl Contexts {
 
     /// Reads a value as the node `info` sees it; `undefined` if there is none. In flow contexts
     /// `$parent.x` reads `x` of the flow around the subflow instance.
-    pub fn read(&self, scope: Scope, info: &Info, key: &Path) -> Value {
+    pub fn read(&self, scope: Scope, info: &NodeInfo, key: &Path) -> Value {
         let store = self.store(key.store.as_deref());
         let (flow, key) = self.flow_of(scope, info, key);
         let Some(context) = self.stores[store].context(&flow) else {
@@ -135,7 +136,7 @@ impl Contexts {
     pub fn write(
         &mut self,
         scope: Scope,
-        info: &Info,
+        info: &NodeInfo,
         key: &Path,
         value: Value,
     ) -> Result<bool, Failure> {
@@ -152,7 +153,7 @@ impl Contexts {
     }
 
     /// The top-level keys of a context.
-    pub fn keys(&self, scope: Scope, info: &Info, store: Option<&str>) -> Vec<SmolStr> {
+    pub fn keys(&self, scope: Scope, info: &NodeInfo, store: Option<&str>) -> Vec<SmolStr> {
         let store = self.store(store);
         let (flow, _) = self.flow_of(scope, info, &Path::name(""));
         let root = self.stores[store]
@@ -167,7 +168,7 @@ impl Contexts {
     }
 
     /// Forgets a node's context, if contexts end with their nodes.
-    pub(super) fn forget_node(&mut self, info: &Info) {
+    pub(super) fn forget_node(&mut self, info: &NodeInfo) {
         if self.passing
             && let Some(context) = self.stores[0].context_mut(&info.z)
         {
@@ -261,7 +262,12 @@ impl Contexts {
     }
 
     /// The flow whose context is meant, and what is left of the key after `$parent.`.
-    fn flow_of<'k>(&self, scope: Scope, info: &Info, key: &'k Path) -> (SmolStr, Cow<'k, Path>) {
+    fn flow_of<'k>(
+        &self,
+        scope: Scope,
+        info: &NodeInfo,
+        key: &'k Path,
+    ) -> (SmolStr, Cow<'k, Path>) {
         match scope {
             Scope::Global => (SmolStr::default(), Cow::Borrowed(key)),
             Scope::Node => (info.z.clone(), Cow::Borrowed(key)),
@@ -269,7 +275,7 @@ impl Contexts {
         }
     }
 
-    fn outwards<'k>(&self, info: &Info, key: &'k Path) -> (SmolStr, Cow<'k, Path>) {
+    fn outwards<'k>(&self, info: &NodeInfo, key: &'k Path) -> (SmolStr, Cow<'k, Path>) {
         let mut flow = &info.z;
         let mut steps = 0;
         while key.keys.len() > steps + 1

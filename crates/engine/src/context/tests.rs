@@ -8,8 +8,8 @@ use std::rc::Rc;
 use std::time::Duration;
 use value::json;
 
-fn info(flow: &str, alias: &str) -> Info {
-    Info {
+fn info(flow: &str, alias: &str) -> NodeInfo {
+    NodeInfo {
         id: alias.into(),
         alias: alias.into(),
         kind: "function".into(),
@@ -43,7 +43,7 @@ fn path(text: &str) -> Path {
     Path::parse(text).unwrap()
 }
 
-fn shown(contexts: &Contexts, scope: Scope, info: &Info, key: &str) -> String {
+fn shown(contexts: &Contexts, scope: Scope, info: &NodeInfo, key: &str) -> String {
     format!("{:?}", contexts.read(scope, info, &path(key)))
 }
 

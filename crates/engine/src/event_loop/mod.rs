@@ -1,10 +1,13 @@
 //! The engine's thread: takes commands, fires timers, delivers messages, breadth first.
 
 use super::http::Exchange;
-use super::node::{Host, Info, Level, Node, Wake};
+use super::node::{Host, Node, Wake};
 use super::{Error, RunState, Shared, context};
+use crate::instance::Instance;
+use crate::log_level::Level;
 use crate::metrics::{Metrics, NodeType};
-use crate::state::{Delivery, EngineState, Finished, Instance, Item};
+use crate::node_info::NodeInfo;
+use crate::state::{Delivery, EngineState, Finished, Item};
 use crate::ws_endpoints;
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Grant;
@@ -77,7 +80,7 @@ pub(super) enum Change {
 pub(super) struct Slot {
     /// `None`: it failed to start, or panicked.
     pub node: Option<Box<dyn Node>>,
-    pub info: Rc<Info>,
+    pub info: Rc<NodeInfo>,
     pub wires: Box<[Box<[u32]>]>,
     pub epoch: u32,
     pub watched: bool,

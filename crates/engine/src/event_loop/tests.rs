@@ -58,7 +58,7 @@ fn thread(nodes: Vec<Box<dyn Node>>) -> (Thread, mpsc::UnboundedReceiver<()>) {
     let mut thread = Thread::new(state, shared, metrics, closed);
     thread.kinds.push((thread.metrics.node_type("test"), 0));
     for (node, number) in nodes.into_iter().zip(0u32..) {
-        let info = Rc::new(Info {
+        let info = Rc::new(NodeInfo {
             id: format!("n{number}").into(),
             alias: format!("n{number}").into(),
             kind: "test".into(),

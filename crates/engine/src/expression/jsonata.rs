@@ -3,15 +3,14 @@
 //!
 //! Compiled once. An expression that speaks of `msg` sees `{msg}` as its root, any other the message.
 
+use super::eval_context::EvalContext;
 use super::jsonata_error;
-use super::typed::EvalContext;
-use crate::context::Scope;
 use jsonata_core::Expression;
 use jsonata_core::evaluator::{Context, Evaluator, EvaluatorError, EvaluatorOptions};
 use jsonata_core::value::JValue;
 use smol_str::SmolStr;
 use std::fmt;
-use value::{Extent, Failure, Message, Object, Path, Value, date, json};
+use value::{Extent, Failure, Message, Object, Path, Value, coerce, date, json};
 
 /// A compiled expression.
 pub struct Jsonata {
@@ -49,14 +48,14 @@ impl Jsonata {
     }
 
     /// The value for this message; `undefined` where nothing matches.
-    pub fn evaluate(&self, eval: &EvalContext, message: &Message) -> Result<Value, Failure> {
+    pub fn evaluate(&self, eval: &impl EvalContext, message: &Message) -> Result<Value, Failure> {
         self.evaluate_with(eval, message, &[])
     }
 
     /// The same with variables bound, such as `$I` and `$N`.
     pub fn evaluate_with(
         &self,
-        eval: &EvalContext,
+        eval: &impl EvalContext,
         message: &Message,
         variables: &[(&str, Value)],
     ) -> Result<Value, Failure> {
@@ -70,13 +69,13 @@ impl Jsonata {
     }
 
     /// The value for something else than a message, such as an element of an array.
-    pub fn evaluate_on(&self, eval: &EvalContext, root: &Value) -> Result<Value, Failure> {
+    pub fn evaluate_on(&self, eval: &impl EvalContext, root: &Value) -> Result<Value, Failure> {
         self.run(eval, &value_in(root), &[])
     }
 
     fn run(
         &self,
-        eval: &EvalContext,
+        eval: &impl EvalContext,
         root: &JValue,
         variables: &[(&str, Value)],
     ) -> Result<Value, Failure> {
@@ -119,33 +118,24 @@ fn speaks_of_msg(text: &str) -> bool {
     })
 }
 
-fn register(evaluator: &mut Evaluator, eval: &EvalContext) -> Result<(), EvaluatorError> {
-    for (name, scope) in [
-        ("flowContext", Scope::Flow),
-        ("globalContext", Scope::Global),
-    ] {
-        let eval = eval.clone();
-        evaluator.register_fn(name, move |args: &[JValue]| {
-            let key = args.first().and_then(JValue::as_str).unwrap_or_default();
-            let mut path =
-                Path::parse(key).map_err(|f| EvaluatorError::EvaluationError(f.message.into()))?;
-            if let Some(store) = args.get(1).and_then(JValue::as_str) {
-                path.store = Some(store.into());
-            }
-            Ok(value_in(
-                &eval.contexts.borrow().read(scope, &eval.info, &path),
-            ))
-        })?;
-    }
-    let info = std::rc::Rc::clone(&eval.info);
+fn register(evaluator: &mut Evaluator, eval: &impl EvalContext) -> Result<(), EvaluatorError> {
+    let flow = eval.clone();
+    evaluator.register_fn("flowContext", move |args: &[JValue]| {
+        Ok(value_in(&flow.flow(&context_key(args)?)))
+    })?;
+    let global = eval.clone();
+    evaluator.register_fn("globalContext", move |args: &[JValue]| {
+        Ok(value_in(&global.global(&context_key(args)?)))
+    })?;
+    let variables = eval.clone();
     evaluator.register_fn("env", move |args: &[JValue]| {
         let name = args.first().and_then(JValue::as_str).unwrap_or_default();
-        Ok(match info.env(name) {
+        Ok(match variables.env(name) {
             Value::Undefined => JValue::string(""),
             value => value_in(&value),
         })
     })?;
-    let now = eval.now;
+    let now = eval.now();
     evaluator.register_fn("moment", move |args: &[JValue]| {
         let ms = match args.first() {
             Some(JValue::Number(ms)) => Some(*ms),
@@ -157,6 +147,17 @@ fn register(evaluator: &mut Evaluator, eval: &EvalContext) -> Result<(), Evaluat
     evaluator.register_fn("clone", |args: &[JValue]| {
         Ok(args.first().cloned().unwrap_or(JValue::Undefined))
     })
+}
+
+/// The key that `$flowContext` and `$globalContext` are called with, and the store.
+fn context_key(args: &[JValue]) -> Result<Path, EvaluatorError> {
+    let key = args.first().and_then(JValue::as_str).unwrap_or_default();
+    let mut path =
+        Path::parse(key).map_err(|f| EvaluatorError::EvaluationError(f.message.into()))?;
+    if let Some(store) = args.get(1).and_then(JValue::as_str) {
+        path.store = Some(store.into());
+    }
+    Ok(path)
 }
 
 fn object_in(object: &Object) -> JValue {
@@ -240,7 +241,7 @@ fn buffer_out(value: &JValue) -> Option<Value> {
     let data = object.get("data")?.as_array()?;
     let bytes: Vec<u8> = data
         .iter()
-        .map(|n| super::typed::byte(&Value::Number(n.as_f64().unwrap_or(f64::NAN))))
+        .map(|n| coerce::to_uint8(&Value::Number(n.as_f64().unwrap_or(f64::NAN))))
         .collect();
     Some(Value::buffer(bytes))
 }
@@ -249,11 +250,12 @@ fn buffer_out(value: &JValue) -> Option<Value> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::node_context::NodeContext;
 
     fn result(text: &str) -> Result<Value, Failure> {
         let message = json::parse(r#"{"payload":"abc","n":[1,2,3],"o":{"b":1,"a":2}}"#).unwrap();
         Jsonata::compile(text)?.evaluate(
-            &EvalContext::for_tests(),
+            &NodeContext::for_tests(),
             &Message::from_value(message).unwrap(),
         )
     }
@@ -283,7 +285,7 @@ mod tests {
         let expression = Jsonata::compile("$I + 1 = $N").unwrap();
         let variables = [("I", Value::Number(2.0)), ("N", Value::Number(3.0))];
         let value = expression
-            .evaluate_with(&EvalContext::for_tests(), &Message::default(), &variables)
+            .evaluate_with(&NodeContext::for_tests(), &Message::default(), &variables)
             .unwrap();
         assert!(matches!(value, Value::Bool(true)));
     }
@@ -293,7 +295,7 @@ mod tests {
         let message = Message::with_payload(Value::buffer(vec![1, 2]));
         let value = Jsonata::compile("payload")
             .unwrap()
-            .evaluate(&EvalContext::for_tests(), &message)
+            .evaluate(&NodeContext::for_tests(), &message)
             .unwrap();
         assert!(matches!(value, Value::Buffer(b) if **b == [1, 2][..]));
         let failure = result("payload + 1").unwrap_err();

@@ -2,83 +2,13 @@
 //!
 //! Parsed once when the node is built; what does not depend on the message is a constant from then on.
 
+use super::eval_context::EvalContext;
 use super::jsonata::Jsonata;
-use crate::context::{Contexts, Scope};
-use crate::env::Env;
-use crate::node::{Host, Info};
-use formats::mustache::Lookup;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
-use std::cell::RefCell;
-use std::rc::Rc;
+use std::borrow::Cow;
 use std::sync::Arc;
 use value::{Failure, Message, Path, Value, coerce, date, json, regex};
-
-/// What an expression may look at besides the message.
-#[derive(Debug, Clone)]
-pub struct EvalContext {
-    /// Whose expression it is.
-    pub info: Rc<Info>,
-    /// The context stores.
-    pub contexts: Rc<RefCell<Contexts>>,
-    /// Milliseconds since 1970.
-    pub now: f64,
-}
-
-impl EvalContext {
-    /// The scene of the node that this host serves.
-    pub fn of(host: &Host<'_>) -> Self {
-        Self {
-            info: Rc::clone(host.info()),
-            contexts: host.contexts(),
-            now: host.now(),
-        }
-    }
-
-    /// Reads a context value; nested `[msg.x]` are taken from the message.
-    pub fn read(&self, scope: Scope, key: &Path, message: &Message) -> Result<Value, Failure> {
-        if key.is_nested() {
-            let key = key.resolve(message)?;
-            return Ok(self.contexts.borrow().read(scope, &self.info, &key));
-        }
-        Ok(self.contexts.borrow().read(scope, &self.info, key))
-    }
-
-    /// Writes a context value; nested `[msg.x]` are taken from the message.
-    pub fn write(
-        &self,
-        scope: Scope,
-        key: &Path,
-        message: &Message,
-        value: Value,
-    ) -> Result<(), Failure> {
-        if key.is_nested() {
-            let key = key.resolve(message)?;
-            self.contexts
-                .borrow_mut()
-                .write(scope, &self.info, &key, value)?;
-        } else {
-            self.contexts
-                .borrow_mut()
-                .write(scope, &self.info, key, value)?;
-        }
-        Ok(())
-    }
-}
-
-impl Lookup for EvalContext {
-    fn env(&self, name: &str) -> Value {
-        self.info.env(name)
-    }
-
-    fn flow(&self, key: &Path) -> Value {
-        self.contexts.borrow().read(Scope::Flow, &self.info, key)
-    }
-
-    fn global(&self, key: &Path) -> Value {
-        self.contexts.borrow().read(Scope::Global, &self.info, key)
-    }
-}
 
 /// A parsed typed input.
 #[derive(Debug)]
@@ -89,8 +19,10 @@ pub enum Typed {
     Date(DateForm),
     /// `msg`: a property of the message.
     Message(Path),
-    /// `flow`, `global`: a context value.
-    Context(Scope, Path),
+    /// `flow`: a value of the flow context.
+    Flow(Path),
+    /// `global`: a value of the global context.
+    Global(Path),
     /// `env`: an environment variable, or a text with some in it.
     Env(Vec<EnvPiece>),
     /// `jsonata`.
@@ -144,8 +76,8 @@ impl Typed {
                 _ => DateForm::Format(text),
             }),
             "msg" => Self::Message(Path::parse_message(&text)?),
-            "flow" => Self::Context(Scope::Flow, Path::parse(&text)?),
-            "global" => Self::Context(Scope::Global, Path::parse(&text)?),
+            "flow" => Self::Flow(Path::parse(&text)?),
+            "global" => Self::Global(Path::parse(&text)?),
             "env" => Self::Env(env_pieces(&text)),
             "jsonata" => Self::Jsonata(Box::new(Jsonata::compile(&text)?)),
             "prev" => Self::Previous,
@@ -154,13 +86,14 @@ impl Typed {
     }
 
     /// The value for this message.
-    pub fn evaluate(&self, eval: &EvalContext, message: &Message) -> Result<Value, Failure> {
+    pub fn evaluate(&self, eval: &impl EvalContext, message: &Message) -> Result<Value, Failure> {
         Ok(match self {
             Self::Constant(value) => value.clone(),
-            Self::Date(form) => form.value(eval.now),
+            Self::Date(form) => form.value(eval.now()),
             Self::Message(path) => path.try_read_message(message)?,
-            Self::Context(scope, key) => eval.read(*scope, key, message)?,
-            Self::Env(pieces) => env_value(pieces, &eval.info),
+            Self::Flow(key) => eval.flow(&*resolved(key, message)?),
+            Self::Global(key) => eval.global(&*resolved(key, message)?),
+            Self::Env(pieces) => env_value(pieces, eval),
             Self::Jsonata(expression) => expression.evaluate(eval, message)?,
             Self::Previous => Value::Undefined,
         })
@@ -178,6 +111,14 @@ impl DateForm {
     }
 }
 
+/// A context key with its nested `[msg.x]` taken from the message.
+pub(crate) fn resolved<'k>(key: &'k Path, message: &Message) -> Result<Cow<'k, Path>, Failure> {
+    if key.is_nested() {
+        return key.resolve(message).map(Cow::Owned);
+    }
+    Ok(Cow::Borrowed(key))
+}
+
 /// A property's text: numbers and booleans of hand-written flows read as the editor would show them.
 pub fn text_of(value: &Json) -> SmolStr {
     match value {
@@ -191,26 +132,13 @@ pub fn text_of(value: &Json) -> SmolStr {
 fn buffer(text: &str) -> Result<Value, Failure> {
     match json::parse(text)? {
         Value::String(text) => Ok(Value::buffer(text.as_bytes().to_vec())),
-        Value::Array(bytes) => Ok(Value::buffer(bytes.iter().map(byte).collect::<Vec<u8>>())),
+        Value::Array(bytes) => Ok(Value::buffer(
+            bytes.iter().map(coerce::to_uint8).collect::<Vec<u8>>(),
+        )),
         _ => Err(Failure {
             code: SmolStr::new_static("INVALID_BUFFER_DATA"),
             ..Failure::error("Not string or array")
         }),
-    }
-}
-
-/// The low eight bits of a number, as a `Uint8Array` stores it (ECMA-262 §7.1.11).
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "reduced to 0..256 before"
-)]
-pub fn byte(value: &Value) -> u8 {
-    let n = coerce::to_number(value);
-    if n.is_finite() {
-        n.trunc().rem_euclid(256.0) as u8
-    } else {
-        0
     }
 }
 
@@ -237,8 +165,8 @@ fn env_pieces(text: &str) -> Vec<EnvPiece> {
     pieces
 }
 
-fn env_value(pieces: &[EnvPiece], info: &Info) -> Value {
-    let lookup = |name: &str| match info.env(name) {
+fn env_value(pieces: &[EnvPiece], eval: &impl EvalContext) -> Value {
+    let lookup = |name: &str| match eval.env(name) {
         Value::Undefined => Value::from(""),
         value => value,
     };
@@ -255,46 +183,15 @@ fn env_value(pieces: &[EnvPiece], info: &Info) -> Value {
     Value::from(out)
 }
 
-impl EvalContext {
-    /// A scene without a node, contexts or time, in which these variables are seen.
-    pub(crate) fn outside(env: &Rc<Env>) -> Self {
-        let text = SmolStr::default;
-        let info = Info {
-            id: text(),
-            alias: text(),
-            kind: text(),
-            name: None,
-            z: text(),
-            path: text(),
-            groups: Rc::from([]),
-            outputs: 1,
-            env: Rc::clone(env),
-        };
-        Self {
-            info: Rc::new(info),
-            contexts: Rc::default(),
-            now: 0.0,
-        }
-    }
-
-    /// A scene without a node or contexts, at a time that is known.
-    #[cfg(test)]
-    pub(crate) fn for_tests() -> Self {
-        Self {
-            now: 1_795_203_905_042.0,
-            ..Self::outside(&Rc::default())
-        }
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+    use crate::node_context::NodeContext;
 
     fn value(kind: &str, text: &str) -> Result<Value, Failure> {
         Typed::parse(kind, &Json::from(text))?
-            .evaluate(&EvalContext::for_tests(), &Message::with_payload("x"))
+            .evaluate(&NodeContext::for_tests(), &Message::with_payload("x"))
     }
 
     fn shown(kind: &str, text: &str) -> String {

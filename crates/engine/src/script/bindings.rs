@@ -1,11 +1,12 @@
 //! What the library asks of Rust in the name of the node whose turn it is.
 
 use super::outputs;
-use super::sandbox::{NodeContext, Phase};
+use super::sandbox::Phase;
 use super::timezone;
 use super::{Effect, Scripts, failure, to_js};
 use crate::context::Scope;
-use crate::node::Level;
+use crate::log_level::Level;
+use crate::node_context::NodeContext;
 use rquickjs::function::Opt;
 use rquickjs::{
     Ctx, Exception, Function, Object as JsObject, Persistent, Result, Value as JsValue,
@@ -22,7 +23,7 @@ const MAX_DELAY: f64 = 2_147_483_647.0;
 
 /// One function node, as its code sees it and changes it.
 pub(super) struct State {
-    pub(super) surroundings: NodeContext,
+    pub(super) node: NodeContext,
     /// The source, for errors that quote it.
     pub(super) source: SmolStr,
     pub(super) phase: Cell<Phase>,
@@ -38,9 +39,9 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(surroundings: NodeContext, source: &SmolStr, auto_done: bool) -> Self {
+    pub(super) fn new(node: NodeContext, source: &SmolStr, auto_done: bool) -> Self {
         Self {
-            surroundings,
+            node,
             source: source.clone(),
             phase: Cell::new(Phase::Ready),
             closing: Cell::new(false),
@@ -282,11 +283,11 @@ fn define_held<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<(
                        store: Opt<Option<String>>| {
         let turn = Turn::of(&weak, &ctx)?;
         let value = turn.value(&value)?;
-        let around = &turn.state.surroundings;
+        let node = &turn.state.node;
         let (scope, path) = (scope_of(scope), path(&ctx, &key, store)?);
-        let mut contexts = around.contexts.borrow_mut();
-        if !coerce::deep_equal(&contexts.read(scope, &around.info, &path), &value) {
-            let written = contexts.write(scope, &around.info, &path, value);
+        let mut contexts = node.contexts.borrow_mut();
+        if !coerce::deep_equal(&contexts.read(scope, &node.info, &path), &value) {
+            let written = contexts.write(scope, &node.info, &path, value);
             written.map_err(|failure| throw(&ctx, &failure))?;
         }
         Ok::<_, rquickjs::Error>(())
@@ -300,12 +301,11 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let weak = scripts.clone();
     let read = move |ctx: Ctx<'js>, scope: u8, key: String, store: Opt<Option<String>>| {
         let turn = Turn::of(&weak, &ctx)?;
-        let around = &turn.state.surroundings;
+        let node = &turn.state.node;
         let value =
-            around
-                .contexts
+            node.contexts
                 .borrow()
-                .read(scope_of(scope), &around.info, &path(&ctx, &key, store)?);
+                .read(scope_of(scope), &node.info, &path(&ctx, &key, store)?);
         to_js::value(&turn.scripts, &turn.realm, &value)
     };
     native.set("read", Function::new(ctx.clone(), read)?)?;
@@ -317,10 +317,10 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
                       store: Opt<Option<String>>| {
         let turn = Turn::of(&weak, &ctx)?;
         let value = turn.value(&value)?;
-        let around = &turn.state.surroundings;
-        let written = around.contexts.borrow_mut().write(
+        let node = &turn.state.node;
+        let written = node.contexts.borrow_mut().write(
             scope_of(scope),
-            &around.info,
+            &node.info,
             &path(&ctx, &key, store)?,
             value,
         );
@@ -331,20 +331,16 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let weak = scripts.clone();
     let keys = move |ctx: Ctx<'js>, scope: u8, store: Opt<Option<String>>| {
         let turn = Turn::of(&weak, &ctx)?;
-        let around = &turn.state.surroundings;
-        let contexts = around.contexts.borrow();
-        let keys = contexts.keys(scope_of(scope), &around.info, store.0.flatten().as_deref());
+        let node = &turn.state.node;
+        let contexts = node.contexts.borrow();
+        let keys = contexts.keys(scope_of(scope), &node.info, store.0.flatten().as_deref());
         Ok::<_, rquickjs::Error>(keys.into_iter().map(String::from).collect::<Vec<_>>())
     };
     native.set("keys", Function::new(ctx.clone(), keys)?)?;
     let weak = scripts.clone();
     let env = move |ctx: Ctx<'js>, name: String| {
         let turn = Turn::of(&weak, &ctx)?;
-        to_js::value(
-            &turn.scripts,
-            &turn.realm,
-            &turn.state.surroundings.info.env(&name),
-        )
+        to_js::value(&turn.scripts, &turn.realm, &turn.state.node.info.env(&name))
     };
     native.set("env", Function::new(ctx.clone(), env)?)?;
     native.set("path", Function::new(ctx.clone(), parts)?)

@@ -1,6 +1,6 @@
 //! What the code of a function node wants done.
 
-use crate::node::Level;
+use crate::log_level::Level;
 use std::time::Duration;
 use value::{Failure, Message, Value};
 

@@ -1,11 +1,11 @@
-//! `JSONata` for `RED.util.evaluateJSONataExpression`: evaluated outside, in the scene of the node whose turn it is.
+//! `JSONata` for `RED.util.evaluateJSONataExpression`: evaluated outside, in the context of the node whose turn it is.
 
 use super::bindings::{Turn, throw};
 use super::{Scripts, to_js};
 use crate::expression::jsonata::Jsonata;
-use crate::expression::typed::EvalContext;
+use crate::node_context::NodeContext;
 use rquickjs::{Ctx, Function, Object, Result, Value as JsValue};
-use std::rc::{Rc, Weak};
+use std::rc::Weak;
 use value::Message;
 
 /// Gives the library `checkJsonata(text)`, which throws if the text is no expression, and
@@ -17,11 +17,9 @@ pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Resu
     let evaluate =
         move |ctx: Ctx<'js>, text: String, input: JsValue<'js>, is_message: bool, now: f64| {
             let turn = Turn::of(&weak, &ctx)?;
-            let surroundings = &turn.state.surroundings;
-            let eval = EvalContext {
-                info: Rc::clone(&surroundings.info),
-                contexts: Rc::clone(&surroundings.contexts),
+            let eval = NodeContext {
                 now,
+                ..turn.state.node.clone()
             };
             let input = turn.value(&input)?;
             let result =

@@ -31,9 +31,10 @@ mod to_js;
 mod url;
 mod v8_messages;
 
+pub use crate::node_context::NodeContext;
 pub use effect::Effect;
 pub use modules::Import;
-pub use sandbox::{Code, NodeContext, Sandbox};
+pub use sandbox::{Code, Sandbox};
 
 use crate::settings::Settings;
 use atoms::Names;

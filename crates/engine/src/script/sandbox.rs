@@ -5,13 +5,11 @@
 use super::bindings::State;
 use super::outputs;
 use super::{Effect, Import, Scripts, failure, from_js, modules, source, syntax, to_js};
-use crate::context::Contexts;
-use crate::node::Info;
+use crate::node_context::NodeContext;
 use rquickjs::{
     CatchResultExt, Context, Ctx, Function, Object as JsObject, Persistent, Value as JsValue,
 };
 use smol_str::SmolStr;
-use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
@@ -32,14 +30,6 @@ pub struct Code {
     pub outputs: usize,
     /// Longest synchronous run; `None`: the operator's default.
     pub limit: Option<Duration>,
-}
-
-/// What the code can see of the runtime.
-pub struct NodeContext {
-    /// Who the node is, and its environment variables.
-    pub info: Rc<Info>,
-    /// The context stores.
-    pub contexts: Rc<RefCell<Contexts>>,
 }
 
 /// Where the node is in its life.
@@ -74,10 +64,10 @@ struct Realm {
 
 impl Sandbox {
     /// A sandbox that has not run anything yet.
-    pub fn new(scripts: Rc<Scripts>, code: Code, surroundings: NodeContext) -> Self {
+    pub fn new(scripts: Rc<Scripts>, code: Code, node: NodeContext) -> Self {
         let uses = source::uses(&code.function);
         let limit = code.limit.unwrap_or(scripts.default_limit);
-        let state = Rc::new(State::new(surroundings, &code.function, !uses.done));
+        let state = Rc::new(State::new(node, &code.function, !uses.done));
         Self {
             realm: None,
             state,
@@ -342,7 +332,7 @@ impl Sandbox {
         &self,
         ctx: &Ctx<'_>,
     ) -> rquickjs::Result<(Persistent<Function<'static>>, Persistent<JsObject<'static>>)> {
-        let info = &self.state.surroundings.info;
+        let info = &self.state.node.info;
         let about = JsObject::new(ctx.clone())?;
         let text = |name: &'static str, text: &SmolStr| about.set(name, text.as_str());
         text("id", &info.id)?;

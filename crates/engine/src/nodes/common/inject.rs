@@ -1,8 +1,9 @@
 //! `inject`: makes messages by timer, by cron expression, at start, or when asked
 //! (docs/reference/node-red-engine.md §4.3).
 
-use crate::expression::typed::{EvalContext, Typed, text_of};
+use crate::expression::typed::{Typed, text_of};
 use crate::node::{Build, Host, Node, Wake};
+use crate::node_context::NodeContext;
 use chrono::{DateTime, Local};
 use croner::Cron;
 use croner::parser::{CronParser, Seconds};
@@ -120,7 +121,7 @@ impl Node for Inject {
     }
 
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        let eval = EvalContext::of(host);
+        let eval = host.context();
         let made = match message.take("__user_inject_props__") {
             Value::Array(props) => fill(&user_props(&props), &mut message, &eval),
             _ => fill(&self.assignments, &mut message, &eval),
@@ -250,7 +251,7 @@ fn user_props(props: &[Value]) -> Vec<Assignment> {
 fn fill(
     assignments: &[Assignment],
     message: &mut Message,
-    eval: &EvalContext,
+    eval: &NodeContext,
 ) -> Result<(), Failure> {
     let mut failures = Vec::new();
     for assignment in assignments.iter().filter(|a| !a.skipped) {
@@ -291,7 +292,7 @@ mod tests {
         fill(
             &assignments(&with_legacy(properties)),
             &mut message,
-            &EvalContext::for_tests(),
+            &NodeContext::for_tests(),
         )?;
         Ok(format!("{:?}", message.to_value()))
     }

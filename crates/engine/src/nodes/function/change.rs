@@ -2,7 +2,6 @@
 
 use super::change_apply::Note;
 use super::change_rules::{self, Rule};
-use crate::expression::typed::EvalContext;
 use crate::node::{Build, Host, Level, Node};
 use value::{Failure, Message, Value};
 
@@ -21,7 +20,7 @@ pub(in crate::nodes) fn build(
 
 impl Node for Change {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        let eval = EvalContext::of(host);
+        let eval = host.context();
         let mut notes = Vec::new();
         let changed = self
             .rules

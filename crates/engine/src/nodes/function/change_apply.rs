@@ -3,7 +3,8 @@
 //! Values are shared until written, so nothing needs the deep copies that `dc` asks for.
 
 use super::change_rules::{From, Kind, Rule, Sought, Target, invalid_expression, invalid_from};
-use crate::expression::typed::{EvalContext, Typed};
+use crate::expression::typed::Typed;
+use crate::node_context::NodeContext;
 use crate::script::regexp;
 use value::regex::RegExp;
 use value::{Failure, Message, Path, Value, coerce};
@@ -16,7 +17,7 @@ pub(super) enum Note {
 
 impl Target {
     /// The value; `None` if it cannot be read because a parent is missing.
-    fn read(&self, message: &Message, eval: &EvalContext) -> Option<Value> {
+    fn read(&self, message: &Message, eval: &NodeContext) -> Option<Value> {
         match self {
             Self::Message(path, _) => path.try_read_message(message).ok(),
             Self::Context(scope, key) => Some(eval.read(*scope, key, message).unwrap_or_default()),
@@ -34,7 +35,7 @@ impl Target {
     fn write(
         &self,
         message: &mut Message,
-        eval: &EvalContext,
+        eval: &NodeContext,
         value: Value,
         notes: &mut Vec<Note>,
     ) -> Result<(), Failure> {
@@ -73,7 +74,7 @@ impl Rule {
     pub(super) fn apply(
         &self,
         message: &mut Message,
-        eval: &EvalContext,
+        eval: &NodeContext,
         notes: &mut Vec<Note>,
     ) -> Result<(), Failure> {
         match self {
@@ -117,7 +118,7 @@ impl From {
         current: &Value,
         to: Value,
         message: &Message,
-        eval: &EvalContext,
+        eval: &NodeContext,
     ) -> Result<Option<Value>, Failure> {
         let from = match self {
             Self::Fixed(sought, regex) => return changed(current, sought, Some(regex), to),
@@ -149,7 +150,7 @@ impl From {
 fn evaluate(
     value: &Typed,
     message: &Message,
-    eval: &EvalContext,
+    eval: &NodeContext,
 ) -> Result<Option<Value>, Failure> {
     match value.evaluate(eval, message) {
         Err(failure) if matches!(value, Typed::Jsonata(_)) => Err(invalid_expression(&failure)),
@@ -205,7 +206,7 @@ mod tests {
         let mut message = Message::from_value(json::parse(message).unwrap()).unwrap();
         let mut notes = Vec::new();
         for rule in parse(serde_json::from_str(node).unwrap())? {
-            rule.apply(&mut message, &EvalContext::for_tests(), &mut notes)?;
+            rule.apply(&mut message, &NodeContext::for_tests(), &mut notes)?;
         }
         let notes = notes.into_iter().map(|note| match note {
             Note::Warning(text) => text,

@@ -3,12 +3,11 @@
 //! Only the glue: the code runs in a [`Sandbox`], which knows nothing of the host; what it wants is carried out here.
 
 use crate::node::{Build, Closing, Host, Node, TimerId, Wake};
-use crate::script::{Code, Effect, Import, NodeContext, Sandbox};
+use crate::script::{Code, Effect, Import, Sandbox};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::collections::HashMap;
-use std::rc::Rc;
 use std::time::Duration;
 use value::{Failure, Message};
 
@@ -86,12 +85,8 @@ pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn No
             .and_then(|s| Duration::try_from_secs_f64(s).ok())
             .filter(|limit| !limit.is_zero()),
     };
-    let surroundings = NodeContext {
-        info: Rc::clone(build.info),
-        contexts: host.contexts(),
-    };
     Ok(Box::new(Function {
-        sandbox: Sandbox::new(host.scripts()?, code, surroundings),
+        sandbox: Sandbox::new(host.scripts()?, code, host.context()),
         timers: HashMap::new(),
     }))
 }

@@ -5,7 +5,6 @@
 
 use super::switch_rules::{self, Rules, Unroutable};
 use super::switch_sequence::{Sequences, is_part};
-use crate::expression::typed::EvalContext;
 use crate::node::{Build, Host, Level, Node};
 use value::{Failure, Message, Value};
 
@@ -33,7 +32,7 @@ pub(in crate::nodes) fn build(
 
 impl Switch {
     fn route(&mut self, message: Message, host: &mut Host<'_>) {
-        let eval = EvalContext::of(host);
+        let eval = host.context();
         if let Err(why) = self.rules.matches(&message, &eval, &mut self.outputs) {
             return tell(why, message, host);
         }
@@ -47,7 +46,7 @@ impl Switch {
 
     /// Routes a whole sequence, numbering anew what each output gets.
     fn repair(&mut self, messages: Vec<Message>, host: &mut Host<'_>) {
-        let eval = EvalContext::of(host);
+        let eval = host.context();
         let mut routed: Vec<(usize, Message)> = Vec::new();
         for message in messages {
             match self.rules.matches(&message, &eval, &mut self.outputs) {

@@ -1,8 +1,8 @@
 //! `template`: fills a mustache template with the message, or gives the text as it stands.
 
 use crate::context::Scope;
-use crate::expression::typed::EvalContext;
 use crate::node::{Build, Host, Node};
+use crate::node_context::NodeContext;
 use crate::properties;
 use formats::mustache::Template as Mustache;
 use formats::yaml;
@@ -87,7 +87,7 @@ impl Template {
     }
 
     /// The value that the template makes of the message.
-    fn value(&self, message: &Message, eval: &EvalContext) -> Result<Value, Failure> {
+    fn value(&self, message: &Message, eval: &NodeContext) -> Result<Value, Failure> {
         let own;
         let body = if let Some(body) = &self.body {
             body
@@ -143,7 +143,7 @@ impl Body {
 
 impl Node for Template {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        let eval = EvalContext::of(host);
+        let eval = host.context();
         let written = self.value(&message, &eval).and_then(|value| {
             if let Some(scope) = self.scope {
                 return eval.write(scope, &self.field, &message, value);
@@ -167,7 +167,7 @@ mod tests {
         let template = Template::new(serde_json::from_str(properties).unwrap())?;
         Ok(format!(
             "{:?}",
-            template.value(&message, &EvalContext::for_tests())?
+            template.value(&message, &NodeContext::for_tests())?
         ))
     }
 

@@ -1,7 +1,7 @@
 //! `trigger`: sends one message at once and another when a time has passed, or the same again and again.
 
 use super::trigger_output::{Output, Type};
-use crate::expression::typed::{EvalContext, text_of};
+use crate::expression::typed::text_of;
 use crate::node::{Build, Closing, Host, Node, TimerId, Wake};
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -182,7 +182,7 @@ impl Trigger {
 
     /// The first message of a topic, or of the next round.
     fn trigger(&mut self, topic: SmolStr, message: Message, host: &mut Host<'_>) {
-        let eval = EvalContext::of(host);
+        let eval = host.context();
         let made = self.first.make(&eval, &message).and_then(|first| {
             // What the message says is fixed now, what its surroundings say when the time has come.
             Ok((first, self.second.prepare(&eval, &message)?))
@@ -256,10 +256,7 @@ impl Trigger {
         let Some(triggered) = self.triggered.remove(topic) else {
             return;
         };
-        match self
-            .second
-            .finish(&EvalContext::of(host), triggered.message)
-        {
+        match self.second.finish(&host.context(), triggered.message) {
             Ok(Some(message)) => host.send(self.second_output, message),
             Ok(None) => {}
             Err((failure, message)) => host.error(failure, Some(message)),

@@ -1,6 +1,7 @@
 //! What a trigger node sends: a fixed value, a template, the message itself, or something of its surroundings. Pure.
 
-use crate::expression::typed::{EvalContext, Typed, text_of};
+use crate::expression::typed::{Typed, text_of};
+use crate::node_context::NodeContext;
 use formats::mustache::Template;
 use serde_json::Value as Json;
 use value::{Failure, Message, Value};
@@ -53,7 +54,7 @@ impl Output {
     /// The message that is sent at once; `None`: none.
     pub(super) fn make(
         &self,
-        eval: &EvalContext,
+        eval: &NodeContext,
         message: &Message,
     ) -> Result<Option<Message>, Failure> {
         let prepared = self.prepare(eval, message)?;
@@ -63,7 +64,7 @@ impl Output {
     /// What is kept of a message until the time has come: its payload already, unless the context or the clock says it.
     pub(super) fn prepare(
         &self,
-        eval: &EvalContext,
+        eval: &NodeContext,
         message: &Message,
     ) -> Result<Message, Failure> {
         let payload = match self.0.as_ref().map_err(Clone::clone)? {
@@ -81,7 +82,7 @@ impl Output {
     /// What is sent of a message that was kept; `None`: nothing.
     pub(super) fn finish(
         &self,
-        eval: &EvalContext,
+        eval: &NodeContext,
         mut kept: Message,
     ) -> Result<Option<Message>, (Failure, Message)> {
         match &self.0 {
@@ -98,7 +99,7 @@ impl Output {
 
 /// Whether a value is what it is when it is sent.
 fn is_late(typed: &Typed) -> bool {
-    matches!(typed, Typed::Context(..) | Typed::Date(_))
+    matches!(typed, Typed::Flow(_) | Typed::Global(_) | Typed::Date(_))
 }
 
 #[cfg(test)]
@@ -109,7 +110,7 @@ mod tests {
     fn payload(kind: &str, text: &str) -> String {
         let output = Output::parse(kind, &Json::from(text));
         let message = Message::with_payload("<a");
-        let made = output.make(&EvalContext::for_tests(), &message).unwrap();
+        let made = output.make(&NodeContext::for_tests(), &message).unwrap();
         format!("{:?}", made.map(|m| m.get("payload").clone()))
     }
 
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn broken_values_fail_on_each_message() {
         let output = Output::parse("json", &Json::from("{a"));
-        let failure = output.make(&EvalContext::for_tests(), &Message::default());
+        let failure = output.make(&NodeContext::for_tests(), &Message::default());
         assert_eq!(failure.unwrap_err().name, "SyntaxError");
     }
 }

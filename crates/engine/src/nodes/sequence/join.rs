@@ -4,7 +4,6 @@
 use super::join_group::{Group, Shape};
 use super::join_piece::{Custom, Piece, Properties, Refused, auto_piece};
 use super::join_reduce::{Reduce, Step};
-use crate::expression::typed::EvalContext;
 use crate::node::{Build, Closing, Host, Level, Node, TimerId, Wake};
 use smol_str::SmolStr;
 use std::collections::HashMap;
@@ -48,7 +47,7 @@ impl Node for ReducingJoin {
                 Some(message),
             ),
             Step::Complete(mut messages, latest) => {
-                let value = self.0.value(&messages, &EvalContext::of(host));
+                let value = self.0.value(&messages, &host.context());
                 // A value goes on with the last in order; what fails is the one that came last (observed).
                 if value.is_err() && latest < messages.len() {
                     let last = messages.remove(latest);

@@ -1,6 +1,5 @@
 //! One sequence that a join node puts together: what has arrived, and what becomes of it. Pure.
 
-use crate::expression::typed::byte;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -198,7 +197,7 @@ impl Group {
                     match piece {
                         Value::Buffer(bytes) => out.extend_from_slice(bytes),
                         Value::String(text) => out.extend_from_slice(text.as_bytes()),
-                        Value::Array(bytes) => out.extend(bytes.iter().map(byte)),
+                        Value::Array(bytes) => out.extend(bytes.iter().map(coerce::to_uint8)),
                         _ => {}
                     }
                 }

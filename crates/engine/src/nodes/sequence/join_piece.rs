@@ -2,7 +2,7 @@
 
 use super::join_group::Shape;
 use super::split_cut::unescape;
-use crate::expression::typed::{Typed, byte, text_of};
+use crate::expression::typed::{Typed, text_of};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -194,7 +194,7 @@ fn shape_of(parts: &Value) -> Shape {
         Some("string") => Shape::Text(between.map(|between| coerce::to_text(&between))),
         Some("buffer") => Shape::Buffer(match between {
             Some(Value::Buffer(bytes)) => bytes[..].into(),
-            Some(Value::Array(bytes)) => bytes.iter().map(byte).collect(),
+            Some(Value::Array(bytes)) => bytes.iter().map(coerce::to_uint8).collect(),
             Some(other) => coerce::to_text(&other).as_bytes().into(),
             None => Box::default(),
         }),

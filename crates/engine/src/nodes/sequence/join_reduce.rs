@@ -1,7 +1,8 @@
 //! Reduces a sequence to one value: an expression for each message, in the order of their places, and one at the end.
 
 use crate::expression::jsonata::Jsonata;
-use crate::expression::typed::{EvalContext, Typed};
+use crate::expression::typed::Typed;
+use crate::node_context::NodeContext;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::collections::HashMap;
@@ -91,7 +92,7 @@ impl Reduce {
     }
 
     /// The value of a complete sequence.
-    pub(super) fn value(&self, messages: &[Message], eval: &EvalContext) -> Result<Value, Failure> {
+    pub(super) fn value(&self, messages: &[Message], eval: &NodeContext) -> Result<Value, Failure> {
         // What it starts with sees no message (observed).
         let nothing = Message::default();
         let start = self
@@ -161,7 +162,7 @@ mod tests {
             if let Step::Complete(all, _) = reduce.add(part(payload, *index, count), 0) {
                 return format!(
                     "{:?}",
-                    reduce.value(&all, &EvalContext::for_tests()).unwrap()
+                    reduce.value(&all, &NodeContext::for_tests()).unwrap()
                 );
             }
         }

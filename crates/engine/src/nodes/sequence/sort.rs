@@ -2,8 +2,9 @@
 
 use super::sort_order::Order;
 use crate::expression::jsonata::Jsonata;
-use crate::expression::typed::{EvalContext, Typed};
+use crate::expression::typed::Typed;
 use crate::node::{Build, Closing, Host, Node};
+use crate::node_context::NodeContext;
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -77,7 +78,7 @@ struct ArraySort {
 }
 
 impl ArraySort {
-    fn sorted(&self, elements: Arc<Array>, eval: &EvalContext) -> Result<Value, Failure> {
+    fn sorted(&self, elements: Arc<Array>, eval: &NodeContext) -> Result<Value, Failure> {
         let elements = Arc::unwrap_or_clone(elements).into_vec();
         let keyed = elements.into_iter().map(|element| {
             let key = match &self.key {
@@ -92,7 +93,7 @@ impl ArraySort {
     }
 
     /// Whether there was an array to sort.
-    fn apply(&self, message: &mut Message, eval: &EvalContext) -> Result<bool, Failure> {
+    fn apply(&self, message: &mut Message, eval: &NodeContext) -> Result<bool, Failure> {
         let Value::Array(elements) = self.target.try_read_message(message)? else {
             return Ok(false);
         };
@@ -104,7 +105,7 @@ impl ArraySort {
 
 impl Node for ArraySort {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
-        match self.apply(&mut message, &EvalContext::of(host)) {
+        match self.apply(&mut message, &host.context()) {
             Ok(true) => host.pass(message),
             // What is no array goes nowhere (observed).
             Ok(false) => host.done(message),
@@ -138,7 +139,7 @@ impl SequenceSort {
 
     /// Sends a whole sequence in order, numbered anew.
     fn send(&self, messages: Vec<Message>, host: &mut Host<'_>) {
-        let eval = EvalContext::of(host);
+        let eval = host.context();
         let keys: Result<Vec<Value>, Failure> = messages
             .iter()
             .map(|m| self.key.evaluate(&eval, m))

@@ -1,6 +1,6 @@
 //! Which file a message means: the typed input that `file` and `file in` share.
 
-use crate::expression::typed::{EvalContext, Typed};
+use crate::expression::typed::Typed;
 use crate::node::{Host, Level};
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -39,7 +39,7 @@ impl FileName {
         host: &mut Host<'_>,
     ) -> Result<Option<SmolStr>, Failure> {
         let input = self.input.as_ref().map_err(Failure::clone)?;
-        let name = input.evaluate(&EvalContext::of(host), message);
+        let name = input.evaluate(&host.context(), message);
         let name = match name {
             Err(failure) if self.jsonata => return Err(unsaid("jsonata", failure)),
             name => name?,

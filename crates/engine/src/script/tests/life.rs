@@ -1,7 +1,7 @@
 //! What lasts: globals, timers, promises, contexts, limits, setup and close.
 
 use super::*;
-use crate::node::Level;
+use crate::log_level::Level;
 
 #[test]
 fn undeclared_variables_live_from_message_to_message_but_not_from_node_to_node() {

@@ -10,7 +10,7 @@ mod values;
 
 use super::{Code, Effect, NodeContext, Sandbox, Scripts};
 use crate::env::Env;
-use crate::node::Info;
+use crate::node_info::NodeInfo;
 use crate::settings::Settings;
 use std::path::Path;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ fn scripts_in(data: &Path) -> Rc<Scripts> {
 }
 
 fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
-    let info = Info {
+    let info = NodeInfo {
         groups: Rc::from([]),
         id: "n1".into(),
         alias: "n1".into(),
@@ -50,6 +50,7 @@ fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
         NodeContext {
             info: Rc::new(info),
             contexts: Rc::default(),
+            now: 0.0,
         },
     )
 }

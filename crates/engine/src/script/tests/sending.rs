@@ -1,7 +1,7 @@
 //! What functions send, report and fail with.
 
 use super::*;
-use crate::node::Level;
+use crate::log_level::Level;
 
 #[test]
 fn results_go_to_outputs_with_the_id_of_the_input() {

@@ -2,9 +2,10 @@
 
 use crate::debug_encode::encode;
 use crate::expression::jsonata::Jsonata;
-use crate::expression::typed::{EvalContext, text_of};
+use crate::expression::typed::text_of;
 use crate::inspect::{DEPTH, inspect};
-use crate::node::{Build, Host, Info, Level, Node, TimerId, Wake};
+use crate::node::{Build, Host, Level, Node, NodeInfo, TimerId, Wake};
+use crate::node_context::NodeContext;
 use crate::nodes;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -137,7 +138,7 @@ impl Shown {
         }
     }
 
-    fn value(&self, message: &Message, eval: &EvalContext) -> Result<Value, Failure> {
+    fn value(&self, message: &Message, eval: &NodeContext) -> Result<Value, Failure> {
         match self {
             Self::Whole => Ok(message.to_value()),
             Self::Property { path, .. } => Ok(path.read_message(message)),
@@ -183,7 +184,7 @@ impl Node for Debug {
         if is_own_status(&message, host.info()) {
             return host.done(message);
         }
-        let eval = EvalContext::of(host);
+        let eval = host.context();
         let told = self.show_status(&message, &eval, host);
         let value = match self.shown.value(&message, &eval) {
             Ok(value) => value,
@@ -233,7 +234,7 @@ fn logged(value: &Value) -> String {
 
 impl Debug {
     /// The frame that the editor gets (docs/reference/node-red-admin-api.md §4).
-    fn frame(&self, value: &Value, message: &Message, info: &Info) -> Json {
+    fn frame(&self, value: &Value, message: &Message, info: &NodeInfo) -> Json {
         let (text, format) = encode(value, self.longest);
         let mut frame = Map::new();
         let mut put = |key: &str, value: Json| frame.insert(key.to_owned(), value);
@@ -261,7 +262,7 @@ impl Debug {
     fn show_status(
         &mut self,
         message: &Message,
-        eval: &EvalContext,
+        eval: &NodeContext,
         host: &mut Host<'_>,
     ) -> Result<(), Failure> {
         let status = match &self.status {
@@ -316,7 +317,7 @@ fn count(count: f64) -> Value {
 }
 
 /// A status that this very node showed must not come back to it for ever.
-fn is_own_status(message: &Message, info: &Info) -> bool {
+fn is_own_status(message: &Message, info: &NodeInfo) -> bool {
     let Some(status) = message.get("status").as_object() else {
         return false;
     };

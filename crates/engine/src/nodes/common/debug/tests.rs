@@ -1,6 +1,7 @@
 //! What a debug node shows, and what its badge says.
 
 use super::*;
+use crate::node_context::NodeContext;
 
 fn text(status: &Value) -> String {
     json::stringify(status).unwrap()
@@ -41,7 +42,7 @@ fn frames_have_the_fields_that_the_editor_knows() {
     let frame = debug.frame(
         &"hello".into(),
         &Message::default(),
-        &EvalContext::for_tests().info,
+        &NodeContext::for_tests().info,
     );
     let expected =
         r#"{"id":"","z":"","path":"","property":"payload","msg":"hello","format":"string[5]"}"#;

@@ -1,7 +1,8 @@
 //! The rules of a switch node: parsed once, tried in order on each message (docs/reference/node-red-engine.md §4.3).
 
 use crate::expression::jsonata::Jsonata;
-use crate::expression::typed::{EvalContext, Typed, text_of};
+use crate::expression::typed::{Typed, text_of};
+use crate::node_context::NodeContext;
 use crate::properties;
 use crate::script::regexp;
 use serde::Deserialize;
@@ -223,7 +224,7 @@ impl Rules {
     pub(super) fn matches(
         &mut self,
         message: &Message,
-        eval: &EvalContext,
+        eval: &NodeContext,
         outputs: &mut Vec<usize>,
     ) -> Result<(), Unroutable> {
         outputs.clear();
@@ -260,7 +261,7 @@ impl Rules {
 #[derive(Clone, Copy)]
 struct Place<'a> {
     message: &'a Message,
-    eval: &'a EvalContext,
+    eval: &'a NodeContext,
     previous: &'a Value,
     unmatched: bool,
 }

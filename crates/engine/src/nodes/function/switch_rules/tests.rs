@@ -1,6 +1,7 @@
 //! The rules of `switch`, one table each.
 
 use super::*;
+use crate::node_context::NodeContext;
 
 fn rules(node: &str) -> Rules {
     parse(serde_json::from_str(node).unwrap()).unwrap()
@@ -10,7 +11,7 @@ fn outputs(node: &str, message: &str) -> Vec<usize> {
     let mut outputs = Vec::new();
     let message = Message::from_value(json::parse(message).unwrap()).unwrap();
     rules(node)
-        .matches(&message, &EvalContext::for_tests(), &mut outputs)
+        .matches(&message, &NodeContext::for_tests(), &mut outputs)
         .unwrap();
     outputs
 }
@@ -117,7 +118,7 @@ fn the_previous_value_is_remembered() {
         rules
             .matches(
                 &Message::with_payload(n),
-                &EvalContext::for_tests(),
+                &NodeContext::for_tests(),
                 &mut outputs,
             )
             .unwrap();
@@ -132,7 +133,7 @@ fn a_broken_regex_fails_on_the_message_and_a_missing_parent_is_undefined() {
     let failure = broken
         .matches(
             &Message::with_payload("x"),
-            &EvalContext::for_tests(),
+            &NodeContext::for_tests(),
             &mut Vec::new(),
         )
         .unwrap_err();

@@ -11,7 +11,7 @@ use super::cookie;
 use super::cookie_jar;
 use super::digest;
 use super::http_proxy::{self, Proxy};
-use crate::expression::typed::{EvalContext, text_of};
+use crate::expression::typed::text_of;
 use crate::node::{Build, Host, Level, Node, Wake};
 use crate::nodes::network::tls::Defaults;
 use crate::nodes::network::tls::Trust;
@@ -265,7 +265,7 @@ impl HttpRequest {
             host.log(Level::Warn, NO_OVERRIDE);
         }
         let url = match &self.template {
-            Some(Ok(template)) => template.render(&EvalContext::of(host), message),
+            Some(Ok(template)) => template.render(&host.context(), message),
             Some(Err(broken)) => return Err(Refusal::Error(broken.clone())),
             None if !self.url.is_empty() => self.url.to_string(),
             None if coerce::truthy(own) => coerce::to_text(own).to_string(),

@@ -1,0 +1,42 @@
+//! The data about a running node: its ids, its type and name, where it stands, its environment variables.
+
+use crate::env::Env;
+use smol_str::SmolStr;
+use std::rc::Rc;
+use value::Value;
+
+/// The data about a running node; the same for as long as it runs.
+#[derive(Debug)]
+pub struct NodeInfo {
+    /// Id in the running graph (`<instance>-<template>` inside a subflow).
+    pub id: SmolStr,
+    /// Id in the flow set; the same as `id` outside subflows.
+    pub alias: SmolStr,
+    /// `type`.
+    pub kind: SmolStr,
+    /// `name`, if the node has that property; it may be empty.
+    pub name: Option<SmolStr>,
+    /// Id of the tab or subflow instance it runs in, whose `flow` context it has; empty for global config nodes.
+    pub z: SmolStr,
+    /// Ids from the tab down to its container, joined by `/`: `T1` or `T1/I`.
+    pub path: SmolStr,
+    /// The groups around it, inner first.
+    pub groups: Rc<[SmolStr]>,
+    /// Number of outputs that have wires or may have them.
+    pub outputs: usize,
+    /// Its environment variables, inner scopes first.
+    pub env: Rc<Env>,
+}
+
+impl NodeInfo {
+    /// A variable as this node sees it: its own `NR_NODE_*` first, then the scopes around it
+    /// (docs/reference/node-red-engine.md §2.5).
+    pub fn env(&self, name: &str) -> Value {
+        match name {
+            "NR_NODE_ID" => Value::String(self.id.clone()),
+            "NR_NODE_NAME" => Value::from(self.name.clone()),
+            "NR_NODE_PATH" => Value::from(format!("{}/{}", self.path, self.alias)),
+            _ => self.env.lookup(name),
+        }
+    }
+}
