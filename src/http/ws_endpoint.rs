@@ -180,7 +180,7 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Session<T> {
                 return TunnelEnd::Client;
             };
             self.ended.up += frame.size() as u64;
-            let _ = (self.tell)(Event::Said(frame, permit));
+            let _ = (self.tell)(Event::Frame(frame, permit));
         }
     }
 }

@@ -2,11 +2,11 @@
 //! What comes after is in `start`.
 
 use super::RunState;
-use super::node::Closing;
+use crate::delivery::Delivery;
 use crate::event_loop::{Change, Thread};
 use crate::instance::Instance;
 use crate::node_info::NodeInfo;
-use crate::state::Delivery;
+use crate::task::Closing;
 use events::Event;
 use flows::{FlowSet, Plan};
 use rustc_hash::FxHashMap;
@@ -186,7 +186,7 @@ impl Thread {
             stopped.node = None;
             let info = Rc::clone(&stopped.info);
             if removed {
-                // Clears the editor's badge.
+                // Clears the status in editors.
                 self.state.events.publish(Event::Status {
                     id: info.id.clone(),
                     status: None,
@@ -207,12 +207,12 @@ impl Thread {
                 continue;
             };
             any = true;
-            self.state.forget(Instance {
+            self.state.abort_tasks(Instance {
                 slot: number,
                 epoch: stopped.epoch,
             });
             self.state.contexts.borrow_mut().forget_node(&stopped.info);
-            self.state.between.withdraw(&stopped.info.id);
+            self.state.shared.withdraw(&stopped.info.id);
             if self.state.directory.get(&stopped.info.id) == Some(&number) {
                 self.state.directory.remove(&stopped.info.id);
             }

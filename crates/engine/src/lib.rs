@@ -6,6 +6,7 @@
 mod apply;
 pub mod context;
 mod debug_encode;
+mod delivery;
 pub mod env;
 mod event_loop;
 pub mod expression;
@@ -20,6 +21,7 @@ mod inspect;
 mod instance;
 mod listeners;
 mod log_level;
+mod mailbox;
 pub mod metrics;
 pub mod node;
 mod node_context;
@@ -30,11 +32,12 @@ mod report;
 mod resolve;
 pub mod script;
 pub mod settings;
-pub mod shared;
+mod shared;
 mod start;
 mod state;
 mod subflow;
 mod subflow_expand;
+mod task;
 pub mod ws_endpoints;
 
 use crate::metrics::Metrics;
@@ -305,12 +308,12 @@ async fn thread(
     config: Settings,
     metrics: Arc<dyn Metrics>,
 ) {
-    let (finished, futures) = mpsc::unbounded_channel();
+    let (node_events, events) = mpsc::unbounded_channel();
     let (closed, closings) = mpsc::unbounded_channel();
-    let state = EngineState::new(config, &shared, finished, Arc::clone(&metrics));
+    let state = EngineState::new(config, &shared, node_events, Arc::clone(&metrics));
     let inbox = Inbox {
         commands,
-        finished: futures,
+        node_events: events,
         closed: closings,
     };
     Thread::new(state, shared, metrics, closed).run(inbox).await;

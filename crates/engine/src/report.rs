@@ -54,7 +54,7 @@ impl EngineState {
         message.set("error", described(source, failure, count));
         for slot in slots {
             let mut copy = message.clone();
-            self.name(&mut copy);
+            self.ensure_msgid(&mut copy);
             self.call(slot, copy);
         }
         true
@@ -103,7 +103,7 @@ impl EngineState {
                 let message = status_message(info, &status);
                 for slot in slots {
                     let mut copy = message.clone();
-                    self.name(&mut copy);
+                    self.ensure_msgid(&mut copy);
                     self.call(slot, copy);
                 }
                 return;
@@ -123,7 +123,7 @@ impl EngineState {
         for slot in self.listeners.complete(info).to_vec() {
             let mut copy = message.clone().within_limits();
             copy.set("complete", Value::record([("source", source(info, None))]));
-            self.name(&mut copy);
+            self.ensure_msgid(&mut copy);
             self.call(slot, copy);
         }
     }
@@ -175,7 +175,7 @@ impl EngineState {
     }
 
     /// Gives a message an id if it has none.
-    pub(super) fn name(&mut self, message: &mut Message) {
+    pub(super) fn ensure_msgid(&mut self, message: &mut Message) {
         if !message.properties().contains_key("_msgid") {
             let id = self.fresh_id();
             message.set(SmolStr::new_static("_msgid"), id);

@@ -3,7 +3,7 @@
 
 use super::graph::{self, Flow, Graph, Role, Running};
 use super::listeners::Listeners;
-use super::node::{Build, Node};
+use super::node::{Build, boxed};
 use super::report::{self, label};
 use super::{Engine, RunState, nodes, subflow};
 use crate::event_loop::{Slot, Thread};
@@ -169,10 +169,8 @@ impl Thread {
         let made = catch_unwind(AssertUnwindSafe(|| {
             let mut node = match &running.role {
                 Role::Plain | Role::Inner(_) => nodes::build(&build, &mut host)?,
-                Role::Instance => Box::new(subflow::Entrance),
-                Role::StatusPort(instance) => {
-                    Box::new(subflow::StatusPort::new(instance.clone())) as Box<dyn Node>
-                }
+                Role::Instance => boxed(subflow::Entrance),
+                Role::StatusPort(instance) => boxed(subflow::StatusPort::new(instance.clone())),
             };
             node.start(&mut host);
             Ok::<_, Failure>(node)

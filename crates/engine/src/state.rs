@@ -4,19 +4,19 @@ use super::Shared;
 use super::context::Contexts;
 use super::http::Endpoints;
 use super::listeners::Listeners;
-use super::node::Wake;
 use super::script::Scripts;
+use crate::delivery::{Delivery, Item, Wake};
 use crate::instance::{Instance, TimerId};
+use crate::mailbox::{Mailbox, NodeEvent};
 use crate::metrics::Metrics;
 use crate::node_info::NodeInfo;
 use crate::settings::Settings;
-use crate::shared::{Between, Mailbox};
+use crate::shared::SharedState;
 use crate::ws_endpoints::Paths;
 use events::Events;
 use flows::ids;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
-use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -28,27 +28,6 @@ use value::Message;
 
 /// When a timer is due whose time the clock cannot count: in a hundred years.
 const FAR: Duration = Duration::from_hours(100 * 365 * 24);
-
-/// What is on its way to a node.
-pub(super) enum Item {
-    Message(Message),
-    /// A message that the node is called with instead of being sent it, as Node-RED does with catch, status, complete
-    /// and link in nodes: what the node makes of it takes its place in the queue.
-    Call(Message),
-    Wake(Box<Wake>),
-}
-
-/// An item and the slot of its node.
-pub(super) struct Delivery {
-    pub slot: u32,
-    pub item: Item,
-}
-
-/// The output of a future that a node spawned.
-pub(super) struct Finished {
-    pub instance: Instance,
-    pub output: Box<dyn Any>,
-}
 
 /// What all nodes of the engine's thread share.
 pub(super) struct EngineState {
@@ -68,9 +47,9 @@ pub(super) struct EngineState {
     pub(super) config: Settings,
     pub(super) events: Events,
     pub(super) metrics: Arc<dyn Metrics>,
-    pub(super) between: Between,
+    pub(super) shared: SharedState,
     tasks: FxHashMap<u32, Vec<AbortHandle>>,
-    finished: mpsc::UnboundedSender<Finished>,
+    node_events: mpsc::UnboundedSender<NodeEvent>,
     scripts: Option<Rc<Scripts>>,
     sequence: u64,
     random: u64,
@@ -80,7 +59,7 @@ impl EngineState {
     pub(super) fn new(
         config: Settings,
         shared: &Shared,
-        finished: mpsc::UnboundedSender<Finished>,
+        node_events: mpsc::UnboundedSender<NodeEvent>,
         metrics: Arc<dyn Metrics>,
     ) -> Self {
         let now = Rc::<Cell<f64>>::default();
@@ -99,9 +78,9 @@ impl EngineState {
             config,
             events: shared.events.clone(),
             metrics,
-            between: Between::default(),
+            shared: SharedState::default(),
             tasks: FxHashMap::default(),
-            finished,
+            node_events,
             scripts: None,
             sequence: 0,
             random: u64::from_le_bytes(crypto::random()),
@@ -195,30 +174,21 @@ impl EngineState {
         due
     }
 
-    /// Runs a future on this thread; its output wakes the node.
-    pub(super) fn spawn<T: 'static>(
-        &mut self,
-        instance: Instance,
-        future: impl Future<Output = T> + 'static,
-    ) {
-        let finished = self.finished.clone();
-        let task = tokio::task::spawn_local(async move {
-            let output: Box<dyn Any> = Box::new(future.await);
-            // The receiver lives as long as the thread.
-            let _ = finished.send(Finished { instance, output });
-        });
+    /// Runs a task of a node on this thread, until the node closes.
+    pub(super) fn spawn(&mut self, instance: Instance, task: impl Future<Output = ()> + 'static) {
+        let task = tokio::task::spawn_local(task);
         let tasks = self.tasks.entry(instance.slot).or_default();
         tasks.retain(|t| !t.is_finished());
         tasks.push(task.abort_handle());
     }
 
-    /// Where tasks of a node tell it something.
-    pub(super) fn post(&self, instance: Instance) -> Mailbox {
-        Mailbox::new(instance, self.finished.clone())
+    /// Where tasks of a node send its events.
+    pub(super) fn mailbox<E: 'static>(&self, instance: Instance) -> Mailbox<E> {
+        Mailbox::new(instance, self.node_events.clone())
     }
 
-    /// Forgets what a node still waited for.
-    pub(super) fn forget(&mut self, instance: Instance) {
+    /// Aborts the tasks of a node.
+    pub(super) fn abort_tasks(&mut self, instance: Instance) {
         for task in self.tasks.remove(&instance.slot).into_iter().flatten() {
             task.abort();
         }

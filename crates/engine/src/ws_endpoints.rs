@@ -35,7 +35,7 @@ pub enum Event {
     /// It is open; frames for the client go here. When the last copy is dropped, the connection is closed.
     Open(Outbox),
     /// A message arrived. Its permit is released when the flow has taken it.
-    Said(Frame, InboundPermit),
+    Frame(Frame, InboundPermit),
     /// It is over.
     Closed,
 }

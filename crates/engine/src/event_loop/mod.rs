@@ -1,13 +1,15 @@
 //! The engine's thread: takes commands, fires timers, delivers messages, breadth first.
 
 use super::http::Exchange;
-use super::node::{Host, Node, Wake};
+use super::node::{BoxedNode, DynNode, Host};
 use super::{Error, RunState, Shared, context};
+use crate::delivery::{Delivery, Item, Wake};
 use crate::instance::Instance;
 use crate::log_level::Level;
+use crate::mailbox::NodeEvent;
 use crate::metrics::{Metrics, NodeType};
 use crate::node_info::NodeInfo;
-use crate::state::{Delivery, EngineState, Finished, Item};
+use crate::state::EngineState;
 use crate::ws_endpoints;
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Grant;
@@ -79,7 +81,7 @@ pub(super) enum Change {
 /// A place for a running node. The same id keeps its slot for as long as the node runs.
 pub(super) struct Slot {
     /// `None`: it failed to start, or panicked.
-    pub node: Option<Box<dyn Node>>,
+    pub node: Option<BoxedNode>,
     pub info: Rc<NodeInfo>,
     pub wires: Box<[Box<[u32]>]>,
     pub epoch: u32,
@@ -113,10 +115,10 @@ pub(super) struct Thread {
     pub closed: mpsc::UnboundedSender<()>,
 }
 
-/// Where the thread hears from others.
+/// The receiving ends of the thread's channels.
 pub(super) struct Inbox {
     pub commands: mpsc::UnboundedReceiver<Command>,
-    pub finished: mpsc::UnboundedReceiver<Finished>,
+    pub node_events: mpsc::UnboundedReceiver<NodeEvent>,
     pub closed: mpsc::UnboundedReceiver<()>,
 }
 
@@ -177,8 +179,8 @@ impl Thread {
         while let Ok(command) = inbox.commands.try_recv() {
             self.command(command);
         }
-        while let Ok(finished) = inbox.finished.try_recv() {
-            self.wake(finished.instance, Wake::Finished(finished.output));
+        while let Ok(event) = inbox.node_events.try_recv() {
+            self.event(event);
         }
         while inbox.closed.try_recv().is_ok() {
             self.finish_change()?;
@@ -227,9 +229,9 @@ impl Thread {
                 }
                 None => return ControlFlow::Break(()),
             },
-            Some(finished) = inbox.finished.recv() => {
+            Some(event) = inbox.node_events.recv() => {
                 self.state.read_clock();
-                self.wake(finished.instance, Wake::Finished(finished.output));
+                self.event(event);
             }
             Some(()) = inbox.closed.recv() => self.finish_change()?,
             () = timer => {}
@@ -255,7 +257,7 @@ impl Thread {
                 // The client may be gone; the message goes its way all the same.
                 let _ = answer.send(slot.map(|slot| {
                     let mut message = message;
-                    self.state.name(&mut message);
+                    self.state.ensure_msgid(&mut message);
                     self.state.push(slot, message);
                 }));
             }
@@ -343,6 +345,13 @@ impl Thread {
         }
     }
 
+    /// Hands an event to its node unless that has closed.
+    fn event(&mut self, NodeEvent { instance, event }: NodeEvent) {
+        if self.runs(instance) {
+            self.with_node(instance.slot, |node, host| node.event(event, host));
+        }
+    }
+
     /// Whether this very node still runs.
     pub(super) fn runs(&self, instance: Instance) -> bool {
         let slot = self
@@ -353,7 +362,11 @@ impl Thread {
     }
 
     /// Calls a node. One that panics is taken out; the others go on.
-    pub(super) fn with_node(&mut self, slot: u32, act: impl FnOnce(&mut dyn Node, &mut Host<'_>)) {
+    pub(super) fn with_node(
+        &mut self,
+        slot: u32,
+        act: impl FnOnce(&mut dyn DynNode, &mut Host<'_>),
+    ) {
         let Some((place, mut host)) = self.place_and_host(slot) else {
             return;
         };
@@ -370,18 +383,19 @@ impl Thread {
     pub(super) fn place_and_host(
         &mut self,
         slot: u32,
-    ) -> Option<(&mut Option<Box<dyn Node>>, Host<'_>)> {
+    ) -> Option<(&mut Option<BoxedNode>, Host<'_>)> {
         let taken = self.slots.get_mut(slot as usize)?.as_mut()?;
-        let host = Host {
-            state: &mut self.state,
-            instance: Instance {
-                slot,
-                epoch: taken.epoch,
-            },
-            info: &taken.info,
-            wires: &taken.wires,
-            watched: taken.watched,
+        let instance = Instance {
+            slot,
+            epoch: taken.epoch,
         };
+        let host = Host::new(
+            &mut self.state,
+            instance,
+            &taken.info,
+            &taken.wires,
+            taken.watched,
+        );
         Some((&mut taken.node, host))
     }
 

@@ -1,7 +1,7 @@
 use super::*;
 use crate::env::Env;
 use crate::http::Answer;
-use crate::node::Closing;
+use crate::node::{Closing, Node, boxed};
 use crate::settings::Settings;
 use std::cell::Cell;
 use std::time::Duration;
@@ -32,7 +32,7 @@ impl Node for NeverCloses {
     }
 }
 
-fn thread(nodes: Vec<Box<dyn Node>>) -> (Thread, mpsc::UnboundedReceiver<()>) {
+fn thread(nodes: Vec<BoxedNode>) -> (Thread, mpsc::UnboundedReceiver<()>) {
     let config = Settings {
         close_timeout: Duration::from_millis(20),
         ..Settings::default()
@@ -87,8 +87,7 @@ fn thread(nodes: Vec<Box<dyn Node>>) -> (Thread, mpsc::UnboundedReceiver<()>) {
 #[test]
 fn a_node_that_panics_is_taken_out_and_the_others_go_on() {
     let count = Rc::new(Cell::new(0));
-    let (mut thread, _closings) =
-        thread(vec![Box::new(Panics), Box::new(Counts(Rc::clone(&count)))]);
+    let (mut thread, _closings) = thread(vec![boxed(Panics), boxed(Counts(Rc::clone(&count)))]);
     for slot in [0, 1, 0, 1] {
         thread.state.push(slot, Message::default());
     }
@@ -100,7 +99,7 @@ fn a_node_that_panics_is_taken_out_and_the_others_go_on() {
 
 #[test]
 fn a_node_that_never_closes_holds_a_change_up_for_no_longer_than_the_limit() {
-    let (mut thread, mut closings) = thread(vec![Box::new(NeverCloses)]);
+    let (mut thread, mut closings) = thread(vec![boxed(NeverCloses)]);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
@@ -154,10 +153,7 @@ fn call(thread: &Thread) -> (Command, oneshot::Receiver<Answer>) {
 #[test]
 fn requests_wait_while_the_messages_of_others_are_under_way() {
     let count = Rc::new(Cell::new(0));
-    let (mut thread, _closings) = thread(vec![
-        Box::new(Endpoint),
-        Box::new(Counts(Rc::clone(&count))),
-    ]);
+    let (mut thread, _closings) = thread(vec![boxed(Endpoint), boxed(Counts(Rc::clone(&count)))]);
     let mut clients = Vec::new();
     for _ in 0..100 {
         let (call, client) = call(&thread);
@@ -180,10 +176,7 @@ fn requests_wait_while_the_messages_of_others_are_under_way() {
 #[test]
 fn requests_of_clients_that_are_gone_reach_no_node_and_take_no_places() {
     let count = Rc::new(Cell::new(0));
-    let (mut thread, _closings) = thread(vec![
-        Box::new(Endpoint),
-        Box::new(Counts(Rc::clone(&count))),
-    ]);
+    let (mut thread, _closings) = thread(vec![boxed(Endpoint), boxed(Counts(Rc::clone(&count)))]);
     let places = Arc::clone(&thread.shared.calls);
     let free = |places: &Arc<limits::quota::Quota>, units: usize| {
         let mut grant = places.grant(std::net::Ipv4Addr::LOCALHOST.into());

@@ -2,7 +2,7 @@
 //!
 //! [`PALETTE`] has every type; a type that is not in it is missing.
 
-use super::node::{Build, Host, Node};
+use super::node::{BoxedNode, Build, Host};
 use value::{Failure, Value};
 
 mod common;
@@ -13,7 +13,7 @@ mod sequence;
 mod storage;
 
 /// Makes a node of its properties.
-type Constructor = fn(&Build<'_>, &mut Host<'_>) -> Result<Box<dyn Node>, Failure>;
+type Constructor = fn(&Build<'_>, &mut Host<'_>) -> Result<BoxedNode, Failure>;
 
 /// A set of the palette: its name in Node-RED, and the types in it.
 type Set = (&'static str, &'static [(&'static str, Constructor)]);
@@ -145,7 +145,7 @@ pub fn knows(kind: &str) -> bool {
 }
 
 /// Builds a node of a known type.
-pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
+pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let kind = build.info.kind.as_str();
     let mut all = PALETTE.iter().flat_map(|(_, types)| types.iter());
     match all.find(|(known, _)| *known == kind) {

@@ -2,7 +2,7 @@
 //! (docs/reference/node-red-engine.md §4.3).
 
 use crate::expression::typed::{Typed, text_of};
-use crate::node::{Build, Host, Node, Wake};
+use crate::node::{BoxedNode, Build, Host, Node, Wake, boxed};
 use crate::node_context::NodeContext;
 use chrono::{DateTime, Local};
 use croner::Cron;
@@ -66,16 +66,13 @@ enum Repeat {
     TooLong,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let repeat = repeat(&properties)?;
     let once =
         matches!(properties.once, Json::Bool(true)).then(|| once_delay(&properties.once_delay));
     let assignments = assignments(&with_legacy(properties));
-    Ok(Box::new(Inject {
+    Ok(boxed(Inject {
         assignments,
         once,
         repeat,

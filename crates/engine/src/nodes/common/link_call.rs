@@ -3,7 +3,7 @@
 //! The way back is noted on the message itself (`_linkSource`), so calls can be nested.
 
 use crate::expression::typed;
-use crate::node::{Build, Host, Node, TimerId, Wake};
+use crate::node::{BoxedNode, Build, Host, Node, TimerId, Wake, boxed};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -45,10 +45,7 @@ struct Call {
     timer: TimerId,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let dynamic = properties.link_type == "dynamic";
     let target = if dynamic {
@@ -67,7 +64,7 @@ pub(in crate::nodes) fn build(
         DEFAULT_TIMEOUT
     };
     let timeout = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-    Ok(Box::new(LinkCall {
+    Ok(boxed(LinkCall {
         target,
         timeout,
         waiting: HashMap::new(),

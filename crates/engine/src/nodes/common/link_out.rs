@@ -1,6 +1,6 @@
 //! `link out`: in mode `link` its links are wires; in mode `return` it answers the last link call.
 
-use crate::node::{Build, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Host, Level, Node, Wake, boxed};
 use serde::Deserialize;
 use smol_str::SmolStr;
 use value::{Failure, Message, Value};
@@ -24,12 +24,9 @@ enum Mode {
     Unknown,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
-    Ok(Box::new(LinkOut {
+    Ok(boxed(LinkOut {
         mode: match properties.mode.as_deref() {
             None | Some("" | "link") => Mode::Link,
             Some("return") => Mode::Return,

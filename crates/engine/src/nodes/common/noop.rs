@@ -1,6 +1,6 @@
 //! `comment`, `global-config` and `unknown`: they do nothing.
 
-use crate::node::{Build, Host, Node};
+use crate::node::{BoxedNode, Build, Host, Node, boxed};
 use value::{Failure, Message};
 
 pub(in crate::nodes) struct Noop;
@@ -9,8 +9,8 @@ pub(in crate::nodes) struct Noop;
     clippy::unnecessary_wraps,
     reason = "as every constructor of the palette"
 )]
-pub(in crate::nodes) fn build(_: &Build<'_>, _: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
-    Ok(Box::new(Noop))
+pub(in crate::nodes) fn build(_: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
+    Ok(boxed(Noop))
 }
 
 impl Node for Noop {

@@ -3,7 +3,7 @@
 //! Which messages reach a catch, status or complete node, and what is added to them, is decided by
 //! the engine; link wires are wires.
 
-use crate::node::{Build, Host, Node};
+use crate::node::{BoxedNode, Build, Host, Node, boxed};
 use value::{Failure, Message};
 
 struct Passthrough;
@@ -12,8 +12,8 @@ struct Passthrough;
     clippy::unnecessary_wraps,
     reason = "as every constructor of the palette"
 )]
-pub(in crate::nodes) fn build(_: &Build<'_>, _: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
-    Ok(Box::new(Passthrough))
+pub(in crate::nodes) fn build(_: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
+    Ok(boxed(Passthrough))
 }
 
 impl Node for Passthrough {

@@ -2,18 +2,15 @@
 
 use super::change_apply::Note;
 use super::change_rules::{self, Rule};
-use crate::node::{Build, Host, Level, Node};
+use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use value::{Failure, Message, Value};
 
 struct Change {
     rules: Box<[Rule]>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
-    Ok(Box::new(Change {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
+    Ok(boxed(Change {
         rules: change_rules::parse(build.properties()?)?,
     }))
 }

@@ -4,7 +4,7 @@ use super::delay_each::{Each, Time};
 use super::delay_rate::Rate;
 use super::delay_topics::Topics;
 use crate::expression::typed::text_of;
-use crate::node::{Build, Host, Node, TimerId};
+use crate::node::{BoxedNode, Build, Host, TimerId, boxed};
 use crate::nodes::common::noop::Noop;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -29,27 +29,24 @@ struct Properties {
     outputs: Json,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let time = number(&properties.timeout) * unit(&properties.timeout_units);
     let every = properties.every();
     Ok(match properties.pause_type.as_str() {
-        "delayv" => Box::new(Each::new(Time::OfMessage(time))),
+        "delayv" => boxed(Each::new(Time::OfMessage(time))),
         "random" => {
             let unit = unit(&properties.random_units);
             let ends = [&properties.random_first, &properties.random_last];
             let [first, last] = ends.map(|end| number(end).abs() * unit);
-            Box::new(Each::new(Time::Random(first.min(last), first.max(last))))
+            boxed(Each::new(Time::Random(first.min(last), first.max(last))))
         }
-        "rate" => Box::new(Rate::new(every, properties.allowrate, properties.drops())),
-        "queue" => Box::new(properties.topics(false)),
-        "timed" => Box::new(properties.topics(true)),
-        "delay" => Box::new(Each::new(Time::Fixed(time))),
+        "rate" => boxed(Rate::new(every, properties.allowrate, properties.drops())),
+        "queue" => boxed(properties.topics(false)),
+        "timed" => boxed(properties.topics(true)),
+        "delay" => boxed(Each::new(Time::Fixed(time))),
         // An unknown pause type lets nothing through.
-        _ => Box::new(Noop),
+        _ => boxed(Noop),
     })
 }
 

@@ -3,7 +3,7 @@
 use super::exec_command::{Command, words};
 use super::exec_process::{self, End, Event, Group, Outputs, Process};
 use crate::expression::typed::text_of;
-use crate::node::{Build, Closing, Host, Node, TimerId, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Node, TimerId, Wake, boxed};
 use crate::nodes::status;
 use bytes::Bytes;
 use flows::HiddenVariables;
@@ -47,16 +47,15 @@ struct Running {
     timer: Option<TimerId>,
 }
 
-/// What a process in spawn mode did.
-struct Stepped(Process, Event);
+/// An event of a process.
+enum ProcessEvent {
+    /// One step of a process in spawn mode.
+    Stepped(Process, Event),
+    /// The whole output of a process in exec mode, by its id.
+    Collected(u32, Outputs),
+}
 
-/// What a process in exec mode did, all in all.
-struct Collected(u32, Outputs);
-
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let yes = |value: &Json| text_of(value) == "true";
     let value = match &properties.addpay {
@@ -69,7 +68,7 @@ pub(in crate::nodes) fn build(
         },
     };
     let seconds = coerce::parse_float(&text_of(&properties.timer));
-    Ok(Box::new(Exec {
+    Ok(boxed(Exec {
         command: Command {
             start: properties.command.trim().into(),
             value,
@@ -102,8 +101,8 @@ fn readable(bytes: Bytes) -> Value {
     }
 }
 
-/// How a process ended, as the third output and `msg.rc` tell it.
-fn told(end: End, message: Option<String>) -> Value {
+/// How a process ended, for the third output and `msg.rc`.
+fn result(end: End, message: Option<String>) -> Value {
     let mut rc = Object::default();
     let code = end
         .code
@@ -128,7 +127,7 @@ impl Exec {
         Process::start(shell(), &["-c", line], hidden)
     }
 
-    fn run(&mut self, message: Message, host: &mut Host<'_>) {
+    fn run(&mut self, message: Message, host: &mut Host<'_, ProcessEvent>) {
         let line = match self.command.line(&message) {
             Ok(line) => line,
             Err(failure) => return host.error(failure, Some(message)),
@@ -157,29 +156,29 @@ impl Exec {
         if self.spawn {
             watch(process, host);
         } else {
-            host.spawn(async move { Collected(id, process.collect().await) });
+            host.spawn(async move { ProcessEvent::Collected(id, process.collect().await) });
         }
     }
 
     /// The code of a program that cannot be started is its error number, negative (observed: -2).
-    fn not_started(&self, error: &io::Error, message: Message, host: &mut Host<'_>) {
+    fn not_started(&self, error: &io::Error, message: Message, host: &mut Host<'_, ProcessEvent>) {
         let code = -error.raw_os_error().unwrap_or(1);
         let end = End {
             code: Some(code),
             signal: None,
         };
         host.status(status("red", "dot", &format!("rc:{code}")));
-        self.tell(end, message, host);
+        self.report_end(end, message, host);
     }
 
-    /// Tells the third output how a process of spawn mode ended.
-    fn tell(&self, end: End, mut message: Message, host: &mut Host<'_>) {
-        let result = match (self.old, end.code) {
-            (false, _) => told(end, None),
+    /// Sends to the third output how a process of spawn mode ended.
+    fn report_end(&self, end: End, mut message: Message, host: &mut Host<'_, ProcessEvent>) {
+        let payload = match (self.old, end.code) {
+            (false, _) => result(end, None),
             (true, Some(code)) => Value::Number(f64::from(code)),
             (true, None) => Value::Null,
         };
-        message.set(SmolStr::new_static("payload"), result);
+        message.set(SmolStr::new_static("payload"), payload);
         let finished = host.watched().then(|| message.clone());
         host.send(2, message);
         if let Some(message) = finished {
@@ -188,7 +187,7 @@ impl Exec {
     }
 
     /// A process of this node has ended: its timer goes with it.
-    fn forget(&mut self, id: u32, host: &mut Host<'_>) -> Option<Running> {
+    fn forget(&mut self, id: u32, host: &mut Host<'_, ProcessEvent>) -> Option<Running> {
         let running = self.running.remove(&id)?;
         if let Some(timer) = running.timer {
             host.cancel(timer);
@@ -196,7 +195,7 @@ impl Exec {
         Some(running)
     }
 
-    fn stepped(&mut self, process: Process, event: Event, host: &mut Host<'_>) {
+    fn stepped(&mut self, process: Process, event: Event, host: &mut Host<'_, ProcessEvent>) {
         let (output, bytes) = match event {
             Event::Out(bytes) => (0, bytes),
             Event::Err(bytes) => (1, bytes),
@@ -208,7 +207,7 @@ impl Exec {
                     Some(code) => status("yellow", "dot", &format!("rc:{code}")),
                     None => status("red", "dot", "killed"),
                 });
-                return self.tell(end, running.message, host);
+                return self.report_end(end, running.message, host);
             }
         };
         if let Some(running) = self.running.get(&process.id) {
@@ -219,7 +218,7 @@ impl Exec {
         watch(process, host);
     }
 
-    fn collected(&mut self, id: u32, outputs: Outputs, host: &mut Host<'_>) {
+    fn collected(&mut self, id: u32, outputs: Outputs, host: &mut Host<'_, ProcessEvent>) {
         let Some(Running {
             mut message, line, ..
         }) = self.forget(id, host)
@@ -256,7 +255,7 @@ impl Exec {
     }
 
     /// A message asks for the end of a process: the one it names, or the only one.
-    fn kill(&self, mut message: Message, host: &mut Host<'_>) {
+    fn kill(&self, mut message: Message, host: &mut Host<'_, ProcessEvent>) {
         let name = message.get("kill").as_str().map(str::to_uppercase);
         let name = name.filter(|name| name.starts_with("SIG"));
         let name = name.unwrap_or_else(|| {
@@ -304,11 +303,11 @@ fn outcome(outputs: &Outputs, line: &str) -> (Value, Value) {
         return (status("red", "dot", &format!("error:{code}")), rc);
     }
     if outputs.end.code == Some(0) {
-        let rc = told(outputs.end, None);
+        let rc = result(outputs.end, None);
         return (Value::object(Object::default()), rc);
     }
     let err = String::from_utf8_lossy(&outputs.err);
-    let rc = told(outputs.end, Some(format!("Command failed: {line}\n{err}")));
+    let rc = result(outputs.end, Some(format!("Command failed: {line}\n{err}")));
     let text = match outputs.end.code {
         Some(code) => format!("error:{code}"),
         None => "killed".to_owned(),
@@ -317,15 +316,15 @@ fn outcome(outputs: &Outputs, line: &str) -> (Value, Value) {
 }
 
 /// Waits for what a process does next.
-fn watch(mut process: Process, host: &mut Host<'_>) {
+fn watch(mut process: Process, host: &mut Host<'_, ProcessEvent>) {
     host.spawn(async move {
         let event = process.next().await;
-        Stepped(process, event)
+        ProcessEvent::Stepped(process, event)
     });
 }
 
-impl Node for Exec {
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+impl Node<ProcessEvent> for Exec {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, ProcessEvent>) {
         if message.properties().contains_key("kill") {
             self.kill(message, host);
         } else {
@@ -333,27 +332,22 @@ impl Node for Exec {
         }
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        match wake {
-            Wake::Timer(timer) => {
-                let due = self.running.values().find(|r| r.timer == Some(timer));
-                if let Some(running) = due {
-                    running.group.signal(Signal::TERM);
-                }
-            }
-            Wake::Finished(output) => match output.downcast::<Stepped>() {
-                Ok(stepped) => self.stepped(stepped.0, stepped.1, host),
-                Err(output) => {
-                    if let Ok(collected) = output.downcast::<Collected>() {
-                        self.collected(collected.0, collected.1, host);
-                    }
-                }
-            },
-            _ => {}
+    fn wake(&mut self, wake: Wake, _host: &mut Host<'_, ProcessEvent>) {
+        let Wake::Timer(timer) = wake else { return };
+        let due = self.running.values().find(|r| r.timer == Some(timer));
+        if let Some(running) = due {
+            running.group.signal(Signal::TERM);
         }
     }
 
-    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+    fn event(&mut self, event: ProcessEvent, host: &mut Host<'_, ProcessEvent>) {
+        match event {
+            ProcessEvent::Stepped(process, event) => self.stepped(process, event, host),
+            ProcessEvent::Collected(id, outputs) => self.collected(id, outputs, host),
+        }
+    }
+
+    fn close(&mut self, _removed: bool, host: &mut Host<'_, ProcessEvent>) -> Option<Closing> {
         host.status(Value::object(Object::default()));
         let running = std::mem::take(&mut self.running);
         let groups: Vec<Rc<Group>> = running.into_values().map(|r| r.group).collect();

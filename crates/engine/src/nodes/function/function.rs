@@ -2,7 +2,7 @@
 //!
 //! Only the glue: the code runs in a [`Sandbox`], which knows nothing of the host; what it wants is carried out here.
 
-use crate::node::{Build, Closing, Host, Node, TimerId, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Node, TimerId, Wake, boxed};
 use crate::script::{Code, Effect, Import, Sandbox};
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -72,7 +72,7 @@ struct Function {
 
 /// Builds a function node. One that wants a module under a name that is taken is refused; whether its modules can be
 /// loaded shows when it starts.
-pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn Node>, Failure> {
+pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let seconds = number(&properties.timeout);
     let code = Code {
@@ -85,7 +85,7 @@ pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<Box<dyn No
             .and_then(|s| Duration::try_from_secs_f64(s).ok())
             .filter(|limit| !limit.is_zero()),
     };
-    Ok(Box::new(Function {
+    Ok(boxed(Function {
         sandbox: Sandbox::new(host.scripts()?, code, host.context()),
         timers: HashMap::new(),
     }))

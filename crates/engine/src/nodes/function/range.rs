@@ -1,7 +1,7 @@
 //! `range`: maps a number from one range to another.
 
 use crate::expression::typed::text_of;
-use crate::node::{Build, Host, Level, Node};
+use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -40,17 +40,14 @@ enum Outside {
     Drop,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let map = Map::new(&properties);
     let property = properties
         .property
         .filter(|p| !p.is_empty())
         .unwrap_or(SmolStr::new_static("payload"));
-    Ok(Box::new(Range {
+    Ok(boxed(Range {
         property: Path::parse_message(&property)?,
         map,
     }))

@@ -1,7 +1,7 @@
 //! `rbe`, shown as `filter`: lets a message through when its value has changed, or changed enough.
 
 use crate::expression::typed::text_of;
-use crate::node::{Build, Host, Level, Node};
+use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -72,11 +72,8 @@ enum Gap {
 /// The name that values go by without a topic.
 const NO_TOPIC: SmolStr = SmolStr::new_static("_no_topic");
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
-    Ok(Box::new(Filter::new(&build.properties()?)?))
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
+    Ok(boxed(Filter::new(&build.properties()?)?))
 }
 
 impl Filter {

@@ -5,7 +5,7 @@
 
 use super::switch_rules::{self, Rules, Unroutable};
 use super::switch_sequence::{Sequences, is_part};
-use crate::node::{Build, Host, Level, Node};
+use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use value::{Failure, Message, Value};
 
 struct Switch {
@@ -15,15 +15,12 @@ struct Switch {
     outputs: Vec<usize>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: switch_rules::Properties = build.properties()?;
     let repair = properties.repair();
     let rules = switch_rules::parse(properties)?;
     let sequences = (repair || rules.need_count()).then(|| Sequences::new(repair));
-    Ok(Box::new(Switch {
+    Ok(boxed(Switch {
         rules,
         sequences,
         outputs: Vec::new(),

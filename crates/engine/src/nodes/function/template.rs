@@ -1,7 +1,7 @@
 //! `template`: fills a mustache template with the message, or gives the text as it stands.
 
 use crate::context::Scope;
-use crate::node::{Build, Host, Node};
+use crate::node::{BoxedNode, Build, Host, Node, boxed};
 use crate::node_context::NodeContext;
 use crate::properties;
 use formats::mustache::Template as Mustache;
@@ -47,11 +47,8 @@ enum Output {
     Yaml,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
-    Ok(Box::new(Template::new(build.properties()?)?))
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
+    Ok(boxed(Template::new(build.properties()?)?))
 }
 
 impl Template {

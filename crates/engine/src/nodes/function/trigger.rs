@@ -2,7 +2,7 @@
 
 use super::trigger_output::{Output, Type};
 use crate::expression::typed::text_of;
-use crate::node::{Build, Closing, Host, Node, TimerId, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Node, TimerId, Wake, boxed};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::{SmolStr, ToSmolStr};
@@ -69,10 +69,7 @@ struct Triggered {
     message: Message,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let yes = |value: &Json| text_of(value) == "true";
     let topic = match properties.topic.as_str() {
@@ -83,7 +80,7 @@ pub(in crate::nodes) fn build(
         "topic" => Some(Path::parse_message(topic)?),
         _ => None,
     };
-    Ok(Box::new(Trigger {
+    Ok(boxed(Trigger {
         first: output(&properties.op1type, &properties.op1, "1"),
         second: output(&properties.op2type, &properties.op2, "0"),
         second_output: usize::from(text_of(&properties.outputs) == "2"),

@@ -1,7 +1,7 @@
 //! `tls-config`: certificates, keys and whom to trust, for the nodes that refer to it.
 
 use super::tls::{self, Tls};
-use crate::node::{Build, Host, Level, Node};
+use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use crate::nodes::storage::errno;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
@@ -25,7 +25,7 @@ struct TlsConfig(Option<Rc<Tls>>);
 pub(in crate::nodes) fn build(
     build: &Build<'_>,
     host: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let mut tls = Tls::default();
     tls.verify = properties.verifyservercert != false;
@@ -35,7 +35,7 @@ pub(in crate::nodes) fn build(
     if let Err(failure) = fill(&mut tls, &properties, build.credentials) {
         host.log(Level::Error, failure.to_string());
     }
-    Ok(Box::new(TlsConfig(Some(Rc::new(tls)))))
+    Ok(boxed(TlsConfig(Some(Rc::new(tls)))))
 }
 
 /// Reads certificates from the files that are named, else from the credentials.
@@ -81,7 +81,7 @@ fn read(path: &str) -> Result<Vec<u8>, Failure> {
 impl Node for TlsConfig {
     fn start(&mut self, host: &mut Host<'_>) {
         if let Some(tls) = self.0.take() {
-            host.offer(tls);
+            host.publish(tls);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::csv_part::ElementKind;
 use crate::expression::typed;
-use crate::node::{Build, Host, Level, Node};
+use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use crate::nodes::status;
 use formats::csv::legacy::{self, Reading, Template};
 use formats::csv::rfc::{self, Cells, Row};
@@ -77,16 +77,13 @@ struct Parsed {
 const WRONG_TYPE: &str = "This node only handles CSV strings or js objects.";
 const BAD_COLUMNS: &str = "Malformed columns template.";
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let rfc = properties.spec == "rfc";
     let unescape =
         |text: &str| -> SmolStr { text.replace("\\n", "\n").replace("\\r", "\r").into() };
     let on = |value: &Json| coerce::truthy(&json::from_tree(value));
-    Ok(Box::new(Csv {
+    Ok(boxed(Csv {
         dialect: if rfc {
             Dialect::Rfc(
                 rfc::columns(&properties.temp)

@@ -1,6 +1,6 @@
 //! `html`: picks elements out of an HTML text with a CSS selector.
 
-use crate::node::{Build, Host, Node};
+use crate::node::{BoxedNode, Build, Host, Node, boxed};
 use formats::html::{self, Gives, Select};
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -28,15 +28,12 @@ struct Html {
     key: SmolStr,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let given = |name: Option<SmolStr>| name.filter(|name| !name.is_empty());
     let from = given(properties.property).unwrap_or(SmolStr::new_static("payload"));
     let to = given(properties.outproperty).unwrap_or(from.clone());
-    Ok(Box::new(Html {
+    Ok(boxed(Html {
         from: Path::parse_message(&from)?,
         to: Path::parse_message(&to)?,
         tag: Some(properties.tag)

@@ -1,7 +1,7 @@
 //! `json`: turns JSON text into values and values into JSON text.
 
 use super::converted_property;
-use crate::node::{Build, Host, Level, Node};
+use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use crate::script::regexp;
 use formats::json_schema::Schema;
 use serde::Deserialize;
@@ -45,10 +45,7 @@ enum Outcome {
     Dropped(&'static str),
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let name = converted_property(properties.property);
     let action = match properties.action.as_str() {
@@ -56,7 +53,7 @@ pub(in crate::nodes) fn build(
         "str" => Action::Stringify,
         _ => Action::Both,
     };
-    Ok(Box::new(JsonNode {
+    Ok(boxed(JsonNode {
         property: Path::parse_message(&name)?,
         name,
         action,

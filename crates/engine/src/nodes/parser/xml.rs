@@ -1,7 +1,7 @@
 //! `xml`: turns XML text into values and values into XML text.
 
 use super::converted_property;
-use crate::node::{Build, Host, Level, Node};
+use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use formats::xml::{self, Options};
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -25,10 +25,7 @@ struct Xml {
     reading: Options,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let node = Xml {
         property: Path::parse_message(&converted_property(properties.property))?,
@@ -38,7 +35,7 @@ pub(in crate::nodes) fn build(
         reading: Options::default(),
     };
     let reading = node.reading_with(&Value::Undefined);
-    Ok(Box::new(Xml { reading, ..node }))
+    Ok(boxed(Xml { reading, ..node }))
 }
 
 impl Xml {

@@ -1,7 +1,7 @@
 //! `yaml`: turns YAML text into values and values into YAML text.
 
 use super::converted_property;
-use crate::node::{Build, Host, Level, Node};
+use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use formats::yaml;
 use serde::Deserialize;
 use smol_str::SmolStr;
@@ -25,12 +25,9 @@ enum Outcome {
     Dropped(&'static str),
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
-    Ok(Box::new(Yaml {
+    Ok(boxed(Yaml {
         property: Path::parse_message(&converted_property(properties.property))?,
     }))
 }

@@ -1,7 +1,7 @@
 //! `batch`: makes sequences of messages: so many each, those of a time, or the sequences of several topics in a row.
 
 use crate::expression::typed::text_of;
-use crate::node::{Build, Closing, Host, Node, TimerId, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Node, TimerId, Wake, boxed};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -27,10 +27,7 @@ struct Topic {
     topic: Json,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let number = |value: &Json, or: f64| match text_of(value).as_str() {
         "" | "false" => or,
@@ -39,7 +36,7 @@ pub(in crate::nodes) fn build(
         text => coerce::text_to_number(text),
     };
     Ok(match properties.mode.as_str() {
-        "interval" => Box::new(ByTime {
+        "interval" => boxed(ByTime {
             every: Duration::try_from_secs_f64(number(&properties.interval, 0.0))
                 .ok()
                 .filter(|every| !every.is_zero()),
@@ -47,7 +44,7 @@ pub(in crate::nodes) fn build(
             waiting: Vec::new(),
             timer: None,
         }),
-        "concat" => Box::new(ByTopic {
+        "concat" => boxed(ByTopic {
             topics: properties
                 .topics
                 .iter()
@@ -63,7 +60,7 @@ pub(in crate::nodes) fn build(
             if overlap >= count {
                 return Err(Failure::text("Invalid count and overlap"));
             }
-            Box::new(ByCount {
+            boxed(ByCount {
                 count,
                 overlap: whole(overlap),
                 honour: properties.honour_parts,

@@ -4,15 +4,12 @@
 use super::join_group::{Group, Shape};
 use super::join_piece::{Custom, Piece, Properties, Refused, auto_piece};
 use super::join_reduce::{Reduce, Step};
-use crate::node::{Build, Closing, Host, Level, Node, TimerId, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, TimerId, Wake, boxed};
 use smol_str::SmolStr;
 use std::collections::HashMap;
 use value::{Failure, Message, coerce, property};
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     if properties.mode == "reduce" {
         let start = (
@@ -21,13 +18,13 @@ pub(in crate::nodes) fn build(
         );
         let mut reduce = Reduce::parse(&properties.reduce_exp, start, &properties.reduce_fixup)?;
         reduce.backwards = properties.reduce_right;
-        return Ok(Box::new(ReducingJoin(reduce)));
+        return Ok(boxed(ReducingJoin(reduce)));
     }
     let custom = match properties.mode.as_str() {
         "custom" => Some(Custom::parse(&properties)?),
         _ => None,
     };
-    Ok(Box::new(Join {
+    Ok(boxed(Join {
         custom,
         groups: HashMap::new(),
         timers: HashMap::new(),

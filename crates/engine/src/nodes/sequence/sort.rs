@@ -3,7 +3,7 @@
 use super::sort_order::Order;
 use crate::expression::jsonata::Jsonata;
 use crate::expression::typed::Typed;
-use crate::node::{Build, Closing, Host, Node};
+use crate::node::{BoxedNode, Build, Closing, Host, Node, boxed};
 use crate::node_context::NodeContext;
 use indexmap::IndexMap;
 use serde::Deserialize;
@@ -26,10 +26,7 @@ struct Properties {
     seq_key_type: SmolStr,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let order = Order {
         descending: properties.order == "descending",
@@ -38,7 +35,7 @@ pub(in crate::nodes) fn build(
     if properties.target_type != "msg" {
         let kind = or(&properties.seq_key_type, "msg");
         let key = Json::from(or(&properties.seq_key, "payload").as_str());
-        return Ok(Box::new(SequenceSort {
+        return Ok(boxed(SequenceSort {
             order,
             key: Typed::parse(&kind, &key).map_err(|_| broken())?,
             sequences: IndexMap::new(),
@@ -46,7 +43,7 @@ pub(in crate::nodes) fn build(
         }));
     }
     let target = or(&properties.target, "payload");
-    Ok(Box::new(ArraySort {
+    Ok(boxed(ArraySort {
         order,
         key: match properties.msg_key_type.as_str() {
             "jsonata" => Some(Jsonata::compile(&properties.msg_key).map_err(|_| broken())?),

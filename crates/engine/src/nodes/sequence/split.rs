@@ -3,7 +3,7 @@
 
 use super::split_cut::{self, Cut};
 use crate::expression::typed::text_of;
-use crate::node::{Build, Host, Node};
+use crate::node::{BoxedNode, Build, Host, Node, boxed};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -55,10 +55,7 @@ struct Stream {
     held: Vec<Message>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     // If this and the length for arrays are both invalid, this one is reported (observed).
     let cut = Cut::parse(&properties.splt_type, properties.splt.as_ref())?;
@@ -71,7 +68,7 @@ pub(in crate::nodes) fn build(
         "" => None,
         name => Some(Path::parse_message(name)?),
     };
-    Ok(Box::new(Split {
+    Ok(boxed(Split {
         property: Path::parse_message(&name)?,
         named: (name != "payload").then_some(name),
         array: split_cut::length(&length)

@@ -4,7 +4,7 @@
 
 use super::errno::failure;
 use super::file_name::FileName;
-use crate::node::{Build, Closing, Host, Node, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Node, boxed};
 use bytes::Bytes;
 use formats::encoding::Encoding;
 use serde::Deserialize;
@@ -76,10 +76,7 @@ struct Refused {
     goes_on: bool,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let mode = match &properties.overwrite_file {
         Json::Bool(true) => Mode::Overwrite,
@@ -92,7 +89,7 @@ pub(in crate::nodes) fn build(
         "setbymsg" => None,
         name => Some(Encoding::named(name)?),
     };
-    Ok(Box::new(File {
+    Ok(boxed(File {
         name: FileName::parse(properties.filename_type.as_deref(), &properties.filename),
         settings: Settings {
             mode,
@@ -194,7 +191,7 @@ impl Task {
 
 impl File {
     /// Starts the job at the head of the queue.
-    fn next(&mut self, host: &mut Host<'_>) {
+    fn next(&mut self, host: &mut Host<'_, Written>) {
         let Some(job) = self.queue.front().filter(|_| !self.busy) else {
             return;
         };
@@ -212,8 +209,8 @@ impl File {
     }
 }
 
-impl Node for File {
-    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+impl Node<Written> for File {
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_, Written>) {
         let path = match self.name.of(&message, host) {
             Ok(Some(path)) => path,
             Ok(None) => {
@@ -238,11 +235,7 @@ impl Node for File {
         self.next(host);
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        let Wake::Finished(output) = wake else { return };
-        let Ok(written) = output.downcast::<Written>() else {
-            return;
-        };
+    fn event(&mut self, written: Written, host: &mut Host<'_, Written>) {
         self.busy = false;
         if let Some(Job { message, .. }) = self.queue.pop_front() {
             match written.0 {
@@ -259,7 +252,7 @@ impl Node for File {
         self.next(host);
     }
 
-    fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
+    fn close(&mut self, _removed: bool, _host: &mut Host<'_, Written>) -> Option<Closing> {
         // The head of the queue is being written, if one is; the blocking thread finishes it.
         let rest: Vec<Task> = self
             .queue

@@ -5,7 +5,7 @@
 
 use super::file_name::FileName;
 use super::file_read::{CHUNK, Format, Reading, Step};
-use crate::node::{Build, Host, Node, Wake};
+use crate::node::{BoxedNode, Build, Host, Node, boxed};
 use formats::encoding::Encoding;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -39,12 +39,9 @@ struct FileIn {
 /// What a step on the blocking thread came to.
 type Stepped = Result<(Reading, Step), Failure>;
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
-    Ok(Box::new(FileIn {
+    Ok(boxed(FileIn {
         name: FileName::parse(properties.filename_type.as_deref(), &properties.filename),
         format: match properties.format.as_str() {
             "lines" => Format::Lines,
@@ -65,7 +62,7 @@ pub(in crate::nodes) fn build(
 
 impl FileIn {
     /// Opens the file of the message at the head of the queue.
-    fn next(&mut self, host: &mut Host<'_>) {
+    fn next(&mut self, host: &mut Host<'_, Stepped>) {
         let Some(message) = self.queue.front().filter(|_| self.sent.is_none()) else {
             return;
         };
@@ -88,7 +85,7 @@ impl FileIn {
         message
     }
 
-    fn send(&mut self, asked: &mut Message, step: Step, host: &mut Host<'_>) {
+    fn send(&mut self, asked: &mut Message, step: Step, host: &mut Host<'_, Stepped>) {
         let index = self.sent.unwrap_or_default();
         let count = step.pieces.len() as u64;
         self.sent = Some(index + count);
@@ -134,7 +131,7 @@ impl FileIn {
         parts
     }
 
-    fn fail(&self, failure: Failure, asked: &Message, host: &mut Host<'_>) {
+    fn fail(&self, failure: Failure, asked: &Message, host: &mut Host<'_, Stepped>) {
         host.error(failure.clone(), Some(asked.clone()));
         if self.send_error {
             let mut message = asked.clone();
@@ -146,7 +143,10 @@ impl FileIn {
 }
 
 /// Takes the next step of a reading on a blocking thread.
-fn step(host: &mut Host<'_>, reading: impl FnOnce() -> Result<Reading, Failure> + Send + 'static) {
+fn step(
+    host: &mut Host<'_, Stepped>,
+    reading: impl FnOnce() -> Result<Reading, Failure> + Send + 'static,
+) {
     let work = move || -> Stepped {
         let mut reading = reading()?;
         let step = reading.step()?;
@@ -158,8 +158,8 @@ fn step(host: &mut Host<'_>, reading: impl FnOnce() -> Result<Reading, Failure> 
     });
 }
 
-impl Node for FileIn {
-    fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
+impl Node<Stepped> for FileIn {
+    fn receive(&mut self, mut message: Message, host: &mut Host<'_, Stepped>) {
         match self.name.of(&message, host) {
             Ok(Some(path)) => {
                 message.set("filename", path.replace(['\t', '\r', '\n'], ""));
@@ -171,14 +171,11 @@ impl Node for FileIn {
         }
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        let Wake::Finished(output) = wake else { return };
-        let (Ok(stepped), Some(mut asked)) =
-            (output.downcast::<Stepped>(), self.queue.front().cloned())
-        else {
+    fn event(&mut self, stepped: Stepped, host: &mut Host<'_, Stepped>) {
+        let Some(mut asked) = self.queue.front().cloned() else {
             return;
         };
-        match *stepped {
+        match stepped {
             Ok((reading, piece)) => {
                 let last = piece.last;
                 self.send(&mut asked, piece, host);

@@ -33,10 +33,10 @@ impl FileName {
     }
 
     /// The name for this message; `None`: there is none, and the node has warned.
-    pub(super) fn of(
+    pub(super) fn of<E>(
         &self,
         message: &Message,
-        host: &mut Host<'_>,
+        host: &mut Host<'_, E>,
     ) -> Result<Option<SmolStr>, Failure> {
         let input = self.input.as_ref().map_err(Failure::clone)?;
         let name = input.evaluate(&host.context(), message);

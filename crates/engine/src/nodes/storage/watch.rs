@@ -3,7 +3,7 @@
 //! Uses the notifications of the operating system; changes of one path in quick succession are reported once.
 
 use crate::expression::typed;
-use crate::node::{Build, Host, Node, Wake};
+use crate::node::{BoxedNode, Build, Host, Node, boxed};
 use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher};
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -40,10 +40,7 @@ struct Changed(Vec<(PathBuf, Option<fs::Metadata>)>);
 /// Writing a file causes several notifications; those within this time are reported as one.
 const SETTLE: Duration = Duration::from_millis(50);
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let names: Vec<&str> = properties.files.split(',').map(str::trim).collect();
     let topic = match names.as_slice() {
@@ -55,7 +52,7 @@ pub(in crate::nodes) fn build(
         .into(),
     };
     let (sender, changes) = mpsc::unbounded_channel();
-    Ok(Box::new(Watch {
+    Ok(boxed(Watch {
         paths: names.into_iter().map(PathBuf::from).collect(),
         recursive: coerce::truthy(&json::from_tree(&properties.recursive))
             && typed::text_of(&properties.recursive) != "false",
@@ -110,7 +107,7 @@ impl Watch {
     }
 
     /// Waits for the next changes.
-    fn listen(&self, host: &mut Host<'_>) {
+    fn listen(&self, host: &mut Host<'_, Changed>) {
         let changes = Rc::clone(&self.changes);
         host.spawn(async move {
             let mut paths = BTreeSet::new();
@@ -167,8 +164,8 @@ fn concerns(path: &Path, watched: &[PathBuf], recursive: bool) -> bool {
     })
 }
 
-impl Node for Watch {
-    fn start(&mut self, host: &mut Host<'_>) {
+impl Node<Changed> for Watch {
+    fn start(&mut self, host: &mut Host<'_, Changed>) {
         if let Some(missing) = self.paths.iter().find(|path| !path.exists()) {
             let failure = Failure::error(format!("{} does not exist.", missing.display()));
             return host.error(failure, Some(Message::with_payload("")));
@@ -180,15 +177,11 @@ impl Node for Watch {
         self.listen(host);
     }
 
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, Changed>) {
         host.done(message);
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        let Wake::Finished(output) = wake else { return };
-        let Ok(changed) = output.downcast::<Changed>() else {
-            return;
-        };
+    fn event(&mut self, changed: Changed, host: &mut Host<'_, Changed>) {
         for (path, now) in &changed.0 {
             let message = self.message(path, now.as_ref());
             host.send(0, message);

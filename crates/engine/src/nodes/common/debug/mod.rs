@@ -4,7 +4,7 @@ use crate::debug_encode::encode;
 use crate::expression::jsonata::Jsonata;
 use crate::expression::typed::text_of;
 use crate::inspect::{DEPTH, inspect};
-use crate::node::{Build, Host, Level, Node, NodeInfo, TimerId, Wake};
+use crate::node::{BoxedNode, Build, Host, Level, Node, NodeInfo, TimerId, Wake, boxed};
 use crate::node_context::NodeContext;
 use crate::nodes;
 use serde::Deserialize;
@@ -84,7 +84,7 @@ struct Badge {
 pub(in crate::nodes) fn build(
     build: &Build<'_>,
     host: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let shown = shown(&properties)?;
     let status = if properties.tostatus {
@@ -92,7 +92,7 @@ pub(in crate::nodes) fn build(
     } else {
         None
     };
-    Ok(Box::new(Debug {
+    Ok(boxed(Debug {
         shown,
         active: properties.active.unwrap_or(true),
         sidebar: properties.tosidebar.unwrap_or(true),

@@ -3,7 +3,7 @@
 use super::cookie;
 use super::in_body::{self as request_body, Body};
 use crate::http::{Exchange, Reply, Request, Responder};
-use crate::node::{Build, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Host, Level, Node, Wake, boxed};
 use bytes::Bytes;
 use formats::qs;
 use hyper::{HeaderMap, header};
@@ -37,17 +37,14 @@ struct Uploaded {
     body: Result<Body, Failure>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let slash = if properties.url.is_empty() || properties.url.starts_with('/') {
         ""
     } else {
         "/"
     };
-    Ok(Box::new(HttpIn {
+    Ok(boxed(HttpIn {
         root: String::new(),
         method: properties
             .method
@@ -60,8 +57,8 @@ pub(in crate::nodes) fn build(
     }))
 }
 
-impl Node for HttpIn {
-    fn start(&mut self, host: &mut Host<'_>) {
+impl Node<Uploaded> for HttpIn {
+    fn start(&mut self, host: &mut Host<'_, Uploaded>) {
         host.root().clone_into(&mut self.root);
         if self.path.is_empty() {
             return host.log(Level::Warn, Value::from("missing path"));
@@ -71,30 +68,28 @@ impl Node for HttpIn {
         }
     }
 
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, Uploaded>) {
         host.pass(message);
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        match wake {
-            Wake::Request(exchange) => self.take(*exchange, host),
-            Wake::Finished(output) => {
-                if let Ok(uploaded) = output.downcast::<Uploaded>() {
-                    let Uploaded {
-                        request,
-                        responder,
-                        body,
-                    } = *uploaded;
-                    self.send(&request, responder, body, host);
-                }
-            }
-            _ => {}
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_, Uploaded>) {
+        if let Wake::Request(exchange) = wake {
+            self.take(*exchange, host);
         }
+    }
+
+    fn event(&mut self, uploaded: Uploaded, host: &mut Host<'_, Uploaded>) {
+        let Uploaded {
+            request,
+            responder,
+            body,
+        } = uploaded;
+        self.send(&request, responder, body, host);
     }
 }
 
 impl HttpIn {
-    fn take(&mut self, exchange: Exchange, host: &mut Host<'_>) {
+    fn take(&mut self, exchange: Exchange, host: &mut Host<'_, Uploaded>) {
         let Exchange {
             mut request,
             responder,
@@ -139,7 +134,7 @@ impl HttpIn {
         request: &Request,
         responder: Arc<Responder>,
         body: Result<Body, Failure>,
-        host: &mut Host<'_>,
+        host: &mut Host<'_, Uploaded>,
     ) {
         match body {
             Ok(body) => host.send(0, message(request, responder, body, self.method == "GET")),

@@ -2,7 +2,7 @@
 //! environment (`http_proxy`, `https_proxy`, `all_proxy`, `no_proxy`).
 
 use super::cookie;
-use crate::node::{Build, Host, Node};
+use crate::node::{BoxedNode, Build, Host, Node, boxed};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
@@ -41,10 +41,7 @@ pub(in crate::nodes::network) struct Gate {
 
 struct HttpProxy(Option<Rc<Proxy>>);
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let credential = |name: &str| {
         let text = build.credentials.and_then(|c| c.get(name)?.as_str());
@@ -52,7 +49,7 @@ pub(in crate::nodes) fn build(
     };
     let credentials = (credential("username"), credential("password"));
     let names = properties.noproxy.as_array().into_iter().flatten();
-    Ok(Box::new(HttpProxy(Some(Rc::new(Proxy {
+    Ok(boxed(HttpProxy(Some(Rc::new(Proxy {
         url: properties.url,
         without: names.filter_map(Json::as_str).map(String::from).collect(),
         credentials: (credentials != Default::default()).then_some(credentials),
@@ -62,7 +59,7 @@ pub(in crate::nodes) fn build(
 impl Node for HttpProxy {
     fn start(&mut self, host: &mut Host<'_>) {
         if let Some(proxy) = self.0.take() {
-            host.offer(proxy);
+            host.publish(proxy);
         }
     }
 

@@ -12,7 +12,7 @@ use super::cookie_jar;
 use super::digest;
 use super::http_proxy::{self, Proxy};
 use crate::expression::typed::text_of;
-use crate::node::{Build, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use crate::nodes::network::tls::Defaults;
 use crate::nodes::network::tls::Trust;
 use crate::nodes::status;
@@ -94,10 +94,7 @@ struct Answered {
     result: Result<Answer, Failure>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let credential = |name: &str| {
         let text = build.credentials.and_then(|c| c.get(name)?.as_str());
@@ -108,7 +105,7 @@ pub(in crate::nodes) fn build(
     } else {
         properties.auth_type
     };
-    Ok(Box::new(HttpRequest {
+    Ok(boxed(HttpRequest {
         method: properties.method.filter(|method| !method.is_empty()),
         template: properties
             .url
@@ -144,12 +141,12 @@ pub(in crate::nodes) fn build(
 enum Refusal {
     /// Reported to catch nodes.
     Error(Failure),
-    /// Logged; the badge turns red.
+    /// Logged; the status is red.
     Transport,
 }
 
-impl Node for HttpRequest {
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+impl Node<Answered> for HttpRequest {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, Answered>) {
         host.status(status("blue", "dot", "httpin.status.requesting"));
         let mut message = message;
         match self.plan(&mut message, host) {
@@ -178,16 +175,12 @@ impl Node for HttpRequest {
         }
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        let Wake::Finished(output) = wake else { return };
-        let Ok(answered) = output.downcast::<Answered>() else {
-            return;
-        };
+    fn event(&mut self, answered: Answered, host: &mut Host<'_, Answered>) {
         let Answered {
             message,
             url,
             result,
-        } = *answered;
+        } = answered;
         self.under_way = self.under_way.saturating_sub(1);
         match result {
             Ok(answer) => self.answered(message, answer, host),
@@ -195,7 +188,11 @@ impl Node for HttpRequest {
         }
     }
 
-    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<crate::node::Closing> {
+    fn close(
+        &mut self,
+        _removed: bool,
+        host: &mut Host<'_, Answered>,
+    ) -> Option<crate::node::Closing> {
         host.status(Value::object(Object::default()));
         None
     }
@@ -203,9 +200,13 @@ impl Node for HttpRequest {
 
 impl HttpRequest {
     /// Everything about the request; and its URL, for the words of a failure.
-    fn plan(&self, message: &mut Message, host: &mut Host<'_>) -> Result<(Plan, String), Refusal> {
+    fn plan(
+        &self,
+        message: &mut Message,
+        host: &mut Host<'_, Answered>,
+    ) -> Result<(Plan, String), Refusal> {
         let address = self.address(message, host)?;
-        let tls = host.offered(&self.tls);
+        let tls = host.lookup(&self.tls);
         let whole = client_url::whole(&address, tls.is_some()).ok_or(Refusal::Transport)?;
         let method = self.method(message, host);
         let limit = limit(message, host);
@@ -224,14 +225,14 @@ impl HttpRequest {
         let digest = self.authorize(&parsed, &mut headers);
         let given = parsed.clone();
         let (parsed, body) = self.body(&method, parsed, &mut headers, message)?;
-        let proxy: Option<Rc<Proxy>> = host.offered(&self.proxy);
+        let proxy: Option<Rc<Proxy>> = host.lookup(&self.proxy);
         let gate = http_proxy::gate(&parsed, proxy.as_deref()).unwrap_or_else(|warning| {
             host.log(Level::Warn, warning);
             None
         });
         let trust = match tls {
             Some(tls) => Trust::Own(tls),
-            None => Trust::Default(host.common::<Defaults>(), verify(message, host)),
+            None => Trust::Default(host.shared::<Defaults>(), verify(message, host)),
         };
         let text = if parsed == given {
             whole
@@ -253,13 +254,13 @@ impl HttpRequest {
             gate,
             lenient: self.lenient,
             trust,
-            pool: self.pool.clone().unwrap_or_else(|| host.common::<Pool>()),
+            pool: self.pool.clone().unwrap_or_else(|| host.shared::<Pool>()),
         };
         Ok((plan, text))
     }
 
     /// The URL as the node or the message gives it.
-    fn address(&self, message: &Message, host: &mut Host<'_>) -> Result<String, Refusal> {
+    fn address(&self, message: &Message, host: &mut Host<'_, Answered>) -> Result<String, Refusal> {
         let own = message.get("url");
         if coerce::truthy(own) && !self.url.is_empty() && coerce::to_text(own) != self.url {
             host.log(Level::Warn, NO_OVERRIDE);
@@ -277,7 +278,7 @@ impl HttpRequest {
         Ok(url)
     }
 
-    fn method(&self, message: &Message, host: &mut Host<'_>) -> String {
+    fn method(&self, message: &Message, host: &mut Host<'_, Answered>) -> String {
         let own = message.get("method");
         let chosen = match self.method.as_deref() {
             Some("use") if coerce::truthy(own) => coerce::to_text(own),
@@ -348,7 +349,7 @@ impl HttpRequest {
         }
     }
 
-    fn answered(&self, mut message: Message, answer: Answer, host: &mut Host<'_>) {
+    fn answered(&self, mut message: Message, answer: Answer, host: &mut Host<'_, Answered>) {
         let no_content = answer.status == 204;
         if let Some(warning) = &answer.warning {
             host.log(Level::Warn, warning.as_str());
@@ -371,7 +372,13 @@ impl HttpRequest {
         host.pass(message);
     }
 
-    fn failed(&self, mut message: Message, failure: &Failure, url: &str, host: &mut Host<'_>) {
+    fn failed(
+        &self,
+        mut message: Message,
+        failure: &Failure,
+        url: &str,
+        host: &mut Host<'_, Answered>,
+    ) {
         let code = failure.code.clone();
         if code == "ETIMEDOUT" {
             let words = Failure::text("no response from server");
@@ -401,7 +408,7 @@ impl HttpRequest {
 }
 
 /// Whether the server's certificate is checked, when the node has no `tls-config`.
-fn verify(message: &Message, host: &mut Host<'_>) -> bool {
+fn verify(message: &Message, host: &mut Host<'_, Answered>) -> bool {
     match message.get("rejectUnauthorized") {
         Value::Undefined => true,
         Value::Bool(check) => *check,
@@ -418,7 +425,7 @@ fn verify(message: &Message, host: &mut Host<'_>) -> bool {
 const NO_OVERRIDE: &str = "Warning: msg properties can no longer override set node properties. See bit.ly/nr-override-msg-props";
 
 /// How long the answer may take: as the message says, else as the operator does.
-fn limit(message: &Message, host: &mut Host<'_>) -> Duration {
+fn limit(message: &Message, host: &mut Host<'_, Answered>) -> Duration {
     let own = message.get("requestTimeout");
     let standard = host.config().request_timeout;
     if own.is_undefined() {

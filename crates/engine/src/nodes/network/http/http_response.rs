@@ -5,7 +5,7 @@ use super::cookie;
 use super::etag;
 use crate::expression::typed::text_of;
 use crate::http::{Reply, Responder};
-use crate::node::{Build, Host, Level, Node};
+use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use bytes::Bytes;
 use hyper::HeaderMap;
 use hyper::header::{
@@ -31,11 +31,8 @@ struct HttpResponse {
     headers: Vec<(String, HeaderName, HeaderValue)>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
-    Ok(Box::new(HttpResponse::new(&build.properties()?)?))
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
+    Ok(boxed(HttpResponse::new(&build.properties()?)?))
 }
 
 impl HttpResponse {

@@ -1,9 +1,11 @@
-//! What `mqtt in` and `mqtt out` have in common: their broker, their badge, and messages that connect and disconnect.
+//! A client of a broker, as `mqtt in` and `mqtt out` are: its status, its requests that are not completed yet, and
+//! messages that connect and disconnect.
 
-use super::mqtt_broker::{Broker, BrokerEvent, Phase, Ticket, badge};
+use super::mqtt_broker::{Broker, BrokerEvent, Phase, Ticket, status};
+use super::packet::Received;
 use crate::node::{Closing, Host};
 use serde_json::{Map, Value as Json};
-use std::any::Any;
+use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::rc::Rc;
 use value::{Failure, Message, Value, coerce, json};
@@ -15,20 +17,14 @@ pub(super) struct User {
     next: u64,
 }
 
-/// The connection has ended as this message wanted; perhaps it is to begin again with other settings.
-struct Left {
-    number: u64,
-    again: Option<Map<String, Json>>,
-}
-
 impl User {
-    /// The broker of this id begins to be used; or the log says that there is none.
-    pub(super) fn of(id: &str, host: &mut Host<'_>) -> Option<Self> {
-        let Some(broker) = host.offered::<Broker>(id) else {
+    /// Begins to use the broker of this id; it is an error if there is none.
+    pub(super) fn of(id: &str, host: &mut Host<'_, BrokerEvent>) -> Option<Self> {
+        let Some(broker) = host.lookup::<Broker>(id) else {
             host.error(Failure::text("missing broker configuration"), None);
             return None;
         };
-        host.status(badge(Phase::Disconnected));
+        host.status(status(Phase::Disconnected));
         Some(Self {
             broker,
             waiting: HashMap::new(),
@@ -37,10 +33,10 @@ impl User {
     }
 
     /// Keeps a message until its ticket is completed.
-    pub(super) fn ticket(&mut self, message: Message, host: &Host<'_>) -> Ticket {
+    pub(super) fn ticket(&mut self, message: Message, host: &Host<'_, BrokerEvent>) -> Ticket {
         let number = self.number(message);
         Ticket {
-            post: host.post(),
+            mailbox: host.mailbox(),
             number,
         }
     }
@@ -52,7 +48,7 @@ impl User {
     }
 
     /// A message says `connect`.
-    pub(super) fn connect(&mut self, message: Message, host: &mut Host<'_>) {
+    pub(super) fn connect(&mut self, message: Message, host: &mut Host<'_, BrokerEvent>) {
         let changes = changes(&message);
         if self.broker.can_connect() {
             if let Some(changes) = &changes {
@@ -74,37 +70,33 @@ impl User {
     }
 
     /// A message says `disconnect`.
-    pub(super) fn disconnect(&mut self, message: Message, host: &mut Host<'_>) {
+    pub(super) fn disconnect(&mut self, message: Message, host: &mut Host<'_, BrokerEvent>) {
         self.leave(message, None, host);
     }
 
-    fn leave(&mut self, message: Message, again: Option<Map<String, Json>>, host: &mut Host<'_>) {
+    fn leave(
+        &mut self,
+        message: Message,
+        reconnect: Option<Map<String, Json>>,
+        host: &mut Host<'_, BrokerEvent>,
+    ) {
         let number = self.number(message);
         let closing = self.broker.disconnect();
         host.spawn(async move {
             closing.await;
-            Left { number, again }
+            BrokerEvent::Disconnected { number, reconnect }
         });
     }
 
-    /// Handles the notifications that both nodes have in common; returns the others.
-    pub(super) fn hear(
+    /// Handles a notification, unless it is a received message: then it is returned.
+    pub(super) fn handle(
         &mut self,
-        output: Box<dyn Any>,
-        host: &mut Host<'_>,
-    ) -> Option<BrokerEvent> {
-        let output = match output.downcast::<Left>() {
-            Ok(left) => {
-                self.left(*left, host);
-                return None;
-            }
-            Err(output) => output,
-        };
-        match *output.downcast::<BrokerEvent>().ok()? {
-            BrokerEvent::Phase(phase) => {
-                host.status(badge(phase));
-                None
-            }
+        event: BrokerEvent,
+        host: &mut Host<'_, BrokerEvent>,
+    ) -> Option<(Rc<Received>, SmolStr)> {
+        match event {
+            BrokerEvent::Received { received, datatype } => return Some((received, datatype)),
+            BrokerEvent::Phase(phase) => host.status(status(phase)),
             BrokerEvent::Done { number, result } => {
                 if let Some(message) = self.waiting.remove(&number) {
                     match result {
@@ -112,17 +104,24 @@ impl User {
                         Err(failure) => host.error(failure, Some(message)),
                     }
                 }
-                None
             }
-            other @ BrokerEvent::Received { .. } => Some(other),
+            BrokerEvent::Disconnected { number, reconnect } => {
+                self.disconnected(number, reconnect, host);
+            }
         }
+        None
     }
 
-    fn left(&mut self, Left { number, again }: Left, host: &mut Host<'_>) {
+    fn disconnected(
+        &mut self,
+        number: u64,
+        reconnect: Option<Map<String, Json>>,
+        host: &mut Host<'_, BrokerEvent>,
+    ) {
         let Some(message) = self.waiting.remove(&number) else {
             return;
         };
-        match again {
+        match reconnect {
             None => host.done(message),
             Some(changes) => {
                 self.broker.set(&changes);
@@ -133,8 +132,8 @@ impl User {
     }
 
     /// The node stops.
-    pub(super) fn close(&self, removed: bool, host: &mut Host<'_>) -> Option<Closing> {
-        host.status(badge(Phase::Disconnected));
+    pub(super) fn close(&self, removed: bool, host: &mut Host<'_, BrokerEvent>) -> Option<Closing> {
+        host.status(status(Phase::Disconnected));
         self.broker.deregister(&host.info().id, removed)
     }
 }

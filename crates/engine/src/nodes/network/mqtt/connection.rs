@@ -313,7 +313,7 @@ impl BrokerConnection {
             return;
         };
         if let Some(ticket) = ticket {
-            ticket.tell(match refused {
+            ticket.complete(match refused {
                 Some(words) => Err(Failure::error(format!("Publish error: {words}"))),
                 None => Ok(()),
             });
@@ -420,7 +420,7 @@ impl BrokerConnection {
             }
             (_, wrong) => {
                 if let Some(ticket) = ticket {
-                    ticket.tell(wrong.map_or(Ok(()), |w| Err(Failure::error(w))));
+                    ticket.complete(wrong.map_or(Ok(()), |w| Err(Failure::error(w))));
                 }
             }
         }

@@ -6,13 +6,12 @@ use super::connection::{BrokerConnection, Order};
 use super::packet::{Publish, Received, Wish};
 use super::settings::{Options, Settings};
 use super::topic;
-use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Mailbox, Node, Task, boxed};
 use crate::nodes;
 use crate::nodes::network::tls::Trust;
-use crate::shared::{Mailbox, Task};
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
@@ -31,55 +30,62 @@ pub(super) enum Phase {
 
 /// A notification to a node that uses the broker.
 pub(super) enum BrokerEvent {
-    /// The connection stands otherwise: a badge.
+    /// The connection is in another phase: a status.
     Phase(Phase),
-    /// A message came that it subscribed to, to be read as this datatype.
+    /// A message arrived that the node subscribed to, to be read as this datatype.
     Received {
         received: Rc<Received>,
         datatype: SmolStr,
     },
-    /// What it asked for under this number is done, or failed.
+    /// The request with this number is done, or failed.
     Done {
         number: u64,
         result: Result<(), Failure>,
     },
+    /// The connection that the request with this number wanted closed is closed.
+    Disconnected {
+        number: u64,
+        /// The settings to connect again with, if it asked for that.
+        reconnect: Option<Map<String, Json>>,
+    },
 }
 
-/// Who waits for something, and under which number.
+/// A request of a node, by its number; the node waits until it is completed.
 pub(super) struct Ticket {
-    pub(super) post: Mailbox,
+    pub(super) mailbox: Mailbox<BrokerEvent>,
     pub(super) number: u64,
 }
 
 impl Ticket {
-    /// Tells that it is done, or failed.
-    pub(super) fn tell(self, result: Result<(), Failure>) {
+    /// Completes the request: it is done, or failed.
+    pub(super) fn complete(self, result: Result<(), Failure>) {
         let number = self.number;
-        self.post.tell(BrokerEvent::Done { number, result });
+        self.mailbox.send(BrokerEvent::Done { number, result });
     }
 }
 
-/// A line for the log, in the broker node's name.
-struct Line(String);
+/// A line that the broker node writes to the log.
+struct LogLine(String);
 
 /// One node's subscription.
 struct Subscription {
     topic: String,
     node: SmolStr,
-    post: Mailbox,
+    mailbox: Mailbox<BrokerEvent>,
     datatype: SmolStr,
     wish: Wish,
 }
 
-/// What the node offers to mqtt nodes.
+/// What the node publishes to mqtt nodes.
 pub(super) struct Broker {
     options: RefCell<Options>,
     settings: RefCell<Rc<Settings>>,
     tls: SmolStr,
     reconnect: Duration,
-    post: Mailbox,
+    /// Set when the node starts.
+    log: OnceCell<Mailbox<LogLine>>,
     phase: Cell<Phase>,
-    users: RefCell<Vec<(SmolStr, Mailbox)>>,
+    users: RefCell<Vec<(SmolStr, Mailbox<BrokerEvent>)>>,
     subscriptions: RefCell<Vec<Subscription>>,
     /// Topics by the number that a subscription to them has.
     topics: RefCell<Vec<String>>,
@@ -94,7 +100,7 @@ struct MqttBroker(Rc<Broker>);
 pub(in crate::nodes) fn build(
     build: &Build<'_>,
     host: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+) -> Result<BoxedNode, Failure> {
     let properties: Map<String, Json> = build.properties()?;
     let tls = properties.get("tls").and_then(Json::as_str).unwrap_or("");
     let uses_tls = properties.get("usetls") == Some(&Json::Bool(true));
@@ -104,12 +110,12 @@ pub(in crate::nodes) fn build(
         host.log(Level::Warn, "No client ID set, using clean session");
     }
     let settings = Rc::new(options.settings());
-    Ok(Box::new(MqttBroker(Rc::new(Broker {
+    Ok(boxed(MqttBroker(Rc::new(Broker {
         options: RefCell::new(options),
         settings: RefCell::new(settings),
         tls,
         reconnect: host.config().mqtt_reconnect,
-        post: host.post(),
+        log: OnceCell::new(),
         phase: Cell::new(Phase::Disconnected),
         users: RefCell::default(),
         subscriptions: RefCell::default(),
@@ -120,22 +126,19 @@ pub(in crate::nodes) fn build(
     }))))
 }
 
-impl Node for MqttBroker {
-    fn start(&mut self, host: &mut Host<'_>) {
-        host.offer(Rc::clone(&self.0));
+impl Node<LogLine> for MqttBroker {
+    fn start(&mut self, host: &mut Host<'_, LogLine>) {
+        self.0.log.get_or_init(|| host.mailbox());
+        host.publish(Rc::clone(&self.0));
     }
 
-    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_, LogLine>) {}
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        if let Wake::Finished(output) = wake
-            && let Ok(line) = output.downcast::<Line>()
-        {
-            host.log(Level::Info, line.0);
-        }
+    fn event(&mut self, LogLine(line): LogLine, host: &mut Host<'_, LogLine>) {
+        host.log(Level::Info, line);
     }
 
-    fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
+    fn close(&mut self, _removed: bool, _host: &mut Host<'_, LogLine>) -> Option<Closing> {
         Some(self.0.disconnect())
     }
 }
@@ -163,11 +166,11 @@ impl Broker {
     }
 
     /// A node begins to use the broker; the first one opens the connection.
-    pub(super) fn register(self: &Rc<Self>, host: &Host<'_>) {
+    pub(super) fn register(self: &Rc<Self>, host: &Host<'_, BrokerEvent>) {
         let first = {
             let mut users = self.users.borrow_mut();
             users.retain(|(id, _)| *id != host.info().id);
-            users.push((host.info().id.clone(), host.post()));
+            users.push((host.info().id.clone(), host.mailbox()));
             users.len() == 1
         };
         if first && self.settings().auto_connect && self.can_connect() {
@@ -197,11 +200,11 @@ impl Broker {
     }
 
     /// Connects, and reconnects until it is disconnected. The ticket is completed at the first connection.
-    pub(super) fn connect(self: &Rc<Self>, host: &Host<'_>, ticket: Option<Ticket>) {
+    pub(super) fn connect(self: &Rc<Self>, host: &Host<'_, BrokerEvent>, ticket: Option<Ticket>) {
         let by_itself = ticket.is_none();
         self.waiting.borrow_mut().extend(ticket);
         let settings = self.settings();
-        let trust = match host.offered(&self.tls) {
+        let trust = match host.lookup(&self.tls) {
             Some(tls) => Trust::Own(tls),
             None => Trust::Default(Rc::default(), settings.verify),
         };
@@ -240,7 +243,13 @@ impl Broker {
     }
 
     /// Subscribes a node to a topic.
-    pub(super) fn subscribe(&self, topic: &str, wish: Wish, datatype: &str, host: &Host<'_>) {
+    pub(super) fn subscribe(
+        &self,
+        topic: &str,
+        wish: Wish,
+        datatype: &str,
+        host: &Host<'_, BrokerEvent>,
+    ) {
         let node = host.info().id.clone();
         let left: Vec<String> = {
             let mut left = self.left.borrow_mut();
@@ -258,7 +267,7 @@ impl Broker {
         self.subscriptions.borrow_mut().push(Subscription {
             topic: topic.to_owned(),
             node,
-            post: host.post(),
+            mailbox: host.mailbox(),
             datatype: datatype.into(),
             wish: wish.clone(),
         });
@@ -307,12 +316,12 @@ impl Broker {
     /// The connection stands so: all users hear of it.
     pub(super) fn enter(&self, phase: Phase) {
         self.phase.set(phase);
-        for (_, post) in self.users.borrow().iter() {
-            post.tell(BrokerEvent::Phase(phase));
+        for (_, mailbox) in self.users.borrow().iter() {
+            mailbox.send(BrokerEvent::Phase(phase));
         }
         if phase == Phase::Connected {
             for ticket in self.waiting.take() {
-                ticket.tell(Ok(()));
+                ticket.complete(Ok(()));
             }
         }
     }
@@ -332,7 +341,7 @@ impl Broker {
             let named = &received.subscriptions;
             let meant = named.is_empty() || named.contains(&number);
             if meant && topic::matches(&subscription.topic, &received.topic) {
-                subscription.post.tell(BrokerEvent::Received {
+                subscription.mailbox.send(BrokerEvent::Received {
                     received: Rc::clone(&received),
                     datatype: subscription.datatype.clone(),
                 });
@@ -345,12 +354,14 @@ impl Broker {
         let settings = self.settings();
         let at = if settings.own_id.is_empty() { "" } else { "@" };
         let whole = format!("{words}: {}{at}{}", settings.own_id, settings.url);
-        self.post.tell(Line(whole));
+        if let Some(mailbox) = self.log.get() {
+            mailbox.send(LogLine(whole));
+        }
     }
 }
 
-/// The badge of a node.
-pub(super) fn badge(phase: Phase) -> Value {
+/// The status of a node that uses the broker.
+pub(super) fn status(phase: Phase) -> Value {
     let (fill, shape, text) = match phase {
         Phase::Disconnected => ("red", "ring", "node-red:common.status.disconnected"),
         Phase::Connecting => ("yellow", "ring", "node-red:common.status.connecting"),

@@ -2,13 +2,13 @@
 //! (docs/reference/node-red-engine.md §4.2).
 
 use super::client::User;
-use super::mqtt_broker::{BrokerEvent, Phase, badge};
+use super::mqtt_broker::{BrokerEvent, Phase, status};
 use super::packet::Wish;
 use super::payload;
 use super::settings::level;
 use super::topic;
 use crate::expression::typed::text_of;
-use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, boxed};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -39,13 +39,10 @@ struct MqttIn {
     dynamic: Vec<(String, Object)>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let dynamic = text_of(&properties.inputs) == "1";
-    Ok(Box::new(MqttIn {
+    Ok(boxed(MqttIn {
         topic: (!dynamic).then(|| text_of(&properties.topic).to_string()),
         wish: Wish {
             qos: level(Some(&properties.qos)).unwrap_or(2),
@@ -64,8 +61,8 @@ pub(in crate::nodes) fn build(
     }))
 }
 
-impl Node for MqttIn {
-    fn start(&mut self, host: &mut Host<'_>) {
+impl Node<BrokerEvent> for MqttIn {
+    fn start(&mut self, host: &mut Host<'_, BrokerEvent>) {
         let topic = self.topic.as_deref().unwrap_or_default();
         if !topic::may_subscribe(topic) {
             return host.log(Level::Warn, "Invalid topic specified");
@@ -84,12 +81,12 @@ impl Node for MqttIn {
             }
         }
         if user.broker.phase() == Phase::Connected {
-            host.status(badge(Phase::Connected));
+            host.status(status(Phase::Connected));
         }
         self.user = Some(user);
     }
 
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, BrokerEvent>) {
         let Some(user) = &mut self.user else { return };
         match message.get("action").as_str() {
             Some("connect") => user.connect(message, host),
@@ -106,12 +103,10 @@ impl Node for MqttIn {
         }
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        let (Some(user), Wake::Finished(output)) = (&mut self.user, wake) else {
-            return;
-        };
+    fn event(&mut self, event: BrokerEvent, host: &mut Host<'_, BrokerEvent>) {
+        let Some(user) = &mut self.user else { return };
         let local = user.broker.settings().local;
-        if let Some(BrokerEvent::Received { received, datatype }) = user.hear(output, host) {
+        if let Some((received, datatype)) = user.handle(event, host) {
             match payload::message(&received, &datatype, local) {
                 Ok(message) => host.send(0, message),
                 Err((words, message)) => host.error(Failure::text(words), Some(message)),
@@ -119,7 +114,7 @@ impl Node for MqttIn {
         }
     }
 
-    fn close(&mut self, removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+    fn close(&mut self, removed: bool, host: &mut Host<'_, BrokerEvent>) -> Option<Closing> {
         let user = self.user.as_ref()?;
         let id = host.info().id.clone();
         let dynamic = self.dynamic.iter().map(|(topic, _)| topic);
@@ -132,7 +127,7 @@ impl Node for MqttIn {
 
 impl MqttIn {
     /// A message says `subscribe` or `unsubscribe`.
-    fn change(&mut self, mut message: Message, host: &mut Host<'_>, subscribe: bool) {
+    fn change(&mut self, mut message: Message, host: &mut Host<'_, BrokerEvent>, subscribe: bool) {
         let wanted = match self.wanted(message.get("topic"), subscribe) {
             Ok(wanted) => wanted,
             Err(words) => return host.error(Failure::error(words), Some(message)),

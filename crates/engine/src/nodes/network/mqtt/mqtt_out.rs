@@ -1,13 +1,12 @@
 //! `mqtt out`: publishes messages to a broker (docs/reference/node-red-engine.md §4.2).
 
 use super::client::User;
-use super::mqtt_broker::Phase;
-use super::mqtt_broker::badge;
+use super::mqtt_broker::{BrokerEvent, Phase, status};
 use super::packet::{Extras, Publish};
 use super::settings::{integer, user_properties};
 use super::topic;
 use crate::expression::typed::text_of;
-use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, boxed};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -35,28 +34,25 @@ struct MqttOut {
     user: Option<User>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
-    Ok(Box::new(MqttOut {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
+    Ok(boxed(MqttOut {
         properties: build.properties()?,
         user: None,
     }))
 }
 
-impl Node for MqttOut {
-    fn start(&mut self, host: &mut Host<'_>) {
+impl Node<BrokerEvent> for MqttOut {
+    fn start(&mut self, host: &mut Host<'_, BrokerEvent>) {
         self.user = User::of(&self.properties.broker, host);
         if let Some(user) = &self.user {
             if user.broker.phase() == Phase::Connected {
-                host.status(badge(Phase::Connected));
+                host.status(status(Phase::Connected));
             }
             user.broker.register(host);
         }
     }
 
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, BrokerEvent>) {
         let Some(user) = &mut self.user else { return };
         let action = message.get("action");
         if !coerce::truthy(action) {
@@ -69,19 +65,19 @@ impl Node for MqttOut {
         }
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        if let (Some(user), Wake::Finished(output)) = (&mut self.user, wake) {
-            user.hear(output, host);
+    fn event(&mut self, event: BrokerEvent, host: &mut Host<'_, BrokerEvent>) {
+        if let Some(user) = &mut self.user {
+            user.handle(event, host);
         }
     }
 
-    fn close(&mut self, removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+    fn close(&mut self, removed: bool, host: &mut Host<'_, BrokerEvent>) -> Option<Closing> {
         self.user.as_ref()?.close(removed, host)
     }
 }
 
 impl MqttOut {
-    fn publish(&mut self, mut message: Message, host: &mut Host<'_>) {
+    fn publish(&mut self, mut message: Message, host: &mut Host<'_, BrokerEvent>) {
         let v5 = self.user.as_ref().is_some_and(|user| user.broker.is_v5());
         self.complete(&mut message, v5);
         if !message.properties().contains_key("payload") {

@@ -1,10 +1,9 @@
-//! One TCP connection of a tcp node: a task reads and tells the node, and writes what it is given.
+//! One TCP connection of a tcp node: a task sends the node what it reads, and writes what the node gives it.
 
-use crate::node::{Closing, Host, Level};
+use crate::node::{Closing, Host, Level, Mailbox, Task};
 use crate::nodes::network::connect::{self, Stream};
 use crate::nodes::network::tls::Tls;
 use crate::nodes::status;
-use crate::shared::{Mailbox, Task};
 use bytes::Bytes;
 use indexmap::IndexMap;
 use smol_str::SmolStr;
@@ -24,22 +23,25 @@ const BUFFER: usize = 64 * 1024;
 /// How long what is written last may take when a node closes. Our choice.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What happened to a connection.
-pub(super) struct Event {
-    /// The connection's id, which is that of the session in messages.
-    pub(super) id: SmolStr,
-    pub(super) what: What,
+/// An event of the tasks of a tcp node.
+pub(super) enum Event {
+    /// Of the connection with this id, which is that of the session in messages.
+    Connection(SmolStr, ConnectionEvent),
+    /// A client has connected.
+    Accepted(TcpStream, SocketAddr),
+    /// A message asks to reset the connection with this id.
+    Reset(SmolStr),
 }
 
-/// What may happen to a connection.
-pub(super) enum What {
+/// What happens to a connection.
+pub(super) enum ConnectionEvent {
     /// It is open, TLS included.
     Open,
     Data(Bytes),
-    /// The other end has said all it had to say.
+    /// The peer has ended its direction.
     End,
     Failed(Failure),
-    /// It is over. Nothing follows.
+    /// It is closed. Nothing follows.
     Closed,
 }
 
@@ -79,7 +81,7 @@ pub(super) struct Target {
 
 impl Writer {
     pub(super) fn write(&self, bytes: Bytes) {
-        // A connection that is over takes nothing.
+        // A closed connection takes nothing.
         let _ = self.0.send(Order::Write(bytes));
     }
 
@@ -89,8 +91,8 @@ impl Writer {
 }
 
 impl Socket {
-    /// Connects, and tells `post` of everything from then on.
-    pub(super) fn connect(id: SmolStr, target: Target, post: Mailbox) -> Self {
+    /// Connects, and sends the mailbox every event from then on.
+    pub(super) fn connect(id: SmolStr, target: Target, mailbox: Mailbox<Event>) -> Self {
         let open = async move {
             let stream = connect::tcp(&target.host, target.port).await?;
             match &target.tls {
@@ -98,12 +100,12 @@ impl Socket {
                 Some(tls) => connect::secure(stream, tls, &target.host).await,
             }
         };
-        Self::run(id, open, None, post)
+        Self::run(id, open, None, mailbox)
     }
 
     /// Opens a connection for a node, which shows that it connects. Gives the connection's id too.
     pub(super) fn open(
-        host: &mut Host<'_>,
+        host: &mut Host<'_, Event>,
         name: &SmolStr,
         port: u16,
         tls: &SmolStr,
@@ -113,10 +115,10 @@ impl Socket {
         let target = Target {
             host: name.clone(),
             port,
-            tls: host.offered(tls),
+            tls: host.lookup(tls),
         };
         let id = host.fresh_id();
-        (id.clone(), Self::connect(id, target, host.post()))
+        (id.clone(), Self::connect(id, target, host.mailbox()))
     }
 
     /// Takes over an accepted connection.
@@ -124,7 +126,7 @@ impl Socket {
         id: SmolStr,
         (stream, peer): (TcpStream, SocketAddr),
         tls: Option<TlsAcceptor>,
-        post: Mailbox,
+        mailbox: Mailbox<Event>,
     ) -> Self {
         connect::prepare(&stream);
         let open = async move {
@@ -136,31 +138,28 @@ impl Socket {
                 },
             }
         };
-        Self::run(id, open, Some(peer), post)
+        Self::run(id, open, Some(peer), mailbox)
     }
 
     fn run(
         id: SmolStr,
         open: impl Future<Output = Result<Stream, Failure>> + 'static,
         peer: Option<SocketAddr>,
-        post: Mailbox,
+        mailbox: Mailbox<Event>,
     ) -> Self {
         let (orders, receive) = mpsc::unbounded_channel();
         let task = Task::run(async move {
-            let tell = |what| {
-                let id = id.clone();
-                post.tell(Event { id, what });
-            };
+            let send = |event| mailbox.send(Event::Connection(id.clone(), event));
             match open.await {
                 Ok(stream) => {
-                    tell(What::Open);
-                    if let Err(failure) = carry(stream, receive, &tell).await {
-                        tell(What::Failed(failure));
+                    send(ConnectionEvent::Open);
+                    if let Err(failure) = carry(stream, receive, &send).await {
+                        send(ConnectionEvent::Failed(failure));
                     }
                 }
-                Err(failure) => tell(What::Failed(failure)),
+                Err(failure) => send(ConnectionEvent::Failed(failure)),
             }
-            tell(What::Closed);
+            send(ConnectionEvent::Closed);
         });
         Self {
             writer: Writer(orders),
@@ -178,7 +177,7 @@ impl Socket {
         self.writer.end();
         let ended = self.task.ended();
         Box::pin(async move {
-            // Over time it is cut.
+            // After the time-out it is aborted.
             let _ = tokio::time::timeout(CLOSE_TIMEOUT, ended).await;
         })
     }
@@ -188,7 +187,7 @@ impl Socket {
 async fn carry(
     stream: Stream,
     mut orders: mpsc::UnboundedReceiver<Order>,
-    tell: &impl Fn(What),
+    send: &impl Fn(ConnectionEvent),
 ) -> Result<(), Failure> {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let mut buffer = vec![0; BUFFER];
@@ -197,15 +196,15 @@ async fn carry(
             read = reader.read(&mut buffer) => {
                 let count = match read {
                     Ok(count) => count,
-                    // TLS without a farewell: as good as an end.
+                    // TLS without close_notify counts as an end.
                     Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => 0,
                     Err(error) => return Err(connect::failure(&error, "read")),
                 };
                 if count == 0 {
-                    tell(What::End);
+                    send(ConnectionEvent::End);
                     break;
                 }
-                tell(What::Data(Bytes::copy_from_slice(&buffer[..count])));
+                send(ConnectionEvent::Data(Bytes::copy_from_slice(&buffer[..count])));
                 // The engine delivers the data before more is read.
                 tokio::task::yield_now().await;
             }
@@ -247,7 +246,7 @@ impl Sessions {
         cut
     }
 
-    /// It is over.
+    /// Removes a closed connection.
     pub(super) fn remove(&self, id: &str) {
         self.0.borrow_mut().shift_remove(id);
     }
@@ -273,16 +272,16 @@ impl Sessions {
 
 /// Serves on a port for a node, with its tls-config if it names one; what keeps the node from it is its error.
 pub(super) fn serve(
-    host: &mut Host<'_>,
+    host: &mut Host<'_, Event>,
     port: u16,
     tls: &str,
 ) -> Option<(Task, Option<TlsAcceptor>)> {
-    let tls: Option<Rc<Tls>> = host.offered(tls);
+    let tls: Option<Rc<Tls>> = host.lookup(tls);
     let tls = tls.map(|tls| tls.server()).transpose();
     match tls.and_then(|tls| Ok((listen(port)?, tls))) {
         Ok((listener, tls)) => {
             host.log(Level::Info, format!("listening on port {port}"));
-            Some((accept(listener, host.post()), tls.map(TlsAcceptor::from)))
+            Some((accept(listener, host.mailbox()), tls.map(TlsAcceptor::from)))
         }
         Err(failure) => {
             let words = format!("unable to listen on port {port}, error: {failure}");
@@ -320,21 +319,18 @@ fn listen(port: u16) -> Result<TcpListener, Failure> {
 /// Connections that wait to be accepted (as in Node.js).
 const BACKLOG: i32 = 511;
 
-/// Accepts connections and tells the node of each.
-fn accept(listener: TcpListener, post: Mailbox) -> Task {
+/// Accepts connections and sends the node each of them.
+fn accept(listener: TcpListener, mailbox: Mailbox<Event>) -> Task {
     Task::run(async move {
         loop {
             match listener.accept().await {
-                Ok(accepted) => post.tell(Accepted(accepted)),
+                Ok((stream, peer)) => mailbox.send(Event::Accepted(stream, peer)),
                 // Out of descriptors, most likely: others may be given back soon.
                 Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             }
         }
     })
 }
-
-/// An accepted connection, for the node.
-pub(super) struct Accepted(pub(super) (TcpStream, SocketAddr));
 
 /// `_session` of a message.
 pub(super) fn session(id: &str) -> Value {

@@ -1,9 +1,8 @@
 //! `tcp in`: what comes over TCP, as a server or from a server (docs/reference/node-red-engine.md §4.2).
 
-use super::connection::{self as socket, Accepted, Event, Sessions, Socket, What};
-use crate::node::{Build, Closing, Host, Level, Node, TimerId, Wake};
+use super::connection::{self as socket, ConnectionEvent, Event, Sessions, Socket};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, Task, TimerId, Wake, boxed};
 use crate::nodes::status;
-use crate::shared::Task;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
@@ -65,24 +64,18 @@ enum Datatype {
 /// An open connection.
 struct Connection {
     socket: Socket,
-    /// What came and is not a payload yet.
+    /// Bytes received that are not a payload yet.
     held: Vec<u8>,
     open: bool,
     /// Whether it has sent anything in the end.
     served: bool,
-    /// Cuts it when a message says so.
+    /// Waits for a message that resets it.
     _cut: Task,
 }
 
-/// A message wants this connection cut.
-struct Cut(SmolStr);
-
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
-    Ok(Box::new(TcpIn {
+    Ok(boxed(TcpIn {
         server: properties.server == true || properties.server == "server",
         host: properties.host,
         port: socket::port(&properties.port),
@@ -105,8 +98,8 @@ pub(in crate::nodes) fn build(
     }))
 }
 
-impl Node for TcpIn {
-    fn start(&mut self, host: &mut Host<'_>) {
+impl Node<Event> for TcpIn {
+    fn start(&mut self, host: &mut Host<'_, Event>) {
         if self.server {
             self.listen(host);
         } else {
@@ -114,33 +107,30 @@ impl Node for TcpIn {
         }
     }
 
-    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_, Event>) {}
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        match wake {
-            Wake::Timer(_) => self.connect(host),
-            Wake::Finished(output) => match output.downcast::<Event>() {
-                Ok(event) => self.happened(*event, host),
-                Err(output) => match output.downcast::<Accepted>() {
-                    Ok(accepted) => {
-                        let id = host.fresh_id();
-                        let tls = self.acceptor.clone();
-                        let socket = Socket::accepted(id.clone(), accepted.0, tls, host.post());
-                        self.add(id, socket, host);
-                    }
-                    Err(output) => {
-                        if let Ok(cut) = output.downcast::<Cut>() {
-                            self.closed(&cut.0, host);
-                        }
-                    }
-                },
-            },
-            _ => {}
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_, Event>) {
+        if matches!(wake, Wake::Timer(_)) {
+            self.connect(host);
         }
     }
 
-    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
-        let sessions = host.common::<Sessions>();
+    fn event(&mut self, event: Event, host: &mut Host<'_, Event>) {
+        match event {
+            Event::Connection(id, event) => self.happened(&id, event, host),
+            Event::Accepted(stream, peer) => {
+                let id = host.fresh_id();
+                let tls = self.acceptor.clone();
+                let accepted = (stream, peer);
+                let socket = Socket::accepted(id.clone(), accepted, tls, host.mailbox());
+                self.add(id, socket, host);
+            }
+            Event::Reset(id) => self.closed(&id, host),
+        }
+    }
+
+    fn close(&mut self, _removed: bool, host: &mut Host<'_, Event>) -> Option<Closing> {
+        let sessions = host.shared::<Sessions>();
         let mut closings: Vec<Closing> = Vec::new();
         closings.extend(self.listener.take().map(Task::end));
         for (id, connection) in self.connections.drain(..) {
@@ -156,24 +146,24 @@ impl Node for TcpIn {
 }
 
 impl TcpIn {
-    fn listen(&mut self, host: &mut Host<'_>) {
+    fn listen(&mut self, host: &mut Host<'_, Event>) {
         if let Some((listener, acceptor)) = socket::serve(host, self.port, &self.tls) {
             (self.listener, self.acceptor) = (Some(listener), acceptor);
         }
     }
 
-    fn connect(&mut self, host: &mut Host<'_>) {
+    fn connect(&mut self, host: &mut Host<'_, Event>) {
         self.reconnect = None;
         let (id, socket) = Socket::open(host, &self.host, self.port, &self.tls);
         self.add(id, socket, host);
     }
 
-    fn add(&mut self, id: SmolStr, socket: Socket, host: &mut Host<'_>) {
-        let cut = host.common::<Sessions>().add(&id, &socket);
-        let (post, named) = (host.post(), id.clone());
+    fn add(&mut self, id: SmolStr, socket: Socket, host: &mut Host<'_, Event>) {
+        let cut = host.shared::<Sessions>().add(&id, &socket);
+        let (mailbox, reset) = (host.mailbox(), Event::Reset(id.clone()));
         let watch = Task::run(async move {
             cut.notified().await;
-            post.tell(Cut(named));
+            mailbox.send(reset);
         });
         let connection = Connection {
             socket,
@@ -185,17 +175,17 @@ impl TcpIn {
         self.connections.insert(id, connection);
     }
 
-    fn happened(&mut self, Event { id, what }: Event, host: &mut Host<'_>) {
-        match what {
-            What::Open => self.opened(&id, host),
-            What::Data(bytes) => self.data(&id, bytes, host),
-            What::End => self.ended(&id, host),
-            What::Failed(failure) => host.log(Level::Info, failure.to_string()),
-            What::Closed => self.closed(&id, host),
+    fn happened(&mut self, id: &SmolStr, event: ConnectionEvent, host: &mut Host<'_, Event>) {
+        match event {
+            ConnectionEvent::Open => self.opened(id, host),
+            ConnectionEvent::Data(bytes) => self.data(id, bytes, host),
+            ConnectionEvent::End => self.ended(id, host),
+            ConnectionEvent::Failed(failure) => host.log(Level::Info, failure.to_string()),
+            ConnectionEvent::Closed => self.closed(id, host),
         }
     }
 
-    fn opened(&mut self, id: &SmolStr, host: &mut Host<'_>) {
+    fn opened(&mut self, id: &SmolStr, host: &mut Host<'_, Event>) {
         if let Some(connection) = self.connections.get_mut(id) {
             connection.open = true;
         }
@@ -212,7 +202,7 @@ impl TcpIn {
         ));
     }
 
-    fn data(&mut self, id: &SmolStr, bytes: Bytes, host: &mut Host<'_>) {
+    fn data(&mut self, id: &SmolStr, bytes: Bytes, host: &mut Host<'_, Event>) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -223,7 +213,7 @@ impl TcpIn {
         }
     }
 
-    fn ended(&mut self, id: &SmolStr, host: &mut Host<'_>) {
+    fn ended(&mut self, id: &SmolStr, host: &mut Host<'_, Event>) {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
@@ -242,8 +232,8 @@ impl TcpIn {
         host.send(0, message);
     }
 
-    fn closed(&mut self, id: &SmolStr, host: &mut Host<'_>) {
-        host.common::<Sessions>().remove(id);
+    fn closed(&mut self, id: &SmolStr, host: &mut Host<'_, Event>) {
+        host.shared::<Sessions>().remove(id);
         // Removed only after `count` has reported its address.
         let connection = self.connections.get(id).map(|c| (c.open, c.served));
         let Some((open, served)) = connection else {
@@ -277,7 +267,7 @@ impl TcpIn {
     }
 
     /// Shows how many are connected, and who came or went.
-    fn count(&self, id: &SmolStr, event: &'static str, host: &mut Host<'_>) {
+    fn count(&self, id: &SmolStr, event: &'static str, host: &mut Host<'_, Event>) {
         let count = self.connections.values().filter(|c| c.open).count();
         let peer = self.connections.get(id).and_then(|c| c.socket.peer);
         let status = Value::record([

@@ -1,11 +1,10 @@
-//! `tcp out`: writes payloads to a server, to all clients, or to whom a message came from
+//! `tcp out`: writes payloads to a server, to all clients, or to the sender of a message
 //! (docs/reference/node-red-engine.md §4.2).
 
-use super::connection::{self as socket, Accepted, Event, Sessions, Socket, What};
-use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use super::connection::{self as socket, ConnectionEvent, Event, Sessions, Socket};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, Task, Wake, boxed};
 use crate::nodes::network::payload::bytes_of;
 use crate::nodes::status;
-use crate::shared::Task;
 use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -50,12 +49,9 @@ enum Role {
     Reply,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
-    Ok(Box::new(TcpOut {
+    Ok(boxed(TcpOut {
         role: match properties.beserver.as_str() {
             "" | "client" => Role::Client,
             "reply" => Role::Reply,
@@ -73,8 +69,8 @@ pub(in crate::nodes) fn build(
     }))
 }
 
-impl Node for TcpOut {
-    fn start(&mut self, host: &mut Host<'_>) {
+impl Node<Event> for TcpOut {
+    fn start(&mut self, host: &mut Host<'_, Event>) {
         match self.role {
             Role::Client => self.connect(host),
             Role::Server => self.listen(host),
@@ -82,7 +78,7 @@ impl Node for TcpOut {
         }
     }
 
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, Event>) {
         match self.role {
             Role::Reply => self.reply(&message, host),
             _ if message.get("payload").is_nullish() => {}
@@ -91,25 +87,27 @@ impl Node for TcpOut {
         host.done(message);
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        match wake {
-            Wake::Timer(_) => self.connect(host),
-            Wake::Finished(output) => match output.downcast::<Event>() {
-                Ok(event) => self.happened(*event, host),
-                Err(output) => {
-                    if let Ok(accepted) = output.downcast::<Accepted>() {
-                        let id = host.fresh_id();
-                        let tls = self.acceptor.clone();
-                        let socket = Socket::accepted(id.clone(), accepted.0, tls, host.post());
-                        self.sockets.insert(id, (socket, false));
-                    }
-                }
-            },
-            _ => {}
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_, Event>) {
+        if matches!(wake, Wake::Timer(_)) {
+            self.connect(host);
         }
     }
 
-    fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
+    fn event(&mut self, event: Event, host: &mut Host<'_, Event>) {
+        match event {
+            Event::Connection(id, event) => self.happened(&id, event, host),
+            Event::Accepted(stream, peer) => {
+                let id = host.fresh_id();
+                let tls = self.acceptor.clone();
+                let accepted = (stream, peer);
+                let socket = Socket::accepted(id.clone(), accepted, tls, host.mailbox());
+                self.sockets.insert(id, (socket, false));
+            }
+            Event::Reset(_) => {}
+        }
+    }
+
+    fn close(&mut self, _removed: bool, _host: &mut Host<'_, Event>) -> Option<Closing> {
         let listener = self.listener.take().map(Task::end);
         let sockets: Vec<Closing> = self.sockets.drain(..).map(|(_, (s, _))| s.end()).collect();
         Some(Box::pin(async move {
@@ -121,19 +119,19 @@ impl Node for TcpOut {
 }
 
 impl TcpOut {
-    fn listen(&mut self, host: &mut Host<'_>) {
+    fn listen(&mut self, host: &mut Host<'_, Event>) {
         host.status(text(socket::connections(0)));
         if let Some((listener, acceptor)) = socket::serve(host, self.port, &self.tls) {
             (self.listener, self.acceptor) = (Some(listener), acceptor);
         }
     }
 
-    fn connect(&mut self, host: &mut Host<'_>) {
+    fn connect(&mut self, host: &mut Host<'_, Event>) {
         let (id, socket) = Socket::open(host, &self.host, self.port, &self.tls);
         self.sockets.insert(id, (socket, false));
     }
 
-    fn write(&mut self, message: &Message, host: &mut Host<'_>) {
+    fn write(&mut self, message: &Message, host: &mut Host<'_, Event>) {
         let bytes = bytes_of(message.get("payload"), self.base64);
         for (socket, _) in self.sockets.values().filter(|(_, open)| *open) {
             socket.writer().write(bytes.clone());
@@ -151,8 +149,8 @@ impl TcpOut {
         }
     }
 
-    fn reply(&self, message: &Message, host: &mut Host<'_>) {
-        let sessions = host.common::<Sessions>();
+    fn reply(&self, message: &Message, host: &mut Host<'_, Event>) {
+        let sessions = host.shared::<Sessions>();
         let session = message.get("_session").as_object();
         let part = |name: &str| session.and_then(|s| s.get(name)).and_then(Value::as_str);
         let id = match part("type") {
@@ -165,11 +163,11 @@ impl TcpOut {
         sessions.write(id, &bytes_of(message.get("payload"), self.base64));
     }
 
-    fn happened(&mut self, Event { id, what }: Event, host: &mut Host<'_>) {
+    fn happened(&mut self, id: &str, event: ConnectionEvent, host: &mut Host<'_, Event>) {
         let server = self.role == Role::Server;
-        match what {
-            What::Open => {
-                if let Some((_, open)) = self.sockets.get_mut(&id) {
+        match event {
+            ConnectionEvent::Open => {
+                if let Some((_, open)) = self.sockets.get_mut(id) {
                     *open = true;
                 }
                 if server {
@@ -181,17 +179,17 @@ impl TcpOut {
                 );
                 host.status(status("green", "dot", "common.status.connected"));
             }
-            What::Failed(failure) if !server => {
+            ConnectionEvent::Failed(failure) if !server => {
                 host.log(Level::Info, format!("error: {failure}"));
             }
-            What::End if !server => {
-                if let Some((_, open)) = self.sockets.get_mut(&id) {
+            ConnectionEvent::End if !server => {
+                if let Some((_, open)) = self.sockets.get_mut(id) {
                     *open = false;
                 }
                 host.status(Value::object(Object::default()));
             }
-            What::Closed => {
-                self.sockets.shift_remove(&id);
+            ConnectionEvent::Closed => {
+                self.sockets.shift_remove(id);
                 if server {
                     return self.count(host);
                 }
@@ -211,7 +209,7 @@ impl TcpOut {
         }
     }
 
-    fn count(&self, host: &mut Host<'_>) {
+    fn count(&self, host: &mut Host<'_, Event>) {
         let count = self.sockets.values().filter(|(_, open)| *open).count();
         host.status(text(socket::connections(count)));
     }

@@ -1,9 +1,9 @@
 //! `tcp request`: sends each payload to a server and sends on what it answers (docs/reference/node-red-engine.md §4.2).
 
-use super::connection::{self as socket, Event, Socket, Target, What};
+use super::connection::{self as socket, ConnectionEvent, Event, Socket, Target};
 use super::tcp_in::find;
 use crate::expression::typed::text_of;
-use crate::node::{Build, Closing, Host, Level, Node, TimerId, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, TimerId, Wake, boxed};
 use crate::nodes::network::payload::bytes_of;
 use crate::nodes::status;
 use bytes::Bytes;
@@ -68,12 +68,9 @@ struct Client {
     timer: Option<TimerId>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
-    Ok(Box::new(TcpRequest {
+    Ok(boxed(TcpRequest {
         server: properties.server.clone(),
         port: socket::port(&properties.port),
         until: until(&properties.out, &text_of(&properties.splitc)),
@@ -123,8 +120,8 @@ fn character(text: &str) -> u8 {
     }
 }
 
-impl Node for TcpRequest {
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+impl Node<Event> for TcpRequest {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, Event>) {
         let mut message = message;
         match message.get("payload") {
             Value::Undefined | Value::Buffer(_) | Value::String(_) => {}
@@ -149,24 +146,21 @@ impl Node for TcpRequest {
         self.ask(message, host);
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        match wake {
-            Wake::Timer(timer) => {
-                let due = self.clients.iter().find(|(_, c)| c.timer == Some(timer));
-                if let Some(key) = due.map(|(key, _)| key.clone()) {
-                    self.answer(&key, usize::MAX, host);
-                }
-            }
-            Wake::Finished(output) => {
-                if let Ok(event) = output.downcast::<Event>() {
-                    self.happened(*event, host);
-                }
-            }
-            _ => {}
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_, Event>) {
+        let Wake::Timer(timer) = wake else { return };
+        let due = self.clients.iter().find(|(_, c)| c.timer == Some(timer));
+        if let Some(key) = due.map(|(key, _)| key.clone()) {
+            self.answer(&key, usize::MAX, host);
         }
     }
 
-    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+    fn event(&mut self, event: Event, host: &mut Host<'_, Event>) {
+        if let Event::Connection(id, event) = event {
+            self.happened(&id, event, host);
+        }
+    }
+
+    fn close(&mut self, _removed: bool, host: &mut Host<'_, Event>) -> Option<Closing> {
         host.status(Value::object(Object::default()));
         self.clients.clear();
         None
@@ -174,7 +168,7 @@ impl Node for TcpRequest {
 }
 
 impl TcpRequest {
-    fn ask(&mut self, message: Message, host: &mut Host<'_>) {
+    fn ask(&mut self, message: Message, host: &mut Host<'_, Event>) {
         let of_message = |name: &str| match message.get(name) {
             value if coerce::truthy(value) => coerce::to_text(value),
             _ => SmolStr::default(),
@@ -214,16 +208,16 @@ impl TcpRequest {
         let target = Target {
             host: name,
             port,
-            tls: host.offered(&self.tls),
+            tls: host.lookup(&self.tls),
         };
         let id = host.fresh_id();
-        let socket = Socket::connect(id.clone(), target, host.post());
+        let socket = Socket::connect(id.clone(), target, host.mailbox());
         client.held.clear();
         client.socket = Some((id, socket));
     }
 
     /// Ends all connections, or that to `host:port`.
-    fn reset(&mut self, which: &Value, host: &mut Host<'_>) {
+    fn reset(&mut self, which: &Value, host: &mut Host<'_, Event>) {
         match which {
             Value::Bool(true) => self.clients.clear(),
             Value::String(key) if key.contains(':') => {
@@ -236,26 +230,26 @@ impl TcpRequest {
         host.status(status("green", shape, &socket::connections(count)));
     }
 
-    fn happened(&mut self, Event { id, what }: Event, host: &mut Host<'_>) {
-        let of = |client: &Client| client.socket.as_ref().is_some_and(|(own, _)| *own == id);
+    fn happened(&mut self, id: &str, event: ConnectionEvent, host: &mut Host<'_, Event>) {
+        let of = |client: &Client| client.socket.as_ref().is_some_and(|(own, _)| own == id);
         let found = self.clients.iter().find(|(_, client)| of(client));
         let Some(key) = found.map(|(key, _)| key.clone()) else {
             return;
         };
-        match what {
-            What::Open => self.opened(&key, host),
-            What::Data(bytes) => self.data(&key, &bytes, host),
-            What::End => {
+        match event {
+            ConnectionEvent::Open => self.opened(&key, host),
+            ConnectionEvent::Data(bytes) => self.data(&key, &bytes, host),
+            ConnectionEvent::End => {
                 host.status(status("grey", "ring", "common.status.disconnected"));
                 self.over(&key);
             }
-            What::Failed(_) => {
+            ConnectionEvent::Failed(_) => {
                 host.status(status("red", "ring", "common.status.error"));
                 let failure = Failure::text(format!("connect failed {key}"));
                 let client = self.clients.shift_remove(&key);
                 host.error(failure, client.map(|client| client.last));
             }
-            What::Closed => self.over(&key),
+            ConnectionEvent::Closed => self.over(&key),
         }
     }
 
@@ -267,7 +261,7 @@ impl TcpRequest {
         }
     }
 
-    fn opened(&mut self, key: &SmolStr, host: &mut Host<'_>) {
+    fn opened(&mut self, key: &SmolStr, host: &mut Host<'_, Event>) {
         let count = self.clients.len();
         host.status(status("green", "dot", &socket::connections(count)));
         let Some(client) = self.clients.get_mut(key) else {
@@ -283,14 +277,13 @@ impl TcpRequest {
         }
         if self.until == Until::Never {
             if let Some((_, socket)) = self.clients.shift_remove(key).and_then(|c| c.socket) {
-                let closing = socket.end();
-                host.spawn(closing);
+                host.run(socket.end());
             }
             host.status(Value::object(Object::default()));
         }
     }
 
-    fn data(&mut self, key: &SmolStr, bytes: &Bytes, host: &mut Host<'_>) {
+    fn data(&mut self, key: &SmolStr, bytes: &Bytes, host: &mut Host<'_, Event>) {
         let Some(client) = self.clients.get_mut(key) else {
             return;
         };
@@ -322,7 +315,7 @@ impl TcpRequest {
     }
 
     /// Sends on what came while the connection stays.
-    fn pieces(&mut self, key: &SmolStr, bytes: &Bytes, host: &mut Host<'_>) {
+    fn pieces(&mut self, key: &SmolStr, bytes: &Bytes, host: &mut Host<'_, Event>) {
         let Some(client) = self.clients.get_mut(key) else {
             return;
         };
@@ -349,7 +342,7 @@ impl TcpRequest {
     }
 
     /// The answer is whole: it is sent on, at most so many bytes of it, and the connection ends.
-    fn answer(&mut self, key: &SmolStr, most: usize, host: &mut Host<'_>) {
+    fn answer(&mut self, key: &SmolStr, most: usize, host: &mut Host<'_, Event>) {
         let Some(client) = self.clients.get_mut(key) else {
             return;
         };

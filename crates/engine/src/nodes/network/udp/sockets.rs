@@ -1,8 +1,7 @@
 //! UDP sockets by their port: `udp in` and `udp out` nodes on the same port of this machine share one.
 
-use crate::node::{Closing, Host, Level};
+use crate::node::{Closing, Host, Level, Mailbox, Task};
 use crate::nodes::network::connect;
-use crate::shared::{Mailbox, Task};
 use bytes::Bytes;
 use smol_str::SmolStr;
 use socket2::{Domain, InterfaceIndexOrAddress as Interface, Protocol, SockRef, Socket, Type};
@@ -24,10 +23,10 @@ const BUFFER: usize = 64 * 1024;
 #[derive(Default)]
 pub(super) struct Ports(RefCell<HashMap<u16, Weak<Port>>>);
 
-/// A socket, and who hears what comes to it.
+/// A socket, and the nodes that receive its datagrams.
 pub(super) struct Port {
     pub(super) socket: Rc<UdpSocket>,
-    hearers: RefCell<HashMap<SmolStr, Mailbox>>,
+    receivers: RefCell<HashMap<SmolStr, Mailbox<Datagram>>>,
     reader: RefCell<Option<Task>>,
 }
 
@@ -45,7 +44,7 @@ impl Ports {
     pub(super) fn bind(&self, port: u16, six: bool) -> Result<Rc<Port>, Failure> {
         let opened = Rc::new(Port {
             socket: Rc::new(bind(port, six)?),
-            hearers: RefCell::default(),
+            receivers: RefCell::default(),
             reader: RefCell::default(),
         });
         let mut ports = self.0.borrow_mut();
@@ -58,9 +57,9 @@ impl Ports {
 }
 
 impl Port {
-    /// A node hears of each datagram from now on.
-    pub(super) fn listen(self: &Rc<Self>, node: &SmolStr, post: Mailbox) {
-        self.hearers.borrow_mut().insert(node.clone(), post);
+    /// Delivers each datagram to a node from now on.
+    pub(super) fn listen(self: &Rc<Self>, node: &SmolStr, mailbox: Mailbox<Datagram>) {
+        self.receivers.borrow_mut().insert(node.clone(), mailbox);
         let mut reader = self.reader.borrow_mut();
         if reader.is_none() {
             let socket = Rc::clone(&self.socket);
@@ -70,9 +69,9 @@ impl Port {
 
     /// Ends the delivery to a node. After the last one reading ends; the `Closing` completes when the socket is free.
     pub(super) fn leave(&self, node: &str) -> Option<Closing> {
-        let mut hearers = self.hearers.borrow_mut();
-        hearers.remove(node);
-        let reader = self.reader.borrow_mut().take_if(|_| hearers.is_empty());
+        let mut receivers = self.receivers.borrow_mut();
+        receivers.remove(node);
+        let reader = self.reader.borrow_mut().take_if(|_| receivers.is_empty());
         reader.map(Task::end)
     }
 }
@@ -84,8 +83,8 @@ async fn read(socket: Rc<UdpSocket>, port: Weak<Port>) {
             Ok((count, from)) => {
                 let Some(port) = port.upgrade() else { return };
                 let datagram = Datagram(Bytes::copy_from_slice(&buffer[..count]), from);
-                for post in port.hearers.borrow().values() {
-                    post.tell(datagram.clone());
+                for mailbox in port.receivers.borrow().values() {
+                    mailbox.send(datagram.clone());
                 }
             }
             // A datagram sent from this port was rejected by its receiver (ICMP).
@@ -107,7 +106,7 @@ fn bind(port: u16, six: bool) -> Result<UdpSocket, Failure> {
             Type::DGRAM,
             Some(Protocol::UDP),
         )?;
-        // Several programs may hear the same multicast group.
+        // Several programs may receive from the same multicast group.
         socket.set_reuse_address(true)?;
         socket.set_nonblocking(true)?;
         socket.bind(&address.into())?;
@@ -168,8 +167,8 @@ pub(super) fn interface(text: &str) -> Option<Interface> {
     index.trim().parse().ok().map(Interface::Index)
 }
 
-/// The interface of a node; the log says if it is not there.
-pub(super) fn named(text: &str, host: &mut Host<'_>) -> Option<Interface> {
+/// The interface of a node; logs a warning if there is none of that name.
+pub(super) fn named<E>(text: &str, host: &mut Host<'_, E>) -> Option<Interface> {
     if text.is_empty() {
         return None;
     }
@@ -180,8 +179,8 @@ pub(super) fn named(text: &str, host: &mut Host<'_>) -> Option<Interface> {
     found
 }
 
-/// The badge of a node that has an interface.
-pub(super) fn show(text: &str, interface: Option<&Interface>, host: &mut Host<'_>) {
+/// Shows the interface as the node's status, if it has one.
+pub(super) fn show<E>(text: &str, interface: Option<&Interface>, host: &mut Host<'_, E>) {
     if interface.is_some() {
         host.status(Value::record([("text", format!("{text} : {text}").into())]));
     }

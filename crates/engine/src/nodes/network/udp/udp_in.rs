@@ -2,7 +2,7 @@
 
 use super::sockets::{self as ports, Datagram, Port, Ports};
 use crate::expression::typed::text_of;
-use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, boxed};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
@@ -27,49 +27,42 @@ struct UdpIn {
     port: Option<Rc<Port>>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
-    Ok(Box::new(UdpIn {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
+    Ok(boxed(UdpIn {
         properties: build.properties()?,
         port: None,
     }))
 }
 
-impl Node for UdpIn {
-    fn start(&mut self, host: &mut Host<'_>) {
+impl Node<Datagram> for UdpIn {
+    fn start(&mut self, host: &mut Host<'_, Datagram>) {
         match self.open(host) {
             Ok(port) => {
-                port.listen(&host.info().id, host.post());
+                port.listen(&host.info().id, host.mailbox());
                 self.port = Some(port);
             }
             Err(failure) => host.error(failure, None),
         }
     }
 
-    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_, Datagram>) {}
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        if let Wake::Finished(output) = wake
-            && let Ok(datagram) = output.downcast::<Datagram>()
-        {
-            let message = self.message(*datagram);
-            host.send(0, message);
-        }
+    fn event(&mut self, datagram: Datagram, host: &mut Host<'_, Datagram>) {
+        let message = self.message(datagram);
+        host.send(0, message);
     }
 
-    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+    fn close(&mut self, _removed: bool, host: &mut Host<'_, Datagram>) -> Option<Closing> {
         host.status(Value::object(Object::default()));
         self.port.take()?.leave(&host.info().id)
     }
 }
 
 impl UdpIn {
-    fn open(&self, host: &mut Host<'_>) -> Result<Rc<Port>, Failure> {
+    fn open(&self, host: &mut Host<'_, Datagram>) -> Result<Rc<Port>, Failure> {
         let own = &self.properties;
         let number = text_of(&own.port).trim().parse().unwrap_or(0);
-        let shared = host.common::<Ports>();
+        let shared = host.shared::<Ports>();
         let interface = ports::named(&own.iface, host);
         let port = if let Some(port) = shared.open(number) {
             host.log(Level::Info, format!("udp: port {number} already in use"));

@@ -2,7 +2,7 @@
 
 use super::sockets::{self as ports, Port, Ports};
 use crate::expression::typed::text_of;
-use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, boxed};
 use crate::nodes::network::connect;
 use crate::nodes::network::payload::bytes_of;
 use bytes::Bytes;
@@ -46,12 +46,9 @@ struct Resolved {
     address: io::Result<Option<SocketAddr>>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
-    Ok(Box::new(UdpOut {
+    Ok(boxed(UdpOut {
         address: text_of(&properties.addr),
         port: text_of(&properties.port),
         properties,
@@ -67,7 +64,7 @@ fn told(failure: &Failure) -> Failure {
 
 impl UdpOut {
     /// The socket to send from.
-    fn open(&mut self, host: &mut Host<'_>) -> Result<Rc<Port>, Failure> {
+    fn open(&mut self, host: &mut Host<'_, Resolved>) -> Result<Rc<Port>, Failure> {
         if let Some(socket) = &self.socket {
             return Ok(Rc::clone(socket));
         }
@@ -78,7 +75,7 @@ impl UdpOut {
         } else {
             outport
         };
-        let shared = host.common::<Ports>();
+        let shared = host.shared::<Ports>();
         let interface = self.interface.as_ref();
         let socket = match shared.open(port) {
             Some(socket) => {
@@ -127,7 +124,13 @@ impl UdpOut {
             .map_err(|_| "udp: port number not valid")
     }
 
-    fn send(&mut self, bytes: &[u8], to: SocketAddr, message: Message, host: &mut Host<'_>) {
+    fn send(
+        &mut self,
+        bytes: &[u8],
+        to: SocketAddr,
+        message: Message,
+        host: &mut Host<'_, Resolved>,
+    ) {
         let sent = self.open(host).and_then(|port| {
             let sent = SockRef::from(&*port.socket).send_to(bytes, &to.into());
             sent.map_err(|error| connect::failure(&error, "send"))
@@ -139,8 +142,8 @@ impl UdpOut {
     }
 }
 
-impl Node for UdpOut {
-    fn start(&mut self, host: &mut Host<'_>) {
+impl Node<Resolved> for UdpOut {
+    fn start(&mut self, host: &mut Host<'_, Resolved>) {
         self.interface = ports::named(&self.properties.iface, host);
         let fixed = !text_of(&self.properties.outport).is_empty();
         if fixed && let Err(failure) = self.open(host) {
@@ -148,7 +151,7 @@ impl Node for UdpOut {
         }
     }
 
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, Resolved>) {
         if !message.properties().contains_key("payload") {
             return;
         }
@@ -168,17 +171,13 @@ impl Node for UdpOut {
         host.spawn(resolve(message, bytes, (name, port), six));
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        let Wake::Finished(output) = wake else { return };
-        let Ok(resolved) = output.downcast::<Resolved>() else {
-            return;
-        };
+    fn event(&mut self, resolved: Resolved, host: &mut Host<'_, Resolved>) {
         let Resolved {
             message,
             bytes,
             name,
             address,
-        } = *resolved;
+        } = resolved;
         if let Ok(Some(address)) = address {
             return self.send(&bytes, address, message, host);
         }
@@ -187,7 +186,7 @@ impl Node for UdpOut {
         host.done(message);
     }
 
-    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+    fn close(&mut self, _removed: bool, host: &mut Host<'_, Resolved>) -> Option<Closing> {
         host.status(Value::object(Object::default()));
         None
     }

@@ -1,8 +1,8 @@
-//! What a `websocket-listener` or `websocket-client` node offers to `websocket in` and `websocket out` nodes: its open
-//! connections, and who hears of them.
+//! What a `websocket-listener` or `websocket-client` node publishes to `websocket in` and `websocket out` nodes: its open
+//! connections, and their events.
 
 use crate::node::Host;
-use crate::shared::Mailbox;
+use crate::node::Mailbox;
 use crate::ws_endpoints::{Frame, InboundPermit, Outbox};
 use indexmap::IndexMap;
 use smol_str::SmolStr;
@@ -23,14 +23,15 @@ pub(super) struct Hub {
 
 struct User {
     id: SmolStr,
-    post: Mailbox,
-    /// Whether it hears what is said, or only who comes and goes.
-    hears: bool,
+    mailbox: Mailbox<HubEvent>,
+    /// Whether it receives frames, or only the status.
+    frames: bool,
 }
 
 /// A notification to a node.
 pub(super) enum HubEvent {
-    Badge(Value),
+    /// A status to show.
+    Status(Value),
     /// A message, with the permit that is released when the node has it.
     Message(Message, Permit),
     /// A list in place of a message: one for each output, as when a function node returns it.
@@ -51,14 +52,14 @@ impl Hub {
         }
     }
 
-    /// Registers a node for notifications; `hears`: for frames too.
-    pub(super) fn register(&self, host: &Host<'_>, hears: bool) {
+    /// Registers a node for notifications; `frames`: for frames too.
+    pub(super) fn register(&self, host: &Host<'_, HubEvent>, frames: bool) {
         let mut users = self.users.borrow_mut();
         users.retain(|user| user.id != host.info().id);
         users.push(User {
             id: host.info().id.clone(),
-            post: host.post(),
-            hears,
+            mailbox: host.mailbox(),
+            frames,
         });
     }
 
@@ -74,7 +75,7 @@ impl Hub {
         self.show(id, "connect", Some(self.count()));
     }
 
-    /// A connection is over.
+    /// A connection is closed.
     pub(super) fn closed(&self, id: &SmolStr) {
         self.clients.borrow_mut().shift_remove(id);
         let left = !self.clients.borrow().is_empty();
@@ -83,8 +84,8 @@ impl Hub {
 
     /// A connection failed.
     pub(super) fn failed(&self, id: &SmolStr) {
-        let status = badge(("red", "ring"), "common.status.error", "error", id);
-        self.tell(|_| true, &|| HubEvent::Badge(status.clone()));
+        let status = status(("red", "ring"), "common.status.error", "error", id);
+        self.notify(|_| true, &|| HubEvent::Status(status.clone()));
     }
 
     /// All connections end.
@@ -103,20 +104,20 @@ impl Hub {
 
     fn show(&self, id: &SmolStr, event: &'static str, connected: Option<String>) {
         let status = match connected {
-            Some(count) => badge(("green", "dot"), &format!("connected {count}"), event, id),
-            None => badge(("red", "ring"), "common.status.disconnected", event, id),
+            Some(count) => status(("green", "dot"), &format!("connected {count}"), event, id),
+            None => status(("red", "ring"), "common.status.disconnected", event, id),
         };
-        self.tell(|_| true, &|| HubEvent::Badge(status.clone()));
+        self.notify(|_| true, &|| HubEvent::Status(status.clone()));
     }
 
-    fn tell(&self, whom: impl Fn(&User) -> bool, what: &dyn Fn() -> HubEvent) {
-        for user in self.users.borrow().iter().filter(|user| whom(user)) {
-            user.post.tell(what());
+    fn notify(&self, meant: impl Fn(&User) -> bool, event: &dyn Fn() -> HubEvent) {
+        for user in self.users.borrow().iter().filter(|user| meant(user)) {
+            user.mailbox.send(event());
         }
     }
 
-    /// Something was said: a message for each `websocket in` node.
-    pub(super) fn said(&self, id: &SmolStr, frame: Frame, permit: &Permit) {
+    /// A frame was received: a message for each `websocket in` node.
+    pub(super) fn received(&self, id: &SmolStr, frame: Frame, permit: &Permit) {
         let parsed = match &frame {
             _ if !self.whole => None,
             Frame::Text(text) => json::parse(text).ok(),
@@ -125,12 +126,12 @@ impl Hub {
                 .and_then(|text| json::parse(text).ok()),
         };
         if let Some(Value::Array(list)) = parsed {
-            return self.tell(|user| user.hears, &|| {
+            return self.notify(|user| user.frames, &|| {
                 HubEvent::List(list.to_vec(), permit.clone())
             });
         }
         let message = self.message(id, frame, parsed);
-        self.tell(|user| user.hears, &|| {
+        self.notify(|user| user.frames, &|| {
             HubEvent::Message(message.clone(), permit.clone())
         });
     }
@@ -151,8 +152,8 @@ impl Hub {
         message
     }
 
-    /// Says something to one connection, or to all. A connection that takes no more is ended.
-    pub(super) fn say(&self, id: Option<&str>, frame: &Frame) {
+    /// Sends a frame to one connection, or to all. A connection whose queue is full is closed.
+    pub(super) fn send(&self, id: Option<&str>, frame: &Frame) {
         let mut clients = self.clients.borrow_mut();
         clients.retain(|own, outbox| {
             let meant = id.is_none_or(|id| id == own);
@@ -166,7 +167,7 @@ impl Hub {
     }
 }
 
-fn badge(
+fn status(
     (fill, shape): (&'static str, &'static str),
     text: &str,
     event: &'static str,

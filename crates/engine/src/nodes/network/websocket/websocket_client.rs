@@ -2,11 +2,10 @@
 
 use super::hub::Hub;
 use crate::expression::typed::text_of;
-use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Mailbox, Node, Task, Wake, boxed};
 use crate::nodes::network::connect::{self, Stream};
 use crate::nodes::network::http::http_proxy;
 use crate::nodes::network::tls::Trust;
-use crate::shared::{Mailbox, Task};
 use crate::ws_endpoints::{Frame, Outbox, Queued, outbox};
 use futures_util::{SinkExt, StreamExt};
 use serde::Deserialize;
@@ -58,23 +57,20 @@ struct WebSocketClient {
     id: SmolStr,
 }
 
-/// What the task tells the node.
+/// An event of the connection's task.
 enum ClientEvent {
     Connecting,
     Open(Outbox),
-    Said(Frame),
+    Frame(Frame),
     Failed(Failure),
     Closed,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     // The truth is not enough (observed).
     let whole = properties.wholemsg == "true";
-    Ok(Box::new(WebSocketClient {
+    Ok(boxed(WebSocketClient {
         properties,
         hub: Rc::new(Hub::new(whole, false)),
         task: None,
@@ -82,31 +78,29 @@ pub(in crate::nodes) fn build(
     }))
 }
 
-impl Node for WebSocketClient {
-    fn start(&mut self, host: &mut Host<'_>) {
-        host.offer(Rc::clone(&self.hub));
+impl Node<ClientEvent> for WebSocketClient {
+    fn start(&mut self, host: &mut Host<'_, ClientEvent>) {
+        host.publish(Rc::clone(&self.hub));
         // When all config nodes have started: the `tls-config` may be one of those that follow.
         host.after(Duration::ZERO);
     }
 
-    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_, ClientEvent>) {}
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        let output = match wake {
-            Wake::Timer(_) => return self.begin(host),
-            Wake::Finished(output) => output,
-            _ => return,
-        };
-        let Ok(heard) = output.downcast::<ClientEvent>() else {
-            return;
-        };
-        match *heard {
+    fn wake(&mut self, wake: Wake, host: &mut Host<'_, ClientEvent>) {
+        if matches!(wake, Wake::Timer(_)) {
+            self.begin(host);
+        }
+    }
+
+    fn event(&mut self, event: ClientEvent, host: &mut Host<'_, ClientEvent>) {
+        match event {
             ClientEvent::Connecting => {
                 self.id = host.fresh_id();
                 self.hub.connecting.set(true);
             }
             ClientEvent::Open(outbox) => self.hub.opened(&self.id, outbox),
-            ClientEvent::Said(frame) => self.hub.said(&self.id, frame, &None),
+            ClientEvent::Frame(frame) => self.hub.received(&self.id, frame, &None),
             ClientEvent::Failed(failure) => {
                 host.log(Level::Debug, failure.to_string());
                 self.hub.failed(&self.id);
@@ -118,7 +112,7 @@ impl Node for WebSocketClient {
         }
     }
 
-    fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
+    fn close(&mut self, _removed: bool, _host: &mut Host<'_, ClientEvent>) -> Option<Closing> {
         let task = self.task.take()?;
         if self.hub.connecting.get() {
             return Some(task.end());
@@ -133,17 +127,17 @@ impl Node for WebSocketClient {
 }
 
 impl WebSocketClient {
-    fn begin(&mut self, host: &mut Host<'_>) {
+    fn begin(&mut self, host: &mut Host<'_, ClientEvent>) {
         match self.plan(host) {
-            Ok(plan) => self.task = Some(Task::run(plan.run(host.post()))),
+            Ok(plan) => self.task = Some(Task::run(plan.run(host.mailbox()))),
             Err(failure) => host.log(Level::Error, failure.to_string()),
         }
     }
 
-    fn plan(&self, host: &mut Host<'_>) -> Result<Plan, Failure> {
+    fn plan(&self, host: &mut Host<'_, ClientEvent>) -> Result<Plan, Failure> {
         let own = &self.properties;
         let url = Url::parse(&own.path).map_err(|e| Failure::error(e.to_string()))?;
-        let trust = match host.offered(&own.tls) {
+        let trust = match host.lookup(&own.tls) {
             Some(tls) => Trust::Own(tls),
             None => Trust::Default(Rc::default(), true),
         };
@@ -200,24 +194,24 @@ struct Plan {
 
 impl Plan {
     /// Connects again and again, until the node closes.
-    async fn run(self, post: Mailbox) {
+    async fn run(self, mailbox: Mailbox<ClientEvent>) {
         loop {
-            post.tell(ClientEvent::Connecting);
+            mailbox.send(ClientEvent::Connecting);
             match self.open().await {
                 Ok(socket) => {
                     let (outbox, frames) = outbox();
-                    post.tell(ClientEvent::Open(outbox));
-                    let end = self.carry(socket, frames, &post).await;
+                    mailbox.send(ClientEvent::Open(outbox));
+                    let end = self.carry(socket, frames, &mailbox).await;
                     if let End::Left = end {
                         return;
                     }
                     if let End::Failed(failure) = end {
-                        post.tell(ClientEvent::Failed(failure));
+                        mailbox.send(ClientEvent::Failed(failure));
                     }
                 }
-                Err(failure) => post.tell(ClientEvent::Failed(failure)),
+                Err(failure) => mailbox.send(ClientEvent::Failed(failure)),
             }
-            post.tell(ClientEvent::Closed);
+            mailbox.send(ClientEvent::Closed);
             tokio::time::sleep(RECONNECT).await;
         }
     }
@@ -260,7 +254,7 @@ impl Plan {
         &self,
         mut socket: WebSocketStream<Stream>,
         mut frames: mpsc::Receiver<Queued>,
-        post: &Mailbox,
+        mailbox: &Mailbox<ClientEvent>,
     ) -> End {
         let period = self.heartbeat.unwrap_or(Duration::from_hours(1));
         let mut beat = tokio::time::interval(period);
@@ -272,11 +266,11 @@ impl Plan {
             tokio::select! {
                 message = socket.next() => match message {
                     Some(Ok(WsMessage::Text(text))) => {
-                        post.tell(ClientEvent::Said(Frame::Text(text)));
+                        mailbox.send(ClientEvent::Frame(Frame::Text(text)));
                         tokio::task::yield_now().await;
                     }
                     Some(Ok(WsMessage::Binary(bytes))) => {
-                        post.tell(ClientEvent::Said(Frame::Binary(bytes)));
+                        mailbox.send(ClientEvent::Frame(Frame::Binary(bytes)));
                         tokio::task::yield_now().await;
                     }
                     Some(Ok(WsMessage::Ping(_) | WsMessage::Pong(_))) => waits = false,

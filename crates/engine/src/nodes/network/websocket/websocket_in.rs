@@ -1,7 +1,7 @@
-//! `websocket in`: what is said over a WebSocket becomes messages.
+//! `websocket in`: frames received over a WebSocket become messages.
 
 use super::hub::{Hub, HubEvent};
-use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, boxed};
 use serde::Deserialize;
 use smol_str::SmolStr;
 use std::rc::Rc;
@@ -19,53 +19,46 @@ struct WebSocketIn {
     hub: Option<Rc<Hub>>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
-    Ok(Box::new(WebSocketIn {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
+    Ok(boxed(WebSocketIn {
         properties: build.properties()?,
         hub: None,
     }))
 }
 
 impl Properties {
-    /// The listener or client that the node refers to; it tells the node from now on.
-    pub(super) fn hub(&self, host: &mut Host<'_>, hears: bool) -> Option<Rc<Hub>> {
+    /// The listener or client that the node refers to; registers the node with it.
+    pub(super) fn hub(&self, host: &mut Host<'_, HubEvent>, frames: bool) -> Option<Rc<Hub>> {
         let id = if self.client.is_empty() {
             &self.server
         } else {
             &self.client
         };
-        let hub: Option<Rc<Hub>> = host.offered(id);
+        let hub: Option<Rc<Hub>> = host.lookup(id);
         match &hub {
-            Some(hub) => hub.register(host, hears),
+            Some(hub) => hub.register(host, frames),
             None => host.log(Level::Error, "Missing server configuration"),
         }
         hub
     }
 }
 
-impl Node for WebSocketIn {
-    fn start(&mut self, host: &mut Host<'_>) {
+impl Node<HubEvent> for WebSocketIn {
+    fn start(&mut self, host: &mut Host<'_, HubEvent>) {
         self.hub = self.properties.hub(host, true);
     }
 
-    fn receive(&mut self, _message: Message, _host: &mut Host<'_>) {}
+    fn receive(&mut self, _message: Message, _host: &mut Host<'_, HubEvent>) {}
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        if let Wake::Finished(output) = wake
-            && let Ok(told) = output.downcast::<HubEvent>()
-        {
-            match *told {
-                HubEvent::Badge(status) => host.status(status),
-                HubEvent::Message(message, _permit) => host.send(0, message),
-                HubEvent::List(list, _permit) => send_each(list, host),
-            }
+    fn event(&mut self, event: HubEvent, host: &mut Host<'_, HubEvent>) {
+        match event {
+            HubEvent::Status(status) => host.status(status),
+            HubEvent::Message(message, _permit) => host.send(0, message),
+            HubEvent::List(list, _permit) => send_each(list, host),
         }
     }
 
-    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+    fn close(&mut self, _removed: bool, host: &mut Host<'_, HubEvent>) -> Option<Closing> {
         self.hub.as_ref()?.deregister(&host.info().id);
         host.status(Value::object(Object::default()));
         None
@@ -73,7 +66,7 @@ impl Node for WebSocketIn {
 }
 
 /// A list has a message for each output; what is none is an error.
-fn send_each(list: Vec<Value>, host: &mut Host<'_>) {
+fn send_each(list: Vec<Value>, host: &mut Host<'_, HubEvent>) {
     let outputs = host.info().outputs;
     let mut messages = Vec::new();
     for (output, value) in list.into_iter().enumerate().take(outputs) {

@@ -4,7 +4,7 @@
 
 use super::hub::Hub;
 use super::websocket_client;
-use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, Wake, boxed};
 use crate::ws_endpoints::Event;
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -30,7 +30,7 @@ struct WebSocketListener {
 pub(in crate::nodes) fn build(
     build: &Build<'_>,
     host: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
+) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let scheme = properties.path.to_ascii_lowercase();
     if scheme.starts_with("ws://") || scheme.starts_with("wss://") {
@@ -38,7 +38,7 @@ pub(in crate::nodes) fn build(
     }
     // The truth is not enough (observed).
     let whole = properties.wholemsg == "true";
-    Ok(Box::new(WebSocketListener {
+    Ok(boxed(WebSocketListener {
         path: properties.path,
         hub: Rc::new(Hub::new(whole, true)),
         ids: HashMap::new(),
@@ -47,7 +47,7 @@ pub(in crate::nodes) fn build(
 
 impl Node for WebSocketListener {
     fn start(&mut self, host: &mut Host<'_>) {
-        host.offer(Rc::clone(&self.hub));
+        host.publish(Rc::clone(&self.hub));
         if let Err(failure) = host.listen_sockets(&self.path) {
             host.log(Level::Error, failure.to_string());
         }
@@ -65,9 +65,9 @@ impl Node for WebSocketListener {
                 self.hub.opened(&id, outbox);
                 self.ids.insert(connection, id);
             }
-            Event::Said(frame, permit) => {
+            Event::Frame(frame, permit) => {
                 if let Some(id) = self.ids.get(&connection) {
-                    self.hub.said(id, frame, &Some(Rc::new(permit)));
+                    self.hub.received(id, frame, &Some(Rc::new(permit)));
                 }
             }
             Event::Closed => {

@@ -1,9 +1,9 @@
-//! `websocket out`: says payloads, or whole messages, over a WebSocket: to whom a message came from, or to all.
+//! `websocket out`: sends payloads, or whole messages, over a WebSocket: to the sender of a message, or to all.
 
 use super::hub::{Hub, HubEvent};
 use super::websocket_client::text_frame;
 use super::websocket_in::Properties;
-use crate::node::{Build, Closing, Host, Level, Node, Wake};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, boxed};
 use crate::ws_endpoints::Frame;
 use std::rc::Rc;
 use value::{Failure, Message, Object, Value, json};
@@ -13,22 +13,19 @@ struct WebSocketOut {
     hub: Option<Rc<Hub>>,
 }
 
-pub(in crate::nodes) fn build(
-    build: &Build<'_>,
-    _: &mut Host<'_>,
-) -> Result<Box<dyn Node>, Failure> {
-    Ok(Box::new(WebSocketOut {
+pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
+    Ok(boxed(WebSocketOut {
         properties: build.properties()?,
         hub: None,
     }))
 }
 
-impl Node for WebSocketOut {
-    fn start(&mut self, host: &mut Host<'_>) {
+impl Node<HubEvent> for WebSocketOut {
+    fn start(&mut self, host: &mut Host<'_, HubEvent>) {
         self.hub = self.properties.hub(host, false);
     }
 
-    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+    fn receive(&mut self, message: Message, host: &mut Host<'_, HubEvent>) {
         let Some(hub) = &self.hub else { return };
         let frame = if hub.whole {
             let mut whole = message.clone();
@@ -41,28 +38,25 @@ impl Node for WebSocketOut {
         };
         if let Some(frame) = frame {
             match session(&message) {
-                Some(id) if hub.replies() => hub.say(Some(id), &frame),
+                Some(id) if hub.replies() => hub.send(Some(id), &frame),
                 Some(_) => {}
                 None if hub.connecting.get() => {
                     let words = "An error occurred while sending:  Error: WebSocket is not open: readyState 0 (CONNECTING)";
                     host.log(Level::Warn, words);
                 }
-                None => hub.say(None, &frame),
+                None => hub.send(None, &frame),
             }
         }
         host.done(message);
     }
 
-    fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
-        if let Wake::Finished(output) = wake
-            && let Ok(told) = output.downcast::<HubEvent>()
-            && let HubEvent::Badge(status) = *told
-        {
+    fn event(&mut self, event: HubEvent, host: &mut Host<'_, HubEvent>) {
+        if let HubEvent::Status(status) = event {
             host.status(status);
         }
     }
 
-    fn close(&mut self, _removed: bool, host: &mut Host<'_>) -> Option<Closing> {
+    fn close(&mut self, _removed: bool, host: &mut Host<'_, HubEvent>) -> Option<Closing> {
         self.hub.as_ref()?.deregister(&host.info().id);
         host.status(Value::object(Object::default()));
         None

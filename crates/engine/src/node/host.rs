@@ -1,102 +1,85 @@
-//! The trait that every node implements, and what its host does for it.
-//!
-//! A node lives on one engine thread and is called by it: never twice at a time, never from elsewhere.
+//! What the engine does for a node.
 
-use super::http::Exchange;
-use super::properties;
-use super::script::Scripts;
-pub use crate::instance::TimerId;
-pub use crate::log_level::Level;
-pub use crate::node_info::NodeInfo;
-
-use crate::instance::Instance;
+use crate::delivery::Wake;
+use crate::instance::{Instance, TimerId};
+use crate::log_level::Level;
+use crate::mailbox::Mailbox;
 use crate::node_context::NodeContext;
+use crate::node_info::NodeInfo;
+use crate::script::Scripts;
 use crate::settings::Settings;
 use crate::state::EngineState;
-use crate::ws_endpoints;
 use events::Event;
-use serde::de::DeserializeOwned;
-use serde_json::{Map, Value as Json};
+use serde_json::Value as Json;
 use smol_str::SmolStr;
-use std::any::Any;
-use std::borrow::Cow;
+use std::convert::Infallible;
 use std::future::Future;
-use std::pin::Pin;
+use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
 use value::{Failure, Message, Value};
 
-/// A running node.
-pub trait Node {
-    /// Called once, after construction and before any message: start timers, open listeners.
-    fn start(&mut self, _host: &mut Host<'_>) {}
+/// What a node may do while it runs. `E` is the type of the node's events.
+pub struct Host<'a, E = Infallible> {
+    pub(crate) state: &'a mut EngineState,
+    instance: Instance,
+    info: &'a Rc<NodeInfo>,
+    wires: &'a [Box<[u32]>],
+    watched: bool,
+    event: PhantomData<fn(E)>,
+}
 
-    /// A message arrived. The node sends on what it makes of it, and says [`Host::done`] or [`Host::error`]
-    /// when it has finished with it, now or in a later [`Node::wake`].
-    fn receive(&mut self, message: Message, host: &mut Host<'_>);
+impl<'a> Host<'a> {
+    /// The host of a node whose type of events is not known.
+    pub(crate) fn new(
+        state: &'a mut EngineState,
+        instance: Instance,
+        info: &'a Rc<NodeInfo>,
+        wires: &'a [Box<[u32]>],
+        watched: bool,
+    ) -> Self {
+        Self {
+            state,
+            instance,
+            info,
+            wires,
+            watched,
+            event: PhantomData,
+        }
+    }
 
-    /// Something else that the node waited for happened.
-    fn wake(&mut self, _wake: Wake, _host: &mut Host<'_>) {}
-
-    /// The node stops. Its timers and spawned futures are cancelled by the host afterwards.
-    /// A future in the answer is awaited, for at most the close limit.
-    fn close(&mut self, _removed: bool, _host: &mut Host<'_>) -> Option<Closing> {
-        None
+    /// The same host, for a node with events of type `E`.
+    pub(super) fn with_events<E>(&mut self) -> Host<'_, E> {
+        Host {
+            state: self.state,
+            instance: self.instance,
+            info: self.info,
+            wires: self.wires,
+            watched: self.watched,
+            event: PhantomData,
+        }
     }
 }
 
-/// What a node still has to do after `close` returned.
-pub type Closing = Pin<Box<dyn Future<Output = ()>>>;
-
-/// What may wake a node besides a message.
-pub enum Wake {
-    /// A timer set with [`Host::after`] is due.
-    Timer(TimerId),
-    /// The output of a finished [`Host::spawn`] future, or a message that a task sent to the node's
-    /// [post](crate::shared::Mailbox).
-    Finished(Box<dyn Any>),
-    /// A link out node in return mode answers a link call.
-    Return(Message),
-    /// A request to an http-in node's endpoint.
-    Request(Box<Exchange>),
-    /// Something happened to a connection to a websocket-listener node; the number is the connection's.
-    Socket(u64, ws_endpoints::Event),
-    /// A debug node is switched on or off by an editor.
-    Active(bool),
-}
-
-/// What a node is built from.
-pub struct Build<'a> {
-    /// Who it will be.
-    pub info: &'a Rc<NodeInfo>,
-    /// Its JSON object; environment variables substituted, ids of a subflow's inside remapped.
-    pub text: Cow<'a, str>,
-    /// Its credentials, if it has any.
-    pub credentials: Option<&'a Map<String, Json>>,
-}
-
-impl Build<'_> {
-    /// The node's properties as a type of its own.
-    pub fn properties<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        properties::read(&self.text).map_err(|e| Failure::error(format!("invalid properties: {e}")))
+impl<E: 'static> Host<'_, E> {
+    /// Runs a future on the engine's thread; its output is an event of the node. It is dropped when the node closes.
+    pub fn spawn(&mut self, future: impl Future<Output = E> + 'static) {
+        let mailbox = self.mailbox();
+        self.run(async move { mailbox.send(future.await) });
     }
-}
 
-/// What a node may do while it runs.
-pub struct Host<'a> {
-    pub(super) state: &'a mut EngineState,
-    pub(super) instance: Instance,
-    pub(super) info: &'a Rc<NodeInfo>,
-    pub(super) wires: &'a [Box<[u32]>],
-    pub(super) watched: bool,
+    /// Where tasks of this node send its events.
+    pub fn mailbox(&self) -> Mailbox<E> {
+        self.state.mailbox(self.instance)
+    }
 }
 
 #[allow(
     clippy::needless_pass_by_value,
     reason = "a node gives away what it reports; whether it is kept is the host's business"
 )]
-impl Host<'_> {
-    /// Who this node is.
+impl<E> Host<'_, E> {
+    /// The data about this node.
     pub fn info(&self) -> &Rc<NodeInfo> {
         self.info
     }
@@ -115,7 +98,7 @@ impl Host<'_> {
         if let Err(failure) = message.check() {
             return self.error(failure, Some(message));
         }
-        self.state.name(&mut message);
+        self.state.ensure_msgid(&mut message);
         for slot in others {
             self.state.push(*slot, message.clone());
         }
@@ -147,7 +130,7 @@ impl Host<'_> {
         }
     }
 
-    /// The node has finished with this message: tells complete nodes.
+    /// The node has finished with this message; complete nodes receive it.
     pub fn done(&mut self, message: Message) {
         if self.watched {
             self.state.complete(self.info, &message);
@@ -159,7 +142,7 @@ impl Host<'_> {
         self.watched
     }
 
-    /// The node failed on this message: tells catch nodes, or the log.
+    /// The node failed on this message; catch nodes receive the error, or else it is logged.
     pub fn error(&mut self, failure: Failure, message: Option<Message>) {
         self.state.error(self.info, &failure, message);
     }
@@ -169,8 +152,8 @@ impl Host<'_> {
         self.state.status(self.info, &status);
     }
 
-    /// Shows a status in the name of another node: a subflow's status output speaks for its instance.
-    pub(super) fn status_of(&mut self, id: &str, status: &Value) {
+    /// Shows the status of another node: a subflow's status output sets that of its instance.
+    pub(crate) fn status_of(&mut self, id: &str, status: &Value) {
         if let Some(info) = self.state.info_of(id) {
             self.state.status(&info, status);
         }
@@ -191,20 +174,34 @@ impl Host<'_> {
         self.state.events.publish(Event::Debug(data));
     }
 
-    /// Wakes the node with [`Wake::Timer`] after so long.
+    /// Wakes the node with [`Wake::Timer`] after this delay.
     pub fn after(&mut self, delay: Duration) -> TimerId {
         self.state.set_timer(self.instance, delay)
     }
 
-    /// Forgets a timer.
+    /// Cancels a timer.
     pub fn cancel(&mut self, timer: TimerId) {
         self.state.timers.remove(&timer);
     }
 
-    /// Runs a future on the engine's thread and wakes the node with [`Wake::Finished`] and its output.
-    /// It is dropped when the node closes.
-    pub fn spawn<T: 'static>(&mut self, future: impl Future<Output = T> + 'static) {
+    /// Runs a future without an output on the engine's thread. It is dropped when the node closes.
+    pub fn run(&mut self, future: impl Future<Output = ()> + 'static) {
         self.state.spawn(self.instance, future);
+    }
+
+    /// Publishes a value to other nodes under this node's running id until it closes: what a config node is for.
+    pub fn publish<T: 'static>(&mut self, value: Rc<T>) {
+        self.state.shared.publish(self.info.id.clone(), value);
+    }
+
+    /// The value that the node of this running id publishes.
+    pub fn lookup<T: 'static>(&self, id: &str) -> Option<Rc<T>> {
+        self.state.shared.lookup(id)
+    }
+
+    /// The one value of this type that all nodes share; made when first asked for.
+    pub fn shared<T: Default + 'static>(&mut self) -> Rc<T> {
+        self.state.shared.of_kind()
     }
 
     /// Calls a node with a message, by its running id; false if there is none. A message that is too large is an error
@@ -217,7 +214,7 @@ impl Host<'_> {
             self.error(failure, Some(message));
             return true;
         }
-        self.state.name(&mut message);
+        self.state.ensure_msgid(&mut message);
         self.state.call(slot, message);
         true
     }
@@ -287,7 +284,7 @@ impl Host<'_> {
         self.state.scripts()
     }
 
-    /// Limits that the operator set.
+    /// The operator's settings.
     pub fn config(&self) -> &Settings {
         &self.state.config
     }
