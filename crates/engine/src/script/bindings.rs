@@ -1,97 +1,21 @@
-//! What the library asks of Rust in the name of the node whose turn it is.
+//! The natives that the library calls for the node whose code runs.
 
-use super::outputs;
-use super::sandbox::Phase;
-use super::timezone;
-use super::{Effect, Scripts, failure, to_js};
+use super::effect::Effect;
+use super::failure::throw;
+use super::node_state::{Invocation, Phase};
+use super::{Scripts, failure, outputs, timezone, to_js};
 use crate::context::Scope;
 use crate::log_level::Level;
-use crate::node_context::NodeContext;
 use rquickjs::function::Opt;
-use rquickjs::{
-    Ctx, Exception, Function, Object as JsObject, Persistent, Result, Value as JsValue,
-};
+use rquickjs::{Ctx, Function, Object as JsObject, Result, Value as JsValue};
 use smol_str::SmolStr;
-use std::cell::{Cell, RefCell};
-use std::rc::{Rc, Weak};
+use std::rc::Weak;
 use std::sync::Arc;
 use std::time::Duration;
 use value::{Failure, Key, Path, Value, coerce};
 
 /// The longest delay of a timer in JavaScript, milliseconds; longer ones become 1 ms, as in Node.
 const MAX_DELAY: f64 = 2_147_483_647.0;
-
-/// One function node, as its code sees it and changes it.
-pub(super) struct State {
-    pub(super) node: NodeContext,
-    /// The source, for errors that quote it.
-    pub(super) source: SmolStr,
-    pub(super) phase: Cell<Phase>,
-    pub(super) closing: Cell<bool>,
-    pub(super) shows_status: Cell<bool>,
-    /// Whether the code holds objects of the context stores, which are written back when its turn ends.
-    pub(super) holds: Cell<bool>,
-    /// Whether returning means being done.
-    pub(super) auto_done: bool,
-    /// The prototype of plain objects in the node's realm; it also leads to that realm.
-    pub(super) plain: RefCell<Option<Persistent<JsObject<'static>>>>,
-    effects: RefCell<Vec<Effect>>,
-}
-
-impl State {
-    pub(super) fn new(node: NodeContext, source: &SmolStr, auto_done: bool) -> Self {
-        Self {
-            node,
-            source: source.clone(),
-            phase: Cell::new(Phase::Ready),
-            closing: Cell::new(false),
-            shows_status: Cell::new(false),
-            holds: Cell::new(false),
-            auto_done,
-            plain: RefCell::new(None),
-            effects: RefCell::default(),
-        }
-    }
-
-    pub(super) fn push(&self, effect: Effect) {
-        self.effects.borrow_mut().push(effect);
-    }
-
-    pub(super) fn take(&self) -> Vec<Effect> {
-        self.effects.take()
-    }
-}
-
-/// The node whose turn it is, entered from the library.
-pub(super) struct Turn<'js> {
-    pub(super) scripts: Rc<Scripts>,
-    pub(super) state: Rc<State>,
-    /// The node's realm: values are made there, not in the library's.
-    pub(super) realm: Ctx<'js>,
-}
-
-impl<'js> Turn<'js> {
-    pub(super) fn of(scripts: &Weak<Scripts>, ctx: &Ctx<'js>) -> Result<Self> {
-        let nobody = || Exception::throw_internal(ctx, "no node is running");
-        let scripts = scripts.upgrade().ok_or_else(nobody)?;
-        let state = scripts.current.borrow().clone().ok_or_else(nobody)?;
-        let plain = state
-            .plain
-            .borrow()
-            .clone()
-            .ok_or_else(nobody)?
-            .restore(ctx)?;
-        Ok(Self {
-            scripts,
-            state,
-            realm: plain.ctx().clone(),
-        })
-    }
-
-    pub(super) fn value(&self, value: &JsValue<'js>) -> Result<value::Value> {
-        self.state.value(&self.scripts, &self.realm, value)
-    }
-}
 
 /// Time zones: the machine's own, and what others show.
 fn define_zones(native: &JsObject<'_>) -> Result<()> {
@@ -119,28 +43,28 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let ctx = native.ctx();
     let weak = scripts.clone();
     let send = move |ctx: Ctx<'js>, messages: JsValue<'js>, id: JsValue<'js>| {
-        let turn = Turn::of(&weak, &ctx)?;
-        if turn.state.closing.get() {
-            turn.state.push(Effect::Error(
+        let call = Invocation::of(&weak, &ctx)?;
+        if call.state.closing.get() {
+            call.state.push(Effect::Error(
                 Failure::text("Cannot send from close function"),
                 None,
             ));
             return Ok(());
         }
         outputs::send(
-            &turn.scripts,
-            &turn.state,
-            &turn.realm,
-            (&messages, &turn.value(&id)?),
+            &call.scripts,
+            &call.state,
+            &call.realm,
+            (&messages, &call.value(&id)?),
         )
     };
     native.set("send", Function::new(ctx.clone(), send)?)?;
     let weak = scripts.clone();
     let done = move |ctx: Ctx<'js>, msg: JsValue<'js>| {
-        let turn = Turn::of(&weak, &ctx)?;
-        turn.state.push(Effect::Done(turn.state.message(
-            &turn.scripts,
-            &turn.realm,
+        let call = Invocation::of(&weak, &ctx)?;
+        call.state.push(Effect::Done(call.state.message(
+            &call.scripts,
+            &call.realm,
             &msg,
         )?));
         Ok::<_, rquickjs::Error>(())
@@ -154,39 +78,40 @@ fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let weak = scripts.clone();
     let resolved =
         move |ctx: Ctx<'js>, result: JsValue<'js>, msg: JsValue<'js>, id: JsValue<'js>| {
-            let turn = Turn::of(&weak, &ctx)?;
+            let call = Invocation::of(&weak, &ctx)?;
             outputs::finish(
-                &turn.scripts,
-                &turn.state,
-                &turn.realm,
-                (&result, &msg, &turn.value(&id)?),
+                &call.scripts,
+                &call.state,
+                &call.realm,
+                (&result, &msg, &call.value(&id)?),
             )
         };
     native.set("resolved", Function::new(ctx.clone(), resolved)?)?;
     let weak = scripts.clone();
     let rejected = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>, is_noted: bool| {
-        let turn = Turn::of(&weak, &ctx)?;
-        let failure = failure::thrown_by_code(&turn.scripts, &turn.realm, &thrown);
+        let call = Invocation::of(&weak, &ctx)?;
+        let failure = failure::thrown_by_code(&call.scripts, &call.realm, &thrown);
         let message = if msg.is_undefined() {
             None
         } else {
-            let message = turn.state.message(&turn.scripts, &turn.realm, &msg)?;
+            let message = call.state.message(&call.scripts, &call.realm, &msg)?;
             Some(if is_noted {
                 failure::noted(&failure, message)
             } else {
                 message
             })
         };
-        turn.state.push(Effect::Error(failure, message));
+        call.state.push(Effect::Error(failure, message));
         Ok::<_, rquickjs::Error>(())
     };
     native.set("rejected", Function::new(ctx.clone(), rejected)?)?;
     let weak = scripts.clone();
     let set_up = move |ctx: Ctx<'js>, well: bool| {
-        Turn::of(&weak, &ctx)?
-            .state
-            .phase
-            .set(if well { Phase::Ready } else { Phase::Broken });
+        Invocation::of(&weak, &ctx)?.state.phase.set(if well {
+            Phase::Ready
+        } else {
+            Phase::Broken
+        });
         Ok::<_, rquickjs::Error>(())
     };
     native.set("setUp", Function::new(ctx.clone(), set_up)?)
@@ -197,7 +122,7 @@ fn define_reports<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resul
     let ctx = native.ctx();
     let weak = scripts.clone();
     let log = move |ctx: Ctx<'js>, level: String, value: JsValue<'js>| {
-        let turn = Turn::of(&weak, &ctx)?;
+        let call = Invocation::of(&weak, &ctx)?;
         let level = match level.as_str() {
             "error" => Level::Error,
             "warn" => Level::Warn,
@@ -205,20 +130,20 @@ fn define_reports<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resul
             "trace" => Level::Trace,
             _ => Level::Info,
         };
-        turn.state.push(Effect::Log(level, turn.value(&value)?));
+        call.state.push(Effect::Log(level, call.value(&value)?));
         Ok::<_, rquickjs::Error>(())
     };
     native.set("log", Function::new(ctx.clone(), log)?)?;
     let weak = scripts.clone();
     let error = move |ctx: Ctx<'js>, thrown: JsValue<'js>, msg: JsValue<'js>| {
-        let turn = Turn::of(&weak, &ctx)?;
-        let thrown = turn.value(&thrown)?;
+        let call = Invocation::of(&weak, &ctx)?;
+        let thrown = call.value(&thrown)?;
         let message = if msg.is_object() {
-            Some(turn.state.message(&turn.scripts, &turn.realm, &msg)?)
+            Some(call.state.message(&call.scripts, &call.realm, &msg)?)
         } else {
             None
         };
-        turn.state.push(match (thrown, &message) {
+        call.state.push(match (thrown, &message) {
             (Value::Error(failure), _) => Effect::Error(Arc::unwrap_or_clone(failure), message),
             (Value::Undefined | Value::Null, _) => Effect::Error(Failure::default(), message),
             (Value::String(text), _) => Effect::Error(Failure::text(text), message),
@@ -231,9 +156,9 @@ fn define_reports<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resul
     native.set("error", Function::new(ctx.clone(), error)?)?;
     let weak = scripts.clone();
     let status = move |ctx: Ctx<'js>, status: JsValue<'js>| {
-        let turn = Turn::of(&weak, &ctx)?;
-        turn.state.shows_status.set(true);
-        turn.state.push(Effect::Status(turn.value(&status)?));
+        let call = Invocation::of(&weak, &ctx)?;
+        call.state.shows_status.set(true);
+        call.state.push(Effect::Status(call.value(&status)?));
         Ok::<_, rquickjs::Error>(())
     };
     native.set("status", Function::new(ctx.clone(), status)?)
@@ -249,7 +174,7 @@ fn define_timers<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result
         } else {
             1.0
         };
-        Turn::of(&weak, &ctx)?.state.push(Effect::SetTimer(
+        Invocation::of(&weak, &ctx)?.state.push(Effect::SetTimer(
             number,
             Duration::from_secs_f64(delay / 1000.0),
         ));
@@ -258,7 +183,7 @@ fn define_timers<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result
     native.set("setTimer", Function::new(ctx.clone(), set)?)?;
     let weak = scripts.clone();
     let clear = move |ctx: Ctx<'js>, number: u32| {
-        Turn::of(&weak, &ctx)?
+        Invocation::of(&weak, &ctx)?
             .state
             .push(Effect::ClearTimer(number));
         Ok::<_, rquickjs::Error>(())
@@ -271,7 +196,7 @@ fn define_held<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<(
     let ctx = native.ctx();
     let weak = scripts.clone();
     let hold = move |ctx: Ctx<'js>| {
-        Turn::of(&weak, &ctx)?.state.holds.set(true);
+        Invocation::of(&weak, &ctx)?.state.holds.set(true);
         Ok::<_, rquickjs::Error>(())
     };
     native.set("hold", Function::new(ctx.clone(), hold)?)?;
@@ -281,9 +206,9 @@ fn define_held<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<(
                        key: String,
                        value: JsValue<'js>,
                        store: Opt<Option<String>>| {
-        let turn = Turn::of(&weak, &ctx)?;
-        let value = turn.value(&value)?;
-        let node = &turn.state.node;
+        let call = Invocation::of(&weak, &ctx)?;
+        let value = call.value(&value)?;
+        let node = &call.state.node;
         let (scope, path) = (scope_of(scope), path(&ctx, &key, store)?);
         let mut contexts = node.contexts.borrow_mut();
         if !coerce::deep_equal(&contexts.read(scope, &node.info, &path), &value) {
@@ -300,13 +225,13 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let ctx = native.ctx();
     let weak = scripts.clone();
     let read = move |ctx: Ctx<'js>, scope: u8, key: String, store: Opt<Option<String>>| {
-        let turn = Turn::of(&weak, &ctx)?;
-        let node = &turn.state.node;
+        let call = Invocation::of(&weak, &ctx)?;
+        let node = &call.state.node;
         let value =
             node.contexts
                 .borrow()
                 .read(scope_of(scope), &node.info, &path(&ctx, &key, store)?);
-        to_js::value(&turn.scripts, &turn.realm, &value)
+        to_js::value(&call.scripts, &call.realm, &value)
     };
     native.set("read", Function::new(ctx.clone(), read)?)?;
     let weak = scripts.clone();
@@ -315,9 +240,9 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
                       key: String,
                       value: JsValue<'js>,
                       store: Opt<Option<String>>| {
-        let turn = Turn::of(&weak, &ctx)?;
-        let value = turn.value(&value)?;
-        let node = &turn.state.node;
+        let call = Invocation::of(&weak, &ctx)?;
+        let value = call.value(&value)?;
+        let node = &call.state.node;
         let written = node.contexts.borrow_mut().write(
             scope_of(scope),
             &node.info,
@@ -330,8 +255,8 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     native.set("write", Function::new(ctx.clone(), write)?)?;
     let weak = scripts.clone();
     let keys = move |ctx: Ctx<'js>, scope: u8, store: Opt<Option<String>>| {
-        let turn = Turn::of(&weak, &ctx)?;
-        let node = &turn.state.node;
+        let call = Invocation::of(&weak, &ctx)?;
+        let node = &call.state.node;
         let contexts = node.contexts.borrow();
         let keys = contexts.keys(scope_of(scope), &node.info, store.0.flatten().as_deref());
         Ok::<_, rquickjs::Error>(keys.into_iter().map(String::from).collect::<Vec<_>>())
@@ -339,8 +264,8 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     native.set("keys", Function::new(ctx.clone(), keys)?)?;
     let weak = scripts.clone();
     let env = move |ctx: Ctx<'js>, name: String| {
-        let turn = Turn::of(&weak, &ctx)?;
-        to_js::value(&turn.scripts, &turn.realm, &turn.state.node.info.env(&name))
+        let call = Invocation::of(&weak, &ctx)?;
+        to_js::value(&call.scripts, &call.realm, &call.state.node.info.env(&name))
     };
     native.set("env", Function::new(ctx.clone(), env)?)?;
     native.set("path", Function::new(ctx.clone(), parts)?)
@@ -368,17 +293,6 @@ fn path(ctx: &Ctx<'_>, key: &str, store: Opt<Option<String>>) -> Result<Path> {
         path.store = Some(store.into());
     }
     Ok(path)
-}
-
-/// A failure, thrown with its code.
-pub(super) fn throw(ctx: &Ctx<'_>, failure: &Failure) -> rquickjs::Error {
-    match Exception::from_message(ctx.clone(), &failure.message) {
-        Ok(exception) => {
-            let _ = exception.as_object().set("code", failure.code.as_str());
-            exception.throw()
-        }
-        Err(e) => e,
-    }
 }
 
 /// The steps of a property expression: texts, numbers, and lists for nested ones.

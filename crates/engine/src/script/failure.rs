@@ -1,9 +1,9 @@
-//! What was thrown, as a failure with the line of the user's code.
+//! Exceptions of JavaScript as failures with the line of the user's code, and failures as exceptions.
 
 use super::syntax::SyntaxError;
 use super::v8_messages;
 use super::{Scripts, from_js, source};
-use rquickjs::{Ctx, Value as JsValue};
+use rquickjs::{Ctx, Exception, Value as JsValue};
 use smol_str::SmolStr;
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -18,6 +18,17 @@ const MODULES: &str = "node_modules/";
 
 /// What Node's `vm` says when the time is over. It is no error of the function's own.
 const OUT_OF_TIME: &str = "ERR_SCRIPT_EXECUTION_TIMEOUT";
+
+/// A failure, thrown with its code.
+pub(super) fn throw(ctx: &Ctx<'_>, failure: &Failure) -> rquickjs::Error {
+    match Exception::from_message(ctx.clone(), &failure.message) {
+        Ok(exception) => {
+            let _ = exception.as_object().set("code", failure.code.as_str());
+            exception.throw()
+        }
+        Err(e) => e,
+    }
+}
 
 /// The pending exception, or that the time was over.
 pub(super) fn pending(scripts: &Scripts, ctx: &Ctx<'_>) -> Failure {

@@ -3,7 +3,10 @@
 //! What a message cannot carry becomes the nearest thing that it can: a `Map` an object, a `Set` an array,
 //! a typed array of numbers an array, a function or symbol `undefined`, a value inside itself `[Circular]`.
 
-use super::{Scripts, bytes};
+use super::Scripts;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
 use rquickjs::atom::PredefinedAtom;
 use rquickjs::{
     Array, Atom, Ctx, Exception, Filter, Object as JsObject, Result, String as JsString,
@@ -68,6 +71,15 @@ pub(super) fn text<'js>(ctx: &Ctx<'js>, string: &JsString<'js>) -> Result<SmolSt
         }
         Err(e) => Err(e),
     }
+}
+
+/// Bytes from what `Uint8Array.prototype.toBase64` made of them: `QuickJS`'s memory is never read directly, which would
+/// need `unsafe`.
+pub(super) fn bytes(ctx: &Ctx<'_>, encoded: &str) -> Result<Bytes> {
+    STANDARD
+        .decode(encoded)
+        .map(Bytes::from)
+        .map_err(|_| Exception::throw_internal(ctx, "bytes cannot be read"))
 }
 
 /// A thrown value as a failure: the properties of an `Error` object, anything else as text.
@@ -175,7 +187,7 @@ impl<'js> Reading<'_, 'js> {
                 .library()?
                 .function(self.ctx, "base64Of")?
                 .call((value.clone(),))?;
-            return bytes::from_base64(self.ctx, &encoded).map(Value::buffer);
+            return bytes(self.ctx, &encoded).map(Value::buffer);
         }
         if value.is_function() {
             return Ok(Value::Undefined);
@@ -203,16 +215,16 @@ impl<'js> Reading<'_, 'js> {
         Ok(Value::object(properties))
     }
 
-    /// Everything that is neither plain nor an array: the library tells what it is, as `[kind, …]`.
+    /// Everything that is neither plain nor an array: the library classifies it, as `[kind, …]`.
     fn foreign(&self, value: &JsValue<'js>, inside: &Inside<'_, 'js>) -> Result<Value> {
-        let told: Array<'js> = self
+        let parts: Array<'js> = self
             .scripts
             .library()?
             .function(self.ctx, "classify")?
             .call((value.clone(),))?;
-        let kind: String = told.get(0)?;
-        let told_text = |index: usize| -> Result<SmolStr> {
-            text(self.ctx, &told.get::<JsString<'js>>(index)?)
+        let kind: String = parts.get(0)?;
+        let field = |index: usize| -> Result<SmolStr> {
+            text(self.ctx, &parts.get::<JsString<'js>>(index)?)
         };
         Ok(match kind.as_str() {
             "plain" => {
@@ -220,15 +232,15 @@ impl<'js> Reading<'_, 'js> {
                     self.properties(object, inside)
                 });
             }
-            "instead" => self.any(&told.get(1)?, Some(inside))?,
-            "date" => Value::Date(told.get(1)?),
+            "instead" => self.any(&parts.get(1)?, Some(inside))?,
+            "date" => Value::Date(parts.get(1)?),
             "error" => {
                 let mut failure = Failure {
-                    name: told_text(1)?,
-                    message: told_text(2)?,
-                    code: told_text(3)?,
-                    stack: told_text(4)?,
-                    cause: match self.any(&told.get(5)?, Some(inside))? {
+                    name: field(1)?,
+                    message: field(2)?,
+                    code: field(3)?,
+                    stack: field(4)?,
+                    cause: match self.any(&parts.get(5)?, Some(inside))? {
                         Value::Undefined => None,
                         cause => Some(Box::new(cause)),
                     },
@@ -240,7 +252,7 @@ impl<'js> Reading<'_, 'js> {
                 }
                 Value::Error(Arc::new(failure))
             }
-            "regexp" => Value::RegExp(Arc::new((told_text(1)?, told_text(2)?))),
+            "regexp" => Value::RegExp(Arc::new((field(1)?, field(2)?))),
             "handle" => self
                 .scripts
                 .taken

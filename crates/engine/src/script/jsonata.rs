@@ -1,6 +1,7 @@
-//! `JSONata` for `RED.util.evaluateJSONataExpression`: evaluated outside, in the context of the node whose turn it is.
+//! `JSONata` for `RED.util.evaluateJSONataExpression`: evaluated in Rust, in the context of the node whose code runs.
 
-use super::bindings::{Turn, throw};
+use super::failure::throw;
+use super::node_state::Invocation;
 use super::{Scripts, to_js};
 use crate::expression::jsonata::Jsonata;
 use crate::node_context::NodeContext;
@@ -16,12 +17,12 @@ pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Resu
     let weak = scripts.clone();
     let evaluate =
         move |ctx: Ctx<'js>, text: String, input: JsValue<'js>, is_message: bool, now: f64| {
-            let turn = Turn::of(&weak, &ctx)?;
+            let call = Invocation::of(&weak, &ctx)?;
             let eval = NodeContext {
                 now,
-                ..turn.state.node.clone()
+                ..call.state.node.clone()
             };
-            let input = turn.value(&input)?;
+            let input = call.value(&input)?;
             let result =
                 Jsonata::compile(&text).and_then(|expression| {
                     match Message::from_value(input.clone()).filter(|_| is_message) {
@@ -30,7 +31,7 @@ pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Resu
                     }
                 });
             match result {
-                Ok(value) => to_js::value(&turn.scripts, &turn.realm, &value),
+                Ok(value) => to_js::value(&call.scripts, &call.realm, &value),
                 Err(failure) => Err(throw(&ctx, &failure)),
             }
         };

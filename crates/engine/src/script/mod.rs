@@ -12,12 +12,13 @@
 
 mod atoms;
 mod bindings;
-mod bytes;
 mod effect;
+mod encodings;
 mod failure;
 mod from_js;
 mod jsonata;
 mod modules;
+mod node_state;
 mod outputs;
 pub mod regexp;
 mod rejections;
@@ -38,7 +39,7 @@ pub use sandbox::{Code, Sandbox};
 
 use crate::settings::Settings;
 use atoms::Names;
-use bindings::State;
+use node_state::State;
 use rejections::Rejections;
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Persistent, Runtime};
@@ -104,7 +105,7 @@ pub struct Scripts {
     /// The directory below which modules of npm are.
     modules: PathBuf,
     checked: RefCell<HashMap<SmolStr, Result<(), SyntaxError>>>,
-    /// The node whose turn it is.
+    /// The node whose code runs.
     current: RefCell<Option<Rc<State>>>,
     /// Where an opaque object of JavaScript puts what it refers to when it is asked.
     taken: Rc<RefCell<Option<Handle>>>,
@@ -207,17 +208,17 @@ impl Scripts {
                 Err(failure::of_syntax(&ctx, &whole))
             }
         });
-        self.end_turn(realm);
+        self.end_invocation(realm);
         parsed
     }
 
-    /// Ends what a turn has left pending, so that it does not run in the turn of another node. Must not be called
+    /// Ends what an invocation has left pending, so that it does not run in that of another node. Must not be called
     /// from inside a realm.
     ///
     /// `QuickJS` cannot forget jobs, only run them; but they can be run without a node, time, stack or memory:
     /// callbacks do not begin, asynchronous functions end at the next `await`, loops at the next question to the clock,
     /// and nothing new can become pending.
-    fn end_turn(&self, realm: &Context) {
+    fn end_invocation(&self, realm: &Context) {
         self.current.replace(None);
         if self.runtime.is_job_pending() {
             self.clock.expired.set(true);
@@ -277,7 +278,7 @@ impl Library {
 fn library<'js>(ctx: &Ctx<'js>, scripts: &Weak<Scripts>) -> rquickjs::Result<Object<'js>> {
     let library = Object::new(ctx.clone())?;
     let native = Object::new(ctx.clone())?;
-    bytes::define(&native)?;
+    encodings::define(&native)?;
     url::define(&native)?;
     jsonata::define(&native, scripts)?;
     bindings::define(&native, scripts)?;

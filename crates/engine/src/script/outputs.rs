@@ -1,7 +1,8 @@
 //! What a function returns or sends, as messages for outputs (docs/reference/node-red-engine.md §3.1).
 
-use super::bindings::State;
-use super::{Effect, Scripts, from_js};
+use super::effect::Effect;
+use super::node_state::State;
+use super::{Scripts, from_js};
 use rquickjs::{Ctx, Result, Value as JsValue};
 use smol_str::SmolStr;
 use value::{Failure, Message, Value};

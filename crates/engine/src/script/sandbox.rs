@@ -2,9 +2,11 @@
 //!
 //! The realm is made with the first message, or at start if there is setup code.
 
-use super::bindings::State;
+use super::effect::Effect;
+use super::modules::Import;
+use super::node_state::{Phase, State};
 use super::outputs;
-use super::{Effect, Import, Scripts, failure, from_js, modules, source, syntax, to_js};
+use super::{Scripts, failure, modules, source, syntax, to_js};
 use crate::node_context::NodeContext;
 use rquickjs::{
     CatchResultExt, Context, Ctx, Function, Object as JsObject, Persistent, Value as JsValue,
@@ -30,17 +32,6 @@ pub struct Code {
     pub outputs: usize,
     /// Longest synchronous run; `None`: the operator's default.
     pub limit: Option<Duration>,
-}
-
-/// Where the node is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Phase {
-    /// Setup code has not finished: messages wait.
-    Starting,
-    /// Messages run.
-    Ready,
-    /// The code cannot be read, or setup failed: messages vanish (docs/reference/node-red-engine.md §4.3).
-    Broken,
 }
 
 /// The JavaScript of one function node.
@@ -86,9 +77,9 @@ impl Sandbox {
             (self.code.initialize.trim_start(), syntax::SETUP),
             (self.code.finalize.trim_start(), syntax::CLEANUP),
         ] {
-            if let Err(misspelt) = self.scripts.check(source) {
+            if let Err(error) = self.scripts.check(source) {
                 self.state.phase.set(Phase::Broken);
-                return vec![Effect::Error(misspelt.in_piece(piece), None)];
+                return vec![Effect::Error(error.in_piece(piece), None)];
             }
         }
         let mut effects = self.import();
@@ -104,7 +95,7 @@ impl Sandbox {
             return Vec::new();
         }
         self.state.phase.set(Phase::Starting);
-        self.turn(None, |sandbox, ctx, _| {
+        self.invoke(None, |sandbox, ctx, _| {
             let failures = modules::load(&sandbox.scripts, ctx, &sandbox.code.imports)?;
             if failures.is_empty() {
                 sandbox.state.phase.set(Phase::Ready);
@@ -120,7 +111,7 @@ impl Sandbox {
     fn set_up(&mut self) -> Vec<Effect> {
         self.state.phase.set(Phase::Starting);
         let setup = self.code.initialize.clone();
-        self.turn(None, |sandbox, ctx, realm| {
+        self.invoke(None, |sandbox, ctx, realm| {
             let function: Function<'_> =
                 ctx.eval_with_options(source::as_function(&setup), super::options(failure::FILE))?;
             let node: JsValue<'_> = realm
@@ -147,7 +138,7 @@ impl Sandbox {
 
     /// A timer set with [`Effect::SetTimer`] is due.
     pub fn timer(&mut self, number: u32) -> Vec<Effect> {
-        self.turn(None, |_, _, realm| {
+        self.invoke(None, |_, _, realm| {
             realm.get::<_, Function<'_>>("timerIsDue")?.call((number,))
         })
     }
@@ -160,7 +151,7 @@ impl Sandbox {
             let finalize = std::mem::take(&mut self.code.finalize);
             let broken = self.state.phase.get() == Phase::Broken;
             self.state.closing.set(true);
-            effects = self.turn(None, |_, ctx, realm| {
+            effects = self.invoke(None, |_, ctx, realm| {
                 realm.get::<_, Function<'_>>("close")?.call::<_, ()>(())?;
                 if broken || finalize.trim().is_empty() {
                     return Ok(());
@@ -184,7 +175,7 @@ impl Sandbox {
 
     fn run(&mut self, message: &Message) -> Vec<Effect> {
         let id = message.get("_msgid").clone();
-        self.turn(Some(message), |sandbox, ctx, realm| {
+        self.invoke(Some(message), |sandbox, ctx, realm| {
             let scripts = &sandbox.scripts;
             let Some(own) = &sandbox.realm else {
                 return Ok(());
@@ -221,7 +212,7 @@ impl Sandbox {
 
     /// Enters the realm, lets it run until nothing more is pending, and takes out what it wants done.
     /// What goes wrong on the way is this node's error only.
-    fn turn<'a>(
+    fn invoke<'a>(
         &mut self,
         message: Option<&'a Message>,
         run: impl for<'js> FnOnce(&Self, &Ctx<'js>, &JsObject<'js>) -> rquickjs::Result<()> + 'a,
@@ -249,7 +240,7 @@ impl Sandbox {
             self.settle(&ctx, realm);
             self.report_rejections(&ctx);
         });
-        self.scripts.end_turn(&realm.context);
+        self.scripts.end_invocation(&realm.context);
         let mut effects = self.state.take();
         while self.state.phase.get() == Phase::Ready {
             let Some(message) = self.waiting.pop_front() else {
@@ -282,7 +273,7 @@ impl Sandbox {
         self.state.push(Effect::Error(failure, message.cloned()));
     }
 
-    /// Reports the unhandled rejections of this turn as errors of the node, without a message.
+    /// Reports the unhandled rejections of this invocation as errors of the node, without a message.
     fn report_rejections(&self, ctx: &Ctx<'_>) {
         for reason in self.scripts.rejections.take() {
             if self.scripts.clock.expired.get() {
@@ -296,7 +287,7 @@ impl Sandbox {
         }
     }
 
-    /// Makes the realm, furnishes it and compiles the function, if that was not done before.
+    /// Makes the realm, adds the library's bindings and compiles the function, if that was not done before.
     fn open(&mut self) -> Result<(), Failure> {
         if self.realm.is_some() {
             return Ok(());
@@ -305,7 +296,7 @@ impl Sandbox {
         let realm = self.scripts.realm()?;
         self.scripts.clock.start(self.limit);
         let made = realm.with(|ctx| {
-            let made = self.furnish(&ctx);
+            let made = self.evaluate(&ctx);
             made.catch(&ctx).map_err(|e| Failure::error(e.to_string()))
         });
         match made {
@@ -318,7 +309,7 @@ impl Sandbox {
                 Ok(())
             }
             Err(failure) => {
-                self.scripts.end_turn(&realm);
+                self.scripts.end_invocation(&realm);
                 Err(failure)
             }
         }
@@ -326,9 +317,9 @@ impl Sandbox {
 
     #[allow(
         clippy::type_complexity,
-        reason = "two halves of a room, named where it is made"
+        reason = "the function and the bindings of a realm, named where it is made"
     )]
-    fn furnish(
+    fn evaluate(
         &self,
         ctx: &Ctx<'_>,
     ) -> rquickjs::Result<(Persistent<Function<'static>>, Persistent<JsObject<'static>>)> {
@@ -369,31 +360,5 @@ impl Scripts {
             had = true;
         }
         had
-    }
-}
-
-impl State {
-    /// A JavaScript object as a message.
-    pub(super) fn message<'js>(
-        &self,
-        scripts: &Scripts,
-        ctx: &Ctx<'js>,
-        object: &JsValue<'js>,
-    ) -> rquickjs::Result<Message> {
-        Ok(Message::from_value(self.value(scripts, ctx, object)?).unwrap_or_default())
-    }
-
-    /// Any JavaScript value of this node.
-    pub(super) fn value<'js>(
-        &self,
-        scripts: &Scripts,
-        ctx: &Ctx<'js>,
-        value: &JsValue<'js>,
-    ) -> rquickjs::Result<Value> {
-        let plain = self.plain.borrow().clone();
-        match plain {
-            Some(plain) => from_js::value_in(scripts, ctx, &plain.restore(ctx)?, value),
-            None => from_js::value(scripts, ctx, value),
-        }
     }
 }

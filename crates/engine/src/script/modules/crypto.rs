@@ -1,6 +1,6 @@
 //! Digests and random bytes for `lib/modules/crypto.js`. Bytes come as base64 and go as an `ArrayBuffer`.
 
-use super::super::{Scripts, bytes};
+use super::super::{Scripts, from_js};
 use super::in_time;
 use aws_lc_rs::{constant_time, digest, hmac, rand};
 use md5::{Digest as _, Md5};
@@ -33,8 +33,8 @@ pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Re
             "sha512" => hmac::HMAC_SHA512,
             _ => return Ok(None),
         };
-        let secret = bytes::from_base64(&ctx, &asked.get::<_, String>("secret")?)?;
-        let salt = bytes::from_base64(&ctx, &asked.get::<_, String>("salt")?)?;
+        let secret = from_js::bytes(&ctx, &asked.get::<_, String>("secret")?)?;
+        let salt = from_js::bytes(&ctx, &asked.get::<_, String>("salt")?)?;
         let (rounds, length) = (asked.get("rounds")?, asked.get("length")?);
         let key = hmac::Key::new(algorithm, &secret);
         let mut derived = Vec::new();
@@ -110,7 +110,7 @@ fn hasher<'js>(
     let take = move |ctx: Ctx<'js>, added: Opt<String>| {
         in_time(&scripts, &ctx)?;
         if let Some(added) = added.0 {
-            let added = bytes::from_base64(&ctx, &added)?;
+            let added = from_js::bytes(&ctx, &added)?;
             match hash.borrow_mut().as_mut() {
                 Some(Hash::Md5(hash)) => hash.update(&added),
                 Some(Hash::Sha(hash)) => hash.update(&added),
@@ -136,6 +136,6 @@ fn random(ctx: Ctx<'_>, length: usize) -> Result<ArrayBuffer<'_>> {
 /// Whether bytes of one length are the same, in a time that does not tell where they differ.
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
 fn are_equal(ctx: Ctx<'_>, a: String, b: String) -> Result<bool> {
-    let (a, b) = (bytes::from_base64(&ctx, &a)?, bytes::from_base64(&ctx, &b)?);
+    let (a, b) = (from_js::bytes(&ctx, &a)?, from_js::bytes(&ctx, &b)?);
     Ok(constant_time::verify_slices_are_equal(&a, &b).is_ok())
 }

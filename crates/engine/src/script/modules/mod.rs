@@ -14,8 +14,8 @@ mod machine;
 mod package;
 mod refusal;
 
-use super::{Scripts, failure, url};
-use crate::script::bindings::throw;
+use super::failure::{self, throw};
+use super::{Scripts, url};
 use installed::Installed;
 use refusal::Refusal;
 use rquickjs::{Ctx, Exception, Function, Object as JsObject, Result, Value as JsValue};

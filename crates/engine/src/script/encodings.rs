@@ -1,22 +1,7 @@
-//! Bytes between JavaScript and us, and the encodings that would be slow in JavaScript.
-//!
-//! `QuickJS`'s memory is never looked at directly, which would need `unsafe`: bytes leave it as base64.
+//! Natives for encodings, which would be slow in JavaScript.
 
 use super::from_js;
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
-use rquickjs::{
-    ArrayBuffer, Ctx, Exception, Function, Object as JsObject, Result, String as JsString,
-};
-
-/// Bytes from what `Uint8Array.prototype.toBase64` made of them.
-pub(super) fn from_base64(ctx: &Ctx<'_>, encoded: &str) -> Result<Bytes> {
-    STANDARD
-        .decode(encoded)
-        .map(Bytes::from)
-        .map_err(|_| Exception::throw_internal(ctx, "bytes cannot be read"))
-}
+use rquickjs::{ArrayBuffer, Ctx, Function, Object as JsObject, Result, String as JsString};
 
 /// Gives the library what it needs for encodings: `utf8(text)` and `base64(text)` make an `ArrayBuffer`,
 /// `utf8Text(base64)` a string.
@@ -34,7 +19,7 @@ fn utf8<'js>(ctx: Ctx<'js>, text: JsString<'js>) -> Result<ArrayBuffer<'js>> {
 
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
 fn utf8_text(ctx: Ctx<'_>, encoded: String) -> Result<JsString<'_>> {
-    let bytes = from_base64(&ctx, &encoded)?;
+    let bytes = from_js::bytes(&ctx, &encoded)?;
     JsString::from_str(ctx, &String::from_utf8_lossy(&bytes))
 }
 
