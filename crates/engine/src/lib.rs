@@ -7,6 +7,7 @@ mod apply;
 pub mod context;
 mod debug_encode;
 mod delivery;
+mod elements;
 pub mod env;
 mod event_loop;
 pub mod expression;
@@ -14,6 +15,7 @@ pub mod expression;
 #[doc(hidden)]
 pub mod fuzzing;
 mod graph;
+mod graph_build;
 mod groups;
 pub mod http;
 mod http_path;

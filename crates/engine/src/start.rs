@@ -1,7 +1,8 @@
 //! Starting what is to run: every node of the graph gets its slot, its wires, its listeners, and is built
 //! (docs/reference/node-red-engine.md §1.5, §2.4).
 
-use super::graph::{self, Flow, Graph, Role, Running};
+use super::graph::{Flow, Graph, Role, Running};
+use super::graph_build;
 use super::listeners::Listeners;
 use super::node::{Build, boxed};
 use super::report::{self, label};
@@ -54,7 +55,7 @@ impl Thread {
             })));
             return self.count_running(&Graph::default());
         }
-        let graph = graph::build(&self.flows, &self.credentials, &self.state.config.hide_env);
+        let graph = graph_build::build(&self.flows, &self.credentials, &self.state.config.hide_env);
         let new = self.place(&graph);
         let listeners = self.connect(&graph);
         // Events of starting nodes reach no catch, status or complete node: Node-RED connects those afterwards.

@@ -1,44 +1,18 @@
 //! Instances of subflows in the running graph: what runs inside, under which ids, wired to what
 //! (docs/reference/node-red-engine.md §2.6).
 
-use super::env::{Entry as EnvEntry, Env};
-use super::graph::{Builder, Flow, Role, Running, Wires, scope};
+use super::elements::{Definition, Elements, scope};
+use super::env::Env;
+use super::graph::{Flow, Graph, Role, Running, Wires};
 use super::groups;
 use flows::{DEPTH, Node};
 use rustc_hash::FxHashMap;
-use serde::Deserialize;
 use smol_str::{SmolStr, format_smolstr};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// Outputs of a node, at most, that a subflow's output may name.
 const MAX_PORTS: usize = 1024;
-
-/// A subflow's definition.
-#[derive(Deserialize)]
-pub(super) struct Definition {
-    #[serde(default, rename = "in")]
-    inputs: Vec<Port>,
-    #[serde(default, rename = "out")]
-    outputs: Vec<Port>,
-    #[serde(default)]
-    status: Option<Port>,
-    #[serde(default)]
-    env: Vec<EnvEntry>,
-}
-
-#[derive(Deserialize)]
-struct Port {
-    #[serde(default)]
-    wires: Vec<PortWire>,
-}
-
-#[derive(Deserialize)]
-struct PortWire {
-    id: SmolStr,
-    #[serde(default)]
-    port: usize,
-}
 
 /// A subflow instance about to be expanded.
 pub(super) struct Instance<'a> {
@@ -49,11 +23,17 @@ pub(super) struct Instance<'a> {
     pub env: Rc<Env>,
 }
 
-impl<'a> Builder<'a> {
+/// Adds subflow instances to a graph.
+pub(super) struct Expander<'e, 'a> {
+    pub elements: &'e Elements<'a>,
+    pub graph: &'e mut Graph,
+}
+
+impl<'a> Expander<'_, 'a> {
     /// Adds an instance and all that runs inside it. `depth` counts the instances around it.
     pub(super) fn instance(&mut self, instance: &Instance<'_>, depth: usize) {
         let template = instance.node.kind.trim_start_matches("subflow:");
-        let Some((element, Some(definition))) = self.definitions.get(template) else {
+        let Some((element, Some(definition))) = self.elements.definitions.get(template) else {
             return;
         };
         let (element, definition) = (Arc::clone(element), Rc::clone(definition));
@@ -61,7 +41,12 @@ impl<'a> Builder<'a> {
         if depth >= DEPTH {
             return;
         }
-        let children = self.children.get(template).cloned().unwrap_or_default();
+        let children = self
+            .elements
+            .children
+            .get(template)
+            .cloned()
+            .unwrap_or_default();
         let ids: FxHashMap<SmolStr, SmolStr> = children
             .iter()
             .map(|c| (c.id.clone(), format_smolstr!("{}-{}", instance.id, c.id)))
@@ -134,7 +119,7 @@ impl<'a> Builder<'a> {
         let own = scope(instance.node);
         let outer = &self.graph.flows[instance.flow];
         let path = format_smolstr!("{}/{}", outer.path, instance.node.id);
-        let credentials = |id| self.credentials.nodes.get(id);
+        let credentials = |id| self.elements.credentials.nodes.get(id);
         let env = Env::inside(
             &instance.env,
             &[

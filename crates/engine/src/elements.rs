@@ -1,0 +1,87 @@
+//! The elements of a flow set as the graph is built from them: by container, with the definitions of subflows.
+
+use super::env::Entry as EnvEntry;
+use flows::{Credentials, FlowSet, Node};
+use rustc_hash::FxHashMap;
+use serde::Deserialize;
+use smol_str::SmolStr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// The elements of a flow set but for tabs.
+pub(super) struct Elements<'a> {
+    pub credentials: &'a Credentials,
+    /// By their `z`.
+    pub children: FxHashMap<&'a str, Vec<&'a Arc<Node>>>,
+    /// Subflows, with their definition unless it is malformed.
+    pub definitions: FxHashMap<&'a str, (&'a Arc<Node>, Option<Rc<Definition>>)>,
+}
+
+impl<'a> Elements<'a> {
+    pub(super) fn of(flows: &'a FlowSet, credentials: &'a Credentials) -> Self {
+        let mut children: FxHashMap<&str, Vec<&Arc<Node>>> = FxHashMap::default();
+        let mut definitions = FxHashMap::default();
+        for node in flows.nodes() {
+            match node.kind.as_str() {
+                "tab" => {}
+                "subflow" => {
+                    let parsed = serde_json::from_str(&node.text).ok().map(Rc::new);
+                    definitions.insert(node.id.as_str(), (node, parsed));
+                }
+                _ => children.entry(node.z.as_str()).or_default().push(node),
+            }
+        }
+        Self {
+            credentials,
+            children,
+            definitions,
+        }
+    }
+}
+
+/// A subflow's definition.
+#[derive(Deserialize)]
+pub(super) struct Definition {
+    #[serde(default, rename = "in")]
+    pub inputs: Vec<Port>,
+    #[serde(default, rename = "out")]
+    pub outputs: Vec<Port>,
+    #[serde(default)]
+    pub status: Option<Port>,
+    #[serde(default)]
+    pub env: Vec<EnvEntry>,
+}
+
+/// An input or output of a subflow.
+#[derive(Deserialize)]
+pub(super) struct Port {
+    #[serde(default)]
+    pub wires: Vec<PortWire>,
+}
+
+/// A wire between a port of a subflow and a node inside, or the subflow's own input.
+#[derive(Deserialize)]
+pub(super) struct PortWire {
+    pub id: SmolStr,
+    #[serde(default)]
+    pub port: usize,
+}
+
+/// The name and the variables of a tab, instance or `global-config`.
+#[derive(Deserialize, Default)]
+pub(super) struct Scope {
+    #[serde(default)]
+    pub label: SmolStr,
+    #[serde(default)]
+    pub name: SmolStr,
+    #[serde(default)]
+    pub env: Vec<EnvEntry>,
+}
+
+/// The name and the variables of an element; none if they are malformed.
+pub(super) fn scope(node: &Node) -> Scope {
+    serde_json::from_str(&node.text).unwrap_or_else(|error| {
+        tracing::warn!(node = %node.id, %error, "the element's name or env is malformed and is ignored");
+        Scope::default()
+    })
+}

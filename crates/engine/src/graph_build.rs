@@ -1,0 +1,163 @@
+//! Builds the running graph of a flow set from its tabs, groups, config nodes and subflow instances
+//! (docs/reference/node-red-engine.md §2).
+
+use super::elements::{Elements, Scope, scope};
+use super::env::Env;
+use super::graph::{Flow, Graph, Role, Running};
+use super::groups;
+use super::subflow_expand::{Expander, Instance};
+use flows::{Credentials, FlowSet, HiddenVariables, Node};
+use rustc_hash::{FxHashMap, FxHashSet};
+use smol_str::SmolStr;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// Builds the graph of a flow set; `hidden`: variables of the process that its nodes do not see.
+pub(super) fn build(flows: &FlowSet, credentials: &Credentials, hidden: &HiddenVariables) -> Graph {
+    let builder = Builder {
+        flows,
+        elements: Elements::of(flows, credentials),
+        graph: Graph::default(),
+    };
+    builder.build(&Env::root(hidden))
+}
+
+struct Builder<'a> {
+    flows: &'a FlowSet,
+    elements: Elements<'a>,
+    graph: Graph,
+}
+
+impl Builder<'_> {
+    fn build(mut self, process: &Rc<Env>) -> Graph {
+        let root = self.root_env(process);
+        self.graph.flows.push(Flow {
+            id: SmolStr::default(),
+            path: SmolStr::default(),
+            parent: None,
+            env: Rc::clone(&root),
+            status_port: false,
+            groups: FxHashMap::default(),
+        });
+        let globals = self.elements.children.remove("").unwrap_or_default();
+        // A placed node without a container is never started (docs/reference/node-red-engine.md §2.1).
+        for node in globals.into_iter().filter(|n| !n.placed && !n.disabled) {
+            self.plain(node, 0);
+        }
+        for tab in self.tabs() {
+            if let Some(scope) = tab.1 {
+                self.tab(&tab.0, &scope, &root);
+            }
+        }
+        self.graph
+    }
+
+    /// Tabs in order; a `z` that is neither tab nor subflow makes an implicit one
+    /// (docs/reference/node-red-engine.md §2.1).
+    fn tabs(&self) -> Vec<(SmolStr, Option<Scope>)> {
+        let mut seen = FxHashSet::default();
+        let mut tabs = Vec::new();
+        for node in self.flows.nodes() {
+            if node.kind == "tab" {
+                if seen.insert(node.id.clone()) {
+                    let scope = (!node.disabled).then(|| scope(node));
+                    tabs.push((node.id.clone(), scope));
+                }
+            } else if !node.z.is_empty() && self.implicit(&node.z) && seen.insert(node.z.clone()) {
+                tabs.push((node.z.clone(), Some(Scope::default())));
+            }
+        }
+        tabs
+    }
+
+    fn implicit(&self, z: &str) -> bool {
+        !self.elements.definitions.contains_key(z)
+            && self.flows.get(z).is_none_or(|n| n.kind != "tab")
+    }
+
+    fn tab(&mut self, id: &SmolStr, scope: &Scope, root: &Rc<Env>) {
+        let env = Env::inside(
+            root,
+            &[("NR_FLOW_ID", id), ("NR_FLOW_NAME", &scope.label)],
+            &[(&scope.env, self.elements.credentials.nodes.get(id))],
+        );
+        let children = self
+            .elements
+            .children
+            .remove(id.as_str())
+            .unwrap_or_default();
+        let groups = groups::of(&children, &env, None);
+        let flow = self.graph.flows.len();
+        self.graph.flows.push(Flow {
+            id: id.clone(),
+            path: id.clone(),
+            parent: None,
+            env,
+            status_port: false,
+            groups,
+        });
+        let running = |n: &&Arc<Node>| !n.disabled && n.kind != "group";
+        for node in children
+            .iter()
+            .copied()
+            .filter(running)
+            .filter(|n| !n.placed)
+        {
+            self.plain(node, flow);
+        }
+        for node in children
+            .iter()
+            .copied()
+            .filter(running)
+            .filter(|n| n.placed)
+        {
+            if node.kind.starts_with("subflow:") {
+                let outer = node.wires.iter().map(|w| w.to_vec()).collect();
+                let env = Rc::clone(self.graph.flows[flow].env(&node.group));
+                let mut expander = Expander {
+                    elements: &self.elements,
+                    graph: &mut self.graph,
+                };
+                expander.instance(
+                    &Instance {
+                        id: &node.id,
+                        node,
+                        flow,
+                        outer,
+                        env,
+                    },
+                    0,
+                );
+            } else {
+                self.plain(node, flow);
+            }
+        }
+    }
+
+    fn plain(&mut self, node: &Arc<Node>, flow: usize) {
+        self.graph.nodes.push(Running {
+            id: node.id.clone(),
+            node: Arc::clone(node),
+            flow,
+            role: Role::Plain,
+            wires: None,
+        });
+    }
+
+    /// Variables of `global-config` over those of the process.
+    fn root_env(&self, process: &Rc<Env>) -> Rc<Env> {
+        let config = self
+            .flows
+            .nodes()
+            .iter()
+            .rfind(|n| n.kind == "global-config" && !n.disabled);
+        let Some(node) = config else {
+            return Rc::clone(process);
+        };
+        let credentials = self.elements.credentials.nodes.get(&node.id);
+        let map = credentials
+            .and_then(|c| c.get("map"))
+            .and_then(|m| m.as_object());
+        Env::inside(process, &[], &[(&scope(node).env, map.or(credentials))])
+    }
+}
