@@ -1,16 +1,15 @@
-//! `delay`: holds messages back: each for a time, so many in a time, or one per topic in turns.
+//! `delay`: delays messages: each for a time, limited to a rate, or the newest of each topic at intervals.
 
 use super::delay_each::{Each, Time};
 use super::delay_rate::Rate;
 use super::delay_topics::Topics;
 use crate::expression::typed::text_of;
-use crate::node::{BoxedNode, Build, Host, TimerId, boxed};
+use crate::node::{BoxedNode, Build, Host, boxed};
 use crate::nodes::common::noop::Noop;
 use serde::Deserialize;
 use serde_json::Value as Json;
-use smol_str::{SmolStr, ToSmolStr};
-use std::time::Duration;
-use value::{Failure, Message, Value, coerce};
+use smol_str::SmolStr;
+use value::{Failure, coerce};
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
@@ -88,110 +87,11 @@ fn unit(name: &str) -> f64 {
     }
 }
 
-/// A time from milliseconds; what is no time is none at all.
-pub(super) fn duration(ms: f64) -> Duration {
-    Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default()
-}
-
-/// The time from one turn to the next: 1 ms at least, as timers of JavaScript have it.
-pub(super) fn interval(ms: f64) -> Duration {
-    duration(ms).max(Duration::from_millis(1))
-}
-
-/// The time from one turn to the next that a message asks for, if it is another.
-pub(super) fn asked(message: &Message, every: f64) -> Option<f64> {
-    let rate = coerce::parse_float(&coerce::to_text(message.get("rate")));
-    (!rate.is_nan() && rate.total_cmp(&every).is_ne()).then_some(rate)
-}
-
-/// A blue status with a number.
-pub(super) fn blue(shape: &'static str, count: usize) -> Value {
-    Value::record([
-        ("fill", "blue".into()),
-        ("shape", shape.into()),
-        ("text", count.to_smolstr().into()),
-    ])
-}
-
-/// What a message asks of those that wait.
-#[derive(Debug, PartialEq)]
-pub(super) struct Wish {
-    /// Forget them.
-    pub reset: bool,
-    /// Send so many of them at once.
-    pub flush: Option<usize>,
-    /// There is nothing else in the message: it is not held back itself.
-    pub only: bool,
-}
-
-impl Wish {
-    pub(super) fn of(message: &Message) -> Self {
-        let properties = message.properties();
-        let flush = properties.get("flush").map(|flush| match flush {
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "negative counts are 0"
-            )]
-            Value::Number(n) => *n as usize,
-            _ => usize::MAX,
-        });
-        Self {
-            reset: properties.contains_key("reset"),
-            flush,
-            only: properties
-                .keys()
-                .all(|key| matches!(key.as_str(), "_msgid" | "flush" | "reset")),
-        }
-    }
-}
-
-/// How often the number of waiting messages is shown (observed).
-const SHOWN_EVERY: Duration = Duration::from_millis(500);
-
-/// Shows the number of waiting messages, now and then.
-#[derive(Default)]
-pub(super) struct Depth {
-    timer: Option<TimerId>,
-    shown: Option<usize>,
-}
-
-impl Depth {
-    /// The number has changed: it is shown soon.
-    pub(super) fn changed(&mut self, host: &mut Host<'_>) {
-        if self.timer.is_none() {
-            self.timer = Some(host.after(SHOWN_EVERY));
-        }
-    }
-
-    /// Another status was shown.
-    pub(super) fn hidden(&mut self) {
-        self.shown = None;
-    }
-
-    /// Shows the number if this timer is the one to do so.
-    pub(super) fn show(&mut self, timer: TimerId, count: usize, host: &mut Host<'_>) -> bool {
-        if self.timer != Some(timer) {
-            return false;
-        }
-        self.timer = None;
-        if self.shown != Some(count) {
-            self.shown = Some(count);
-            host.status(blue("dot", count));
-        }
-        true
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use super::super::delay_queue::{duration, interval};
     use super::*;
-    use value::json;
-
-    fn wish(text: &str) -> Wish {
-        Wish::of(&Message::from_value(json::parse(text).unwrap()).unwrap())
-    }
 
     #[test]
     fn a_rate_is_a_time_between_messages() {
@@ -203,16 +103,5 @@ mod tests {
         let text = r#"{"rate":2,"nbRateUnits":"3","rateUnits":"minute"}"#;
         assert_eq!(duration(every(text)).as_secs(), 90);
         assert_eq!(interval(every(r#"{"rate":"0"}"#)).as_millis(), 1);
-    }
-
-    #[test]
-    fn messages_ask_for_reset_and_flush() {
-        let plain = wish(r#"{"_msgid":"x","payload":1}"#);
-        assert_eq!((plain.reset, plain.flush, plain.only), (false, None, false));
-        assert_eq!(wish(r#"{"flush":2}"#).flush, Some(2));
-        assert_eq!(wish(r#"{"flush":-1}"#).flush, Some(0));
-        assert_eq!(wish(r#"{"flush":true}"#).flush, Some(usize::MAX));
-        assert!(wish(r#"{"_msgid":"x","flush":1}"#).only);
-        assert!(wish(r#"{"reset":true,"topic":"x"}"#).reset);
     }
 }

@@ -1,6 +1,6 @@
-//! Holds each message back for a time: a fixed one, a random one, or its own.
+//! Delays each message for a time: a fixed one, a random one, or its own.
 
-use super::delay::{Wish, blue, duration};
+use super::delay_queue::{Control, duration, queue_status};
 use crate::node::{Closing, Host, Node, TimerId, Wake};
 use std::collections::{BTreeMap, HashMap};
 use value::{Message, Object, Value, coerce};
@@ -71,7 +71,7 @@ impl Each {
             Time::Random(..) => false,
         };
         if shown {
-            host.status(blue("dot", self.waiting.len()));
+            host.status(queue_status("dot", self.waiting.len()));
         }
     }
 
@@ -92,7 +92,7 @@ impl Each {
             host.cancel(timer);
             self.release(message, host);
         }
-        host.status(blue("dot", self.waiting.len()));
+        host.status(queue_status("dot", self.waiting.len()));
     }
 
     fn clear(&mut self, host: &mut Host<'_>) {
@@ -106,18 +106,18 @@ impl Each {
 
 impl Node for Each {
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        let wish = Wish::of(&message);
-        if wish.reset {
+        let control = Control::of(&message);
+        if control.reset {
             self.clear(host);
-            host.status(blue("ring", 0));
+            host.status(queue_status("ring", 0));
             return host.done(message);
         }
-        if wish.flush.is_some() && wish.only {
+        if control.flush.is_some() && control.only {
             host.done(message);
         } else {
             self.hold(message, host);
         }
-        if let Some(count) = wish.flush {
+        if let Some(count) = control.flush {
             self.flush(count, host);
         }
     }

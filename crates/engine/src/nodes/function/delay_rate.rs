@@ -1,11 +1,11 @@
-//! Lets so many messages through in a time; the others wait their turn or are dropped.
+//! Limits messages to a rate; the others are queued or dropped.
 
-use super::delay::{Depth, Wish, asked, blue, interval};
+use super::delay_queue::{Control, DepthStatus, interval, queue_status, requested_interval};
 use crate::node::{Closing, Host, Node, TimerId, Wake};
 use std::collections::VecDeque;
 use value::{Failure, Message, Object, Value};
 
-/// Messages that wait for their turn.
+/// A queue from which one message is sent in each interval.
 pub(super) struct Rate {
     /// Milliseconds from one message to the next.
     every: f64,
@@ -14,11 +14,11 @@ pub(super) struct Rate {
     /// `Some`: messages beyond the rate are dropped, not queued; true: they go to the second output.
     drops: Option<bool>,
     waiting: VecDeque<Message>,
-    /// The next turn; `None`: the next message passes at once.
-    turn: Option<TimerId>,
+    /// The end of the interval; `None`: the next message passes at once.
+    timer: Option<TimerId>,
     /// When the last message passed, where others are dropped; milliseconds since 1970.
     passed: Option<f64>,
-    depth: Depth,
+    depth: DepthStatus,
 }
 
 impl Rate {
@@ -28,31 +28,32 @@ impl Rate {
             by_message,
             drops,
             waiting: VecDeque::new(),
-            turn: None,
+            timer: None,
             passed: None,
-            depth: Depth::default(),
+            depth: DepthStatus::default(),
         }
     }
 
-    /// The next turn is a whole interval from now.
+    /// An interval begins.
     fn wait(&mut self, host: &mut Host<'_>) {
         self.stop(host);
-        self.turn = Some(host.after(interval(self.every)));
+        self.timer = Some(host.after(interval(self.every)));
     }
 
     fn stop(&mut self, host: &mut Host<'_>) {
-        if let Some(turn) = self.turn.take() {
-            host.cancel(turn);
+        if let Some(timer) = self.timer.take() {
+            host.cancel(timer);
         }
     }
 
     /// Takes over the rate that the message brings: milliseconds from one to the next.
     fn change(&mut self, message: &Message, host: &mut Host<'_>) {
-        let Some(every) = asked(message, self.every).filter(|_| self.by_message) else {
+        let Some(every) = requested_interval(message, self.every).filter(|_| self.by_message)
+        else {
             return;
         };
         self.every = every;
-        if self.turn.is_some() && self.drops.is_none() {
+        if self.timer.is_some() && self.drops.is_none() {
             self.wait(host);
         }
     }
@@ -79,7 +80,7 @@ impl Rate {
             host.pass(message);
         }
         self.depth.hidden();
-        host.status(blue("dot", self.waiting.len()));
+        host.status(queue_status("dot", self.waiting.len()));
         if count > 0 {
             self.wait(host);
         } else {
@@ -113,26 +114,26 @@ impl Rate {
 
 impl Node for Rate {
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        let wish = Wish::of(&message);
+        let control = Control::of(&message);
         self.change(&message, host);
-        if let (Some(aside), false) = (self.drops, wish.reset) {
+        if let (Some(aside), false) = (self.drops, control.reset) {
             return self.pass_or_drop(message, aside, host);
         }
-        if wish.reset || wish.flush.is_some() {
-            if !wish.only && !wish.reset {
+        if control.reset || control.flush.is_some() {
+            if !control.only && !control.reset {
                 self.hold(message, host);
             } else {
                 host.done(message);
             }
-            if let Some(count) = wish.flush {
+            if let Some(count) = control.flush {
                 self.flush(count, host);
             }
-            if wish.reset {
+            if control.reset {
                 self.clear(host);
                 self.depth.hidden();
-                host.status(blue("ring", 0));
+                host.status(queue_status("ring", 0));
             }
-        } else if self.turn.is_none() {
+        } else if self.timer.is_none() {
             self.wait(host);
             host.pass(message);
         } else {
@@ -142,10 +143,10 @@ impl Node for Rate {
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         let Wake::Timer(timer) = wake else { return };
-        if self.depth.show(timer, self.waiting.len(), host) || self.turn != Some(timer) {
+        if self.depth.show(timer, self.waiting.len(), host) || self.timer != Some(timer) {
             return;
         }
-        self.turn = None;
+        self.timer = None;
         if let Some(message) = self.waiting.pop_front() {
             self.wait(host);
             host.pass(message);

@@ -1,6 +1,6 @@
-//! Keeps the newest message of each topic and lets them through in turns: one topic a turn, or all.
+//! Queues the newest message of each topic and sends one of them, or all, in each interval.
 
-use super::delay::{Depth, Wish, asked, interval};
+use super::delay_queue::{Control, DepthStatus, interval, requested_interval};
 use crate::node::{Closing, Host, Node, TimerId, Wake};
 use indexmap::IndexMap;
 use smol_str::SmolStr;
@@ -8,17 +8,18 @@ use value::{Failure, Message, Object, Value, coerce};
 
 /// The newest message of each topic.
 pub(super) struct Topics {
-    /// Milliseconds from one turn to the next.
+    /// The interval in milliseconds.
     every: f64,
     /// Whether messages may change that.
     by_message: bool,
-    /// All topics have their turn together.
+    /// All topics are sent together.
     together: bool,
     /// Whether replaced messages go to the second output.
     aside: bool,
     waiting: IndexMap<SmolStr, Message>,
-    turn: Option<TimerId>,
-    depth: Depth,
+    /// The end of the interval.
+    timer: Option<TimerId>,
+    depth: DepthStatus,
 }
 
 /// The topic of messages that have none; they get it (observed).
@@ -32,19 +33,20 @@ impl Topics {
             together,
             aside,
             waiting: IndexMap::new(),
-            turn: None,
-            depth: Depth::default(),
+            timer: None,
+            depth: DepthStatus::default(),
         }
     }
 
-    /// Takes over the rate that the message brings: milliseconds from one turn to the next.
+    /// Takes over the rate that the message brings, as an interval in milliseconds.
     fn change(&mut self, message: &Message, host: &mut Host<'_>) {
-        let Some(every) = asked(message, self.every).filter(|_| self.by_message) else {
+        let Some(every) = requested_interval(message, self.every).filter(|_| self.by_message)
+        else {
             return;
         };
         self.every = every;
-        if let Some(turn) = self.turn.replace(host.after(interval(every))) {
-            host.cancel(turn);
+        if let Some(timer) = self.timer.replace(host.after(interval(every))) {
+            host.cancel(timer);
         }
     }
 
@@ -84,24 +86,24 @@ impl Topics {
 
 impl Node for Topics {
     fn start(&mut self, host: &mut Host<'_>) {
-        self.turn = Some(host.after(interval(self.every)));
+        self.timer = Some(host.after(interval(self.every)));
     }
 
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        let wish = Wish::of(&message);
+        let control = Control::of(&message);
         self.change(&message, host);
-        if wish.reset {
+        if control.reset {
             self.clear(host);
             self.depth.hidden();
             host.status(Value::record([("text", "reset".into())]));
             return host.done(message);
         }
-        if wish.flush.is_some() && wish.only {
+        if control.flush.is_some() && control.only {
             host.done(message);
         } else {
             self.hold(message, host);
         }
-        if let Some(count) = wish.flush {
+        if let Some(count) = control.flush {
             self.send(count, host);
             self.depth.hidden();
             host.status(Value::object(Object::default()));
@@ -110,10 +112,10 @@ impl Node for Topics {
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         let Wake::Timer(timer) = wake else { return };
-        if self.depth.show(timer, self.waiting.len(), host) || self.turn != Some(timer) {
+        if self.depth.show(timer, self.waiting.len(), host) || self.timer != Some(timer) {
             return;
         }
-        self.turn = Some(host.after(interval(self.every)));
+        self.timer = Some(host.after(interval(self.every)));
         if !self.waiting.is_empty() {
             self.send(if self.together { usize::MAX } else { 1 }, host);
             self.depth.changed(host);

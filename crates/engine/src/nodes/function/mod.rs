@@ -5,6 +5,7 @@ mod change_apply;
 mod change_rules;
 pub(super) mod delay;
 mod delay_each;
+mod delay_queue;
 mod delay_rate;
 mod delay_topics;
 pub(super) mod exec;
