@@ -1,8 +1,9 @@
 //! A client of a broker, as `mqtt in` and `mqtt out` are: its status, its requests that are not completed yet, and
 //! messages that connect and disconnect.
 
-use super::mqtt_broker::{Broker, BrokerEvent, Phase, Ticket, status};
-use super::packet::Received;
+use super::application_message::Received;
+use super::broker::{Broker, BrokerEvent, Phase, Ticket, status};
+use super::connection;
 use crate::node::{Closing, Host};
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
@@ -32,6 +33,13 @@ impl User {
         })
     }
 
+    /// Registers the node with the broker; the first one opens the connection.
+    pub(super) fn register(&self, host: &Host<'_, BrokerEvent>) {
+        if self.broker.register(host) {
+            connection::open(&self.broker, host, None);
+        }
+    }
+
     /// Keeps a message until its ticket is completed.
     pub(super) fn ticket(&mut self, message: Message, host: &Host<'_, BrokerEvent>) -> Ticket {
         let number = self.number(message);
@@ -55,7 +63,7 @@ impl User {
                 self.broker.set(changes);
             }
             let ticket = self.ticket(message, host);
-            return self.broker.connect(host, Some(ticket));
+            return connection::open(&self.broker, host, Some(ticket));
         }
         match changes {
             None => host.done(message),
@@ -126,7 +134,7 @@ impl User {
             Some(changes) => {
                 self.broker.set(&changes);
                 let ticket = self.ticket(message, host);
-                self.broker.connect(host, Some(ticket));
+                connection::open(&self.broker, host, Some(ticket));
             }
         }
     }

@@ -1,13 +1,15 @@
-//! The connection of an `mqtt-broker` node: dials, signs in, keeps alive, acknowledges, and dials again when it is
+//! The connection of an `mqtt-broker` node: connects, signs in, keeps alive, acknowledges, and reconnects when it is
 //! lost.
 //!
-//! What is not acknowledged when the connection is lost is sent again on the next one.
+//! Messages that are not acknowledged when the connection is lost are sent again on the next one.
 
-use super::mqtt_broker::{Broker, Phase, Ticket};
-use super::packet::{self as packet, Publish, Wish};
+use super::application_message::{Publish, SubscriptionOptions};
+use super::broker::{Broker, BrokerEvent, Order, Phase, Ticket};
+use super::packet;
 use super::session::{Session, due};
 use super::settings::Settings;
 use super::ws_stream;
+use crate::node::{Host, Task};
 use crate::nodes::network::connect::{self, Stream};
 use crate::nodes::network::tls::Trust;
 use mqtt_protocol_core::mqtt::common::Cursor;
@@ -31,13 +33,18 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// Read at once.
 const BUFFER: usize = 16 * 1024;
 
-/// What the broker node wants done.
-pub(super) enum Order {
-    Publish(Publish, Option<Ticket>),
-    Subscribe(String, Wish),
-    Unsubscribe(String),
-    /// Say goodbye when all is acknowledged.
-    Close(oneshot::Sender<()>),
+/// Connects a broker, and reconnects until it is disconnected. The ticket is completed at the first connection.
+pub(super) fn open(broker: &Rc<Broker>, host: &Host<'_, BrokerEvent>, ticket: Option<Ticket>) {
+    let by_itself = ticket.is_none();
+    let settings = broker.settings();
+    let trust = match host.lookup(&broker.tls) {
+        Some(tls) => Trust::Own(tls),
+        None => Trust::Default(Rc::default(), settings.verify),
+    };
+    let (orders, receive) = mpsc::unbounded_channel();
+    let connection = BrokerConnection::new(Rc::clone(broker), settings, trust, receive);
+    let task = Task::run(connection.run(broker.reconnect, by_itself));
+    broker.attach(orders, task, ticket);
 }
 
 /// A message that the broker has not acknowledged.
@@ -51,13 +58,13 @@ struct Pending {
 /// Why a session ended.
 #[derive(PartialEq)]
 enum End {
-    /// We said goodbye.
+    /// We disconnected.
     Closed,
     Lost,
 }
 
 /// The state that outlives connections.
-pub(super) struct BrokerConnection {
+struct BrokerConnection {
     broker: Rc<Broker>,
     settings: Rc<Settings>,
     trust: Trust,
@@ -71,7 +78,7 @@ pub(super) struct BrokerConnection {
 }
 
 impl BrokerConnection {
-    pub(super) fn new(
+    fn new(
         broker: Rc<Broker>,
         settings: Rc<Settings>,
         trust: Trust,
@@ -100,15 +107,15 @@ impl BrokerConnection {
     }
 
     /// Connects and reconnects until [`Order::Close`]. `by_itself`: no message asked for the connection.
-    pub(super) async fn run(mut self, reconnect: Duration, by_itself: bool) {
-        // Nodes that start with the broker have registered by then; their badges are to show it.
+    async fn run(mut self, reconnect: Duration, by_itself: bool) {
+        // Nodes that start with the broker have registered by then; their status is to show it.
         tokio::time::sleep(Duration::from_millis(1)).await;
         if by_itself {
             self.broker.enter(Phase::Connecting);
         }
         loop {
-            let dialled = tokio::time::timeout(TIMEOUT, self.dial()).await;
-            if let Ok(Ok(stream)) = dialled
+            let connected = tokio::time::timeout(TIMEOUT, self.connect()).await;
+            if let Ok(Ok(stream)) = connected
                 && self.session(stream).await == End::Closed
             {
                 return;
@@ -125,7 +132,7 @@ impl BrokerConnection {
         }
     }
 
-    async fn dial(&self) -> Result<Stream, Failure> {
+    async fn connect(&self) -> Result<Stream, Failure> {
         let address = &self.settings.address;
         let stream = connect::tcp(&address.host, address.port).await?;
         let stream: Stream = if address.secure {
@@ -139,17 +146,17 @@ impl BrokerConnection {
         }
     }
 
-    /// What was under way is sent again on the next connection, unless the library does.
+    /// Queues what was not acknowledged for the next connection, unless the library does.
     fn lost(&mut self) {
         self.session = Session::default();
         for event in self.connection.notify_closed() {
             if let Event::NotifyPacketIdReleased(id) = event {
-                self.again(id);
+                self.requeue(id);
             }
         }
     }
 
-    fn again(&mut self, id: u16) {
+    fn requeue(&mut self, id: u16) {
         if let Some(pending) = self.pending.remove(&id) {
             self.backlog.push_back((pending.publish, pending.ticket));
         }
@@ -179,7 +186,7 @@ impl BrokerConnection {
                 && self.backlog.is_empty()
                 && let Some(done) = self.closing.take()
             {
-                self.farewell(&mut writer).await;
+                self.disconnect(&mut writer).await;
                 // The caller may have stopped waiting.
                 let _ = done.send(());
                 return End::Closed;
@@ -187,10 +194,10 @@ impl BrokerConnection {
             let signed_in = self.session.signed_in;
             tokio::select! {
                 read = reader.read(&mut buffer) => match read {
-                    Ok(count) if count > 0 => self.hear(&buffer[..count]),
+                    Ok(count) if count > 0 => self.read(&buffer[..count]),
                     _ => return End::Lost,
                 },
-                Some(order) = self.orders.recv(), if signed_in => self.obey(order),
+                Some(order) = self.orders.recv(), if signed_in => self.execute(order),
                 () = due(&mut self.session.ping) => self.fired(TimerKind::PingreqSend),
                 () = due(&mut self.session.pong) => self.fired(TimerKind::PingrespRecv),
                 () = &mut late, if !signed_in => return End::Lost,
@@ -198,9 +205,9 @@ impl BrokerConnection {
         }
     }
 
-    async fn farewell(&mut self, writer: &mut (impl AsyncWriteExt + Unpin)) {
-        if let Ok(goodbye) = packet::disconnect(self.settings.version) {
-            let bytes = packet::encode(&goodbye, self.settings.version);
+    async fn disconnect(&mut self, writer: &mut (impl AsyncWriteExt + Unpin)) {
+        if let Ok(packet) = packet::disconnect(self.settings.version) {
+            let bytes = packet::encode(&packet, self.settings.version);
             // The other end may be gone already, which is where this leads.
             let _ = writer.write_all(&bytes).await;
         }
@@ -216,7 +223,7 @@ impl BrokerConnection {
         self.take(events);
     }
 
-    fn hear(&mut self, bytes: &[u8]) {
+    fn read(&mut self, bytes: &[u8]) {
         let mut cursor = Cursor::new(bytes);
         while cursor.position() < bytes.len() as u64 && !self.session.over {
             let events = self.connection.recv(&mut cursor);
@@ -241,7 +248,7 @@ impl BrokerConnection {
                 }
                 Event::NotifyPacketReceived(packet) => self.received(&packet),
                 // The broker has forgotten the session: what it had not acknowledged is sent anew.
-                Event::NotifyPacketIdReleased(id) if signs_in => self.again(id),
+                Event::NotifyPacketIdReleased(id) if signs_in => self.requeue(id),
                 Event::NotifyPacketIdReleased(id) => self.acknowledged(id),
                 Event::RequestTimerReset { kind, duration_ms } => {
                     let sleep = tokio::time::sleep(Duration::from_millis(duration_ms));
@@ -336,21 +343,21 @@ impl BrokerConnection {
         }
         self.broker.log("Connected to broker");
         self.broker.enter(Phase::Connected);
-        for (topic, wish) in self.broker.wishes() {
-            self.subscribe(&topic, &wish);
+        for (topic, options) in self.broker.subscriptions() {
+            self.subscribe(&topic, &options);
         }
         if let Some(birth) = self.settings.birth.clone() {
             self.backlog.push_back((birth, None));
         }
     }
 
-    fn obey(&mut self, order: Order) {
+    fn execute(&mut self, order: Order) {
         match order {
             Order::Publish(publish, ticket) => {
                 self.backlog.push_back((publish, ticket));
                 self.catch_up();
             }
-            Order::Subscribe(topic, wish) => self.subscribe(&topic, &wish),
+            Order::Subscribe(topic, options) => self.subscribe(&topic, &options),
             Order::Unsubscribe(topic) => {
                 if let Ok(id) = self.connection.acquire_packet_id()
                     && let Ok(packet) = packet::unsubscribe(&topic, self.settings.version, id)
@@ -363,11 +370,11 @@ impl BrokerConnection {
         }
     }
 
-    fn subscribe(&mut self, topic: &str, wish: &Wish) {
+    fn subscribe(&mut self, topic: &str, options: &SubscriptionOptions) {
         let number = self.session.numbers.then(|| self.broker.number(topic));
         let version = self.settings.version;
         if let Ok(id) = self.connection.acquire_packet_id()
-            && let Ok(packet) = packet::subscribe((topic, wish), version, id, number)
+            && let Ok(packet) = packet::subscribe((topic, options), version, id, number)
         {
             let events = self.connection.send(packet);
             self.take(events);

@@ -1,5 +1,7 @@
 //! `mqtt in`, `mqtt out` and `mqtt-broker`.
 
+mod application_message;
+mod broker;
 mod client;
 mod connection;
 pub(in crate::nodes) mod mqtt_broker;

@@ -1,9 +1,9 @@
 //! `mqtt in`: messages from a broker; with an input, messages say what to subscribe to
 //! (docs/reference/node-red-engine.md §4.2).
 
+use super::application_message::SubscriptionOptions;
+use super::broker::{BrokerEvent, Phase, status};
 use super::client::User;
-use super::mqtt_broker::{BrokerEvent, Phase, status};
-use super::packet::Wish;
 use super::payload;
 use super::settings::level;
 use super::topic;
@@ -31,7 +31,7 @@ struct Properties {
 struct MqttIn {
     /// The fixed topic; `None`: messages say.
     topic: Option<String>,
-    wish: Wish,
+    options: SubscriptionOptions,
     datatype: SmolStr,
     broker: SmolStr,
     user: Option<User>,
@@ -44,7 +44,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
     let dynamic = text_of(&properties.inputs) == "1";
     Ok(boxed(MqttIn {
         topic: (!dynamic).then(|| text_of(&properties.topic).to_string()),
-        wish: Wish {
+        options: SubscriptionOptions {
             qos: level(Some(&properties.qos)).unwrap_or(2),
             no_local: text_of(&properties.nl) == "true",
             as_published: text_of(&properties.rap) == "true",
@@ -73,10 +73,10 @@ impl Node<BrokerEvent> for MqttIn {
         match self.topic.as_deref() {
             Some("") => return host.error(Failure::text("topic not defined"), None),
             topic => {
-                user.broker.register(host);
+                user.register(host);
                 if let Some(topic) = topic {
-                    let wish = self.wish.clone();
-                    user.broker.subscribe(topic, wish, &self.datatype, host);
+                    let options = self.options.clone();
+                    user.broker.subscribe(topic, options, &self.datatype, host);
                 }
             }
         }
@@ -142,10 +142,10 @@ impl MqttIn {
                 user.broker.unsubscribe(&topic, &id, true);
             }
             if subscribe {
-                let (wish, told) = wish(wanted, user.broker.is_v5());
+                let (options, told) = options(wanted, user.broker.is_v5());
                 let own = told.get("datatype").and_then(Value::as_str);
                 let datatype = SmolStr::new(own.unwrap_or(&self.datatype));
-                user.broker.subscribe(&topic, wish, &datatype, host);
+                user.broker.subscribe(&topic, options, &datatype, host);
                 self.dynamic.push((topic, told));
             }
         }
@@ -192,7 +192,7 @@ impl MqttIn {
 }
 
 /// The subscription options that a topic object asks for, and the object as `msg.subscriptions` reports it.
-fn wish(mut told: Object, v5: bool) -> (Wish, Object) {
+fn options(mut told: Object, v5: bool) -> (SubscriptionOptions, Object) {
     let number = |told: &Object, name: &str, standard: u8| match told.get(name) {
         None => Some(standard),
         Some(value) => level(Some(&json::to_tree(value))),
@@ -220,11 +220,11 @@ fn wish(mut told: Object, v5: bool) -> (Wish, Object) {
         put("rap", as_published.map(Value::Bool));
         put("nl", no_local.map(Value::Bool));
     }
-    let wish = Wish {
+    let options = SubscriptionOptions {
         qos: qos.unwrap_or(0),
         no_local: no_local.unwrap_or(false),
         as_published: as_published.unwrap_or(false),
         retained: retained.unwrap_or(0),
     };
-    (wish, told)
+    (options, told)
 }

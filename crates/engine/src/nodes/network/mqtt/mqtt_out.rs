@@ -1,8 +1,8 @@
 //! `mqtt out`: publishes messages to a broker (docs/reference/node-red-engine.md §4.2).
 
+use super::application_message::{Extras, Publish};
+use super::broker::{BrokerEvent, Phase, status};
 use super::client::User;
-use super::mqtt_broker::{BrokerEvent, Phase, status};
-use super::packet::{Extras, Publish};
 use super::settings::{integer, user_properties};
 use super::topic;
 use crate::expression::typed::text_of;
@@ -48,7 +48,7 @@ impl Node<BrokerEvent> for MqttOut {
             if user.broker.phase() == Phase::Connected {
                 host.status(status(Phase::Connected));
             }
-            user.broker.register(host);
+            user.register(host);
         }
     }
 

@@ -1,5 +1,6 @@
-//! Packets of MQTT 3.1, 3.1.1 and 5, from what nodes say and to what they hear. The library encodes them.
+//! Packets of MQTT 3.1, 3.1.1 and 5, from and to application messages. The library encodes them.
 
+use super::application_message::{Extras, Publish, Received, SubscriptionOptions};
 use super::settings::Settings;
 use bytes::Bytes;
 use mqtt_protocol_core::mqtt::packet::{
@@ -10,53 +11,6 @@ use mqtt_protocol_core::mqtt::packet::{
 };
 use mqtt_protocol_core::mqtt::prelude::PropertyValueAccess;
 use mqtt_protocol_core::mqtt::result_code::MqttError;
-
-/// A message to publish.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Publish {
-    pub(super) topic: String,
-    pub(super) payload: Bytes,
-    pub(super) qos: u8,
-    pub(super) retain: bool,
-    pub(super) extras: Extras,
-}
-
-/// What MQTT 5 adds to a message (OASIS MQTT 5.0 §3.3.2.3).
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Extras {
-    pub(super) response_topic: Option<String>,
-    pub(super) correlation: Option<Bytes>,
-    pub(super) content_type: Option<String>,
-    pub(super) expiry: Option<u32>,
-    pub(super) user: Vec<(String, String)>,
-    pub(super) alias: Option<u16>,
-    /// Whether the payload is text.
-    pub(super) text: Option<bool>,
-    /// How long a will waits.
-    pub(super) delay: Option<u32>,
-}
-
-/// A message that was published to us.
-#[derive(Debug)]
-pub(super) struct Received {
-    pub(super) topic: String,
-    pub(super) payload: Bytes,
-    pub(super) qos: u8,
-    pub(super) retain: bool,
-    pub(super) extras: Extras,
-    /// Which subscriptions it came by, if the server says.
-    pub(super) subscriptions: Vec<u32>,
-    pub(super) reason: Option<String>,
-}
-
-/// How to subscribe.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Wish {
-    pub(super) qos: u8,
-    pub(super) no_local: bool,
-    pub(super) as_published: bool,
-    pub(super) retained: u8,
-}
 
 impl Extras {
     fn properties(&self) -> Result<Vec<Property>, MqttError> {
@@ -208,30 +162,30 @@ pub(super) fn publish(
     Ok(Packet::V5_0Publish(builder.build()?))
 }
 
-/// SUBSCRIBE to one topic filter; `number` tells by which subscription a message came.
+/// SUBSCRIBE to one topic filter; `number` identifies the subscription in the messages that match it.
 pub(super) fn subscribe(
-    (topic, wish): (&str, &Wish),
+    (topic, options): (&str, &SubscriptionOptions),
     version: u8,
     id: u16,
     number: Option<u32>,
 ) -> Result<Packet, MqttError> {
-    let mut options = SubOpts::new().set_qos(quality(wish.qos));
+    let mut flags = SubOpts::new().set_qos(quality(options.qos));
     if version != 5 {
-        let entry = SubEntry::new(topic, options)?;
+        let entry = SubEntry::new(topic, flags)?;
         let builder = v3_1_1::Subscribe::builder().packet_id(id);
         return Ok(Packet::V3_1_1Subscribe(
             builder.entries(vec![entry]).build()?,
         ));
     }
-    options = options
-        .set_nl(wish.no_local)
-        .set_rap(wish.as_published)
-        .set_rh(match wish.retained {
+    flags = flags
+        .set_nl(options.no_local)
+        .set_rap(options.as_published)
+        .set_rh(match options.retained {
             0 => RetainHandling::SendRetained,
             1 => RetainHandling::SendRetainedIfNotExists,
             _ => RetainHandling::DoNotSendRetained,
         });
-    let entry = SubEntry::new(topic, options)?;
+    let entry = SubEntry::new(topic, flags)?;
     let mut builder = v5_0::Subscribe::builder()
         .packet_id(id)
         .entries(vec![entry]);
@@ -264,7 +218,7 @@ pub(super) fn disconnect(version: u8) -> Result<Packet, MqttError> {
     Ok(Packet::V3_1_1Disconnect(packet))
 }
 
-/// A message that came.
+/// The application message of a PUBLISH packet.
 pub(super) fn received(packet: &Packet) -> Option<Received> {
     match packet {
         Packet::V3_1_1Publish(publish) => Some(Received {

@@ -1,7 +1,7 @@
 //! The payload of a message that came over MQTT, as the node's `datatype` wants it
 //! (docs/reference/node-red-engine.md §4.2).
 
-use super::packet::Received;
+use super::application_message::Received;
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use smol_str::SmolStr;

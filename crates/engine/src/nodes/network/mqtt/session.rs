@@ -1,6 +1,6 @@
 //! What an `mqtt-broker` node knows of one connection, and forgets when that is lost.
 
-use super::packet::Publish;
+use super::application_message::Publish;
 use std::collections::HashMap;
 use std::pin::Pin;
 use tokio::time::Sleep;

@@ -1,6 +1,6 @@
 //! What an `mqtt-broker` node is set to: its properties, and what a `connect` message changes of them.
 
-use super::packet::{Extras, Publish};
+use super::application_message::{Extras, Publish};
 use crate::expression::typed::text_of;
 use serde_json::{Map, Value as Json};
 use url::Url;
