@@ -1,7 +1,7 @@
 //! Our own runtime: flows, nodes, messages, on a thread of their own.
 //!
 //! A message's way: [`node::Host::send`] → the queue of [`state`] → [`event_loop`] → [`node::Node::receive`].
-//! A deployment's way: [`Engine::apply`] → [`apply`]: stop and wait → [`start`]: [`graph`], wires, nodes.
+//! A deployment's way: [`Engine::apply`] → [`apply`]: stop and wait → [`start`]: [`graph_build`], wires, nodes.
 
 mod apply;
 pub mod context;
@@ -98,18 +98,18 @@ pub enum RunState {
     Safe,
 }
 
-/// The running engine; clones speak to the same one.
+/// A handle to the running engine; clones share it.
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Shared>);
 
-/// What the handle and the thread have in common.
+/// The state that the handles and the engine's thread share.
 #[derive(Debug)]
 struct Shared {
     commands: mpsc::UnboundedSender<Command>,
     endpoints: http::Endpoints,
     sockets: ws_endpoints::Paths,
     connections: AtomicU64,
-    /// Requests to http-in nodes that the thread has not passed on yet.
+    /// Requests to http-in nodes that the thread has not delivered yet.
     calls: Arc<Quota>,
     events: Events,
     state: AtomicU8,
@@ -178,7 +178,7 @@ impl Engine {
             .and_then(|b| Message::from_value(value::json::from_tree(&b)))
             .unwrap_or_default();
         let (answer, receive) = oneshot::channel();
-        self.ask(Command::Inject {
+        self.send(Command::Inject {
             id: id.to_owned(),
             message,
             answer,
@@ -189,7 +189,7 @@ impl Engine {
     /// Switches debug nodes on or off. All that exist are switched, even if one does not.
     pub async fn set_debug(&self, ids: Vec<String>, active: bool) -> Result<(), Error> {
         let (answer, receive) = oneshot::channel();
-        self.ask(Command::Debug {
+        self.send(Command::Debug {
             ids,
             active,
             answer,
@@ -200,7 +200,7 @@ impl Engine {
     /// Reads or deletes context values.
     pub async fn context(&self, ask: context::Request) -> Result<Json, Error> {
         let (answer, receive) = oneshot::channel();
-        self.ask(Command::Context { ask, answer })?;
+        self.send(Command::Context { ask, answer })?;
         receive.await.map_err(|_| Error::Gone)?
     }
 
@@ -221,7 +221,7 @@ impl Engine {
         permit.try_grow(1).map_err(|_| Error::Busy)?;
         let (responder, answer) = http::Responder::new(memory);
         let exchange = Box::new(http::Exchange { request, responder });
-        self.ask(Command::Call {
+        self.send(Command::Call {
             instance: endpoint.instance,
             exchange,
             permit,
@@ -234,7 +234,7 @@ impl Engine {
         self.0.sockets.find(path)
     }
 
-    /// A connection to a websocket-listener node: where to tell what happens to it. An error: the engine has ended.
+    /// A connection to a websocket-listener node: where its events are sent. An error: the engine has ended.
     pub fn join(
         &self,
         listening: &ws_endpoints::Listening,
@@ -242,7 +242,7 @@ impl Engine {
         let (engine, instance) = (self.clone(), listening.instance);
         let connection = self.0.connections.fetch_add(1, Ordering::Relaxed);
         move |event| {
-            engine.ask(Command::Socket {
+            engine.send(Command::Socket {
                 instance,
                 connection,
                 event,
@@ -250,12 +250,12 @@ impl Engine {
         }
     }
 
-    /// Where the engine says what happens: state, status, debug messages.
+    /// What the engine publishes: state, status, debug messages.
     pub fn events(&self) -> &Events {
         &self.0.events
     }
 
-    /// Tells editors that a deployment is live.
+    /// Notifies editors that a deployment is live.
     pub fn announce(&self, revision: &str) {
         self.0.events.publish(Event::RuntimeDeploy {
             revision: revision.to_owned(),
@@ -295,11 +295,11 @@ impl Engine {
 
     async fn change(&self, change: Change) -> Result<(), Error> {
         let (done, receive) = oneshot::channel();
-        self.ask(Command::Change(change, done))?;
+        self.send(Command::Change(change, done))?;
         receive.await.map_err(|_| Error::Gone)
     }
 
-    fn ask(&self, command: Command) -> Result<(), Error> {
+    fn send(&self, command: Command) -> Result<(), Error> {
         self.0.commands.send(command).map_err(|_| Error::Gone)
     }
 }

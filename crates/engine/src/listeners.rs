@@ -1,4 +1,4 @@
-//! Who hears of errors, status and completed messages: catch, status and complete nodes, by flow
+//! The catch, status and complete nodes, by flow: they receive errors, status and completed messages
 //! (docs/reference/node-red-engine.md §3.2).
 
 use crate::node_info::NodeInfo;
@@ -35,7 +35,7 @@ struct Listener {
     group: Option<SmolStr>,
 }
 
-/// The nodes that a listener hears.
+/// The nodes that a listener listens to.
 #[derive(Debug, PartialEq)]
 enum Scope {
     All,
@@ -70,7 +70,7 @@ impl Listeners {
     }
 
     /// Adds a running node, if it is a listener. `text` is its element with running ids; `own` are the
-    /// targets of its own output, which it must not hear (docs/reference/node-red-engine.md §3.2).
+    /// targets of its own output, which it must not listen to (docs/reference/node-red-engine.md §3.2).
     pub(super) fn add(&mut self, info: &NodeInfo, slot: u32, text: &str, own: &[SmolStr]) {
         let Ok(properties) = serde_json::from_str::<Properties>(text) else {
             return;
@@ -118,11 +118,11 @@ impl Listeners {
 impl Flow {
     /// Catch nodes that take an error reported by a node, nearest group first; `uncaught` ones only if no other does.
     pub(super) fn catching(&self, reporter: &NodeInfo) -> Vec<u32> {
-        let mut hearing = hearing(&self.catch, reporter);
-        hearing.sort_by_key(|(distance, l)| (*distance, l.scope == Scope::All, l.uncaught));
+        let mut found = in_scope(&self.catch, reporter);
+        found.sort_by_key(|(distance, l)| (*distance, l.scope == Scope::All, l.uncaught));
         let mut taken = false;
         let mut slots = Vec::new();
-        for (_, listener) in hearing {
+        for (_, listener) in found {
             if listener.uncaught && taken {
                 continue;
             }
@@ -132,22 +132,23 @@ impl Flow {
         slots
     }
 
-    /// Status nodes that hear a node's status, nearest group first.
-    pub(super) fn hearing_status(&self, reporter: &NodeInfo) -> Vec<u32> {
-        let mut hearing = hearing(&self.status, reporter);
-        hearing.sort_by_key(|(distance, _)| *distance);
-        hearing.into_iter().map(|(_, l)| l.slot).collect()
+    /// Status nodes that receive a node's status, nearest group first.
+    pub(super) fn status_listeners(&self, reporter: &NodeInfo) -> Vec<u32> {
+        let mut found = in_scope(&self.status, reporter);
+        found.sort_by_key(|(distance, _)| *distance);
+        found.into_iter().map(|(_, l)| l.slot).collect()
     }
 }
 
-fn hearing<'a>(listeners: &'a [Listener], reporter: &NodeInfo) -> Vec<(usize, &'a Listener)> {
+/// The listeners whose scope has this node, with their distance from it.
+fn in_scope<'a>(listeners: &'a [Listener], reporter: &NodeInfo) -> Vec<(usize, &'a Listener)> {
     listeners
         .iter()
         .filter_map(|l| Some((distance(l, reporter)?, l)))
         .collect()
 }
 
-/// How many groups lie between a node and a listener; `None`: it does not hear the node.
+/// The number of groups between a node and a listener; `None`: the node is not in its scope.
 fn distance(listener: &Listener, reporter: &NodeInfo) -> Option<usize> {
     let around: &Rc<[SmolStr]> = &reporter.groups;
     let shared = listener

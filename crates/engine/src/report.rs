@@ -1,4 +1,4 @@
-//! What nodes report: errors, status, completed messages, log lines; and whom it reaches.
+//! What nodes report, such as errors, status, completed messages and log lines, and where it goes.
 
 use super::debug_encode::encode;
 use crate::log_level::Level;
@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 use std::rc::Rc;
 use value::{Failure, Message, Object, REPORT, Value, coerce, json};
 
-/// How often a message may come back to the node whose error it carries (docs/reference/node-red-engine.md §3.2: the
+/// The number of times that a message may come back to the node whose error it carries (docs/reference/node-red-engine.md §3.2: the
 /// 10th is dropped).
 const MAX_CATCHES: f64 = 10.0;
 
@@ -97,7 +97,7 @@ impl EngineState {
             let Some(flow) = self.listeners.flow(&reporter.z) else {
                 return;
             };
-            let (slots, port) = (flow.hearing_status(&reporter), flow.status_port);
+            let (slots, port) = (flow.status_listeners(&reporter), flow.status_port);
             let parent = flow.parent.clone();
             if !slots.is_empty() {
                 let message = status_message(info, &status);

@@ -1,4 +1,4 @@
-//! What all nodes of the engine's thread share: the queue, the timers, contexts, who listens to errors and status.
+//! The state that all nodes of the engine's thread share: the queue, timers, contexts, listeners to errors and status.
 
 use super::Shared;
 use super::context::Contexts;
@@ -29,11 +29,11 @@ use value::Message;
 /// When a timer is due whose time the clock cannot count: in a hundred years.
 const FAR: Duration = Duration::from_hours(100 * 365 * 24);
 
-/// What all nodes of the engine's thread share.
+/// The state that all nodes of the engine's thread share.
 pub(super) struct EngineState {
     /// Milliseconds since 1970, read once per round.
     pub(super) now: Rc<Cell<f64>>,
-    /// Breadth first: what is sent first is delivered first (docs/reference/node-red-engine.md §3.1).
+    /// First in, first out: messages spread breadth first (docs/reference/node-red-engine.md §3.1).
     pub(super) queue: VecDeque<Delivery>,
     pub(super) timers: BTreeMap<TimerId, Instance>,
     /// Running id to slot.
@@ -118,17 +118,17 @@ impl EngineState {
         });
     }
 
-    /// Whether nothing is on its way.
+    /// Whether the queue is empty.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty()
     }
 
-    /// The next thing to deliver.
+    /// Takes the next delivery.
     pub(super) fn next(&mut self) -> Option<Delivery> {
         self.queue.pop_front()
     }
 
-    /// Queues anything else for a slot.
+    /// Queues a wake-up for a slot.
     pub(super) fn push_wake(&mut self, slot: u32, wake: Wake) {
         self.queue.push_back(Delivery {
             slot,
@@ -145,13 +145,13 @@ impl EngineState {
         timer
     }
 
-    /// When there is something to do even if nothing arrives.
+    /// When the next timer or write of contexts is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let timer = self.timers.first_key_value().map(|(timer, _)| timer.0);
         timer.into_iter().chain(self.contexts.borrow().due()).min()
     }
 
-    /// Writes contexts to disk that have waited long enough.
+    /// Writes contexts to disk whose flush interval has passed.
     pub(super) fn save_contexts(&self) {
         if self.contexts.borrow().unsaved() {
             self.contexts.borrow_mut().save(Instant::now());

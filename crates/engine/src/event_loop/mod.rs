@@ -38,7 +38,7 @@ const CALLS_AHEAD: usize = 32;
 /// millisecond.
 const SWEEP: Duration = Duration::from_millis(100);
 
-/// What the rest of the program asks of the thread.
+/// A command of the rest of the program to the thread.
 pub(super) enum Command {
     Change(Change, oneshot::Sender<()>),
     Inject {
@@ -338,7 +338,7 @@ impl Thread {
         self.with_node(slot, |node, host| node.receive(message, host));
     }
 
-    /// Wakes a node unless it is no longer the one that asked for it.
+    /// Wakes a node unless another one has its slot by now.
     fn wake(&mut self, instance: Instance, wake: Wake) {
         if self.runs(instance) {
             self.with_node(instance.slot, |node, host| node.wake(wake, host));

@@ -164,8 +164,8 @@ impl<E> Host<'_, E> {
         self.state.log(self.info, level, &value.into());
     }
 
-    /// Whether an editor listens to the debug sidebar.
-    pub fn debug_heard(&self) -> bool {
+    /// Whether an editor has subscribed to debug messages.
+    pub fn wants_debug(&self) -> bool {
         self.state.events.wants_debug()
     }
 

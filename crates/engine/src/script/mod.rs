@@ -133,7 +133,7 @@ impl Clock {
         self.expired.set(false);
     }
 
-    fn is_over(&self) -> bool {
+    fn is_expired(&self) -> bool {
         let now = Instant::now();
         match self.started.get() {
             None => self.started.set(Some(now)),
@@ -151,8 +151,8 @@ impl Scripts {
         runtime.set_memory_limit(config.script_memory);
         runtime.set_max_stack_size(STACK);
         let clock = Rc::new(Clock::default());
-        let asked = Rc::clone(&clock);
-        runtime.set_interrupt_handler(Some(Box::new(move || asked.is_over())));
+        let interrupt_clock = Rc::clone(&clock);
+        runtime.set_interrupt_handler(Some(Box::new(move || interrupt_clock.is_expired())));
         Ok(Rc::new(Self {
             names: Names::default(),
             library: OnceCell::new(),

@@ -19,16 +19,16 @@ impl Rejections {
     /// Hears of every rejection in this runtime from now on.
     pub(super) fn of(runtime: &Runtime) -> Rc<Self> {
         let rejections = Rc::new(Self::default());
-        let told = Rc::clone(&rejections);
+        let unhandled = Rc::clone(&rejections);
         runtime.set_host_promise_rejection_tracker(Some(Box::new(
             move |ctx, promise, reason, is_handled| {
-                told.hear(&ctx, promise, is_handled, reason);
+                unhandled.track(&ctx, promise, is_handled, reason);
             },
         )));
         rejections
     }
 
-    fn hear<'js>(
+    fn track<'js>(
         &self,
         ctx: &Ctx<'js>,
         promise: JsValue<'js>,

@@ -20,8 +20,10 @@ pub(super) fn own() -> String {
                 .to_owned(),
         )
     };
-    let asked = std::env::var("TZ").ok().filter(|tz| !tz.is_empty());
-    let name = asked.or_else(link).map_or_else(|| "UTC".to_owned(), named);
+    let variable = std::env::var("TZ").ok().filter(|tz| !tz.is_empty());
+    let name = variable
+        .or_else(link)
+        .map_or_else(|| "UTC".to_owned(), named);
     if name == "Etc/UTC" {
         "UTC".to_owned()
     } else {

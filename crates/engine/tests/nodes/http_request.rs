@@ -333,7 +333,7 @@ async fn a_failed_request_is_caught_shown_and_sent_on() {
             "ECONNREFUSED",
         ),
     ];
-    for (url, caught, badge, payload, code) in table {
+    for (url, caught, status, payload, code) in table {
         let mut bench = steps::bench(&node(&url, &json!({})), 1).await;
         steps::send(
             &bench,
@@ -362,7 +362,7 @@ async fn a_failed_request_is_caught_shown_and_sent_on() {
         assert_eq!(bench.status().await.1["text"], "httpin.status.requesting");
         assert_eq!(
             bench.status().await.1,
-            json!({ "fill": "red", "shape": "ring", "text": badge })
+            json!({ "fill": "red", "shape": "ring", "text": status })
         );
     }
 }

@@ -65,8 +65,8 @@ async fn at(bench: &mut Bench, name: &str) -> Json {
     }
 }
 
-/// Waits for the badge of a node.
-async fn badge(bench: &mut Bench, node: &str, text: &str) {
+/// Waits for the status of a node.
+async fn wait_for_status(bench: &mut Bench, node: &str, text: &str) {
     loop {
         let (id, status) = bench.status().await;
         if id == node && status["text"] == format!("node-red:common.status.{text}") {
@@ -78,7 +78,7 @@ async fn badge(bench: &mut Bench, node: &str, text: &str) {
 /// A bench on which all of these nodes are connected.
 async fn connected(nodes: &[Json]) -> Bench {
     let mut bench = Bench::with(&flow(nodes)).await;
-    badge(
+    wait_for_status(
         &mut bench,
         nodes.last().unwrap()["id"].as_str().unwrap(),
         "connected",
@@ -289,7 +289,7 @@ async fn messages_connect_and_disconnect() {
     send(&bench, "in", &json!({ "topic": "a", "payload": "second" })).await;
     assert_eq!(at(&mut bench, "out").await["payload"], "second");
     send(&bench, "in", &json!({ "action": "disconnect" })).await;
-    badge(&mut bench, "send", "disconnected").await;
+    wait_for_status(&mut bench, "send", "disconnected").await;
 }
 
 #[tokio::test]
@@ -329,14 +329,14 @@ async fn a_lost_connection_comes_back_with_its_subscriptions() {
         engine.mqtt_reconnect = Duration::from_millis(20);
     })
     .await;
-    badge(&mut bench, "send", "connected").await;
+    wait_for_status(&mut bench, "send", "connected").await;
     broker.child.kill().unwrap();
     broker.child.wait().unwrap();
-    badge(&mut bench, "send", "disconnected").await;
-    badge(&mut bench, "send", "connecting").await;
+    wait_for_status(&mut bench, "send", "disconnected").await;
+    wait_for_status(&mut bench, "send", "connecting").await;
     let directory = std::mem::replace(&mut broker.directory, tempfile::tempdir().unwrap());
     let _again = Mosquitto::again(OPEN, directory, broker.port).await;
-    badge(&mut bench, "send", "connected").await;
+    wait_for_status(&mut bench, "send", "connected").await;
     send(
         &bench,
         "in",

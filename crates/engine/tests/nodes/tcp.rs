@@ -42,7 +42,7 @@ pub(crate) async fn at(bench: &mut Bench, name: &str) -> Json {
     }
 }
 
-pub(crate) async fn badge(bench: &mut Bench, text: &str) -> Json {
+pub(crate) async fn wait_for_status(bench: &mut Bench, text: &str) -> Json {
     loop {
         let (id, status) = bench.status().await;
         if id == "node" && status["text"] == text {
@@ -121,7 +121,7 @@ async fn a_server_shows_its_connections_and_frees_its_port_at_once() {
     let deployed = flow(&[tcp_in(port, &json!({}))]);
     let mut bench = Bench::with(&deployed).await;
     let mut client = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    let status = badge(&mut bench, "1 connection").await;
+    let status = wait_for_status(&mut bench, "1 connection").await;
     assert_eq!(
         (&status["event"], &status["_session"]["type"]),
         (&json!("connect"), &json!("tcp"))
@@ -135,10 +135,10 @@ async fn a_server_shows_its_connections_and_frees_its_port_at_once() {
         "the old connection is closed"
     );
     let client = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
-    badge(&mut bench, "1 connection").await;
+    wait_for_status(&mut bench, "1 connection").await;
     drop(client);
     assert_eq!(
-        badge(&mut bench, "0 connections").await["event"],
+        wait_for_status(&mut bench, "0 connections").await["event"],
         "disconnect"
     );
 }
@@ -201,7 +201,7 @@ async fn a_client_reads_and_reconnects() {
     let mut bench = Bench::with(&flow(&[client])).await;
     for text in ["one", "two"] {
         let (mut server, _) = listener.accept().await.unwrap();
-        badge(&mut bench, "common.status.connected").await;
+        wait_for_status(&mut bench, "common.status.connected").await;
         server.write_all(text.as_bytes()).await.unwrap();
         drop(server);
         let came = at(&mut bench, "out").await;
@@ -217,12 +217,12 @@ async fn a_client_reconnects_to_a_lost_server() {
         engine.socket_reconnect = Duration::from_millis(20);
     })
     .await;
-    badge(&mut bench, "common.status.disconnected").await;
+    wait_for_status(&mut bench, "common.status.disconnected").await;
     let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
     let (server, _) = listener.accept().await.unwrap();
-    badge(&mut bench, "common.status.connected").await;
+    wait_for_status(&mut bench, "common.status.connected").await;
     drop(server);
-    badge(&mut bench, "common.status.disconnected").await;
+    wait_for_status(&mut bench, "common.status.disconnected").await;
     listener.accept().await.unwrap();
 }
 
@@ -251,7 +251,7 @@ async fn a_client_writes_payloads() {
         // A message that ends the connection is followed by another connection.
         for _ in 0..2 {
             let (mut server, _) = listener.accept().await.unwrap();
-            badge(&mut bench, "common.status.connected").await;
+            wait_for_status(&mut bench, "common.status.connected").await;
             send(&bench, &json!({ "payload": payload })).await;
             let mut seen = String::new();
             server.read_to_string(&mut seen).await.unwrap();
@@ -267,7 +267,7 @@ async fn a_server_writes_to_all_connections() {
     let mut clients = Vec::new();
     for words in ["1 connection", "2 connections"] {
         clients.push(TcpStream::connect(("127.0.0.1", port)).await.unwrap());
-        badge(&mut bench, words).await;
+        wait_for_status(&mut bench, words).await;
     }
     send(&bench, &json!({ "payload": "hi" })).await;
     for client in &mut clients {

@@ -3,7 +3,7 @@
 use crate::bench::Bench;
 use crate::steps::merged;
 use crate::steps::send;
-use crate::tcp::{at, badge, flow};
+use crate::tcp::{at, flow, wait_for_status};
 use serde_json::json;
 use testing::ports;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -98,7 +98,7 @@ async fn a_kept_connection_is_used_until_it_is_reset() {
         assert_eq!(at(&mut bench, "out").await["payload"], text);
     }
     send(&bench, &json!({ "reset": true })).await;
-    badge(&mut bench, "0 connections").await;
+    wait_for_status(&mut bench, "0 connections").await;
     send(&bench, &json!({ "payload": "three" })).await;
     assert_eq!(at(&mut bench, "out").await["payload"], "three");
 }

@@ -31,7 +31,7 @@ impl Switch {
     fn route(&mut self, message: Message, host: &mut Host<'_>) {
         let eval = host.context();
         if let Err(why) = self.rules.matches(&message, &eval, &mut self.outputs) {
-            return tell(why, message, host);
+            return report(why, message, host);
         }
         if let Some((last, others)) = self.outputs.split_last() {
             for output in others {
@@ -50,7 +50,7 @@ impl Switch {
                 Ok(()) => {
                     routed.extend(self.outputs.iter().map(|output| (*output, message.clone())));
                 }
-                Err(why) => tell(why, message, host),
+                Err(why) => report(why, message, host),
             }
         }
         for (output, message) in Sequences::renumber(routed, || host.fresh_id()) {
@@ -59,7 +59,7 @@ impl Switch {
     }
 }
 
-fn tell(why: Unroutable, message: Message, host: &mut Host<'_>) {
+fn report(why: Unroutable, message: Message, host: &mut Host<'_>) {
     match why {
         Unroutable::Property(failure) => host.log(Level::Warn, Value::from(failure.to_string())),
         Unroutable::Rule(failure) => host.error(failure, Some(message)),

@@ -167,7 +167,7 @@ fn code(error: &io::Error) -> Option<(&'static str, &'static str)> {
 
 /// Why TLS could not be agreed on, in the words of OpenSSL.
 fn tls_failure(error: &io::Error, host: &str) -> Failure {
-    let told = |code: &str, message: String| Failure {
+    let with_code = |code: &str, message: String| Failure {
         code: code.into(),
         ..Failure::error(message)
     };
@@ -181,26 +181,26 @@ fn tls_failure(error: &io::Error, host: &str) -> Failure {
                     Some(SelfSigned::InChain) => "SELF_SIGNED_CERT_IN_CHAIN",
                     _ => "DEPTH_ZERO_SELF_SIGNED_CERT",
                 };
-                told(code, other.0.to_string())
+                with_code(code, other.0.to_string())
             }
             CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
-                told("CERT_HAS_EXPIRED", "certificate has expired".into())
+                with_code("CERT_HAS_EXPIRED", "certificate has expired".into())
             }
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                told(
+                with_code(
                     "ERR_TLS_CERT_ALTNAME_INVALID",
                     format!(
                         "Hostname/IP does not match certificate's altnames: Host: {host}. is not in the cert's altnames"
                     ),
                 )
             }
-            CertificateError::UnknownIssuer => told(
+            CertificateError::UnknownIssuer => with_code(
                 "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
                 "unable to verify the first certificate".into(),
             ),
-            other => told("EPROTO", format!("invalid certificate: {other:?}")),
+            other => with_code("EPROTO", format!("invalid certificate: {other:?}")),
         },
-        Some(other) => told("EPROTO", other.to_string()),
+        Some(other) => with_code("EPROTO", other.to_string()),
         None => failure(error, "read"),
     }
 }

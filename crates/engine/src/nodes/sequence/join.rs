@@ -50,17 +50,17 @@ impl Node for ReducingJoin {
                     let last = messages.remove(latest);
                     messages.push(last);
                 }
-                let told = messages.pop();
+                let last = messages.pop();
                 for message in messages {
                     host.done(message);
                 }
                 match value {
                     Ok(value) => {
-                        let mut made = told.unwrap_or_default();
+                        let mut made = last.unwrap_or_default();
                         made.set("payload", value);
                         host.pass(made);
                     }
-                    Err(failure) => host.error(failure, told),
+                    Err(failure) => host.error(failure, last),
                 }
             }
         }

@@ -148,7 +148,7 @@ impl Task {
     fn run(&self, turn: &Mutex<()>) -> Result<(), Refused> {
         // The lock guards no data that a panic could have left half-way.
         let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let said = |what: &str, call: &str, error: &std::io::Error| {
+        let refused = |what: &str, call: &str, error: &std::io::Error| {
             let failure = failure(error, call, &self.path);
             Refused {
                 failure: Failure::text(format!("{what}: {failure}")),
@@ -157,7 +157,7 @@ impl Task {
         };
         if self.mode == Mode::Delete {
             return fs::remove_file(self.path.as_str())
-                .map_err(|e| said("failed to delete file", "unlink", &e));
+                .map_err(|e| refused("failed to delete file", "unlink", &e));
         }
         if let Some(directory) = Path::new(self.path.as_str())
             .parent()
@@ -183,9 +183,9 @@ impl Task {
             .write(!append)
             .truncate(!append)
             .open(self.path.as_str())
-            .map_err(|e| said(what, "open", &e))?
+            .map_err(|e| refused(what, "open", &e))?
             .write_all(&self.bytes)
-            .map_err(|e| said(what, "write", &e))
+            .map_err(|e| refused(what, "write", &e))
     }
 }
 

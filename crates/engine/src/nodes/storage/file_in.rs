@@ -74,25 +74,25 @@ impl FileIn {
         });
     }
 
-    /// The message that carries a piece of a sequence: all properties of the one that asked, or two of them.
-    fn carrier(&self, asked: &Message) -> Message {
+    /// The message that carries a piece of a sequence: all properties of the request, or two of them.
+    fn carrier(&self, request: &Message) -> Message {
         if self.all_properties {
-            return asked.clone();
+            return request.clone();
         }
         let mut message = Message::default();
-        message.set("topic", asked.get("topic").clone());
-        message.set("filename", asked.get("filename").clone());
+        message.set("topic", request.get("topic").clone());
+        message.set("filename", request.get("filename").clone());
         message
     }
 
-    fn send(&mut self, asked: &mut Message, step: Step, host: &mut Host<'_, Stepped>) {
+    fn send(&mut self, request: &mut Message, step: Step, host: &mut Host<'_, Stepped>) {
         let index = self.sent.unwrap_or_default();
         let count = step.pieces.len() as u64;
         self.sent = Some(index + count);
         if !self.format.is_sequence() {
             if let Some(whole) = step.pieces.into_iter().next() {
-                asked.set("payload", whole);
-                host.send(0, asked.clone());
+                request.set("payload", whole);
+                host.send(0, request.clone());
             }
             return;
         }
@@ -102,19 +102,19 @@ impl FileIn {
             let full = matches!(&piece, Value::Buffer(bytes) if bytes.len() == CHUNK);
             let count = (step.last && index + 1 == total && !full).then_some(total);
             let ends = step.last && index + 1 == total && full;
-            let mut message = self.carrier(asked);
+            let mut message = self.carrier(request);
             message.set("payload", piece);
-            message.set("parts", self.parts(asked, index, count));
+            message.set("parts", self.parts(request, index, count));
             host.send(0, message);
             if ends {
                 let mut end = Message::default();
-                end.set("parts", self.parts(asked, total, Some(total)));
+                end.set("parts", self.parts(request, total, Some(total)));
                 host.send(0, end);
             }
         }
     }
 
-    fn parts(&self, asked: &Message, index: u64, count: Option<u64>) -> Value {
+    fn parts(&self, request: &Message, index: u64, count: Option<u64>) -> Value {
         let (kind, between) = match self.format {
             Format::Lines => ("string", "\n"),
             _ => ("buffer", ""),
@@ -123,7 +123,7 @@ impl FileIn {
             ("index", Value::Number(index as f64)),
             ("ch", between.into()),
             ("type", kind.into()),
-            ("id", asked.get("_msgid").clone()),
+            ("id", request.get("_msgid").clone()),
         ]);
         if let (Some(count), Value::Object(parts)) = (count, &mut parts) {
             Arc::make_mut(parts).insert(SmolStr::new_static("count"), Value::Number(count as f64));
@@ -131,10 +131,10 @@ impl FileIn {
         parts
     }
 
-    fn fail(&self, failure: Failure, asked: &Message, host: &mut Host<'_, Stepped>) {
-        host.error(failure.clone(), Some(asked.clone()));
+    fn fail(&self, failure: Failure, request: &Message, host: &mut Host<'_, Stepped>) {
+        host.error(failure.clone(), Some(request.clone()));
         if self.send_error {
-            let mut message = asked.clone();
+            let mut message = request.clone();
             message.take("payload");
             message.set("error", Value::Error(Arc::new(failure)));
             host.send(0, message);
@@ -172,22 +172,22 @@ impl Node<Stepped> for FileIn {
     }
 
     fn event(&mut self, stepped: Stepped, host: &mut Host<'_, Stepped>) {
-        let Some(mut asked) = self.queue.front().cloned() else {
+        let Some(mut request) = self.queue.front().cloned() else {
             return;
         };
         match stepped {
             Ok((reading, piece)) => {
                 let last = piece.last;
-                self.send(&mut asked, piece, host);
+                self.send(&mut request, piece, host);
                 if !last {
                     return step(host, move || Ok(reading));
                 }
             }
-            Err(failure) => self.fail(failure, &asked, host),
+            Err(failure) => self.fail(failure, &request, host),
         }
         self.queue.pop_front();
         self.sent = None;
-        host.done(asked);
+        host.done(request);
         self.next(host);
     }
 }

@@ -13,30 +13,31 @@ pub(super) fn define(native: &JsObject<'_>) -> Result<()> {
 fn machine(ctx: Ctx<'_>) -> Result<JsObject<'_>> {
     let names = rustix::system::uname();
     let figures = rustix::system::sysinfo();
-    let told = JsObject::new(ctx)?;
-    let text =
-        |name: &'static str, text: &std::ffi::CStr| told.set(name, text.to_string_lossy().as_ref());
+    let facts = JsObject::new(ctx)?;
+    let text = |name: &'static str, text: &std::ffi::CStr| {
+        facts.set(name, text.to_string_lossy().as_ref())
+    };
     text("hostname", names.nodename())?;
     text("type", names.sysname())?;
     text("release", names.release())?;
     text("version", names.version())?;
     text("machine", names.machine())?;
-    told.set("platform", platform())?;
-    told.set("arch", arch())?;
-    told.set("isLittleEndian", cfg!(target_endian = "little"))?;
-    told.set("uptime", figures.uptime as f64)?;
+    facts.set("platform", platform())?;
+    facts.set("arch", arch())?;
+    facts.set("isLittleEndian", cfg!(target_endian = "little"))?;
+    facts.set("uptime", figures.uptime as f64)?;
     // The kernel counts load in 65536ths.
-    told.set(
+    facts.set(
         "loads",
         figures.loads.map(|load| load as f64 / 65536.0).to_vec(),
     )?;
-    told.set("total", memory("MemTotal:"))?;
-    told.set("free", memory("MemAvailable:"))?;
-    told.set("home", env::var("HOME").ok())?;
-    told.set("temporary", env::temp_dir().to_str())?;
+    facts.set("total", memory("MemTotal:"))?;
+    facts.set("free", memory("MemAvailable:"))?;
+    facts.set("home", env::var("HOME").ok())?;
+    facts.set("temporary", env::temp_dir().to_str())?;
     let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    told.set("processors", processors)?;
-    Ok(told)
+    facts.set("processors", processors)?;
+    Ok(facts)
 }
 
 /// The system as Node.js calls it.

@@ -137,7 +137,7 @@ fn compile<'js>(
 /// Fails when the code's time is over. Between what takes long here, JavaScript asks the clock too seldom.
 fn in_time(scripts: &Weak<Scripts>, ctx: &Ctx<'_>) -> Result<()> {
     match scripts.upgrade() {
-        Some(scripts) if !scripts.clock.is_over() => Ok(()),
+        Some(scripts) if !scripts.clock.is_expired() => Ok(()),
         _ => Err(Exception::throw_internal(ctx, "interrupted")),
     }
 }

@@ -45,7 +45,7 @@ struct Debug {
     console: bool,
     status: Option<StatusSource>,
     longest: usize,
-    badge: Badge,
+    status_state: StatusState,
 }
 
 /// What of a message is shown.
@@ -65,7 +65,7 @@ enum Shown {
 enum StatusSource {
     /// The same as the sidebar; of a whole message the payload.
     Auto,
-    /// How many messages came.
+    /// The number of messages received.
     Counter,
     /// Another property; `None` where it cannot be named.
     Property(Option<Path>),
@@ -74,7 +74,7 @@ enum StatusSource {
 
 /// What the status shows at the moment.
 #[derive(Default)]
-struct Badge {
+struct StatusState {
     text: Option<Value>,
     count: f64,
     counted: f64,
@@ -99,7 +99,7 @@ pub(in crate::nodes) fn build(
         console: properties.console == true || properties.console == "true",
         status,
         longest: host.config().debug_length,
-        badge: Badge::default(),
+        status_state: StatusState::default(),
     }))
 }
 
@@ -167,7 +167,7 @@ fn status_source(properties: &Properties, shown: &Shown) -> Result<StatusSource,
 
 impl Node for Debug {
     fn start(&mut self, host: &mut Host<'_>) {
-        self.badge.counted = host.now();
+        self.status_state.counted = host.now();
         if self.status.is_some() {
             host.status(Value::record([
                 ("fill", "grey".into()),
@@ -175,7 +175,7 @@ impl Node for Debug {
             ]));
         }
         host.status(match &self.status {
-            Some(StatusSource::Counter) => badge("blue", "ring", "0"),
+            Some(StatusSource::Counter) => short_status("blue", "ring", "0"),
             _ => Value::record([]),
         });
     }
@@ -185,7 +185,7 @@ impl Node for Debug {
             return host.done(message);
         }
         let eval = host.context();
-        let told = self.show_status(&message, &eval, host);
+        let shown = self.show_status(&message, &eval, host);
         let value = match self.shown.value(&message, &eval) {
             Ok(value) => value,
             Err(failure) => return host.error(failure, None),
@@ -193,11 +193,11 @@ impl Node for Debug {
         if self.console {
             host.log(Level::Info, Value::from(logged(&value)));
         }
-        if self.active && self.sidebar && host.debug_heard() {
+        if self.active && self.sidebar && host.wants_debug() {
             let data = self.frame(&value, &message, host.info());
             host.debug(data);
         }
-        if let Err(failure) = told {
+        if let Err(failure) = shown {
             host.error(failure, None);
         }
         host.done(message);
@@ -207,8 +207,8 @@ impl Node for Debug {
         match wake {
             Wake::Active(active) => self.active = active,
             Wake::Timer(_) => {
-                self.badge.rest = None;
-                host.status(count(self.badge.count));
+                self.status_state.rest = None;
+                host.status(count(self.status_state.count));
             }
             _ => {}
         }
@@ -288,32 +288,32 @@ impl Debug {
                     .map_err(|_| invalid_expression(self.shown.expression()))?,
             ),
         };
-        let same = self.badge.text.as_ref();
+        let same = self.status_state.text.as_ref();
         if !same.is_some_and(|before| coerce::deep_equal(before, &status)) {
             host.status(status.clone());
-            self.badge.text = Some(status);
+            self.status_state.text = Some(status);
         }
         Ok(())
     }
 
     /// Counts a message; a fast count is shown when it rests.
     fn count(&mut self, host: &mut Host<'_>) {
-        let since = host.now() - self.badge.counted;
-        self.badge.counted = host.now();
-        self.badge.count += 1.0;
+        let since = host.now() - self.status_state.counted;
+        self.status_state.counted = host.now();
+        self.status_state.count += 1.0;
         if since > FAST {
-            host.status(count(self.badge.count));
+            host.status(count(self.status_state.count));
             return;
         }
-        if let Some(timer) = self.badge.rest.take() {
+        if let Some(timer) = self.status_state.rest.take() {
             host.cancel(timer);
         }
-        self.badge.rest = Some(host.after(REST));
+        self.status_state.rest = Some(host.after(REST));
     }
 }
 
 fn count(count: f64) -> Value {
-    badge("blue", "ring", &coerce::number_text(count))
+    short_status("blue", "ring", &coerce::number_text(count))
 }
 
 /// A status that this very node showed must not come back to it for ever.
@@ -336,14 +336,14 @@ fn auto_status(value: &Value, message: &Message) -> Value {
         };
         let fill = text("fill").unwrap_or(SmolStr::new_static("grey"));
         let shape = text("shape").unwrap_or(SmolStr::new_static("ring"));
-        return badge(&fill, &shape, &text("text").unwrap_or_default());
+        return short_status(&fill, &shape, &text("text").unwrap_or_default());
     }
     if let Some(error) = message.get("error").as_object() {
         let text = error
             .get("message")
             .map(coerce::to_text)
             .unwrap_or_default();
-        return badge("red", "dot", &text);
+        return short_status("red", "dot", &text);
     }
     status_of(value)
 }
@@ -358,16 +358,17 @@ fn status_of(value: &Value) -> Value {
     match object {
         Some(object) => {
             let text = |key: &str| object.get(key).map(coerce::to_text).unwrap_or_default();
-            badge(&text("fill"), &text("shape"), &text("text"))
+            short_status(&text("fill"), &text("shape"), &text("text"))
         }
         None => match value {
-            Value::String(text) => badge("grey", "dot", text),
-            other => badge("grey", "dot", &inspect(other, DEPTH)),
+            Value::String(text) => short_status("grey", "dot", text),
+            other => short_status("grey", "dot", &inspect(other, DEPTH)),
         },
     }
 }
 
-fn badge(fill: &str, shape: &str, text: &str) -> Value {
+/// A status whose text is not too long for the editor.
+fn short_status(fill: &str, shape: &str, text: &str) -> Value {
     let text = match text.char_indices().nth(STATUS_LENGTH) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),

@@ -1,4 +1,4 @@
-//! What a debug node shows, and what its badge says.
+//! What a debug node shows, and its status.
 
 use super::*;
 use crate::node_context::NodeContext;
@@ -37,7 +37,7 @@ fn frames_have_the_fields_that_the_editor_knows() {
         console: false,
         status: None,
         longest: 1000,
-        badge: Badge::default(),
+        status_state: StatusState::default(),
     };
     let frame = debug.frame(
         &"hello".into(),

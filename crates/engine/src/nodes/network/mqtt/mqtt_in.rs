@@ -142,11 +142,11 @@ impl MqttIn {
                 user.broker.unsubscribe(&topic, &id, true);
             }
             if subscribe {
-                let (options, told) = options(wanted, user.broker.is_v5());
-                let own = told.get("datatype").and_then(Value::as_str);
+                let (options, given) = options(wanted, user.broker.is_v5());
+                let own = given.get("datatype").and_then(Value::as_str);
                 let datatype = SmolStr::new(own.unwrap_or(&self.datatype));
                 user.broker.subscribe(&topic, options, &datatype, host);
-                self.dynamic.push((topic, told));
+                self.dynamic.push((topic, given));
             }
         }
         message.set("subscriptions", self.subscriptions());
@@ -187,31 +187,34 @@ impl MqttIn {
 
     fn subscriptions(&self) -> Value {
         let list = self.dynamic.iter();
-        Value::array(list.map(|(_, told)| Value::object(told.clone())).collect())
+        Value::array(
+            list.map(|(_, given)| Value::object(given.clone()))
+                .collect(),
+        )
     }
 }
 
 /// The subscription options that a topic object asks for, and the object as `msg.subscriptions` reports it.
-fn options(mut told: Object, v5: bool) -> (SubscriptionOptions, Object) {
-    let number = |told: &Object, name: &str, standard: u8| match told.get(name) {
+fn options(mut given: Object, v5: bool) -> (SubscriptionOptions, Object) {
+    let number = |given: &Object, name: &str, standard: u8| match given.get(name) {
         None => Some(standard),
         Some(value) => level(Some(&json::to_tree(value))),
     };
-    let flag = |told: &Object, name: &str| match told.get(name) {
+    let flag = |given: &Object, name: &str| match given.get(name) {
         Some(Value::Bool(flag)) => Some(*flag),
         Some(Value::String(text)) => text.parse().ok(),
         _ => None,
     };
-    let qos = number(&told, "qos", 2);
-    let retained = number(&told, "rh", 0);
-    let as_published = match told.get("rap") {
+    let qos = number(&given, "qos", 2);
+    let retained = number(&given, "rh", 0);
+    let as_published = match given.get("rap") {
         None | Some(Value::Null | Value::Undefined) => Some(true),
-        Some(_) => flag(&told, "rap"),
+        Some(_) => flag(&given, "rap"),
     };
-    let no_local = flag(&told, "nl");
+    let no_local = flag(&given, "nl");
     let mut put = |name: &'static str, value: Option<Value>| match value {
-        Some(value) => _ = told.insert(SmolStr::new_static(name), value),
-        None => _ = told.shift_remove(name),
+        Some(value) => _ = given.insert(SmolStr::new_static(name), value),
+        None => _ = given.shift_remove(name),
     };
     let number = |n: Option<u8>| n.map(|n| Value::Number(f64::from(n)));
     put("qos", number(qos));
@@ -226,5 +229,5 @@ fn options(mut told: Object, v5: bool) -> (SubscriptionOptions, Object) {
         as_published: as_published.unwrap_or(false),
         retained: retained.unwrap_or(0),
     };
-    (options, told)
+    (options, given)
 }

@@ -108,10 +108,10 @@ impl MqttOut {
         if let Some(topic) = set(&own.topic) {
             message.set("topic", topic);
         }
-        let said = coerce::to_number(message.get("qos"));
+        let requested = coerce::to_number(message.get("qos"));
         let qos = match set(&own.qos) {
             Some(qos) => coerce::text_to_number(&qos),
-            None if [1.0, 2.0].contains(&said.trunc()) => said.trunc(),
+            None if [1.0, 2.0].contains(&requested.trunc()) => requested.trunc(),
             None => 0.0,
         };
         message.set("qos", qos);

@@ -137,7 +137,7 @@ fn known(kind: &str) -> Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nodes::network::mqtt::packet::Extras;
+    use crate::nodes::network::mqtt::application_message::Extras;
 
     fn seen(bytes: &'static [u8], kind: Option<&str>, datatype: &str) -> String {
         let received = Received {

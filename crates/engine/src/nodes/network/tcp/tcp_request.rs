@@ -143,7 +143,7 @@ impl Node<Event> for TcpRequest {
                 return;
             }
         }
-        self.ask(message, host);
+        self.request(message, host);
     }
 
     fn wake(&mut self, wake: Wake, host: &mut Host<'_, Event>) {
@@ -168,7 +168,7 @@ impl Node<Event> for TcpRequest {
 }
 
 impl TcpRequest {
-    fn ask(&mut self, message: Message, host: &mut Host<'_, Event>) {
+    fn request(&mut self, message: Message, host: &mut Host<'_, Event>) {
         let of_message = |name: &str| match message.get(name) {
             value if coerce::truthy(value) => coerce::to_text(value),
             _ => SmolStr::default(),
@@ -241,7 +241,7 @@ impl TcpRequest {
             ConnectionEvent::Data(bytes) => self.data(&key, &bytes, host),
             ConnectionEvent::End => {
                 host.status(status("grey", "ring", "common.status.disconnected"));
-                self.over(&key);
+                self.disconnected(&key);
             }
             ConnectionEvent::Failed(_) => {
                 host.status(status("red", "ring", "common.status.error"));
@@ -249,12 +249,12 @@ impl TcpRequest {
                 let client = self.clients.shift_remove(&key);
                 host.error(failure, client.map(|client| client.last));
             }
-            ConnectionEvent::Closed => self.over(&key),
+            ConnectionEvent::Closed => self.disconnected(&key),
         }
     }
 
     /// The connection is gone; what waits for its answer, or for another connection, stays.
-    fn over(&mut self, key: &str) {
+    fn disconnected(&mut self, key: &str) {
         if let Some(client) = self.clients.get_mut(key) {
             client.connected = false;
             client.socket = None;

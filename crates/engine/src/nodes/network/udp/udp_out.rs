@@ -58,7 +58,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
 }
 
 /// What Node-RED writes before an error of the system.
-fn told(failure: &Failure) -> Failure {
+fn prefixed(failure: &Failure) -> Failure {
     Failure::text(format!("udp : {failure}"))
 }
 
@@ -136,7 +136,7 @@ impl UdpOut {
             sent.map_err(|error| connect::failure(&error, "send"))
         });
         if let Err(failure) = sent {
-            host.error(told(&failure), Some(message.clone()));
+            host.error(prefixed(&failure), Some(message.clone()));
         }
         host.done(message);
     }
@@ -147,7 +147,7 @@ impl Node<Resolved> for UdpOut {
         self.interface = ports::named(&self.properties.iface, host);
         let fixed = !text_of(&self.properties.outport).is_empty();
         if fixed && let Err(failure) = self.open(host) {
-            host.error(told(&failure), None);
+            host.error(prefixed(&failure), None);
         }
     }
 
@@ -182,7 +182,7 @@ impl Node<Resolved> for UdpOut {
             return self.send(&bytes, address, message, host);
         }
         let words = format!("getaddrinfo ENOTFOUND {name}");
-        host.error(told(&Failure::error(words)), Some(message.clone()));
+        host.error(prefixed(&Failure::error(words)), Some(message.clone()));
         host.done(message);
     }
 
