@@ -110,13 +110,9 @@ impl Read {
     }
 }
 
-/// The bytes of a hash that was written as hexadecimal text.
+/// The bytes of a hash, as [`hex`] writes it.
 pub(super) fn unhex(text: &str) -> Option<[u8; 32]> {
-    let mut bytes = [0; 32];
-    for (at, byte) in bytes.iter_mut().enumerate() {
-        *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;
-    }
-    (hex(&bytes) == text).then_some(bytes)
+    crypto::unhex(text).filter(|bytes| hex(bytes) == text)
 }
 
 fn shortened(text: &str) -> String {

@@ -6,6 +6,7 @@ use super::packages::is_package_path;
 use super::raw;
 use super::setting::{Source, flag};
 use super::{Mount, Upstream};
+use crypto::hex_digit;
 use toml::{Spanned, Value};
 
 /// First path segments of the runtime's admin API and editor (docs/reference/node-red-admin-api.md §2): no `[[route]]`
@@ -327,7 +328,7 @@ pub(super) fn spelled(text: &str) -> Option<String> {
     while let Some(byte) = bytes.next() {
         let encoded = byte == b'%';
         let byte = if encoded {
-            digit(bytes.next()?)? << 4 | digit(bytes.next()?)?
+            hex_digit(bytes.next()?)? << 4 | hex_digit(bytes.next()?)?
         } else {
             byte
         };
@@ -352,12 +353,6 @@ pub(super) fn spelled(text: &str) -> Option<String> {
     };
     let bad = |segment: &str| matches!(segment, "" | "." | "..");
     (path == "/" || !path.split('/').skip(1).any(bad)).then(|| path.to_owned())
-}
-
-fn digit(hex: u8) -> Option<u8> {
-    char::from(hex)
-        .to_digit(16)
-        .and_then(|digit| u8::try_from(digit).ok())
 }
 
 fn method(text: &str) -> Option<String> {

@@ -1,6 +1,6 @@
 //! Deployments of a runtime behind us: turn, revision, send. Nothing of its flows is kept here.
 
-use super::audit_fields;
+use super::outcome;
 use super::{Active, Deployments, Error, Phases, Runtime, name};
 use crate::audit::{Actor, Audit, Event};
 use crate::auth::AuthWatch;
@@ -155,7 +155,7 @@ impl Purpose {
             Self::Flows(new) => {
                 let mut facts = json!({ "type": kind });
                 if let (Some(old), Some(new)) = (old, new) {
-                    audit_fields::counts(&mut facts, old, new);
+                    outcome::counts(&mut facts, old, new);
                 }
                 (Event::DeployBegin, Event::Deploy, facts)
             }

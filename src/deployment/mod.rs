@@ -2,14 +2,14 @@
 //!
 //! Knows the order of things and that nothing is changed until the new flow set is durable. Never parses HTTP.
 
-mod audit_fields;
 mod candidate;
 mod forward;
+mod outcome;
 mod restore;
 mod runtime;
 
-pub use audit_fields::refusal;
 pub use forward::{Forward, Purpose};
+pub use outcome::{failed, refusal};
 pub use runtime::Runtime;
 
 use crate::audit::{Actor, Audit, Event, Unavailable};
@@ -195,7 +195,7 @@ impl Deployments {
 
         // account: recorded before it happens; if that fails it is refused, as `audit.on_failure` says
         let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
-        audit_fields::counts(&mut facts, &before.flows, &active.flows);
+        outcome::counts(&mut facts, &before.flows, &active.flows);
         self.audit.durable(Event::Deploy, actor, now, facts).await?;
 
         // store: from here on the new flow set is the one that every start finds

@@ -133,7 +133,14 @@ async fn run(
             Version::V1 => 1,
             Version::V2 => 2,
         };
-        metrics.deployment(name(kind), api, outcome(&result), Target::Engine);
+        metrics.deployment(
+            name(kind),
+            api,
+            result
+                .as_ref()
+                .map_or_else(deployment::failed, |_| metrics::Deployed::Success),
+            Target::Engine,
+        );
         if let Err(error) = &result {
             let facts = deployment::refusal(name(kind), error);
             audit.record(Event::DeployFail, &actor, now, facts);
@@ -143,25 +150,6 @@ async fn run(
         result
     };
     call.control(task).await?.map_err(Error::Deployment)
-}
-
-/// How metrics call the end of a deployment.
-fn outcome(result: &Result<Deployed, deployment::Error>) -> metrics::Deployed {
-    match result {
-        Ok(_) => metrics::Deployed::Success,
-        Err(deployment::Error::Stale { .. }) => metrics::Deployed::Stale,
-        Err(deployment::Error::Malformed(_) | deployment::Error::NoSuchFlow) => {
-            metrics::Deployed::Malformed
-        }
-        Err(
-            deployment::Error::StorageInvalid(_)
-            | deployment::Error::Store(_)
-            | deployment::Error::Runtime
-            | deployment::Error::Audit(_)
-            | deployment::Error::Lapsed(_)
-            | deployment::Error::Upstream(_),
-        ) => metrics::Deployed::Failed,
-    }
 }
 
 /// `GET /flows/state`

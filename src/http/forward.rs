@@ -282,7 +282,7 @@ async fn run(
     call.control(task).await?.map_err(Error::Deployment)
 }
 
-/// How metrics call the end of a deployment.
+/// How metrics name the end of a deployment.
 fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics::Deployed {
     match result {
         Ok(changed) => match changed.outcome {
@@ -290,9 +290,7 @@ fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics:
             Outcome::Stale => metrics::Deployed::Stale,
             Outcome::Refused => metrics::Deployed::Malformed,
         },
-        Err(deployment::Error::Stale { .. }) => metrics::Deployed::Stale,
-        Err(deployment::Error::Malformed(_)) => metrics::Deployed::Malformed,
-        Err(_) => metrics::Deployed::Failed,
+        Err(error) => deployment::failed(error),
     }
 }
 

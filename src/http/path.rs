@@ -3,6 +3,7 @@
 //! A path that two programs could read differently is refused, never repaired. Knows no endpoint.
 
 use crate::config;
+use crypto::hex_digit;
 use hyper::Uri;
 use hyper::http::uri::PathAndQuery;
 use std::borrow::Cow;
@@ -210,7 +211,10 @@ fn normalise(raw: &str) -> Result<String, Refused> {
     let mut bytes = raw.bytes();
     while let Some(byte) = bytes.next() {
         let (byte, encoded) = if byte == b'%' {
-            let pair = (bytes.next().and_then(digit), bytes.next().and_then(digit));
+            let pair = (
+                bytes.next().and_then(hex_digit),
+                bytes.next().and_then(hex_digit),
+            );
             let (Some(high), Some(low)) = pair else {
                 return Err(Refused("the path has a malformed percent-encoding"));
             };
@@ -244,25 +248,22 @@ fn encode(byte: u8, text: &mut String) {
 }
 
 pub(super) fn decode(text: &str) -> String {
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        decoded.push(match byte {
-            b'%' => {
-                let high = bytes.next().and_then(digit).unwrap_or_default();
-                let low = bytes.next().and_then(digit).unwrap_or_default();
-                high << 4 | low
-            }
-            _ => byte,
-        });
-    }
-    String::from_utf8_lossy(&decoded).into_owned()
+    String::from_utf8_lossy(&percent_decoded(text.as_bytes())).into_owned()
 }
 
-fn digit(byte: u8) -> Option<u8> {
-    char::from(byte)
-        .to_digit(16)
-        .and_then(|d| u8::try_from(d).ok())
+/// The text without percent-encoding (RFC 3986 §2.1); a `%` without two digits stays.
+pub(super) fn percent_decoded(text: &[u8]) -> Vec<u8> {
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut rest = text;
+    while let [first, after @ ..] = rest {
+        let octet = match after {
+            [high, low, ..] if *first == b'%' => hex_digit(*high).zip(hex_digit(*low)),
+            _ => None,
+        };
+        decoded.push(octet.map_or(*first, |(high, low)| high << 4 | low));
+        rest = after.get(octet.map_or(0, |_| 2)..).unwrap_or_default();
+    }
+    decoded
 }
 
 #[cfg(test)]

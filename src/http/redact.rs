@@ -3,6 +3,7 @@
 //! A token is valid at the gateway only, with all permissions of its session, so a program behind can only misuse it.
 //! Header fields and the query are searched; bodies and WebSocket frames are passed on unread.
 
+use super::path::percent_decoded;
 use super::request_context::RequestContext;
 use crate::auth::{Auth, TOKEN_LENGTH};
 use crate::upstream::Authorization;
@@ -84,23 +85,6 @@ fn holds(auth: &Auth, text: &[u8]) -> bool {
         }
     }
     false
-}
-
-/// The text without percent-encoding (RFC 3986 §2.1); a `%` without two digits stays.
-fn percent_decoded(text: &[u8]) -> Vec<u8> {
-    let digit = |byte: &u8| char::from(*byte).to_digit(16);
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-    while let [first, after @ ..] = rest {
-        let octet = match after {
-            [high, low, ..] if *first == b'%' => digit(high).zip(digit(low)),
-            _ => None,
-        };
-        let octet = octet.and_then(|(high, low)| u8::try_from(high * 16 + low).ok());
-        decoded.push(octet.unwrap_or(*first));
-        rest = after.get(octet.map_or(0, |_| 2)..).unwrap_or_default();
-    }
-    decoded
 }
 
 /// Whether the text contains a token as it is, delimited by characters that tokens do not have.

@@ -10,7 +10,7 @@ use aws_lc_rs::cipher::{
 };
 use aws_lc_rs::iv::FixedLength;
 use base64::{Engine, prelude::BASE64_STANDARD};
-use crypto::{Secret, hex, random, sha256};
+use crypto::{Secret, hex, random, sha256, unhex};
 use flows::Credentials;
 use serde_json::{Map, Value, json, ser::PrettyFormatter};
 use zeroize::Zeroizing;
@@ -122,14 +122,6 @@ fn decrypt(mut text: Vec<u8>, iv: [u8; IV_BYTES], secret: &Secret) -> Option<Zer
 
 fn key(secret: &Secret) -> Option<UnboundCipherKey> {
     UnboundCipherKey::new(&AES_256, &sha256(secret.reveal().as_bytes())).ok()
-}
-
-fn unhex(digits: &str) -> Option<[u8; IV_BYTES]> {
-    let mut bytes = [0; IV_BYTES];
-    for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks(2)) {
-        *byte = u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 fn cannot_encrypt(reason: &dyn std::fmt::Display) -> Error {

@@ -60,6 +60,25 @@ pub fn hex(bytes: &[u8]) -> String {
         .collect()
 }
 
+/// The bytes that a hexadecimal text of `N` bytes stands for, in either case.
+pub fn unhex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let (pairs, rest) = text.as_bytes().as_chunks();
+    if pairs.len() != N || !rest.is_empty() {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+        *byte = hex_digit(*high)? << 4 | hex_digit(*low)?;
+    }
+    Some(bytes)
+}
+
+/// The value of a hexadecimal digit, in either case.
+pub fn hex_digit(digit: u8) -> Option<u8> {
+    let value = char::from(digit).to_digit(16)?;
+    u8::try_from(value).ok()
+}
+
 /// `N` bytes from the system's random number generator.
 ///
 /// # Panics
@@ -87,6 +106,16 @@ mod tests {
     #[test]
     fn hex_is_lower_case_and_padded() {
         assert_eq!(hex(&[0, 0x0f, 0xa0]), "000fa0");
+    }
+
+    #[test]
+    fn hex_is_read_in_either_case_and_of_one_length_only() {
+        assert_eq!(unhex("000fA0"), Some([0, 0x0f, 0xa0]));
+        for text in [
+            "", "000f", "000fa", "000fa00", "000fa000", "+00fa0", "000fg0",
+        ] {
+            assert_eq!(unhex::<3>(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! What the audit log tells of a deployment: how much it changes, and in one word why it did not happen.
+//! How the audit log and the metrics name a deployment: how much it changes, and why it did not happen.
 
 use super::Error;
+use crate::metrics::Deployed;
 use flows::FlowSet;
 use serde_json::{Value, json};
 
@@ -22,7 +23,21 @@ pub(super) fn counts(facts: &mut Value, old: &FlowSet, new: &FlowSet) {
     facts["removed"] = (old.nodes().len() - kept).into();
 }
 
-/// The facts of a deployment that did not happen.
+/// The metrics' name for a deployment that did not happen.
+pub fn failed(error: &Error) -> Deployed {
+    match error {
+        Error::Stale { .. } => Deployed::Stale,
+        Error::Malformed(_) | Error::NoSuchFlow => Deployed::Malformed,
+        Error::StorageInvalid(_)
+        | Error::Store(_)
+        | Error::Runtime
+        | Error::Audit(_)
+        | Error::Lapsed(_)
+        | Error::Upstream(_) => Deployed::Failed,
+    }
+}
+
+/// The audit fields of a deployment that did not happen.
 pub fn refusal(kind: &str, error: &Error) -> Value {
     json!({ "type": kind, "reason": reason(error) })
 }
