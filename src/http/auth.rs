@@ -34,8 +34,8 @@ const PROMPTS: &str = concat!(
 );
 
 /// `GET /auth/login`: how to sign in; `{}` where no sign-in is required.
-pub(super) fn login(call: &RequestContext<'_>) -> Response<Body> {
-    let body = if call.gateway.auth.is_some() {
+pub(super) fn login(ctx: &RequestContext<'_>) -> Response<Body> {
+    let body = if ctx.gateway.auth.is_some() {
         PROMPTS
     } else {
         "{}"
@@ -44,31 +44,31 @@ pub(super) fn login(call: &RequestContext<'_>) -> Response<Body> {
 }
 
 /// `POST /auth/token`: a password becomes a token.
-pub(super) async fn token(call: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
-    let gateway = call.gateway;
+pub(super) async fn token(ctx: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
+    let gateway = ctx.gateway;
     let Some(auth) = gateway.auth.clone() else {
         return Err(Error::NotFound);
     };
-    let content = call.read_sign_in().await?;
-    let asked = form::fields(&call.head.headers, &content, FIELDS)
-        .and_then(|fields| sign_in(fields, call.peer.address.ip()))
+    let content = ctx.read_sign_in().await?;
+    let asked = form::fields(&ctx.head.headers, &content, FIELDS)
+        .and_then(|fields| sign_in(fields, ctx.peer.address.ip()))
         .inspect_err(|_| {
             gateway.metrics.login(Login::Invalid);
-            call.audit(Event::LoginInvalid, call.actor(), json!({}));
+            ctx.audit(Event::LoginInvalid, ctx.actor(), json!({}));
         })?;
-    let here = call.backend.rules.load().permissions(&asked.user).cloned();
+    let here = ctx.backend.rules.load().permissions(&asked.user).cloned();
     let asked = SignIn { here, ..asked };
     let user = asked.user.clone();
     let actor = Actor {
         user: auth.label(&user),
         by: "password".to_owned(),
-        ..call.actor()
+        ..ctx.actor()
     };
     let mut facts = json!({ "client": asked.client });
-    if let Some(upstream) = call.upstream() {
+    if let Some(upstream) = ctx.upstream() {
         facts["upstream"] = upstream.into();
     }
-    let (audit, now) = (gateway.audit.clone(), call.now);
+    let (audit, now) = (gateway.audit.clone(), ctx.now);
     let task = async move {
         let result = auth.sign_in(asked, now).await;
         let actor = match &result {
@@ -91,7 +91,7 @@ pub(super) async fn token(call: &mut RequestContext<'_>) -> Result<Response<Body
         }
         (result, kept)
     };
-    let (result, kept) = call.control(task).await?;
+    let (result, kept) = ctx.control(task).await?;
     if let Some(counted) = outcome(&result).0 {
         gateway.metrics.login(counted);
     }
@@ -130,25 +130,25 @@ async fn tell(
 }
 
 /// `POST /auth/revoke`: a token ends.
-pub(super) async fn revoke(call: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
-    let gateway = call.gateway;
+pub(super) async fn revoke(ctx: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
+    let gateway = ctx.gateway;
     let Some(auth) = gateway.auth.clone() else {
         return Err(Error::NotFound);
     };
     let limit = gateway.config.limits.sign_in_body;
-    let content = call.read(limit).await?;
+    let content = ctx.read(limit).await?;
     // With the permissions of now, after the body.
-    let Some(caller) = call.caller.clone() else {
+    let Some(caller) = ctx.caller.clone() else {
         return Err(Error::NotFound);
     };
-    let [token] = form::fields(&call.head.headers, &content, ["token"])?;
+    let [token] = form::fields(&ctx.head.headers, &content, ["token"])?;
     let token = Secret::new(filled(token, "token")?);
-    let result = call.control(revocation(auth, caller, token)).await?;
+    let result = ctx.control(revocation(auth, caller, token)).await?;
     match &result {
-        Ok(Some(of)) => call.audit(Event::Revoke, call.actor(), json!({ "of": of })),
-        Ok(None) => call.audit(
+        Ok(Some(of)) => ctx.audit(Event::Revoke, ctx.actor(), json!({ "of": of })),
+        Ok(None) => ctx.audit(
             Event::RevokeFail,
-            call.actor(),
+            ctx.actor(),
             json!({ "reason": "unknown" }),
         ),
         Err(error) => {
@@ -157,7 +157,7 @@ pub(super) async fn revoke(call: &mut RequestContext<'_>) -> Result<Response<Bod
                 RevokeError::Store(_) => "store",
             };
             let facts = json!({ "reason": reason });
-            call.audit(Event::RevokeFail, call.actor(), facts);
+            ctx.audit(Event::RevokeFail, ctx.actor(), facts);
         }
     }
     if let Some(auth) = &gateway.auth {

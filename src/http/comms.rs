@@ -19,49 +19,49 @@ use std::sync::Arc;
 
 /// Shakes hands; the editor is then served on this thread, until it is gone.
 pub(super) fn open(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     upstream: Option<&Upstream>,
 ) -> Result<Response<Body>, Error> {
-    let opening = Opening::check(call)?;
-    let page = origin::page(call, &call.gateway.comms.config.origins);
+    let opening = Opening::check(ctx)?;
+    let page = origin::page(ctx, &ctx.gateway.comms.config.origins);
     if page == Page::Foreign {
         return Err(Error::Origin);
     }
-    if call.gateway.auth.is_none() {
-        host_policy::check_own(call)?;
+    if ctx.gateway.auth.is_none() {
+        host_policy::check_own(ctx)?;
     }
-    let own = host_policy::is_own(call);
+    let own = host_policy::is_own(ctx);
     // An editor tells its user of a lost connection after several refused handshakes
     // (docs/reference/node-red-admin-api.md §5): a channel that opens and closes again would keep it silent for as long
     // as the upstream is away.
     if upstream.is_some_and(Upstream::is_away) {
         return Err(Error::Upstream(upstream::Error::Away));
     }
-    let place = call.gateway.comms.enter(call.peer.address.ip());
+    let place = ctx.gateway.comms.enter(ctx.peer.address.ip());
     let place = place.map_err(|_| Error::TooManyWaiting)?;
     let source = match upstream {
         None => Source::Own,
         Some(upstream) => {
             let target = PathAndQuery::from_static("/");
-            let head = upstream.link_head(&forwarded_request(call, &target, Some(upstream)));
+            let head = upstream.link_head(&forwarded_request(ctx, &target, Some(upstream)));
             Source::Upstream(upstream.clone(), Box::new(head))
         }
     };
     let guest = PendingEditor {
-        actor: call.actor(),
+        actor: ctx.actor(),
         place: Some(place),
         without_token: own,
         certificate: (page.is_ours() && own)
-            .then(|| call.peer.certificate.clone())
+            .then(|| ctx.peer.certificate.clone())
             .flatten(),
         clock: unix_time,
         here: {
-            let backend = Arc::clone(call.backend);
+            let backend = Arc::clone(ctx.backend);
             Arc::new(move |caller| backend.rules.load().here(caller))
         },
         source,
     };
-    let comms = Arc::clone(&call.gateway.comms);
+    let comms = Arc::clone(&ctx.gateway.comms);
     let response = opening.accept(|upgraded| comms.serve(TokioIo::new(upgraded), guest));
-    Ok(with_first_protocol(&call.head.headers, response))
+    Ok(with_first_protocol(&ctx.head.headers, response))
 }

@@ -25,12 +25,12 @@ const MAX_AGE: &str = "600";
 
 /// Answers the question of a browser whether a page may ask, which comes without the page's token. What concerns a
 /// public endpoint, its flow is asked.
-pub(super) fn preflight(call: &RequestContext<'_>, route: &Route<'_>) -> Option<Response<Body>> {
-    let headers = &call.head.headers;
+pub(super) fn preflight(ctx: &RequestContext<'_>, route: &Route<'_>) -> Option<Response<Body>> {
+    let headers = &ctx.head.headers;
     let asks =
-        call.head.method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        ctx.head.method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
     let public = route.needs == Needs::Nothing && route.target == Target::Endpoint;
-    if !asks || public || listed(call).is_none() {
+    if !asks || public || listed(ctx).is_none() {
         return None;
     }
     let mut response = response::empty(StatusCode::NO_CONTENT);
@@ -46,12 +46,12 @@ pub(super) fn preflight(call: &RequestContext<'_>, route: &Route<'_>) -> Option<
 }
 
 /// Lets the page read the answer, if it may.
-pub(super) fn allow(call: &RequestContext<'_>, headers: &mut HeaderMap) {
-    if call.gateway.config.headers.cors_origins.is_empty() {
+pub(super) fn allow(ctx: &RequestContext<'_>, headers: &mut HeaderMap) {
+    if ctx.gateway.config.headers.cors_origins.is_empty() {
         return;
     }
     headers.append(VARY, HeaderValue::from_static("Origin"));
-    if let Some(origin) = listed(call)
+    if let Some(origin) = listed(ctx)
         && !headers.contains_key(ACCESS_CONTROL_ALLOW_ORIGIN)
     {
         headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
@@ -63,12 +63,12 @@ pub(super) fn allow(call: &RequestContext<'_>, headers: &mut HeaderMap) {
 }
 
 /// The origin of the page, if it is one of those that may.
-fn listed<'c>(call: &RequestContext<'c>) -> Option<&'c HeaderValue> {
-    let origins = &call.gateway.config.headers.cors_origins;
+fn listed<'c>(ctx: &RequestContext<'c>) -> Option<&'c HeaderValue> {
+    let origins = &ctx.gateway.config.headers.cors_origins;
     if origins.is_empty() {
         return None;
     }
-    let mut sent = call.head.headers.get_all(ORIGIN).iter();
+    let mut sent = ctx.head.headers.get_all(ORIGIN).iter();
     let (Some(only), None) = (sent.next(), sent.next()) else {
         return None;
     };

@@ -50,19 +50,19 @@ const NOT_PASSED_ON: [HeaderName; 9] = [
 
 /// Sends a request through the flow whose endpoint it names, and waits for the flow's answer.
 pub(super) async fn call(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
 ) -> Result<Response<Body>, Error> {
-    let gateway = call.gateway;
-    let Runtime::Own(engine) = &call.backend.runtime else {
+    let gateway = ctx.gateway;
+    let Runtime::Own(engine) = &ctx.backend.runtime else {
         return Err(Error::NotFound);
     };
-    if websocket::is_wanted(call.head)
+    if websocket::is_wanted(ctx.head)
         && let Some(listening) = engine.listening(path.as_str())
     {
-        return ws_endpoint::open(call, path, engine, &listening);
+        return ws_endpoint::open(ctx, path, engine, &listening);
     }
-    let method = &call.head.method;
+    let method = &ctx.head.method;
     let Some(endpoint) = engine.endpoint(method, path.as_str()) else {
         return match others(engine, path) {
             Some(allow) => response::other_method(method, allow),
@@ -70,20 +70,20 @@ pub(super) async fn call(
         };
     };
     // A token that let the caller in stays here: a flow could use it for more.
-    call.authorization = match call.caller {
+    ctx.authorization = match ctx.caller {
         Some(_) => Authorization::Nobody,
         None => Authorization::Client,
     };
-    call.redacted = redact::head(call, call.authorization);
-    let content = call.read(gateway.config.limits.body).await?;
-    let memory = charged(call)?;
-    let request = request(call, path, &endpoint, content);
+    ctx.redacted = redact::head(ctx, ctx.authorization);
+    let content = ctx.read(gateway.config.limits.body).await?;
+    let memory = charged(ctx)?;
+    let request = request(ctx, path, &endpoint, content);
     let wait = gateway.config.timeouts.endpoint;
     let answer = pin!(tokio::time::timeout(
         wait,
         engine.call(endpoint, request, memory)
     ));
-    let answer = call.during(answer).await?;
+    let answer = ctx.during(answer).await?;
     let answer = answer.map_err(|_| Error::EndpointTimeout)??;
     let (reply, held) = answer.map_err(|Exhausted| Error::MemoryBusy)?;
     Ok(response(reply)?.map(|body| body.charged(held)))
@@ -91,18 +91,18 @@ pub(super) async fn call(
 
 /// What an unauthenticated caller is charged: the request until the engine is done with it, even if the caller leaves,
 /// and the reply, which the caller may be slow to read.
-fn charged(call: &mut RequestContext<'_>) -> Result<Option<Memory>, Error> {
-    if call.caller.as_ref().is_some_and(Caller::is_known) {
+fn charged(ctx: &mut RequestContext<'_>) -> Result<Option<Memory>, Error> {
+    if ctx.caller.as_ref().is_some_and(Caller::is_known) {
         return Ok(None);
     }
-    let quota = &call.gateway.shares.unauthenticated;
-    let grant = || quota.grant(call.peer.address.ip());
-    let (mut request, head) = match call.held.take() {
+    let quota = &ctx.gateway.shares.unauthenticated;
+    let grant = || quota.grant(ctx.peer.address.ip());
+    let (mut request, head) = match ctx.held.take() {
         // Its fields were charged before the body was read.
         Some(held) => (held, 0),
-        None => (grant(), request_body::head_size(&call.head.headers)),
+        None => (grant(), request_body::head_size(&ctx.head.headers)),
     };
-    let target = call.head.uri.path_and_query();
+    let target = ctx.head.uri.path_and_query();
     let target = target.map_or(0, |target| target.as_str().len());
     let taken = request.try_grow(head + target);
     taken.map_err(|Exhausted| Error::MemoryBusy)?;
@@ -111,16 +111,16 @@ fn charged(call: &mut RequestContext<'_>) -> Result<Option<Memory>, Error> {
 }
 
 fn request(
-    call: &RequestContext<'_>,
+    ctx: &RequestContext<'_>,
     path: &Path<'_>,
     endpoint: &Endpoint,
     body: bytes::Bytes,
 ) -> Request {
-    let uri = &call.outgoing().uri;
+    let uri = &ctx.outgoing().uri;
     let target = PathAndQuery::from_static("/");
-    let front = forwarded_request(call, &target, None);
+    let front = forwarded_request(ctx, &target, None);
     Request {
-        method: call.head.method.clone(),
+        method: ctx.head.method.clone(),
         path: path.decoded(),
         url: uri
             .path_and_query()
@@ -130,8 +130,8 @@ fn request(
         params: endpoint.params.iter().map(decoded).collect(),
         headers: seen_by_flows(&front),
         body,
-        address: call.peer.address.ip(),
-        secure: call.peer.secure,
+        address: ctx.peer.address.ip(),
+        secure: ctx.peer.secure,
     }
 }
 

@@ -24,9 +24,9 @@ use std::time::Instant;
 type Answer = Result<Response<Body>, Error>;
 
 /// `GET /flows`
-pub(super) fn read(call: &RequestContext<'_>) -> Answer {
-    let version = dialect::version(&call.head.headers)?;
-    let active = call.backend.deployments.active();
+pub(super) fn read(ctx: &RequestContext<'_>) -> Answer {
+    let version = dialect::version(&ctx.head.headers)?;
+    let active = ctx.backend.deployments.active();
     Ok(match version {
         Version::V1 => response::json(StatusCode::OK, active.flows.to_json()),
         Version::V2 => {
@@ -40,17 +40,17 @@ pub(super) fn read(call: &RequestContext<'_>) -> Answer {
 }
 
 /// `POST /flows`
-pub(super) async fn deploy(call: &mut RequestContext<'_>) -> Answer {
-    let version = dialect::version(&call.head.headers)?;
-    let kind = dialect::deployment_type(&call.head.headers)?;
+pub(super) async fn deploy(ctx: &mut RequestContext<'_>) -> Answer {
+    let version = dialect::version(&ctx.head.headers)?;
+    let kind = dialect::deployment_type(&ctx.head.headers)?;
     let deployed = if kind == DeploymentType::Reload {
         // Whatever the body is, it counts for nothing; it is read so that the client can finish sending it.
-        let limit = call.gateway.config.limits.body;
-        call.read(limit).await?;
-        run(call, version, kind, || Ok(Request::Reload)).await?
+        let limit = ctx.gateway.config.limits.body;
+        ctx.read(limit).await?;
+        run(ctx, version, kind, || Ok(Request::Reload)).await?
     } else {
-        let body = call.read_json().await?;
-        let backend = Arc::clone(call.backend);
+        let body = ctx.read_json().await?;
+        let backend = Arc::clone(ctx.backend);
         let parse = move || {
             let before = backend.deployments.active();
             let submission = match version {
@@ -62,7 +62,7 @@ pub(super) async fn deploy(call: &mut RequestContext<'_>) -> Answer {
                 kind,
             })
         };
-        run(call, version, kind, parse).await?
+        run(ctx, version, kind, parse).await?
     };
     Ok(match version {
         Version::V1 => response::empty(StatusCode::NO_CONTENT),
@@ -71,8 +71,8 @@ pub(super) async fn deploy(call: &mut RequestContext<'_>) -> Answer {
 }
 
 /// `GET /flow/:id`
-pub(super) fn read_one(call: &RequestContext<'_>, path: &Path<'_>) -> Answer {
-    let active = call.backend.deployments.active();
+pub(super) fn read_one(ctx: &RequestContext<'_>, path: &Path<'_>) -> Answer {
+    let active = ctx.backend.deployments.active();
     let json = flow_json(&active.flows, &path.parameter(1)).map_err(|error| match error {
         FlowError::NoSuchFlow => Error::NotFound,
         FlowError::Malformed(malformed) => Error::Deployment(malformed.into()),
@@ -81,25 +81,25 @@ pub(super) fn read_one(call: &RequestContext<'_>, path: &Path<'_>) -> Answer {
 }
 
 /// `POST /flow`
-pub(super) async fn add(call: &mut RequestContext<'_>) -> Answer {
-    let body = call.read_json().await?;
-    one(call, Request::AddFlow(body)).await
+pub(super) async fn add(ctx: &mut RequestContext<'_>) -> Answer {
+    let body = ctx.read_json().await?;
+    one(ctx, Request::AddFlow(body)).await
 }
 
 /// `PUT /flow/:id`
-pub(super) async fn replace(call: &mut RequestContext<'_>, path: &Path<'_>) -> Answer {
-    let body = call.read_json().await?;
-    one(call, Request::ReplaceFlow(path.parameter(1), body)).await
+pub(super) async fn replace(ctx: &mut RequestContext<'_>, path: &Path<'_>) -> Answer {
+    let body = ctx.read_json().await?;
+    one(ctx, Request::ReplaceFlow(path.parameter(1), body)).await
 }
 
 /// `DELETE /flow/:id`
-pub(super) async fn remove(call: &mut RequestContext<'_>, path: &Path<'_>) -> Answer {
-    one(call, Request::RemoveFlow(path.parameter(1))).await
+pub(super) async fn remove(ctx: &mut RequestContext<'_>, path: &Path<'_>) -> Answer {
+    one(ctx, Request::RemoveFlow(path.parameter(1))).await
 }
 
 /// A deployment of a single flow: of type `flows`, without a revision (docs/reference/node-red-engine.md §1.2).
-async fn one(call: &RequestContext<'_>, request: Request) -> Answer {
-    let deployed = run(call, Version::V1, DeploymentType::Flows, || Ok(request)).await?;
+async fn one(ctx: &RequestContext<'_>, request: Request) -> Answer {
+    let deployed = run(ctx, Version::V1, DeploymentType::Flows, || Ok(request)).await?;
     Ok(match deployed.flow {
         Some(id) => response::json(StatusCode::OK, json!({ "id": id }).to_string()),
         None => response::empty(StatusCode::NO_CONTENT),
@@ -108,14 +108,14 @@ async fn one(call: &RequestContext<'_>, request: Request) -> Answer {
 
 /// Parses and deploys as one task of the control runtime, and counts what came of it.
 async fn run(
-    call: &RequestContext<'_>,
+    ctx: &RequestContext<'_>,
     version: Version,
     kind: DeploymentType,
     parse: impl FnOnce() -> Result<Request, deployment::Error> + Send + 'static,
 ) -> Result<Deployed, Error> {
-    let (backend, metrics) = (Arc::clone(call.backend), Arc::clone(&call.gateway.metrics));
-    let (actor, now, audit) = (call.actor(), call.now, call.gateway.audit.clone());
-    let mut watch = call.detached_watch();
+    let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
+    let (actor, now, audit) = (ctx.actor(), ctx.now, ctx.gateway.audit.clone());
+    let mut watch = ctx.detached_watch();
     let task = async move {
         let started = Instant::now();
         let parsed = parse();
@@ -149,30 +149,30 @@ async fn run(
         tokio::spawn(async { allocator::purge() });
         result
     };
-    call.control(task).await?.map_err(Error::Deployment)
+    ctx.control(task).await?.map_err(Error::Deployment)
 }
 
 /// `GET /flows/state`
-pub(super) fn state(call: &RequestContext<'_>) -> Response<Body> {
-    let state = call.backend.deployments.state();
+pub(super) fn state(ctx: &RequestContext<'_>) -> Response<Body> {
+    let state = ctx.backend.deployments.state();
     response::json(StatusCode::OK, format!("{{\"state\":\"{state}\"}}"))
 }
 
 /// `POST /flows/state`
-pub(super) async fn set_state(call: &mut RequestContext<'_>) -> Answer {
-    let (_, state_wanted) = call.read_state().await?;
+pub(super) async fn set_state(ctx: &mut RequestContext<'_>) -> Answer {
+    let (_, state_wanted) = ctx.read_state().await?;
     let running = match state_wanted.as_deref() {
         Some("start") => true,
         Some("stop") => false,
         Some(_) | None => return Err(AdminError::RunState.into()),
     };
-    let backend = Arc::clone(call.backend);
-    let (actor, now) = (call.actor(), call.now);
-    let mut watch = call.detached_watch();
+    let backend = Arc::clone(ctx.backend);
+    let (actor, now) = (ctx.actor(), ctx.now);
+    let mut watch = ctx.detached_watch();
     let task = async move {
         let by = (&actor, &mut watch);
         backend.deployments.set_running(running, by, now).await
     };
-    call.control(task).await??;
-    Ok(state(call))
+    ctx.control(task).await??;
+    Ok(state(ctx))
 }

@@ -32,32 +32,32 @@ type Result<T = Response<Body>> = std::result::Result<T, Error>;
 
 /// Does what the route says, at the upstream.
 pub(super) async fn act(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
     target: Target,
     upstream: &Upstream,
 ) -> Result {
     if target == Target::Admin(Admin::Editor(Editor::Page))
-        && let Some(location) = path.editor(&call.head.uri)
+        && let Some(location) = path.editor(&ctx.head.uri)
     {
         return Ok(response::moved(&location));
     }
-    call.redacted = redact::head(call, call.authorization);
+    ctx.redacted = redact::head(ctx, ctx.authorization);
     // What is seldom is boxed, so that what is frequent keeps no room for it.
     match target {
-        Target::Login => Ok(auth::login(call)),
-        Target::Token => Box::pin(auth::token(call)).await,
-        Target::Revoke => Box::pin(auth::revoke(call)).await,
-        Target::Deploy => Box::pin(deploy(call, path, upstream)).await,
+        Target::Login => Ok(auth::login(ctx)),
+        Target::Token => Box::pin(auth::token(ctx)).await,
+        Target::Revoke => Box::pin(auth::revoke(ctx)).await,
+        Target::Deploy => Box::pin(deploy(ctx, path, upstream)).await,
         Target::AddFlow | Target::ReplaceFlow | Target::RemoveFlow | Target::SetState => {
-            Box::pin(change(call, path, target, upstream)).await
+            Box::pin(change(ctx, path, target, upstream)).await
         }
-        Target::Admin(Admin::Settings) => Box::pin(settings(call, path, upstream)).await,
-        Target::Comms => comms::open(call, Some(upstream)),
+        Target::Admin(Admin::Settings) => Box::pin(settings(ctx, path, upstream)).await,
+        Target::Comms => comms::open(ctx, Some(upstream)),
         // Signing in is ours; what the upstream has of it would let callers past us.
-        Target::Absent if call.class == RouteClass::Auth => Err(Error::NotFound),
-        Target::Endpoint if websocket::is_wanted(call.head) => {
-            Box::pin(tunnel::open(call, path, upstream)).await
+        Target::Absent if ctx.class == RouteClass::Auth => Err(Error::NotFound),
+        Target::Endpoint if websocket::is_wanted(ctx.head) => {
+            Box::pin(tunnel::open(ctx, path, upstream)).await
         }
         // These read JSON, if there is a body.
         Target::Admin(
@@ -69,8 +69,8 @@ pub(super) async fn act(
             | Admin::SaveUserSettings
             | Admin::SaveInLibrary,
         ) => {
-            let body = Outgoing::Whole(Box::pin(call.read_json_if_any()).await?);
-            pass(call, path, body, upstream).await
+            let body = Outgoing::Whole(Box::pin(ctx.read_json_if_any()).await?);
+            pass(ctx, path, body, upstream).await
         }
         Target::Flows
         | Target::State
@@ -78,19 +78,19 @@ pub(super) async fn act(
         | Target::Admin(_)
         | Target::Absent
         | Target::Endpoint => {
-            let body = streamed(call);
-            pass(call, path, body, upstream).await
+            let body = streamed(ctx);
+            pass(ctx, path, body, upstream).await
         }
         Target::OtherMethod(offers) => {
-            response::other_method(&call.head.method, route::allow(offers))
+            response::other_method(&ctx.head.method, route::allow(offers))
         }
     }
 }
 
 /// A body, to be passed on as it comes.
-fn streamed(call: &mut RequestContext<'_>) -> Outgoing {
-    let config = &call.gateway.config;
-    let Some(incoming) = call.body.take() else {
+fn streamed(ctx: &mut RequestContext<'_>) -> Outgoing {
+    let config = &ctx.gateway.config;
+    let Some(incoming) = ctx.body.take() else {
         return Outgoing::empty();
     };
     let pace = Pace::new(&config.timeouts, &config.limits);
@@ -98,32 +98,32 @@ fn streamed(call: &mut RequestContext<'_>) -> Outgoing {
     if body.progress().is_none() {
         return body;
     }
-    let mut watch = call.detached_watch();
+    let mut watch = ctx.detached_watch();
     body.allowed_while(move || watch.glance().is_ok())
 }
 
 /// Passes a request on, and the answer back.
 async fn pass(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
     body: Outgoing,
     upstream: &Upstream,
 ) -> Result {
-    if matches!(call.head.method, Method::TRACE | Method::CONNECT) {
+    if matches!(ctx.head.method, Method::TRACE | Method::CONNECT) {
         // An answer to TRACE would show the headers that we add (RFC 9110 §9.3.8).
         let allow = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS".to_owned();
         return Err(Error::Method { allow });
     }
-    check_version(call)?;
-    let target = path.target(&call.outgoing().uri)?;
+    check_version(ctx)?;
+    let target = path.target(&ctx.outgoing().uri)?;
     let progress = body.progress();
-    let mut watch = call.watch();
+    let mut watch = ctx.watch();
     let sent = {
-        let front = forwarded_request(call, &target, Some(upstream));
+        let front = forwarded_request(ctx, &target, Some(upstream));
         let head = || upstream.head(&front);
-        let client = Some(call.peer.address.ip());
+        let client = Some(ctx.peer.address.ip());
         let sent = pin!(async {
-            match call.authorization {
+            match ctx.authorization {
                 Authorization::Ours => upstream.send(head, body, client).await,
                 Authorization::Nobody | Authorization::Client => {
                     upstream.send_bare(head, body, client).await
@@ -132,28 +132,28 @@ async fn pass(
         });
         watch.during(sent).await
     };
-    call.received = progress.map_or(0, |progress| progress.bytes());
-    let sent = sent.map_err(|lapsed| call.lapsed(lapsed))?;
-    call.keep(watch);
+    ctx.received = progress.map_or(0, |progress| progress.bytes());
+    let sent = sent.map_err(|lapsed| ctx.lapsed(lapsed))?;
+    ctx.keep(watch);
     if let Err(upstream::Error::Request(Refusal::NotAllowed)) = &sent {
-        call.check()?;
+        ctx.check()?;
     }
     let response = sent?;
-    let admin = call.class != RouteClass::Endpoint;
+    let admin = ctx.class != RouteClass::Endpoint;
     if admin {
         no_refusal(upstream, response.status())?;
         if let Some(told) = told_in_json(response.status(), response.headers()) {
             return Ok(told);
         }
     }
-    Ok(returned_response(call, upstream, response).map(Body::Upstream))
+    Ok(returned_response(ctx, upstream, response).map(Body::Upstream))
 }
 
 /// `POST /flows`: checked and sent in its turn.
-async fn deploy(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
-    let version = dialect::version(&call.head.headers)?;
-    let kind = dialect::deployment_type(&call.head.headers)?;
-    let target = path.target(&call.outgoing().uri)?;
+async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+    let version = dialect::version(&ctx.head.headers)?;
+    let kind = dialect::deployment_type(&ctx.head.headers)?;
+    let target = path.target(&ctx.outgoing().uri)?;
     let reload = kind == DeploymentType::Reload;
     if reload && !upstream.reloads() {
         return Err(Error::DeploymentType);
@@ -164,15 +164,15 @@ async fn deploy(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstr
     };
     let body = if reload {
         // Whatever was sent counts for nothing; the upstream gets what it surely understands.
-        let limit = call.gateway.config.limits.body;
-        call.read(limit).await?;
+        let limit = ctx.gateway.config.limits.body;
+        ctx.read(limit).await?;
         Bytes::from_static(nothing)
     } else {
-        call.read_json().await?
+        ctx.read_json().await?
     };
-    let front = forwarded_request(call, &target, Some(upstream));
+    let front = forwarded_request(ctx, &target, Some(upstream));
     let change = upstream.deployment(&front, (spelled, name(kind)), body.clone());
-    let metrics = Arc::clone(&call.gateway.metrics);
+    let metrics = Arc::clone(&ctx.gateway.metrics);
     let prepare = move || {
         let (mut rev, mut flows) = (None, None);
         if !reload {
@@ -192,35 +192,35 @@ async fn deploy(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstr
             purpose: Purpose::Flows(flows),
         })
     };
-    answer(call, upstream, run(call, (version, kind), prepare).await?)
+    answer(ctx, upstream, run(ctx, (version, kind), prepare).await?)
 }
 
 /// What else changes flows: sent in its turn, without a revision (docs/reference/node-red-admin-api.md §3).
 async fn change(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
     target: Target,
     upstream: &Upstream,
 ) -> Result {
-    check_version(call)?;
+    check_version(ctx)?;
     let mut purpose = Purpose::Flows(None);
     let mut flow = None;
     let body = match target {
         Target::RemoveFlow => Bytes::new(),
         Target::SetState => {
-            let (body, state) = call.read_state().await?;
+            let (body, state) = ctx.read_state().await?;
             purpose = Purpose::State(Json::from(state));
             body
         }
         _ => {
-            let body = call.read_json().await?;
+            let body = ctx.read_json().await?;
             let id = (target == Target::ReplaceFlow).then(|| path.parameter(1));
             flow = Some((body.clone(), id));
             body
         }
     };
-    let url = path.target(&call.outgoing().uri)?;
-    let change: Change = upstream.change(&forwarded_request(call, &url, Some(upstream)), body);
+    let url = path.target(&ctx.outgoing().uri)?;
+    let change: Change = upstream.change(&forwarded_request(ctx, &url, Some(upstream)), body);
     let kind = DeploymentType::Flows;
     let prepare = move || {
         if let Some((body, id)) = flow {
@@ -233,24 +233,20 @@ async fn change(
             purpose,
         })
     };
-    answer(
-        call,
-        upstream,
-        run(call, (Version::V1, kind), prepare).await?,
-    )
+    answer(ctx, upstream, run(ctx, (Version::V1, kind), prepare).await?)
 }
 
 /// Checks and sends a change as one task of the control runtime, and counts what came of it. Between the last byte of
 /// the request and this task nothing may wait: a client that hangs up ends whatever is not in it.
 async fn run(
-    call: &RequestContext<'_>,
+    ctx: &RequestContext<'_>,
     (version, kind): (Version, DeploymentType),
     prepare: impl FnOnce() -> std::result::Result<Forward, deployment::Error> + Send + 'static,
 ) -> Result<Changed> {
-    let (backend, metrics) = (Arc::clone(call.backend), Arc::clone(&call.gateway.metrics));
-    let (actor, now) = (call.actor(), call.now);
-    let audit = call.gateway.audit.clone();
-    let mut watch = call.detached_watch();
+    let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
+    let (actor, now) = (ctx.actor(), ctx.now);
+    let audit = ctx.gateway.audit.clone();
+    let mut watch = ctx.detached_watch();
     let upstream = backend
         .runtime
         .upstream()
@@ -279,7 +275,7 @@ async fn run(
         }
         result
     };
-    call.control(task).await?.map_err(Error::Deployment)
+    ctx.control(task).await?.map_err(Error::Deployment)
 }
 
 /// How metrics name the end of a deployment.
@@ -308,11 +304,11 @@ fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>)
 }
 
 /// `GET /settings`: the upstream's, with the caller as the user, whatever the upstream says.
-async fn settings(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
-    check_version(call)?;
-    let target = path.target(&call.outgoing().uri)?;
-    let mut watch = call.watch();
-    let front = forwarded_request(call, &target, Some(upstream));
+async fn settings(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
+    check_version(ctx)?;
+    let target = path.target(&ctx.outgoing().uri)?;
+    let mut watch = ctx.watch();
+    let front = forwarded_request(ctx, &target, Some(upstream));
     // None of the client's own headers: a condition or a range would be about another body than the one it gets.
     let head = || {
         let mut request = upstream.own_head(&front);
@@ -321,30 +317,30 @@ async fn settings(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Ups
         request.headers_mut().insert(ACCEPT, json);
         request
     };
-    let client = Some(call.peer.address.ip());
+    let client = Some(ctx.peer.address.ip());
     let sent = pin!(upstream.send(head, Outgoing::empty(), client));
     let response = watch
         .during(sent)
         .await
-        .map_err(|lapsed| call.lapsed(lapsed))??;
+        .map_err(|lapsed| ctx.lapsed(lapsed))??;
     no_refusal(upstream, response.status())?;
     if let Some(told) = told_in_json(response.status(), response.headers()) {
         return Ok(told);
     }
     if response.status() != StatusCode::OK {
-        return Ok(returned_response(call, upstream, response).map(Body::Upstream));
+        return Ok(returned_response(ctx, upstream, response).map(Body::Upstream));
     }
     let response = upstream.whole(response).await?;
     let Ok(Json::Object(mut settings)) = serde_json::from_slice(response.body()) else {
         return Err(upstream::Error::Unexpected("its settings are no JSON object").into());
     };
     // Without authentication there is no user, and the editor then assumes every permission.
-    match call.caller.as_ref().filter(|_| call.gateway.auth.is_some()) {
+    match ctx.caller.as_ref().filter(|_| ctx.gateway.auth.is_some()) {
         Some(caller) => drop(settings.insert("user".to_owned(), identify::shown(caller))),
         None => drop(settings.remove("user")),
     }
     // The editor shows it before the paths of endpoints.
-    let prefix = &call.backend.mount.prefix;
+    let prefix = &ctx.backend.mount.prefix;
     if let Some(Json::String(root)) = settings.get_mut("httpNodeRoot") {
         root.insert_str(0, prefix);
     }
@@ -353,19 +349,19 @@ async fn settings(call: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Ups
 }
 
 /// The answer to a change.
-fn answer(call: &RequestContext<'_>, upstream: &Upstream, changed: Changed) -> Result {
+fn answer(ctx: &RequestContext<'_>, upstream: &Upstream, changed: Changed) -> Result {
     let response = changed.response;
     no_refusal(upstream, response.status())?;
     if let Some(told) = told_in_json(response.status(), response.headers()) {
         return Ok(told);
     }
-    Ok(returned_response(call, upstream, response).map(|body| Body::Theirs(body, None)))
+    Ok(returned_response(ctx, upstream, response).map(|body| Body::Theirs(body, None)))
 }
 
 /// The admin API's headers must be unambiguous before the upstream reads them.
-fn check_version(call: &RequestContext<'_>) -> Result<()> {
-    if call.class != RouteClass::Endpoint {
-        dialect::version(&call.head.headers)?;
+fn check_version(ctx: &RequestContext<'_>) -> Result<()> {
+    if ctx.class != RouteClass::Endpoint {
+        dialect::version(&ctx.head.headers)?;
     }
     Ok(())
 }

@@ -29,8 +29,8 @@ pub(super) fn client(gateway: &Gateway, proxy: &Peer, headers: &HeaderMap) -> Pe
 
 /// The host that the client asked a trusted proxy for. It is passed on, and tells our own pages from others; which
 /// runtime a request is for, `Host` says.
-pub(super) fn host<'c>(call: &RequestContext<'c>) -> Option<&'c HeaderValue> {
-    let headers = call.peer.trusted.then_some(&call.head.headers)?;
+pub(super) fn host<'c>(ctx: &RequestContext<'c>) -> Option<&'c HeaderValue> {
+    let headers = ctx.peer.trusted.then_some(&ctx.head.headers)?;
     let mut hosts = headers.get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
         (Some(host), None) => Some(host).filter(|host| is_host(host)),
@@ -39,8 +39,8 @@ pub(super) fn host<'c>(call: &RequestContext<'c>) -> Option<&'c HeaderValue> {
 }
 
 /// Every host in every `X-Forwarded-Host` of a trusted proxy, in order; empty: one is no text.
-pub(super) fn hosts<'c>(call: &RequestContext<'c>) -> impl Iterator<Item = &'c str> + use<'c> {
-    let headers = call.peer.trusted.then_some(&call.head.headers);
+pub(super) fn hosts<'c>(ctx: &RequestContext<'c>) -> impl Iterator<Item = &'c str> + use<'c> {
+    let headers = ctx.peer.trusted.then_some(&ctx.head.headers);
     let lines = headers
         .into_iter()
         .flat_map(|headers| headers.get_all(HOST));

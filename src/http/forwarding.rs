@@ -10,24 +10,24 @@ use hyper::{Method, Response};
 
 /// The request, for this target at the upstream.
 pub(super) fn forwarded_request<'c>(
-    call: &'c RequestContext<'_>,
+    ctx: &'c RequestContext<'_>,
     target: &'c PathAndQuery,
     upstream: Option<&Upstream>,
 ) -> ForwardedRequest<'c> {
-    let known = call.caller.as_ref().filter(|c| c.is_known());
+    let known = ctx.caller.as_ref().filter(|c| c.is_known());
     ForwardedRequest {
-        head: call.outgoing(),
+        head: ctx.outgoing(),
         target,
-        prefix: &call.backend.mount.prefix,
-        address: call.peer.address.ip(),
-        secure: call.peer.secure,
-        asked: forwarded::host(call),
+        prefix: &ctx.backend.mount.prefix,
+        address: ctx.peer.address.ip(),
+        secure: ctx.peer.secure,
+        asked: forwarded::host(ctx),
         passing: Passing {
-            from_proxies: &call.gateway.config.server.trusted_proxy_headers,
-            trusted: call.peer.trusted,
+            from_proxies: &ctx.gateway.config.server.trusted_proxy_headers,
+            trusted: ctx.peer.trusted,
         },
-        id: &call.id,
-        authorization: call.authorization,
+        id: &ctx.id,
+        authorization: ctx.authorization,
         identity: known
             .filter(|_| upstream.is_some_and(Upstream::is_told_callers))
             .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
@@ -36,14 +36,14 @@ pub(super) fn forwarded_request<'c>(
 
 /// The response with what the client may see of its head.
 pub(super) fn returned_response<B>(
-    call: &RequestContext<'_>,
+    ctx: &RequestContext<'_>,
     upstream: &Upstream,
     mut response: Response<B>,
 ) -> Response<B> {
-    let admin = call.class != RouteClass::Endpoint;
-    let bodiless = call.head.method == Method::HEAD;
+    let admin = ctx.class != RouteClass::Endpoint;
+    let bodiless = ctx.head.method == Method::HEAD;
     returned(response.headers_mut(), admin, bodiless);
-    upstream.rewrite(response.headers_mut(), &call.backend.mount.prefix);
+    upstream.rewrite(response.headers_mut(), &ctx.backend.mount.prefix);
     if admin {
         let nosniff = HeaderValue::from_static("nosniff");
         let name = HeaderName::from_static("x-content-type-options");

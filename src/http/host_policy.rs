@@ -14,14 +14,14 @@ use crate::config::Host;
 const MAX_LENGTH: usize = 255;
 
 /// Refuses a request for a host that is not listed, if there is a list.
-pub(super) fn check(call: &RequestContext<'_>) -> Result<(), Error> {
-    let hosts = &call.gateway.hosts;
-    if hosts.answers_all() || every(call, |host| hosts.answers(host)) {
+pub(super) fn check(ctx: &RequestContext<'_>) -> Result<(), Error> {
+    let hosts = &ctx.gateway.hosts;
+    if hosts.answers_all() || every(ctx, |host| hosts.answers(host)) {
         return Ok(());
     }
     if hosts.is_first_refusal() {
         tracing::warn!(
-            host = asked(call),
+            host = asked(ctx),
             "a host is refused that is not in [server] hosts; further ones are in the access log only, with status 421"
         );
     }
@@ -29,13 +29,13 @@ pub(super) fn check(call: &RequestContext<'_>) -> Result<(), Error> {
 }
 
 /// Refuses a caller without a token under a name that could be an attacker's.
-pub(super) fn check_own(call: &RequestContext<'_>) -> Result<(), Error> {
-    if is_own(call) {
+pub(super) fn check_own(ctx: &RequestContext<'_>) -> Result<(), Error> {
+    if is_own(ctx) {
         return Ok(());
     }
-    if call.gateway.hosts.is_first_refusal() {
+    if ctx.gateway.hosts.is_first_refusal() {
         tracing::warn!(
-            host = asked(call),
+            host = asked(ctx),
             "a request without a token is refused, because its host is not a name of this gateway. If it is, add it \
              to [server] hosts; if not, a web page tried DNS rebinding. Further ones are in the access log only, with \
              status 421"
@@ -45,26 +45,26 @@ pub(super) fn check_own(call: &RequestContext<'_>) -> Result<(), Error> {
 }
 
 /// Whether the request is for a name or an address that only the gateway can have.
-pub(super) fn is_own(call: &RequestContext<'_>) -> bool {
-    every(call, |host| call.gateway.hosts.is_own(host))
+pub(super) fn is_own(ctx: &RequestContext<'_>) -> bool {
+    every(ctx, |host| ctx.gateway.hosts.is_own(host))
 }
 
 /// Whether this holds for the host that the client asked for. Of several that proxies name one after the other the
 /// first may be the client's own words, so it must hold for all. A request that names none (HTTP/1.0) is no browser's.
-fn every(call: &RequestContext<'_>, holds: impl Fn(Host<'_>) -> bool) -> bool {
-    let port = if call.peer.secure { 443 } else { 80 };
+fn every(ctx: &RequestContext<'_>, holds: impl Fn(Host<'_>) -> bool) -> bool {
+    let port = if ctx.peer.secure { 443 } else { 80 };
     let holds = |host: &str| Host::parse(host, port).is_some_and(&holds);
-    let mut forwarded = forwarded::hosts(call).peekable();
+    let mut forwarded = forwarded::hosts(ctx).peekable();
     if forwarded.peek().is_some() {
         return forwarded.all(holds);
     }
-    host::authority(call.head).is_none_or(holds)
+    host::authority(ctx.head).is_none_or(holds)
 }
 
 /// The host that the client asked for, for the log.
-fn asked<'c>(call: &RequestContext<'c>) -> &'c str {
-    let forwarded = forwarded::hosts(call).next();
-    let host = forwarded.or_else(|| host::authority(call.head));
+fn asked<'c>(ctx: &RequestContext<'c>) -> &'c str {
+    let forwarded = forwarded::hosts(ctx).next();
+    let host = forwarded.or_else(|| host::authority(ctx.head));
     let host = host.unwrap_or_default();
     host.get(..MAX_LENGTH).unwrap_or(host)
 }

@@ -15,14 +15,14 @@ use hyper::header::AUTHORIZATION;
 use serde_json::{Value as Json, json};
 
 /// The caller of a request that needs to be known; `admin`: it is for the admin API.
-pub(super) fn caller(call: &RequestContext<'_>, admin: bool) -> Result<Caller, Error> {
-    let caller = match &call.gateway.auth {
-        Some(auth) => known(call, auth)?,
-        None => call.gateway.everybody.clone(),
+pub(super) fn caller(ctx: &RequestContext<'_>, admin: bool) -> Result<Caller, Error> {
+    let caller = match &ctx.gateway.auth {
+        Some(auth) => known(ctx, auth)?,
+        None => ctx.gateway.everybody.clone(),
     };
     let without_token = !matches!(caller.known, AuthMethod::Token(_));
-    if without_token && let Err(refused) = host_policy::check_own(call) {
-        denied(call, &caller, "host");
+    if without_token && let Err(refused) = host_policy::check_own(ctx) {
+        denied(ctx, &caller, "host");
         return Err(refused);
     }
     // A client sends a token on purpose. A browser's certificate, or its place in the network, is an ambient
@@ -30,43 +30,43 @@ pub(super) fn caller(call: &RequestContext<'_>, admin: bool) -> Result<Caller, E
     let led = match caller.known {
         AuthMethod::Token(_) => false,
         AuthMethod::Certificate(_) => true,
-        AuthMethod::Nobody => admin && !call.head.method.is_safe(),
+        AuthMethod::Nobody => admin && !ctx.head.method.is_safe(),
     };
-    let trusted = &call.gateway.config.headers.cors_origins;
-    let astray = || match origin::page(call, trusted) {
+    let trusted = &ctx.gateway.config.headers.cors_origins;
+    let astray = || match origin::page(ctx, trusted) {
         Page::Ours => false,
         Page::Trusted => caller.is_known(),
         Page::Foreign => true,
     };
     if led && astray() {
-        denied(call, &caller, "origin");
+        denied(ctx, &caller, "origin");
         return Err(Error::Origin);
     }
     Ok(caller)
 }
 
 /// Records that a web page may not act as this caller.
-fn denied(call: &RequestContext<'_>, caller: &Caller, reason: &str) {
+fn denied(ctx: &RequestContext<'_>, caller: &Caller, reason: &str) {
     let actor = Actor {
         user: caller.user.to_string(),
         by: caller.known.to_string(),
-        ..call.actor()
+        ..ctx.actor()
     };
-    call.audit(Event::Denied, actor, json!({ "reason": reason }));
+    ctx.audit(Event::Denied, actor, json!({ "reason": reason }));
 }
 
 /// The caller where users sign in. A token counts more than a certificate: a bad one is refused, whatever else is
 /// there.
-fn known(call: &RequestContext<'_>, auth: &Auth) -> Result<Caller, Error> {
-    let now = call.now;
-    let count = |check| call.gateway.metrics.token_check(check);
-    match token(&call.head.headers) {
+fn known(ctx: &RequestContext<'_>, auth: &Auth) -> Result<Caller, Error> {
+    let now = ctx.now;
+    let count = |check| ctx.gateway.metrics.token_check(check);
+    match token(&ctx.head.headers) {
         Ok(Some(token)) => {
             if let Some(caller) = auth.identify(token, now) {
                 count(TokenCheck::Valid);
                 return Ok(caller);
             }
-            match auth.bad_token(call.peer.address.ip(), now) {
+            match auth.bad_token(ctx.peer.address.ip(), now) {
                 None => {
                     count(TokenCheck::Invalid);
                     Err(Error::BadToken)
@@ -78,7 +78,7 @@ fn known(call: &RequestContext<'_>, auth: &Auth) -> Result<Caller, Error> {
             }
         }
         Ok(None) => {
-            let certificate = call.peer.certificate.as_ref();
+            let certificate = ctx.peer.certificate.as_ref();
             if let Some(caller) = certificate.and_then(|shown| auth.certified(shown, now)) {
                 count(TokenCheck::Certificate);
                 return Ok(caller);

@@ -107,28 +107,28 @@ pub async fn answer(
         .trusted
         .then(|| forwarded::client(gateway, peer, &head.headers));
     let mut path = Path::parse(head.uri.path());
-    let mut call = RequestContext::new(gateway, client.as_ref().unwrap_or(peer), &head);
+    let mut ctx = RequestContext::new(gateway, client.as_ref().unwrap_or(peer), &head);
     let body = ClientBody::received(body, head.version, gateway.config.limits.body);
-    (call.body, call.upgrade) = (Some(body), upgrade);
+    (ctx.body, ctx.upgrade) = (Some(body), upgrade);
     let proceeded = match flaw {
         Some(flaw) => Err(flaw.into()),
-        None => proceed(&mut call, path.as_mut().map_err(|refused| *refused)).await,
+        None => proceed(&mut ctx, path.as_mut().map_err(|refused| *refused)).await,
     };
     let response = match proceeded {
         Ok(response) => response,
         Err(error) => {
-            report(&call, &error);
+            report(&ctx, &error);
             response::refusal(&error)
         }
     };
-    let response = match call.record.take() {
+    let response = match ctx.record.take() {
         Some(record) => record.end(response).await,
         None => response,
     };
     let path = path.as_ref().map_or("-", Path::as_str);
-    let response = finish(&call, path, started.elapsed(), response);
+    let response = finish(&ctx, path, started.elapsed(), response);
     response.map(|body| {
-        let watch = body.lasts().then(|| call.watch_the_rest()).flatten();
+        let watch = body.lasts().then(|| ctx.watch_the_rest()).flatten();
         ResponseBody::new(body, watch)
     })
 }
@@ -137,94 +137,91 @@ pub async fn answer(
 pub fn unreadable(gateway: &Arc<Gateway>, peer: &Peer, too_large: bool) {
     let (mut head, ()) = Request::new(()).into_parts();
     head.method = Method::from_bytes(b"-").unwrap_or_default();
-    let call = RequestContext::new(gateway, peer, &head);
+    let ctx = RequestContext::new(gateway, peer, &head);
     let answered = response::empty(if too_large {
         StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
     } else {
         StatusCode::BAD_REQUEST
     });
-    finish(&call, "-", Duration::ZERO, answered);
+    finish(&ctx, "-", Duration::ZERO, answered);
 }
 
 /// The steps in order; each may refuse.
 async fn proceed(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: Result<&mut Path<'_>, Refused>,
 ) -> Result<Response<Body>, Error> {
-    let gateway = call.gateway;
+    let gateway = ctx.gateway;
 
     // 1. limit: what can be refused without a look at the request's meaning
-    limit(call, &gateway.config.limits)?;
+    limit(ctx, &gateway.config.limits)?;
 
     // 2. route: before authorize, because the permission depends on the endpoint
     let path = path?;
-    call.backend = gateway
+    ctx.backend = gateway
         .backends
-        .find(|| host::named(call.head), path.lower())?;
-    path.enter(&call.backend.mount);
+        .find(|| host::named(ctx.head), path.lower())?;
+    path.enter(&ctx.backend.mount);
     let path = &*path;
     // Before anything is decided: what changes meanwhile has to be decided again.
-    call.generation = gateway.auth.as_ref().map_or(0, Auth::generation);
-    let rules = call.backend.rules.load();
-    let route = granted::route(call.backend, &call.head.method, path, &rules);
-    call.class = route.class;
-    call.authorization = route.authorization;
-    call.in_flight = Some(gateway.metrics.in_flight(route.class));
+    ctx.generation = gateway.auth.as_ref().map_or(0, Auth::generation);
+    let rules = ctx.backend.rules.load();
+    let route = granted::route(ctx.backend, &ctx.head.method, path, &rules);
+    ctx.class = route.class;
+    ctx.authorization = route.authorization;
+    ctx.in_flight = Some(gateway.metrics.in_flight(route.class));
 
-    if let Some(answer) = cors::preflight(call, &route) {
+    if let Some(answer) = cors::preflight(ctx, &route) {
         return Ok(answer);
     }
 
     // 3. identify: an open path does not look at `Authorization`
     if route.needs != Needs::Nothing {
-        call.caller = Some(known(call, route.class, &rules)?);
+        ctx.caller = Some(known(ctx, route.class, &rules)?);
     }
 
     // 4. authorize: scope and user must both cover what the route needs
-    authorize(call, route.needs)?;
-    let (target, recorded) = (route.target, route.recorded(&call.head.method));
+    authorize(ctx, route.needs)?;
+    let (target, recorded) = (route.target, route.recorded(&ctx.head.method));
     drop(rules);
     // No endpoint of the admin API takes a body with these methods.
-    if call.class != RouteClass::Endpoint
-        && matches!(
-            call.head.method,
-            Method::GET | Method::HEAD | Method::DELETE
-        )
+    if ctx.class != RouteClass::Endpoint
+        && matches!(ctx.head.method, Method::GET | Method::HEAD | Method::DELETE)
     {
-        call.read_none().await?;
+        ctx.read_none().await?;
     }
-    call.begin_record(path, recorded).await?;
+    ctx.begin_record(path, recorded).await?;
 
     // 5. act: boxed, so that a connection does not keep room for the largest of them
-    match &call.backend.runtime {
+    match &ctx.backend.runtime {
         #[cfg(feature = "engine")]
-        Runtime::Own(_) => Box::pin(act(call, path, target)).await,
-        Runtime::Upstream(upstream) => Box::pin(forward::act(call, path, target, upstream)).await,
+        Runtime::Own(_) => Box::pin(act(ctx, path, target)).await,
+        Runtime::Upstream(upstream) => Box::pin(forward::act(ctx, path, target, upstream)).await,
     }
 }
 
 /// Refuses a caller who lacks the permission that is needed.
-fn authorize(call: &RequestContext<'_>, needs: Needs<'_>) -> Result<(), Error> {
+fn authorize(ctx: &RequestContext<'_>, needs: Needs<'_>) -> Result<(), Error> {
     let Needs::Permission(need) = needs else {
         return Ok(());
     };
-    let caller = call.caller.as_ref();
+    let caller = ctx.caller.as_ref();
     let granted = caller.is_some_and(|caller| caller.permissions.cover(need));
-    call.gateway.metrics.permission_check(granted);
+    ctx.gateway.metrics.permission_check(granted);
     if granted {
         return Ok(());
     }
-    call.audit(Event::Denied, call.actor(), json!({ "needs": need }));
+    ctx.audit(Event::Denied, ctx.actor(), json!({ "needs": need }));
     Err(Error::Scope)
 }
 
 /// The caller, with the permissions of this backend.
-fn known(call: &mut RequestContext<'_>, class: RouteClass, rules: &Rules) -> Result<Caller, Error> {
+fn known(ctx: &mut RequestContext<'_>, class: RouteClass, rules: &Rules) -> Result<Caller, Error> {
     let admin = class != RouteClass::Endpoint;
-    if admin && identify::token_in_query(call.head.uri.query()) {
+    if admin && identify::token_in_query(ctx.head.uri.query()) {
         return Err(Error::TokenInQuery);
     }
-    let caller = identify::caller(call, admin)?;
+    let caller = identify::caller(ctx, admin)?;
     // Tokens are the gateway's, good at all sites: for them counts what the caller has everywhere.
     Ok(match class {
         RouteClass::Auth => caller,
@@ -233,10 +230,10 @@ fn known(call: &mut RequestContext<'_>, class: RouteClass, rules: &Rules) -> Res
 }
 
 /// Refuses what is too much, and what is malformed.
-fn limit(call: &RequestContext<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
-    let headers = &call.head.headers;
-    well_formed(call.head)?;
-    host_policy::check(call)?;
+fn limit(ctx: &RequestContext<'_>, limits: &crate::config::Limits) -> Result<(), Error> {
+    let headers = &ctx.head.headers;
+    well_formed(ctx.head)?;
+    host_policy::check(ctx)?;
     if headers.len() > limits.headers {
         return Err(Error::TooManyHeaders);
     }
@@ -264,42 +261,42 @@ fn well_formed(head: &Parts) -> Result<(), Error> {
 /// Does what the route says, with our own engine.
 #[cfg(feature = "engine")]
 async fn act(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
     target: Target,
 ) -> Result<Response<Body>, Error> {
     match target {
-        Target::Login => Ok(auth::login(call)),
-        Target::Token => auth::token(call).await,
-        Target::Revoke => auth::revoke(call).await,
-        Target::Flows => flows::read(call),
-        Target::Deploy => flows::deploy(call).await,
-        Target::State => Ok(flows::state(call)),
-        Target::SetState => flows::set_state(call).await,
-        Target::Flow => flows::read_one(call, path),
-        Target::AddFlow => flows::add(call).await,
-        Target::ReplaceFlow => flows::replace(call, path).await,
-        Target::RemoveFlow => flows::remove(call, path).await,
-        Target::Admin(admin) => admin::act(call, path, admin).await,
-        Target::Comms => comms::open(call, None),
-        Target::Endpoint => endpoint::call(call, path).await,
+        Target::Login => Ok(auth::login(ctx)),
+        Target::Token => auth::token(ctx).await,
+        Target::Revoke => auth::revoke(ctx).await,
+        Target::Flows => flows::read(ctx),
+        Target::Deploy => flows::deploy(ctx).await,
+        Target::State => Ok(flows::state(ctx)),
+        Target::SetState => flows::set_state(ctx).await,
+        Target::Flow => flows::read_one(ctx, path),
+        Target::AddFlow => flows::add(ctx).await,
+        Target::ReplaceFlow => flows::replace(ctx, path).await,
+        Target::RemoveFlow => flows::remove(ctx, path).await,
+        Target::Admin(admin) => admin::act(ctx, path, admin).await,
+        Target::Comms => comms::open(ctx, None),
+        Target::Endpoint => endpoint::call(ctx, path).await,
         Target::Absent => Err(Error::NotFound),
         Target::OtherMethod(offers) => {
-            response::other_method(&call.head.method, route::allow(offers))
+            response::other_method(&ctx.head.method, route::allow(offers))
         }
     }
 }
 
 /// 6. answer: the request's id goes along; counted and written down.
 fn finish(
-    call: &RequestContext<'_>,
+    ctx: &RequestContext<'_>,
     path: &str,
     duration: Duration,
     response: Response<Body>,
 ) -> Response<Body> {
-    let method = &call.head.method;
-    let mut response = response::for_method(method, with_security_headers(call, response));
-    if let Ok(id) = HeaderValue::from_str(&call.id) {
+    let method = &ctx.head.method;
+    let mut response = response::for_method(method, with_security_headers(ctx, response));
+    if let Ok(id) = HeaderValue::from_str(&ctx.id) {
         response
             .headers_mut()
             .insert(HeaderName::from_static("x-request-id"), id);
@@ -308,39 +305,36 @@ fn finish(
     let sent = response.body().size_hint().lower();
     let traffic = Traffic {
         duration,
-        received: call.received,
+        received: ctx.received,
         sent,
     };
-    call.gateway
+    ctx.gateway
         .metrics
-        .request(call.class, method, status, traffic);
-    if call.gateway.config.log.access {
+        .request(ctx.class, method, status, traffic);
+    if ctx.gateway.config.log.access {
         tracing::info!(
             target: "access",
-            id = call.id.as_str(),
+            id = ctx.id.as_str(),
             method = method.as_str(),
             path,
             status,
             bytes = sent,
             // In milliseconds down to the microsecond: a float of seconds is written as 9.8e-5, which is hard to read.
             duration_ms = duration.as_micros() as f64 / 1000.0,
-            user = call.user(),
-            upstream = call.upstream(),
-            address = %call.peer.address.ip().to_canonical(),
+            user = ctx.user(),
+            upstream = ctx.upstream(),
+            address = %ctx.peer.address.ip().to_canonical(),
         );
     }
     response
 }
 
 /// Adds the header fields for browsers, see `[headers]`.
-fn with_security_headers(
-    call: &RequestContext<'_>,
-    mut response: Response<Body>,
-) -> Response<Body> {
+fn with_security_headers(ctx: &RequestContext<'_>, mut response: Response<Body>) -> Response<Body> {
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         return response;
     }
-    let config = &call.gateway.config.headers;
+    let config = &ctx.gateway.config.headers;
     let ours = response.body().is_ours();
     let headers = response.headers_mut();
     for (name, value) in if ours { &config.own } else { &config.others } {
@@ -348,14 +342,14 @@ fn with_security_headers(
     }
     // What is public is meant for pages of other sites too.
     if let Some(policy) = &config.resource_policy
-        && call.caller.is_some()
+        && ctx.caller.is_some()
     {
         headers
             .entry(RESOURCE_POLICY)
             .or_insert_with(|| policy.clone());
     }
     if let Some(hsts) = &config.hsts
-        && call.peer.secure
+        && ctx.peer.secure
         && (ours || config.everywhere)
     {
         let hsts = || hsts.clone();
@@ -363,12 +357,12 @@ fn with_security_headers(
             .entry(STRICT_TRANSPORT_SECURITY)
             .or_insert_with(hsts);
     }
-    cors::allow(call, headers);
+    cors::allow(ctx, headers);
     response
 }
 
 /// What went wrong on our side goes to the log with its cause; what the client did wrong is in the access log.
-fn report(call: &RequestContext<'_>, error: &Error) {
+fn report(ctx: &RequestContext<'_>, error: &Error) {
     if response::is_ours(error) {
         let mut causes = String::new();
         let mut cause = std::error::Error::source(error);
@@ -378,8 +372,8 @@ fn report(call: &RequestContext<'_>, error: &Error) {
             cause = inner.source();
         }
         tracing::error!(
-            id = call.id.as_str(),
-            upstream = call.upstream(),
+            id = ctx.id.as_str(),
+            upstream = ctx.upstream(),
             "{error}{causes}"
         );
     }

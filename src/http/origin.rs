@@ -30,8 +30,8 @@ impl Page {
 }
 
 /// Finds out. What the two headers say must agree.
-pub(super) fn page(call: &RequestContext<'_>, trusted: &[Origin]) -> Page {
-    let headers = &call.head.headers;
+pub(super) fn page(ctx: &RequestContext<'_>, trusted: &[Origin]) -> Page {
+    let headers = &ctx.head.headers;
     let near = is_near(headers);
     let Some(origin) = headers.get(ORIGIN) else {
         return if near { Page::Ours } else { Page::Foreign };
@@ -41,7 +41,7 @@ pub(super) fn page(call: &RequestContext<'_>, trusted: &[Origin]) -> Page {
     let Some(origin) = origin.and_then(Origin::parse) else {
         return Page::Foreign;
     };
-    if near && own(call).is_some_and(|own| origin.is_of(&own)) {
+    if near && own(ctx).is_some_and(|own| origin.is_of(&own)) {
         Page::Ours
     } else if trusted.contains(&origin) {
         Page::Trusted
@@ -57,10 +57,10 @@ fn is_near(headers: &HeaderMap) -> bool {
 }
 
 /// The host and port that the browser believes to speak to.
-fn own(call: &RequestContext<'_>) -> Option<Authority> {
+fn own(ctx: &RequestContext<'_>) -> Option<Authority> {
     let named = |host: &HeaderValue| Authority::try_from(host.as_bytes()).ok();
-    forwarded::host(call)
+    forwarded::host(ctx)
         .and_then(named)
-        .or_else(|| call.head.uri.authority().cloned())
-        .or_else(|| call.head.headers.get(HOST).and_then(named))
+        .or_else(|| ctx.head.uri.authority().cloned())
+        .or_else(|| ctx.head.headers.get(HOST).and_then(named))
 }

@@ -16,9 +16,9 @@ use std::borrow::Cow;
 
 /// The head of a request without tokens of the gateway's; `None`: it contains none. With another `authorization` than
 /// the client's, the field of that name stays behind anyway and is not searched.
-pub(super) fn head(call: &RequestContext<'_>, authorization: Authorization) -> Option<Box<Parts>> {
-    let auth = call.gateway.auth.as_ref()?;
-    let sent = call.head;
+pub(super) fn head(ctx: &RequestContext<'_>, authorization: Authorization) -> Option<Box<Parts>> {
+    let auth = ctx.gateway.auth.as_ref()?;
+    let sent = ctx.head;
     let passes =
         |name: &HeaderName| *name != AUTHORIZATION || authorization == Authorization::Client;
     let fields = sent.headers.iter();

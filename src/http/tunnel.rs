@@ -18,35 +18,37 @@ use std::time::Instant;
 
 /// Opens a tunnel for a client that wants a WebSocket; what the upstream answers instead of one comes back as it is.
 pub(super) async fn open(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
     upstream: &Upstream,
 ) -> Result<Response<Body>, Error> {
-    let opening = Opening::check(call)?;
-    let target = path.target(&call.outgoing().uri)?;
-    let mut watch = call.watch();
+    let opening = Opening::check(ctx)?;
+    let target = path.target(&ctx.outgoing().uri)?;
+    let mut watch = ctx.watch();
     let opened = {
-        let front = forwarded_request(call, &target, Some(upstream));
+        let front = forwarded_request(ctx, &target, Some(upstream));
         let opened = pin!(upstream.tunnel(&front, opening.accept_key()));
         watch.during(opened).await
     };
-    let opened = opened.map_err(|lapsed| call.lapsed(lapsed))?;
+    let opened = opened.map_err(|lapsed| ctx.lapsed(lapsed))?;
     let (headers, tunnel) = match opened? {
         Opened::Tunnel(headers, tunnel) => (headers, tunnel),
         Opened::Refused(response) => {
-            return Ok(returned_response(call, upstream, response).map(Body::Upstream));
+            return Ok(returned_response(ctx, upstream, response).map(Body::Upstream));
         }
     };
-    let mut socket = OpenSocket::of(call, path);
-    let patience = call.gateway.config.timeouts.body_idle;
+    let mut socket = OpenSocket::of(ctx, path);
+    let stall_timeout = ctx.gateway.config.timeouts.body_idle;
     let mut response = opening.accept(async move |client| {
         let opened = Instant::now();
-        let ended = tunnel.join(client, patience, pin!(socket.over())).await;
+        let ended = tunnel
+            .join(client, stall_timeout, pin!(socket.over()))
+            .await;
         socket.log(ended, opened.elapsed());
     });
     let mut answer = Response::new(());
     *answer.headers_mut() = headers;
-    let mut headers = returned_response(call, upstream, answer)
+    let mut headers = returned_response(ctx, upstream, answer)
         .into_parts()
         .0
         .headers;

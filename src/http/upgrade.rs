@@ -18,9 +18,9 @@ pub(super) struct Opening {
 
 impl Opening {
     /// Checks the handshake of a request that [wants](websocket::is_wanted) a WebSocket.
-    pub(super) fn check(call: &mut RequestContext<'_>) -> Result<Self, Error> {
-        let accept = websocket::check(call.head)?;
-        let upgrade = call.upgrade.take().ok_or(Error::UpgradeRequired)?;
+    pub(super) fn check(ctx: &mut RequestContext<'_>) -> Result<Self, Error> {
+        let accept = websocket::check(ctx.head)?;
+        let upgrade = ctx.upgrade.take().ok_or(Error::UpgradeRequired)?;
         Ok(Self { accept, upgrade })
     }
 

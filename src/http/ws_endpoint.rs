@@ -41,19 +41,19 @@ type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
 
 /// Shakes hands; the client then talks with the listener, on this thread, until either ends it.
 pub(super) fn open(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
     engine: &Engine,
     listening: &Listening,
 ) -> Result<Response<Body>, Error> {
-    let opening = Opening::check(call)?;
-    let permit = permit(call).map_err(|_| Error::TooManySockets)?;
+    let opening = Opening::check(ctx)?;
+    let permit = permit(ctx).map_err(|_| Error::TooManySockets)?;
     let tell = engine.join(listening);
-    let mut open = OpenSocket::of(call, path);
-    let longest = call.gateway.config.limits.body;
-    let patience = call.gateway.config.timeouts.body_idle;
-    let memory = memory(call);
-    let meter = meter(call, memory.clone());
+    let mut open = OpenSocket::of(ctx, path);
+    let longest = ctx.gateway.config.limits.body;
+    let stall_timeout = ctx.gateway.config.timeouts.body_idle;
+    let memory = memory(ctx);
+    let meter = meter(ctx, memory.clone());
     let response = opening.accept(async move |client| {
         let opened = Instant::now();
         let config = WebSocketConfig::default()
@@ -63,20 +63,20 @@ pub(super) fn open(
             .max_message_size(Some(longest));
         let client = Metered::new(TokioIo::new(client), meter, longest);
         let socket = Socket::from_raw_socket(client, Role::Server, Some(config)).await;
-        let ended = Session::new(socket, tell, (patience, longest))
+        let ended = Session::new(socket, tell, (stall_timeout, longest))
             .run(memory, pin!(open.over()))
             .await;
         open.log(ended, opened.elapsed());
         drop(permit);
     });
-    Ok(with_first_protocol(&call.head.headers, response))
+    Ok(with_first_protocol(&ctx.head.headers, response))
 }
 
 /// A permit for one more socket. It counts for the client's address; a proxy that does not name its client has none.
-fn permit(call: &RequestContext<'_>) -> Result<Permit, LimitReached> {
-    let permit = call.gateway.shares.sockets.admit()?;
-    let address = call.peer.address.ip();
-    if call.gateway.config.server.trusted_proxies.contains(address) {
+fn permit(ctx: &RequestContext<'_>) -> Result<Permit, LimitReached> {
+    let permit = ctx.gateway.shares.sockets.admit()?;
+    let address = ctx.peer.address.ip();
+    if ctx.gateway.config.server.trusted_proxies.contains(address) {
         return Ok(permit);
     }
     permit.of(address)
@@ -88,7 +88,7 @@ struct Session<T> {
     tell: T,
     inbound: Inbound,
     /// How long the client may take nothing of a frame.
-    patience: Duration,
+    stall_timeout: Duration,
     ended: Ended,
 }
 
@@ -102,26 +102,26 @@ struct Inbound {
 }
 
 /// What the frames of an unauthenticated client are charged to.
-fn memory(call: &RequestContext<'_>) -> Option<Memory> {
-    let known = call.caller.as_ref().is_some_and(Caller::is_known);
-    let memory = &call.gateway.shares.unauthenticated;
-    (!known).then(|| (Arc::clone(memory), call.peer.address.ip()))
+fn memory(ctx: &RequestContext<'_>) -> Option<Memory> {
+    let known = ctx.caller.as_ref().is_some_and(Caller::is_known);
+    let memory = &ctx.gateway.shares.unauthenticated;
+    (!known).then(|| (Arc::clone(memory), ctx.peer.address.ip()))
 }
 
 /// Meters the messages of an unauthenticated client.
-fn meter(call: &RequestContext<'_>, memory: Option<Memory>) -> Option<Meter> {
-    let config = &call.gateway.config;
+fn meter(ctx: &RequestContext<'_>, memory: Option<Memory>) -> Option<Meter> {
+    let config = &ctx.gateway.config;
     let pace = Pace::new(&config.timeouts, &config.limits);
     memory.map(|(quota, address)| Meter::new(quota, address, pace))
 }
 
 impl<T: Fn(Event) -> Result<(), engine::Error>> Session<T> {
-    fn new(socket: Socket, tell: T, (patience, longest): (Duration, usize)) -> Self {
+    fn new(socket: Socket, tell: T, (stall_timeout, longest): (Duration, usize)) -> Self {
         Self {
             socket,
             tell,
             inbound: Inbound::new(longest),
-            patience,
+            stall_timeout,
             ended: Ended {
                 cause: TunnelEnd::Client,
                 up: 0,
@@ -169,7 +169,7 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Session<T> {
                         Frame::Binary(bytes) => Message::binary(bytes),
                     };
                     self.ended.down += message.len() as u64;
-                    match timeout(self.patience, self.socket.send(message)).await {
+                    match timeout(self.stall_timeout, self.socket.send(message)).await {
                         Ok(Ok(())) => continue,
                         Ok(Err(_)) => return TunnelEnd::Client,
                         Err(_) => return TunnelEnd::Slow,

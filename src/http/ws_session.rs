@@ -21,12 +21,12 @@ pub(super) struct OpenSocket {
 
 impl OpenSocket {
     /// For a request that becomes a WebSocket.
-    pub(super) fn of(call: &RequestContext<'_>, path: &Path<'_>) -> Self {
+    pub(super) fn of(ctx: &RequestContext<'_>, path: &Path<'_>) -> Self {
         Self {
-            gateway: Arc::clone(call.gateway),
-            watch: call.new_watch(),
+            gateway: Arc::clone(ctx.gateway),
+            watch: ctx.new_watch(),
             path: SmolStr::new(path.as_str()),
-            id: call.id.clone(),
+            id: ctx.id.clone(),
         }
     }
 

@@ -12,24 +12,24 @@ use serde_json::Value as Json;
 
 /// `GET /context/(global|flow/:id|node/:id)[/:key]?store=…&keysOnly`
 pub(super) async fn read(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
 ) -> Result<Response<Body>, Error> {
-    let answer = ask(call, path, false).await?;
+    let answer = ask(ctx, path, false).await?;
     Ok(response::json(StatusCode::OK, answer.to_string()))
 }
 
 /// `DELETE /context/(global|flow/:id|node/:id)/:key?store=…`
 pub(super) async fn forget(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
 ) -> Result<Response<Body>, Error> {
-    ask(call, path, true).await?;
+    ask(ctx, path, true).await?;
     Ok(response::empty(StatusCode::NO_CONTENT))
 }
 
-async fn ask(call: &RequestContext<'_>, path: &Path<'_>, delete: bool) -> Result<Json, Error> {
-    let Runtime::Own(engine) = &call.backend.runtime else {
+async fn ask(ctx: &RequestContext<'_>, path: &Path<'_>, delete: bool) -> Result<Json, Error> {
+    let Runtime::Own(engine) = &ctx.backend.runtime else {
         return Err(Error::NotFound);
     };
     let (scope, id, key) = match path.parameter(1).to_ascii_lowercase().as_str() {
@@ -38,7 +38,7 @@ async fn ask(call: &RequestContext<'_>, path: &Path<'_>, delete: bool) -> Result
         _ => (Scope::Node, path.parameter(2), path.rest(3)),
     };
     let key = Some(key.join("/")).filter(|key| !key.is_empty());
-    let query = call.head.uri.query().unwrap_or_default();
+    let query = ctx.head.uri.query().unwrap_or_default();
     let parameter = |name: &str| {
         form_urlencoded::parse(query.as_bytes())
             .find(|(key, _)| key == name)
@@ -51,7 +51,7 @@ async fn ask(call: &RequestContext<'_>, path: &Path<'_>, delete: bool) -> Result
         store: parameter("store").filter(|store| !store.is_empty()),
         keys_only: parameter("keysOnly").is_some(),
         delete,
-        longest: call.gateway.config.engine.debug_length,
+        longest: ctx.gateway.config.engine.debug_length,
     };
     Ok(engine.context(request).await?)
 }

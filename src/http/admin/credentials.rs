@@ -7,8 +7,8 @@ use crate::http::response_body::Body;
 use hyper::{Response, StatusCode};
 use serde_json::Value as Json;
 
-pub(super) fn read(call: &RequestContext<'_>, path: &Path<'_>) -> Response<Body> {
-    let active = call.backend.deployments.active();
+pub(super) fn read(ctx: &RequestContext<'_>, path: &Path<'_>) -> Response<Body> {
+    let active = ctx.backend.deployments.active();
     let id = path.parameter(2);
     // The type is the node's own, whatever was asked for: another one could show more.
     let shown = match active.flows.get(&id) {

@@ -6,8 +6,8 @@ use crate::http::response_body::Body;
 use hyper::{Response, StatusCode};
 use serde_json::json;
 
-pub(super) fn read(call: &RequestContext<'_>) -> Response<Body> {
-    let deployments = &call.backend.deployments;
+pub(super) fn read(ctx: &RequestContext<'_>) -> Response<Body> {
+    let deployments = &ctx.backend.deployments;
     let active = deployments.active();
     let report = json!({
         "report": "diagnostics",

@@ -26,32 +26,32 @@ const NONE: &str = include_str!("no_editor.html");
 
 /// What needs no sign-in.
 pub(super) async fn load(
-    call: &RequestContext<'_>,
+    ctx: &RequestContext<'_>,
     path: &Path<'_>,
     part: route::Editor,
 ) -> Result<Response<Body>, Error> {
-    let Some(editor) = call.gateway.editor.clone() else {
+    let Some(editor) = ctx.gateway.editor.clone() else {
         return match part {
             route::Editor::Page => Ok(response::html(NONE)),
             _ => Err(Error::NotFound),
         };
     };
     match part {
-        route::Editor::Page => page(call, editor).await,
+        route::Editor::Page => page(ctx, editor).await,
         route::Editor::Theme => Ok(response::json(StatusCode::OK, editor.theme().to_string())),
-        route::Editor::Locale => words(call, editor, &path.parameter(1)).await,
+        route::Editor::Locale => words(ctx, editor, &path.parameter(1)).await,
         route::Editor::File => {
             let names = path.rest(0);
-            file(call, editor, move |editor| editor.public(&names)).await
+            file(ctx, editor, move |editor| editor.public(&names)).await
         }
         route::Editor::DebugView => {
             let names = path.rest(2);
-            file(call, editor, move |editor| editor.debug_view(&names)).await
+            file(ctx, editor, move |editor| editor.debug_view(&names)).await
         }
         route::Editor::Icon => {
             let mut names = path.rest(1);
             let name = names.pop().unwrap_or_default();
-            file(call, editor, move |editor| {
+            file(ctx, editor, move |editor| {
                 editor.icon(&names.join("/"), &name)
             })
             .await
@@ -60,17 +60,17 @@ pub(super) async fn load(
 }
 
 /// `GET /icons`
-pub(super) async fn icons(call: &RequestContext<'_>) -> Result<Response<Body>, Error> {
-    let icons = match call.gateway.editor.clone() {
-        Some(editor) => json!({ editor::CORE: call.blocking(move || editor.icons()).await?? }),
+pub(super) async fn icons(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
+    let icons = match ctx.gateway.editor.clone() {
+        Some(editor) => json!({ editor::CORE: ctx.blocking(move || editor.icons()).await?? }),
         None => json!({}),
     };
     Ok(response::json(StatusCode::OK, icons.to_string()))
 }
 
 /// `GET /plugins`: there are none, whether asked for as a list or as HTML.
-pub(super) fn plugins(call: &RequestContext<'_>) -> Response<Body> {
-    if wants_json(call) {
+pub(super) fn plugins(ctx: &RequestContext<'_>) -> Response<Body> {
+    if wants_json(ctx) {
         response::json(StatusCode::OK, "[]")
     } else {
         response::html("")
@@ -83,37 +83,37 @@ pub(super) fn messages() -> Response<Body> {
 }
 
 /// Whether a list is asked for instead of HTML (docs/reference/node-red-admin-api.md §2: exactly so).
-pub(super) fn wants_json(call: &RequestContext<'_>) -> bool {
-    let accept = call.head.headers.get(ACCEPT);
+pub(super) fn wants_json(ctx: &RequestContext<'_>) -> bool {
+    let accept = ctx.head.headers.get(ACCEPT);
     accept.is_some_and(|accept| accept.as_bytes() == b"application/json")
 }
 
 /// Waits for a place, for a limited time.
-async fn place(call: &RequestContext<'_>, editor: &Editor) -> Result<editor::FilePermit, Error> {
-    let place = editor.place(call.peer.address.ip());
+async fn place(ctx: &RequestContext<'_>, editor: &Editor) -> Result<editor::FilePermit, Error> {
+    let place = editor.place(ctx.peer.address.ip());
     timeout(PLACE_TIMEOUT, place)
         .await
         .map_err(|_| Error::EditorBusy)
 }
 
-async fn page(call: &RequestContext<'_>, editor: Arc<Editor>) -> Result<Response<Body>, Error> {
-    let page = call.blocking(move || editor.page()).await??;
+async fn page(ctx: &RequestContext<'_>, editor: Arc<Editor>) -> Result<Response<Body>, Error> {
+    let page = ctx.blocking(move || editor.page()).await??;
     Ok(response::html(page))
 }
 
 /// `GET /locales/:part?lng=`
 async fn words(
-    call: &RequestContext<'_>,
+    ctx: &RequestContext<'_>,
     editor: Arc<Editor>,
     part: &str,
 ) -> Result<Response<Body>, Error> {
-    let place = place(call, &editor).await?;
-    let query = call.head.uri.query().unwrap_or_default();
+    let place = place(ctx, &editor).await?;
+    let query = ctx.head.uri.query().unwrap_or_default();
     let language = form_urlencoded::parse(query.as_bytes())
         .find(|(name, language)| name == "lng" && !language.is_empty())
         .map_or_else(|| "en-US".to_owned(), |(_, language)| language.into_owned());
     let part = part.strip_suffix(".json").unwrap_or(part).to_owned();
-    let words = call
+    let words = ctx
         .blocking(move || {
             editor
                 .catalog(&part, &language)
@@ -125,13 +125,13 @@ async fn words(
 }
 
 async fn file(
-    call: &RequestContext<'_>,
+    ctx: &RequestContext<'_>,
     editor: Arc<Editor>,
     find: impl FnOnce(&Editor) -> Option<editor::File> + Send + 'static,
 ) -> Result<Response<Body>, Error> {
-    let place = place(call, &editor).await?;
-    let file = call.blocking(move || find(&editor)).await?;
+    let place = place(ctx, &editor).await?;
+    let file = ctx.blocking(move || find(&editor)).await?;
     let file = file.ok_or(Error::NotFound)?;
-    let control = &call.gateway.control;
-    Ok(response::file(&call.head.headers, file, control, place))
+    let control = &ctx.gateway.control;
+    Ok(response::file(&ctx.head.headers, file, control, place))
 }

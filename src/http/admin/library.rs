@@ -18,14 +18,14 @@ const KINDS: [&str; 3] = ["flows", "functions", "templates"];
 
 /// `GET /library/:library/:type/…`
 pub(super) async fn read(
-    call: &RequestContext<'_>,
+    ctx: &RequestContext<'_>,
     path: &Path<'_>,
 ) -> Result<Response<Body>, Error> {
     let kind = kind(path)?;
     match path.parameter(1).as_str() {
         "local" => {
             let place = LibraryPath::new(kind, path.rest(3)).ok_or(AdminError::LibraryName)?;
-            match call.gateway.store.library(place).await? {
+            match ctx.gateway.store.library(place).await? {
                 Some(Entry::Folder { folders, items }) => {
                     let items = items.into_iter().map(|item| (item.name, item.facts));
                     Ok(folder(folders, items))
@@ -35,9 +35,9 @@ pub(super) async fn read(
             }
         }
         "examples" => {
-            let editor = call.gateway.editor.clone().ok_or(Error::NotFound)?;
+            let editor = ctx.gateway.editor.clone().ok_or(Error::NotFound)?;
             let names = path.rest(3);
-            let found = call.blocking(move || editor.example(&names)).await?;
+            let found = ctx.blocking(move || editor.example(&names)).await?;
             match found.filter(|_| kind == "flows").ok_or(Error::NotFound)? {
                 Example::Folder { folders, flows } => Ok(folder(
                     folders,
@@ -52,7 +52,7 @@ pub(super) async fn read(
 
 /// `POST /library/local/:type/…`
 pub(super) async fn save(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
 ) -> Result<Response<Body>, Error> {
     let kind = kind(path)?;
@@ -62,11 +62,11 @@ pub(super) async fn save(
     let names = Some(path.rest(3)).filter(|names| !names.is_empty());
     let place = names.and_then(|names| LibraryPath::new(kind, names));
     let place = place.ok_or(AdminError::LibraryName)?;
-    let body = call.read_json_value().await?;
+    let body = ctx.read_json_value().await?;
     let (facts, text) = content(kind, body.unwrap_or_default())?;
-    let store = call.gateway.store.clone();
+    let store = ctx.gateway.store.clone();
     let task = async move { store.save_in_library(place, facts, text).await };
-    call.control(task).await?.map_err(|error| match error {
+    ctx.control(task).await?.map_err(|error| match error {
         store::Error::Io { source, .. } if is_taken(source.kind()) => AdminError::LibraryTaken,
         error => AdminError::Store(error),
     })?;

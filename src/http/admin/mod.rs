@@ -20,35 +20,35 @@ use hyper::Response;
 
 /// Does what the route says.
 pub(super) async fn act(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
     admin: Admin,
 ) -> Result<Response<Body>, Error> {
     match admin {
-        Admin::Settings => Ok(settings::read(call)),
-        Admin::Nodes => nodes::all(call).await,
-        Admin::Module => nodes::module(call, &path.parameter(1)),
-        Admin::NodeSet => nodes::set(call, &path.parameter(1), &path.parameter(2)).await,
+        Admin::Settings => Ok(settings::read(ctx)),
+        Admin::Nodes => nodes::all(ctx).await,
+        Admin::Module => nodes::module(ctx, &path.parameter(1)),
+        Admin::NodeSet => nodes::set(ctx, &path.parameter(1), &path.parameter(2)).await,
         Admin::ChangeModules => Err(AdminError::NoModules.into()),
-        Admin::SwitchModule => nodes::switch_module(call, &path.parameter(1)).await,
+        Admin::SwitchModule => nodes::switch_module(ctx, &path.parameter(1)).await,
         Admin::SwitchNodeSet => {
-            nodes::switch_set(call, &path.parameter(1), &path.parameter(2)).await
+            nodes::switch_set(ctx, &path.parameter(1), &path.parameter(2)).await
         }
-        Admin::Context => context::read(call, path).await,
-        Admin::ForgetContext => context::forget(call, path).await,
-        Admin::Credentials => Ok(credentials::read(call, path)),
-        Admin::Diagnostics => Ok(diagnostics::read(call)),
-        Admin::Inject => node_actions::inject(call, path).await,
-        Admin::DebugNode(active) => node_actions::debug_node(call, path, active).await,
-        Admin::DebugNodes(active) => node_actions::debug_nodes(call, active).await,
-        Admin::UdpPorts => Ok(node_actions::udp_ports(call)),
-        Admin::UserSettings => user_settings::read(call).await,
-        Admin::SaveUserSettings => user_settings::save(call).await,
-        Admin::Library => library::read(call, path).await,
-        Admin::SaveInLibrary => library::save(call, path).await,
-        Admin::Plugins => Ok(editor::plugins(call)),
+        Admin::Context => context::read(ctx, path).await,
+        Admin::ForgetContext => context::forget(ctx, path).await,
+        Admin::Credentials => Ok(credentials::read(ctx, path)),
+        Admin::Diagnostics => Ok(diagnostics::read(ctx)),
+        Admin::Inject => node_actions::inject(ctx, path).await,
+        Admin::DebugNode(active) => node_actions::debug_node(ctx, path, active).await,
+        Admin::DebugNodes(active) => node_actions::debug_nodes(ctx, active).await,
+        Admin::UdpPorts => Ok(node_actions::udp_ports(ctx)),
+        Admin::UserSettings => user_settings::read(ctx).await,
+        Admin::SaveUserSettings => user_settings::save(ctx).await,
+        Admin::Library => library::read(ctx, path).await,
+        Admin::SaveInLibrary => library::save(ctx, path).await,
+        Admin::Plugins => Ok(editor::plugins(ctx)),
         Admin::Messages => Ok(editor::messages()),
-        Admin::Icons => editor::icons(call).await,
-        Admin::Editor(part) => editor::load(call, path, part).await,
+        Admin::Icons => editor::icons(ctx).await,
+        Admin::Editor(part) => editor::load(ctx, path, part).await,
     }
 }

@@ -11,11 +11,11 @@ use serde_json::Value as Json;
 
 /// `POST /inject/:id`
 pub(super) async fn inject(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
 ) -> Result<Response<Body>, Error> {
-    let body = call.read_json_value().await?;
-    let Runtime::Own(engine) = &call.backend.runtime else {
+    let body = ctx.read_json_value().await?;
+    let Runtime::Own(engine) = &ctx.backend.runtime else {
         return Err(Error::NotFound);
     };
     engine.inject(&path.parameter(1), body).await?;
@@ -24,11 +24,11 @@ pub(super) async fn inject(
 
 /// `POST /debug/:id/(enable|disable)`
 pub(super) async fn debug_node(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
     active: bool,
 ) -> Result<Response<Body>, Error> {
-    let Runtime::Own(engine) = &call.backend.runtime else {
+    let Runtime::Own(engine) = &ctx.backend.runtime else {
         return Err(Error::NotFound);
     };
     engine.set_debug(vec![path.parameter(1)], active).await?;
@@ -37,12 +37,12 @@ pub(super) async fn debug_node(
 
 /// `POST /debug/(enable|disable)` with `{"nodes": […]}`; those that do not run are passed over.
 pub(super) async fn debug_nodes(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     active: bool,
 ) -> Result<Response<Body>, Error> {
-    let body = call.read_json_value().await?;
+    let body = ctx.read_json_value().await?;
     let ids = ids(body.as_ref())?;
-    let Runtime::Own(engine) = &call.backend.runtime else {
+    let Runtime::Own(engine) = &ctx.backend.runtime else {
         return Err(Error::NotFound);
     };
     match engine.set_debug(ids, active).await {
@@ -52,8 +52,8 @@ pub(super) async fn debug_nodes(
 }
 
 /// `GET /udp-ports/:id`: the ports of udp in nodes that run, with which the editor warns of another one.
-pub(super) fn udp_ports(call: &RequestContext<'_>) -> Response<Body> {
-    let deployments = &call.backend.deployments;
+pub(super) fn udp_ports(ctx: &RequestContext<'_>) -> Response<Body> {
+    let deployments = &ctx.backend.deployments;
     let active = deployments.active();
     let nodes = active.flows.nodes().iter();
     let running = nodes

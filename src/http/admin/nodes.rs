@@ -15,35 +15,33 @@ use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
 /// `GET /nodes`
-pub(super) async fn all(call: &RequestContext<'_>) -> Result<Response<Body>, Error> {
-    match call.gateway.editor.clone().filter(|_| !wants_json(call)) {
+pub(super) async fn all(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
+    match ctx.gateway.editor.clone().filter(|_| !wants_json(ctx)) {
         Some(editor) => {
-            let language = language(call);
-            let html = call.blocking(move || editor.palette(&language)).await??;
+            let language = language(ctx);
+            let html = ctx.blocking(move || editor.palette(&language)).await??;
             Ok(response::html(html))
         }
-        None => Ok(told(&Json::from(sets(call.gateway.editor.as_deref())))),
+        None => Ok(told(&Json::from(sets(ctx.gateway.editor.as_deref())))),
     }
 }
 
 /// `GET /nodes/:module`
-pub(super) fn module(call: &RequestContext<'_>, name: &str) -> Result<Response<Body>, Error> {
-    Ok(told(&find_module(call.gateway.editor.as_deref(), name)?))
+pub(super) fn module(ctx: &RequestContext<'_>, name: &str) -> Result<Response<Body>, Error> {
+    Ok(told(&find_module(ctx.gateway.editor.as_deref(), name)?))
 }
 
 /// `GET /nodes/:module/:set`
 pub(super) async fn set(
-    call: &RequestContext<'_>,
+    ctx: &RequestContext<'_>,
     module: &str,
     name: &str,
 ) -> Result<Response<Body>, Error> {
-    let set = find_set(call.gateway.editor.as_deref(), module, name)?;
-    match call.gateway.editor.clone().filter(|_| !wants_json(call)) {
+    let set = find_set(ctx.gateway.editor.as_deref(), module, name)?;
+    match ctx.gateway.editor.clone().filter(|_| !wants_json(ctx)) {
         Some(editor) => {
-            let (language, name) = (language(call), name.to_owned());
-            let html = call
-                .blocking(move || editor.set(&name, &language))
-                .await??;
+            let (language, name) = (language(ctx), name.to_owned());
+            let html = ctx.blocking(move || editor.set(&name, &language)).await??;
             Ok(response::html(html.ok_or(Error::NotFound)?))
         }
         None => Ok(told(&set)),
@@ -52,22 +50,22 @@ pub(super) async fn set(
 
 /// `PUT /nodes/:module`
 pub(super) async fn switch_module(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     name: &str,
 ) -> Result<Response<Body>, Error> {
-    let body = call.read_json_value().await?;
-    let module = find_module(call.gateway.editor.as_deref(), name);
+    let body = ctx.read_json_value().await?;
+    let module = find_module(ctx.gateway.editor.as_deref(), name);
     Ok(told(&switched(body.as_ref(), module)?))
 }
 
 /// `PUT /nodes/:module/:set`
 pub(super) async fn switch_set(
-    call: &mut RequestContext<'_>,
+    ctx: &mut RequestContext<'_>,
     module: &str,
     name: &str,
 ) -> Result<Response<Body>, Error> {
-    let body = call.read_json_value().await?;
-    let set = find_set(call.gateway.editor.as_deref(), module, name);
+    let body = ctx.read_json_value().await?;
+    let set = find_set(ctx.gateway.editor.as_deref(), module, name);
     Ok(told(&switched(body.as_ref(), set)?))
 }
 
@@ -132,8 +130,8 @@ fn sets(editor: Option<&Editor>) -> Vec<Json> {
 }
 
 /// The language that the caller likes best (RFC 9110 §12.5.4); of equals the first.
-fn language(call: &RequestContext<'_>) -> String {
-    let accepted = call.head.headers.get(ACCEPT_LANGUAGE);
+fn language(ctx: &RequestContext<'_>) -> String {
+    let accepted = ctx.head.headers.get(ACCEPT_LANGUAGE);
     let accepted = accepted.and_then(|accepted| accepted.to_str().ok());
     liked_best(accepted.unwrap_or_default()).to_owned()
 }

@@ -13,11 +13,11 @@ use engine::settings::MEMORY;
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 
-pub(super) fn read(call: &RequestContext<'_>) -> Response<Body> {
-    let config = &call.gateway.config;
+pub(super) fn read(ctx: &RequestContext<'_>) -> Response<Body> {
+    let config = &ctx.gateway.config;
     // Without authentication there is no user, and the editor then assumes every permission.
-    let caller = call.caller.as_ref().filter(|_| call.gateway.auth.is_some());
-    let editor = call.gateway.editor.as_deref();
+    let caller = ctx.caller.as_ref().filter(|_| ctx.gateway.auth.is_some());
+    let editor = ctx.gateway.editor.as_deref();
     response::json(StatusCode::OK, settings(config, caller, editor).to_string())
 }
 

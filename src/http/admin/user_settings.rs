@@ -14,24 +14,24 @@ use serde_json::{Map, Value as Json};
 const LIMIT: usize = 256 << 10;
 
 /// `GET /settings/user`
-pub(super) async fn read(call: &RequestContext<'_>) -> Result<Response<Body>, Error> {
-    let kept = call.gateway.store.user_settings(call.user()).await?;
+pub(super) async fn read(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
+    let kept = ctx.gateway.store.user_settings(ctx.user()).await?;
     let kept = kept.unwrap_or_else(|| "{}".to_owned());
     Ok(response::uncached(response::json(StatusCode::OK, kept)))
 }
 
 /// `POST /settings/user`
-pub(super) async fn save(call: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
-    let Some(Json::Object(changes)) = call.read_json_value().await? else {
+pub(super) async fn save(ctx: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
+    let Some(Json::Object(changes)) = ctx.read_json_value().await? else {
         return Err(Error::Body("the body must be a JSON object".into()));
     };
-    let store = call.gateway.store.clone();
-    let user = call.user().to_owned();
+    let store = ctx.gateway.store.clone();
+    let user = ctx.user().to_owned();
     let task = async move {
         let change = |kept: Option<String>| changed(kept.as_deref(), changes);
         store.change_user_settings(&user, change).await
     };
-    if call.control(task).await?? {
+    if ctx.control(task).await?? {
         Ok(response::empty(StatusCode::NO_CONTENT))
     } else {
         Err(AdminError::SettingsTooLarge { limit: LIMIT }.into())
