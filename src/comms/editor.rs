@@ -201,10 +201,10 @@ struct RateLimiter {
     second: Interval,
 }
 
-/// Whom the editor talks with.
+/// The source of an editor's messages.
 enum Channel {
     /// No source yet.
-    Nobody,
+    None,
     Topics(Arc<Topics>),
     Relay(mpsc::Sender<Said>),
 }
@@ -221,7 +221,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
             socket,
             waiting,
             greeting: None,
-            source: Channel::Nobody,
+            source: Channel::None,
             heartbeat: every(comms.config.heartbeat),
             pace: RateLimiter {
                 most: comms.config.frames,
@@ -247,7 +247,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
                 }
             }
             let sent = tokio::select! {
-                text = heard(&mut self.socket, &mut self.pace) => {
+                text = read_text(&mut self.socket, &mut self.pace) => {
                     next = self.understood(&text?)?;
                     continue;
                 }
@@ -268,7 +268,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
     /// The next frame; what is not JSON is ignored, as Node-RED does.
     async fn frame(&mut self) -> Result<Frame, End> {
         loop {
-            let text = heard(&mut self.socket, &mut self.pace).await?;
+            let text = read_text(&mut self.socket, &mut self.pace).await?;
             if let Some(frame) = self.understood(&text)? {
                 return Ok(frame);
             }
@@ -298,7 +298,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
             return Ok(());
         };
         match &self.source {
-            Channel::Nobody => {}
+            Channel::None => {}
             Channel::Topics(topics) => {
                 for frame in topics.retained(&pattern) {
                     self.say(frame).await?;
@@ -319,7 +319,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
 }
 
 /// The next text, at the pace that is allowed. Nothing is lost when the wait is given up.
-async fn heard<S>(socket: &mut Socket<S>, pace: &mut RateLimiter) -> Result<Utf8Bytes, End>
+async fn read_text<S>(socket: &mut Socket<S>, pace: &mut RateLimiter) -> Result<Utf8Bytes, End>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -328,9 +328,9 @@ where
             pace.second.tick().await;
             pace.left = pace.most;
         }
-        let heard = socket.hear().await?;
+        let received = socket.hear().await?;
         pace.left -= 1;
-        if let Received::Text(text) = heard {
+        if let Received::Text(text) = received {
             return Ok(text);
         }
     }

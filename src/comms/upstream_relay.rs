@@ -81,18 +81,18 @@ impl<'e> Relay<'e> {
                 return;
             }
         };
-        let mut known = AuthMethod::default();
+        let mut replay = Replay::default();
         let mut barren = 0;
         let Ok(mut link) = self.open().await else {
             return;
         };
         while barren < BARREN {
-            match self.relay(&mut link, &mut known, &mut said).await {
+            match self.relay(&mut link, &mut replay, &mut said).await {
                 0 => barren += 1,
                 _ => barren = 0,
             }
             drop(link);
-            let again = self.open_again(&mut known, &mut said, barren);
+            let again = self.open_again(&mut replay, &mut said, barren);
             match timeout(self.config.upstream_away, again).await {
                 Ok(new) => link = new,
                 Err(_) => return,
@@ -101,14 +101,9 @@ impl<'e> Relay<'e> {
     }
 
     /// Relays until the link is lost; gives how many frames the editor was sent.
-    async fn relay(
-        &self,
-        link: &mut Link,
-        known: &mut AuthMethod,
-        said: &mut Receiver<Said>,
-    ) -> u64 {
+    async fn relay(&self, link: &mut Link, replay: &mut Replay, said: &mut Receiver<Said>) -> u64 {
         let mut relayed = 0;
-        for text in known.again() {
+        for text in replay.again() {
             if send(link, text).await.is_err() {
                 return relayed;
             }
@@ -118,11 +113,11 @@ impl<'e> Relay<'e> {
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let going = tokio::select! {
-                heard = link.hear() => {
+                received = link.hear() => {
                     silences = 0;
-                    self.pass_on(heard, &mut relayed)
+                    self.pass_on(received, &mut relayed)
                 }
-                Some(said) = said.recv() => send(link, known.remember(said)).await,
+                Some(said) = said.recv() => send(link, replay.remember(said)).await,
                 _ = pings.tick() => {
                     silences += 1;
                     if silences > SILENCES {
@@ -137,8 +132,8 @@ impl<'e> Relay<'e> {
         }
     }
 
-    fn pass_on(&self, heard: Result<Received, Lost>, relayed: &mut u64) -> Result<(), Lost> {
-        let Received::Text(text) = heard? else {
+    fn pass_on(&self, received: Result<Received, Lost>, relayed: &mut u64) -> Result<(), Lost> {
+        let Received::Text(text) = received? else {
             return Ok(());
         };
         match Meaning::of(&text) {
@@ -160,7 +155,7 @@ impl<'e> Relay<'e> {
     /// Opens the link again, for as long as it takes.
     async fn open_again(
         &self,
-        known: &mut AuthMethod,
+        replay: &mut Replay,
         said: &mut Receiver<Said>,
         failures: u32,
     ) -> Link {
@@ -174,7 +169,7 @@ impl<'e> Relay<'e> {
             let attempt = loop {
                 tokio::select! {
                     attempt = &mut attempt => break attempt,
-                    Some(said) = said.recv() => drop(known.remember(said)),
+                    Some(said) = said.recv() => drop(replay.remember(said)),
                 }
             };
             match attempt {
@@ -230,15 +225,15 @@ impl<'e> Relay<'e> {
     }
 }
 
-/// What is said again on a new link.
+/// What is sent again on a new link.
 #[derive(Default)]
-struct AuthMethod {
+struct Replay {
     subscriptions: Vec<Pattern>,
     /// Who the editor is to other editors.
     presence: Option<String>,
 }
 
-impl AuthMethod {
+impl Replay {
     /// Remembers what is to be said again; gives the frame.
     fn remember(&mut self, said: Said) -> String {
         match said {

@@ -33,7 +33,7 @@ use tokio_rustls::server::TlsStream;
 /// A quiet HTTP/1.1 connection is parked after this time. Our choice: a new start in hyper costs about 2 µs, which
 /// ten times a second is nothing, and when thousands connect at once few are in hyper's hands at the same time.
 const PARK_AFTER: Duration = Duration::from_millis(100);
-/// How long the peer may take to let us say goodbye (TLS `close_notify`).
+/// Close time-out: how long the peer may take to take the TLS `close_notify`.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// A peer that still sends when its answer is there already, to a refused body for example, would lose the answer if
 /// the connection went at once (RFC 9112 §9.6): it is heard out for so long, as nginx,
@@ -340,7 +340,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>(
             }
             if let Poll::Ready(ended) = connection.as_mut().poll(cx) {
                 if let Err(error) = ended {
-                    told(client, &error);
+                    report(client, &error);
                 }
                 return Poll::Ready(End::Over);
             }
@@ -368,7 +368,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>(
 }
 
 /// hyper has ended a connection; what it could not read it has answered itself, if at all.
-fn told(client: &Client, error: &hyper::Error) {
+fn report(client: &Client, error: &hyper::Error) {
     if error.is_parse() {
         let gateway = &client.context.gateway;
         gateway.metrics.malformed();

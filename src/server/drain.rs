@@ -1,4 +1,4 @@
-//! The order to end: finish what is under way, take nothing new. Given once, heard by everyone.
+//! The drain signal of a worker: open requests are finished, new connections are not accepted. Given once.
 
 use std::pin::pin;
 use std::sync::OnceLock;
@@ -8,29 +8,29 @@ use tokio::sync::Notify;
 /// The order of one worker.
 #[derive(Debug, Default)]
 pub(super) struct Drain {
-    patience: OnceLock<Duration>,
+    timeout: OnceLock<Duration>,
     begin: Notify,
 }
 
 impl Drain {
-    /// Gives the order; what is not finished after `patience` is cut off. The first order counts.
-    pub(super) fn begin(&self, patience: Duration) {
-        let _ = self.patience.set(patience);
+    /// Begins the drain; connections that are open after `timeout` are cut off. The first call counts.
+    pub(super) fn begin(&self, timeout: Duration) {
+        let _ = self.timeout.set(timeout);
         self.begin.notify_waiters();
     }
 
     /// Whether the order has been given.
     pub(super) fn has_begun(&self) -> bool {
-        self.patience.get().is_some()
+        self.timeout.get().is_some()
     }
 
-    /// Waits for the order; gives its patience.
+    /// Waits for the drain; returns its time-out.
     pub(super) async fn begun(&self) -> Duration {
         loop {
             let mut begin = pin!(self.begin.notified());
             begin.as_mut().enable();
-            if let Some(patience) = self.patience.get() {
-                return *patience;
+            if let Some(timeout) = self.timeout.get() {
+                return *timeout;
             }
             begin.await;
         }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn the_order_is_heard_before_and_after_it_is_given() {
+    async fn the_drain_is_seen_before_and_after_it_begins() {
         let drain = Drain::default();
         assert!(!drain.has_begun());
         let (early, ()) =

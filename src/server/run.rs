@@ -49,7 +49,7 @@ fn run_until_signalled(mut config: Config) -> Result<(), Error> {
         supervisor.ready("serving");
         until_end(&running, &mut signals, &supervisor).await;
         supervisor.stopping();
-        tracing::info!("draining: finishing what is under way, taking nothing new; a second signal ends at once");
+        tracing::info!("draining: finishing open requests, accepting no new connections; a second signal exits at once");
         tokio::select! {
             () = running.drain() => {}
             code = signals.end() => process::exit(code),

@@ -1,7 +1,7 @@
-//! Two joined streams: what one end says goes to the other, as fast as that takes it.
+//! Copies bytes between two streams in both directions, as fast as the slower one takes them.
 //!
 //! Bytes pass through one piece of memory that all tunnels of a thread share; a tunnel holds only what the slower end
-//! has not taken yet, and then reads no more. Knows of a WebSocket where a frame ends, and how to say goodbye.
+//! has not taken yet, and then reads no more. Knows of a WebSocket where a frame ends, and how to write a Close.
 
 use super::frames::{Frames, GOING_AWAY, POLICY};
 use crate::metrics::{TunnelEnd, Upstream as Metrics};
@@ -17,8 +17,8 @@ use tokio::time::{Sleep, sleep, timeout};
 
 /// How much is read at once, and the most that a tunnel holds in each direction. Our choice: four TLS records.
 const PIECE: usize = 64 * 1024;
-/// Pieces passed on before others of the thread have their turn. Our choice.
-const TURN: usize = 16;
+/// Pieces passed on before the task yields to others of the thread. Our choice.
+const YIELD_AFTER: usize = 16;
 /// Close time-out: how long an end may take to read the close and to close too. As for any other connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -33,7 +33,7 @@ pub(super) struct BidirectionalCopy<'m, S> {
     up: Direction,
     down: Direction,
     /// How long either may take nothing of what there is for it.
-    patience: Duration,
+    stall_timeout: Duration,
     metrics: &'m Metrics,
 }
 
@@ -52,7 +52,7 @@ struct Direction {
     frames: Frames,
     stage: Stage,
     /// The close code for the writer if the reader leaves without a Close.
-    goodbye: Option<u16>,
+    close_code: Option<u16>,
     /// Whether the writer takes nothing any more.
     refused: bool,
 }
@@ -74,7 +74,7 @@ enum Stage {
 impl<'m, S: AsyncRead + AsyncWrite + Unpin> BidirectionalCopy<'m, S> {
     pub(super) fn new(
         (client, upstream): (S, S),
-        patience: Duration,
+        stall_timeout: Duration,
         metrics: &'m Metrics,
     ) -> Self {
         Self {
@@ -82,10 +82,10 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> BidirectionalCopy<'m, S> {
             upstream,
             up: Direction::default(),
             down: Direction {
-                goodbye: Some(GOING_AWAY),
+                close_code: Some(GOING_AWAY),
                 ..Direction::default()
             },
-            patience,
+            stall_timeout,
             metrics,
         }
     }
@@ -106,7 +106,7 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> BidirectionalCopy<'m, S> {
         first.unwrap_or(TunnelEnd::Client)
     }
 
-    /// Tells the client why it is over, if a word fits between the frames, and both ends that nothing more comes.
+    /// Sends the client a Close with the reason, if one fits between the frames, and shuts both ends down.
     pub(super) async fn close(&mut self, cause: TunnelEnd) {
         let code = match cause {
             TunnelEnd::Session | TunnelEnd::Permission => POLICY,
@@ -114,18 +114,18 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> BidirectionalCopy<'m, S> {
                 GOING_AWAY
             }
         };
-        let goodbye = async {
+        let close_client = async {
             self.client.write_all(&self.down.kept).await?;
             if let Some(close) = self.down.frames.close(code) {
                 self.client.write_all(&close).await?;
             }
             self.client.shutdown().await?;
             // A socket closed with something unread in it would take back what was just said (RFC 1122 §4.2.2.13).
-            let mut unheard = [0; 512];
-            while self.client.read(&mut unheard).await? > 0 {}
+            let mut discarded = [0; 512];
+            while self.client.read(&mut discarded).await? > 0 {}
             io::Result::Ok(())
         };
-        let both = async { tokio::join!(goodbye, self.upstream.shutdown()) };
+        let both = async { tokio::join!(close_client, self.upstream.shutdown()) };
         // An end that does not read is closed all the same.
         let _ = timeout(CLOSE_TIMEOUT, both).await;
     }
@@ -152,8 +152,8 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> BidirectionalCopy<'m, S> {
         if upward.is_ready() && downward.is_ready() {
             return Poll::Ready(());
         }
-        let up = self.up.is_stalled(cx, self.patience);
-        let down = self.down.is_stalled(cx, self.patience);
+        let up = self.up.is_stalled(cx, self.stall_timeout);
+        let down = self.down.is_stalled(cx, self.stall_timeout);
         if up || down {
             first.get_or_insert(TunnelEnd::Slow);
             return Poll::Ready(());
@@ -183,7 +183,7 @@ impl Direction {
         mut from: Pin<&mut S>,
         mut to: Pin<&mut S>,
     ) -> Poll<io::Result<()>> {
-        for _ in 0..TURN {
+        for _ in 0..YIELD_AFTER {
             ready!(write(cx, to.as_mut(), &mut self.kept, &mut self.taken))?;
             // Its memory goes too.
             self.kept = Bytes::new();
@@ -222,7 +222,7 @@ impl Direction {
             let mut piece = buffer.filled();
             if read.is_err() || piece.is_empty() {
                 self.stage = Stage::Ended;
-                self.kept = self.goodbye().unwrap_or_default();
+                self.kept = self.close_frame().unwrap_or_default();
                 return Poll::Ready(Ok(()));
             }
             self.stage = Stage::Unflushed;
@@ -237,21 +237,21 @@ impl Direction {
     }
 
     /// Whether the writer has taken nothing for too long. Nothing is timed while there is nothing to take.
-    fn is_stalled(&mut self, cx: &mut Context<'_>, patience: Duration) -> bool {
+    fn is_stalled(&mut self, cx: &mut Context<'_>, stall_timeout: Duration) -> bool {
         let waiting = self.kept.has_remaining() || self.stage == Stage::Unflushed;
         let moves = std::mem::replace(&mut self.before, self.taken) != self.taken;
         if moves || !waiting {
             self.stalled = None;
         }
         waiting && {
-            let timer = || Box::pin(sleep(patience));
+            let timer = || Box::pin(sleep(stall_timeout));
             let stalled = self.stalled.get_or_insert_with(timer);
             stalled.as_mut().poll(cx).is_ready()
         }
     }
 
-    fn goodbye(&self) -> Option<Bytes> {
-        self.goodbye.and_then(|code| self.frames.close(code))
+    fn close_frame(&self) -> Option<Bytes> {
+        self.close_code.and_then(|code| self.frames.close(code))
     }
 
     /// Whether its reader has left, or said that it would.

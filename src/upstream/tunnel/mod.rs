@@ -108,17 +108,17 @@ impl Upstream {
 }
 
 impl Tunnel {
-    /// Passes bytes both ways until one end closes, takes nothing for as long as `patience`, or `cut` says that it is
+    /// Passes bytes both ways until one end closes, takes nothing for as long as `stall_timeout`, or `cut` says that it is
     /// over.
     pub async fn join(
         mut self,
         client: Upgraded,
-        patience: Duration,
+        stall_timeout: Duration,
         cut: Pin<&mut (impl Future<Output = TunnelEnd> + Send)>,
     ) -> Ended {
         let metrics = Arc::clone(&self.open.behind.metrics);
         let (client, far) = (TokioIo::new(client), TokioIo::new(self.far));
-        let mut copying = BidirectionalCopy::new((client, far), patience, &metrics);
+        let mut copying = BidirectionalCopy::new((client, far), stall_timeout, &metrics);
         let cause = tokio::select! {
             biased;
             cause = poll_on_wake::on_ring(cut) => {
