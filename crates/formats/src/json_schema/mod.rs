@@ -3,8 +3,8 @@
 //! Knows the schema's own definitions only: what refers to anything else does not compile, nor does what Ajv's strict
 //! mode refuses.
 //!
-//! Ours, as the crates `jsonschema` and `boon` word and order errors otherwise than Ajv, and bound neither the steps of a
-//! check nor the searches of its patterns.
+//! Ours, as the crates `jsonschema` and `boon` word errors otherwise than Ajv, take other regular expressions than
+//! JavaScript's, and do not bound the steps of a check.
 
 mod nested;
 mod strict;
