@@ -6,7 +6,7 @@ use crate::ws_endpoints;
 use value::Message;
 
 /// What the engine wakes a node for, besides messages and the events of its own tasks.
-pub enum Wake {
+pub(crate) enum Wake {
     /// A timer that the node set is due.
     Timer(TimerId),
     /// A link out node in return mode answers a link call.

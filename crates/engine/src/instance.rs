@@ -11,4 +11,4 @@ pub(crate) struct Instance {
 
 /// A timer of one node: when it is due, and a number that no other timer has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct TimerId(pub(crate) Instant, pub(crate) u64);
+pub(crate) struct TimerId(pub(crate) Instant, pub(crate) u64);

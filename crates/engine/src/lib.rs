@@ -10,7 +10,7 @@ mod delivery;
 mod elements;
 pub mod env;
 mod event_loop;
-pub mod expression;
+mod expression;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -25,7 +25,7 @@ mod listeners;
 mod log_level;
 mod mailbox;
 pub mod metrics;
-pub mod node;
+mod node;
 mod node_context;
 pub mod node_info;
 pub mod nodes;

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use tokio::sync::mpsc;
 
 /// Sends events of type `E` to the node that takes them.
-pub struct Mailbox<E> {
+pub(crate) struct Mailbox<E> {
     instance: Instance,
     sender: mpsc::UnboundedSender<NodeEvent>,
     event: PhantomData<fn(E)>,
@@ -28,7 +28,7 @@ impl<E: 'static> Mailbox<E> {
     }
 
     /// Sends an event. It is dropped if the node is closed by then.
-    pub fn send(&self, event: E) {
+    pub(crate) fn send(&self, event: E) {
         // The receiver lives as long as the thread.
         let _ = self.sender.send(NodeEvent {
             instance: self.instance,

@@ -5,20 +5,20 @@ use std::pin::Pin;
 use tokio::task::JoinHandle;
 
 /// What a node still does after `close` returned.
-pub type Closing = Pin<Box<dyn Future<Output = ()>>>;
+pub(crate) type Closing = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A task of a node; aborted when this is dropped.
 #[derive(Debug)]
-pub struct Task(JoinHandle<()>);
+pub(crate) struct Task(JoinHandle<()>);
 
 impl Task {
     /// Runs a future on the engine's thread.
-    pub fn run(future: impl Future<Output = ()> + 'static) -> Self {
+    pub(crate) fn run(future: impl Future<Output = ()> + 'static) -> Self {
         Self(tokio::task::spawn_local(future))
     }
 
     /// Aborts the task; the future is ready when everything that the task held is released, its port for instance.
-    pub fn end(mut self) -> Closing {
+    pub(crate) fn end(mut self) -> Closing {
         self.0.abort();
         Box::pin(async move {
             // The error says that the task was aborted.
@@ -27,7 +27,7 @@ impl Task {
     }
 
     /// Waits until the task has ended by itself.
-    pub fn ended(mut self) -> Closing {
+    pub(crate) fn ended(mut self) -> Closing {
         Box::pin(async move {
             let _ = (&mut self.0).await;
         })

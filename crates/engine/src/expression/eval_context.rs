@@ -3,7 +3,7 @@
 use formats::mustache::Lookup;
 
 /// Where an expression is evaluated: which environment variables and contexts it reads, and at what time.
-pub trait EvalContext: Lookup + Clone + 'static {
+pub(crate) trait EvalContext: Lookup + Clone + 'static {
     /// Milliseconds since 1970.
     fn now(&self) -> f64;
 }

@@ -13,7 +13,7 @@ use std::fmt;
 use value::{Extent, Failure, Message, Object, Path, Value, coerce, date, json};
 
 /// A compiled expression.
-pub struct Jsonata {
+pub(crate) struct Jsonata {
     expression: Expression,
     /// The root is `{msg}`.
     legacy: bool,
@@ -36,7 +36,7 @@ const HOST_FUNCTIONS: [&str; 5] = [
 
 impl Jsonata {
     /// Compiles an expression.
-    pub fn compile(text: &str) -> Result<Self, Failure> {
+    pub(crate) fn compile(text: &str) -> Result<Self, Failure> {
         let expression = Expression::compile_with_options(text, options())
             .map_err(|e| jsonata_error::of_parser(text, &e.to_string()))?;
         let needs_host = HOST_FUNCTIONS.iter().any(|name| text.contains(name));
@@ -48,12 +48,16 @@ impl Jsonata {
     }
 
     /// The value for this message; `undefined` where nothing matches.
-    pub fn evaluate(&self, eval: &impl EvalContext, message: &Message) -> Result<Value, Failure> {
+    pub(crate) fn evaluate(
+        &self,
+        eval: &impl EvalContext,
+        message: &Message,
+    ) -> Result<Value, Failure> {
         self.evaluate_with(eval, message, &[])
     }
 
     /// The same with variables bound, such as `$I` and `$N`.
-    pub fn evaluate_with(
+    pub(crate) fn evaluate_with(
         &self,
         eval: &impl EvalContext,
         message: &Message,
@@ -69,7 +73,11 @@ impl Jsonata {
     }
 
     /// The value for something else than a message, such as an element of an array.
-    pub fn evaluate_on(&self, eval: &impl EvalContext, root: &Value) -> Result<Value, Failure> {
+    pub(crate) fn evaluate_on(
+        &self,
+        eval: &impl EvalContext,
+        root: &Value,
+    ) -> Result<Value, Failure> {
         self.run(eval, &value_in(root), &[])
     }
 

@@ -1,6 +1,6 @@
 //! Expressions in nodes' properties: property paths, typed inputs, `JSONata`, coercions as JavaScript makes them.
 
-pub mod eval_context;
-pub mod jsonata;
+pub(crate) mod eval_context;
+pub(crate) mod jsonata;
 mod jsonata_error;
-pub mod typed;
+pub(crate) mod typed;

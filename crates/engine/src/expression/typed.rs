@@ -12,7 +12,7 @@ use value::{Failure, Message, Path, Value, coerce, date, json, regex};
 
 /// A parsed typed input.
 #[derive(Debug)]
-pub enum Typed {
+pub(crate) enum Typed {
     /// `str num bool json bin re`: the same for every message.
     Constant(Value),
     /// `date`: the time of evaluation.
@@ -33,7 +33,7 @@ pub enum Typed {
 
 /// How a `date` input shows the time.
 #[derive(Debug, Clone, PartialEq)]
-pub enum DateForm {
+pub(crate) enum DateForm {
     /// Milliseconds since 1970.
     Milliseconds,
     /// A `Date` object.
@@ -46,7 +46,7 @@ pub enum DateForm {
 
 /// A piece of an `env` input.
 #[derive(Debug, Clone, PartialEq)]
-pub enum EnvPiece {
+pub(crate) enum EnvPiece {
     /// Text as it stands.
     Text(SmolStr),
     /// The value of a variable.
@@ -55,7 +55,7 @@ pub enum EnvPiece {
 
 impl Typed {
     /// Parses a typed input. An unknown type gives its text.
-    pub fn parse(kind: &str, value: &Json) -> Result<Self, Failure> {
+    pub(crate) fn parse(kind: &str, value: &Json) -> Result<Self, Failure> {
         let text = text_of(value);
         Ok(match kind {
             "num" => Self::Constant(Value::Number(coerce::text_to_number(&text))),
@@ -86,7 +86,11 @@ impl Typed {
     }
 
     /// The value for this message.
-    pub fn evaluate(&self, eval: &impl EvalContext, message: &Message) -> Result<Value, Failure> {
+    pub(crate) fn evaluate(
+        &self,
+        eval: &impl EvalContext,
+        message: &Message,
+    ) -> Result<Value, Failure> {
         Ok(match self {
             Self::Constant(value) => value.clone(),
             Self::Date(form) => form.value(eval.now()),
@@ -120,7 +124,7 @@ pub(crate) fn resolved<'k>(key: &'k Path, message: &Message) -> Result<Cow<'k, P
 }
 
 /// A property's text: numbers and booleans of hand-written flows read as the editor would show them.
-pub fn text_of(value: &Json) -> SmolStr {
+pub(crate) fn text_of(value: &Json) -> SmolStr {
     match value {
         Json::String(text) => text.into(),
         Json::Null => SmolStr::default(),

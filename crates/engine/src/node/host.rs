@@ -20,7 +20,7 @@ use std::time::Duration;
 use value::{Failure, Message, Value};
 
 /// What a node may do while it runs. `E` is the type of the node's events.
-pub struct Host<'a, E = Infallible> {
+pub(crate) struct Host<'a, E = Infallible> {
     pub(crate) state: &'a mut EngineState,
     instance: Instance,
     info: &'a Rc<NodeInfo>,
@@ -48,7 +48,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The same host, for a node with events of type `E`.
+    /// The same host, for a node with events of type `E`. Only `Erased` calls it, which knows the type of its node.
     pub(super) fn with_events<E>(&mut self) -> Host<'_, E> {
         Host {
             state: self.state,
@@ -63,13 +63,13 @@ impl<'a> Host<'a> {
 
 impl<E: 'static> Host<'_, E> {
     /// Runs a future on the engine's thread; its output is an event of the node. It is dropped when the node closes.
-    pub fn spawn(&mut self, future: impl Future<Output = E> + 'static) {
+    pub(crate) fn spawn(&mut self, future: impl Future<Output = E> + 'static) {
         let mailbox = self.mailbox();
         self.run(async move { mailbox.send(future.await) });
     }
 
     /// Where tasks of this node send its events.
-    pub fn mailbox(&self) -> Mailbox<E> {
+    pub(crate) fn mailbox(&self) -> Mailbox<E> {
         self.state.mailbox(self.instance)
     }
 }
@@ -80,18 +80,18 @@ impl<E: 'static> Host<'_, E> {
 )]
 impl<E> Host<'_, E> {
     /// The data about this node.
-    pub fn info(&self) -> &Rc<NodeInfo> {
+    pub(crate) fn info(&self) -> &Rc<NodeInfo> {
         self.info
     }
 
     /// Whether anything is wired to an output.
-    pub fn wired(&self, output: usize) -> bool {
+    pub(crate) fn wired(&self, output: usize) -> bool {
         self.wires.get(output).is_some_and(|w| !w.is_empty())
     }
 
     /// Sends a message to everything wired to an output. A missing `_msgid` is added. A message that is nested too
     /// deeply or has too many parts is an error of this node instead.
-    pub fn send(&mut self, output: usize, mut message: Message) {
+    pub(crate) fn send(&mut self, output: usize, mut message: Message) {
         let Some((last, others)) = self.wires.get(output).and_then(|w| w.split_last()) else {
             return;
         };
@@ -107,7 +107,7 @@ impl<E> Host<'_, E> {
 
     /// Sends several messages in one go, as a function node's return value does: `(output, message)`.
     /// All that lack a `_msgid` get the same new one.
-    pub fn send_all(&mut self, messages: Vec<(usize, Message)>) {
+    pub(crate) fn send_all(&mut self, messages: Vec<(usize, Message)>) {
         let mut id = None;
         for (output, mut message) in messages {
             if !self.wired(output) {
@@ -122,7 +122,7 @@ impl<E> Host<'_, E> {
     }
 
     /// Sends a message to output 0 and is done with it.
-    pub fn pass(&mut self, message: Message) {
+    pub(crate) fn pass(&mut self, message: Message) {
         let finished = self.watched.then(|| message.clone());
         self.send(0, message);
         if let Some(message) = finished {
@@ -131,24 +131,24 @@ impl<E> Host<'_, E> {
     }
 
     /// The node has finished with this message; complete nodes receive it.
-    pub fn done(&mut self, message: Message) {
+    pub(crate) fn done(&mut self, message: Message) {
         if self.watched {
             self.state.complete(self.info, &message);
         }
     }
 
     /// Whether a complete node listens to [`Host::done`]; without one the node need not clone the message.
-    pub fn watched(&self) -> bool {
+    pub(crate) fn watched(&self) -> bool {
         self.watched
     }
 
     /// The node failed on this message; catch nodes receive the error, or else it is logged.
-    pub fn error(&mut self, failure: Failure, message: Option<Message>) {
+    pub(crate) fn error(&mut self, failure: Failure, message: Option<Message>) {
         self.state.error(self.info, &failure, message);
     }
 
     /// Shows the node's status: an object `{fill, shape, text}`, a text, or an empty object to clear it.
-    pub fn status(&mut self, status: Value) {
+    pub(crate) fn status(&mut self, status: Value) {
         self.state.status(self.info, &status);
     }
 
@@ -160,53 +160,53 @@ impl<E> Host<'_, E> {
     }
 
     /// Writes a line to the log, in the node's name; warnings and errors reach the debug sidebar too.
-    pub fn log(&mut self, level: Level, value: impl Into<Value>) {
+    pub(crate) fn log(&mut self, level: Level, value: impl Into<Value>) {
         self.state.log(self.info, level, &value.into());
     }
 
     /// Whether an editor has subscribed to debug messages.
-    pub fn wants_debug(&self) -> bool {
+    pub(crate) fn wants_debug(&self) -> bool {
         self.state.events.wants_debug()
     }
 
     /// Sends a debug node's message to the debug sidebar (topic `debug`).
-    pub fn debug(&mut self, data: Json) {
+    pub(crate) fn debug(&mut self, data: Json) {
         self.state.events.publish(Event::Debug(data));
     }
 
     /// Wakes the node with [`Wake::Timer`] after this delay.
-    pub fn after(&mut self, delay: Duration) -> TimerId {
+    pub(crate) fn after(&mut self, delay: Duration) -> TimerId {
         self.state.set_timer(self.instance, delay)
     }
 
     /// Cancels a timer.
-    pub fn cancel(&mut self, timer: TimerId) {
+    pub(crate) fn cancel(&mut self, timer: TimerId) {
         self.state.timers.remove(&timer);
     }
 
     /// Runs a future without an output on the engine's thread. It is dropped when the node closes.
-    pub fn run(&mut self, future: impl Future<Output = ()> + 'static) {
+    pub(crate) fn run(&mut self, future: impl Future<Output = ()> + 'static) {
         self.state.spawn(self.instance, future);
     }
 
     /// Publishes a value to other nodes under this node's running id until it closes: what a config node is for.
-    pub fn publish<T: 'static>(&mut self, value: Rc<T>) {
+    pub(crate) fn publish<T: 'static>(&mut self, value: Rc<T>) {
         self.state.shared.publish(self.info.id.clone(), value);
     }
 
     /// The value that the node of this running id publishes.
-    pub fn lookup<T: 'static>(&self, id: &str) -> Option<Rc<T>> {
+    pub(crate) fn lookup<T: 'static>(&self, id: &str) -> Option<Rc<T>> {
         self.state.shared.lookup(id)
     }
 
     /// The one value of this type that all nodes share; made when first asked for.
-    pub fn shared<T: Default + 'static>(&mut self) -> Rc<T> {
+    pub(crate) fn shared<T: Default + 'static>(&mut self) -> Rc<T> {
         self.state.shared.of_kind()
     }
 
     /// Calls a node with a message, by its running id; false if there is none. A message that is too large is an error
     /// of this node instead.
-    pub fn deliver(&mut self, id: &str, mut message: Message) -> bool {
+    pub(crate) fn deliver(&mut self, id: &str, mut message: Message) -> bool {
         let Some(slot) = self.state.directory.get(id).copied() else {
             return false;
         };
@@ -220,7 +220,7 @@ impl<E> Host<'_, E> {
     }
 
     /// Wakes another node by its running id; false if there is none.
-    pub fn wake(&mut self, id: &str, wake: Wake) -> bool {
+    pub(crate) fn wake(&mut self, id: &str, wake: Wake) -> bool {
         let Some(slot) = self.state.directory.get(id).copied() else {
             return false;
         };
@@ -230,7 +230,7 @@ impl<E> Host<'_, E> {
 
     /// The running id of a link in node by name, for link calls: in this flow first, then anywhere
     /// outside subflows; more than one match is an error (docs/reference/node-red-engine.md §3.3).
-    pub fn link_named(&self, name: &str) -> Result<SmolStr, Failure> {
+    pub(crate) fn link_named(&self, name: &str) -> Result<SmolStr, Failure> {
         let links = || {
             self.state
                 .infos
@@ -256,22 +256,22 @@ impl<E> Host<'_, E> {
     }
 
     /// Whether the running id is that of a link in node.
-    pub fn is_link_in(&self, id: &str) -> bool {
+    pub(crate) fn is_link_in(&self, id: &str) -> bool {
         self.state.info_of(id).is_some_and(|i| i.kind == "link in")
     }
 
     /// Milliseconds since 1970, read once per round of the engine.
-    pub fn now(&self) -> f64 {
+    pub(crate) fn now(&self) -> f64 {
         self.state.now.get()
     }
 
     /// A fresh id: 16 hexadecimal digits (docs/reference/node-red-engine.md §3.1).
-    pub fn fresh_id(&mut self) -> SmolStr {
+    pub(crate) fn fresh_id(&mut self) -> SmolStr {
         self.state.fresh_id()
     }
 
     /// What this node's expressions and scripts read: its environment variables, the context stores, the time.
-    pub fn context(&self) -> NodeContext {
+    pub(crate) fn context(&self) -> NodeContext {
         NodeContext {
             info: Rc::clone(self.info),
             contexts: Rc::clone(&self.state.contexts),
@@ -280,30 +280,30 @@ impl<E> Host<'_, E> {
     }
 
     /// The JavaScript engine of this thread, made when first asked for.
-    pub fn scripts(&mut self) -> Result<Rc<Scripts>, Failure> {
+    pub(crate) fn scripts(&mut self) -> Result<Rc<Scripts>, Failure> {
         self.state.scripts()
     }
 
     /// The operator's settings.
-    pub fn config(&self) -> &Settings {
+    pub(crate) fn config(&self) -> &Settings {
         &self.state.config
     }
 
     /// Where endpoints begin (`http_node_root`), without a slash at its end.
-    pub fn root(&self) -> &str {
+    pub(crate) fn root(&self) -> &str {
         self.state.config.http_node_root.trim_end_matches('/')
     }
 
     /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`]. It is removed when the node
     /// closes.
-    pub fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
+    pub(crate) fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
         let path = format!("{}/{}", self.root(), path.trim_start_matches('/'));
         self.state.endpoints.add(method, &path, self.instance)
     }
 
     /// Registers the path of a websocket-listener node; connections arrive as [`Wake::Socket`]. It is removed when
     /// the node closes.
-    pub fn listen_sockets(&mut self, path: &str) -> Result<(), Failure> {
+    pub(crate) fn listen_sockets(&mut self, path: &str) -> Result<(), Failure> {
         let whole = format!("{}/{}", self.root(), path.trim_start_matches('/'));
         self.state.sockets.add(&whole, self.instance)
     }

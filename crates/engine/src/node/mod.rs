@@ -4,13 +4,13 @@
 
 mod host;
 
-pub use crate::delivery::Wake;
-pub use crate::instance::TimerId;
-pub use crate::log_level::Level;
-pub use crate::mailbox::Mailbox;
-pub use crate::node_info::NodeInfo;
-pub use crate::task::{Closing, Task};
-pub use host::Host;
+pub(crate) use crate::delivery::Wake;
+pub(crate) use crate::instance::TimerId;
+pub(crate) use crate::log_level::Level;
+pub(crate) use crate::mailbox::Mailbox;
+pub(crate) use crate::node_info::NodeInfo;
+pub(crate) use crate::task::{Closing, Task};
+pub(crate) use host::Host;
 
 use crate::properties;
 use serde::de::DeserializeOwned;
@@ -23,7 +23,7 @@ use std::rc::Rc;
 use value::{Failure, Message};
 
 /// A running node. `E` is the type of the events that its own tasks send it; most nodes have none.
-pub trait Node<E: 'static = Infallible> {
+pub(crate) trait Node<E: 'static = Infallible> {
     /// Called once, after construction and before any message: start timers, open listeners.
     fn start(&mut self, _host: &mut Host<'_, E>) {}
 
@@ -45,10 +45,10 @@ pub trait Node<E: 'static = Infallible> {
 }
 
 /// A node with events of any type, as the engine's thread keeps it.
-pub type BoxedNode = Box<dyn DynNode>;
+pub(crate) type BoxedNode = Box<dyn DynNode>;
 
 /// Boxes a node for the engine's thread.
-pub fn boxed<E: 'static>(node: impl Node<E> + 'static) -> BoxedNode {
+pub(crate) fn boxed<E: 'static>(node: impl Node<E> + 'static) -> BoxedNode {
     Box::new(Erased {
         node,
         event: PhantomData,
@@ -56,7 +56,7 @@ pub fn boxed<E: 'static>(node: impl Node<E> + 'static) -> BoxedNode {
 }
 
 /// [`Node`] without the type of its events.
-pub trait DynNode {
+pub(crate) trait DynNode {
     /// [`Node::start`].
     fn start(&mut self, host: &mut Host<'_>);
     /// [`Node::receive`].
@@ -101,7 +101,7 @@ impl<E: 'static, N: Node<E>> DynNode for Erased<N, E> {
 }
 
 /// What a node is built from.
-pub struct Build<'a> {
+pub(crate) struct Build<'a> {
     /// The data about it.
     pub info: &'a Rc<NodeInfo>,
     /// Its JSON object; environment variables substituted, ids of a subflow's inside remapped.
@@ -112,7 +112,7 @@ pub struct Build<'a> {
 
 impl Build<'_> {
     /// The node's properties as a type of its own.
-    pub fn properties<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+    pub(crate) fn properties<T: DeserializeOwned>(&self) -> Result<T, Failure> {
         properties::read(&self.text).map_err(|e| Failure::error(format!("invalid properties: {e}")))
     }
 }

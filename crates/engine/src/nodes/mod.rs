@@ -145,7 +145,7 @@ pub fn knows(kind: &str) -> bool {
 }
 
 /// Builds a node of a known type.
-pub fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode, Failure> {
+pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let kind = build.info.kind.as_str();
     let mut all = PALETTE.iter().flat_map(|(_, types)| types.iter());
     match all.find(|(known, _)| *known == kind) {

@@ -8,7 +8,7 @@
 //!
 //! Modules that a node asks for live in its own realm; see [`modules`].
 //!
-//! The way of a message: `to_js` → the function → `from_js` → `sending` → effects.
+//! The way of a message: `to_js` → the function → `from_js` → `outputs` → effects.
 
 mod atoms;
 mod bindings;

@@ -176,15 +176,10 @@ impl Node<Answered> for HttpRequest {
     }
 
     fn event(&mut self, answered: Answered, host: &mut Host<'_, Answered>) {
-        let Answered {
-            message,
-            url,
-            result,
-        } = answered;
         self.under_way = self.under_way.saturating_sub(1);
-        match result {
-            Ok(answer) => self.answered(message, answer, host),
-            Err(failure) => self.failed(message, &failure, &url, host),
+        match answered.result {
+            Ok(answer) => self.answered(answered.message, answer, host),
+            Err(failure) => self.failed(answered.message, &failure, &answered.url, host),
         }
     }
 
