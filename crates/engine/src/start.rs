@@ -158,9 +158,10 @@ impl Thread {
     /// Builds and starts one node. A failure is the node's own: it is logged and the others start.
     fn construct(&mut self, running: &Running, slot: u32) {
         let credentials = Arc::clone(&self.credentials);
-        let Some((place, mut host)) = self.place_and_host(slot) else {
+        let Some(Some(taken)) = self.slots.get_mut(slot as usize) else {
             return;
         };
+        let (place, mut host) = taken.place_and_host(slot, &mut self.state);
         let info = Rc::clone(host.info());
         let build = Build {
             info: &info,

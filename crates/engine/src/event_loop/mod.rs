@@ -92,6 +92,39 @@ pub(super) struct Slot {
     pub kind: usize,
 }
 
+impl Slot {
+    /// Calls the node, if it runs. One that panics is taken out; the others go on.
+    fn call(
+        &mut self,
+        number: u32,
+        state: &mut EngineState,
+        act: impl FnOnce(&mut dyn DynNode, &mut Host<'_>),
+    ) {
+        let (place, mut host) = self.place_and_host(number, state);
+        let Some(node) = place.as_mut() else { return };
+        if catch_unwind(AssertUnwindSafe(|| act(node.as_mut(), &mut host))).is_err() {
+            *place = None;
+            let text =
+                "the node failed inside and was stopped; the next deployment starts it again";
+            host.log(Level::Error, text);
+        }
+    }
+
+    /// The place for the node, and the host that serves it.
+    pub(super) fn place_and_host<'a>(
+        &'a mut self,
+        number: u32,
+        state: &'a mut EngineState,
+    ) -> (&'a mut Option<BoxedNode>, Host<'a>) {
+        let instance = Instance {
+            slot: number,
+            epoch: self.epoch,
+        };
+        let host = Host::new(state, instance, &self.info, &self.wires, self.watched);
+        (&mut self.node, host)
+    }
+}
+
 /// Everything the thread owns.
 pub(super) struct Thread {
     pub state: EngineState,
@@ -330,12 +363,13 @@ impl Thread {
     }
 
     fn receive(&mut self, slot: u32, message: Message) {
-        let place = self.slots.get(slot as usize).and_then(Option::as_ref);
-        let Some(kind) = place.map(|s| s.kind) else {
+        let Some(Some(taken)) = self.slots.get_mut(slot as usize) else {
             return;
         };
-        self.kinds[kind].1 += 1;
-        self.with_node(slot, |node, host| node.receive(message, host));
+        self.kinds[taken.kind].1 += 1;
+        taken.call(slot, &mut self.state, |node, host| {
+            node.receive(message, host);
+        });
     }
 
     /// Wakes a node unless another one has its slot by now.
@@ -361,42 +395,15 @@ impl Thread {
         slot.is_some_and(|s| s.epoch == instance.epoch)
     }
 
-    /// Calls a node. One that panics is taken out; the others go on.
+    /// Calls a node, if one runs in this slot.
     pub(super) fn with_node(
         &mut self,
         slot: u32,
         act: impl FnOnce(&mut dyn DynNode, &mut Host<'_>),
     ) {
-        let Some((place, mut host)) = self.place_and_host(slot) else {
-            return;
-        };
-        let Some(node) = place.as_mut() else { return };
-        if catch_unwind(AssertUnwindSafe(|| act(node.as_mut(), &mut host))).is_err() {
-            *place = None;
-            let text =
-                "the node failed inside and was stopped; the next deployment starts it again";
-            host.log(Level::Error, text);
+        if let Some(Some(taken)) = self.slots.get_mut(slot as usize) {
+            taken.call(slot, &mut self.state, act);
         }
-    }
-
-    /// A slot's place for its node, and the host that serves it.
-    pub(super) fn place_and_host(
-        &mut self,
-        slot: u32,
-    ) -> Option<(&mut Option<BoxedNode>, Host<'_>)> {
-        let taken = self.slots.get_mut(slot as usize)?.as_mut()?;
-        let instance = Instance {
-            slot,
-            epoch: taken.epoch,
-        };
-        let host = Host::new(
-            &mut self.state,
-            instance,
-            &taken.info,
-            &taken.wires,
-            taken.watched,
-        );
-        Some((&mut taken.node, host))
     }
 
     /// Adds what was counted since the last time to the metrics.
