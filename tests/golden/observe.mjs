@@ -7,7 +7,7 @@ import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Runtime, play } from './play.mjs';
-import { written } from './written.mjs';
+import { format } from './format.mjs';
 
 const dry = process.argv.includes('--dry');
 const fresh = process.argv.includes('--new');
@@ -33,7 +33,7 @@ try {
                 });
             }
         }
-        dry ? console.log(written(cases)) : writeFileSync(file, written(cases));
+        dry ? console.log(format(cases)) : writeFileSync(file, format(cases));
     }
     runtime.close();
 } finally {

@@ -5,14 +5,14 @@ import { createServer } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import { connect } from 'node:net';
 import { gzipSync } from 'node:zlib';
-import { Heard, bytes, inText, sleep } from './peer_heard.mjs';
+import { Peer, bytes, inText, sleep } from './peer.mjs';
 
 /** Header fields that say nothing about a case. */
 const DULL = ['host', 'user-agent'];
 
 /** Each `path` or `METHOD path` has an answer: `"echo"`, or an object whose keys say what is done. `shows`: header
  *  fields of requests that are seen; `proxy`: it forwards, as a proxy. */
-export class HttpServer extends Heard {
+export class HttpServer extends Peer {
     constructor({ shows, proxy, ...answers }, context) {
         super(context);
         this.shows = shows;
@@ -48,7 +48,7 @@ export class HttpServer extends Heard {
         const body = Buffer.from(Buffer.concat(pieces).toString('latin1').replaceAll(boundary ?? '\0\0', '<boundary>'), 'latin1');
         if (this.shows) {
             const headers = Object.fromEntries(this.shows.map((name) => [name, request.headers[name] ?? null]));
-            this.tell({ method: request.method, url: request.url, headers, body: inText(body) });
+            this.show({ method: request.method, url: request.url, headers, body: inText(body) });
         }
         const path = request.url.replace(/^http:\/\/[^/]*/, '').replace(/\?.*/, '');
         const answer = this.answers[`${request.method} ${path}`] ?? this.answers[path] ?? this.answers['*'];
@@ -82,7 +82,7 @@ export class HttpServer extends Heard {
     }
 
     tunnel(request, socket, { user }) {
-        this.tell({ connect: request.url, authorization: request.headers['proxy-authorization'] ?? null });
+        this.show({ connect: request.url, authorization: request.headers['proxy-authorization'] ?? null });
         if (user && request.headers['proxy-authorization'] !== `Basic ${Buffer.from(user).toString('base64')}`) {
             socket.end('HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\n\r\n');
             return;
@@ -98,7 +98,7 @@ export class HttpServer extends Heard {
 
     /** Shows how many connections have been made. */
     counts() {
-        this.tell({ connections: this.connections });
+        this.show({ connections: this.connections });
     }
 
     close() {

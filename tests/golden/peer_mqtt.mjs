@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import mqtt from 'mqtt';
 import { freePort } from './ports.mjs';
-import { Heard, bytes, inText, patiently } from './peer_heard.mjs';
+import { Peer, bytes, inText, waitFor } from './peer.mjs';
 
 let started;
 let log;
@@ -52,7 +52,7 @@ async function start() {
         child.kill();
         rmSync(directory, { recursive: true, force: true });
     });
-    await patiently(() => listens(ports.get('broker')), 'the broker listens');
+    await waitFor(() => listens(ports.get('broker')), 'the broker listens');
     return ports;
 }
 
@@ -67,8 +67,8 @@ function listens(port) {
 /** The client id of our own client, which distinguishes it from the nodes'. */
 const OWN = 'golden';
 
-/** `subscribes`: topics, from the start. Each message that it hears is shown when a step says `hears`. */
-export class MqttClient extends Heard {
+/** `subscribes`: topics, from the start. Each message that it receives is shown when a step says `receives`. */
+export class MqttClient extends Peer {
     constructor(spec, context) {
         super(context);
         this.spec = spec;
@@ -110,7 +110,7 @@ export class MqttClient extends Heard {
         const before = this.waited.get(topic) ?? 0;
         const lines = () => readFileSync(log, 'utf8').split('\n');
         const own = (line) => line.endsWith(` ${topic}`) && !line.startsWith(`${OWN} `);
-        await patiently(() => lines().filter(own).length > before, `a subscription to ${topic}`);
+        await waitFor(() => lines().filter(own).length > before, `a subscription to ${topic}`);
         this.waited.set(topic, before + 1);
     }
 
@@ -124,9 +124,9 @@ export class MqttClient extends Heard {
     }
 
     /** Waits for so many messages and shows them. */
-    async hears(count) {
-        await patiently(() => this.messages.length >= count, `${this.name} hears ${count} messages`).catch(() => {});
-        this.tell(this.messages);
+    async receives(count) {
+        await waitFor(() => this.messages.length >= count, `${this.name} receives ${count} messages`).catch(() => {});
+        this.show(this.messages);
         this.messages = [];
     }
 

@@ -2,11 +2,11 @@
 
 import { connect, createServer } from 'node:net';
 import { connect as secureConnect, createServer as createSecureServer } from 'node:tls';
-import { Heard, bytes, patiently, sleep } from './peer_heard.mjs';
+import { Peer, bytes, waitFor, sleep } from './peer.mjs';
 
 /** `greets`: is said first. `echo`: all is said back. `answers`: text → what is said, in one piece or several.
  *  `ends`: ends the connection after an answer. */
-export class TcpServer extends Heard {
+export class TcpServer extends Peer {
     constructor(spec, context) {
         super(context);
         this.spec = spec;
@@ -32,7 +32,7 @@ export class TcpServer extends Heard {
             this.sockets.delete(socket);
         });
         socket.on('data', async (data) => {
-            this.hear(data);
+            this.receive(data);
             if (this.spec.echo) {
                 socket.write(data);
             }
@@ -75,7 +75,7 @@ export class TcpServer extends Heard {
 }
 
 /** Connects to the port that it is given, when it is first to say something, or at `connect`. */
-export class TcpClient extends Heard {
+export class TcpClient extends Peer {
     constructor(spec, context) {
         super(context);
         this.spec = spec;
@@ -85,9 +85,9 @@ export class TcpClient extends Heard {
 
     async connect() {
         const options = { port: Number(this.spec.port), host: this.spec.host ?? '127.0.0.1' };
-        await patiently(() => this.tried(options), `somebody listens at ${options.port}`);
+        await waitFor(() => this.tried(options), `a server listens at ${options.port}`);
         this.ports.set(this.name, this.socket.localPort);
-        this.socket.on('data', (data) => this.hear(data));
+        this.socket.on('data', (data) => this.receive(data));
         this.socket.on('close', () => this.ended++);
     }
 

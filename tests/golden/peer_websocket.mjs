@@ -1,12 +1,12 @@
-// WebSocket servers and clients of a case. Each message that they hear is seen as a line of JSON.
+// WebSocket servers and clients of a case. Each message that they receive is seen as a line of JSON.
 
 import { createServer } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import WebSocket from 'ws';
-import { Heard, bytes, inText, patiently } from './peer_heard.mjs';
+import { Peer, bytes, inText, waitFor } from './peer.mjs';
 
-/** What both have: messages that are heard, `{"text"}` or `{"binary"}`. */
-class Messages extends Heard {
+/** What both have: messages that were received, `{"text"}` or `{"binary"}`. */
+class Messages extends Peer {
     constructor(context) {
         super(context);
         this.messages = [];
@@ -17,9 +17,9 @@ class Messages extends Heard {
     }
 
     /** Waits for so many messages and shows them. */
-    async hears(count) {
-        await patiently(() => this.messages.length >= count, `${this.name} hears ${count} messages`).catch(() => {});
-        this.tell(this.messages);
+    async receives(count) {
+        await waitFor(() => this.messages.length >= count, `${this.name} receives ${count} messages`).catch(() => {});
+        this.show(this.messages);
         this.messages = [];
     }
 }
@@ -45,7 +45,7 @@ export class WebSocketServer extends Messages {
         this.connections++;
         if (this.spec.shows) {
             const headers = Object.fromEntries(this.spec.shows.map((name) => [name, request.headers[name] ?? null]));
-            this.tell({ url: request.url, headers, protocol: socket.protocol || null });
+            this.show({ url: request.url, headers, protocol: socket.protocol || null });
         }
         socket.on('error', () => {});
         socket.on('close', () => this.ended++);
@@ -62,8 +62,8 @@ export class WebSocketServer extends Messages {
     }
 
     async pinged(count) {
-        await patiently(() => this.pings >= count, `${count} pings`);
-        this.tell('pinged');
+        await waitFor(() => this.pings >= count, `${count} pings`);
+        this.show('pinged');
     }
 
     say(data) {
@@ -89,7 +89,7 @@ export class WebSocketClient extends Messages {
     }
 
     async connect() {
-        await patiently(() => this.tried(), `somebody listens at ${this.spec.path}`);
+        await waitFor(() => this.tried(), `a server listens at ${this.spec.path}`);
         this.socket.on('message', (data) => this.note(data));
         this.socket.on('close', () => this.ended++);
     }
@@ -111,7 +111,7 @@ export class WebSocketClient extends Messages {
 
     async end() {
         this.socket.close();
-        await patiently(() => this.ended > 0, `${this.name} is closed`);
+        await waitFor(() => this.ended > 0, `${this.name} is closed`);
     }
 
     close() {

@@ -1,5 +1,5 @@
 // The other ends of network nodes, as a case declares them: servers listen before the flow is deployed, clients
-// connect when a step says so. README.md says what each can do. What a peer hears is seen when a step asks for it.
+// connect when a step says so. README.md says what each can do. What a peer receives is seen when a step asks for it.
 
 import { createSocket } from 'node:dgram';
 import { execFileSync } from 'node:child_process';
@@ -10,7 +10,7 @@ import { HttpServer } from './peer_http.mjs';
 import { MqttClient, broker } from './peer_mqtt.mjs';
 import { WebSocketClient, WebSocketServer } from './peer_websocket.mjs';
 import { TcpClient, TcpServer } from './peer_tcp.mjs';
-import { Heard, bytes, patiently } from './peer_heard.mjs';
+import { Peer, bytes, waitFor } from './peer.mjs';
 
 /** The peers of one case, by name. */
 export class Peers {
@@ -52,7 +52,7 @@ export class Peers {
 }
 
 /** A UDP socket of its own. `say` waits until the port that it sends to is bound. */
-class Udp extends Heard {
+class Udp extends Peer {
     constructor(spec, context) {
         super(context);
         this.spec = spec;
@@ -60,7 +60,7 @@ class Udp extends Heard {
 
     async start() {
         this.socket = createSocket({ type: this.spec.type ?? 'udp4', reuseAddr: true });
-        this.socket.on('message', (data) => this.hear(data));
+        this.socket.on('message', (data) => this.receive(data));
         await new Promise((resolve) => this.socket.bind(0, this.spec.at ?? '127.0.0.1', resolve));
         this.socket.setBroadcast(true);
         if (this.spec.joins) {
@@ -70,7 +70,7 @@ class Udp extends Heard {
     }
 
     async say(data, { to, at = '127.0.0.1' }) {
-        await patiently(() => taken(Number(to)), `a socket at ${to}`);
+        await waitFor(() => taken(Number(to)), `a socket at ${to}`);
         await new Promise((resolve) => this.socket.send(bytes(data), Number(to), at, resolve));
     }
 

@@ -6,10 +6,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import WebSocket from 'ws';
 import { freePort } from './ports.mjs';
-import { inText, patiently, sleep } from './peer_heard.mjs';
+import { inText, waitFor, sleep } from './peer.mjs';
 import { Peers, pems } from './peers.mjs';
 
-const PATIENCE = 20_000;
+const TIMEOUT = 20_000;
 
 /** What has not come after so long does not come any more. */
 const SILENCE = Number(process.env.SILENCE ?? 10_000);
@@ -69,11 +69,11 @@ export class Runtime {
     /** Deploys, and returns when the nodes have started. */
     async deploy(flows, kind = 'full') {
         const started = [];
-        let tell;
+        let check;
         const listen = ({ topic, data }) => {
             if (topic === 'notification/runtime-deploy') {
                 started.push(data.revision);
-                tell?.();
+                check?.();
             }
         };
         this.listeners.add(listen);
@@ -88,8 +88,8 @@ export class Runtime {
         }
         const { rev } = await answer.json();
         const all = new Promise((resolve) => {
-            tell = () => started.includes(rev) && resolve();
-            tell();
+            check = () => started.includes(rev) && resolve();
+            check();
         });
         await within(all, 'the flows start');
         this.listeners.delete(listen);
@@ -114,10 +114,10 @@ export async function play(runtime, given, expected) {
     const peers = await Peers.start({ ...given, peers: filled(given.peers ?? {}) }, surroundings);
     texts = pems(directory);
     const names = new Set();
-    const badges = new Map();
+    const statuses = new Map();
     const listen = (event) => {
         const id = event.topic.match(/^status\/(.*)/)?.[1];
-        badges.set(id, event.data?.text ?? '');
+        statuses.set(id, event.data?.text ?? '');
         const what = shown(event, names, given);
         if (what) {
             seen.push(what);
@@ -132,7 +132,7 @@ export async function play(runtime, given, expected) {
                 flow = flow.filter(({ id }) => !step.flow.some((node) => node.id === id)).concat(step.flow);
                 await runtime.deploy(whole(flow, given, names), step.deploy);
             } else {
-                await take(step, { runtime, flow, seen, directory, peers, badges });
+                await take(step, { runtime, flow, seen, directory, peers, statuses });
             }
         }
         // While it is observed a busy machine must not cut off what is seen.
@@ -146,7 +146,7 @@ export async function play(runtime, given, expected) {
     return settled(seen, given, directory, ports);
 }
 
-async function take(step, { runtime, flow, seen, directory, peers, badges }) {
+async function take(step, { runtime, flow, seen, directory, peers, statuses }) {
     if ('peer' in step) {
         await peers.take(step);
     } else if ('send' in step) {
@@ -158,9 +158,9 @@ async function take(step, { runtime, flow, seen, directory, peers, badges }) {
         await sleep(step.wait);
     } else if ('http' in step) {
         seen.push({ http: await called(runtime, step.http) });
-    } else if ('badge' in step) {
-        const { badge, text } = step;
-        await patiently(() => badges.get(badge)?.includes(text), `${badge} shows ${text}`);
+    } else if ('status' in step) {
+        const { status: id, text } = step;
+        await waitFor(() => statuses.get(id)?.includes(text), `${id} shows ${text}`);
     } else if ('until' in step) {
         await reached(seen, step.until);
     } else if ('file' in step) {
@@ -311,7 +311,7 @@ function without(what) {
 /** Until nothing has come for some time, or, where it is known, all has come and a moment more. */
 async function silence(runtime, seen, settle, expected) {
     if (expected === undefined) {
-        const end = Date.now() + PATIENCE;
+        const end = Date.now() + TIMEOUT;
         let count = -1;
         while (count !== seen.length && Date.now() < end) {
             count = seen.length;
@@ -327,11 +327,11 @@ async function silence(runtime, seen, settle, expected) {
 /** Until a message of our own has come through, if flows run: what was sent before it has, too, however busy all is. */
 async function echo(runtime) {
     let listen;
-    const heard = new Promise((resolve) => {
+    const arrived = new Promise((resolve) => {
         listen = ({ topic, data }) => topic === 'debug' && data.id === 'echo shown' && resolve();
     });
     runtime.listeners.add(listen);
-    await inject(runtime, 'echo', {}).then(() => within(heard, 'the echo')).catch(() => {});
+    await inject(runtime, 'echo', {}).then(() => within(arrived, 'the echo')).catch(() => {});
     runtime.listeners.delete(listen);
 }
 
@@ -367,7 +367,7 @@ async function freePorts(given) {
 function within(promise, what) {
     let timer;
     const late = new Promise((_, reject) => {
-        timer = setTimeout(() => reject(new Error(`too late: ${what}`)), PATIENCE);
+        timer = setTimeout(() => reject(new Error(`too late: ${what}`)), TIMEOUT);
     });
     return Promise.race([promise, late]).finally(() => clearTimeout(timer));
 }

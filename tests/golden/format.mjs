@@ -1,6 +1,6 @@
-// How a file of cases is written: a line for each node, step and thing that is seen.
+// How a file of cases is format: a line for each node, step and thing that is seen.
 
-export function written(cases) {
+export function format(cases) {
     const all = Object.entries(cases).map(([name, given]) => {
         const parts = Object.entries(given).map(([key, value]) => `    ${JSON.stringify(key)}: ${lines(value)}`);
         return `  ${JSON.stringify(name)}: {\n${parts.join(',\n')}\n  }`;
