@@ -10,6 +10,10 @@ use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::LazyLock;
+use tokio::sync::Semaphore;
+
+/// Chromium keeps a core busy: more scenarios at a time would only run into time-outs.
+static SCENARIOS: Semaphore = Semaphore::const_new(3);
 
 /// The flow that is there when a scenario begins.
 const GREETING: &str = include_str!("../editor/greeting.json");
@@ -89,11 +93,12 @@ const FIVE: &str = "tests/node_modules/node-red-5/node_modules";
 
 /// Plays a scenario that needs nothing but the gateway.
 async fn play(scenario: &str, gateway: &Gateway) {
-    play_with(scenario, gateway, |cue| panic!("nobody does: {cue}")).await;
+    play_with(scenario, gateway, |cue| panic!("unknown cue: {cue}")).await;
 }
 
 /// Plays a scenario to its end, and does what its cues ask for.
 async fn play_with(scenario: &str, gateway: &Gateway, mut cue: impl FnMut(&str) + Send + 'static) {
+    let _permit = SCENARIOS.acquire().await.unwrap();
     let mut command = node(&format!("{scenario}.mjs"));
     let (output, saying) = io::pipe().unwrap();
     command
@@ -131,13 +136,7 @@ async fn a_user_signs_in_loads_the_palette_and_signs_out() {
 }
 
 #[tokio::test]
-async fn flows_are_imported_deployed_in_each_way_and_run() {
-    let red = NodeRed::start(Release::Four, NO_TOURS);
-    play("deploy", &Gateway::with(&red.config())).await;
-}
-
-#[tokio::test]
-async fn flows_are_deployed_to_a_node_red_that_requires_a_token() {
+async fn flows_are_imported_deployed_in_each_way_and_run_in_a_node_red_that_requires_a_token() {
     let settings = NO_TOURS.to_owned() + PROTECTED;
     let red = NodeRed::start(Release::Four, &settings);
     let file = red.directory.path().join("token");
@@ -174,7 +173,7 @@ async fn an_editor_waits_for_a_node_red_that_is_restarted() {
     let cues = move |cue: &str| match cue {
         "stop the runtime" => stopped = running.take().map(NodeRed::stop),
         "start the runtime" => running = stopped.take().map(|start| start()),
-        _ => panic!("nobody does: {cue}"),
+        _ => panic!("unknown cue: {cue}"),
     };
     play_with("restart", &gateway, cues).await;
 }
@@ -182,7 +181,7 @@ async fn an_editor_waits_for_a_node_red_that_is_restarted() {
 #[tokio::test]
 async fn settings_context_palette_help_and_search_work() {
     let red = NodeRed::start(Release::Four, NO_TOURS);
-    play("around", &in_front_of(&red).await).await;
+    play("sidebars", &in_front_of(&red).await).await;
 }
 
 #[tokio::test]
@@ -229,8 +228,8 @@ async fn the_context_sidebar_shows_reads_again_and_deletes() {
 
 #[tokio::test]
 async fn subflows_links_groups_config_nodes_export_and_search_work() {
-    play("arrange", &of_its_own(FOUR).await).await;
-    play("arrange", &of_its_own(FIVE).await).await;
+    play("workspace", &of_its_own(FOUR).await).await;
+    play("workspace", &of_its_own(FIVE).await).await;
 }
 
 #[tokio::test]

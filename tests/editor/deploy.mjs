@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
-    const admin = await stage.somebody('admin');
+    const admin = await stage.user('admin');
     await admin.openAndSignIn('admin');
     await admin.importFlows(readFileSync('greeting.json', 'utf8'));
     await admin.showFlow('Greeting');

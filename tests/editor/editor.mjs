@@ -19,6 +19,7 @@ export class Editor {
     #allowed = [...USUAL];
     #troubles = [];
     #tabChosen = 0;
+    #batches = 0;
 
     constructor(page, { name, url, see }) {
         this.page = page;
@@ -43,6 +44,7 @@ export class Editor {
         this.page.on('pageerror', (error) => trouble(`page error: ${error.stack ?? error}`));
         this.page.on('websocket', (socket) => {
             this.log.push(`websocket ${socket.url()}`);
+            socket.on('framereceived', ({ payload }) => (this.#batches += String(payload).startsWith('[')));
             socket.on('close', () => this.log.push('websocket closed'));
             socket.on('socketerror', (error) => this.log.push(`websocket error: ${error}`));
         });
@@ -65,7 +67,7 @@ export class Editor {
 
     // --- coming and going ---
 
-    // Opens the editor; it asks who you are, because `GET /settings` is 401.
+    // Opens the editor; it shows the login dialog, because `GET /settings` is 401.
     async open() {
         this.allow(/\b401\b.*\/settings\?/);
         await this.page.goto(this.url);
@@ -90,6 +92,17 @@ export class Editor {
     async openAndSignIn(user) {
         await this.open();
         await this.signIn(user);
+    }
+
+    // Signs in at the dialog of an ended session, and waits until events arrive on the new channel: it opens only after
+    // the dialog has closed, and what happens before that is not shown.
+    async signInAgain(user) {
+        const before = this.#batches;
+        await this.enter(user);
+        await this.loginDialog().waitFor({ state: 'detached' });
+        for (const end = Date.now() + 30_000; this.#batches === before; await this.page.waitForTimeout(20)) {
+            assert(Date.now() < end, 'no events arrive on the new channel');
+        }
     }
 
     async reload() {

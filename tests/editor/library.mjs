@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
-    const admin = await stage.somebody('admin');
+    const admin = await stage.user('admin');
     await admin.openAndSignIn('admin');
     const { page } = admin;
     // Two dialogs of jQuery UI, one over the other, may hand the focus to each other until one gives up.

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
-    const reader = await stage.somebody('reader');
+    const reader = await stage.user('reader');
     await reader.openAndSignIn('reader');
     await reader.node('greet').waitFor();
     assert.equal(await reader.canDeploy(), false);

@@ -3,7 +3,7 @@
 import { cue, scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
-    const admin = await stage.somebody('admin');
+    const admin = await stage.user('admin');
     await admin.openAndSignIn('admin');
     await admin.act('core:show-debug-tab');
     await admin.inject('ask');

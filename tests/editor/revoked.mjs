@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
-    const admin = await stage.somebody('admin');
+    const admin = await stage.user('admin');
     await admin.openAndSignIn('admin');
 
     // Another session with all permissions revokes it, without an editor.
@@ -19,11 +19,10 @@ scenario(async (stage) => {
     });
     assert.equal(revoked.status(), 200);
     await admin.loginDialog().waitFor();
-    await admin.see('is asked again who they are');
+    await admin.see('sees the login dialog again');
 
     // With the password all goes on where it was.
-    await admin.enter('admin');
-    await admin.loginDialog().waitFor({ state: 'detached' });
+    await admin.signInAgain('admin');
     await admin.act('core:show-debug-tab');
     await admin.inject('ask');
     await admin.debugMessage('Hello Ada, 1');

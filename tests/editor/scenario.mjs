@@ -14,7 +14,7 @@ import { Editor } from './editor.mjs';
 const { GATEWAY, BROWSER, SCREENSHOTS, SCENARIO } = process.env;
 
 // How long anything may take: long, because machines that run tests are busy.
-const PATIENCE = 30_000;
+const TIMEOUT = 30_000;
 
 export async function scenario(play) {
     const browser = await chromium.connect(BROWSER);
@@ -41,13 +41,13 @@ class Stage {
     }
 
     // A user with a browser of their own, in which nothing is open yet.
-    async somebody(name) {
+    async user(name) {
         const context = await this.browser.newContext({
             // The gateway's certificate is the self-signed one of its first start.
             ignoreHTTPSErrors: true,
             viewport: { width: 1280, height: 800 },
         });
-        context.setDefaultTimeout(PATIENCE);
+        context.setDefaultTimeout(TIMEOUT);
         const editor = new Editor(await context.newPage(), { name, url: this.url, see: (...a) => this.#see(...a) });
         this.people.push(editor);
         return editor;

@@ -4,9 +4,9 @@ import assert from 'node:assert/strict';
 import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
-    const admin = await stage.somebody('admin');
+    const admin = await stage.user('admin');
     await admin.open();
-    await admin.see('is asked who they are');
+    await admin.see('sees the login dialog');
 
     // A wrong password is reported.
     admin.allow(/\b(400|401|403)\b.*\/auth\/token/);

@@ -4,8 +4,8 @@ import assert from 'node:assert/strict';
 import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
-    const ann = await stage.somebody('Ann');
-    const bob = await stage.somebody('Bob');
+    const ann = await stage.user('Ann');
+    const bob = await stage.user('Bob');
     await ann.openAndSignIn('admin');
     await bob.openAndSignIn('admin');
 
@@ -13,7 +13,7 @@ scenario(async (stage) => {
     await ann.rename('note', 'of Ann');
     await ann.deployAs('full');
     await bob.notice('The flows on the server have been updated');
-    await bob.see('is told of a deployment');
+    await bob.see('is notified of a deployment');
 
     // What Bob deploys then is stale. Changes to different nodes can be merged.
     bob.allow(/\b409\b/);

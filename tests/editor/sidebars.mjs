@@ -3,7 +3,7 @@
 import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
-    const admin = await stage.somebody('admin');
+    const admin = await stage.user('admin');
     await admin.openAndSignIn('admin');
     const { page } = admin;
 

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { scenario } from './scenario.mjs';
 
 scenario(async (stage) => {
-    const admin = await stage.somebody('admin');
+    const admin = await stage.user('admin');
     await admin.openAndSignIn('admin');
     const { page } = admin;
     await admin.node('greet').waitFor();
@@ -42,7 +42,7 @@ scenario(async (stage) => {
     await admin.deployAs('full');
     await admin.see('has a group');
 
-    // A configuration node is made in the dialog of who needs it, and is in the sidebar.
+    // A configuration node is made in the dialog of the node that needs it, and is in the sidebar.
     const listener = await admin.drag('mqtt in', 180, 360);
     await admin.edit(listener, async () => {
         await page.click('#node-input-btn-broker-add');
