@@ -56,7 +56,7 @@ fn check_reads_the_certificates_and_makes_none() {
 }
 
 #[test]
-fn check_ends_with_1_and_says_where_the_mistake_is() {
+fn check_exits_with_1_and_reports_the_position_of_the_error() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(
         directory.path().join("gateway.toml"),
@@ -77,7 +77,7 @@ fn check_ends_with_1_and_says_where_the_mistake_is() {
 }
 
 #[test]
-fn check_warns_when_nobody_has_to_sign_in() {
+fn check_warns_about_disabled_authentication() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("open.toml"), "auth = \"off\"\n").unwrap();
     let output = flowgate(directory.path(), &["check", "--config", "open.toml"]);

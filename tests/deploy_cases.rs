@@ -315,7 +315,7 @@ fn flows_restarts_every_flow_with_a_modified_node_whole_and_no_other() {
 }
 
 #[test]
-fn flows_tells_removed_nodes_that_they_are_and_the_others_not() {
+fn flows_marks_only_removed_nodes_as_removed() {
     let cases = Cases::read();
     let (_, _, plan) = cases.plan(&cases.all()[8], DeploymentType::Flows);
     let removed: Vec<_> = plan

@@ -1,4 +1,4 @@
-//! The layers of the program: who may use whom, who knows status codes, who reads the clock.
+//! The layers of the program: which modules may use which, which know HTTP status codes, and which read the clock.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rooms from the lowest to the highest; those on one line do not know each other.
+/// Modules from the lowest to the highest; those on one line do not know each other.
 const LAYERS: &[&[&str]] = &[
     &["metrics", "allocator", "websocket"],
     &["config"],
@@ -21,7 +21,7 @@ const LAYERS: &[&[&str]] = &[
     &["cli", "fuzzing"],
 ];
 
-/// Rooms, or parts of them, that may know HTTP status codes.
+/// Modules, or parts of them, that may know HTTP status codes.
 const KNOW_STATUS: &[&str] = &[
     "src/http/",
     "src/server/",
@@ -63,7 +63,7 @@ fn sources() -> Vec<PathBuf> {
         walk(Path::new(root), &mut found);
     }
     found.retain(|path| {
-        // Tests are not layered: they drive the rooms from outside.
+        // Tests are not layered: they drive the modules from outside.
         let tests = |part: &OsStr| part == "tests" || part == "benches";
         !path.components().any(|part| tests(part.as_os_str())) && !path.ends_with("tests.rs")
     });
@@ -105,8 +105,8 @@ fn begins_a_module(text: &str) -> bool {
             .is_some_and(|l| l.ends_with('{'))
 }
 
-/// The room of a file of the gateway; the crates are layers of their own, which the compiler keeps.
-fn room(path: &Path) -> String {
+/// The module of a file of the gateway; the crates are layers of their own, which the compiler keeps.
+fn module(path: &Path) -> String {
     let second = path
         .components()
         .nth(1)
@@ -117,13 +117,13 @@ fn room(path: &Path) -> String {
     second.trim_end_matches(".rs").to_owned()
 }
 
-fn layer(room: &str) -> Option<usize> {
-    LAYERS.iter().position(|l| l.contains(&room))
+fn layer(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|l| l.contains(&module))
 }
 
-/// Rooms named after `crate::` in some code, `use crate::{a, b::c}` included.
+/// Modules named after `crate::` in some code, `use crate::{a, b::c}` included.
 fn uses(code: &str) -> Vec<String> {
-    let mut rooms = Vec::new();
+    let mut modules = Vec::new();
     for (at, _) in code.match_indices("crate::") {
         let rest = &code[at + "crate::".len()..];
         let word = |text: &str| {
@@ -132,13 +132,13 @@ fn uses(code: &str) -> Vec<String> {
                 .collect::<String>()
         };
         match rest.strip_prefix('{') {
-            None => rooms.push(word(rest)),
+            None => modules.push(word(rest)),
             Some(list) => {
                 let mut depth = 1;
                 let mut start = true;
                 for (i, c) in list.char_indices() {
                     if start && depth == 1 && c.is_alphabetic() {
-                        rooms.push(word(&list[i..]));
+                        modules.push(word(&list[i..]));
                         start = false;
                     }
                     match c {
@@ -154,14 +154,14 @@ fn uses(code: &str) -> Vec<String> {
             }
         }
     }
-    rooms
+    modules
 }
 
 #[test]
 fn no_arrow_runs_up() {
     let mut wrong = Vec::new();
     for path in gateway() {
-        let from = room(&path);
+        let from = module(&path);
         let Some(own) = layer(&from) else { continue };
         for to in uses(&code(&path)) {
             if let Some(theirs) = layer(&to)
@@ -182,10 +182,10 @@ fn no_arrow_runs_up() {
 #[test]
 fn every_room_has_its_layer() {
     for path in gateway() {
-        let room = room(&path);
+        let module = module(&path);
         assert!(
-            matches!(room.as_str(), "lib" | "main") || layer(&room).is_some(),
-            "{room} is in no layer"
+            matches!(module.as_str(), "lib" | "main") || layer(&module).is_some(),
+            "{module} is in no layer"
         );
     }
 }

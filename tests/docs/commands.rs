@@ -58,7 +58,7 @@ exec flowgate "$@"
 "#;
 
 /// A chapter while its reader goes through it.
-struct Story {
+struct Chapter {
     name: &'static str,
     directory: tempfile::TempDir,
     /// Programs that stand before those of the machine.
@@ -73,7 +73,7 @@ struct Story {
     token: String,
 }
 
-impl Story {
+impl Chapter {
     fn new(name: &'static str) -> Self {
         let programs = tempfile::tempdir().unwrap();
         let program = |name: &str, text: &str| {
@@ -166,10 +166,10 @@ impl Story {
             .stdin(Stdio::null())
             .stderr(log);
         self.gateway = Some(command.spawn().unwrap());
-        self.wait("is ready", |story| {
+        self.wait("is ready", |chapter| {
             let end = format!("\n{}\n", "=".repeat(72));
-            let shown = !first || story.log().matches(&end).count() == 2;
-            shown && story.is_ready()
+            let shown = !first || chapter.log().matches(&end).count() == 2;
+            shown && chapter.is_ready()
         });
         if first {
             let log = self.log();
@@ -201,8 +201,8 @@ impl Story {
             .stdout(log.try_clone().unwrap())
             .stderr(log);
         self.node_red = Some(command.spawn().unwrap());
-        self.wait("has a Node-RED", |story| {
-            let log = fs::read_to_string(story.directory.path().join("node-red.log")).unwrap();
+        self.wait("has a Node-RED", |chapter| {
+            let log = fs::read_to_string(chapter.directory.path().join("node-red.log")).unwrap();
             log.contains("Started flows")
         });
     }
@@ -374,7 +374,7 @@ impl Story {
     }
 }
 
-impl Drop for Story {
+impl Drop for Chapter {
     fn drop(&mut self) {
         let children = [&mut self.gateway, &mut self.node_red];
         for child in children.into_iter().flatten() {
@@ -467,31 +467,31 @@ enum Reader {
 /// Goes through a document. All its blocks of text but the pictures must be outputs, and are compared.
 fn play(name: &'static str, reader: &Reader, pictures: usize) {
     let document = Path::new(name);
-    let mut story = Story::new(name);
+    let mut chapter = Chapter::new(name);
     if let Some(folder) = document
         .parent()
         .filter(|parent| parent.starts_with("examples"))
     {
-        story.take_files(&repository().join(folder));
+        chapter.take_files(&repository().join(folder));
     }
     if matches!(reader, Reader::WithNodeRed) {
         let settings = "--settings settings.js -D uiHost=127.0.0.1";
-        story.start_node_red(&format!(
+        chapter.start_node_red(&format!(
             "{NODE_RED}--userDir node-red --port 1880 {settings}"
         ));
     }
     if !matches!(reader, Reader::Starts) {
-        story.start();
+        chapter.start();
     }
     let blocks = book::blocks(&book::read(name));
-    let compared = story.play(&blocks);
+    let compared = chapter.play(&blocks);
     let shown = blocks.iter().filter(|block| block.language == "text");
     assert_eq!(
         compared,
         shown.count() - pictures,
         "{name}: each output is compared"
     );
-    story.stop();
+    chapter.stop();
 }
 
 macro_rules! documents {

@@ -1,5 +1,5 @@
-//! Clients that are slow, silent, many or malicious: they are cut off, all other clients are served meanwhile, and
-//! afterwards nothing is left of them. The limits themselves: `listener.rs`; guessed passwords and tokens: `throttle.rs`.
+//! Slow, silent, numerous and malicious clients are disconnected; other clients are served meanwhile, and nothing is
+//! left of them. The limits themselves: `listener.rs`; guessed passwords and tokens: `throttle.rs`.
 
 use crate::client::{Connection, PASSWORD, Raw};
 use crate::harness::{Gateway, flow_set, page, public, script, until};

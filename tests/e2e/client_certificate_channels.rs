@@ -1,4 +1,4 @@
-//! Channels and tunnels of clients that show a certificate.
+//! Channels and tunnels of clients with a certificate.
 
 use crate::certificate_authority::{Authority, ClientCertificate};
 use crate::client_certificates::{gateway, users};

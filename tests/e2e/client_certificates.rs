@@ -1,4 +1,4 @@
-//! Client certificates: which user they identify, and that they do nothing for a client that has none.
+//! Client certificates: which user they identify, and that they change nothing for clients without one.
 
 use crate::certificate_authority::{Authority, ClientCertificate, self_signed};
 use crate::client::{Answer, Client, PASSWORD, Request};

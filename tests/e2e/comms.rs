@@ -1,4 +1,4 @@
-//! Editors hear what our own engine says, over `/comms`: who may, what they hear, and when they must go.
+//! Editors receive the engine's events over `/comms`: authentication, events, and the end of a channel.
 
 use crate::client::PASSWORD;
 use crate::comms_client::ServerMessage;

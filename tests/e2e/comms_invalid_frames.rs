@@ -1,4 +1,4 @@
-//! What editors may say that makes no sense, and what of it an upstream hears.
+//! Invalid frames of editors are refused, and none reaches an upstream.
 
 use crate::comms_client::{Channel, ServerMessage};
 use crate::comms_upstream::Runtime;

@@ -1,4 +1,4 @@
-//! The gateway's own account at the upstream: no caller borrows it for what the caller may not do.
+//! No caller uses the gateway's own account at the upstream for more than the caller's permissions.
 //!
 //! Node packages add routes of their own to the admin API. They look like endpoints of flows, and they deploy.
 

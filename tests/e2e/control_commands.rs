@@ -1,4 +1,4 @@
-//! The operator's commands that reach the running gateway: tokens for machines, sessions, reload.
+//! Commands for the running gateway: service tokens, sessions, reload.
 
 use crate::harness::{Gateway, Process, config_text, flow_set, page, program, until};
 use serde_json::{Value as Json, json};

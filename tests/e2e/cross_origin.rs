@@ -1,5 +1,4 @@
-//! Pages of other origins, shown by a browser that also knows a gateway: what they can make it do, and what they can
-//! read.
+//! Pages of other origins in a browser that also reaches a gateway: they can change nothing and read nothing.
 //!
 //! There are no cookies. What else a browser adds by itself is its certificate and its place in the network.
 

@@ -1,4 +1,4 @@
-//! Deploying: what is accepted, what is refused and why, and what all clients see afterwards.
+//! Deployments: what is accepted, what is refused and why, and what all clients see afterwards.
 
 use crate::harness::{Gateway, flow_set, page, public};
 use serde_json::{Value as Json, json};

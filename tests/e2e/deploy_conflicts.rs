@@ -1,4 +1,4 @@
-//! Many deploy at once what they have all edited from the same revision: one wins, the others learn it.
+//! Concurrent deployments of one revision: one wins, the others get a conflict.
 
 use crate::harness::{Gateway, flow_set, page, public};
 

@@ -1,4 +1,4 @@
-//! Deployments that are refused: by which words, and that nothing changes.
+//! Refused deployments: their error codes, and that nothing changes.
 
 use crate::deploy::one_tab;
 use crate::harness::Gateway;

@@ -1,4 +1,4 @@
-//! What a deployment restarts, by its type: seen by endpoints that tell when they were born.
+//! Which nodes each type of deployment restarts: seen at endpoints that show when they were started.
 
 use crate::harness::{Gateway, flow_set, public, restart_marker};
 use serde_json::{Value as Json, json};

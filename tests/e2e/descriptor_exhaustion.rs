@@ -1,4 +1,4 @@
-//! Too few file descriptors: open connections go on, and the log says what to do.
+//! Too few file descriptors: open connections go on, and the log names the remedy.
 
 use crate::client::Client;
 use crate::harness::{Process, config_text, flow_set, page, public, until};

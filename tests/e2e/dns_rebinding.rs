@@ -1,5 +1,5 @@
-//! DNS rebinding: a page whose name resolves to the gateway is of the gateway's own origin for its browser, so only the
-//! host that the browser asks for tells it from a page of ours.
+//! DNS rebinding: a page whose name resolves to the gateway has the gateway's origin in its browser, so only the `Host`
+//! of its requests distinguishes it from a page of the gateway.
 
 use crate::certificate_authority::{Authority, ClientCertificate};
 use crate::client::{Answer, Client, Request};

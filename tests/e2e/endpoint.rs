@@ -1,4 +1,4 @@
-//! An endpoint made by a flow: who may call it, what the flow is given, and what becomes of its answer.
+//! Endpoints of flows: authorization, the request that a flow receives, and the response that it sends.
 
 use crate::harness::{Gateway, flow_set, page, public, script, until};
 use serde_json::json;

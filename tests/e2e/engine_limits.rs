@@ -1,4 +1,4 @@
-//! Flows that would end the process or hold it for ever, and what flows see of the gateway's own secrets.
+//! Flows that would crash or block the process, and the variables that flows see of the gateway's own secrets.
 
 use crate::client::Client;
 use crate::harness::{

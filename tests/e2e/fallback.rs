@@ -1,5 +1,5 @@
-//! Flows that make the process crash when they start: after three starts the previous ones run, and the log, the audit
-//! log, `/readyz` and the metrics report it.
+//! Flows that crash the process when they start: after three starts the previous ones run, and the log, the audit log,
+//! `/readyz` and the metrics report it.
 
 use crate::harness::{Process, flow_set, page, program, public, until};
 use rusqlite::{Connection, OpenFlags};

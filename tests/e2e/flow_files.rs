@@ -1,4 +1,4 @@
-//! Flow files: edited by others, broken, taken over from Node-RED.
+//! Flow files: edited externally, broken, taken over from Node-RED.
 
 use crate::harness::{Gateway, flow_set, page, public};
 use serde_json::{Value as Json, json};

@@ -1,5 +1,5 @@
-//! What reaches an upstream is exactly the requests that were authorised, each framed by the body that is sent with it:
-//! every endpoint of the admin API with every form of a body, over both protocols, and a strict reader behind.
+//! Exactly the authorized requests reach an upstream, each framed by the body that is sent with it: every endpoint of
+//! the admin API with every form of a body, over both protocols.
 
 use crate::client::Client;
 use crate::harness::{Gateway, TEST_TIMEOUT, public};

@@ -1,5 +1,5 @@
-//! Bodies on their way: those that disagree with their head, end early or carry forbidden trailers are never completed
-//! at the upstream; and a deployment that has arrived whole happens, whether or not its client stays.
+//! Bodies that disagree with their head, end early or carry forbidden trailers are never completed at the upstream; and
+//! a complete deployment is applied, whether or not its client stays connected.
 
 use crate::client::Client;
 use crate::harness::{Gateway, TEST_TIMEOUT, public, until};

@@ -1,4 +1,4 @@
-//! `flowgate history`: what was deployed before, beside the gateway that runs.
+//! `flowgate history`: earlier deployments, beside the running gateway.
 
 use crate::harness::{Process, flow_set, page, program};
 use serde_json::Value as Json;

@@ -1,5 +1,4 @@
-//! Responses over HTTP/2 that fit into one piece and are not read: the gateway has handed them to its HTTP/2 library,
-//! which holds them until the client has room. They count as long as they are held.
+//! Unread responses over HTTP/2 that fit into one piece count as long as the HTTP/2 library holds them for the client.
 
 use crate::client::Client;
 use crate::harness::{Gateway, flow_set, public, script, until};

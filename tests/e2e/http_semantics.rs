@@ -1,4 +1,4 @@
-//! How requests are read, whatever they ask for: paths, methods, hosts, ids, errors.
+//! Rules for all requests: paths, methods, hosts, ids, errors.
 
 use crate::client::Client;
 use crate::harness::{Gateway, flow_set, page};

@@ -1,4 +1,4 @@
-//! Header fields by which other products say who a user is: no client's word passes for theirs.
+//! Header fields in which other products pass a user's identity: forged ones are removed.
 
 use crate::client::Request;
 use crate::confused_deputy::agreeable;

@@ -1,4 +1,4 @@
-//! Hostile JSON, and what each endpoint that takes JSON answers: `tests/data/hostile-json.json`.
+//! Hostile JSON and the response of each endpoint that takes JSON: `tests/data/hostile-json.json`.
 //!
 //! `endpoints` are all that take JSON, with the code of their refusals. Every text of `everywhere` is sent to all of
 //! them, every text of `wrong` to those named by `to`, and every kind of `types` too; all are refused with a message

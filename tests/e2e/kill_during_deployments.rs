@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of a stream of deployments: what was acknowledged is there afterwards, and whole.
+//! `kill -9` during a stream of deployments: acknowledged ones are complete afterwards.
 
 use crate::client::Client;
 use crate::harness::{Process, flow_set, page, public};

@@ -1,4 +1,4 @@
-//! What the gateway's sockets take: versions of TLS, certificates, and how much of everything.
+//! The listening sockets: versions of TLS, certificates, time-outs, and limits of connections and heads.
 
 use crate::client::Client;
 use crate::harness::{Gateway, flow_set, page, public, until};
@@ -172,7 +172,10 @@ async fn sni_selects_the_certificate_and_a_reload_replaces_certificates() {
     let before = from_file(&place, "one.pem");
     std::fs::write(place.join("two.key"), "broken").unwrap();
     certificate(&place, "one", "one.example");
-    assert!(!gateway.reload(&lines).await, "a broken one is told");
+    assert!(
+        !gateway.reload(&lines).await,
+        "an invalid one fails the reload"
+    );
     assert_eq!(
         shown(&gateway, "one.example").await,
         before,
@@ -251,10 +254,10 @@ async fn slow_handshakes_heads_and_idle_connections_time_out() {
     );
     let token = gateway.sign_in("admin").await;
 
-    // who never shakes hands
+    // no handshake
     let mut tcp = TcpStream::connect(gateway.address).await.unwrap();
     assert_eq!(tcp.read(&mut [0; 8]).await.unwrap_or(0), 0);
-    // who sends a head in drops: each byte comes in time, the whole does not
+    // a head byte by byte: each byte in time, the whole head not
     let mut raw = gateway.raw().await;
     let begun = Instant::now();
     let dripping = async {
@@ -274,9 +277,9 @@ async fn slow_handshakes_heads_and_idle_connections_time_out() {
         "it was listened to for {:?}",
         begun.elapsed()
     );
-    // who says nothing after the handshake
+    // nothing after the handshake
     assert_eq!(gateway.raw().await.rest().await, "");
-    // who stops in the middle of a body
+    // an unfinished body
     let head = format!(
         "POST /flows HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n\
          Content-Type: application/json\r\nContent-Length: 100\r\n\r\n[1,"
@@ -286,7 +289,7 @@ async fn slow_handshakes_heads_and_idle_connections_time_out() {
         answer.starts_with("HTTP/1.1 408 ") && answer.contains("body_timeout"),
         "{answer}"
     );
-    // who keeps a connection without using it
+    // an unused keep-alive connection
     let answer = gateway
         .raw_exchange("GET /auth/login HTTP/1.1\r\nHost: x\r\n\r\n")
         .await;

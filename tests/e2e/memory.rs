@@ -1,4 +1,4 @@
-//! Memory that was needed for a moment goes back to the system.
+//! Memory of a peak is returned to the system.
 
 use crate::harness::{Process, flow_set, page, public, until};
 use futures_util::{SinkExt, StreamExt};

@@ -1,4 +1,4 @@
-//! Several runtimes behind one gateway: each with its hosts and paths, its users' permissions, its turn, its health.
+//! Several upstreams behind one gateway: each with its own hosts and paths, permissions, deploy lock and health check.
 
 use crate::client::{Answer, Client, PASSWORD};
 use crate::harness::{Gateway, Process, public, until};

@@ -1,4 +1,4 @@
-//! Users of several runtimes behind one gateway: what each may do at which.
+//! Permissions of users at several upstreams behind one gateway.
 
 use crate::harness::{Gateway, public, until};
 use crate::mock_upstream::{Action, MockUpstream, ok};

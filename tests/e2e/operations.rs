@@ -1,4 +1,4 @@
-//! Monitoring: every series is there from the start, and moves when something happens.
+//! Monitoring: every series exists from the start, and counts.
 
 use crate::harness::{Gateway, flow_set, page, public};
 use serde_json::json;
@@ -60,7 +60,7 @@ async fn every_series_is_there_before_anything_has_happened() {
     }
 }
 
-/// What the requests of the story below add up to.
+/// What the requests of the test below add up to.
 const COUNTED: &[(&str, f64)] = &[
     ("flowgate_logins_total{result=\"success\"}", 2.0),
     ("flowgate_logins_total{result=\"bad_credentials\"}", 5.0),

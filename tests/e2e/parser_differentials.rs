@@ -1,4 +1,4 @@
-//! Requests that programs read differently, and what becomes of each: `tests/data/parser-differentials.json`.
+//! Ambiguous requests, which programs read differently, and their outcomes: `tests/data/parser-differentials.json`.
 //!
 //! Every row says what is sent (`sent`, each character a byte; over HTTP/2 `fields`, `data`, `trailers`), what the
 //! gateway does with its own engine and with an upstream, and what nginx and `HAProxy` do. An outcome is the status, or

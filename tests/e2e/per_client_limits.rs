@@ -1,6 +1,5 @@
-//! One client cannot hold what is there for all: places in pools, memory, time. Each address has a share of every pool,
-//! responses that are not read are dropped, request bodies have a least rate, and what is held for callers who are not
-//! known is bounded.
+//! One client address takes at most its share of every pool: connections, memory, upstream requests. Unread responses
+//! are dropped, request bodies have a minimum rate, and bodies of anonymous clients are bounded.
 
 use crate::client::{Client, PASSWORD, Request as Asked};
 use crate::harness::{Gateway, TEST_TIMEOUT, flow_set, public, script, until};
@@ -368,7 +367,7 @@ async fn incomplete_forms_take_at_most_the_share_of_their_client_address() {
     .await;
 }
 
-/// How a slow body ends: so many bytes at a time, apart by a pause, until this is all.
+/// The status of a request whose body is sent in `pieces` of this size with a pause after each.
 async fn trickle(
     client: &Client,
     http2: bool,
@@ -390,14 +389,14 @@ async fn trickle(
         let stream = TokioIo::new(stream);
         let host = client.address.to_string();
         if http2 {
-            let shaken = http2::handshake(TokioExecutor::new(), stream).await;
-            let (mut sender, connection) = shaken.unwrap();
+            let handshake = http2::handshake(TokioExecutor::new(), stream).await;
+            let (mut sender, connection) = handshake.unwrap();
             tokio::spawn(connection);
             let request = request(format!("https://{host}/slow")).body(ChannelBody(body));
             sender.send_request(request.unwrap()).await
         } else {
-            let shaken = hyper::client::conn::http1::handshake(stream).await;
-            let (mut sender, connection) = shaken.unwrap();
+            let handshake = hyper::client::conn::http1::handshake(stream).await;
+            let (mut sender, connection) = handshake.unwrap();
             tokio::spawn(connection);
             let request = request("/slow".to_owned()).header(HOST, host);
             sender
@@ -409,17 +408,23 @@ async fn trickle(
         let answer = timeout(TEST_TIMEOUT, answering).await.expect("it ends");
         answer.unwrap().status().as_u16()
     };
-    let (status, ()) = tokio::join!(answering, feeding(feed));
-    status
+    // A response ends the upload: the client would send on to a gateway that reads no more.
+    tokio::select! {
+        status = answering => status,
+        status = async {
+            feeding(feed).await;
+            std::future::pending().await
+        } => status,
+    }
 }
 
-/// Bytes that come too slowly, and such that come quickly enough for longer than any rate will do.
+/// Below the minimum rate; and just above it, for longer than the grace.
 const TOO_SLOW: (usize, Duration, usize) = (1, Duration::from_millis(100), 250);
 const SLOW: (usize, Duration, usize) = (1024, Duration::from_millis(500), 7);
 const RATE: &str = "[timeouts]\nbody_grace = \"2s\"\n[limits]\nbody_rate = \"1KiB\"\n";
 
-/// Bodies that come too slowly are given up, over both protocols; those that come slowly are read.
-async fn the_least_rate_holds(gateway: &Gateway) {
+/// Bodies below the minimum rate time out, over both protocols; those above it arrive.
+async fn the_minimum_rate_holds(gateway: &Gateway) {
     let both =
         async |pace| tokio::join!(trickle(gateway, false, pace), trickle(gateway, true, pace));
     let (too_slow, slow) = tokio::join!(both(TOO_SLOW), both(SLOW));
@@ -435,14 +440,14 @@ async fn a_body_below_the_minimum_rate_times_out_and_one_above_it_arrives() {
     gateway
         .deploy(&token, &flow_set(&[script("a", ("post", "/slow"), code)]))
         .await;
-    Box::pin(the_least_rate_holds(&gateway)).await;
+    Box::pin(the_minimum_rate_holds(&gateway)).await;
 }
 
 #[tokio::test]
 async fn a_body_for_an_upstream_has_the_same_minimum_rate() {
     let behind = MockUpstream::start(|_| Action::Respond(ok("text/plain", "all of it"))).await;
     let gateway = Gateway::with(&(behind.config() + RATE + &public(&["/slow"])));
-    Box::pin(the_least_rate_holds(&gateway)).await;
+    Box::pin(the_minimum_rate_holds(&gateway)).await;
 }
 
 #[tokio::test]

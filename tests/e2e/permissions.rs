@@ -1,4 +1,4 @@
-//! Which caller may do what: every endpoint against every kind of caller.
+//! Permissions: every endpoint against every kind of caller.
 
 use crate::harness::{Gateway, flow_set, page};
 use serde_json::json;

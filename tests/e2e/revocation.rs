@@ -1,4 +1,4 @@
-//! A right that ends while something lasts: a body on its way, a wait, an answer, an upload. It ends there and then.
+//! An authorization that ends during a request or response ends uploads, waits, responses and streams at once.
 
 use crate::client::{Client, PASSWORD, Request};
 use crate::harness::{Gateway, TEST_TIMEOUT, flow_set, hash, page, script, until};
@@ -318,7 +318,7 @@ async fn events_of_an_upstream_end_with_the_authorization_of_their_reader() {
             let end = timeout(TEST_TIMEOUT, body.frame()).await.expect("it ends");
             assert!(end.is_some_and(|end| end.is_err()), "it looks whole");
             count += 1;
-            until("the upstream hears it", async || {
+            until("the upstream sees the disconnect", async || {
                 ended.load(Ordering::SeqCst) == count
             })
             .await;
@@ -342,7 +342,7 @@ async fn events_end_with_the_lifetime_and_the_idle_time_out_of_their_token() {
         let end = timeout(TEST_TIMEOUT, body.frame()).await.expect("it ends");
         assert!(end.unwrap().is_err());
         assert!(since.elapsed().as_millis() > 900, "not before");
-        until("the upstream hears it", async || {
+        until("the upstream sees the disconnect", async || {
             ended.load(Ordering::SeqCst) == 1
         })
         .await;

@@ -1,4 +1,4 @@
-//! What a caller may read shows no secret: not by credentials, not by flows, not by what is saved back unchanged.
+//! Readers receive no secret: neither from credentials nor from flows, also not from what is saved back unchanged.
 
 use crate::client::Answer;
 use crate::harness::{Gateway, Process};

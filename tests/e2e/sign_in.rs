@@ -1,4 +1,4 @@
-//! Signing in: what a client is asked for, what it is given, and every way to be refused.
+//! Signing in: the sign-in form, tokens, and every way to be refused.
 
 use crate::client::{Answer, Client, PASSWORD};
 use crate::harness::{Gateway, hash};

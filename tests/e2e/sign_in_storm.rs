@@ -93,7 +93,7 @@ async fn a_storm_from_many_addresses_does_not_delay_a_user_at_a_known_address() 
     let answer = sign_in(&gateway, "ann", "127.0.0.4").await;
     assert!(
         matches!(answer.status, 200 | 429),
-        "a stranger has to wait, and is told so: {}",
+        "an unknown client waits or gets 429: {}",
         answer.status
     );
 }

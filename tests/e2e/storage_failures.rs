@@ -1,4 +1,4 @@
-//! Storage that fails: a full or read-only disk, files that are torn. Messages name the file and the remedy, nothing is
+//! Failing storage: a full or read-only disk, torn files. Messages name the file and the remedy, nothing is
 //! overwritten, and the instructions of docs/troubleshooting.md work.
 
 use crate::harness::{Process, flow_set, page, program, public, run_command, run_to_exit};

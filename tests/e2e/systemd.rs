@@ -1,5 +1,4 @@
-//! Under systemd, or something like it: sockets that outlive the process, readiness, the watchdog; and files of the
-//! configuration that change under a running gateway.
+//! systemd: socket activation, `sd_notify`, the watchdog; and configuration files that change under a running gateway.
 
 use crate::client::Client;
 use crate::harness::{
@@ -167,7 +166,7 @@ async fn systemd_is_notified_of_ready_reloading_stopping_and_watchdog() {
 fn the_notify_socket_may_be_abstract() {
     let place = tempdir().unwrap();
     fs::write(place.path().join("gateway.toml"), config_text("")).unwrap();
-    let name = format!("flowgate-story-{}", std::process::id());
+    let name = format!("flowgate-e2e-{}", std::process::id());
     let address = SocketAddr::from_abstract_name(&name).unwrap();
     let notify = NotifySocket(UnixDatagram::bind_addr(&address).unwrap());
     let mut command = program(place.path(), &["run"]);

@@ -1,4 +1,4 @@
-//! The brake on guessed passwords: who is held up, who is not, and for how long.
+//! The throttle of guessed passwords and tokens: which clients are blocked, which are not, and for how long.
 
 use crate::client::{Answer, Client, PASSWORD};
 use crate::harness::{Gateway, until};

@@ -1,5 +1,5 @@
-//! What reaches the TLS port and is no good handshake, and what no good handshake may agree on. Versions, protocols,
-//! certificates and time limits: `listener.rs`; certificates of clients: `client_certificates.rs`.
+//! Malformed and weak TLS handshakes on the TLS port. Versions, protocols, certificates and time-outs: `listener.rs`;
+//! client certificates: `client_certificates.rs`.
 
 use crate::client::{AcceptAnyCertificate, Client, Raw};
 use crate::harness::{Gateway, until};

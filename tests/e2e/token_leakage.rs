@@ -1,4 +1,4 @@
-//! Tokens of the gateway's own end at the gateway: no flow and no upstream ever reads one.
+//! Tokens of the gateway end at the gateway: no flow and no upstream receives one.
 
 use crate::confused_deputy::agreeable;
 use crate::harness::{Gateway, flow_set, public, script, until};

@@ -1,4 +1,4 @@
-//! The life of a token: how it is shown, what ends it, what it outlives.
+//! The lifetime of a token: how it is presented, what ends it, what it survives.
 
 use crate::client::Answer;
 use crate::harness::{Gateway, config_text, hash, until};

@@ -1,5 +1,4 @@
-//! A proxy stands in front of the gateway and says who its clients are: a real `HAProxy`, and bytes that none would
-//! send.
+//! Client addresses from the PROXY protocol and `X-Forwarded-*`: from a real `HAProxy`, and malformed ones.
 
 use crate::client::{Client, PASSWORD};
 use crate::harness::{Gateway, public, until};

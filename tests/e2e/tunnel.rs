@@ -1,4 +1,4 @@
-//! A WebSocket of a flow passes through the gateway, for who may have it and for as long.
+//! WebSocket connections of flows through the gateway: authorization, messages, limits, and their end.
 
 use crate::client::{Client, Raw};
 use crate::harness::{Gateway, Process, until};

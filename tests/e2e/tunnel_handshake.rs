@@ -1,4 +1,4 @@
-//! The handshake before a WebSocket of a flow passes through the gateway, and what is none.
+//! The handshake of a WebSocket through the gateway, and requests that are none.
 
 use crate::harness::{Gateway, public};
 use crate::tunnel::{handshake, none_in_flight, receive_until};

@@ -1,5 +1,5 @@
-//! The runtime behind the gateway is protected: the gateway signs in there with an account of its own, seldom, and
-//! what clients show stays with the gateway.
+//! The account of the gateway at a protected upstream: it signs in seldom, and clients' credentials stay at the
+//! gateway.
 
 use crate::authenticated_upstream::{AuthenticatedUpstream, field};
 use crate::client::Client;

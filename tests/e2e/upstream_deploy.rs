@@ -1,4 +1,4 @@
-//! Deploying to the runtime behind the gateway: checked first, one at a time, and its own word counts.
+//! Deployments to an upstream: validated first, one at a time, and the upstream's response decides.
 
 use crate::harness::Gateway;
 use crate::mock_upstream::{Action, MockUpstream, ok, status};

@@ -1,4 +1,4 @@
-//! The runtime behind the gateway misbehaves: clients learn it soon, and never take half an answer for a whole one.
+//! Failing upstreams: clients get an error soon, and an incomplete response never looks complete.
 
 use crate::harness::{Gateway, public, until};
 use crate::mock_upstream::{Action, MockUpstream, ok};

@@ -1,4 +1,4 @@
-//! Requests pass through the gateway to the runtime behind it: what may, as it came, and nothing else.
+//! Requests are forwarded to the upstream unchanged, if they are authorized, and nothing else is.
 
 use crate::harness::{Gateway, public};
 use crate::mock_upstream::{Action, MockUpstream, ok, status};

@@ -1,4 +1,4 @@
-//! What an upstream learns of the caller and of the caller's token.
+//! The identity that an upstream receives of the caller, and the caller's own `Authorization`.
 
 use crate::authenticated_upstream::{field, refusal};
 use crate::harness::Gateway;

@@ -1,4 +1,4 @@
-//! What is long passes through as it comes: events, answers that are waited for, large bodies. Nothing is collected.
+//! Long responses stream through: events, long polls, large bodies. Nothing is buffered whole.
 
 use crate::client::Raw;
 use crate::harness::{Gateway, Process, TEST_TIMEOUT, public, until};
@@ -65,7 +65,7 @@ async fn events_arrive_one_by_one_and_a_disconnect_reaches_the_upstream() {
         drop((body, connection));
         timeout(TEST_TIMEOUT, left.notified())
             .await
-            .expect("the upstream hears it");
+            .expect("the upstream sees the disconnect");
     }
 }
 
@@ -92,7 +92,7 @@ async fn a_client_that_disconnects_ends_its_request_to_the_upstream() {
         let _ = waiting.await;
         timeout(TEST_TIMEOUT, left.notified())
             .await
-            .expect("the upstream hears it");
+            .expect("the upstream sees the disconnect");
     }
 }
 

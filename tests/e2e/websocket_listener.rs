@@ -1,4 +1,4 @@
-//! A WebSocket to a flow of our own engine: who may open it, what passes, and when it ends.
+//! WebSocket connections to `websocket-listener` nodes of the engine: authorization, messages, and their end.
 
 use crate::client::Client;
 use crate::harness::{Gateway, public, until};

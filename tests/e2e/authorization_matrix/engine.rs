@@ -1,4 +1,4 @@
-//! The same with our own engine: who may, and what a flow sees.
+//! The authorization matrix with the engine: which callers are allowed, and what a flow receives.
 
 use super::ROUTES;
 use super::rows::{BASIC, Below, Caller, FILE, File, Mode, QUERY, Row};

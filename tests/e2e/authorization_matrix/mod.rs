@@ -1,8 +1,8 @@
-//! What is authorized is what leaves: every route, for every kind of caller, in both dialects and in every mode,
-//! compared with every byte that an upstream receives, and with what a flow of our own engine sees:
-//! `tests/data/authorization-matrix.json`.
+//! The authorization matrix, `tests/data/authorization-matrix.json`: every route, for every kind of caller, in both
+//! dialects and in every mode, compared with every byte that an upstream receives, and with what a flow of the engine
+//! receives.
 //!
-//! A unit test of the route table says that the file has a row for each of its offers, and no other.
+//! A unit test of the route table checks that the file has a row for each of its methods and paths, and no other.
 
 mod engine;
 mod rows;

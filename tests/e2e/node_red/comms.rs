@@ -1,4 +1,4 @@
-//! Editors hear a real Node-RED over `/comms`, through the gateway.
+//! Editors receive the events of a real Node-RED over `/comms`, through the gateway.
 
 use super::{NodeRed, PROTECTED, Release, TOKEN};
 use crate::comms_client::{Channel, ServerMessage};
@@ -96,7 +96,7 @@ async fn an_editor_stays_connected_while_node_red_restarts() {
     let token = gateway.sign_in("admin").await;
     gateway.deploy(&token, &chatty()).await;
     // Else the editor gets the deployment twice, as an event and as a retained message.
-    until("it has told of it", async || red.starts() == 2).await;
+    until("it has logged the start", async || red.starts() == 2).await;
     let mut editor = gateway.editor(&token).await;
     editor.subscribe("notification/#").await;
     deployed(&mut editor).await;

@@ -1,7 +1,6 @@
-//! In front of a real Node-RED, as npm has it.
+//! Tests in front of a real Node-RED, as npm has it.
 //!
-//! Here is how one is started: in a directory of its own, on a port of its own, with settings of its own. It ends with
-//! its test, however that ends.
+//! [`NodeRed`] starts one, with a directory, port and settings of its own. It is killed when its test ends.
 
 mod account;
 mod admin_api;
@@ -24,7 +23,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Which Node-RED.
+/// A release of Node-RED.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
     /// 4.1, on the machine's Node.js.
@@ -36,7 +35,7 @@ pub enum Release {
 /// The token that a [`PROTECTED`] Node-RED takes for all there is to do.
 pub const TOKEN: &str = "the-gateways-own-token";
 
-/// Settings of a Node-RED that wants to know who calls: three static tokens.
+/// Settings of a Node-RED with adminAuth: static tokens.
 pub const PROTECTED: &str = r#"adminAuth: {
     type: "credentials",
     users: [],
@@ -93,12 +92,12 @@ impl NodeRed {
         }
     }
 
-    /// All that it has said since it was started.
+    /// Its log since it was started.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.directory.path().join("log")).unwrap()
     }
 
-    /// How often it has started flows since then.
+    /// How often it has started flows.
     pub fn starts(&self) -> usize {
         self.log().matches("] Started ").count()
     }

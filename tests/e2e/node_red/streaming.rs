@@ -89,14 +89,14 @@ async fn events_of_a_flow_arrive_as_they_happen_and_the_flow_sees_disconnects() 
     }
 
     let poll = tokio::spawn(gateway.get("/poll").send());
-    until("somebody waits", async || counts().await == "1 1").await;
+    until("a client waits", async || counts().await == "1 1").await;
     publish("three").await;
     let answer = poll.await.unwrap();
     assert_eq!((answer.status, answer.text().as_str()), (200, "three"));
     receive_until(&mut events, "data: three\n\n").await;
 
     drop(events);
-    until("nobody listens", async || counts().await == "0 0").await;
+    until("no client listens", async || counts().await == "0 0").await;
 }
 
 /// Hears until these words have come.
