@@ -179,10 +179,13 @@ impl Gateway {
         self.directory.path().join("data").join(file)
     }
 
-    /// The audit log's lines.
+    /// The records of the audit log. A last line without its end is still being written: the file grows page by page, so
+    /// that a reader may see half of a record.
     pub fn audit(&self) -> Vec<Json> {
-        let text = std::fs::read_to_string(self.data("audit.log")).unwrap();
-        text.lines()
+        let log = std::fs::read(self.data("audit.log")).unwrap();
+        String::from_utf8_lossy(&log)
+            .split_inclusive('\n')
+            .filter(|line| line.ends_with('\n'))
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
     }
