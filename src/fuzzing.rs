@@ -1,4 +1,4 @@
-//! What must hold for every input, room by room: each function takes any bytes and panics if a promise is broken.
+//! Functions for fuzzing, by module: each takes any bytes and panics if an invariant is broken.
 //!
 //! The targets in `fuzz/` call these with what libFuzzer thinks up (`tests/fuzz`), and the tests here with the seeds of
 //! `fuzz/seeds` and with what proptest makes. No part of the program. The crates have theirs in their own `fuzzing.rs`.
@@ -31,7 +31,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_must_hold_for_every_input_holds() {
+    fn fuzz_checks_pass_on_seeds_and_random_input() {
         testing::inputs::check_all(CHECKS);
     }
 

@@ -1,7 +1,7 @@
 //! flowgate: a hardened gateway in front of a flow runtime, and a flow runtime of its own.
 //!
-//! The crates below it know nothing of a gateway: `crypto`, `limits`, `events`, `flows`, `value`, `formats`, `engine`.
-//! The rooms here, lowest first; each uses only what stands before it:
+//! The crates below it do not depend on the gateway: `crypto`, `limits`, `events`, `flows`, `value`, `formats`,
+//! `engine`. The modules here, lowest layer first; each uses only those before it:
 //!
 //! 1. [`metrics`], [`allocator`], `websocket`: what is counted; the allocator; handshake and close of `WebSockets`.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.

@@ -23,7 +23,7 @@ use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-/// How long the peer may take to read the close and to close too. Our choice.
+/// The time-out for the peer's Close after ours. Our choice.
 pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why a client's handshake is refused.
@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_accept_key_is_that_of_the_rfc() {
+    fn the_accept_key_matches_the_example_of_rfc_6455() {
         // RFC 6455 §1.3
         let accept = accept_key(b"dGhlIHNhbXBsZSBub25jZQ==");
         assert_eq!(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agreement_is_about_what_was_asked_for() {
+    fn a_handshake_accepts_only_requested_protocols_and_extensions() {
         let asked = headers(&[
             (SEC_WEBSOCKET_PROTOCOL, "chat, log"),
             (

@@ -1,8 +1,8 @@
-//! What can be written into the audit log: every event's name, once.
+//! The events of the audit log, with the name of each.
 
 macro_rules! events {
     ($($(#[$doc:meta])* $event:ident = $name:literal,)*) => {
-        /// What has happened.
+        /// An audited event.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Event { $($(#[$doc])* $event,)* }
 
@@ -10,7 +10,7 @@ macro_rules! events {
             /// All there are.
             pub const ALL: &'static [Self] = &[$(Self::$event),*];
 
-            /// How its lines call it.
+            /// The name of the event in the log.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$event => $name,)* }
             }

@@ -11,31 +11,31 @@ use std::path::{Path, PathBuf};
 
 /// The file that is written.
 pub(super) const CURRENT: &str = "audit.log";
-/// How far the log surely was.
+/// The file that records the last durable line.
 pub(super) const HEAD: &str = "audit.head";
 
 /// Bytes looked at for the last line; a longer one makes us read the whole file. Ours have less than 2 KiB.
 const LAST: u64 = 64 << 10;
 
-/// How a file begins.
+/// The beginning of a file.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beginning {
     /// The number of its first line.
     pub(super) seq: u64,
-    /// When that was written, seconds since 1970; `None`: it does not tell.
+    /// The time of that line, seconds since 1970; `None`: it has none.
     pub(super) time: Option<u64>,
 }
 
-/// How a file ends.
+/// The end of a file.
 #[derive(Debug)]
 pub(super) struct Ending {
     /// Its last whole line; `None`: it has none that is ours.
     pub(super) last: Option<ChainHash>,
     /// When that was written, seconds since 1970.
     pub(super) time: Option<u64>,
-    /// Where its last whole line ends.
+    /// The offset of the end of its last whole line.
     pub(super) whole: u64,
-    /// What stands behind that: a line that was not written to its end.
+    /// The bytes after that: a line that was not written completely.
     pub(super) torn: Vec<u8>,
 }
 
@@ -97,7 +97,7 @@ fn parse_head(text: &str) -> Option<ChainHash> {
     (head_text(&link) == text).then_some(link)
 }
 
-/// How a file begins; `None`: it is empty, or not with a line of ours.
+/// Returns the beginning of a file; `None`: it is empty or does not begin with a record.
 pub(super) fn beginning(path: &Path) -> io::Result<Option<Beginning>> {
     Ok(first_line(path)?.map(|read| Beginning {
         seq: read.seq,
@@ -112,7 +112,7 @@ pub(super) fn first_line(path: &Path) -> io::Result<Option<Read>> {
     Ok(Read::parse(&line))
 }
 
-/// How a file ends.
+/// The end of a file.
 pub(super) fn ending(path: &Path) -> io::Result<Ending> {
     let length = fs::metadata(path)?.len();
     let tail = tail(path, length.saturating_sub(LAST))?;

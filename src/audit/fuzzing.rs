@@ -1,4 +1,4 @@
-//! What must hold for every sequence of audit events, whatever their users, addresses and times.
+//! Invariants checked for every sequence of audit events, whatever their users, addresses and times.
 
 #![allow(
     clippy::missing_panics_doc,
@@ -91,7 +91,7 @@ fn keep(written: &mut Vec<Entry>) -> impl FnMut(&Entry) -> bool {
     }
 }
 
-/// What was offered, and what has been written.
+/// The events offered, and those written.
 #[derive(Default)]
 struct Tally {
     offered: HashMap<Event, u64>,
@@ -100,7 +100,7 @@ struct Tally {
     relevant: Vec<String>,
     kept: Vec<String>,
     seen: HashSet<Event>,
-    /// Lines that stand for several events, and those of refusals.
+    /// Lines that count several events, and those of refusals.
     refusals: u64,
     /// Acts that may be counted together.
     acts: u64,

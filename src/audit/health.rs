@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// How the log is.
+/// The state of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Health {
     /// It is written.

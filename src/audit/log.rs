@@ -23,11 +23,11 @@ pub(super) struct Log {
     out: Out,
     head: File,
     last: ChainHash,
-    /// What was written in `last` is surely on disk.
+    /// Whether all lines up to `last` are durable.
     synced: bool,
     /// Bytes of the files before the one that is written.
     rotated: u64,
-    /// What rotation has removed so far.
+    /// The records that rotation has removed so far.
     removed: Option<Removed>,
     /// When it was last seen that nothing may be removed while the log is full.
     full_at: Option<u64>,
@@ -119,8 +119,8 @@ impl Log {
         }
     }
 
-    /// Makes all lines durable. Only then they are counted as written in `audit.head`: a power failure never lets it
-    /// tell of lines that are not there.
+    /// Makes all lines durable. Only then does `audit.head` count them: after a power failure it never includes lines
+    /// that are missing.
     pub(super) fn sync(&mut self) -> io::Result<()> {
         if self.synced {
             return Ok(());
@@ -212,7 +212,7 @@ impl Log {
         }
     }
 
-    /// What rotation would remove now.
+    /// The removal that a rotation would do now.
     fn removal(&self, now: u64) -> io::Result<Removal> {
         rotation::choose(
             &self.directory,
@@ -222,7 +222,7 @@ impl Log {
         )
     }
 
-    /// Goes on in a new file, whose first line tells which was before and what was removed.
+    /// Continues in a new file, whose first line names the file before and the records removed.
     fn rotate(&mut self, first: u64, now: u64) -> io::Result<()> {
         self.sync()?;
         let name = files::rotated_name(first);
@@ -238,7 +238,7 @@ impl Log {
         self.rotated = rotated_size(&self.directory)?;
         sync_directory(&self.directory)?;
 
-        // Recorded before it is done: what is gone without a record counts as missing.
+        // Recorded before it is done: files removed without a record count as missing.
         let removal = self.removal(now)?;
         let mut facts = json!({ "before": name });
         if let Some(account) = &removal.account {
@@ -286,7 +286,7 @@ impl Current {
             self.torn = false;
         }
         if let Err(error) = self.file.write_all(line) {
-            // What a full disk took of the line is no line: the next one must not stand behind it.
+            // A part written before the disk was full is cut off: the next line must not follow it.
             self.torn = self.file.set_len(self.length).is_err();
             return Err(error);
         }
@@ -295,7 +295,7 @@ impl Current {
     }
 }
 
-/// Where the log ends, and what must be written down about that.
+/// Finds the end of the log, and the repairs to record.
 fn find_end(
     directory: &Path,
     known: Option<ChainHash>,

@@ -1,10 +1,10 @@
-//! Who did what, when, from where: append-only lines of JSON in `audit.log` of the data directory, or on standard
-//! output.
+//! Writes audit records (user, event, time, address) as append-only lines of JSON to `audit.log` in the data directory,
+//! or to standard output.
 //!
-//! Each line carries its number and the hash of the line before, so that [`verify()`] finds what was changed, removed
-//! or moved. [`mod@record`] is a line's form, [`log`] the files, [`rotation`] which of them are removed, [`writer`] the
-//! thread that writes them; [`mod@queue`] and [`suppression`] keep refused requests from filling them. What happened,
-//! and which facts belong to it, the callers know; no secret may be among them.
+//! Each line carries its number and the hash of the line before, so that [`verify()`] finds lines changed, removed or
+//! moved. [`mod@record`] defines the form of a line, [`log`] the files, [`rotation`] selects those to remove,
+//! [`writer`] is the thread that writes them; [`mod@queue`] and [`suppression`] keep refused requests from filling
+//! them. The callers supply the event and its fields; no secret may be among them.
 
 mod event;
 mod files;
@@ -38,14 +38,14 @@ use std::thread::{self, JoinHandle};
 use suppression::Suppression;
 use tokio::sync::oneshot;
 
-/// Who acts, for audit and history.
+/// The actor of an event, for audit and history.
 #[derive(Debug, Clone)]
 pub struct Actor {
     /// The user; empty: not signed in, or the program itself.
     pub user: String,
-    /// How the user is authenticated; empty: not at all, or the record is of the attempt.
+    /// The authentication method; empty: none, or the record is of the attempt.
     pub by: String,
-    /// Where from.
+    /// The client's address.
     pub address: Option<IpAddr>,
     /// The request's id.
     pub request: String,
@@ -72,7 +72,7 @@ struct Parts {
     thread: Option<JoinHandle<()>>,
     metrics: Arc<Metrics>,
     monitor: Arc<Monitor>,
-    /// What cannot be written down is refused.
+    /// Whether acts that cannot be recorded are refused.
     refuse: bool,
 }
 

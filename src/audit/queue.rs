@@ -23,7 +23,7 @@ pub(super) enum Order {
     Tick(u64),
 }
 
-/// What the caller waits for.
+/// The step that the caller waits for.
 pub(super) enum Wait {
     Nothing,
     /// That the line stands in the file.
@@ -32,7 +32,7 @@ pub(super) enum Wait {
     Durable(oneshot::Sender<bool>),
 }
 
-/// What became of a record.
+/// The result of queueing a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Queued {
     Yes,
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_that_do_not_fit_are_counted_and_take_no_room_of_others() {
+    fn refusals_beyond_the_queue_limit_are_counted_and_displace_nothing() {
         let (queue, orders) = queue();
         for n in 0..3 * WAITING_REFUSED {
             let expected = if n < WAITING_REFUSED {
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(dropped, [(Event::Denied, 2 * WAITING_REFUSED as u64)]);
         assert_eq!(orders.dropped().count(), 0);
 
-        // What is taken makes room, in the order in which it came.
+        // A record that is taken makes room; the order of arrival is kept.
         let first = orders.next(None).unwrap();
         assert!(matches!(first, Order::Record(entry, _) if entry.event == Event::Denied));
         assert_eq!(queue.push(record(Event::Denied)), Queued::Yes);

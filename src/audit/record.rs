@@ -28,7 +28,7 @@ pub(super) struct ChainHash {
     pub(super) hash: [u8; 32],
 }
 
-/// What is needed of a line that was read.
+/// The fields needed of a line that was read.
 #[derive(Debug, Deserialize)]
 pub(super) struct Read {
     pub(super) seq: u64,
@@ -148,7 +148,7 @@ pub fn rfc3339(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
-/// What [`rfc3339`] wrote, as seconds since 1970; `None`: it did not write that.
+/// Parses a time written by [`rfc3339`] into seconds since 1970; `None`: it is none.
 pub(super) fn seconds(text: &str) -> Option<u64> {
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_the_fixed_fields_then_the_facts_and_the_hash_of_the_line_before() {
+    fn a_record_has_fixed_fields_then_extra_fields_and_the_previous_hash() {
         let line = ChainHash::START.next(&entry(json!({"rev": "abc", "nodes": 3})));
         let expected = format!(
             r#"{{"seq":1,"time":"2023-11-14T22:13:20Z","event":"flows.deploy","user":"alice","by":"token","address":"192.0.2.7","request":"r1","rev":"abc","nodes":3,"prev":"{}"}}"#,
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_do_not_replace_fixed_fields_and_cannot_begin_a_line() {
+    fn extra_fields_cannot_replace_fixed_fields_or_begin_a_line() {
         let facts =
             json!({"user": "mallory", "seq": 9, "prev": "x", "name": "a\n{\"event\":\"x\"}"});
         let line = ChainHash::START.next(&entry(facts));
@@ -213,14 +213,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_too_long_for_a_name_is_cut() {
+    fn overlong_client_and_user_names_are_truncated() {
         let mut long = entry(json!({ "client": "é".repeat(9_000) }));
         long.actor.user = "x".repeat(100_000);
         assert!(ChainHash::START.next(&long).len() < 2_000);
     }
 
     #[test]
-    fn times_are_those_of_the_calendar_and_are_read_back() {
+    fn timestamps_follow_rfc_3339_and_are_read_back() {
         for (seconds, time) in [
             (0, "1970-01-01T00:00:00Z"),
             (68_169_599, "1972-02-28T23:59:59Z"),

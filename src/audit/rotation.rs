@@ -1,4 +1,4 @@
-//! Which files rotation removes, and the account of all that it has removed.
+//! Selects the files to remove, and sums up all that rotation has removed.
 
 use super::files;
 use super::record::{Read, rfc3339};
@@ -29,7 +29,7 @@ struct Old {
     until: String,
 }
 
-/// What one rotation removes.
+/// The files that one rotation removes.
 pub(super) struct Removal {
     /// The files, oldest first.
     pub(super) paths: Vec<PathBuf>,
@@ -49,7 +49,7 @@ impl Removed {
         })
     }
 
-    /// As the newest file tells that has such an account.
+    /// Reads the summary from the newest file that has one.
     pub(super) fn find(directory: &Path) -> io::Result<Option<Self>> {
         for path in files::all(directory)?.iter().rev() {
             let removed = files::first_line(path)?.as_ref().and_then(Self::of);

@@ -1,4 +1,4 @@
-//! The log on a real disk: what is written, found again, repaired, and found out.
+//! The log on a real disk: writing, reading again, repair, and detection of changes.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
@@ -31,7 +31,7 @@ fn alice() -> Actor {
     }
 }
 
-/// Writes so many lines, and closes the log.
+/// Writes `count` lines, and closes the log.
 fn write(place: &TempDir, lines: &str, count: u64) {
     write_at(place, lines, count, NOW);
 }
@@ -66,7 +66,7 @@ fn found(place: &TempDir) -> String {
     }
 }
 
-/// Changes the log of ten lines and tells what is found.
+/// Changes the log of ten lines and returns the result of its verification.
 fn after(change: impl Fn(&mut Vec<String>)) -> String {
     let place = TempDir::new().unwrap();
     write(&place, "", 10);
@@ -78,7 +78,7 @@ fn after(change: impl Fn(&mut Vec<String>)) -> String {
 }
 
 #[test]
-fn the_file_is_for_its_owner_and_a_chain_goes_on_after_a_restart() {
+fn the_files_are_owner_only_and_the_chain_continues_after_a_restart() {
     let place = TempDir::new().unwrap();
     write(&place, "", 3);
     write(&place, "", 3);
@@ -122,7 +122,7 @@ fn verify_names_where_lines_are_missing() {
 }
 
 #[test]
-fn verify_names_what_is_out_of_order_or_truncated() {
+fn verify_names_lines_that_are_out_of_order_or_truncated() {
     let said = after(|lines| lines.swap(3, 4));
     assert_eq!(
         said,
@@ -138,7 +138,7 @@ fn verify_names_what_is_out_of_order_or_truncated() {
 }
 
 #[test]
-fn a_half_written_line_is_kept_aside_and_the_chain_goes_on() {
+fn a_half_written_line_is_set_aside_and_the_chain_continues() {
     let place = TempDir::new().unwrap();
     write(&place, "", 3);
     let torn = format!("{}{{\"seq\":4,\"ti", text(&place));
@@ -159,7 +159,7 @@ fn a_half_written_line_is_kept_aside_and_the_chain_goes_on() {
 }
 
 #[test]
-fn lines_that_somebody_removed_stay_missing_after_a_restart() {
+fn removed_lines_stay_missing_after_a_restart() {
     let place = TempDir::new().unwrap();
     write(&place, "", 5);
     let first: String = text(&place)
@@ -199,7 +199,7 @@ fn a_log_that_cannot_be_continued_is_kept_and_its_lines_count_as_missing() {
 }
 
 #[test]
-fn without_its_head_nobody_knows_whether_the_log_is_whole() {
+fn without_its_head_the_log_cannot_be_verified_as_complete() {
     let place = TempDir::new().unwrap();
     assert_eq!(
         found(&place),
@@ -221,7 +221,7 @@ fn report(place: &TempDir) -> Report {
 }
 
 #[test]
-fn files_are_changed_by_size_and_the_oldest_removed_without_a_hole_in_the_chain() {
+fn files_rotate_by_size_and_old_ones_are_removed_without_a_gap() {
     let place = TempDir::new().unwrap();
     for days in [0, 3, 6, 9] {
         write_at(&place, FEW, 10, NOW + days * DAY);
@@ -241,7 +241,7 @@ fn files_are_changed_by_size_and_the_oldest_removed_without_a_hole_in_the_chain(
     assert_eq!(removed.since, rfc3339(NOW));
     assert_eq!(removed.until, rfc3339(NOW + 6 * DAY));
 
-    // What the gateway did not remove itself is missing.
+    // Files that the gateway did not remove itself are missing.
     fs::remove_file(&files[0]).unwrap();
     assert!(found(&place).contains("before this line are missing"));
 }
@@ -263,7 +263,7 @@ fn files_with_young_records_are_kept_whatever_their_number() {
 }
 
 #[test]
-fn a_log_that_begins_in_the_middle_must_say_so() {
+fn a_log_that_begins_later_must_record_the_removed_lines() {
     let place = TempDir::new().unwrap();
     for days in [0, 3, 6, 9] {
         write_at(&place, FEW, 10, NOW + days * DAY);
@@ -311,7 +311,7 @@ fn rechained(place: &TempDir, text: &str) -> String {
 }
 
 #[test]
-fn a_file_that_something_else_removed_is_missing_also_after_rotation() {
+fn a_file_removed_from_outside_stays_missing_after_rotation() {
     let place = TempDir::new().unwrap();
     for days in [0, 1] {
         write_at(&place, FEW, 20, NOW + days * DAY);
@@ -325,7 +325,7 @@ fn a_file_that_something_else_removed_is_missing_also_after_rotation() {
 }
 
 #[test]
-fn files_that_were_announced_and_not_removed_are_removed_later() {
+fn files_left_by_an_interrupted_removal_are_removed_later() {
     let place = TempDir::new().unwrap();
     write_at(&place, FEW, 20, NOW);
     let before: Vec<_> = files::all(place.path())
@@ -346,7 +346,7 @@ fn files_that_were_announced_and_not_removed_are_removed_later() {
 }
 
 #[test]
-fn the_account_of_an_older_version_is_continued() {
+fn the_removal_record_of_an_older_version_is_continued() {
     let place = TempDir::new().unwrap();
     for days in [0, 3, 6] {
         write_at(&place, FEW, 10, NOW + days * DAY);
@@ -398,7 +398,7 @@ async fn a_full_log_refuses_until_records_are_old_enough() {
         let durable = async |event, now| audit.durable(event, &alice(), now, json!({})).await;
         let mut written = 0;
         while audit.monitor().health() != Health::Full {
-            // Where failures do not matter, the next look finds it full.
+            // With "continue", the next check of the log's health finds it full.
             written += usize::from(durable(Event::TokenCreate, NOW).await.is_ok());
             assert!(written < 100);
         }
@@ -456,7 +456,7 @@ fn a_full_log_is_full_after_a_restart_and_has_room_under_a_larger_limit() {
 }
 
 #[tokio::test]
-async fn the_log_fills_up_before_it_is_full() {
+async fn the_log_reports_that_it_is_filling_before_it_is_full() {
     let place = TempDir::new().unwrap();
     let audit = open(&place, SMALL);
     let mut seen = Vec::new();
@@ -515,7 +515,7 @@ fn a_removed_file_in_between_is_missing() {
 }
 
 #[test]
-fn files_are_changed_by_age_of_their_first_line() {
+fn files_rotate_by_the_age_of_their_first_line() {
     let place = TempDir::new().unwrap();
     let audit = open(&place, "rotate_age = \"1h\"");
     for minutes in [0, 30, 59, 60, 61] {
@@ -533,7 +533,7 @@ fn files_are_changed_by_age_of_their_first_line() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_refused_unless_the_operator_wants_to_go_on() {
+async fn an_unwritable_record_refuses_the_act_unless_configured_to_continue() {
     for (on_failure, expected) in [("refuse", Err(Unavailable)), ("continue", Ok(()))] {
         let place = TempDir::new().unwrap();
         // Linux' device that is always full.
@@ -549,7 +549,7 @@ async fn what_cannot_be_written_is_refused_unless_the_operator_wants_to_go_on() 
 }
 
 #[tokio::test]
-async fn what_is_durable_is_in_the_head_too() {
+async fn durable_records_are_in_the_head_file_too() {
     let place = TempDir::new().unwrap();
     let audit = open(&place, "");
     for number in 0..3 {
@@ -587,7 +587,7 @@ fn lines_of_several_threads_never_mix() {
 }
 
 #[tokio::test]
-async fn counted_writes_are_not_lost_while_the_log_is_full_and_others_notice() {
+async fn suppressed_writes_survive_a_full_log_and_later_acts_are_refused() {
     let (place, alice) = (TempDir::new().unwrap(), alice());
     let audit = open(&place, SMALL);
     let act = json!({ "method": "POST", "path": "/inject/a", "status": 200 });

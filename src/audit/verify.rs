@@ -14,11 +14,11 @@ use std::sync::Arc;
 /// A log whose chain is intact.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How many lines.
+    /// The number of lines.
     pub lines: u64,
-    /// Where the log was repaired when it was opened.
+    /// The lines at which the log was repaired when it was opened.
     pub repairs: Vec<LineRef>,
-    /// What rotation has removed before the first line.
+    /// The records before the first line that rotation has removed.
     pub removed: Option<Removed>,
 }
 
@@ -36,9 +36,9 @@ pub struct Removed {
 /// A line of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineRef {
-    /// Which file.
+    /// The file.
     pub file: Arc<Path>,
-    /// Which line, from 1.
+    /// The line in it, from 1.
     pub line: u64,
 }
 
@@ -48,7 +48,7 @@ pub enum Fault {
     /// A file cannot be read.
     #[error("{}: {source}", .file.display())]
     Unreadable {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// Why.
         source: io::Error,
@@ -65,7 +65,7 @@ pub enum Fault {
     /// A line stands where another should.
     #[error("{position}: this line is out of order: it is number {seq}, and {expected} comes here")]
     Reordered {
-        /// Where.
+        /// Its position.
         position: LineRef,
         /// Its number.
         seq: u64,
@@ -134,13 +134,13 @@ pub fn verify_files(paths: &[PathBuf]) -> Result<Report, Fault> {
     Ok(report)
 }
 
-/// What is kept of a line.
+/// The parts of a line that are kept.
 struct Line {
     position: LineRef,
     link: ChainHash,
     prev: [u8; 32],
     repair: bool,
-    /// What rotation had removed when it began this file.
+    /// The records that rotation had removed when it began this file.
     removed: Option<Box<rotation::Removed>>,
 }
 
@@ -258,7 +258,7 @@ fn follows(lines: &[Line], at: usize, before: &Line) -> Result<(), Fault> {
     Err(Fault::Changed(changed.position.clone()))
 }
 
-/// What is gone before the first line: the gateway itself must have removed it.
+/// Returns the records missing before the first line: the gateway itself must have removed them.
 fn begins(lines: &[Line]) -> Result<Option<Removed>, Fault> {
     let Some(first) = lines.first().filter(|first| first.link.seq > 1) else {
         return Ok(None);

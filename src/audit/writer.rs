@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
-/// How long a line may lie in the system's memory while no other comes. Those that come begin a sync with each second.
+/// The time after which a line is synced if no other follows. While lines follow, each second begins a sync.
 const IDLE: Duration = Duration::from_millis(250);
 
 /// Lines written before the waiting callers are answered. Our choice: a burst must not let them wait for long.
@@ -143,7 +143,7 @@ impl Output {
     fn append(&mut self, entry: &Entry) -> bool {
         self.unsynced.get_or_insert(entry.now);
         let result = self.trail.append(entry);
-        let done = self.told(result, Some(entry.event));
+        let done = self.check_written(result, Some(entry.event));
         self.observe(done);
         done
     }
@@ -151,7 +151,7 @@ impl Output {
     fn sync(&mut self) -> bool {
         self.unsynced = None;
         let result = self.trail.sync();
-        let done = self.told(result, None);
+        let done = self.check_written(result, None);
         if !done {
             self.observe(false);
         }
@@ -159,7 +159,7 @@ impl Output {
     }
 
     /// Whether it was done; a failure is counted and logged as an error.
-    fn told(&self, result: io::Result<()>, event: Option<Event>) -> bool {
+    fn check_written(&self, result: io::Result<()>, event: Option<Event>) -> bool {
         let Err(error) = result else { return true };
         self.metrics.audit_failure();
         let event = event.map(Event::name);

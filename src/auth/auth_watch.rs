@@ -14,7 +14,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// What was authorized, so that it can be decided again.
+/// An authorization that can be decided again.
 pub trait Grant: Send + Sync {
     /// Users and sessions; `None`: the API is open, and the authorization does not lapse.
     fn registry(&self) -> Option<&Registry>;
@@ -52,7 +52,7 @@ pub struct AuthWatch<G: Grant = Box<dyn Grant>> {
     clock: fn() -> Duration,
     /// The generation of the registry in which it was decided.
     generation: u64,
-    /// Where its waker is registered.
+    /// The slot in which its waker is registered.
     slot: Option<usize>,
 }
 

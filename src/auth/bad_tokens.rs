@@ -10,7 +10,8 @@ use limits::ip_prefix::IpPrefix;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How many addresses are remembered (some 3 MiB). When all are in use, others are not counted, so not refused.
+/// The maximum number of addresses remembered (some 3 MiB). When all are in use, others are not counted, so not
+/// refused.
 const REMEMBERED: usize = 65_536;
 
 /// The limit of bad tokens, and those of each address in its window.

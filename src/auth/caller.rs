@@ -1,4 +1,4 @@
-//! Who calls, how that is known, and until when.
+//! The caller of a request, the authentication method, and the expiry.
 
 use super::{Permissions, Session};
 use crate::config::CertificateName;
@@ -6,18 +6,18 @@ use smol_str::SmolStr;
 use std::fmt;
 use std::sync::Arc;
 
-/// Who calls, after *identify*. Cheap to clone.
+/// The caller, after *identify*. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Caller {
     /// The user's name; empty: anonymous.
     pub user: SmolStr,
-    /// What the caller may do now: the token's scope and what the user has.
+    /// The caller's permissions now: the token's scope and those of the user.
     pub permissions: Permissions,
-    /// How we know.
+    /// The authentication method.
     pub known: AuthMethod,
 }
 
-/// How a caller is known.
+/// The caller's authentication method.
 #[derive(Debug, Clone)]
 pub enum AuthMethod {
     /// Not at all: anonymous, or no sign-in is required.
@@ -40,7 +40,7 @@ pub struct Certificate {
 }
 
 impl Caller {
-    /// Whether we know who this is.
+    /// Whether the caller is authenticated.
     pub fn is_known(&self) -> bool {
         !matches!(self.known, AuthMethod::Nobody)
     }

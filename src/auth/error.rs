@@ -1,4 +1,4 @@
-//! What each operation on users and sessions can fail with; those that are not listed here fail with the store only.
+//! The errors of each operation on users and sessions; operations that are not listed here fail with the store only.
 
 use super::HashError;
 use crate::store;
@@ -10,7 +10,7 @@ pub enum SignInError {
     /// Too many failures, or too many sign-ins at this moment; try again after `wait`.
     #[error("too many failures")]
     Throttled {
-        /// How long.
+        /// The time to wait.
         wait: Duration,
     },
     /// Unknown user or wrong password.

@@ -1,4 +1,4 @@
-//! Where passwords are checked: on blocking threads, few at a time, in the order of a fair queue.
+//! Checks passwords on blocking threads, few at a time, in the order of a fair queue.
 //!
 //! So a storm of sign-ins takes neither the threads that serve requests nor all memory (each hash needs 19 MiB). Their
 //! threads give way to all others.
@@ -10,8 +10,8 @@ use limits::ip_prefix::IpPrefix;
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// How much nicer than others a thread that hashes is. Our choice: of a core that both want it gets a quarter. With 10,
-/// a tenth, sign-ins came to nothing on a machine that had too much to do.
+/// The niceness added to a thread that hashes. Our choice: of a core that another thread wants too it gets a quarter.
+/// With 10, a tenth, sign-ins failed on an overloaded machine.
 const NICER: i32 = 5;
 
 thread_local!(static IS_NICE: Cell<bool> = const { Cell::new(false) });
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_hashes_gives_way_and_nobody_else_does() {
+    fn only_hashing_threads_lower_their_priority() {
         let nice = || rustix::process::nice(0).unwrap();
         let before = nice();
         let hashing = std::thread::spawn(move || {
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_hashes_run_at_a_time_than_allowed() {
+    async fn the_number_of_concurrent_hashes_is_limited() {
         let hashing = Hashing::new(1);
         let prefix = IpPrefix::of([192, 0, 2, 1].into());
         let busy = hashing.turn(prefix, false).await.unwrap();

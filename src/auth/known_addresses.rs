@@ -10,8 +10,8 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// How long an address stays known after the last sign-in from there: 90 days. Our choice: a user back from a long
-/// leave is still known.
+/// The time for which an address stays known after the last sign-in from it: 90 days. Our choice: a user back from a
+/// long leave is still known.
 pub(super) const KNOWN_FOR: u64 = 90 * DAY;
 
 /// Addresses of one user. Our choice: more than one person or a few programs use in that time.
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_written_down_once_a_day() {
+    fn a_known_address_is_saved_at_most_once_a_day() {
         let mut known = KnownAddresses::default();
         let ann = pair("ann", "192.0.2.1");
         assert!(known.succeeded(ann, 0));
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_read_back_and_odd_ones_are_skipped() {
+    fn rows_are_read_back_and_invalid_ones_are_skipped() {
         let mut known = KnownAddresses::default();
         let ann = pair("ann", "2001:db8::1");
         let odd = AddressRow {

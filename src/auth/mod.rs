@@ -1,4 +1,4 @@
-//! Who may do what: users, passwords, sessions (the concurrent map), permissions, the throttle.
+//! Authentication and authorization: users, passwords, sessions (the concurrent map), permissions, the throttle.
 //!
 //! `identify` is on the way of every request: one SHA-256, one map shard. All that writes runs on the control runtime.
 //! Knows no HTTP, counts no metric and writes no audit line.
@@ -63,7 +63,7 @@ pub struct SignIn {
     pub here: Option<Arc<[SmolStr]>>,
     /// `client_id`.
     pub client: String,
-    /// Where from.
+    /// The client's address.
     pub address: IpAddr,
 }
 
@@ -74,7 +74,7 @@ pub struct Issued {
     pub token: Secret,
     /// Its lifetime.
     pub expires_in: Duration,
-    /// How many older sessions of the user have ended, because there were too many.
+    /// The number of older sessions of the user that have ended because there were too many.
     pub ended: usize,
 }
 
@@ -107,7 +107,8 @@ impl Auth {
     /// Puts it together: reads sessions and failures from the store, makes the first `admin` if there is no user.
     /// The second value is that admin's password, to be shown once.
     ///
-    /// `hashing` passwords are checked at a time. Sessions that are over, or whose user is gone, are revoked for good.
+    /// `hashing` passwords are checked at a time. Sessions that have expired, or whose user is gone, are revoked
+    /// permanently.
     pub async fn open(
         config: &config::Auth,
         hashing: usize,
@@ -170,7 +171,7 @@ impl Auth {
         self.forget(ended).await
     }
 
-    /// Who there is at this moment, for those who watch it.
+    /// The current users and sessions, for watches.
     pub fn registry(&self) -> &Registry {
         &self.0.registry
     }
@@ -210,8 +211,8 @@ impl Auth {
         self.0.registry.users().of(certificate)
     }
 
-    /// An address has shown a token that [`identify`](Self::identify) does not know. Says how long it has to wait if it
-    /// has shown too many.
+    /// Counts a token that [`identify`](Self::identify) does not accept. Returns the time that the address has to wait
+    /// if it has sent too many.
     pub fn bad_token(&self, address: IpAddr, now: u64) -> Option<Duration> {
         self.bad_tokens().count(address, now)
     }
@@ -258,7 +259,7 @@ impl Auth {
         self.forget(None).await
     }
 
-    /// Ends sessions that are over; returns how many. Forgets failures that no longer count.
+    /// Ends expired sessions and returns their number. Forgets failures that no longer count.
     pub async fn sweep(&self, now: u64) -> Result<usize, store::Error> {
         self.tick(now);
         let count = self.owed().len();
@@ -268,7 +269,7 @@ impl Auth {
         Ok(count)
     }
 
-    /// Ends sessions that are over, and what is open for them; the store forgets them with the next
+    /// Ends expired sessions and all that is open for them; the store deletes them with the next
     /// [`sweep`](Self::sweep). Meant to be called every second.
     pub fn tick(&self, now: u64) {
         let ended = self.0.registry.tick(now);
@@ -282,12 +283,12 @@ impl Auth {
         self.0.registry.sessions().len()
     }
 
-    /// How often failures have made the throttle refuse further sign-ins, since the start.
+    /// The number of times, since the start, that failures made the throttle refuse further sign-ins.
     pub fn lockouts(&self) -> u64 {
         self.0.lockouts.load(Ordering::Relaxed)
     }
 
-    /// How often a user has begun to count as being guessed from many addresses, since the start.
+    /// The number of times, since the start, that a user began to count as being guessed from many addresses.
     pub fn guessing(&self) -> u64 {
         self.0.guessing.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! A user and the address of a sign-in: what failures count for, and where a user has signed in before.
+//! A user and the address of a sign-in: the key of failures, and of the addresses that a user has signed in from.
 
 use crate::store::{AddressRow, FailureRow};
 use crypto::sha256;

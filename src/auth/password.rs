@@ -19,8 +19,8 @@ const MAX_MEMORY_KIB: u32 = 1024 * 1024;
 const MAX_PASSES: u32 = 16;
 const MAX_BCRYPT_COST: u32 = 18;
 
-/// What memory times passes of an argon2id hash should be, KiB: the least that the OWASP Password Storage Cheat Sheet
-/// recommends (7 MiB, 5 passes); and bcrypt's cost.
+/// The recommended minimum of memory times passes of an argon2id hash, KiB (OWASP Password Storage Cheat Sheet: 7 MiB,
+/// 5 passes); and of bcrypt's cost.
 const LEAST_WORK_KIB: u32 = 7 * 1024 * 5;
 const LEAST_BCRYPT_COST: u32 = 10;
 
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_signs_in_with_a_hash_that_is_none() {
+    fn an_invalid_hash_accepts_no_password() {
         let damaged = [
             "",
             "secret",
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_generated_password_is_readable_and_opens_its_hash() {
+    fn a_generated_password_is_readable_and_matches_its_hash() {
         let (password, hash) = generate().unwrap();
         assert_eq!(password.reveal().len(), 26);
         assert!(
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hash_below_what_owasp_recommends_is_weak() {
+    fn a_hash_below_the_owasp_recommendation_is_weak() {
         let weak = |hash: &str| Password::parse(&secret(hash)).is_weak();
         let rest = "c29tZXNhbHQ$CTFhFdXPJO1aFaMaO6Mm5c8y7cJHAph8ArZWb2GRPPc";
         for (cost, expected) in [

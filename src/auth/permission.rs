@@ -28,7 +28,7 @@ fn is_or_ends_in(need: &str, verb: &str) -> bool {
         .is_some_and(|before| before.is_empty() || (before.len() > 1 && before.ends_with('.')))
 }
 
-/// What a caller effectively has: every need must be covered by the scope *and* by the user's permissions.
+/// The effective permissions of a caller: every permission needed must be covered by the scope *and* by the user's.
 #[derive(Debug, Clone)]
 pub struct Permissions {
     /// The token's scope; empty: all that the user has.
@@ -38,7 +38,7 @@ pub struct Permissions {
 }
 
 impl Permissions {
-    /// Everything: what a caller has where the API is open.
+    /// All permissions, for callers where the API is open.
     pub fn all() -> Self {
         Self::of(Arc::from([SmolStr::new_static("*")]))
     }
@@ -56,8 +56,8 @@ impl Permissions {
         self.scope_covers(need) && covers(&self.user, need)
     }
 
-    /// The effective permissions as names, for `GET /settings`: what the scope names and the user has, and what the
-    /// user has and the scope covers.
+    /// The names of the effective permissions, for `GET /settings`: those of the scope that the user has, and those of
+    /// the user that the scope covers.
     pub fn shown(&self) -> Shown {
         let asked = self.scope.iter().filter(|entry| covers(&self.user, entry));
         let had = self.user.iter().filter(|entry| self.scope_covers(entry));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes_cover_what_was_measured() {
+    fn scopes_cover_the_permissions_measured_on_node_red() {
         // docs/reference/node-red-admin-api.md §1.4: GET /flows, GET /settings, POST /flow, POST /inject
         let needs = ["flows.read", "settings.read", "flows.write", "inject.write"];
         let measured: [(&[&str], [bool; 4]); 12] = [
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn read_covers_a_name_that_ends_in_dot_read_only() {
+    fn read_covers_only_names_that_end_in_dot_read() {
         let read = names(&["read"]);
         for need in ["read", "*.read", "a.b.read", "udp-ports.read"] {
             assert!(covers(&read, need), "{need}");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_need_that_is_empty_is_always_covered() {
+    fn an_empty_requirement_is_always_covered() {
         assert!(covers(&[], ""));
     }
 
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shown_is_what_scope_and_user_have_in_common() {
+    fn the_shown_permissions_are_common_to_scope_and_user() {
         let shown = |scope: &[&str], user: &[&str]| {
             let permissions = Permissions {
                 scope: names(scope),

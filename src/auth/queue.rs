@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 /// refused with a retry time.
 const WAITING: usize = 256;
 
-/// How many of these one lane may hold; the others stay free for the other lane.
+/// The maximum of these in one lane; the others stay free for the other lane.
 const LANE: usize = 192;
 
 /// The longest wait for a turn. Our choice: clients and the proxies before them give up after 30 s or more.
@@ -40,7 +40,7 @@ struct State {
     entered: u64,
     known: Lane,
     strangers: Lane,
-    /// Which lane had the last turn.
+    /// Whether the known lane had the last turn.
     last_was_known: bool,
 }
 
@@ -48,7 +48,7 @@ struct State {
 #[derive(Default)]
 struct Lane {
     waiting: Vec<Waiting>,
-    /// How many of them are of a prefix.
+    /// The number of those waiting for each prefix.
     counts: HashMap<IpPrefix, usize>,
     /// The round that is being served.
     round: usize,
@@ -195,7 +195,7 @@ impl Lane {
         (most > self.share(newcomer) + 1).then(|| drop(self.remove(index)))
     }
 
-    /// How many of a prefix wait: of the largest of its networks, each measured by what it may hold.
+    /// The number waiting for a prefix: the largest count of its networks, each divided by the network's factor.
     fn share(&self, prefix: IpPrefix) -> usize {
         let shares = prefix.levels().map(|(prefix, factor)| {
             let count = self.counts.get(&prefix).copied().unwrap_or_default();
@@ -237,38 +237,39 @@ mod tests {
     }
 
     /// A sign-in that has asked for its turn; `Err`: it was refused at once.
-    fn ask(queue: &Arc<Queue>, prefix: IpPrefix, known: bool) -> Result<Waits, Option<Turn>> {
+    fn enqueue(queue: &Arc<Queue>, prefix: IpPrefix, known: bool) -> Result<Waits, Option<Turn>> {
         let queue = Arc::clone(queue);
         let mut waits: Waits = Box::pin(async move { queue.turn(prefix, known).await });
-        match look(&mut waits) {
+        match poll_once(&mut waits) {
             Poll::Pending => Ok(waits),
             Poll::Ready(turn) => Err(turn),
         }
     }
 
-    fn look(waits: &mut Waits) -> Poll<Option<Turn>> {
+    fn poll_once(waits: &mut Waits) -> Poll<Option<Turn>> {
         waits.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
 
     /// A queue of one turn, which is taken.
     fn busy() -> (Arc<Queue>, Turn) {
         let queue = Queue::new(1);
-        let turn = ask(&queue, address(0), false).err().flatten().unwrap();
+        let turn = enqueue(&queue, address(0), false).err().flatten().unwrap();
         (queue, turn)
     }
 
-    /// Who is served, in which order, each as soon as the one before is done.
+    /// Returns the order of service, each as soon as the one before is done.
     fn order(mut turn: Turn, mut waiting: Vec<(&str, Waits)>) -> Vec<&str> {
         let mut served = Vec::new();
         while !waiting.is_empty() {
             drop(turn);
-            let next = waiting
-                .iter_mut()
-                .enumerate()
-                .find_map(|(index, (_, waits))| match look(waits) {
-                    Poll::Ready(Some(turn)) => Some((index, turn)),
-                    _ => None,
-                });
+            let next =
+                waiting
+                    .iter_mut()
+                    .enumerate()
+                    .find_map(|(index, (_, waits))| match poll_once(waits) {
+                        Poll::Ready(Some(turn)) => Some((index, turn)),
+                        _ => None,
+                    });
             let (index, granted) = next.unwrap();
             turn = granted;
             served.push(waiting.remove(index).0);
@@ -277,7 +278,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn addresses_take_turns_and_known_ones_have_every_other() {
+    async fn addresses_alternate_and_known_ones_get_every_second_turn() {
         let (queue, turn) = busy();
         let mut waiting = Vec::new();
         for (name, n, known) in [
@@ -289,12 +290,12 @@ mod tests {
             ("k2", 3, true),
             ("c1", 4, false),
         ] {
-            waiting.push((name, ask(&queue, address(n), known).ok().unwrap()));
+            waiting.push((name, enqueue(&queue, address(n), known).ok().unwrap()));
         }
         let served = order(turn, waiting);
         assert_eq!(served, ["k1", "a1", "k2", "b1", "c1", "a2", "a3"]);
         assert!(
-            ask(&queue, address(1), false).is_err(),
+            enqueue(&queue, address(1), false).is_err(),
             "all turns are free"
         );
     }
@@ -303,35 +304,38 @@ mod tests {
     async fn one_address_may_fill_its_lane_but_makes_room_for_others() {
         let (queue, turn) = busy();
         let mut storm: Vec<Waits> = Vec::new();
-        while let Ok(waits) = ask(&queue, address(1), false) {
+        while let Ok(waits) = enqueue(&queue, address(1), false) {
             storm.push(waits);
         }
         assert_eq!(storm.len(), LANE);
-        let mut honest = ask(&queue, address(2), false).ok().unwrap();
+        let mut honest = enqueue(&queue, address(2), false).ok().unwrap();
         let pushed_out = storm.last_mut().unwrap();
-        assert!(matches!(look(pushed_out), Poll::Ready(None)), "the newest");
-        assert!(ask(&queue, address(1), false).is_err());
+        assert!(
+            matches!(poll_once(pushed_out), Poll::Ready(None)),
+            "the newest"
+        );
+        assert!(enqueue(&queue, address(1), false).is_err());
         drop(turn);
-        let Poll::Ready(Some(turn)) = look(&mut storm[0]) else {
+        let Poll::Ready(Some(turn)) = poll_once(&mut storm[0]) else {
             panic!("the first is served first")
         };
         drop(turn);
-        assert!(matches!(look(&mut honest), Poll::Ready(Some(_))));
+        assert!(matches!(poll_once(&mut honest), Poll::Ready(Some(_))));
     }
 
     #[tokio::test]
-    async fn a_storm_of_many_addresses_leaves_room_for_known_ones() {
+    async fn a_flood_from_many_addresses_leaves_room_for_known_ones() {
         let (queue, turn) = busy();
         let strangers: Vec<_> = (0..LANE)
-            .map(|n| ask(&queue, address(n), false).ok().unwrap())
+            .map(|n| enqueue(&queue, address(n), false).ok().unwrap())
             .collect();
-        assert!(ask(&queue, address(250), false).is_err(), "it is full");
+        assert!(enqueue(&queue, address(250), false).is_err(), "it is full");
         let mut known: Vec<_> = (0..WAITING - LANE)
-            .map(|n| ask(&queue, address(n), true).ok().unwrap())
+            .map(|n| enqueue(&queue, address(n), true).ok().unwrap())
             .collect();
-        assert!(ask(&queue, address(251), true).is_err(), "that too");
+        assert!(enqueue(&queue, address(251), true).is_err(), "that too");
         drop(turn);
-        assert!(matches!(look(&mut known[0]), Poll::Ready(Some(_))));
+        assert!(matches!(poll_once(&mut known[0]), Poll::Ready(Some(_))));
         drop(strangers);
         drop(known);
         assert!(queue.state().known.counts.is_empty());
@@ -340,34 +344,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_48_is_no_crowd() {
+    async fn one_ipv6_48_cannot_lock_out_other_networks() {
         let (queue, _turn) = busy();
         let network = |n: usize| prefix(&format!("2001:db8:0:{n:x}::1"));
         let mut storm: Vec<_> = (0..LANE)
-            .map(|n| ask(&queue, network(n), false).ok().unwrap())
+            .map(|n| enqueue(&queue, network(n), false).ok().unwrap())
             .collect();
-        assert!(ask(&queue, network(LANE), false).is_err());
-        assert!(ask(&queue, prefix("2001:db8:1::1"), false).is_ok());
-        let refused = storm.iter_mut().map(look);
+        assert!(enqueue(&queue, network(LANE), false).is_err());
+        assert!(enqueue(&queue, prefix("2001:db8:1::1"), false).is_ok());
+        let refused = storm.iter_mut().map(poll_once);
         assert_eq!(refused.filter(Poll::is_ready).count(), 1);
     }
 
     #[tokio::test]
-    async fn who_leaves_gives_up_its_place_and_its_turn() {
+    async fn a_cancelled_waiter_gives_up_its_position_and_turn() {
         let (queue, turn) = busy();
-        let first = ask(&queue, address(1), false).ok().unwrap();
-        let second = ask(&queue, address(2), false).ok().unwrap();
-        let mut third = ask(&queue, address(3), false).ok().unwrap();
+        let first = enqueue(&queue, address(1), false).ok().unwrap();
+        let second = enqueue(&queue, address(2), false).ok().unwrap();
+        let mut third = enqueue(&queue, address(3), false).ok().unwrap();
         drop(first);
         assert_eq!(queue.state().strangers.waiting.len(), 2);
         drop(turn);
         // It has its turn, and leaves before it looks.
         drop(second);
-        assert!(matches!(look(&mut third), Poll::Ready(Some(_))));
+        assert!(matches!(poll_once(&mut third), Poll::Ready(Some(_))));
     }
 
     #[tokio::test]
-    async fn nobody_waits_without_end() {
+    async fn the_waiting_time_is_limited() {
         let queue = Arc::new(Queue {
             turns: 1,
             longest_wait: Duration::from_millis(20),

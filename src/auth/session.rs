@@ -1,6 +1,6 @@
-//! Sessions: what is kept about a token, in the concurrent map keyed by the token's SHA-256.
+//! Sessions: the data kept for a token, in the concurrent map keyed by the token's SHA-256.
 //!
-//! Knows tokens and lifetimes. Never keeps a token, and knows nothing of users' permissions or of the store.
+//! Handles tokens and lifetimes. Never keeps a token, and uses neither users' permissions nor the store.
 
 use super::sync_shim::{AtomicBool, AtomicU64, DashMap};
 use super::wakers::Wakers;
@@ -24,8 +24,8 @@ pub(super) const SERVICE_TOKEN: &str = "service-token";
 /// Characters of a token: 32 bytes as base64 without padding. A text of another length needs no look-up.
 pub const TOKEN_LENGTH: usize = 43;
 
-/// How far in the future a session may have begun, in seconds: clocks are corrected by seconds now and then. Our
-/// choice.
+/// The maximum by which a session may begin in the future, in seconds: clocks are corrected by seconds now and then.
+/// Our choice.
 pub(super) const AHEAD: u64 = 60;
 
 /// Bytes of a token that are random: 224 bits. RFC 6749 §10.10 asks for 128 at least.
@@ -161,7 +161,7 @@ impl Session {
 #[derive(Default)]
 pub(super) struct Sessions {
     map: DashMap<Key, Arc<Session>, BuildHasherDefault<FirstEightBytes>>,
-    /// How many have been inserted.
+    /// The number of sessions inserted so far.
     count: AtomicU64,
 }
 
@@ -196,7 +196,7 @@ impl Sessions {
         self.map.remove(key).is_some()
     }
 
-    /// What is to be known of those for which `wanted` holds.
+    /// Maps the live sessions for which `wanted` holds.
     pub(super) fn map_alive<T>(
         &self,
         wanted: impl Fn(&Session) -> bool,
@@ -247,7 +247,7 @@ impl Hasher for FirstEightBytes {
         }
     }
 
-    /// The length of the array, which says nothing.
+    /// Ignores the array's length, which is always the same.
     fn write_usize(&mut self, _length: usize) {}
 
     fn finish(&self) -> u64 {

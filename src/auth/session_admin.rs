@@ -1,4 +1,4 @@
-//! What an operator sees and ends: the sessions of users, and the service tokens of machines.
+//! Lists and ends sessions for operators: those of users, and the service tokens of machines.
 //!
 //! A service token is a session without a user: its permissions are its own, no password leads to it, and it does not
 //! rest. It has a name, and is called `token:NAME` where users are called by theirs.
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use smol_str::SmolStr;
 use std::time::Duration;
 
-/// What the names of service tokens begin with, and those of users never do.
+/// The prefix of the names of service tokens; no user's name has it.
 pub(super) const PREFIX: &str = "token:";
 
 /// The end of a token that has none: the last second that RFC 3339 can write.
@@ -20,7 +20,7 @@ pub const NEVER: u64 = 253_402_300_799;
 /// Characters of a session's id: a prefix of its token's SHA-256, so that two never meet and none is a token.
 const ID: usize = 16;
 
-/// What may be known of a session.
+/// The data of a session that may be shown.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionInfo {
     /// Names it, and is no token.
@@ -37,7 +37,7 @@ pub struct SessionInfo {
     pub expires: u64,
 }
 
-/// Which sessions.
+/// A selection of sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SessionSelector {
     /// All of a user.

@@ -124,7 +124,7 @@ impl Auth {
         }
     }
 
-    /// What cannot be written down still counts until a restart: the sign-in succeeds.
+    /// Stores a success. If that fails, it still counts until a restart: the sign-in succeeds.
     async fn keep_success(&self, pair: Pair, passed: Passed, now: u64) {
         let store = &self.0.store;
         if passed.cleared {
@@ -160,8 +160,8 @@ struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    /// Waits while it depends on sign-ins under way whether this one may be tried. Only those whose turn it is begin,
-    /// so there are few, and the longest wait is that for a hash.
+    /// Waits while sign-ins under way decide whether this one may be tried. Only those with a turn begin, so there are
+    /// few, and the longest wait is that for a hash.
     async fn begin(auth: &'a Auth, pair: Pair, now: u64) -> Result<Self, SignInError> {
         loop {
             let mut decided = pin!(auth.0.decided.notified());

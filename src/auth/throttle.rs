@@ -29,11 +29,11 @@ pub(super) struct Throttle {
     known: KnownAddresses,
 }
 
-/// A sign-in under way. It counts as a failure until it is decided, so that many at once cannot pass together.
+/// A sign-in under way. It counts as a failure until it is decided, so that concurrent ones cannot exceed the limit.
 #[derive(Debug)]
 pub(super) struct Slot(Pair);
 
-/// What a failure has led to.
+/// The consequences of a failure.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Failed {
     /// The next attempt of this user from this address is refused.
@@ -42,7 +42,7 @@ pub(super) struct Failed {
     pub(super) guessed: bool,
 }
 
-/// What a success leaves to be written down.
+/// The effects of a success that must be stored.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Passed {
     /// There were failures, which do not count any more.
@@ -62,7 +62,7 @@ impl Throttle {
         }
     }
 
-    /// Replaces the limits; what was remembered counts by the new ones.
+    /// Replaces the limits; they apply to remembered failures too.
     pub(super) fn limit(&mut self, limits: config::Throttle) {
         self.limits = limits;
     }
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_elsewhere_locks_nobody_out() {
+    fn failures_lock_out_neither_other_addresses_nor_other_users() {
         let mut throttle = Throttle::new(limits(5, 50));
         for _ in 0..5 {
             fail(&mut throttle, pair("ann", "192.0.2.1"), 0);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_blocks_the_longer_one_is_told() {
+    fn the_longer_of_two_blocks_is_reported() {
         let mut throttle = Throttle::new(limits(1, 2));
         fail(&mut throttle, pair("ann", "192.0.2.1"), 0);
         fail(&mut throttle, pair("bob", "192.0.2.1"), 100);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_that_makes_no_sense_is_skipped() {
+    fn an_invalid_failure_row_is_skipped() {
         let mut throttle = Throttle::new(limits(1, 50));
         let row = FailureRow {
             user: "ann".into(),
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn networks_around_a_64_count_with_larger_limits() {
+    fn wider_prefixes_have_larger_limits_per_user_and_address() {
         let mut throttle = Throttle::new(limits(2, 1000));
         let ann = |network: u32| pair("ann", &format!("2001:db8:0:{network:x}::1"));
         // Each of another /64: eight of one /56, sixteen of the /48.
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_around_a_64_count_with_larger_limits() {
+    fn wider_prefixes_have_larger_limits_per_address() {
         let mut throttle = Throttle::new(limits(5, 2));
         let at = |n: u32| pair(&format!("user{n}"), &format!("2001:db8:0:{n:x}::1"));
         (0..8).for_each(|n| fail(&mut throttle, at(n), 0));
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guessed_user_signs_in_at_once_where_they_did_before_and_later_elsewhere() {
+    fn a_user_under_password_guessing_waits_only_at_unknown_addresses() {
         let mut throttle = Throttle::new(config::Throttle {
             per_user: 3,
             ..limits(5, 50)
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restart_keeps_who_is_guessed_and_where_they_signed_in() {
+    fn guessed_users_and_known_addresses_survive_a_restart() {
         let mut throttle = Throttle::new(config::Throttle {
             per_user: 2,
             ..limits(5, 50)
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn lower_limits_count_what_was_remembered() {
+    fn lower_limits_apply_to_recorded_failures() {
         let mut throttle = Throttle::new(limits(5, 50));
         let ann = pair("ann", "192.0.2.1");
         for now in [0, 10, 20] {

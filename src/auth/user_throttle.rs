@@ -15,21 +15,21 @@ use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// The longest first wait, in seconds. It doubles with each failure beyond the limit: 1, 2, 4 … 60. Our choice: what a
-/// person on a new device may be asked to wait.
+/// The longest first wait, in seconds. It doubles with each failure beyond the limit: 1, 2, 4 … 60. Our choice: an
+/// acceptable wait for a person on a new device.
 const MAX_FIRST_WAIT: u64 = 60;
 
 /// Failures beyond the limit after which the first wait grows no more.
 const GROWTH: usize = 6;
 
-/// How often waits double at most: no window is longer than that.
+/// The maximum number of doublings of a wait: no window is longer than that.
 const MAX_DOUBLINGS: usize = 17;
 
-/// How long an address may come back after its wait, in seconds. Our choice: time for a person to look at the clock and
-/// type a password.
+/// The time within which an address may come back after its wait, in seconds. Our choice: a person can look at the
+/// clock and type a password.
 const RETURN_WITHIN: u64 = 120;
 
-/// How long a time slot stays open, in seconds. Our choice: as long as the wait before it, so that half of new
+/// The time for which a slot stays open, in seconds. Our choice: as long as the wait before it, so that half of the new
 /// addresses wait while the memory is full.
 const SLOT: u64 = MAX_FIRST_WAIT;
 
@@ -223,7 +223,7 @@ mod tests {
         throttle
     }
 
-    /// How long an address has to wait; 0: not at all.
+    /// The seconds that an address has to wait; 0: none.
     fn wait(throttle: &mut UserThrottle, n: u32, own: usize, now: u64) -> u64 {
         match throttle.refused(ann(n), own, LIMIT, at(now)) {
             Some(Refused::Blocked(wait)) => wait.as_secs(),
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_is_set_back_holds_up_nobody_for_long() {
+    fn a_clock_set_back_delays_sign_ins_only_briefly() {
         let mut throttle = UserThrottle::new(REMEMBERED);
         let later = at(1_000_000);
         for _ in 0..LIMIT {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_bounded_and_those_who_wait_keep_their_turn() {
+    fn memory_is_bounded_and_waiting_addresses_keep_their_turn() {
         let mut throttle = guessed(10);
         let many = u32::try_from(REMEMBERED).unwrap();
         for n in 0..many {
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_on_a_new_device_waits_a_minute_at_most_while_strangers_fill_the_memory() {
+    fn a_new_device_waits_at_most_a_minute_while_memory_is_full() {
         let many = u32::try_from(REMEMBERED).unwrap();
         let invented = Pair::new("invented", IpAddr::V4(0.into()));
         let strangers = (0..many + 100).map(|n| Pair {

@@ -1,4 +1,4 @@
-//! Users: who there is, with which password and permissions; replaced as a whole by a reload.
+//! Users: names, passwords and permissions; replaced as a whole by a reload.
 //!
 //! Knows the config. Never changes, checks no password and counts no failure.
 
@@ -19,7 +19,7 @@ const GENERATED: &str = "admin";
 #[derive(Clone)]
 pub(super) struct Users {
     by_name: HashMap<SmolStr, User>,
-    /// Whose certificates are called so.
+    /// The users' names, by certificate name.
     by_certificate: HashMap<CertificateName, SmolStr>,
     /// The passwords again, to choose a stand-in from.
     passwords: Vec<Arc<Password>>,
@@ -29,9 +29,9 @@ pub(super) struct Users {
     pub(super) anonymous: Option<Caller>,
     /// Absolute lifetime of a new token.
     pub(super) lifetime: Duration,
-    /// How long a token may be unused.
+    /// The idle time-out of a token.
     pub(super) idle: Option<Duration>,
-    /// How many sessions each may have.
+    /// The maximum number of sessions per user.
     pub(super) sessions_per_user: usize,
 }
 
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_generated_admin_is_there_only_while_the_config_has_no_user() {
+    fn the_generated_admin_exists_only_while_no_user_is_configured() {
         let hash = Secret::new(BCRYPT.into());
         let admin = Users::new(&config(&[]), Some(&hash));
         assert_eq!(admin.find("admin").unwrap().permissions[..], ["*"]);
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_costs_what_some_known_one_costs_and_always_the_same() {
+    fn an_unknown_name_always_costs_as_much_as_one_known_user() {
         let users = Users::new(&config(&[("ann", BCRYPT), ("bob", "not a hash")]), None);
         let stand_in = |name: &str| Arc::as_ptr(&users.stand_in(name));
         let real = ["ann", "bob"].map(|name| Arc::as_ptr(&users.find(name).unwrap().password));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn without_users_there_is_still_something_to_check() {
+    fn without_users_an_unusable_password_is_checked() {
         assert!(matches!(
             *Users::new(&config(&[]), None).stand_in("x"),
             Password::Unusable
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_calls_without_a_token_has_what_the_operator_gives() {
+    fn a_caller_without_a_token_has_the_configured_permissions() {
         let users = Users::new(&config(&[]), None);
         let caller = users.anonymous.unwrap();
         assert!(caller.user.is_empty());

@@ -19,7 +19,7 @@ pub(super) fn check(config: &Config, files: &[PathBuf]) -> ExitCode {
     };
     match found {
         Ok(report) => {
-            println!("{}", told(&report));
+            println!("{}", summary(&report));
             ExitCode::SUCCESS
         }
         Err(fault) => {
@@ -29,7 +29,7 @@ pub(super) fn check(config: &Config, files: &[PathBuf]) -> ExitCode {
     }
 }
 
-fn told(report: &Report) -> String {
+fn summary(report: &Report) -> String {
     let lines = report.lines;
     let mut text = format!("{lines} lines, chain intact");
     if let Some(removed) = &report.removed {

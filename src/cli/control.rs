@@ -1,4 +1,4 @@
-//! The commands that speak with the running gateway over its control socket: tokens, sessions, reload.
+//! The commands that use the control socket of the running gateway: tokens, sessions, reload.
 //!
 //! Asks, and prints what is answered: for people, or as JSON for scripts.
 
@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long the gateway may take to answer. Our choice: a reload reads files, everything else takes milliseconds.
+/// The time-out for the gateway's response. Our choice: a reload reads files, everything else takes milliseconds.
 const TIMEOUT: Duration = Duration::from_mins(1);
 /// The longest lifetime but `never`. Our choice: ten years.
 const MAX_TIMEOUT: Duration = Duration::from_hours(3650 * 24);
@@ -32,10 +32,10 @@ pub(super) enum TokenCommand {
         /// Letters, digits, `.`, `-` and `_`; no other token has it
         #[arg(long)]
         name: String,
-        /// What it may do, such as flows.write, read or "*"; may be given several times
+        /// Its permissions, such as flows.write, read or "*"; may be given several times
         #[arg(long = "permission", required = true, value_name = "PERMISSION")]
         permissions: Vec<String>,
-        /// How long it is good: 12h, 90d, at most 3650d; or never
+        /// Its lifetime: 12h, 90d, at most 3650d; or never
         #[arg(long, default_value = "90d", value_parser = lifetime)]
         expires: Lifetime,
         #[command(flatten)]
@@ -47,7 +47,7 @@ pub(super) enum TokenCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// End a token now; what it holds open is closed
+    /// End a token now and close all that is open with it
     #[command(after_help = "Example:\n  flowgate token revoke ci")]
     Revoke {
         /// Its name
@@ -68,7 +68,7 @@ pub(super) enum SessionCommand {
         #[command(flatten)]
         output: Output,
     },
-    /// End sessions now; what they hold open is closed
+    /// End sessions now and close all that is open with them
     #[command(
         after_help = "Examples:\n  flowgate session revoke --user maria\n  flowgate session revoke --id 1f0c8e6a4b2d9753"
     )]

@@ -1,9 +1,9 @@
-//! Where the log goes: standard error, as text or as JSON lines. Knows the level; never what is logged.
+//! Sets up the log: standard error, text or JSON lines, and its level.
 
 use crate::config::Log;
 use std::io::IsTerminal;
 
-/// Starts logging; what was started before stays.
+/// Starts logging; a logger that was started before stays.
 pub(super) fn start(config: &Log) {
     let log = tracing_subscriber::fmt()
         .with_max_level(config.level)

@@ -1,6 +1,6 @@
 //! The command line: run, check, hash-password, audit, history, token, session, reload.
 //!
-//! Parses the arguments, runs the command, gives the exit code; what the commands do is in other rooms.
+//! Parses the arguments, runs the command, returns the exit code; other modules implement the commands.
 
 mod audit;
 mod control;
@@ -51,9 +51,9 @@ struct Arguments {
 enum Command {
     /// Start the gateway (the default)
     ///
-    /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish what is under way, take nothing
-    /// new; a second one ends at once. SIGHUP, or a change of their files: read users, routes, certificates, hosts
-    /// and the upstream's account again.
+    /// Stays in the foreground and logs to standard error. SIGTERM or SIGINT: finish work under way, accept no more; a
+    /// second signal ends at once. SIGHUP, or a change of the files: read users, routes, certificates, hosts and the
+    /// upstream's account again.
     #[command(
         after_help = "Examples:\n  flowgate --config /etc/flowgate.toml run\n  flowgate run --safe"
     )]
@@ -82,7 +82,7 @@ enum Command {
     Audit(AuditCommand),
     /// Show the flow sets that were deployed, newest first, or the flows of one
     ///
-    /// It only reads, so the gateway may run or not. What is printed of one can be deployed again.
+    /// It only reads, so the gateway may run or not. The printed flows of one can be deployed again.
     #[command(after_help = "Examples:\n  flowgate history\n  flowgate history 3f9a > flows.json")]
     History {
         /// The revision, or how it begins; its flows are printed as JSON, without credentials
@@ -97,8 +97,8 @@ enum Command {
     Session(SessionCommand),
     /// Let the running gateway read users, routes, certificates and hosts again
     ///
-    /// As SIGHUP does, but checks the file first and says whether it worked. If the file has a mistake, everything
-    /// stays as it was. No connection is dropped.
+    /// As SIGHUP does, but checks the file first and reports the result. If the file has a mistake, everything stays as
+    /// it was. No connection is dropped.
     #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml reload")]
     Reload,
 }
@@ -139,7 +139,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Runs a command that needs to know where the data directory is.
+/// Runs a command that needs the path of the data directory.
 fn with(file: Option<&Path>, command: impl FnOnce(&Config) -> ExitCode) -> ExitCode {
     match Config::load(file) {
         Ok(config) => command(&config),
@@ -206,7 +206,7 @@ fn refuse(error: &dyn std::error::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Which configuration this is.
+/// The name of the configuration.
 fn name(config: &Config) -> String {
     config.file.as_ref().map_or_else(
         || "built-in gateway.toml".to_owned(),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_config_may_stand_before_and_after_the_command() {
+    fn the_config_option_may_precede_or_follow_the_command() {
         for line in [
             ["flowgate", "--config", "a.toml", "check"],
             ["flowgate", "check", "--config", "a.toml"],
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_command_is_wrong_usage() {
+    fn an_unknown_command_is_a_usage_error() {
         let error = Arguments::try_parse_from(["flowgate", "fly"])
             .err()
             .unwrap();

@@ -62,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_first_line_counts_and_its_end_does_not() {
+    fn only_the_first_line_counts_without_its_line_end() {
         for input in ["a b ", "a b \n", "a b \r\n", "a b \nsecond\n"] {
             assert_eq!(one_line(input.as_bytes()).unwrap().reveal(), "a b ");
         }
     }
 
     #[test]
-    fn nothing_and_too_much_are_refused() {
+    fn empty_and_overlong_passwords_are_refused() {
         assert!(matches!(one_line("".as_bytes()), Err(Error::Empty)));
         assert!(matches!(one_line("\nx".as_bytes()), Err(Error::Empty)));
         assert!(matches!(

@@ -116,7 +116,7 @@ where
     }
 }
 
-/// Signed in: talks until something ends it. `away` ends when there is nothing to hear any more. `actor` changes when a
+/// Serves a signed-in editor until its channel ends. `away` resolves when the source has ended. `actor` changes when a
 /// token of another user is shown.
 async fn active<S>(
     comms: &Comms,
@@ -132,8 +132,8 @@ where
     session.heartbeat.reset();
     loop {
         let caller = watch.caller().cloned();
-        // What an editor sends of its own accord is a use of its session; that it is open is none, else a forgotten tab
-        // would keep its token for ever.
+        // A frame from the editor counts as a use of its session; keeping the channel open does not, else a forgotten
+        // tab would keep its token for ever.
         let used = || {
             if let Some(session) = caller.as_ref().and_then(Caller::session) {
                 session.touch((editor.clock)().as_secs());
@@ -252,7 +252,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
                     continue;
                 }
                 frame = self.waiting.next() => {
-                    // Whatever the upstream says is a sign of life.
+                    // Every frame from the upstream is a sign of life.
                     if matches!(self.source, Channel::Relay(_)) {
                         self.heartbeat.reset();
                     }
@@ -265,7 +265,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
         }
     }
 
-    /// The next frame; what is not JSON is ignored, as Node-RED does.
+    /// Reads the next frame; ignores text that is not JSON, as Node-RED does.
     async fn frame(&mut self) -> Result<Frame, End> {
         loop {
             let text = read_text(&mut self.socket, &mut self.pace).await?;
@@ -291,7 +291,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
         Ok(())
     }
 
-    /// Tells what is retained of these topics; all else an editor hears anyway.
+    /// Sends the retained messages of these topics; all others need no subscription.
     async fn subscribe(&mut self, topic: String) -> Result<(), End> {
         let Some(pattern) = Pattern::parse(topic) else {
             tracing::debug!("a subscription means no topic");

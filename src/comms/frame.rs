@@ -1,4 +1,4 @@
-//! What an editor may send: one of three JSON objects, understood before anything is done with it.
+//! Parses the frames of an editor, each one of three JSON objects, completely before they are acted on.
 //!
 //! An upstream of this kind dies of values that it does not expect (docs/reference/node-red-admin-api.md §7; seen:
 //! `null` as data, data with a key `toString`), so what is not surely harmless is never passed on.
@@ -10,7 +10,7 @@ use std::fmt;
 
 /// Bytes of a topic. Our choice: the longest of Node-RED are a word and an id.
 pub(super) const TOPIC: usize = 256;
-/// How deeply data may be nested. Our choice; the stock editor's has two levels.
+/// The maximum nesting depth of data. Our choice; the stock editor's has two levels.
 const DEPTH: usize = 32;
 
 /// Names that every JavaScript object has: with one of them as data's key, reading the data may throw (ECMA-262
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn the_three_frames_are_understood() {
+    fn the_three_kinds_of_frames_are_parsed() {
         assert!(matches!(Frame::parse(r#"{"auth":"t"}"#), Ok(Frame::Auth(t)) if t.reveal() == "t"));
         assert!(
             matches!(Frame::parse(r#" {"subscribe" : "status/#"} "#), Ok(Frame::Subscribe(t)) if t == "status/#")
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_json_is_told_from_json_that_is_no_frame() {
+    fn invalid_json_is_distinguished_from_json_that_is_no_frame() {
         for text in ["", "{bad", "[1,}", "{\"auth\":\"a\"} x", "nul", "{'a':1}"] {
             assert_eq!(Frame::parse(text).unwrap_err(), Fault::Malformed, "{text}");
         }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn data_may_be_nested_only_so_deeply() {
+    fn the_nesting_depth_of_data_is_limited() {
         let nested = |depth: usize| {
             let data = "[".repeat(depth) + &"]".repeat(depth);
             Frame::parse(&format!(r#"{{"topic":"a","data":{data}}}"#))

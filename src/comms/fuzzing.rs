@@ -1,10 +1,10 @@
-//! What must hold for every frame of an editor.
+//! Checks the invariants of every frame of an editor.
 
 #![allow(clippy::missing_panics_doc, reason = "a check: it may panic")]
 
 use super::frame::{Frame, TOPIC};
 
-/// What is passed on is a frame again, the same, and holds nothing that an upstream would trip over.
+/// Checks that a forwarded frame parses to the same frame, and contains nothing harmful to an upstream.
 pub fn frame(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;

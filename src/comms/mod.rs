@@ -31,25 +31,25 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
-/// What all channels share.
+/// The state shared by all channels.
 pub struct Comms {
     /// Limits.
     pub config: config::Comms,
     /// Users and sessions; `None`: the API is open.
     pub auth: Option<Auth>,
-    /// Who was here.
+    /// The audit log of channels.
     pub audit: Audit,
     /// Numbers.
     pub metrics: Arc<Metrics>,
     /// Becomes true when the gateway drains.
     pub leaving: watch::Receiver<bool>,
-    /// When the gateway started, in milliseconds since 1970: what a heartbeat tells.
+    /// The time when the gateway started, in milliseconds since 1970; sent in heartbeats.
     pub started: u64,
-    /// What our own engine says.
+    /// The messages of flowgate's engine.
     pub topics: Arc<Topics>,
     /// Those who have not signed in.
     pub waiting: Arc<ConnLimit>,
-    /// How long an editor may take nothing of what it is sent.
+    /// The time-out for an editor that takes none of its frames.
     pub stalled: Duration,
 }
 
@@ -61,20 +61,20 @@ pub struct PendingEditor {
     pub place: Option<Permit>,
     /// Whether it may sign in without a token: it asked for a host that is the gateway's own.
     pub without_token: bool,
-    /// What its connection began with, if that may count here.
+    /// The client certificate of its connection, if accepted here.
     pub certificate: Option<Arc<Certificate>>,
     /// The time since 1970.
     pub clock: fn() -> Duration,
     /// The caller, with the permissions of the editor's backend.
     pub here: Here,
-    /// What it wants to hear.
+    /// The source of its messages.
     pub source: Source,
 }
 
 /// Gives a caller the permissions of the place where the editor came in.
 pub type Here = Arc<dyn Fn(Caller) -> Caller + Send + Sync>;
 
-/// Where what editors hear comes from.
+/// The source of the messages for editors.
 pub enum Source {
     /// Our own engine.
     Own,

@@ -8,19 +8,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Where frames are put in.
+/// The sending half of an outbox.
 pub(super) struct Outbox {
     frames: UnboundedSender<Bytes>,
     level: Arc<Level>,
 }
 
-/// Where they are taken out.
+/// The receiving half of an outbox.
 pub(super) struct Waiting {
     frames: UnboundedReceiver<Bytes>,
     level: Arc<Level>,
 }
 
-/// How full it is.
+/// The fill level of an outbox.
 pub(super) struct Level {
     bytes: AtomicUsize,
     limit: usize,
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_waits_is_bounded_but_for_a_single_frame() {
+    async fn the_outbox_is_bounded_except_for_a_single_frame() {
         let (outbox, mut waiting) = outbox(10);
         assert!(outbox.put(Bytes::from_static(&[0; 50])));
         let frame = waiting.next().await;

@@ -1,6 +1,6 @@
 //! The sign-in of an editor's channel: by a token, a certificate, or as the anonymous user; watched from then on.
 //!
-//! The token is checked once and dropped; what is kept is its session.
+//! The token is checked once and dropped; only its session is kept.
 
 use super::{Comms, PendingEditor};
 use crate::auth::{Auth, AuthWatch, Caller, Grant, Lapsed, Registry};

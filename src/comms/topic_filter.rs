@@ -1,4 +1,4 @@
-//! Which topics a subscription means, as Node-RED reads it: `+` is one level, a last level `#` all below.
+//! Parses topic filters as Node-RED does: `+` is one level, a last level `#` all below.
 //!
 //! Node-RED makes a regular expression of it. One that cannot be compiled kills the process (seen: `a{2,1}`), and one
 //! with many `+` in a level keeps it busy for ever, so only what is harmless there is a pattern here.
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn what_node_red_could_choke_on_is_no_pattern() {
+    fn patterns_that_could_break_node_red_are_refused() {
         for text in ["", "a{2,1}", "++++x", "a+", "a/b+/c", "a\nb", "a\0", "}"] {
             assert_eq!(Pattern::parse(text.to_owned()), None, "{text}");
         }

@@ -1,8 +1,8 @@
-//! What our own engine says, as editors hear it: in batches, with what is retained
+//! Publishes the messages of flowgate's engine to editors, in batches, with retained messages
 //! (docs/reference/node-red-admin-api.md §4).
 //!
-//! One task of the control runtime writes each batch once, whatever the number of editors. All of them hear all
-//! topics; a subscription only repeats what is retained.
+//! One task of the control runtime serialises each batch once, whatever the number of editors. All of them receive all
+//! topics; a subscription only repeats retained messages.
 
 use super::outbox::{Level, Outbox};
 use super::topic_filter::Pattern;
@@ -23,7 +23,7 @@ const BATCH: usize = 50;
 const STATE: &str = "notification/runtime-state";
 const DEPLOY: &str = "notification/runtime-deploy";
 
-/// What is retained, and who hears.
+/// The retained messages, and the receiving editors.
 pub struct Topics {
     board: Mutex<Retained>,
     listener: Option<Listener>,
@@ -50,7 +50,7 @@ impl Topics {
         })
     }
 
-    /// Tells editors what the engine says, for ever.
+    /// Publishes the engine's events to editors, for ever.
     pub async fn tell(self: Arc<Self>) {
         let Some(listener) = &self.listener else {
             return;
@@ -61,10 +61,10 @@ impl Topics {
             sleep(PAUSE).await;
             let alone = self.board().editors.is_empty();
             let most = if alone { usize::MAX } else { BATCH };
-            let heard = listener.drain(most);
-            lost += heard.lost;
-            let all = heard.events.len() < most;
-            self.publish(heard.events);
+            let next_batch = listener.drain(most);
+            lost += next_batch.lost;
+            let all = next_batch.events.len() < most;
+            self.publish(next_batch.events);
             if all && lost > 0 {
                 self.board().send(&[lost_note(lost)]);
                 lost = 0;
@@ -72,7 +72,7 @@ impl Topics {
         }
     }
 
-    /// An editor hears from now on.
+    /// Adds a receiving editor.
     pub(super) fn join(&self, editor: Outbox) {
         self.board().editors.push(editor);
         if let Some(listener) = &self.listener {
@@ -80,7 +80,7 @@ impl Topics {
         }
     }
 
-    /// An editor hears no longer.
+    /// Removes a receiving editor.
     pub(super) fn leave(&self, editor: &Arc<Level>) {
         let mut board = self.board();
         board.editors.retain(|other| !other.belongs_to(editor));
@@ -127,7 +127,7 @@ enum Retention {
     State(Arc<str>),
     Deploy(Arc<str>),
     Status(SmolStr, Arc<str>),
-    /// A status that says nothing: as in Node-RED, sent only if there was another one.
+    /// An empty status: as in Node-RED, sent only if there was another one.
     NoStatus(SmolStr),
     Debug(Arc<str>),
 }
@@ -169,7 +169,7 @@ impl Retained {
         }
     }
 
-    /// Sends one frame to all; who is too slow hears nothing more.
+    /// Sends one frame to all editors, and removes those that are too slow.
     fn send(&mut self, messages: &[Arc<str>]) {
         if self.editors.is_empty() {
             return;
@@ -179,7 +179,7 @@ impl Retained {
     }
 }
 
-/// A node's status as editors know it; `None`: it says nothing (observed on 4.1.15).
+/// A node's status as editors expect it; `None` if it is empty (observed on 4.1.15).
 fn badge(status: &Json) -> Option<Json> {
     let says = |value: &Json| match value {
         Json::Null | Json::Bool(false) => false,
@@ -223,7 +223,7 @@ mod tests {
         Event::Status { id, status }
     }
 
-    /// What an engine says, and topics that hear it.
+    /// The events of an engine, and the topics that publish them.
     fn engine() -> (Events, Arc<Topics>) {
         let events = Events::default();
         let topics = Topics::new(Some(events.listen(1 << 20)));
@@ -236,11 +236,11 @@ mod tests {
         waiting
     }
 
-    async fn heard(editor: &mut Waiting) -> Vec<Json> {
+    async fn next_batch(editor: &mut Waiting) -> Vec<Json> {
         serde_json::from_slice(&editor.next().await).unwrap()
     }
 
-    /// What is retained, by its topic.
+    /// The retained messages, by topic.
     fn retained(topics: &Topics, pattern: &str) -> Vec<(String, Json)> {
         let pattern = Pattern::parse(pattern.to_owned()).unwrap();
         let frames = topics.retained(&pattern).into_iter();
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_burst_comes_in_batches_of_fifty() {
+    async fn a_burst_is_sent_in_batches_of_fifty() {
         let (events, topics) = engine();
         let (mut one, mut other) = (editor(&topics), editor(&topics));
         for n in 0..123 {
@@ -262,7 +262,7 @@ mod tests {
         for editor in [&mut one, &mut other] {
             let mut next = 0;
             for length in [50, 50, 23] {
-                let batch = heard(editor).await;
+                let batch = next_batch(editor).await;
                 assert_eq!(batch.len(), length);
                 for message in batch {
                     assert_eq!(
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_retained_is_the_newest_and_a_status_that_says_nothing_is_not() {
+    async fn the_newest_message_is_retained_and_an_empty_status_is_not() {
         let (events, topics) = engine();
         let told = tokio::spawn(Arc::clone(&topics).tell());
         let mut editor = editor(&topics);
@@ -293,7 +293,7 @@ mod tests {
         events.publish(status("a", badge("new")));
         events.publish(status("b", None));
         events.publish(status("c", Some(json!({ "text": "" }))));
-        let sent = heard(&mut editor).await;
+        let sent = next_batch(&mut editor).await;
         let topic = |message: &Json| message["topic"].as_str().unwrap().to_owned();
         let sent: Vec<String> = sent.iter().map(topic).collect();
         let runtime = [STATE, STATE, DEPLOY];
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn lost_debug_messages_are_told_and_only_made_for_somebody() {
+    async fn lost_debug_messages_are_reported_and_none_are_made_without_editors() {
         let events = Events::default();
         let topics = Topics::new(Some(events.listen(1_000)));
         assert!(!events.wants_debug());
@@ -328,8 +328,8 @@ mod tests {
             events.publish(Event::Debug(json!({ "msg": n })));
         }
         let told = tokio::spawn(Arc::clone(&topics).tell());
-        assert_eq!(heard(&mut editor).await.len(), 4);
-        let note = heard(&mut editor).await;
+        assert_eq!(next_batch(&mut editor).await.len(), 4);
+        let note = next_batch(&mut editor).await;
         assert!(
             note[0]["data"]["msg"]
                 .as_str()

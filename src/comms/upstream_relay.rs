@@ -1,8 +1,8 @@
-//! One editor's link to the upstream: what it says goes there, what the upstream says comes back as it is.
+//! Relays frames between one editor and the upstream; the upstream's pass unchanged.
 //!
-//! It is opened when the editor has signed in, with the gateway's own token, never the editor's. When the upstream
-//! restarts the link is made again and what the editor had subscribed to is asked for again, so that the editor need
-//! not notice. What upstreams say about signing in is for us and never reaches the editor.
+//! The link is opened when the editor has signed in, with the gateway's own token, never the editor's. When the
+//! upstream restarts, the link is opened again and the editor's subscriptions are renewed, so that the editor need not
+//! notice. The upstream's sign-in messages are for the gateway and never reach the editor.
 
 use super::outbox::Outbox;
 use super::topic_filter::Pattern;
@@ -22,10 +22,10 @@ use tokio_tungstenite::tungstenite::protocol::Role;
 /// seconds.
 const PAUSE: Duration = Duration::from_millis(200);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(2);
-/// How long the upstream may take to answer a token, or to take a frame. Our choice.
+/// The time-out for the upstream to respond to a token, or to take a frame. Our choice.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// How often to ask whether a silent upstream is there, and how many times before it counts as gone. Our choice; it
-/// says something of its own every 15 s (docs/reference/node-red-admin-api.md §4).
+/// The interval between pings to the upstream, and the number of unanswered ones after which it counts as gone. Our
+/// choice; it sends a frame of its own every 15 s (docs/reference/node-red-admin-api.md §4).
 const PING_INTERVAL: Duration = Duration::from_secs(15);
 const SILENCES: u32 = 3;
 /// Subscriptions of an editor that are asked for again. Our choice: the stock editor has about ten.
@@ -35,7 +35,7 @@ const BARREN: u32 = 5;
 
 type Link = Socket<TokioIo<Upgraded>>;
 
-/// What an editor says.
+/// A message from an editor.
 pub(super) enum Said {
     /// It subscribes.
     Subscribe(Pattern),
@@ -56,7 +56,7 @@ pub(super) struct Relay<'e> {
 }
 
 impl<'e> Relay<'e> {
-    /// To this upstream, with this handshake; what comes is put into the outbox.
+    /// A relay to this upstream, with this handshake; received frames go into the outbox.
     pub(super) fn new(
         upstream: &'e Upstream,
         head: &'e LinkHead,
@@ -225,16 +225,16 @@ impl<'e> Relay<'e> {
     }
 }
 
-/// What is sent again on a new link.
+/// The subscriptions and the presence that a new link repeats.
 #[derive(Default)]
 struct Replay {
     subscriptions: Vec<Pattern>,
-    /// Who the editor is to other editors.
+    /// The frame that announces the editor to other editors.
     presence: Option<String>,
 }
 
 impl Replay {
-    /// Remembers what is to be said again; gives the frame.
+    /// Records the state to restore; returns the frame to send.
     fn remember(&mut self, said: Said) -> String {
         match said {
             Said::Subscribe(pattern) => {
@@ -274,7 +274,8 @@ async fn send(link: &mut Link, text: String) -> Result<(), Lost> {
         .unwrap_or(Err(Lost::Gone))
 }
 
-/// What a text of the upstream is: an object with `auth` answers our token, any other object or array is relayed.
+/// The kind of an upstream's text: an object with `auth` answers the gateway's token, any other object or array is
+/// relayed.
 #[derive(Debug, PartialEq, Eq)]
 enum Meaning {
     ForEditor,
@@ -305,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_upstream_says_about_signing_in_is_not_for_editors() {
+    fn authentication_frames_of_the_upstream_are_not_for_editors() {
         for text in [r#"[{"topic":"hb","data":1}]"#, " []", r#"{"x":1}"#] {
             assert_eq!(Meaning::of(text), Meaning::ForEditor, "{text}");
         }

@@ -1,6 +1,6 @@
 //! A WebSocket (RFC 6455) as both sides of the room use it: text comes and goes, and memory stays small.
 //!
-//! Knows nothing of what the text says.
+//! Does not interpret the text.
 
 use crate::websocket::{self, CLOSE_TIMEOUT};
 use bytes::Bytes;
@@ -14,17 +14,17 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 
-/// How much is read at once. Our choice: an idle socket keeps it, and most frames are smaller.
+/// The number of bytes read at once. Our choice: an idle socket keeps the buffer, and most frames are smaller.
 const READ: usize = 2 * 1024;
 /// Longer texts are sent as several frames (RFC 6455 §5.4), because a socket keeps as much memory as its largest frame
 /// took. 16 KiB is one record of TLS.
 const PIECE: usize = 16 * 1024;
-/// What may wait in a socket: two pieces, pongs and the last goodbye.
+/// The maximum write buffer of a socket: two pieces, pongs and the Close.
 const WRITE: usize = 3 * PIECE;
 /// A WebSocket after its handshake.
 pub(super) struct Socket<S>(WebSocketStream<S>);
 
-/// What came.
+/// A received message.
 pub(super) enum Received {
     /// A whole text.
     Text(Utf8Bytes),

@@ -1,6 +1,6 @@
-//! `[[admin_route]]`: what the paths need that node packages add to an upstream's admin API.
+//! `[[admin_route]]`: permissions of the paths that node packages add to an upstream's admin API.
 //!
-//! Without one they need `admin.read` or `admin.write`. What `http` lists keeps its permissions.
+//! Without one they need `admin.read` or `admin.write`. Paths that `http` lists keep their permissions.
 
 use super::Upstream;
 use super::error::SpannedError;

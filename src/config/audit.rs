@@ -1,4 +1,4 @@
-//! `[audit]`: where it is written who did what, and what happens while it cannot be.
+//! `[audit]`: the destination of audit records, and the behaviour while they cannot be written.
 
 use super::error::SpannedError;
 use super::setting::{Source, number};

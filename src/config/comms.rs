@@ -1,4 +1,4 @@
-//! `[comms]`: the channel over which editors hear what happens.
+//! `[comms]`: the channel that reports events to editors.
 //!
 //! Knows what an origin is and the bounds of the numbers; nothing of frames.
 
@@ -17,11 +17,11 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// How an origin is spelled.
+/// The expected form of an origin, for errors.
 pub(super) const ORIGIN: &str =
     "an origin: a scheme and a host, such as \"https://flows.example.org\", without a path";
 
-/// Where a web page comes from (RFC 6454): what a browser sends as `Origin`.
+/// The origin of a web page (RFC 6454), as browsers send it in `Origin`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// `https`, else `http`.
@@ -49,8 +49,8 @@ impl Origin {
         })
     }
 
-    /// Whether a page from here speaks to the server that it came from: the same host and port, whatever the scheme,
-    /// because TLS may end before us. A server that names no port has the usual one.
+    /// Whether this is the server's own origin: the same host and port, whatever the scheme, because TLS may end before
+    /// the gateway. A server that names no port has the default one.
     pub fn is_of(&self, server: &Authority) -> bool {
         let usual = if self.secure { 443 } else { 80 };
         host_and_port(server)
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_speaks_to_its_own_server_whatever_the_scheme_the_case_and_the_usual_port() {
+    fn an_origin_matches_its_server_despite_scheme_case_and_default_port() {
         for (origin, server) in [
             ("https://a.example", "a.example"),
             ("https://a.example:443", "a.example"),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_from_elsewhere_is_told_apart() {
+    fn a_foreign_origin_does_not_match_the_server() {
         for (origin, server) in [
             ("https://b.example", "a.example"),
             ("https://a.example.b.example", "a.example"),

@@ -1,4 +1,4 @@
-//! What is wrong with a config: where, which key, what was found, what is allowed.
+//! Errors of a config: position, key, the value found, the values allowed.
 //!
 //! Shows the file's own text, never the value of a variable, and nothing at all of a line that may hold a secret.
 
@@ -13,7 +13,7 @@ pub enum Error {
     /// The file cannot be read.
     #[error("cannot read {}: {source}", file.display())]
     Unreadable {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// Why.
         source: std::io::Error,
@@ -40,7 +40,7 @@ pub struct Diagnostic {
     excerpt: String,
 }
 
-/// What the mistake is.
+/// The kind of mistake.
 #[derive(Debug)]
 pub enum Problem {
     /// Not TOML; the parser's words, which quote nothing.
@@ -54,9 +54,9 @@ pub enum Problem {
     },
     /// A value of the wrong kind or out of its bounds.
     Value {
-        /// What is allowed.
+        /// The values allowed.
         expected: String,
-        /// What stands there, as written; `None` for secrets.
+        /// The value found, as written; `None` for secrets.
         found: Option<String>,
     },
     /// A value that does not go with another one, or with the system.
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_slip_of_the_pen_is_near() {
+    fn only_a_small_typo_has_a_nearest_key() {
         let known = ["listen".to_owned(), "workers".to_owned()];
         assert_eq!(nearest("listne", &known).as_deref(), Some("listen"));
         assert_eq!(nearest("colour", &known), None);

@@ -1,4 +1,4 @@
-//! What must hold for every `gateway.toml`.
+//! Invariants checked for every `gateway.toml`.
 
 #![allow(clippy::missing_panics_doc, reason = "a check: it may panic")]
 

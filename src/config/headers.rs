@@ -1,6 +1,6 @@
-//! `[headers]`: what answers tell browsers to do and not to do.
+//! `[headers]`: the response headers that restrict browsers.
 //!
-//! Knows the headers' names and defaults; which answers have them, `http` knows.
+//! Defines the headers' names and defaults; `http` selects the responses that have them.
 
 use super::comms::{ORIGIN, Origin};
 use super::error::SpannedError;
@@ -19,7 +19,7 @@ pub const RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-re
 
 /// The whole table.
 pub(super) fn headers(raw: raw::Headers, source: &Source<'_>) -> Result<Headers, SpannedError> {
-    // What a page may load, and who may load it, only its maker knows.
+    // Only the author of a page can know the resources that it loads and the pages that load it.
     let own = [
         (
             CONTENT_SECURITY_POLICY,

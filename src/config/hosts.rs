@@ -8,7 +8,7 @@ use super::setting::Source;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use toml::Spanned;
 
-/// What an entry of a list looks like.
+/// The expected form of an entry, for errors.
 const EXPECTED: &str = r#"a host without scheme, such as "flows.example.org", "*.example.org", "192.0.2.7:8443", "[::1]" or "*" for every host"#;
 
 /// The host and port that a request is for.
@@ -64,7 +64,7 @@ enum Name {
 }
 
 impl Hosts {
-    /// Hosts of these names, at any port; of a certificate's, `*.` stands for one label.
+    /// Hosts of these names, at any port; in a certificate's, `*.` matches one label.
     pub fn named<'n>(names: impl IntoIterator<Item = &'n str>) -> Self {
         let names = names.into_iter().map(|text| match address(text) {
             Some(address) => Name::Address(address),
@@ -116,7 +116,7 @@ impl Name {
     }
 }
 
-/// What a name has in front of its parent's; `None`: it is not below it.
+/// Returns the labels of a name before its parent's; `None`: it is not below it.
 fn labels_above<'n>(name: &'n str, parent: &str) -> Option<&'n str> {
     let at = name.len().checked_sub(parent.len())?;
     let (above, end) = (name.get(..at)?, name.get(at..)?);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_has_the_hosts_that_it_names_and_no_other() {
+    fn a_list_contains_exactly_the_hosts_that_it_names() {
         for (entry, inside, outside) in [
             (
                 "flows.example",
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_host_is_refused() {
+    fn an_invalid_host_is_refused() {
         for text in [
             "",
             ":8443",

@@ -1,10 +1,10 @@
 //! `gateway.toml` becomes a [`Config`]: parsed, complete, and never invalid.
 //!
-//! What is here has been checked: addresses are addresses, hashes are hashes, numbers are in their bounds.
-//! Knows files and the environment; never opens a socket, never changes after it was parsed.
+//! All values have been checked: addresses are addresses, hashes are hashes, numbers are in their bounds. Reads files
+//! and the environment; never opens a socket, never changes after it was parsed.
 //!
-//! The way: text → `raw` (serde: every key, as written) → `tables` (one conversion per table, with the help of
-//! `entry` for single values and `route` for `[[route]]`) → [`Config`]. What goes wrong on it is an [`Error`].
+//! The steps: text → `raw` (serde: every key, as written) → `tables` (one conversion per table, with the help of
+//! `setting` for single values and `route` for `[[route]]`) → [`Config`]. Mistakes become an [`Error`].
 
 mod admin_route;
 mod audit;
@@ -63,35 +63,35 @@ pub struct Config {
     pub sha256: String,
     /// The files that it names and that were read too.
     pub secrets: Vec<PathBuf>,
-    /// Where clients connect.
+    /// The listeners for clients.
     pub server: Server,
     /// Certificates and versions.
     pub tls: Tls,
-    /// How long each phase of a connection may take.
+    /// The time-outs of each phase of a connection.
     pub timeouts: Timeouts,
-    /// How much of everything one client may use.
+    /// The limits on the resources that one client may use.
     pub limits: Limits,
-    /// What answers tell browsers.
+    /// The response headers for browsers.
     pub headers: Headers,
-    /// Who may come in; `None` when `auth = "off"` is written out or no `[auth]` table exists.
+    /// Users and sign-in; `None` when `auth = "off"` is written out or no `[auth]` table exists.
     pub auth: Option<Auth>,
     /// The runtimes behind us; none: our own engine runs the flows.
     pub upstreams: Vec<Upstream>,
-    /// The channel over which editors hear what happens.
+    /// The channel that reports events to editors.
     pub comms: Comms,
     /// Our own flow engine.
     pub engine: Engine,
     /// The stock editor on our own engine.
     pub editor: Editor,
-    /// Where things survive.
+    /// The persistent storage.
     pub storage: Storage,
     /// The listener of `/metrics`, `/healthz` and `/readyz`; `None` switches it off.
     pub operations: Option<SocketAddr>,
     /// Hosts under which that listener answers, beside addresses and the machine's own names.
     pub operations_hosts: Hosts,
-    /// What is written to the log.
+    /// The settings of the log.
     pub log: Log,
-    /// Where it is written who did what.
+    /// The audit log.
     pub audit: Audit,
     /// `[[route]]`: permissions of endpoints made by flows.
     pub routes: Vec<Route>,
@@ -220,11 +220,11 @@ pub struct Server {
     pub plain: Option<SocketAddr>,
     /// Worker threads; the number of cores unless set.
     pub workers: usize,
-    /// How long a drain waits for what is under way.
+    /// The time-out of a drain.
     pub drain: Duration,
-    /// How often the files of the configuration are looked at; `None`: they are read when a signal says so.
+    /// The interval between checks of the configuration's files; `None`: they are read on a signal only.
     pub watch: Option<Duration>,
-    /// Proxies in front of us: what they say of their clients is believed.
+    /// Trusted proxies in front of the gateway; their information about clients is used.
     pub trusted_proxies: Networks,
     /// Header fields that are forwarded from trusted proxies only, lower-case.
     pub trusted_proxy_headers: Vec<HeaderName>,
@@ -243,11 +243,11 @@ pub struct Tls {
     pub certificates: Vec<Certificate>,
     /// Whether TLS 1.2 is offered beside 1.3.
     pub tls12: bool,
-    /// Whose certificates clients may show; `None`: they are not asked for any.
+    /// The client certificates accepted; `None`: none are requested.
     pub clients: Option<ClientCertificates>,
 }
 
-/// Whose certificates clients may show.
+/// The client certificates accepted.
 #[derive(Debug, Clone)]
 pub struct ClientCertificates {
     /// PEM file of the authorities whose certificates are accepted.
@@ -313,7 +313,7 @@ pub struct Limits {
     pub h2_window: u32,
     /// Resets that a client may send on streams not yet answered before its connection is closed.
     pub h2_resets: usize,
-    /// How many passwords are hashed at a time.
+    /// The maximum number of passwords hashed at a time.
     pub hashing: usize,
 }
 
@@ -322,9 +322,9 @@ pub struct Limits {
 pub struct Headers {
     /// `Strict-Transport-Security`, if it is sent.
     pub hsts: Option<HeaderValue>,
-    /// What answers have that the gateway makes itself.
+    /// The headers of responses that the gateway makes itself.
     pub own: Vec<(HeaderName, HeaderValue)>,
-    /// What all others have, unless they have it already.
+    /// The headers of all others, unless they have them already.
     pub others: Vec<(HeaderName, HeaderValue)>,
     /// `Cross-Origin-Resource-Policy` of all others that are not public, unless they have it already.
     pub resource_policy: Option<HeaderValue>,
@@ -339,13 +339,13 @@ pub struct Headers {
 pub struct Auth {
     /// Absolute lifetime of a token.
     pub lifetime: Duration,
-    /// A token unused for so long ends; `None`: never.
+    /// The idle time-out of a token; `None`: none.
     pub idle: Option<Duration>,
-    /// How many sessions a user may have; then the oldest end.
+    /// The maximum number of sessions of a user; beyond it the oldest end.
     pub sessions_per_user: usize,
     /// Accounts; empty: an `admin` is made at the first start.
     pub users: Vec<User>,
-    /// What a request without a token may do; `None`: nothing.
+    /// The permissions of a request without a token; `None`: none.
     pub anonymous: Option<Vec<String>>,
     /// The brake on guessed passwords.
     pub throttle: Throttle,
@@ -380,10 +380,10 @@ pub struct Throttle {
     pub window: Duration,
 }
 
-/// Where clients find a runtime, and what they may do there.
+/// The hosts and path of a runtime, and its users' permissions there.
 #[derive(Debug, Clone, Default)]
 pub struct Mount {
-    /// How logs, metrics and audit call it; no other has the same name.
+    /// Its name in logs, metrics and audit; no other has the same.
     pub name: String,
     /// The host names that lead to it, lower-case, without port; empty: all.
     pub hosts: Vec<String>,
@@ -391,18 +391,18 @@ pub struct Mount {
     pub path: String,
     /// That path as the operator spells it, if it stays here when requests are forwarded; else empty.
     pub prefix: String,
-    /// Where, below that path, editor and admin API are; empty: everywhere.
+    /// The path, below that one, of the editor and admin API; empty: everywhere.
     pub admin_root: String,
-    /// What these users may do there, instead of what they may do elsewhere.
+    /// The permissions of these users there, instead of those elsewhere.
     pub permissions: Vec<(String, Vec<String>)>,
 }
 
 /// `[upstream]`, or one of several `[[upstream]]`.
 #[derive(Debug, Clone)]
 pub struct Upstream {
-    /// Where clients find it.
+    /// Its hosts and path for clients.
     pub mount: Mount,
-    /// Where it has its own admin API, spelled as it does; empty for the root.
+    /// The path of its own admin API, spelled as it does; empty for the root.
     pub root: String,
     /// Whether it is spoken to over TLS.
     pub secure: bool,
@@ -414,15 +414,15 @@ pub struct Upstream {
     pub server_name: Option<String>,
     /// PEM file of the certification authorities to trust instead of the system's.
     pub ca_file: Option<PathBuf>,
-    /// What to show when it asks for a certificate.
+    /// The certificate to present when it requests one.
     pub certificate: Option<Certificate>,
-    /// How it spells the headers of the admin API.
+    /// Its spelling of the headers of the admin API.
     pub dialect: Dialect,
-    /// How it accepts us; `None`: it is open.
+    /// The gateway's credentials there; `None`: it is open.
     pub account: Option<Account>,
     /// Whether it receives the caller's name and permissions.
     pub identity_headers: bool,
-    /// Whether it knows the deployment type `reload`.
+    /// Whether it supports the deployment type `reload`.
     pub reload: bool,
     /// Until a connection is there, TLS included.
     pub connect: Duration,
@@ -430,11 +430,11 @@ pub struct Upstream {
     pub first_byte: Duration,
     /// Between two pieces of an answer.
     pub idle: Duration,
-    /// How long a connection without a request is kept.
+    /// The keep-alive time of a connection without a request.
     pub keep_alive: Duration,
     /// Connections without a request kept by each worker.
     pub pool: usize,
-    /// Requests under way at a time.
+    /// The maximum number of requests at a time.
     pub max_in_flight: usize,
     /// Of these, requests of one address (IPv6: one /64).
     pub max_in_flight_per_address: usize,
@@ -442,18 +442,18 @@ pub struct Upstream {
     pub max_tunnels: usize,
     /// Of these, tunnels of one address (IPv6: one /64).
     pub max_tunnels_per_address: usize,
-    /// How often to ask whether it is well.
+    /// The interval between health checks.
     pub health: Duration,
 }
 
-/// How an upstream that is protected accepts us.
+/// The gateway's credentials at a protected upstream.
 #[derive(Debug, Clone)]
 pub enum Account {
     /// By a token that the operator puts into a file.
     Token {
         /// The file, read again when the token is refused.
         file: PathBuf,
-        /// What it held.
+        /// Its content.
         token: Secret,
     },
     /// By signing in with a password.
@@ -469,11 +469,11 @@ pub struct ServiceAccount {
     pub password: Secret,
     /// As which client we sign in.
     pub client_id: String,
-    /// What to ask for.
+    /// The scope to request.
     pub scope: String,
 }
 
-/// How a family of runtimes spells the two headers of the admin API.
+/// The spelling of the two headers of the admin API in a family of runtimes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// `Node-RED-API-Version`, `Node-RED-Deployment-Type`.
@@ -485,7 +485,7 @@ pub enum Dialect {
 /// `[comms]`.
 #[derive(Debug, Clone)]
 pub struct Comms {
-    /// Web pages that may speak to us beside our own.
+    /// Origins of web pages that may connect, beside the gateway's own.
     pub origins: Vec<Origin>,
     /// From the handshake to the end of the sign-in.
     pub sign_in: Duration,
@@ -493,7 +493,7 @@ pub struct Comms {
     pub waiting: usize,
     /// The same of one address.
     pub waiting_per_address: usize,
-    /// How often an editor hears that we are alive.
+    /// The interval between heartbeats to an editor.
     pub heartbeat: Duration,
     /// Bytes of one frame from an editor.
     pub frame: usize,
@@ -505,14 +505,14 @@ pub struct Comms {
     pub backlog: usize,
     /// Bytes of one frame from the upstream.
     pub upstream_frame: usize,
-    /// How long editors stay open while the upstream is away.
+    /// The time-out of editors while the upstream is unavailable.
     pub upstream_away: Duration,
 }
 
 /// `[engine]`.
 #[derive(Debug, Clone)]
 pub struct Engine {
-    /// How long a node may take to close (15 s, as in Node-RED).
+    /// The time-out for closing a node (15 s, as in Node-RED).
     pub close_timeout: Duration,
     /// Memory of all function nodes together, bytes.
     pub script_memory: usize,
@@ -526,19 +526,19 @@ pub struct Engine {
     pub message_buffer: usize,
     /// Path prefix of endpoints made by http-in nodes.
     pub http_node_root: String,
-    /// Starts in a row that may come to no good end before the flow set before is started instead; 0: any number.
+    /// The number of failed starts in a row after which the flow set before is started instead; 0: no limit.
     pub start_attempts: u32,
-    /// How long flows run until their start was a good one.
+    /// The time flows must run for a start to count as successful.
     pub settle: Duration,
     /// Load the flows and do not start them (`run --safe`); no setting of the file.
     pub safe: bool,
-    /// How long an http request node waits for its answer (120 s, as in Node-RED).
+    /// The time-out of an http request node for its response (120 s, as in Node-RED).
     pub request_timeout: Duration,
-    /// How long tcp nodes wait before they connect again (10 s, as in Node-RED).
+    /// The delay before tcp nodes reconnect (10 s, as in Node-RED).
     pub socket_reconnect: Duration,
     /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in Node-RED).
     pub socket_queue: usize,
-    /// How long mqtt nodes wait before they connect again (5 s, as in Node-RED).
+    /// The delay before mqtt nodes reconnect (5 s, as in Node-RED).
     pub mqtt_reconnect: Duration,
     /// Whether http response nodes answer `?callback=name` with a script that calls `name`, as Node-RED does.
     pub jsonp: bool,
@@ -551,18 +551,18 @@ pub struct Engine {
 /// One `[[engine.context]]`: a store for what flows remember.
 #[derive(Debug, Clone)]
 pub struct ContextStore {
-    /// What flows call it.
+    /// Its name in flows.
     pub name: SmolStr,
-    /// Where it is kept; `None`: in memory only.
+    /// Its files; `None`: in memory only.
     pub files: Option<ContextFiles>,
 }
 
 /// The files of a context store of module `localfilesystem`.
 #[derive(Debug, Clone)]
 pub struct ContextFiles {
-    /// Where they are.
+    /// Their directory.
     pub directory: PathBuf,
-    /// How long a change may wait until it is written (30 s, as in Node-RED).
+    /// The maximum delay until a change is written (30 s, as in Node-RED).
     pub flush: Duration,
     /// A context of more bytes is neither read nor written.
     pub file_limit: usize,
@@ -602,7 +602,7 @@ pub struct Log {
 pub struct Audit {
     /// To standard output instead of files in the data directory.
     pub stdout: bool,
-    /// A file of so many bytes is followed by another.
+    /// The size in bytes at which a file is followed by another.
     pub rotate_size: u64,
     /// A file whose first line is so old is followed by another.
     pub rotate_age: Duration,
@@ -612,7 +612,7 @@ pub struct Audit {
     pub keep_for: Duration,
     /// Bytes of all files; when they are reached and no file may be removed, records are not written.
     pub max_size: u64,
-    /// What cannot be written down is refused.
+    /// Whether acts that cannot be recorded are refused.
     pub refuse: bool,
 }
 

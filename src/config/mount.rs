@@ -1,4 +1,4 @@
-//! Where clients find an upstream: host names, path, admin root; and what its users may do there.
+//! The mount of an upstream: host names, path, admin root; and its users' permissions there.
 //!
 //! Knows when two upstreams would answer for the same request.
 
@@ -77,7 +77,7 @@ pub(super) fn mount(
     Ok((mount, root))
 }
 
-/// How an upstream is called that has no name of its own: where it is.
+/// The default name of an upstream: its host and port.
 pub(super) fn usual_name(host: &str, port: u16) -> String {
     if host.contains(':') {
         format!("[{host}]:{port}")
@@ -157,7 +157,7 @@ fn path(text: &str) -> Option<String> {
     prefix(text).filter(|path| !route::is_reserved(&path.to_ascii_lowercase()))
 }
 
-/// What stands before other paths: empty for the root.
+/// Returns a path as the prefix of others: empty for the root.
 fn prefix(text: &str) -> Option<String> {
     spelled(text).map(|path| if path == "/" { String::new() } else { path })
 }
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn two_sites_have_no_request_in_common() {
+    fn two_mounts_never_match_the_same_request() {
         let a = at("a", &["x", "y"], "/p");
         for (other, fine) in [
             (at("b", &["z"], "/p"), true),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_leads_to_what_stands_at_or_above_it() {
+    fn a_mount_matches_paths_at_or_below_its_own() {
         let mount = at("a", &["x.org"], "/p");
         assert!(
             mount.leads("/p") && mount.leads("/p/q") && !mount.leads("/pq") && !mount.leads("/")
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_hides_no_part_of_the_admin_api() {
+    fn a_mount_path_cannot_shadow_the_admin_api() {
         assert_eq!(path("/Plant1/").as_deref(), Some("/Plant1"));
         assert_eq!(path("/").as_deref(), Some(""));
         assert_eq!(path("/FLOWS"), None);

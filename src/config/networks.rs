@@ -1,4 +1,4 @@
-//! Networks of addresses, as `["10.0.0.0/8", "::1"]`: whom the gateway believes what it says of others.
+//! Networks of addresses, as `["10.0.0.0/8", "::1"]`, whose information about clients is trusted.
 //!
 //! Knows addresses only. An IPv4 address written as IPv6 (`::ffff:10.0.0.1`) is the IPv4 address, here and everywhere.
 
@@ -8,7 +8,7 @@ use super::setting::Source;
 use ipnet::{IpNet, Ipv4Net};
 use std::net::IpAddr;
 
-/// What a network looks like.
+/// The expected form of a network, for errors.
 const EXPECTED: &str =
     "an address or a network without host bits, such as \"10.0.0.0/8\" or \"::1\"";
 
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_refused() {
+    fn an_invalid_network_is_refused() {
         for text in [
             "",
             "x",
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_of_everything_is_found() {
+    fn a_network_of_all_addresses_is_detected() {
         assert!(of(&["10.0.0.0/8"]).everything().is_none());
         assert!(of(&["10.0.0.0/8", "0.0.0.0/0"]).everything().is_some());
         assert!(of(&["::/0"]).everything().is_some());

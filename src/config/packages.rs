@@ -1,7 +1,7 @@
 //! Paths that widely used node packages add to Node-RED's admin API (`RED.httpAdmin`).
 //!
-//! Where the admin API has a root of its own (`httpAdminRoot`), every path below it is the admin API's, and this table
-//! is not needed. Where it has not, an admin path looks like an endpoint of a flow; these are the ones that can be
+//! If the admin API has a root of its own (`httpAdminRoot`), every path below it belongs to the admin API, and this
+//! table is not needed. Otherwise an admin path looks like an endpoint of a flow; these are the ones that can be
 //! distinguished. The table cannot be complete: a separate `httpAdminRoot` is the safe set-up.
 
 /// First segments, in lower case; a `*` at the end matches any rest of the segment. With a second segment only paths
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_of_packages_are_told_by_their_first_segments() {
+    fn package_paths_are_recognized_by_their_first_segments() {
         for path in [
             "/serialports",
             "/serialports/x",

@@ -1,6 +1,6 @@
 //! Whether a password hash looks like one: argon2id (PHC string) or bcrypt. Verifies no password.
 
-/// What a hash may look like, for errors.
+/// The accepted forms of a hash, for errors.
 pub(super) const EXPECTED: &str =
     "an argon2id hash (`flowgate hash-password` makes one) or a bcrypt hash ($2a$, $2b$ or $2y$)";
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_not() {
+    fn other_texts_are_no_password_hashes() {
         let cut = BCRYPT.trim_end_matches('C');
         let argon2i = "$argon2i$v=19$m=19456,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$eK8hnVZ0d6aUuOP0XFkG1d8HT0ePwDx7nTGq3dF8ybA";
         let lame = "$argon2id$v=19$m=0,t=2,p=1$c29tZXNhbHRzb21lc2FsdA$eK8hnVZ0d6aUuOP0XFkG1d8HT0ePwDx7nTGq3dF8ybA";

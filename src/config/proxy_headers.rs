@@ -1,4 +1,4 @@
-//! `server.trusted_proxy_headers`: the header fields by which a trusted proxy says who a user is.
+//! `server.trusted_proxy_headers`: the header fields in which a trusted proxy identifies the user.
 
 use super::error::SpannedError;
 use super::networks::Networks;
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_fields_that_say_who_a_user_is_can_be_named() {
+    fn only_identity_header_fields_can_be_named() {
         for text in [
             "X-Authentik-Username",
             "Remote-User",

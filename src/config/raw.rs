@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use toml::{Spanned, Value};
 
-/// What may stand after a key's `=`, if the key is there.
+/// The value of a key, if the key is there.
 pub(super) type Entry = Option<Spanned<Value>>;
 /// A list of values, if the key is there.
 pub(super) type List = Option<Spanned<Vec<Spanned<Value>>>>;
@@ -27,7 +27,7 @@ pub(super) fn parse(text: &str) -> Result<Root, SpannedError> {
     Root::deserialize(file).map_err(|error| shape(&error))
 }
 
-/// A misplaced or unknown key. serde tells names and kinds only in its sentence, and that quotes values, which may be
+/// A misplaced or unknown key. serde gives names and kinds only in its message, which also quotes values that may be
 /// secrets: so the names are taken out and the values left behind.
 fn shape(error: &toml::de::Error) -> SpannedError {
     let span = error.span().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! `[[route]]`: what endpoints made by flows need, and how routes match. Paths become canonical; none may cover an
-//! admin path.
+//! `[[route]]`: permissions of endpoints made by flows, and the matching of routes. Paths become canonical; none may
+//! cover an admin path.
 
 use super::error::SpannedError;
 use super::packages::is_package_path;
@@ -41,7 +41,7 @@ pub const RESERVED: [&str; 23] = [
 /// The methods that an http-in node or a browser may use.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Whose `Authorization` an upstream receives.
+/// The source of the `Authorization` sent to an upstream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authorization {
     /// The gateway's account: the caller is authorized for what is done with it.
@@ -52,7 +52,7 @@ pub enum Authorization {
     Client,
 }
 
-/// One `[[route]]` or `[[admin_route]]`: what requests for a path need.
+/// One `[[route]]` or `[[admin_route]]`: the requirements of requests for a path.
 #[derive(Debug, Clone)]
 pub struct Route {
     /// Canonical, lower-case, without a trailing slash; of a `[[route]]` below the path that leads to the runtime, of
@@ -66,7 +66,7 @@ pub struct Route {
     pub methods: Vec<String>,
     /// The permission needed; `None`: public.
     pub permission: Option<String>,
-    /// Whose `Authorization` goes to the upstream; the account only where a permission is needed.
+    /// The source of the upstream's `Authorization`; the account only where a permission is needed.
     pub authorization: Authorization,
 }
 
@@ -89,7 +89,7 @@ impl Route {
     }
 }
 
-/// Which unlisted paths of a runtime belong to its admin API. `http` has the table of the listed ones.
+/// The unlisted paths of a runtime that belong to its admin API. `http` has the table of the listed ones.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AdminPaths {
     /// None: our own engine has no others.
@@ -101,14 +101,14 @@ pub enum AdminPaths {
     Root,
 }
 
-/// What the paths of one runtime need.
+/// The rules for the paths of one runtime.
 #[derive(Debug, Clone, Default)]
 pub struct PathRules {
     /// `[[route]]`: endpoints made by flows.
     pub endpoints: Vec<Route>,
     /// `[[admin_route]]`: paths of the admin API that packages add.
     pub admin: Vec<Route>,
-    /// Which paths those are.
+    /// The unlisted paths that belong to the admin API.
     pub admin_paths: AdminPaths,
 }
 
@@ -142,7 +142,7 @@ impl PathRules {
 }
 
 impl Mount {
-    /// Which unlisted paths of an upstream belong to its admin API.
+    /// The unlisted paths of an upstream that belong to its admin API.
     pub fn admin_paths(&self) -> AdminPaths {
         if self.admin_root.is_empty() {
             AdminPaths::Known
@@ -209,7 +209,7 @@ fn route(
     })
 }
 
-/// Whose `Authorization` goes along: the client's own on a public route, the account's on one with a permission.
+/// The `Authorization` to send: the client's own on a public route, the account's on one with a permission.
 fn authorization(
     (pass, account): (raw::Entry, raw::Entry),
     public: bool,
@@ -235,7 +235,7 @@ fn authorization(
     })
 }
 
-/// What a path is, for errors.
+/// The expected form of a path, for errors.
 pub(super) const PATH: &str = "a path such as \"/hello\", without query, \"//\", \".\" or \"..\"";
 
 /// The upstream that a route names.
@@ -268,7 +268,7 @@ pub(super) fn alone<'r>(routes: &'r [Route], route: &Route) -> Result<(), &'r st
     }
 }
 
-/// What a permission is, for errors.
+/// The expected form of a permission, for errors.
 pub(super) const PERMISSION: &str =
     "the name of a permission, without spaces, such as \"*\", \"read\" or \"flows.write\"";
 

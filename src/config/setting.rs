@@ -29,7 +29,7 @@ const SIZES: [(&str, u64); 4] = [
     ("B", 1),
 ];
 
-/// What values may refer to outside the file.
+/// The environment and files that values may refer to.
 pub(super) struct Source<'a> {
     /// The directory that paths are relative to.
     pub(super) base: &'a Path,
@@ -41,7 +41,7 @@ pub(super) struct Source<'a> {
     pub(super) secret_variables: &'a RefCell<Vec<String>>,
 }
 
-/// Where a value stands in the file.
+/// The position of a value in the file.
 pub(super) type Span = Range<usize>;
 
 impl Source<'_> {
@@ -248,7 +248,7 @@ pub(super) fn flag(entry: Entry, default: bool) -> Result<bool, SpannedError> {
         .ok_or_else(|| SpannedError::value(entry.span(), "true or false"))
 }
 
-/// Replaces `${NAME}` by the variable's value; `$${` stands for `${`.
+/// Replaces `${NAME}` by the variable's value, and `$${` by `${`.
 fn substitute(text: &str, variable: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let mut out = String::new();
     let mut rest = text;
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_is_not_set_is_named() {
+    fn an_unset_variable_is_named_in_the_error() {
         let none = |_: &str| None;
         assert_eq!(
             substitute("x${NOPE}", &none).unwrap_err(),

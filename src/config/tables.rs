@@ -1,6 +1,6 @@
-//! The tables of `gateway.toml`, one conversion each: what was written, or the default, within its bounds.
+//! The tables of `gateway.toml`, one conversion each: the value written, or the default, within its bounds.
 //!
-//! Defaults and bounds stand here; `gateway.toml` says where they come from, and `tests/docs.rs` that both agree.
+//! Defines defaults and bounds; `gateway.toml` gives their origins, and `tests/docs.rs` checks that both agree.
 
 use super::error::SpannedError;
 use super::raw::{self, AuthChoice};

@@ -9,7 +9,7 @@ use smol_str::SmolStr;
 use std::fmt;
 use toml::Spanned;
 
-/// How a certificate's name is spelled.
+/// The expected form of a certificate's name, for errors.
 pub(super) const NAME: &str = "a certificate's name: \"cn:maria\", \"email:maria@example.org\", \"dns:ci.example.org\", or \"sha256:\" and the 64 digits of its fingerprint";
 
 /// One of the names that a client's certificate has, spelled so that equal ones are equal: the common name of its
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_mean_the_same_are_equal() {
+    fn equivalent_certificate_names_are_equal() {
         let digits = "0a".repeat(32);
         let with_colons = vec!["0A"; 32].join(":");
         for (written, same) in [
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn an_invalid_certificate_name_is_refused() {
         for text in [
             "",
             "maria",

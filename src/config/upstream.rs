@@ -120,7 +120,7 @@ fn upstream(
     })
 }
 
-/// How many in all, and of one address.
+/// The maximum in all, and of one address.
 type Pool = (usize, usize);
 
 /// The requests and the tunnels that there may be at a time, in all and of one address: half, unless it is set.
@@ -138,7 +138,7 @@ fn pools(raw: &mut raw::Upstream) -> Result<(Pool, Pool), SpannedError> {
     ))
 }
 
-/// How it accepts us: a token or a user of its own, not both.
+/// Reads the upstream's account: a token or a user of its own, not both.
 fn account(
     raw: &mut raw::Upstream,
     dialect: Dialect,

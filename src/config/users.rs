@@ -8,7 +8,7 @@ use super::{CertificateName, User, password_hash as hash, raw, route, tls};
 use crypto::Secret;
 use toml::Spanned;
 
-/// How names begin that the logs show instead of names of users who do not exist.
+/// The prefix of names that logs show instead of the names of unknown users.
 pub const UNKNOWN_USER: &str = "unknown:";
 
 /// All of them. `asked`: whether clients are asked for certificates.

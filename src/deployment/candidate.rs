@@ -1,4 +1,4 @@
-//! What is to be active after a deployment, made of what was sent and of what is active before it.
+//! The flow set to be active after a deployment, made of the submission and of the one active before it.
 
 use super::{Active, Error, Request};
 use crate::store::{self, Store};

@@ -17,20 +17,20 @@ use tokio::sync::{Mutex, watch};
 /// A change of the upstream's flows.
 #[derive(Debug)]
 pub struct Forward {
-    /// What to send.
+    /// The change to send.
     pub change: Change,
     /// The revision that must be active for it.
     pub rev: Option<String>,
-    /// How much it restarts.
+    /// The deployment type.
     pub kind: DeploymentType,
-    /// What it is for.
+    /// The purpose of the change.
     pub purpose: Purpose,
 }
 
-/// What a change is for, as the audit log tells it.
+/// The purpose of a change, for the audit log.
 #[derive(Debug)]
 pub enum Purpose {
-    /// Other flows; `None`: only the upstream knows which.
+    /// Other flows; `None`: known only to the upstream.
     Flows(Option<FlowSet>),
     /// Starting or stopping all flows.
     State(Value),
@@ -93,7 +93,7 @@ impl Deployments {
         };
         phases.end(Phase::Plan);
 
-        // account: recorded before it happens; if that fails it is refused, as `audit.on_failure` says
+        // account: recorded before it happens; if that fails the change is refused, as `audit.on_failure` requires
         let (begin, done, mut facts) = forward.purpose.account(kind, old.as_ref());
         facts["upstream"] = upstream.name().into();
         facts["before"] = json!(forward.rev.as_ref().or(known.as_ref()));

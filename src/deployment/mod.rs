@@ -69,7 +69,7 @@ pub enum Error {
     /// The authorization has lapsed.
     #[error(transparent)]
     Lapsed(#[from] Lapsed),
-    /// The upstream did not take it, or did not say whether it has.
+    /// The upstream did not accept it, or did not report whether it has.
     #[error(transparent)]
     Upstream(#[from] upstream::Error),
 }
@@ -79,9 +79,9 @@ pub enum Error {
 pub enum Request {
     /// `POST /flows`.
     Flows {
-        /// What was sent.
+        /// The submission.
         submission: Submission,
-        /// How much to restart.
+        /// The deployment type.
         kind: DeploymentType,
     },
     /// `POST /flows` with type `reload`.
@@ -94,7 +94,7 @@ pub enum Request {
     RemoveFlow(String),
 }
 
-/// What came of it.
+/// The result of a deployment.
 #[derive(Debug)]
 pub struct Deployed {
     /// The new revision.
@@ -116,7 +116,7 @@ pub struct Deployments {
     metrics: Arc<Metrics>,
 }
 
-/// How clients, metrics and history spell a deployment type.
+/// The name of a deployment type for clients, metrics and history.
 pub fn name(kind: DeploymentType) -> &'static str {
     match kind {
         DeploymentType::Full => "full",
@@ -193,7 +193,7 @@ impl Deployments {
         let active = Arc::new(Active::new(next.flows, next.credentials, None));
         phases.end(Phase::Plan);
 
-        // account: recorded before it happens; if that fails it is refused, as `audit.on_failure` says
+        // account: recorded before it happens; if that fails the change is refused, as `audit.on_failure` requires
         let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
         outcome::counts(&mut facts, &before.flows, &active.flows);
         self.audit.durable(Event::Deploy, actor, now, facts).await?;
@@ -207,7 +207,7 @@ impl Deployments {
         self.store.commit(record).await.map_err(Error::Store)?;
         phases.end(Phase::Store);
 
-        // apply: what is stored is active, even if the engine is gone
+        // apply: the stored flow set is active, even if the engine is gone
         let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
         if self.make_live(plan, flows, credentials).await.is_err() {
             tracing::error!(
@@ -330,8 +330,7 @@ impl Deployments {
 }
 
 impl Request {
-    /// How much of what runs it touches; a single flow is a `flows` deployment
-    /// (docs/reference/node-red-engine.md §1.2).
+    /// The deployment type; a single flow is a `flows` deployment (docs/reference/node-red-engine.md §1.2).
     fn kind(&self) -> DeploymentType {
         match self {
             Self::Flows { kind, .. } => *kind,

@@ -1,4 +1,4 @@
-//! How the audit log and the metrics name a deployment: how much it changes, and why it did not happen.
+//! Deployment outcomes as the audit log and the metrics name them: how much changes, and why a deployment failed.
 
 use super::Error;
 use crate::metrics::Deployed;
@@ -6,7 +6,7 @@ use flows::FlowSet;
 use serde_json::{Value, json};
 
 /// Counts the elements of a flow set that a deployment adds, changes and removes: tabs, nodes, groups, and all else.
-/// Unlike what is restarted, a node that was only moved counts as changed: the audit log tells of the file.
+/// Unlike for restarts, a node that was only moved counts as changed: the audit log describes the file.
 pub(super) fn counts(facts: &mut Value, old: &FlowSet, new: &FlowSet) {
     let (mut added, mut changed) = (0, 0);
     for node in new.nodes() {
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_added_changed_and_removed_is_counted_by_id() {
+    fn added_changed_and_removed_nodes_are_counted_by_id() {
         let set = |text: &str| FlowSet::parse(text.as_bytes()).unwrap();
         let old = set(r#"[{"id":"a","type":"x"},{"id":"b","type":"x"},{"id":"c","type":"x"}]"#);
         let new = set(

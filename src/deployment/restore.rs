@@ -13,14 +13,14 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex as Lock};
 use tokio::sync::{Mutex, watch};
 
-/// What came of reading the flow files.
+/// The result of reading the flow files.
 enum Found {
     Flows(Active),
     /// They have ended the process too often for another try: the revision that they are, and how often.
     Deadly(String, u32),
 }
 
-/// What is started, and how.
+/// The flow set to start, and the mode.
 struct Start {
     active: Active,
     /// The revision that did not start, if these are the flows before it.
@@ -171,7 +171,7 @@ async fn make_live(runtime: &Runtime, active: &Active) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the flow files hold; an edit becomes a revision of its own.
+/// Reads the flow files; an edit becomes a revision of its own.
 async fn stored(
     store: &Store,
     config: &config::Engine,

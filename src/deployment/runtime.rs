@@ -1,4 +1,4 @@
-//! What runs flows: our own engine, or the upstream, whose flows are its own.
+//! The runtime of flows: the engine, or the upstream, which keeps its own flows.
 
 use super::Error;
 use crate::upstream::Upstream;
@@ -8,7 +8,7 @@ use events::Listener;
 use flows::{Credentials, FlowSet, Plan};
 use std::sync::Arc;
 
-/// What runs flows.
+/// The runtime of flows.
 #[derive(Clone, Debug)]
 pub enum Runtime {
     /// The engine inside this program.
@@ -36,7 +36,8 @@ impl Runtime {
         }
     }
 
-    /// Hears what our own engine says, of which so much may wait; the upstream says it to each editor itself.
+    /// Subscribes to the engine's events, of which about `room` bytes may wait; an upstream sends its own to each
+    /// editor.
     pub fn listen(&self, room: usize) -> Option<Listener> {
         match self {
             #[cfg(feature = "engine")]
@@ -94,7 +95,7 @@ impl Runtime {
         }
     }
 
-    /// What the admin API calls the state of the flows.
+    /// The state of the flows in the admin API.
     pub(super) fn state(&self) -> &'static str {
         match *self {
             #[cfg(feature = "engine")]

@@ -136,7 +136,7 @@ async fn a_stale_or_empty_revision_changes_nothing() {
 }
 
 #[tokio::test]
-async fn reload_takes_up_an_outside_edit_under_a_new_revision() {
+async fn reload_loads_an_outside_edit_under_a_new_revision() {
     let place = TempDir::new().unwrap();
     let deployments = open(&place).await;
     let first = send(&deployments, flows(&tab("a"), None)).await.unwrap();
@@ -227,7 +227,7 @@ async fn single_flows_are_added_replaced_and_removed() {
 }
 
 #[tokio::test]
-async fn stopped_flows_stay_stopped_over_a_deployment_and_a_restart() {
+async fn stopped_flows_stay_stopped_across_a_deployment_and_a_restart() {
     let place = TempDir::new().unwrap();
     let deployments = open(&place).await;
     let rev = deployments.active().rev.clone();
@@ -243,7 +243,7 @@ async fn stopped_flows_stay_stopped_over_a_deployment_and_a_restart() {
     assert_eq!(again.active().flows.to_json(), tab("a"));
 }
 
-/// Anything that a session is good for.
+/// A grant that every session satisfies.
 #[derive(Clone)]
 struct Anything(Auth);
 
@@ -281,7 +281,7 @@ async fn signed_in(place: &TempDir) -> (Auth, Secret, AuthWatch) {
 }
 
 #[tokio::test]
-async fn who_loses_the_right_while_another_deploys_leaves_at_once_and_changes_nothing() {
+async fn losing_authorization_while_waiting_to_deploy_cancels_the_deployment() {
     let (place, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let deployments = open(&place).await;
     let rev = deployments.active().rev.clone();

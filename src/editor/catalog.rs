@@ -5,7 +5,7 @@
 use super::files::Folder;
 use serde_json::{Map, Value as Json};
 
-/// What other languages lack is in this one.
+/// The language of texts that others lack.
 const DEFAULT: &str = "en-US";
 
 /// A part's words in a language, or in its base (`fr` for `fr-CA`); `None`: neither is there.
@@ -66,7 +66,7 @@ mod tests {
     use std::fs;
 
     #[test]
-    fn what_a_language_lacks_is_english_and_plurals_have_their_new_names() {
+    fn missing_translations_are_english_and_plural_keys_are_converted() {
         let directory = tempfile::tempdir().unwrap();
         for (language, words) in [
             (

@@ -3,7 +3,7 @@
 use super::CORE;
 use super::files::Folder;
 
-/// What is at a path of the examples.
+/// The entry at a path of the examples.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Example {
     /// A folder.
@@ -17,7 +17,7 @@ pub enum Example {
     Flow(String),
 }
 
-/// What is at a path; the first part names the module.
+/// Returns the entry at a path; the first part names the module.
 pub(super) fn find(nodes: &Folder, path: &[String]) -> Option<Example> {
     let Some((module, path)) = path.split_first() else {
         return Some(Example::Folder {

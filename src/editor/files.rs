@@ -1,4 +1,4 @@
-//! Files of a package: found by the parts of a path, never outside of the package, whatever links say.
+//! Files of a package: found by the parts of a path, never outside of the package, wherever links lead.
 //!
 //! Knows names, kinds and dates of files; nothing of what is in them.
 
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 pub struct File {
     /// Its content.
     pub content: fs::File,
-    /// How many bytes it has.
+    /// Its size in bytes.
     pub size: u64,
     /// Its media type.
     pub kind: &'static str,
@@ -43,12 +43,12 @@ impl Folder {
         Ok(Self(path))
     }
 
-    /// Where it is.
+    /// Its path.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }
 
-    /// A folder in it; what is found there is not outside of that one either.
+    /// A folder in it; files found there are not outside of that one either.
     pub(super) fn below(&self, path: &str) -> Option<Self> {
         let below = Self::open(&self.0.join(path)).ok()?;
         below.0.starts_with(&self.0).then_some(below)
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_outside_is_found_and_nothing_hidden() {
+    fn files_outside_the_folder_and_hidden_ones_are_not_found() {
         let (_directory, folder) = package();
         for path in [
             &["..", "secret"][..],

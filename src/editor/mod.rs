@@ -40,7 +40,7 @@ const ANSWERS_PER_ADDRESS: usize = ANSWERS / 2;
 /// A place among those answers, until dropped.
 pub type FilePermit = Grant;
 
-/// Why the editor cannot be served. Every message says what to do.
+/// Errors that keep the editor from being served. Every message includes the remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A package is not there.
@@ -50,9 +50,9 @@ pub enum Error {
         modules.display()
     )]
     NotInstalled {
-        /// Where it was looked for.
+        /// The directory searched.
         modules: PathBuf,
-        /// Which.
+        /// The package's name.
         package: &'static str,
         /// Why it is not found.
         source: io::Error,
@@ -60,9 +60,9 @@ pub enum Error {
     /// A package is there, and is not what it should be.
     #[error("{}: {reason}; install it anew", package.display())]
     Broken {
-        /// Where it is.
+        /// Its path.
         package: PathBuf,
-        /// What is wrong with it.
+        /// The fault found.
         reason: String,
     },
 }
@@ -122,7 +122,7 @@ impl Editor {
         &self.version
     }
 
-    /// The languages that it speaks.
+    /// The languages available.
     pub fn languages(&self) -> &[String] {
         &self.languages
     }
@@ -140,7 +140,7 @@ impl Editor {
         Ok(page::fill(&template, &self.version))
     }
 
-    /// What the page looks like (`GET /theme`).
+    /// The theme of the page (`GET /theme`).
     pub fn theme(&self) -> Json {
         page::theme(&self.version)
     }
@@ -168,7 +168,7 @@ impl Editor {
         Ok(self.nodes.list(&["icons"])?.files)
     }
 
-    /// What the palette's nodes look like and how they are edited, with help in a language: HTML for the editor.
+    /// The appearance and edit forms of the palette's nodes, with help in a language: HTML for the editor.
     pub fn palette(&self, language: &str) -> io::Result<String> {
         let mut all = String::new();
         for set in &self.sets {
@@ -200,7 +200,7 @@ impl Editor {
         catalog::read(folder, file, language)
     }
 
-    /// What is at a path of the example flows; `None`: nothing.
+    /// The entry at a path of the example flows; `None`: nothing.
     pub fn example(&self, path: &[String]) -> Option<Example> {
         examples::find(&self.nodes, path)
     }

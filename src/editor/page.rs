@@ -3,7 +3,7 @@
 use crypto::{hex, sha256};
 use serde_json::{Value as Json, json};
 
-/// What the page shows and loads.
+/// The texts, images and scripts of the page.
 pub(super) fn theme(version: &str) -> Json {
     // The logo has another name since 5.0.
     let image = if version.starts_with("4.") {
@@ -27,7 +27,7 @@ pub(super) fn theme(version: &str) -> Json {
     })
 }
 
-/// Fills the template: `{{name}}` and `{{{name}}}` are text of ours, which needs no escaping; what is between
+/// Fills the template: `{{name}}` and `{{{name}}}` are texts of flowgate, which need no escaping; the part between
 /// `{{#name}}` and `{{/name}}` stays if there is such a text. The template has no sections within sections.
 pub(super) fn fill(template: &str, version: &str) -> String {
     let theme = theme(version);
@@ -85,14 +85,14 @@ mod tests {
     }
 
     #[test]
-    fn another_version_has_other_links() {
+    fn asset_links_change_with_the_version() {
         let link = |version| fill("x.js?v={{ cacheBuster }}", version);
         assert_eq!(link("4.1.15").len(), "x.js?v=".len() + 12);
         assert_ne!(link("4.1.15"), link("5.0.7"));
     }
 
     #[test]
-    fn what_is_no_template_stays() {
+    fn text_that_is_no_template_is_unchanged() {
         assert_eq!(fill("a {b} }} {{ c", "4.1.15"), "a {b} }} {{ c");
     }
 }

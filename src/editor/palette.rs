@@ -1,5 +1,5 @@
-//! Node sets: one HTML file each, which says what types there are, what they look like and how they are edited.
-//! Their help is beside, in several languages.
+//! Node sets: one HTML file each, which defines the types, their appearance and their edit forms. Their help is beside,
+//! in several languages.
 
 use super::CORE;
 use super::files::Folder;
@@ -49,7 +49,7 @@ pub(super) fn sets(nodes: &Folder) -> io::Result<Vec<Set>> {
 }
 
 impl Set {
-    /// Writes the set's HTML, with the comment in front that the editor knows its beginning by.
+    /// Writes the set's HTML, after the comment by which the editor finds its beginning.
     pub(super) fn write(&self, nodes: &Folder, language: &str, out: &mut String) -> io::Result<()> {
         let _ = writeln!(out, "<!-- --- [red-module:{CORE}/{}] --- -->", self.name);
         out.push_str(&nodes.text(&["core", &self.folder, &self.file])?);
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_known_by_their_files_and_types_by_their_templates() {
+    fn node_sets_are_found_by_file_and_types_by_template() {
         let (_directory, nodes) = nodes(&[
             ("core/b/rbe.html", "<script data-template-name='rbe'>"),
             (
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn help_is_in_the_language_asked_for_or_its_base_or_english() {
+    fn help_is_in_the_requested_language_its_base_or_english() {
         let (_directory, nodes) = nodes(&[
             ("core/a/10-x.html", "x"),
             ("locales/en-US/a/10-x.html", " help"),

@@ -20,23 +20,23 @@ use tokio::task::JoinSet;
 
 /// A runtime with what belongs to it.
 pub struct Backend {
-    /// Where clients find it.
+    /// Its hosts and path for clients.
     pub mount: config::Mount,
-    /// What runs flows.
+    /// The runtime of flows.
     pub runtime: Runtime,
     /// The active flow set, and the way to replace it.
     pub deployments: Deployments,
-    /// What callers may do there; a reload replaces it.
+    /// The rules for callers there; a reload replaces them.
     pub rules: ArcSwap<Rules>,
     /// Users and sessions; `None`: the API is open.
     pub auth: Option<Auth>,
 }
 
-/// What callers may do at a site.
+/// The rules for callers of a backend.
 pub struct Rules {
-    /// What endpoints made by flows and unlisted admin paths need.
+    /// The rules for endpoints made by flows and unlisted admin paths.
     pub paths: PathRules,
-    /// What these users have here, instead of what they have elsewhere.
+    /// The permissions of these users here, instead of those elsewhere.
     permissions: HashMap<SmolStr, Arc<[SmolStr]>>,
 }
 
@@ -186,7 +186,7 @@ impl Backends {
 }
 
 impl Rules {
-    /// `admin_paths`: as they are where the runtime was opened, whatever a config read again says of its place.
+    /// `admin_paths`: those with which the runtime was opened; a reload does not change them.
     fn of(
         mount: &config::Mount,
         admin_paths: AdminPaths,
@@ -217,7 +217,7 @@ impl Rules {
     }
 }
 
-/// Which unlisted paths belong to a runtime's admin API.
+/// The unlisted paths that belong to a runtime's admin API.
 fn admin_paths(mount: &config::Mount, runtime: &Runtime) -> AdminPaths {
     match runtime {
         #[cfg(feature = "engine")]
@@ -231,7 +231,7 @@ fn order(mount: &config::Mount) -> (bool, std::cmp::Reverse<usize>) {
     (mount.hosts.is_empty(), std::cmp::Reverse(mount.path.len()))
 }
 
-/// What runs the flows, and where it is found; nothing runs yet.
+/// Opens the runtimes, each with its mount; nothing runs yet.
 pub(super) fn runtimes(
     config: &Config,
     metrics: &Arc<Metrics>,

@@ -1,8 +1,8 @@
 //! The hosts under which requests are answered, and those under which a caller needs no token.
 //!
-//! A page whose name an attacker lets resolve to the gateway (DNS rebinding) is of the gateway's own origin for its
-//! browser. What counts without a token (an open API, the anonymous user, a client's certificate) therefore counts only
-//! under names that an attacker cannot have.
+//! A page whose name an attacker resolves to the gateway (DNS rebinding) has the gateway's own origin in its browser.
+//! Access without a token (an open API, the anonymous user, a client's certificate) is therefore granted only under
+//! names that an attacker cannot have.
 
 use crate::config::{Config, Host, Hosts};
 use arc_swap::{ArcSwap, ArcSwapOption};

@@ -34,19 +34,19 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, timeout};
 
-/// How often sessions are checked for expiry: streams and channels of an expired session end at most so late. Our
+/// The interval between checks for expired sessions: the longest delay until their streams and channels end. Our
 /// choice: the unit of lifetimes.
 const TICK: Duration = Duration::from_secs(1);
-/// How often expired sessions are deleted from the store. Our choice.
+/// The interval at which expired sessions are deleted from the store. Our choice.
 const SWEEP: Duration = Duration::from_secs(5);
-/// How long a reload waits for the accounts at the upstreams to change. Our choice: without a sign-in under way they do
-/// so at once.
+/// The time-out of a reload for changing the accounts at the upstreams. Our choice: without a sign-in under way they
+/// change at once.
 const ACCOUNTS: Duration = Duration::from_secs(1);
 
 /// One gateway.
 pub struct Gateway {
-    /// What the operator decided, but for what a reload replaces: the users are [`Auth`]'s, routes and permissions each
-    /// site's.
+    /// The configuration, except for the parts that a reload replaces: [`Auth`] holds the users, each backend its
+    /// routes and permissions.
     pub config: Config,
     /// Users and sessions; `None`: the API is open.
     pub auth: Option<Auth>,
@@ -59,17 +59,17 @@ pub struct Gateway {
     /// The stock editor's files, if they are served.
     #[cfg(feature = "engine")]
     pub editor: Option<Arc<Editor>>,
-    /// The channel over which editors hear what happens.
+    /// The channel that reports events to editors.
     pub comms: Arc<Comms>,
-    /// What must survive.
+    /// The persistent data.
     pub store: Store,
-    /// Who did what.
+    /// The audit log.
     pub audit: Audit,
     /// Numbers.
     pub metrics: Arc<Metrics>,
-    /// The control runtime: what writes runs there.
+    /// The control runtime, on which all writes run.
     pub control: Handle,
-    /// Becomes true when the gateway drains: what is open for long closes.
+    /// Becomes true when the gateway drains: long-lived connections close.
     leaving: watch::Sender<bool>,
     /// Resources with a share for each client address.
     pub shares: Shares,
@@ -115,7 +115,7 @@ pub enum Error {
 }
 
 impl Gateway {
-    /// Opens store, audit, users and engine, and makes the stored flow set live. `clock` tells the time since 1970.
+    /// Opens store, audit, users and engine, and makes the stored flow set live. `clock` returns the time since 1970.
     pub async fn open(
         mut config: Config,
         metrics: Arc<Metrics>,
@@ -203,8 +203,8 @@ impl Gateway {
         if let Some(auth) = &self.auth {
             auth.changed();
         }
-        // Last, and on a task of its own: an account waits for a sign-in that is under way, this and the next reload do
-        // not.
+        // Last, and in a task of its own: the change of an account waits for a sign-in under way, this and the next
+        // reload do not.
         let changed = self.control.spawn(self.backends.change_accounts(&config));
         if timeout(ACCOUNTS, changed).await.is_err() {
             tracing::warn!("an upstream's account changes when the sign-in under way has ended");
@@ -226,7 +226,7 @@ impl Gateway {
         }
     }
 
-    /// Closes the flows, after the deployments under way. Nothing may be asked of the gateway afterwards.
+    /// Closes the flows, after the deployments under way. The gateway must not be used afterwards.
     pub async fn close(&self) {
         for backend in self.backends.all() {
             backend.deployments.close().await;

@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn where_users_have_signed_in_before_memory_is_reserved() {
+    fn memory_is_reserved_for_known_addresses() {
         let shares = shares();
         let addresses = (0..32).map(|n| format!("192.0.2.{n}"));
         let held: Vec<_> = addresses

@@ -25,7 +25,7 @@ const CLIENTS: [&str; 4] = [
     "node-red-editor",
 ];
 
-/// What a client must ask its user for; the labels are keys of the stock editor's translations
+/// The prompts that a client shows to its user; the labels are keys of the stock editor's translations
 /// (docs/reference/node-red-admin-api.md §1.1).
 const PROMPTS: &str = concat!(
     r#"{"type":"credentials","prompts":["#,
@@ -33,7 +33,7 @@ const PROMPTS: &str = concat!(
     r#"{"id":"password","type":"password","label":"user.password"}]}"#
 );
 
-/// `GET /auth/login`: how to sign in; `{}` where no sign-in is required.
+/// `GET /auth/login`: the sign-in prompts; `{}` where no sign-in is required.
 pub(super) fn login(ctx: &RequestContext<'_>) -> Response<Body> {
     let body = if ctx.gateway.auth.is_some() {
         PROMPTS
@@ -228,7 +228,7 @@ fn granted(issued: &Issued) -> Response<Body> {
     response::uncached(response::json(StatusCode::OK, body.to_string()))
 }
 
-/// How metrics and audit call the end of a sign-in; a broken store is none of the client's doing.
+/// The outcome of a sign-in, for metrics and audit; a failing store is not the client's fault.
 fn outcome(result: &Result<Issued, SignInError>) -> (Option<Login>, Event) {
     match result {
         Ok(_) => (Some(Login::Success), Event::Login),
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn every_field_must_be_there_and_only_the_scope_may_be_empty() {
+    fn every_field_is_required_and_only_the_scope_may_be_empty() {
         for name in FIELDS {
             assert!(matches!(with(name, None), Err(Error::Form(_))), "{name}");
             let empty = with(name, Some(""));
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_is_split_at_spaces_and_an_empty_one_means_all_that_the_user_has() {
+    fn a_scope_is_split_at_spaces_and_an_empty_one_means_all() {
         assert_eq!(
             with("scope", Some("read  flows.write")).unwrap().scope,
             ["read", "flows.write"]
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_password_grant_is_known() {
+    fn only_the_password_grant_is_supported() {
         for grant in ["Password", "client_credentials", "refresh_token"] {
             assert!(matches!(
                 with("grant_type", Some(grant)),

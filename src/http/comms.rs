@@ -1,4 +1,4 @@
-//! `GET /comms`: the handshake of the channel over which editors hear what happens. What follows it is `comms`'.
+//! `GET /comms`: the handshake of an editor's channel; `comms` serves the channel afterwards.
 //!
 //! The path is open, because a browser cannot send a token with the handshake: the first frame brings it.
 
@@ -31,8 +31,8 @@ pub(super) fn open(
         host_policy::check_own(ctx)?;
     }
     let own = host_policy::is_own(ctx);
-    // An editor tells its user of a lost connection after several refused handshakes
-    // (docs/reference/node-red-admin-api.md §5): a channel that opens and closes again would keep it silent for as long
+    // An editor reports a lost connection to its user after several refused handshakes
+    // (docs/reference/node-red-admin-api.md §5): a channel that opens and closes again would prevent that for as long
     // as the upstream is away.
     if upstream.is_some_and(Upstream::is_away) {
         return Err(Error::Upstream(upstream::Error::Away));

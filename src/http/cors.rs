@@ -1,7 +1,7 @@
-//! Which pages of other origins may read answers (Fetch Standard §3.2): those of `[headers] cors_origins`, no others.
+//! Cross-origin access (Fetch Standard §3.2): only pages of `[headers] cors_origins` may read responses.
 //!
-//! A page brings its token itself. That answers may be read with what a browser adds by itself (`credentials`) is never
-//! said. A public endpoint's own words about it pass unchanged: its responses are public anyway.
+//! A page brings its token itself. Credentials that a browser adds by itself (`credentials`) are never allowed. The
+//! CORS headers of a public endpoint pass unchanged: its responses are public anyway.
 
 use super::request_context::RequestContext;
 use super::response;
@@ -15,16 +15,16 @@ use hyper::header::{
 };
 use hyper::{Method, Response, StatusCode};
 
-/// What pages may send.
+/// The methods and headers that pages may send.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
 const HEADERS: &str = "Authorization, Content-Type, Service-API-Version, Service-Deployment-Type, Node-RED-API-Version, Node-RED-Deployment-Type";
-/// What they may read beside the body.
+/// The header fields that pages may read.
 const EXPOSED: &str = "X-Request-Id, WWW-Authenticate, Retry-After";
 /// For how long a browser may remember it, seconds. Our choice: an origin that is taken out is out soon.
 const MAX_AGE: &str = "600";
 
-/// Answers the question of a browser whether a page may ask, which comes without the page's token. What concerns a
-/// public endpoint, its flow is asked.
+/// Answers a CORS preflight request, which comes without the page's token. One for a public endpoint is left to its
+/// flow.
 pub(super) fn preflight(ctx: &RequestContext<'_>, route: &Route<'_>) -> Option<Response<Body>> {
     let headers = &ctx.head.headers;
     let asks =

@@ -7,7 +7,7 @@ use super::error::Error;
 use flows::DeploymentType;
 use hyper::HeaderMap;
 
-/// The version of the API that a request speaks.
+/// The API version of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Version {
     /// A flow set is an array; an accepted deployment has no body.
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn both_dialects_are_understood_and_absent_or_empty_means_the_default() {
+    fn both_dialects_are_accepted_and_absent_or_empty_means_the_default() {
         for (fields, wanted) in [
             (&[][..], Version::V1),
             (&[("service-api-version", "")], Version::V1),

@@ -35,7 +35,7 @@ const METHODS: [Method; 5] = [
     Method::PATCH,
 ];
 
-/// Headers that belong to a connection (RFC 9110 §7.6.1), and the length, which is ours to say.
+/// Headers that belong to a connection (RFC 9110 §7.6.1), and the length, which the gateway sets.
 const NOT_PASSED_ON: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -89,8 +89,8 @@ pub(super) async fn call(
     Ok(response(reply)?.map(|body| body.charged(held)))
 }
 
-/// What an unauthenticated caller is charged: the request until the engine is done with it, even if the caller leaves,
-/// and the reply, which the caller may be slow to read.
+/// The memory charged to an unauthenticated caller: for the request until the engine is done with it, even if the
+/// caller leaves, and for the response, which the caller may be slow to read.
 fn charged(ctx: &mut RequestContext<'_>) -> Result<Option<Memory>, Error> {
     if ctx.caller.as_ref().is_some_and(Caller::is_known) {
         return Ok(None);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_the_connection_stay_behind() {
+    fn hop_by_hop_headers_are_removed() {
         let fields = [
             ("connection", "close, X-Hop"),
             ("x-hop", "1"),
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn statuses_without_a_body_have_none() {
+    fn responses_with_a_bodiless_status_have_no_body() {
         for status in [204, 304] {
             let response = response(answer(status, &[])).unwrap();
             assert_eq!(response.body().size_hint().exact(), Some(0));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_is_no_answer_is_an_error() {
+    fn an_invalid_response_status_is_an_error() {
         for status in [0, 99, 100, 101, 1000] {
             let result = response(answer(status, &[]));
             assert!(

@@ -1,4 +1,4 @@
-//! Everything that can keep a request from being acted on, as facts; [`crate::http::response`] knows what each becomes.
+//! Every reason to refuse a request, as facts; [`crate::http::response`] maps each to a response.
 
 use super::path;
 use crate::audit::Unavailable;
@@ -62,7 +62,7 @@ pub(super) enum Error {
     /// The path exists, with other methods.
     #[error("the path has other methods: {allow}")]
     Method {
-        /// Which, for `Allow`.
+        /// These methods, for `Allow`.
         allow: String,
     },
     /// The request is for a host that is not ours.
@@ -121,7 +121,7 @@ pub(super) enum Error {
     /// The same, and the address has shown too many of these.
     #[error("too many bad tokens, try again later")]
     BadTokens {
-        /// How long not to.
+        /// The time until the next try.
         wait: Duration,
     },
     /// The caller lacks the permission.

@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 
-/// Bytes of a piece: what a connection sends at once.
+/// The size in bytes of a piece, which a connection sends at once.
 const PIECE: u64 = 64 * 1024;
 
 /// A part of the editor on its way.
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_comes_in_pieces_and_its_place_is_free_when_the_last_one_is_sent() {
+    async fn a_file_is_sent_in_chunks_and_its_permit_released_afterwards() {
         let (places, permit) = permit();
         let reading = file(150_000, 150_000, permit);
         assert_eq!((reading.left(), is_free(&places)), (150_000, false));
@@ -159,12 +159,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_that_has_become_shorter_breaks_off() {
+    async fn a_truncated_file_aborts_the_body() {
         assert!(pieces(file(1000, 2000, permit().1)).await.is_err());
     }
 
     #[tokio::test]
-    async fn a_text_comes_as_it_is() {
+    async fn a_text_is_sent_unchanged() {
         let reading = Reading::text(Bytes::from_static(b"words"), permit().1);
         assert_eq!(pieces(reading).await.unwrap(), ["words"]);
     }

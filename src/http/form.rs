@@ -1,14 +1,14 @@
 //! The fields of `/auth/token` and `/auth/revoke`: a form or JSON, strings only, each once, no NUL
 //! (docs/reference/admin-api.md §5).
 //!
-//! Knows no field by name. What it refuses never quotes a value: it may be a password.
+//! Independent of the fields' names. Errors never quote a value: it may be a password.
 
 use super::error::Error;
 use super::request_body;
 use flows::json::{self, Members};
 use hyper::HeaderMap;
 
-/// What browsers send forms as.
+/// The media type of browsers' forms.
 const FORM: &str = "application/x-www-form-urlencoded";
 
 /// Whether a body is a form.
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn forms_and_json_say_the_same() {
+    fn forms_and_json_give_the_same_fields() {
         let wanted = [Some("a b+".to_owned()), Some(String::new())];
         assert_eq!(read(FORM, "x=1&user=a+b%2B&scope=").unwrap(), wanted);
         assert_eq!(
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_quotes_no_value() {
+    fn an_error_quotes_no_submitted_value() {
         let Err(error) = read(FORM, "user=hunter2&user=hunter3") else {
             panic!("accepted")
         };

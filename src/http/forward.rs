@@ -1,7 +1,7 @@
-//! Requests for the runtime behind us: what was authorized is what is sent there.
+//! Forwards requests to an upstream, exactly as they were authorized.
 //!
-//! Most are passed on as they come. What changes flows is read whole, checked and sent in its turn; the settings
-//! get the caller as their user.
+//! Most are passed on unchanged. A change of flows is read whole, checked and sent under the deployment lock; the
+//! settings get the caller as their user.
 
 use super::dialect::{self, Version};
 use super::error::Error;
@@ -30,7 +30,7 @@ use std::time::Instant;
 
 type Result<T = Response<Body>> = std::result::Result<T, Error>;
 
-/// Does what the route says, at the upstream.
+/// Handles a request by its route, at the upstream.
 pub(super) async fn act(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
@@ -43,7 +43,7 @@ pub(super) async fn act(
         return Ok(response::moved(&location));
     }
     ctx.redacted = redact::head(ctx, ctx.authorization);
-    // What is seldom is boxed, so that what is frequent keeps no room for it.
+    // Rare futures are boxed, so that frequent ones reserve no memory for them.
     match target {
         Target::Login => Ok(auth::login(ctx)),
         Target::Token => Box::pin(auth::token(ctx)).await,
@@ -54,7 +54,7 @@ pub(super) async fn act(
         }
         Target::Admin(Admin::Settings) => Box::pin(settings(ctx, path, upstream)).await,
         Target::Comms => comms::open(ctx, Some(upstream)),
-        // Signing in is ours; what the upstream has of it would let callers past us.
+        // Callers sign in at the gateway; the upstream's own sign-in would let them bypass it.
         Target::Absent if ctx.class == RouteClass::Auth => Err(Error::NotFound),
         Target::Endpoint if websocket::is_wanted(ctx.head) => {
             Box::pin(tunnel::open(ctx, path, upstream)).await
@@ -142,7 +142,7 @@ async fn pass(
     let admin = ctx.class != RouteClass::Endpoint;
     if admin {
         no_refusal(upstream, response.status())?;
-        if let Some(told) = told_in_json(response.status(), response.headers()) {
+        if let Some(told) = error_page_as_json(response.status(), response.headers()) {
             return Ok(told);
         }
     }
@@ -195,7 +195,8 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
     answer(ctx, upstream, run(ctx, (version, kind), prepare).await?)
 }
 
-/// What else changes flows: sent in its turn, without a revision (docs/reference/node-red-admin-api.md §3).
+/// Other changes of flows: sent under the deployment lock, without a revision (docs/reference/node-red-admin-api.md
+/// §3).
 async fn change(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
@@ -278,7 +279,7 @@ async fn run(
     ctx.control(task).await?.map_err(Error::Deployment)
 }
 
-/// How metrics name the end of a deployment.
+/// The metrics' name for the end of a deployment.
 fn outcome(result: &std::result::Result<Changed, deployment::Error>) -> metrics::Deployed {
     match result {
         Ok(changed) => match changed.outcome {
@@ -303,7 +304,7 @@ fn refusal(kind: &str, result: &std::result::Result<Changed, deployment::Error>)
     Some(json!({ "type": kind, "reason": reason }))
 }
 
-/// `GET /settings`: the upstream's, with the caller as the user, whatever the upstream says.
+/// `GET /settings`: the upstream's, with the caller as the user, whatever user the upstream names.
 async fn settings(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstream) -> Result {
     check_version(ctx)?;
     let target = path.target(&ctx.outgoing().uri)?;
@@ -324,7 +325,7 @@ async fn settings(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upst
         .await
         .map_err(|lapsed| ctx.lapsed(lapsed))??;
     no_refusal(upstream, response.status())?;
-    if let Some(told) = told_in_json(response.status(), response.headers()) {
+    if let Some(told) = error_page_as_json(response.status(), response.headers()) {
         return Ok(told);
     }
     if response.status() != StatusCode::OK {
@@ -352,7 +353,7 @@ async fn settings(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upst
 fn answer(ctx: &RequestContext<'_>, upstream: &Upstream, changed: Changed) -> Result {
     let response = changed.response;
     no_refusal(upstream, response.status())?;
-    if let Some(told) = told_in_json(response.status(), response.headers()) {
+    if let Some(told) = error_page_as_json(response.status(), response.headers()) {
         return Ok(told);
     }
     Ok(returned_response(ctx, upstream, response).map(|body| Body::Theirs(body, None)))
@@ -366,7 +367,7 @@ fn check_version(ctx: &RequestContext<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The caller may do it; if the upstream says no, it says so to us.
+/// Fails on a 401: the caller is authorized, so the upstream refuses the gateway.
 fn no_refusal(upstream: &Upstream, status: StatusCode) -> Result<()> {
     if status == StatusCode::UNAUTHORIZED {
         return Err(upstream.refused().into());
@@ -375,7 +376,7 @@ fn no_refusal(upstream: &Upstream, status: StatusCode) -> Result<()> {
 }
 
 /// Instead of an error page, which may show paths and stacks, the same error as JSON.
-fn told_in_json(status: StatusCode, headers: &HeaderMap) -> Option<Response<Body>> {
+fn error_page_as_json(status: StatusCode, headers: &HeaderMap) -> Option<Response<Body>> {
     let error = status.is_client_error() || status.is_server_error();
     let html = headers
         .get(CONTENT_TYPE)

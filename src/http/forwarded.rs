@@ -27,8 +27,8 @@ pub(super) fn client(gateway: &Gateway, proxy: &Peer, headers: &HeaderMap) -> Pe
     }
 }
 
-/// The host that the client asked a trusted proxy for. It is passed on, and tells our own pages from others; which
-/// runtime a request is for, `Host` says.
+/// The host that the client requested from a trusted proxy. It is passed on, and identifies same-origin pages; the
+/// runtime is chosen by `Host`.
 pub(super) fn host<'c>(ctx: &RequestContext<'c>) -> Option<&'c HeaderValue> {
     let headers = ctx.peer.trusted.then_some(&ctx.head.headers)?;
     let mut hosts = headers.get_all(HOST).iter();
@@ -82,7 +82,7 @@ fn parse(entry: &[u8]) -> Option<IpAddr> {
     address.map(|address| address.to_canonical())
 }
 
-/// The last word of a list: what the nearest proxy said.
+/// The last element of a list: the nearest proxy's.
 fn last<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let line = headers.get_all(name).iter().next_back()?.to_str().ok()?;
     line.rsplit(',').next().map(str::trim)
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn the_client_is_the_last_address_that_is_no_proxys() {
+    fn the_client_is_the_last_address_that_is_no_trusted_proxy() {
         for (lines, client) in [
             (&["192.0.2.1"][..], Some("192.0.2.1")),
             (&["203.0.113.9, 192.0.2.1"], Some("192.0.2.1")),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_ends_the_search_at_the_last_good_one() {
+    fn an_invalid_address_ends_the_search_at_the_last_valid_one() {
         for (line, client) in [
             ("192.0.2.1, unknown, 10.0.0.1", Some("10.0.0.1")),
             ("192.0.2.1, , 10.0.0.1", Some("10.0.0.1")),
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_protocols_the_nearest_proxys_counts() {
+    fn of_several_protocols_the_nearest_proxys_is_used() {
         let headers = |line| HeaderMap::from_iter([(PROTO, HeaderValue::from_static(line))]);
         assert_eq!(last(&headers("http, https"), &PROTO), Some("https"));
         assert_eq!(last(&headers("https"), &PROTO), Some("https"));

@@ -29,7 +29,7 @@ pub(super) fn forwarded_request<'c>(
         id: &ctx.id,
         authorization: ctx.authorization,
         identity: known
-            .filter(|_| upstream.is_some_and(Upstream::is_told_callers))
+            .filter(|_| upstream.is_some_and(Upstream::sends_identity_headers))
             .map(|caller| Identity::new(&caller.user, caller.permissions.shown().names())),
     }
 }

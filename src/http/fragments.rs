@@ -8,8 +8,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, ReadBuf};
 
-/// The largest payload of a fragment, a multiple of the length of a mask, so that each fragment has the frame's. Our
-/// choice: what is read at once.
+/// The maximum payload of a fragment: a multiple of the mask's length, so that each fragment has the frame's mask. Our
+/// choice: the size of one read.
 const FRAGMENT: u16 = 4 * 1024;
 
 /// The longest head of a frame.
@@ -18,7 +18,7 @@ const MAX_HEAD: usize = 14;
 const FINAL: u8 = 0x80;
 /// Of a payload that is masked.
 const MASKED: u8 = 0x80;
-/// The lengths that say that a longer one follows, in two and in eight bytes.
+/// The lengths that announce a longer one, in two and in eight bytes.
 const LONG: u8 = 126;
 const LONGER: u8 = 127;
 /// The first opcode of a control frame, which has no fragments.
@@ -278,7 +278,7 @@ mod tests {
         frames
     }
 
-    /// What is read of these bytes when they come in pieces, into room for so many at a time.
+    /// Reads these bytes, which arrive in pieces, into buffers of `room` bytes.
     async fn read(bytes: &[u8], piece: usize, room: usize) -> Vec<u8> {
         let mut stream = coming_in_pieces(bytes, piece);
         let mut fragments = Fragments::new(1 << 20);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_frame_becomes_fragments_of_the_same_message_however_its_bytes_come() {
+    async fn a_large_frame_is_split_into_fragments_at_any_chunking() {
         let fragment = usize::from(FRAGMENT);
         for length in [fragment + 1, 3 * fragment, 70_000] {
             let large = frame(FINAL | 2, length);
@@ -349,14 +349,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_the_library_refuses_by_its_head_reaches_it_as_it_is() {
+    async fn frames_with_a_header_that_the_library_refuses_are_passed_unchanged() {
         for sent in [frame(FINAL | 2, (1 << 20) + 1), frame(FINAL | 9, 5000)] {
             assert_eq!(read(&sent, 4096, 4096).await, sent);
         }
     }
 
     #[tokio::test]
-    async fn a_fragment_of_a_client_stays_one_until_the_clients_last() {
+    async fn client_fragments_stay_fragments_until_the_clients_final_one() {
         let sent = [frame(1, 5000), frame(0, 5000), frame(FINAL, 3)].concat();
         let got = frames(&read(&sent, 4096, 4096).await);
         let first: Vec<u8> = got.iter().map(|(first, _)| *first).collect();

@@ -1,4 +1,4 @@
-//! What must hold for every path and every sign-in.
+//! Checks the invariants of every path and every sign-in.
 
 #![allow(
     clippy::missing_panics_doc,
@@ -53,7 +53,7 @@ pub fn path(data: &[u8]) {
     assert_eq!(again.lower(), text.to_ascii_lowercase());
     let segments = again.segments().unwrap();
     assert_eq!(segments.as_slice(), path.segments().unwrap().as_slice());
-    // What is passed on is what was looked at.
+    // The forwarded path is the checked one.
     if let Ok(uri) = raw.parse::<Uri>()
         && uri.path() == raw
     {
@@ -65,7 +65,7 @@ pub fn path(data: &[u8]) {
     }
 }
 
-/// Fields are strings, each once, without NUL; and what is read of a form or of JSON, the other says as well.
+/// Checks that fields are strings, each once, without NUL, and that a form and JSON yield the same fields.
 pub fn sign_in(data: &[u8]) {
     const NAMES: [&str; 3] = ["username", "password", "scope"];
     const KINDS: [&str; 2] = ["application/x-www-form-urlencoded", "application/json"];
@@ -104,9 +104,9 @@ thread_local! {
     };
 }
 
-/// Whatever a client sends over HTTP/1.1: each request that it makes of that is written to the upstream as exactly one
-/// well-formed request with the method and path that were decided on, without a header that is not the client's to set,
-/// framed by its body; and one whose body is refused is never completed.
+/// Checks, for any input over HTTP/1.1: each request read from it is written to the upstream as exactly one well-formed
+/// request with the authorized method and path, without a header that the client may not set, framed by its body; and
+/// one whose body is refused is never completed.
 pub fn upstream_request(data: &[u8]) {
     let Some((choice, stream)) = data.split_first() else {
         return;
@@ -118,7 +118,7 @@ pub fn upstream_request(data: &[u8]) {
     };
     UPSTREAM.with(|(runtime, upstream)| {
         runtime.block_on(async {
-            // What the bodies are, and then each of them passed on: whole, and piece by piece.
+            // Reads the bodies, then passes each of them on: whole, and piece by piece.
             let contents = RefCell::new(Vec::new());
             each(stream, async |_, mut body| {
                 let content = request_body::read(&mut body, LIMIT, Pace::within(IDLE), None)

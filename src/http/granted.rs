@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// often.
 pub(super) type Watch = Box<AuthWatch<Granted>>;
 
-/// What a request was authorized for. Cheap to clone.
+/// The request as it was authorized. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Granted {
     backend: Arc<Backend>,
@@ -23,7 +23,7 @@ pub(super) struct Granted {
     target: Option<PathAndQuery>,
 }
 
-/// The route of a request at a backend: what it is authorized by, at first and each time that this is checked again.
+/// The route of a request at a backend, by which it is authorized: at first, and at each re-check.
 pub(super) fn route<'r>(
     backend: &Backend,
     method: &Method,

@@ -21,8 +21,8 @@ pub(super) fn is_one(head: &Parts) -> bool {
     }
 }
 
-/// The host and port of a request as they are written. What stands in the target wins; with HTTP/2 it is all there is.
-/// Empty: it is no text.
+/// The host and port of a request as they are written. The authority in the target wins; with HTTP/2 it is the only
+/// one. Empty if `Host` is not text.
 pub(super) fn authority(head: &Parts) -> Option<&str> {
     match head.uri.authority() {
         Some(authority) => Some(authority.as_str()),
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_known_without_port_and_the_root_s_dot() {
+    fn a_host_excludes_the_port_and_the_trailing_dot() {
         for (host, name) in [
             ("flows.example.org", "flows.example.org"),
             ("flows.example.org.:8443", "flows.example.org"),

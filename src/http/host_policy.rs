@@ -1,4 +1,4 @@
-//! Which hosts are answered: those of `[server] hosts` (RFC 9110 §7.4), and under which of them a caller needs no
+//! Decides which hosts are served, those of `[server] hosts` (RFC 9110 §7.4), and under which of them a caller needs no
 //! token.
 //!
 //! A page of a name that an attacker lets resolve to the gateway (DNS rebinding) is same-origin for its browser, so

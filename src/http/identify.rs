@@ -1,7 +1,7 @@
-//! Who calls: the bearer token of a request, by the rules of RFC 6750 and docs/reference/admin-api.md §5; without one,
-//! the certificate of its connection.
+//! Identifies the caller by the bearer token of a request, under the rules of RFC 6750 and docs/reference/admin-api.md
+//! §5, else by the certificate of its connection.
 //!
-//! Looks at no header but `Authorization`, and at no token anywhere else; whose page asks, [`super::origin`] knows.
+//! Reads no header but `Authorization`, and no token anywhere else; [`super::origin`] identifies the requesting page.
 
 use super::error::Error;
 use super::host_policy;
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bearer_token_is_taken_whatever_the_case_of_its_scheme() {
+    fn a_bearer_token_is_accepted_whatever_the_case_of_its_scheme() {
         for value in [
             "Bearer aZ9-._~+/==",
             "bearer aZ9-._~+/==",
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_malformed_is_told_from_what_is_missing() {
+    fn malformed_credentials_are_distinguished_from_missing_ones() {
         for value in [
             "Bearer",
             "abc",

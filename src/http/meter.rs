@@ -189,7 +189,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(30);
 
     #[tokio::test]
-    async fn a_large_message_is_counted_and_what_is_too_much_is_not_read() {
+    async fn a_large_message_is_charged_and_not_read_beyond_the_quota() {
         let quota = Quota::new(2 * STEP, 2 * STEP);
         let (mut client, far) = duplex(4 * STEP);
         let mut near = metered(far, &quota, LONG);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn control_frames_do_not_make_a_message_large_nor_small() {
+    async fn control_frames_do_not_count_towards_the_message_size() {
         let quota = Quota::new(2 * STEP, 2 * STEP);
         let (mut client, far) = duplex(4 * STEP);
         let mut near = metered(far, &quota, LONG);
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_message_that_stops_is_given_up_and_a_silent_client_is_not() {
+    async fn a_stalled_large_message_is_aborted_and_a_silent_client_is_not() {
         let quota = Quota::new(2 * STEP, 2 * STEP);
         let (mut client, far) = duplex(STEP);
         let mut near = metered(far, &quota, Duration::from_millis(1));

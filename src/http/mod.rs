@@ -1,6 +1,6 @@
 //! The way of a request: limit → route → identify → authorize → act → answer.
 //!
-//! The only room, beside `server` and the HTTP nodes, that knows status codes.
+//! The only module, beside `server` and the HTTP nodes, that uses status codes.
 
 #[cfg(feature = "engine")]
 mod admin;
@@ -84,9 +84,9 @@ pub struct Peer {
     pub address: SocketAddr,
     /// Whether it came over TLS.
     pub secure: bool,
-    /// Whether a trusted proxy speaks for it: `X-Forwarded-For`, `-Proto` and `-Host` are believed.
+    /// Whether it is behind a trusted proxy: `X-Forwarded-For`, `-Proto` and `-Host` are believed.
     pub trusted: bool,
-    /// What its connection began with; never that of a proxy, who speaks for others.
+    /// The client certificate of its connection; never a trusted proxy's, which does not identify its clients.
     pub certificate: Option<Arc<Certificate>>,
 }
 
@@ -163,7 +163,7 @@ async fn proceed(
         .find(|| host::named(ctx.head), path.lower())?;
     path.enter(&ctx.backend.mount);
     let path = &*path;
-    // Before anything is decided: what changes meanwhile has to be decided again.
+    // Read before any decision: a change from now on requires a new decision.
     ctx.generation = gateway.auth.as_ref().map_or(0, Auth::generation);
     let rules = ctx.backend.rules.load();
     let route = granted::route(ctx.backend, &ctx.head.method, path, &rules);
@@ -258,7 +258,7 @@ fn well_formed(head: &Parts) -> Result<(), Error> {
     Ok(())
 }
 
-/// Does what the route says, with our own engine.
+/// Handles a request by its route, with flowgate's engine.
 #[cfg(feature = "engine")]
 async fn act(
     ctx: &mut RequestContext<'_>,
@@ -340,7 +340,7 @@ fn with_security_headers(ctx: &RequestContext<'_>, mut response: Response<Body>)
     for (name, value) in if ours { &config.own } else { &config.others } {
         headers.entry(name).or_insert_with(|| value.clone());
     }
-    // What is public is meant for pages of other sites too.
+    // Public responses are meant for pages of other sites too.
     if let Some(policy) = &config.resource_policy
         && ctx.caller.is_some()
     {
@@ -361,7 +361,7 @@ fn with_security_headers(ctx: &RequestContext<'_>, mut response: Response<Body>)
     response
 }
 
-/// What went wrong on our side goes to the log with its cause; what the client did wrong is in the access log.
+/// Logs errors of the gateway with their causes; the client's errors are in the access log.
 fn report(ctx: &RequestContext<'_>, error: &Error) {
     if response::is_ours(error) {
         let mut causes = String::new();

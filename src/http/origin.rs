@@ -1,5 +1,5 @@
-//! Which web page made a request, as far as its browser tells: `Origin` (RFC 6454) and `Sec-Fetch-Backend` (W3C Fetch
-//! Metadata). No page can forge them; programs send neither.
+//! Determines which web page made a request, as far as its browser reports it: `Origin` (RFC 6454) and `Sec-Fetch-Site`
+//! (W3C Fetch Metadata). No page can forge them; programs send neither.
 //!
 //! It matters for what a browser adds by itself, without the page knowing it: a client's certificate, its address, a
 //! WebSocket. A token is never such a thing.
@@ -12,10 +12,10 @@ use hyper::http::uri::Authority;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Where the page comes from that made a request.
+/// The origin of the page that made a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Page {
-    /// From here; or it is no page that asks, but a program or the user himself.
+    /// From here; or the request is from a program or the user, not from a page.
     Ours,
     /// From somewhere that the operator trusts with it.
     Trusted,
@@ -29,7 +29,7 @@ impl Page {
     }
 }
 
-/// Finds out. What the two headers say must agree.
+/// Classifies the requesting page. The two headers must agree.
 pub(super) fn page(ctx: &RequestContext<'_>, trusted: &[Origin]) -> Page {
     let headers = &ctx.head.headers;
     let near = is_near(headers);
@@ -50,13 +50,13 @@ pub(super) fn page(ctx: &RequestContext<'_>, trusted: &[Origin]) -> Page {
     }
 }
 
-/// Whether `Sec-Fetch-Backend`, if it is sent, says that no other page is concerned: `none` is the user himself.
+/// Whether `Sec-Fetch-Site`, if it is sent, rules out another page: `none` is a request by the user.
 fn is_near(headers: &HeaderMap) -> bool {
-    let mut backends = headers.get_all(SEC_FETCH_SITE).iter();
-    backends.all(|backend| backend == "same-origin" || backend == "none")
+    let mut sites = headers.get_all(SEC_FETCH_SITE).iter();
+    sites.all(|site| site == "same-origin" || site == "none")
 }
 
-/// The host and port that the browser believes to speak to.
+/// The host and port of the gateway as the browser sees them.
 fn own(ctx: &RequestContext<'_>) -> Option<Authority> {
     let named = |host: &HeaderValue| Authority::try_from(host.as_bytes()).ok();
     forwarded::host(ctx)

@@ -25,11 +25,11 @@ pub(super) struct Path<'a> {
     lower: Option<String>,
     /// Whether it was sent with a slash at the end: that counts for nothing here, but it may elsewhere.
     slash: bool,
-    /// How much of it leads to the site.
+    /// The length of the part that leads to the backend.
     backend: usize,
-    /// How much of it stays here when it is passed on.
+    /// The length of the part removed when it is passed on.
     cut: usize,
-    /// How much of it leads to the site's admin API; `None`: it is elsewhere.
+    /// The length of the part that leads to the backend's admin API; `None`: it is elsewhere.
     admin: Option<usize>,
 }
 
@@ -113,7 +113,7 @@ impl<'a> Path<'a> {
         PathAndQuery::try_from(target).map_err(|_| Refused("the path cannot be passed on"))
     }
 
-    /// Where the editor is, if this is that place without the slash that the editor's relative paths need.
+    /// The location of the editor, if only the slash at the end is missing that the editor's relative paths need.
     pub(super) fn editor(&self, uri: &Uri) -> Option<String> {
         let bare = self.admin == Some(self.text.len()) && !self.slash;
         let query = uri.query().map(|query| format!("?{query}"));
@@ -196,7 +196,7 @@ fn trimmed(path: &str) -> &str {
     }
 }
 
-/// Characters that stand for themselves in a path: `pchar` of RFC 3986 §3.3 without `%`, and the slash.
+/// Whether a character needs no encoding in a path: `pchar` of RFC 3986 §3.3 without `%`, and the slash.
 fn is_plain(byte: u8) -> bool {
     is_unreserved(byte) || b"/!$&'()*+,;=:@".contains(&byte)
 }
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_spelling_of_a_path_becomes_the_same() {
+    fn every_spelling_of_a_path_has_the_same_canonical_form() {
         for (raw, canonical) in [
             ("/", "/"),
             ("/flows", "/flows"),
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_can_be_read_in_two_ways_is_refused() {
+    fn an_ambiguous_path_is_refused() {
         for raw in [
             "",
             "*",
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_on_is_the_canonical_path_with_its_slash_and_query() {
+    fn the_canonical_path_is_forwarded_with_its_slash_and_query() {
         for (raw, target) in [
             ("/", "/"),
             ("/?a=%66", "/?a=%66"),
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_of_a_site_is_looked_at_below_what_leads_there() {
+    fn a_path_of_a_mount_is_matched_below_its_prefix() {
         for (raw, below, admin) in [
             ("/P", "/", None),
             ("/p/x", "/x", None),
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_passed_on_without_what_leads_there_if_it_shall() {
+    fn a_path_is_forwarded_without_its_prefix_if_configured() {
         for (raw, stripped) in [
             ("/P?q", "/?q"),
             ("/p/", "/"),
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn the_editor_is_behind_a_slash() {
+    fn the_editor_path_gets_a_trailing_slash() {
         let editor = |raw: &str| {
             let uri: Uri = raw.parse().unwrap();
             entered(uri.path(), true).editor(&uri)

@@ -1,4 +1,4 @@
-//! The audit record of an authorized request to the admin API: who did what, and how it ended.
+//! The audit record of an authorized request to the admin API: the caller, the action and the outcome.
 //!
 //! A write is recorded after it was done, with the status that was answered; while the log fails, it is recorded before
 //! as well, or not done. A read of a secret is recorded before it is answered, unless the answer shows nothing. A

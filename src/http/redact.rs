@@ -65,7 +65,7 @@ fn basic_holds(auth: &Auth, value: &[u8]) -> bool {
             .is_ok_and(|pair| holds(auth, &pair))
 }
 
-/// How many times percent-encoding is undone: an address in the query of another one is encoded once more. Our choice.
+/// The maximum number of percent-decodings: an address in the query of another one is encoded once more. Our choice.
 const DECODINGS: usize = 4;
 
 /// Whether the text contains a token, as it is or percent-encoded.
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percent_encoding_is_undone_and_what_is_none_stays() {
+    fn percent_encoding_is_decoded_and_invalid_sequences_stay() {
         for (text, decoded) in [
             ("Bearer%20a", "Bearer a"),
             ("%3f%3F%2", "??%2"),

@@ -151,7 +151,7 @@ pub(super) fn plain(headers: &HeaderMap) -> Result<(), Error> {
     }
 }
 
-/// What `Content-Type` says.
+/// A parsed `Content-Type`.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MediaType<'h> {
     /// Type and subtype, as sent.
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_in_pieces_is_put_together() {
+    async fn a_body_in_chunks_is_concatenated() {
         let mut body = client(pieces(&["ab", "", "cd", "e"]));
         assert_eq!(read(&mut body, 5, pace(), None).await.unwrap(), "abcde");
         let mut body = client(Full::from("abc"));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_body_takes_is_counted_and_refused_when_it_is_too_much() {
+    async fn the_memory_of_a_body_is_charged_and_refused_beyond_the_quota() {
         let quota = Quota::new(10, 8);
         let mut held = quota.grant([127, 0, 0, 1].into());
         let parts = || client(pieces(&["ab", "cd", "e"]));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_stops_coming_is_given_up() {
+    async fn a_stalled_body_times_out() {
         let silent = stream::pending::<Result<Frame<Bytes>, Infallible>>();
         assert!(matches!(
             read(
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_body_is_one_without_bytes() {
+    async fn an_empty_body_counts_as_no_body() {
         assert!(none(&mut client(Full::from("")), pace()).await.is_ok());
         assert!(none(&mut client(pieces(&["", ""])), pace()).await.is_ok());
         for refused in [

@@ -1,4 +1,4 @@
-//! One request on its way: what the steps of [`super::answer`] have learned, and its body, not yet read.
+//! The state of one request: the results of the steps of [`super::answer`], and its body, not yet read.
 
 use super::clock::unix_time;
 use super::error::Error;
@@ -49,7 +49,7 @@ pub(super) struct RequestContext<'a> {
     pub(super) class: RouteClass,
     /// Since *route*.
     pub(super) authorization: Authorization,
-    /// Since *route*: counts the request as under way.
+    /// Since *route*: counts the request as in flight.
     pub(super) in_flight: Option<InFlight>,
     /// Since *identify*, unless the path is open.
     pub(super) caller: Option<Caller>,
@@ -289,7 +289,7 @@ impl<'a> RequestContext<'a> {
             .map_or("", |caller| caller.user.as_str())
     }
 
-    /// Who acts, for audit and history.
+    /// The actor of an event, for audit and history.
     pub(super) fn actor(&self) -> Actor {
         let caller = self.caller.as_ref();
         Actor {

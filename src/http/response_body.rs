@@ -22,7 +22,7 @@ pub(super) enum Body {
     Theirs(Bytes, Option<Arc<Grant>>),
     /// Passed on as it comes from the upstream.
     Upstream(upstream::ResponseBody),
-    /// A part of the editor, one of so many at a time.
+    /// A part of the editor; the number sent at a time is limited.
     #[cfg(feature = "engine")]
     Editor(Box<Reading>),
 }

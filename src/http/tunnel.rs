@@ -16,7 +16,7 @@ use hyper::header::CONTENT_LENGTH;
 use std::pin::pin;
 use std::time::Instant;
 
-/// Opens a tunnel for a client that wants a WebSocket; what the upstream answers instead of one comes back as it is.
+/// Opens a tunnel for a client that wants a WebSocket; any other response of the upstream is passed back as it is.
 pub(super) async fn open(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,
@@ -52,7 +52,7 @@ pub(super) async fn open(
         .into_parts()
         .0
         .headers;
-    // Of an answer that ends with its head it would say nothing.
+    // It has no meaning in a response that ends with its head.
     headers.remove(CONTENT_LENGTH);
     headers.extend(std::mem::take(response.headers_mut()));
     *response.headers_mut() = headers;

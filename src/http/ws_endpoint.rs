@@ -1,6 +1,6 @@
 //! A WebSocket to a `websocket-listener` node: opened for authorized callers, closed when the authorization lapses.
 //!
-//! The frames pass here, on the thread that accepted the connection; the engine hears of each and says what it answers.
+//! The frames pass here, on the thread that accepted the connection; the engine receives each and returns its own.
 
 use super::error::Error;
 use super::meter::{Meter, Metered};
@@ -34,7 +34,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{self, Message};
 
-/// How much is read at once. Our choice: an idle socket keeps it, and most frames are smaller.
+/// The number of bytes read at once. Our choice: an idle socket keeps the buffer, and most frames are smaller.
 const READ: usize = 4 * 1024;
 /// A client's WebSocket.
 type Socket = WebSocketStream<Metered<TokioIo<Upgraded>>>;
@@ -87,7 +87,7 @@ struct Session<T> {
     socket: Socket,
     tell: T,
     inbound: Inbound,
-    /// How long the client may take nothing of a frame.
+    /// The time-out for a client that takes nothing of a frame.
     stall_timeout: Duration,
     ended: Ended,
 }
@@ -101,7 +101,7 @@ struct Inbound {
     next: Option<(Frame, Option<Grant>)>,
 }
 
-/// What the frames of an unauthenticated client are charged to.
+/// The quota that the frames of an unauthenticated client are charged to.
 fn memory(ctx: &RequestContext<'_>) -> Option<Memory> {
     let known = ctx.caller.as_ref().is_some_and(Caller::is_known);
     let memory = &ctx.gateway.shares.unauthenticated;

@@ -1,4 +1,4 @@
-//! What is counted of the channels over which editors hear what happens.
+//! The metrics of the editors' channels.
 
 use super::labels::CommsEnd;
 use super::register::{counter, gauge};

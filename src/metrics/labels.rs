@@ -33,7 +33,7 @@ label! {
 }
 
 label! {
-    /// How a sign-in ended.
+    /// The result of a sign-in.
     Login {
         /// A token was handed out.
         Success = "success",
@@ -49,7 +49,7 @@ label! {
 }
 
 label! {
-    /// How the check of a token ended.
+    /// The result of a token check.
     TokenCheck {
         /// Known and alive.
         Valid = "valid",
@@ -83,7 +83,7 @@ label! {
 }
 
 label! {
-    /// How a deployment ended.
+    /// The result of a deployment.
     Deployed {
         /// Active now.
         Success = "success",
@@ -97,7 +97,7 @@ label! {
 }
 
 label! {
-    /// Which runtime a deployment went to.
+    /// The runtime that a deployment went to.
     Target {
         /// Our own engine.
         Engine = "engine",
@@ -129,7 +129,7 @@ label! {
 }
 
 label! {
-    /// How a sign-in of ours at the upstream ended.
+    /// The result of a sign-in of the gateway at the upstream.
     UpstreamSignIn {
         /// With a token.
         Success = "success",
@@ -143,7 +143,7 @@ label! {
 }
 
 label! {
-    /// What ended a tunnel.
+    /// The cause of a tunnel's end.
     TunnelEnd {
         /// The client closed it, or has gone.
         Client = "client",
@@ -169,7 +169,7 @@ label! {
         Silent = "silent",
         /// It was not let in: a bad token, none, or no permission.
         Refused = "refused",
-        /// Its session was revoked or is over.
+        /// Its session was revoked or has expired.
         Session = "session",
         /// Its user has lost the permission.
         Permission = "permission",
@@ -208,7 +208,7 @@ label! {
 }
 
 label! {
-    /// How a TLS handshake ended; those that succeeded come first.
+    /// The result of a TLS handshake; the successful ones come first.
     Handshake {
         /// With a new key exchange and the certificate's signature.
         Full = "full",
@@ -229,7 +229,7 @@ impl CommsEnd {
 }
 
 impl Handshake {
-    /// How many of the values, the first ones, mean success.
+    /// The number of values, the first ones, that mean success.
     pub(super) const DONE: usize = 2;
 
     pub(super) fn done() -> [&'static str; 2] {
@@ -274,7 +274,7 @@ pub(super) fn alpn(protocol: Option<&[u8]>) -> usize {
         .unwrap_or(0)
 }
 
-/// The place of the type in [`DEPLOYMENT_TYPES`]; what is none of them counts as `full`, the default.
+/// The index of the type in [`DEPLOYMENT_TYPES`]; an unknown one counts as `full`, the default.
 pub(super) fn deployment_type(kind: &str) -> usize {
     DEPLOYMENT_TYPES
         .iter()

@@ -37,7 +37,7 @@ pub struct Metrics {
     comms: Comms,
 }
 
-/// What is counted of a request that has been answered.
+/// The measurements of a request that has been answered.
 #[derive(Debug, Clone, Copy)]
 pub struct Traffic {
     /// From the request's head to the answer's last byte.
@@ -120,7 +120,7 @@ impl Metrics {
         }
     }
 
-    /// A request is under way until the guard is dropped.
+    /// Counts a request as under way until the guard is dropped.
     pub fn in_flight(&self, class: RouteClass) -> InFlight {
         let gauge = self.requests.in_flight[class as usize].clone();
         gauge.increment(1.0);
@@ -134,7 +134,7 @@ impl Metrics {
         OpenConnection(self.connections.open.clone())
     }
 
-    /// How many tasks the workers and the control thread have now.
+    /// Sets the current number of tasks of the workers and the control thread.
     pub fn tasks(&self, workers: usize, control: usize) {
         let [of_workers, of_control] = &self.connections.tasks;
         of_workers.set(workers as f64);
@@ -146,7 +146,7 @@ impl Metrics {
         self.connections.refused[reason as usize].increment(1);
     }
 
-    /// What came on a connection could not be read as HTTP.
+    /// Counts input on a connection that could not be read as HTTP.
     pub fn malformed(&self) {
         self.connections.malformed.increment(1);
     }
@@ -181,17 +181,17 @@ impl Metrics {
         self.access.permissions[usize::from(granted)].increment(1);
     }
 
-    /// How often failures have made the throttle refuse further sign-ins, since the start.
+    /// The number of times, since the start, that failures made the throttle refuse further sign-ins.
     pub fn lockouts(&self, count: u64) {
         self.access.lockouts.absolute(count);
     }
 
-    /// How often a user has begun to count as being guessed from many addresses, since the start.
+    /// The number of times, since the start, that a user began to count as being guessed from many addresses.
     pub fn guessing(&self, count: u64) {
         self.access.guessing.absolute(count);
     }
 
-    /// How many sessions are alive now.
+    /// Sets the number of live sessions.
     pub fn sessions(&self, alive: usize) {
         self.access.sessions.set(alive as f64);
     }
@@ -206,7 +206,7 @@ impl Metrics {
         self.access.audit_suppressed.increment(records);
     }
 
-    /// How many bytes the audit log has, and how many it may have.
+    /// Sets the size and the maximum size of the audit log, in bytes.
     pub fn audit_size(&self, bytes: u64, max: u64) {
         self.access.audit_bytes.set(bytes as f64);
         self.access.audit_max_bytes.set(max as f64);
@@ -241,18 +241,18 @@ impl Metrics {
         self.deployments.fallbacks.increment(1);
     }
 
-    /// How many nodes and flows run now.
+    /// Sets the number of running nodes and flows.
     pub fn running(&self, nodes: usize, flows: usize) {
         self.flows.nodes.set(nodes as f64);
         self.flows.flows.set(flows as f64);
     }
 
-    /// What is counted of editors' channels.
+    /// The metrics of editors' channels.
     pub fn comms(&self) -> &Comms {
         &self.comms
     }
 
-    /// What is counted of the upstream of this name, registered when first asked for.
+    /// The metrics of the upstream of this name, registered at the first call.
     pub fn upstream(&self, name: &str) -> Upstream {
         Upstream::register(&self.recorder, name)
     }
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn every_series_is_there_at_zero_from_the_start() {
+    fn every_series_exists_at_zero_from_the_start() {
         let page = Metrics::new().render();
         for series in [
             "flowgate_requests_total{route=\"flows\",method=\"POST\",status=\"4xx\"}",
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn guards_take_back_what_they_added() {
+    fn guards_undo_their_increments_on_drop() {
         let metrics = Metrics::new();
         let guards = (metrics.in_flight(RouteClass::Auth), metrics.connection());
         let page = metrics.render();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_client_chooses_freely_ends_in_other() {
+    fn label_values_chosen_by_clients_become_other() {
         let metrics = Metrics::new();
         let method = hyper::Method::from_bytes(b"BREW").unwrap_or_default();
         let nothing = Traffic {

@@ -1,4 +1,4 @@
-//! What is counted of the runtime behind us. Registered only where there is one: a gauge of its health would mean
+//! The metrics of the runtime behind the gateway. Registered only where there is one: a gauge of its health would mean
 //! nothing elsewhere.
 
 use super::labels::{STATUSES, TunnelEnd, UpstreamFault, UpstreamSignIn, status};
@@ -155,7 +155,7 @@ impl Upstream {
         step(&self.idle, kept);
     }
 
-    /// How the last health check ended.
+    /// Sets the result of the last health check.
     pub fn health(&self, well: bool) {
         self.healthy.set(f64::from(u8::from(well)));
     }

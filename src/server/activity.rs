@@ -1,4 +1,4 @@
-//! What one connection is doing, and what its age says about it: wait, park, close.
+//! Tracks the activity of one connection, and decides by its age: wait, park, close.
 //!
 //! The wire and the answers write down what happens; the connection asks for the verdict a few times a second.
 //! So a time limit costs a request no timer. Times are milliseconds since the worker started. No clock here.
@@ -22,7 +22,7 @@ pub(super) struct Activity {
     requests: AtomicU32,
     /// The request, counted from 1, that has more than one reading, and why; none comes after it.
     flaw: OnceLock<(u32, FramingError)>,
-    /// Whether requests are over and something else is spoken.
+    /// Whether HTTP has ended and another protocol is in use.
     tunnel: AtomicBool,
     /// When the first byte of a request's head came, plus one; 0: none has.
     head: AtomicU64,
@@ -34,7 +34,7 @@ pub(super) struct Activity {
     asked: AtomicU64,
 }
 
-/// What to do with the connection now.
+/// The action for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdleAction {
     /// Nothing.
@@ -101,7 +101,7 @@ impl Activity {
         self.tunnel.load(Relaxed)
     }
 
-    /// A request is over: answered, or given up.
+    /// Records the end of a request: answered, or given up.
     pub(super) fn over(&self, now: u64) {
         self.quiet.store(now, Relaxed);
         self.in_flight.fetch_sub(1, Relaxed);
@@ -132,7 +132,7 @@ impl Activity {
         self.moved.load(Relaxed)
     }
 
-    /// How long the connection may be without a request.
+    /// The time-out for a connection without a request.
     pub(super) fn patience(&self, limits: &Timeouts) -> Duration {
         if self.is_fresh() {
             limits.header
@@ -141,7 +141,7 @@ impl Activity {
         }
     }
 
-    /// What to do with an HTTP/1.1 connection; it may be parked `patience` after its last byte.
+    /// The action for an HTTP/1.1 connection; it may be parked `patience` after its last byte.
     pub(super) fn http1(&self, now: u64, limits: &Timeouts, patience: Duration) -> IdleAction {
         if self.too_slow(now, limits) {
             return IdleAction::Close;
@@ -160,8 +160,8 @@ impl Activity {
         IdleAction::Wait
     }
 
-    /// What to do with an HTTP/2 connection. Its peer can keep bytes moving with PINGs, so what counts is how
-    /// long no stream has been open.
+    /// The action for an HTTP/2 connection. Its peer can keep bytes moving with PINGs, so the idle time is the time
+    /// without an open stream.
     pub(super) fn http2(&self, now: u64, limits: &Timeouts) -> IdleAction {
         if self.too_slow(now, limits) {
             return IdleAction::Close;
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_under_way_is_left_alone_and_never_parked() {
+    fn a_connection_with_an_active_request_is_neither_closed_nor_parked() {
         let activity = Activity::new(0);
         activity.received(0);
         activity.request();
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_taken_ends_the_connection() {
+    fn an_unread_response_closes_the_connection() {
         let activity = Activity::new(0);
         activity.request();
         activity.sent(100);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_http2_connection_that_never_asks_is_ended_sooner() {
+    fn an_http2_connection_without_requests_ends_sooner() {
         assert_eq!(Activity::new(0).http2(1999, &LIMITS), IdleAction::Wait);
         assert_eq!(Activity::new(0).http2(2000, &LIMITS), IdleAction::Finish);
     }

@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
-/// How long the self-signed certificate is valid: two years, below the 825 days that Apple's clients accept of
-/// certificates that a user trusts himself.
+/// The validity of the self-signed certificate: two years, below the 825 days that Apple's clients accept of
+/// certificates that users trust themselves.
 const LIFETIME: Duration = Duration::from_hours(730 * 24);
 /// Its beginning lies in the past, for clients whose clock is slow.
 const SLACK: Duration = Duration::from_hours(24);
@@ -28,7 +28,7 @@ pub enum Error {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", .file.display())]
     Read {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// Why.
         source: io::Error,
@@ -36,7 +36,7 @@ pub enum Error {
     /// A file cannot be written.
     #[error("cannot write {}: {source}; make its directory writable, or name a [[tls.certificate]]", .file.display())]
     Write {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// Why.
         source: io::Error,
@@ -44,9 +44,9 @@ pub enum Error {
     /// Not the PEM that it should be.
     #[error("{} is not a PEM file with a {what}: {source}", .file.display())]
     Pem {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What was looked for.
+        /// The expected content.
         what: &'static str,
         /// Why.
         source: pem::Error,
@@ -54,9 +54,9 @@ pub enum Error {
     /// Nothing of what was looked for is in the file.
     #[error("{} has no {what} in it", .file.display())]
     Empty {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What was looked for.
+        /// The expected content.
         what: &'static str,
     },
     /// The certificate itself is malformed.
@@ -75,7 +75,7 @@ pub enum Error {
     /// The authorities of clients, or what they have revoked, cannot be used.
     #[error("{} cannot be used: {source}", .file.display())]
     Clients {
-        /// Which.
+        /// The file.
         file: PathBuf,
         /// Why.
         source: rustls::server::VerifierBuilderError,
@@ -85,7 +85,7 @@ pub enum Error {
     Make(#[from] rcgen::Error),
 }
 
-/// A certificate with its key, and what it says.
+/// A certificate with its key and its parsed fields.
 #[derive(Debug)]
 pub(super) struct Certificate {
     pub(super) key: CertifiedKey,
@@ -142,8 +142,8 @@ pub(super) fn all<T: PemObject>(file: &Path, what: &'static str) -> Result<Vec<T
     })
 }
 
-/// The files of the self-signed certificate in `directory`, made if they are not there or are over by `now`
-/// (since 1970).
+/// The files of the self-signed certificate in `directory`, created if they are missing or expired by `now` (since
+/// 1970).
 pub(super) fn self_signed(directory: &Path, now: Duration) -> Result<(PathBuf, PathBuf), Error> {
     let (cert, key) = (
         directory.join("self-signed.crt"),
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_self_signed_certificate_that_is_over_is_replaced() {
+    fn an_expired_self_signed_certificate_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
         let (cert, key) = self_signed(directory.path(), NOW).unwrap();
         let before = read(&cert, &key, &provider()).unwrap().fingerprint;

@@ -1,7 +1,7 @@
 //! Certificates that clients show: whose are accepted, and what they are called.
 //!
 //! The handshake checks them (RFC 5280 §6): signed by an authority of `[tls] client_ca`, within their time, for
-//! clients, not revoked. One that is not accepted ends the handshake. Which user it is, `auth` knows.
+//! clients, not revoked. One that is not accepted ends the handshake. `auth` maps certificates to users.
 
 use super::certificate::{self, Error};
 use crate::auth::Certificate;
@@ -31,7 +31,7 @@ pub(super) fn verifier(
     }
     let mut file = &clients.ca;
     if let Some(crl) = &clients.crl {
-        // As nginx's ssl_crl: every authority on the way must have a list, and one that is over is none.
+        // As nginx's ssl_crl: every authority of the chain must have a list, and an expired list counts as missing.
         let lists: Vec<CertificateRevocationListDer<'static>> = certificate::all(crl, LIST)?;
         if lists.is_empty() {
             return Err(Error::Empty {
@@ -66,7 +66,7 @@ fn authorities(file: &Path) -> Result<RootCertStore, Error> {
     Ok(roots)
 }
 
-/// What a certificate that the handshake has accepted says; `None`: it cannot be read, and so says nothing.
+/// The fields of a certificate that the handshake has accepted; `None` if it cannot be parsed.
 pub(super) fn shown(certificate: &CertificateDer<'_>) -> Option<Certificate> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let fingerprint = CertificateName::fingerprint(&sha256(certificate));

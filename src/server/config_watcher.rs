@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// What can be seen of a file without reading it; `None`: it is not there.
+/// The metadata of a file; `None`: it does not exist.
 type Look = Option<(u64, u64, i64, i64)>;
 
 /// The files, and how they looked.
@@ -34,7 +34,7 @@ impl Watch {
         self.read.clone_from(&self.last);
     }
 
-    /// What was read were these files: those that are new are as they look now.
+    /// Watches these files, which have just been read; new ones count from their current metadata.
     pub(super) fn follow(&mut self, files: Vec<PathBuf>) {
         let mut fresh = Self::new(files);
         for (at, file) in fresh.files.iter().enumerate() {
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_is_told_once_when_it_has_come_to_rest() {
+    fn a_change_is_reported_once_after_it_has_settled() {
         let place = tempfile::tempdir().unwrap();
         let files = vec![place.path().join("a"), place.path().join("b")];
         fs::write(&files[0], "1").unwrap();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_while_the_files_are_read_is_told_later() {
+    fn a_change_while_the_files_are_read_is_reported_later() {
         let place = tempfile::tempdir().unwrap();
         let files = vec![place.path().join("a"), place.path().join("b")];
         fs::write(&files[0], "1").unwrap();

@@ -1,4 +1,4 @@
-//! What all connections of one worker share: the gateway, the time limits, and how hyper is to speak HTTP.
+//! The state that all connections of one worker share: the gateway, the time limits, and hyper's settings.
 
 use super::clock::Clock;
 use super::drain::Drain;
@@ -12,20 +12,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often the activity of a busy HTTP/1.1 connection is checked.
+/// The interval between activity checks of a busy HTTP/1.1 connection.
 const TICK: Duration = Duration::from_millis(100);
 /// The same for HTTP/2, whose connections stay in hyper's hands while they are idle.
 const TICK_HTTP2: Duration = Duration::from_secs(2);
-/// How often an HTTP/2 peer is asked whether it is still there. Our choice.
+/// The interval between keep-alive PINGs to an HTTP/2 peer. Our choice.
 const PING: Duration = Duration::from_secs(30);
 /// An HTTP/2 connection's window, in streams' windows. Our choice: a few uploads at a time at full speed.
 const WINDOWS: u32 = 4;
-/// How much of an HTTP/2 stream's answer is buffered for sending.
+/// The maximum of an HTTP/2 stream's response that is buffered for sending.
 const SEND_BUFFER: usize = 64 * 1024;
-/// How much of an HTTP/1.1 body is read and sent at once: four records of TLS. A quiet connection keeps none of it.
+/// The maximum of an HTTP/1.1 body that is read and sent at once: four records of TLS. A quiet connection keeps none of
+/// it.
 const BUFFER: usize = 64 * 1024;
 
-/// How often the activity of connections is checked.
+/// The intervals between activity checks of connections.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticks {
     pub(super) http1: Duration,
@@ -48,7 +49,7 @@ impl Ticks {
     }
 }
 
-/// What all connections of one worker share.
+/// The state shared by all connections of one worker.
 pub(super) struct ConnContext {
     pub(super) gateway: Arc<Gateway>,
     pub(super) metrics: Arc<Metrics>,
@@ -75,13 +76,13 @@ impl ConnContext {
         }
     }
 
-    /// Whether this is a proxy that is believed what it says of its clients.
+    /// Whether this is the address of a trusted proxy.
     pub(super) fn trusts(&self, address: IpAddr) -> bool {
         self.gateway.config.server.trusted_proxies.contains(address)
     }
 }
 
-/// How metrics call a lack of room.
+/// The metric label for a reached limit.
 pub(super) fn refused(full: LimitReached) -> Refused {
     match full {
         LimitReached::Total => Refused::Total,

@@ -20,9 +20,9 @@ use tokio::sync::mpsc::Sender;
 use tokio::time::{Sleep, sleep};
 use tokio_rustls::server::TlsStream;
 
-/// How long after the last bytes the end of a stream, or an error, is reported. hyper drops the handler of a request as
-/// soon as it sees that its client has gone, even one that has not run since the last bytes came; all tasks that are
-/// ready now run before a timer's. So a request that has arrived whole is acted on.
+/// The delay of the report of a stream's end, or of an error, after the last bytes. hyper drops the handler of a
+/// request as soon as it sees that its client has gone, even one that has not run since the last bytes came; all tasks
+/// that are ready now run before a timer's. So a request that has arrived whole is acted on.
 const END_DELAY: Duration = Duration::from_millis(1);
 
 /// The stream itself.
@@ -31,7 +31,7 @@ pub(super) enum Stream {
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-/// What counts a connection while it is open.
+/// The guards that count a connection while it is open.
 pub(super) struct Counted {
     pub(super) permit: Permit,
     pub(super) _open: OpenConnection,
@@ -39,7 +39,7 @@ pub(super) struct Counted {
     pub(super) _alive: Sender<Infallible>,
 }
 
-/// What the bytes that come in are watched for.
+/// The inspection of incoming bytes.
 enum Inspector {
     /// HTTP/1.1: requests that have more than one reading.
     Heads(Heads),
@@ -127,7 +127,7 @@ impl ConnIo {
         }
     }
 
-    /// Bytes have come: how many of them may pass?
+    /// Inspects received bytes; returns the number that may pass.
     fn received(&mut self, bytes: &[u8]) -> io::Result<usize> {
         if bytes.is_empty() {
             return Ok(0);

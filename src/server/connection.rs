@@ -1,7 +1,7 @@
 //! The life of one connection: introduction by a proxy, handshake, requests, and between them a rest that costs little.
 //!
-//! hyper speaks HTTP. It keeps its buffers as long as its connection lives, so a quiet HTTP/1.1 connection is taken
-//! out of hyper's hands (parked) until the peer sends again: that saves two thirds of its memory.
+//! hyper implements HTTP. It keeps its buffers as long as its connection lives, so a quiet HTTP/1.1 connection is taken
+//! from hyper (parked) until the peer sends again: that saves two thirds of its memory.
 
 use super::activity::{Activity, IdleAction};
 use super::client::Client;
@@ -33,16 +33,16 @@ use tokio_rustls::server::TlsStream;
 /// A quiet HTTP/1.1 connection is parked after this time. Our choice: a new start in hyper costs about 2 µs, which
 /// ten times a second is nothing, and when thousands connect at once few are in hyper's hands at the same time.
 const PARK_AFTER: Duration = Duration::from_millis(100);
-/// Close time-out: how long the peer may take to take the TLS `close_notify`.
+/// The time-out for sending the TLS `close_notify`.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-/// A peer that still sends when its answer is there already, to a refused body for example, would lose the answer if
-/// the connection went at once (RFC 9112 §9.6): it is heard out for so long, as nginx,
+/// A peer that still sends after its response, to a refused body for example, would lose the response if the connection
+/// closed at once (RFC 9112 §9.6): its input is discarded for this time (lingering close), as in nginx,
 const LINGER: Duration = Duration::from_secs(30);
-/// unless it is silent for so long. Our choice; nginx waits 5 s.
+/// unless it is silent for this time. Our choice; nginx waits 5 s.
 const SILENCE: Duration = Duration::from_secs(2);
 
-/// How long a drain waits for the first request of a connection: a client that has just connected is about to send
-/// it, and would take the end of the connection for a failure. Our choice.
+/// The time that a drain waits for the first request of a connection: a client that has just connected is about to send
+/// it, and would take a close for a failure. Our choice.
 const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// A connection just accepted.
@@ -148,7 +148,7 @@ async fn introduced(context: &ConnContext, accepted: Accepted) -> Result<Accepte
     })
 }
 
-/// What a connection speaks to a port where TLS is spoken.
+/// The protocol of a connection to a TLS port.
 enum Negotiated {
     Tls(Box<TlsStream<TcpStream>>),
     /// HTTP without TLS: it gets an error response.
@@ -226,7 +226,7 @@ async fn drained(client: &Client) {
     }
 }
 
-/// Serves requests until the connection is over (`None`) or has become quiet.
+/// Serves requests until the connection has ended (`None`) or has become quiet.
 async fn exchange(client: &Arc<Client>, wire: ConnIo) -> Option<ConnIo> {
     let context = &client.context;
     let service = service_fn(|request| answer(Arc::clone(client), request));
@@ -256,7 +256,7 @@ async fn exchange(client: &Arc<Client>, wire: ConnIo) -> Option<ConnIo> {
     }
 }
 
-/// Our side is closed: what still comes is thrown away, until the peer closes its side too.
+/// Discards input after the gateway's half-close, until the peer closes its side too.
 async fn linger(context: &ConnContext, wire: &ConnIo) {
     let hear = async { while let Ok(Ok(1..)) = timeout(SILENCE, wire.throw_away()).await {} };
     tokio::select! {
@@ -292,17 +292,17 @@ async fn over_http2(client: Arc<Client>, mut wire: ConnIo) {
     .await;
 }
 
-/// How a connection is driven.
+/// The parameters of `drive`.
 struct DriveOptions<C, V> {
-    /// How often to ask for the verdict.
+    /// The interval between calls of `verdict`.
     tick: Duration,
-    /// What to do with it, by its activity.
+    /// Returns the action for the connection, by its activity.
     verdict: V,
-    /// Ends it after what is under way.
+    /// Ends it after the requests in flight.
     leave: fn(Pin<&mut C>),
 }
 
-/// How a connection of hyper's ended.
+/// The outcome of driving a hyper connection.
 enum End {
     /// It can be parked.
     Quiet,
@@ -367,7 +367,7 @@ async fn drive<C: Future<Output = hyper::Result<()>>, V: Fn(u64) -> IdleAction>(
     .await
 }
 
-/// hyper has ended a connection; what it could not read it has answered itself, if at all.
+/// Reports an error that ended a hyper connection; hyper has answered unreadable input itself, if at all.
 fn report(client: &Client, error: &hyper::Error) {
     if error.is_parse() {
         let gateway = &client.context.gateway;

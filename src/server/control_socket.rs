@@ -1,8 +1,8 @@
 //! The socket in the data directory over which the operator's commands reach the running gateway: tokens, sessions,
 //! reload. One line of JSON asks, one answers.
 //!
-//! Only root and the user that the gateway runs as are heard: the file is for its owner, and the system tells who
-//! connects. Knows no terminal: what people see is the command line's.
+//! Only root and the user that the gateway runs as are accepted: the file is for its owner, and the system reports the
+//! peer's user. Independent of terminals: the command line writes the output.
 
 use super::reload::Reload;
 use crate::audit::{Actor, Event, Unavailable};
@@ -27,10 +27,10 @@ const FILE: &str = "flowgate.sock";
 
 /// Bytes of a question. Our choice: the longest has a name and a few permissions.
 const MAX_LENGTH: u64 = 64 << 10;
-/// How long a question may take to arrive. Our choice: it comes from a program on the same machine.
+/// The time-out for receiving a request. Our choice: it comes from a program on the same machine.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What can be asked.
+/// A request on the control socket.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Ask {
@@ -38,7 +38,7 @@ pub enum Ask {
     CreateToken {
         /// Its name.
         name: String,
-        /// What it may do.
+        /// Its permissions.
         permissions: Vec<String>,
         /// For how many seconds; `None`: for ever.
         lifetime: Option<u64>,
@@ -64,7 +64,7 @@ pub enum Ask {
     Reload,
 }
 
-/// What is answered.
+/// A response on the control socket.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -83,12 +83,12 @@ pub enum Answer {
     Refused(String),
 }
 
-/// Where the socket of a data directory is.
+/// The path of the socket in a data directory.
 pub fn path(directory: &Path) -> PathBuf {
     directory.join(FILE)
 }
 
-/// Makes the socket and hears on it, for as long as the control runtime lives.
+/// Creates the socket and listens on it, for as long as the control runtime lives.
 pub(super) fn open(reload: &Arc<Reload>) -> io::Result<Open> {
     let path = path(&reload.gateway.config.storage.directory);
     // No process listens on it: the data directory is locked by this one.
@@ -165,11 +165,11 @@ async fn serve(mut stream: UnixStream, reload: Arc<Reload>) {
     let _ = timeout(TIMEOUT, stream.write_all(&text)).await;
 }
 
-/// Who answers one question.
+/// The handler of one request.
 struct ControlHandler<'a> {
     gateway: &'a Gateway,
     reload: &'a Reload,
-    /// Who asks.
+    /// The requester, for the audit log.
     by: Value,
     now: u64,
 }

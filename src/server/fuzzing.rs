@@ -1,4 +1,4 @@
-//! What must hold for the first bytes of every connection.
+//! Checks the invariants of the first bytes of every connection.
 
 #![allow(clippy::missing_panics_doc, reason = "a check: it may panic")]
 

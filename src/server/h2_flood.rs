@@ -12,10 +12,10 @@ const PREFACE: usize = 24;
 const HEAD: usize = 9;
 /// Such frames at once. Our choice: nghttp2 lets 1000 answers to PING and SETTINGS wait.
 const BURST: u64 = 1000;
-/// What a request is worth in such frames. 10, as Envoy allows `WINDOW_UPDATE`s for each frame of data.
+/// The number of such frames that a request permits. 10, as Envoy allows `WINDOW_UPDATE`s for each frame of data.
 const PER_REQUEST: u64 = 10;
-/// What we must send for one such frame to be due, a `WINDOW_UPDATE` say. Our choice: the answer to a PING has 17
-/// bytes, so they do not pay for each other.
+/// The bytes sent to the peer that permit one such frame, a `WINDOW_UPDATE` for example. Our choice: the response to a
+/// PING has 17 bytes, so PINGs do not pay for each other.
 const SENT_FOR_ONE: usize = 256;
 /// Frames that are due anyway, one in 10 ms. Our choice: no client pings its connection more often.
 const RATE: Rate = Rate {
@@ -23,7 +23,7 @@ const RATE: Rate = Rate {
     period: 10,
 };
 
-/// What a peer may still send, and where in its frames it is.
+/// The remaining allowance of a peer, and the position in its frames.
 #[derive(Debug)]
 pub(super) struct Frames {
     /// Bytes before the next head.
@@ -106,14 +106,14 @@ mod tests {
         frames
     }
 
-    /// How many of these a peer may send at once.
+    /// The number of these frames that a peer may send at once.
     fn accepted(frames: &mut Frames, frame: &[u8]) -> u64 {
         let accepted = (0..100_000).take_while(|_| frames.received(frame, 0));
         accepted.count() as u64
     }
 
     #[test]
-    fn a_flood_of_pings_is_seen_however_it_is_cut_into_pieces() {
+    fn a_flood_of_pings_is_detected_at_any_chunking() {
         assert_eq!(accepted(&mut begun(), &PING), BURST);
         let mut frames = begun();
         let stream = PING.repeat(1000);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn window_updates_for_a_long_answer_are_no_flood_but_answered_pings_are() {
+    fn window_updates_for_long_responses_are_no_flood_but_answered_pings_are() {
         let mut frames = begun();
         let mut answered = |count| {
             (0..100_000)

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn content_that_is_not_taken_is_dropped_and_the_stream_fails() {
+    fn unread_content_is_dropped_and_its_stream_fails() {
         let unfinished = Unfinished::default();
         let (slow, quick) = (unfinished.add(long(), 0), unfinished.add(long(), 0));
         assert_eq!(polled(&unfinished, slow, 100), "frame");
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn content_that_was_never_asked_for_is_dropped_too() {
+    fn content_that_was_never_polled_is_dropped_too() {
         let unfinished = Unfinished::default();
         let key = unfinished.add(long(), 0);
         assert_eq!(unfinished.drop_blocked(1000, LIMIT), Found::Fine);
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_does_not_go_makes_its_connection_go() {
+    fn a_stuck_stream_closes_its_connection() {
         let unfinished = Unfinished::default();
         let key = unfinished.add(long(), 0);
         assert_eq!(unfinished.drop_blocked(1999, LIMIT), Found::Fine);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_piece_that_is_not_sent_makes_its_connection_go() {
+    fn an_unsent_last_chunk_closes_its_connection() {
         let unfinished = Unfinished::default();
         let key = unfinished.add(Content::from(Bytes::from_static(b"all")), 0);
         assert_eq!(polled(&unfinished, key, 100), "frame");

@@ -10,8 +10,8 @@ use std::time::Duration;
 /// Connections that may wait to be accepted; the system caps it at `net.core.somaxconn` (4096 since Linux 5.4).
 const BACKLOG: i32 = 4096;
 
-/// How long a peer may be silent before the system asks whether it is there: what is open for long has no other limit.
-/// Our choice, as towards the upstream.
+/// The idle time before the system sends TCP keep-alive probes: long-lived connections have no other limit. Our choice,
+/// as towards the upstream.
 const KEEPALIVE: Duration = Duration::from_mins(1);
 /// Between two such questions; after nine the peer is dead (tcp(7)). Our choice.
 const PROBE: Duration = Duration::from_secs(15);
@@ -81,7 +81,7 @@ fn at(
     Ok((listeners, actual))
 }
 
-/// What the operator can do about it.
+/// Advice for the operator.
 fn advice(error: &io::Error, address: SocketAddr) -> String {
     let port = address.port();
     match error.kind() {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_error_names_the_address_the_setting_and_what_to_do() {
+    fn the_error_names_the_address_the_setting_and_the_remedy() {
         let ours = bind("127.0.0.1:0".parse().unwrap(), 1).unwrap();
         let address = ours[0].local_addr().unwrap();
         let error = at((address, 1), &Inherited::default(), "operations")

@@ -59,19 +59,19 @@ use tokio::sync::mpsc::{Receiver, channel};
 use tokio::time::timeout;
 use worker::Worker;
 
-/// The gateway cannot start. Every message says what to do.
+/// The gateway cannot start. Every message includes a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An address cannot be listened on.
     #[error("cannot listen on {address} ({key} in gateway.toml): {source}; {advice}")]
     Listen {
-        /// Which.
+        /// The address.
         address: SocketAddr,
-        /// Where it is configured.
+        /// The configuration key.
         key: &'static str,
         /// Why.
         source: io::Error,
-        /// What to do.
+        /// Advice for the operator.
         advice: String,
     },
     /// Sockets that others have opened for us.
@@ -108,7 +108,7 @@ pub struct Running {
     control: Control,
 }
 
-/// Where a gateway listens, with the ports that the system chose.
+/// The listening addresses of a gateway, with the ports that the system chose.
 #[derive(Debug, Clone, Default)]
 pub struct Addresses {
     /// TLS.
@@ -181,12 +181,12 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
 }
 
 impl Running {
-    /// Where it listens.
+    /// The listening addresses.
     pub fn addresses(&self) -> &Addresses {
         &self.addresses
     }
 
-    /// What its requests use.
+    /// The state that its requests use.
     pub fn gateway(&self) -> &Arc<Gateway> {
         &self.gateway
     }
@@ -196,19 +196,19 @@ impl Running {
         self.admin_password.as_ref()
     }
 
-    /// Takes nothing new, finishes what is under way for at most `[server] drain`, closes the flows.
+    /// Accepts nothing new, finishes work in flight for at most `[server] drain`, closes the flows.
     pub async fn drain(self) {
         let patience = self.patience;
         self.end(patience).await;
     }
 
-    /// Cuts off what is under way and closes the flows.
+    /// Cuts off work in flight and closes the flows.
     pub async fn stop(self) {
         self.end(Duration::ZERO).await;
     }
 
-    /// Takes over users, routes and certificates of another config. What cannot be used stays as it was, and the log
-    /// says so; false if there was anything.
+    /// Applies users, routes and certificates of another config. Parts that cannot be used stay as they were and are
+    /// logged; false if there were any.
     pub async fn reload(&self, config: Config) -> bool {
         self.reload.take_over(config, json!({})).await.is_ok()
     }
@@ -292,7 +292,7 @@ fn open_gateway(
     Ok(opened.recv().map_err(|_| Error::Lost)??)
 }
 
-/// One worker for each thread; what they share for the limits' sake is the count of connections.
+/// Creates one worker for each thread; they share the count of connections, which is limited.
 fn workers(
     gateway: &Arc<Gateway>,
     metrics: &Arc<Metrics>,
@@ -306,7 +306,7 @@ fn workers(
         .collect()
 }
 
-/// A gateway without it serves as well; its operator's commands say that they cannot reach it.
+/// The gateway also serves without it; the operator's commands then report that they cannot reach it.
 fn open_control_socket(reload: &Arc<Reload>) -> Option<control_socket::Open> {
     let _inside = reload.gateway.control.enter();
     let opened = control_socket::open(reload);

@@ -36,21 +36,21 @@ const HEAD: Duration = Duration::from_secs(10);
 const LIFETIME: Duration = Duration::from_mins(5);
 /// Bytes of a request's head: the least that hyper takes.
 const BUFFER: usize = 8192;
-/// How often histograms are tidied, as the library advises.
+/// The interval between upkeep runs of histograms, as the library advises.
 const TIDY: Duration = Duration::from_secs(5);
 
-/// Where the gateway is in its life.
+/// The life-cycle stage of the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Stage {
     /// Flows are not live yet.
     Starting,
     /// Requests are answered and flows run.
     Ready,
-    /// What is under way is finished, nothing new is taken.
+    /// Work in flight is finished, nothing new is accepted.
     Draining,
 }
 
-/// What the operations listener tells.
+/// The state that the operations listener reports.
 pub(super) struct Operations {
     metrics: Arc<Metrics>,
     stage: AtomicU8,
@@ -60,7 +60,7 @@ pub(super) struct Operations {
     reported: AtomicBool,
     /// The runtimes; weak, because we live on when the gateway closes its store.
     backends: OnceLock<Vec<Weak<Backend>>>,
-    /// Whose tasks are counted, for the same reason weak.
+    /// The workers, whose tasks are counted; weak for the same reason.
     workers: OnceLock<Vec<Weak<Worker>>>,
     audit: OnceLock<Arc<Monitor>>,
 }
@@ -78,7 +78,7 @@ impl Operations {
         })
     }
 
-    /// From now on readiness tells of these runtimes and the audit log too, and metrics of these workers.
+    /// Adds these runtimes and the audit log to readiness, and these workers to metrics.
     pub(super) fn look_at(
         &self,
         backends: &[Arc<Backend>],
@@ -105,7 +105,7 @@ impl Operations {
         self.metrics.render()
     }
 
-    /// The gateway has come to this stage.
+    /// Sets the stage.
     pub(super) fn enter(&self, stage: Stage) {
         self.stage.store(stage as u8, Ordering::Relaxed);
     }

@@ -1,5 +1,5 @@
-//! The PROXY protocol, versions 1 and 2: what a proxy says before anything else about the client whose connection it
-//! passes on (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
+//! The PROXY protocol, versions 1 and 2: the header that a proxy sends first, with the address of the client whose
+//! connection it passes on (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
 //!
 //! Ours, as the crate `ppp` accepts ports with a sign, refuses LOCAL with an unknown family, and leaves the reading to us.
 //!
@@ -11,7 +11,7 @@ use std::str::FromStr;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 
-/// How version 2 begins (proxy-protocol.txt §2.2).
+/// The signature of version 2 (proxy-protocol.txt §2.2).
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 /// The longest line of version 1, its end included (proxy-protocol.txt §2.1).
 const LINE: usize = 107;
@@ -31,7 +31,7 @@ pub(super) enum Error {
     Io(#[from] io::Error),
 }
 
-/// Reads the header. `None`: the proxy speaks for itself, or does not say for whom.
+/// Reads the header. `None`: the connection is the proxy's own, or no client is named.
 pub(super) async fn read(tcp: &mut TcpStream) -> Result<Option<SocketAddr>, Error> {
     // Both versions are longer than this.
     let mut start = [0; SIGNATURE.len()];
@@ -103,7 +103,7 @@ fn port(text: &str) -> Result<u16, Error> {
     port.ok_or(Error::Malformed)
 }
 
-/// What follows the signature of version 2.
+/// Reads the rest of a version 2 header, after the signature.
 async fn version_2(tcp: &mut TcpStream) -> Result<Option<SocketAddr>, Error> {
     let mut head = [0; HEAD - SIGNATURE.len()];
     tcp.read_exact(&mut head).await?;
@@ -115,14 +115,14 @@ async fn version_2(tcp: &mut TcpStream) -> Result<Option<SocketAddr>, Error> {
     let mut rest = vec![0; length];
     tcp.read_exact(&mut rest).await?;
     match command {
-        // LOCAL: the proxy's own, whatever else it says (proxy-protocol.txt §2.2).
+        // LOCAL: the proxy's own connection, whatever else the header contains (proxy-protocol.txt §2.2).
         0x20 => Ok(None),
         0x21 => source_of(family, &rest),
         _ => Err(Error::Malformed),
     }
 }
 
-/// The client of a family; what follows the addresses are TLVs, of which none matters here.
+/// The client's address in a header of this family; the TLVs after the addresses are ignored.
 pub(super) fn source_of(family: u8, rest: &[u8]) -> Result<Option<SocketAddr>, Error> {
     match family {
         // TCP over IPv4: source, destination, their ports.
@@ -157,8 +157,8 @@ mod tests {
     use tokio::io::AsyncWriteExt;
     use tokio::net::TcpListener;
 
-    /// What these bytes say, sent so many at a time; what follows them must still be there.
-    async fn said(bytes: &[u8], at_a_time: usize) -> Option<Option<String>> {
+    /// The address parsed from these bytes, sent in pieces of `at_a_time`; bytes after the header must remain unread.
+    async fn client_address(bytes: &[u8], at_a_time: usize) -> Option<Option<String>> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut proxy = TcpStream::connect(listener.local_addr().unwrap())
             .await
@@ -174,11 +174,11 @@ mod tests {
             drop(proxy);
         };
         let reading = async {
-            let said = read(&mut tcp).await.ok()?;
+            let client_address = read(&mut tcp).await.ok()?;
             let mut after = String::new();
             tcp.read_to_string(&mut after).await.unwrap();
             assert_eq!(after, "GET");
-            Some(said.map(|address| address.to_string()))
+            Some(client_address.map(|address| address.to_string()))
         };
         tokio::join!(sending, reading).1
     }
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_versions_name_the_client_and_nothing_behind_them_is_read() {
+    async fn both_versions_name_the_client_and_no_byte_after_them_is_read() {
         let known = |text: &str| Some(Some(text.to_owned()));
         let mut tcp6 = [0x20, 1, 0xd, 0xb8].to_vec();
         tcp6.extend([0; 28]);
@@ -224,7 +224,11 @@ mod tests {
         ] {
             for at_a_time in [1, 5, 5000] {
                 let shown = String::from_utf8_lossy(&bytes).into_owned();
-                assert_eq!(said(&bytes, at_a_time).await, expected, "{shown:?}");
+                assert_eq!(
+                    client_address(&bytes, at_a_time).await,
+                    expected,
+                    "{shown:?}"
+                );
             }
         }
     }
@@ -272,7 +276,7 @@ mod tests {
         for bytes in lines.chain(blocks) {
             for at_a_time in [3, 5000] {
                 let shown = String::from_utf8_lossy(&bytes).into_owned();
-                assert_eq!(said(&bytes, at_a_time).await, None, "{shown:?}");
+                assert_eq!(client_address(&bytes, at_a_time).await, None, "{shown:?}");
             }
         }
     }

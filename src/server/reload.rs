@@ -1,7 +1,7 @@
-//! What a running gateway takes over of a config read again: users, routes, hosts and certificates; and whether it is
-//! time to.
+//! Applies a config that is read again to the running gateway: users, routes, hosts and certificates; detects when to
+//! reload.
 //!
-//! What cannot be used stays as it was, and log and audit say so. Never touches a connection.
+//! Parts that cannot be used stay as they were, which is logged and audited. Never touches a connection.
 
 use super::config_watcher::Watch;
 use super::tell;
@@ -29,7 +29,7 @@ pub(super) enum Error {
     /// The file has a mistake: everything stays as it was.
     #[error("{0}")]
     Config(#[from] config::Error),
-    /// Some of it could not be used; the log says what.
+    /// Some of it could not be used; the log has the details.
     #[error("some of it could not be used and stays as it was; the log says what")]
     Incomplete,
 }

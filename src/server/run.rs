@@ -1,4 +1,4 @@
-//! The program: start, tell the operator, serve until a signal, drain.
+//! The program: start, announce, serve until a signal, drain.
 
 use super::sd_notify::Supervisor;
 use super::{Error, Inherited, Running, reload, start_with};
@@ -35,7 +35,7 @@ fn run_until_signalled(mut config: Config) -> Result<(), Error> {
     allow_descriptors(&mut config);
     let inherited = Inherited::take(&mut config)?;
     let running = start_with(config, &inherited)?;
-    // What drains must not hold them: who comes next finds them with systemd.
+    // A draining process must not hold them: its successor takes them from systemd.
     drop(inherited);
     let runtime = Builder::new_current_thread()
         .enable_all()
@@ -59,7 +59,7 @@ fn run_until_signalled(mut config: Config) -> Result<(), Error> {
     })
 }
 
-/// Reloads and says that it is alive, until a signal asks for the end.
+/// Reloads and sends watchdog pings, until a signal requests the end.
 async fn until_end(running: &Running, signals: &mut Signals, supervisor: &Supervisor) {
     let mut looks = ticks(running.gateway().config.server.watch);
     let mut pings = ticks(supervisor.watchdog());
@@ -120,7 +120,7 @@ async fn ping(running: &Running, supervisor: &Supervisor) {
     }
 }
 
-/// What a signal asks for.
+/// The request of a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     End,
@@ -150,7 +150,8 @@ impl Signals {
         }
     }
 
-    /// Waits for one that ends; gives the exit code of a program that the signal has ended, as shells tell it.
+    /// Waits for a signal that ends the gateway; returns the exit code of a program that the signal has ended, as
+    /// shells report it.
     async fn end(&mut self) -> i32 {
         let kind = tokio::select! {
             _ = self.terminate.recv() => SignalKind::terminate(),
@@ -201,9 +202,9 @@ fn keep_to_ourselves() {
     }
 }
 
-/// Lets the process open as many files as its connections need, which a shell's soft limit (often 1024) seldom does.
-/// Where the hard limit is lower, fewer connections are taken: files, sign-ins and deployments must have theirs however
-/// many clients come.
+/// Raises the limit of open files to the number that the connections need, which a shell's soft limit (often 1024)
+/// seldom covers. Where the hard limit is lower, fewer connections are accepted: files, sign-ins and deployments must
+/// have theirs however many clients connect.
 fn allow_descriptors(config: &mut Config) {
     let connections = config.limits.connections;
     let upstreams = config.upstreams.iter();
@@ -230,7 +231,7 @@ fn allow_descriptors(config: &mut Config) {
     );
 }
 
-/// How many connections there may be with so many descriptors; each may need another one to the upstream.
+/// The maximum number of connections for these descriptors; each may need another one to the upstream.
 fn room_for_connections(descriptors: u64, upstream: bool) -> usize {
     let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
     let left = descriptors - OTHER_DESCRIPTORS.min(descriptors / 2);

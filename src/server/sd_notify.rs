@@ -17,7 +17,7 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
-    /// As the environment says.
+    /// Reads systemd's environment variables.
     pub(super) fn of_environment() -> Self {
         let to = std::env::var_os("NOTIFY_SOCKET").and_then(|path| {
             let address = address(&path)?;
@@ -33,7 +33,7 @@ impl Supervisor {
         }
     }
 
-    /// How often to say that we are alive: half of the time after which we are taken for dead, as systemd advises.
+    /// The interval between watchdog pings: half of systemd's time-out, as systemd advises.
     pub(super) fn watchdog(&self) -> Option<Duration> {
         self.watchdog.map(|limit| limit / 2)
     }

@@ -41,8 +41,8 @@ pub enum Error {
 }
 
 impl Inherited {
-    /// Takes the sockets, and puts their addresses into the config. Must come before the first thread: it takes what
-    /// says so out of the environment, so that no program that a flow starts believes they were its own.
+    /// Takes the sockets, and puts their addresses into the config. Must run before the first thread: it removes the
+    /// environment variables that name them, so that no program started by a flow takes them for its own.
     pub fn take(config: &mut Config) -> Result<Self, Error> {
         let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
         let mut names = names.split(':');

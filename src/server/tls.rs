@@ -34,7 +34,7 @@ pub(super) struct Tls {
     ticketer: Arc<dyn ProducesTickets>,
 }
 
-/// What a start or reload has found.
+/// The certificates found by a start or reload.
 pub(super) struct Found {
     /// When the first certificate to expire does, seconds since 1970.
     pub(super) not_after: i64,
@@ -103,7 +103,7 @@ fn server(
             provider,
         )?)
         .with_cert_resolver(Arc::new(names));
-    // All are good; which of them is taken is ours to say, the library's strongest first.
+    // All cipher suites are good; the server chooses, the library's strongest first.
     server.ignore_client_order = true;
     server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     // Sessions live in the tickets (RFC 8446 §4.6.1, RFC 5077), whose key changes every six hours; one is enough
@@ -186,8 +186,8 @@ impl Names {
         names
     }
 
-    /// The certificate for a name: one for exactly this name, else a wildcard's, which stands for one label
-    /// (RFC 6125 §6.4.3), else the first of all. Of several, the first whose key the client can check.
+    /// The certificate for a name: one for exactly this name, else a wildcard's, which covers one label (RFC 6125
+    /// §6.4.3), else the first of all. Of several, the first whose key the client can check.
     fn choose(&self, name: Option<&str>, schemes: &[SignatureScheme]) -> Option<Arc<CertifiedKey>> {
         let name = name.map(str::to_ascii_lowercase);
         let fitting = name.as_deref().and_then(|name| {
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wildcard_stands_for_one_label_and_gives_way_to_the_exact_name() {
+    fn a_wildcard_matches_one_label_and_yields_to_the_exact_name() {
         let names = names();
         assert_eq!(chosen(&names, Some("b.example.org"), ECDSA), 1);
         assert_eq!(chosen(&names, Some("a.example.org"), ECDSA), 3);
@@ -266,14 +266,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_certificate_is_for_everybody_else() {
+    fn the_first_certificate_is_the_default() {
         let names = names();
         assert_eq!(chosen(&names, None, ECDSA), 0);
         assert_eq!(chosen(&names, Some("unknown.example"), ECDSA), 0);
     }
 
     #[test]
-    fn of_several_for_a_name_the_client_gets_one_that_it_can_check() {
+    fn of_several_certificates_the_client_gets_one_it_can_verify() {
         let names = names();
         assert_eq!(chosen(&names, Some("a.example.org"), ED), 2);
         assert_eq!(chosen(&names, Some("a.example.org"), ECDSA), 3);

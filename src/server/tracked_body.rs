@@ -49,7 +49,7 @@ pub(super) struct TrackedBody {
     under_way: UnderWay,
 }
 
-/// Where the content of an answer is.
+/// The location of a response's content.
 enum Held {
     /// Here: an HTTP/1.1 connection sends one response at a time, and is closed when it stalls.
     Here(Content),

@@ -49,7 +49,7 @@ impl Worker {
         })
     }
 
-    /// Where its tasks run, once it has started.
+    /// The runtime of its tasks, once it has started.
     pub(super) fn runtime(&self) -> Option<Handle> {
         self.runtime.get().cloned()
     }
@@ -109,7 +109,7 @@ impl Worker {
         })
     }
 
-    /// Accepts until the drain. What waits in the system's queue by then is still served.
+    /// Accepts connections until the drain. Those in the system's queue at that time are still served.
     async fn accept(
         self: Arc<Self>,
         listener: TcpListener,
@@ -184,7 +184,7 @@ impl Worker {
                     .and_then(|permit| permit.of(address));
                 permit.map_err(refused)
             }
-            // What it says of itself could be anything.
+            // Its PROXY header could name any client.
             (false, true) => Err(Refused::Untrusted),
         }
     }

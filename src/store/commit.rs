@@ -1,4 +1,4 @@
-//! How a deployment becomes durable, and how a start finishes what a crash left half done.
+//! Makes deployments durable, and finishes at a start one that a crash interrupted.
 //!
 //! 1. Both new files are written beside the old ones and forced to disk: a full disk shows here, where nothing has changed.
 //! 2. One transaction adds the history row. It names the hashes of the files before and after. The deployment is made.
@@ -74,7 +74,7 @@ impl Disk {
         self.database.mark_written(deployment.number)
     }
 
-    /// The credentials file that says what it must: the present one if it does, else a new one.
+    /// Returns the credentials file with the wanted content: the present one if it has it, else a new one.
     fn credentials_file(
         &self,
         wanted: &Credentials,
@@ -181,7 +181,7 @@ impl Disk {
     }
 }
 
-/// Whether the files are those before or after a deployment, or one of each: what a crash can leave.
+/// Whether the files are those before or after a deployment, or one of each, as a crash can leave them.
 fn is_interrupted(deployment: &Deployment, files: Hashes) -> bool {
     let Deployment { before, after, .. } = deployment;
     (files.flows == before.flows || files.flows == after.flows)

@@ -1,5 +1,5 @@
-//! Starts that came to no good end, and the way back from a flow set that does not start. Knows counts and rows; when
-//! it has been too many, its callers know.
+//! Counts failed starts, and finds the flow set before one that does not start. Handles counts and rows; the callers
+//! decide when there are too many.
 
 use super::disk::Disk;
 use super::flow_files::{CREDENTIALS, FLOWS};
@@ -10,7 +10,7 @@ use crypto::{hex, sha256};
 const STARTS: &str = "starts";
 /// The name of the fact that counts how often files were read that ended the process meanwhile: `2 HASH`.
 const READINGS: &str = "readings";
-/// The name of the fact that says which revision was set aside last.
+/// The name of the fact that holds the revision set aside last.
 const SET_ASIDE: &str = "set_aside";
 
 impl Disk {
@@ -87,8 +87,8 @@ impl Disk {
         }))
     }
 
-    /// What was deployed before the active flow set, is another one, and was not itself set aside. Nothing, if the
-    /// active one is the result of falling back.
+    /// The newest flow set deployed before the active one that differs from it and was not itself set aside. `None`, if
+    /// the active one is the result of a fallback.
     pub(super) fn earlier(&self) -> Result<Option<Loaded>, Error> {
         if self.fallen_back()?.is_some() {
             return Ok(None);
@@ -99,7 +99,7 @@ impl Disk {
         self.parse_files(&self.database.files(number)?).map(Some)
     }
 
-    /// Copies the flow files beside, as `flows.set-aside-REVISION.json`, and says so in the history.
+    /// Copies the flow files beside, as `flows.set-aside-REVISION.json`, and records it in the history.
     pub(super) fn set_aside_active(&mut self, rev: &str) -> Result<(), Error> {
         let files = self.read_files()?;
         for (name, content) in [(FLOWS, files.flows), (CREDENTIALS, files.credentials)] {

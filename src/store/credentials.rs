@@ -15,13 +15,13 @@ use flows::Credentials;
 use serde_json::{Map, Value, json, ser::PrettyFormatter};
 use zeroize::Zeroizing;
 
-/// Where Node-RED keeps the secret that it made itself, among other things.
+/// The file in which Node-RED keeps its generated secret, among other things.
 const RUNTIME_SETTINGS: &str = ".config.runtime.json";
 const GENERATED: &str = "_credentialSecret";
 /// One AES block: NIST SP 800-38A, 6.5.
 const IV_BYTES: usize = 16;
 
-/// What could be read of a credentials file.
+/// The content of a credentials file that could be read.
 #[derive(Debug, PartialEq)]
 pub(super) struct Opened {
     pub(super) credentials: Credentials,
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_written_by_node_red_is_read_with_the_secret_that_it_made() {
+    fn a_node_red_file_is_read_with_node_reds_generated_secret() {
         let (_place, directory) = directory(Some(NODE_RED_SETTINGS));
         let opened = open(NODE_RED_FILE, &secrets(&directory, None).unwrap()).unwrap();
         assert!(opened.current);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn openssl_decrypts_what_we_encrypt() {
+    fn openssl_decrypts_the_encrypted_credentials() {
         let file = seal(
             &credentials(json!({"n": {"k": "ü"}})),
             &secret("correct horse"),
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_generated_secret_is_read_but_is_not_current_once_another_one_is_configured() {
+    fn a_file_of_the_generated_secret_is_outdated_once_another_is_configured() {
         let (_place, directory) = directory(Some(NODE_RED_SETTINGS));
         let known = secrets(&directory, Some(&secret("configured"))).unwrap();
         assert_eq!(known[0].reveal(), "configured");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_secret_and_a_torn_file_open_nothing() {
+    fn a_wrong_secret_or_a_torn_file_decrypts_nothing() {
         assert_eq!(open(NODE_RED_FILE, &[secret("wrong")]), None);
         assert_eq!(open(NODE_RED_FILE, &[]), None);
         for broken in [
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_made_secret_is_64_digits_and_leaves_the_other_settings_alone() {
+    fn a_generated_secret_has_64_digits_and_keeps_the_other_settings() {
         let (place, directory) = directory(Some(r#"{"instanceId":"1","runtimeFlowState":"stop"}"#));
         let made = make_secret(&directory).unwrap();
         assert_eq!(made.reveal().len(), 64);

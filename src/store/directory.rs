@@ -36,7 +36,7 @@ impl Directory {
         })
     }
 
-    /// Where a file of that name is.
+    /// The path of a file of that name.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -164,14 +164,14 @@ fn lock(path: &Path) -> Result<File, Error> {
         }
         Err(TryLockError::Error(source)) => return Err(failed(path, source)),
     }
-    // For people: what counts is the lock, so a full disk may lose it.
+    // For people only: the lock counts, so a full disk may lose this.
     let _ = file
         .set_len(0)
         .and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(file)
 }
 
-/// What the file says of who has locked it.
+/// The process that has locked the file, according to it.
 fn process(file: &mut File) -> Option<i32> {
     let mut text = String::new();
     file.rewind().ok()?;

@@ -8,7 +8,7 @@ use super::{Error, write_ahead_log};
 use crate::config;
 use crypto::Secret;
 
-/// What the store's thread owns. The database closes before the directory is unlocked.
+/// The state of the store's thread. The database closes before the directory is unlocked.
 pub(super) struct Disk {
     pub(super) database: Database,
     pub(super) directory: Directory,

@@ -106,7 +106,7 @@ mod planned {
 
     thread_local!(static PLANNED: Cell<Option<(u32, Fault)>> = const { Cell::new(None) });
 
-    /// What happens at a step.
+    /// The fault at a step.
     #[derive(Clone, Copy, Debug, PartialEq)]
     #[allow(dead_code, reason = "planned in tests, where it happens too")]
     pub(in crate::store) enum Fault {
@@ -116,7 +116,7 @@ mod planned {
         Full,
     }
 
-    /// Lets the fault come after so many steps of this thread; `None` cancels it.
+    /// Plans the fault after this number of steps of this thread; `None` cancels it.
     #[cfg(test)]
     pub(in crate::store) fn plan(fault: Option<(u32, Fault)>) {
         PLANNED.set(fault);

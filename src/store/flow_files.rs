@@ -36,7 +36,7 @@ impl FlowFiles {
         }
     }
 
-    /// What must be written to come from these files to those. The credentials come first: flows without theirs would
+    /// Returns the writes that turn these files into those. The credentials come first: flows without theirs would
     /// start and fail, credentials without their flows do nothing. No file is ever removed.
     pub(super) fn changes<'a>(&'a self, to: &'a Self) -> impl Iterator<Item = Change<'a>> {
         let files = [

@@ -1,4 +1,4 @@
-//! What must hold for every credentials file.
+//! Invariants checked for every credentials file.
 
 #![allow(
     clippy::missing_panics_doc,

@@ -24,7 +24,7 @@ pub struct LibraryPath {
     names: Vec<String>,
 }
 
-/// What is at a place.
+/// The entry at a library path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Entry {
     /// A folder.
@@ -43,7 +43,7 @@ pub enum Entry {
 pub struct Item {
     /// Its name.
     pub name: String,
-    /// What its first lines say.
+    /// The facts in its first lines.
     pub facts: Vec<(String, String)>,
 }
 
@@ -78,7 +78,7 @@ impl LibraryPath {
 }
 
 impl Directory {
-    /// What is at a place of the library; a kind of which nothing was saved is an empty folder.
+    /// Returns the entry at a path of the library; a kind of which nothing was saved is an empty folder.
     pub(super) fn library(&self, place: &LibraryPath) -> Result<Option<Entry>, Error> {
         let path = place.path(self);
         match self.kind_of(&path)? {
@@ -142,7 +142,7 @@ impl Directory {
         }
     }
 
-    /// What is at a path below the data directory: a link, if one is on the way.
+    /// The file type at a path below the data directory: a link, if one is on the way.
     fn kind_of(&self, path: &Path) -> Result<Option<fs::FileType>, Error> {
         let root = self.path("");
         let below = path.strip_prefix(&root).unwrap_or(path);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_saved_is_listed_with_its_facts_and_read_without() {
+    fn saved_entries_are_listed_with_metadata_and_read_without() {
         let directory = tempfile::tempdir().unwrap();
         let library = Directory::open(directory.path()).unwrap();
         let known = facts(&[("name", "a b"), ("initialize", "one\ntwo \\n three\\")]);
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_lead_elsewhere_are_no_places() {
+    fn names_that_escape_the_library_are_refused() {
         for path in ["..", "a/../b", ".hidden", "a/.b", "a\\b", "a\0", "a\nb"] {
             assert_eq!(place("flows", path), None, "{path:?}");
         }

@@ -1,4 +1,4 @@
-//! What the flow files hold now, and whether they are still what the last deployment wrote. Changes nothing on disk.
+//! Reads the flow files, and compares them with those that the last deployment wrote. Changes nothing on disk.
 
 use super::credentials::{self, Opened};
 use super::database::Deployment;
@@ -26,7 +26,7 @@ impl Disk {
         Ok(loaded)
     }
 
-    /// What the files hold, if that is not what the last deployment wrote. Broken files hold nothing that could be
+    /// Returns the files' content if it is not that of the last deployment. Broken files hold nothing that could be
     /// kept: they are no edit, and the next deployment sets them aside.
     pub(super) fn edited_outside(&self) -> Result<Option<Loaded>, Error> {
         let files = self.read_files()?;
@@ -84,7 +84,7 @@ impl Disk {
         })
     }
 
-    /// Whether the files say what a deployment wrote, however they are formatted or encrypted.
+    /// Whether the files have the content of a deployment, however they are formatted or encrypted.
     fn same_content(
         &self,
         deployment: &Deployment,

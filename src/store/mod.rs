@@ -1,5 +1,5 @@
-//! What must survive: sessions, history, the throttle's memory (one `SQLite` database) and the flow files
-//! (`flows.json`, `flows_cred.json`, as Node-RED names and formats them). Callers see plain async functions, no SQL.
+//! Stores persistent data: sessions, history, the throttle's memory (one `SQLite` database) and the flow files
+//! (`flows.json`, `flows_cred.json`, as Node-RED names and formats them). Callers use plain async functions, no SQL.
 
 mod commit;
 mod crash_loop;
@@ -36,7 +36,7 @@ pub enum Error {
     /// Reading or writing failed.
     #[error("{what}: {source}{}", way_out(source))]
     Io {
-        /// Which file, for the log.
+        /// The file, for the log.
         what: String,
         /// The cause.
         source: std::io::Error,
@@ -51,9 +51,9 @@ pub enum Error {
          history begins anew"
     )]
     Damaged {
-        /// Which file, for the log.
+        /// The file, for the log.
         what: String,
-        /// What is wrong with it.
+        /// The fault found.
         reason: String,
     },
     /// Another process has the data directory.
@@ -62,7 +62,7 @@ pub enum Error {
         process.map(|number| format!(" (process {number})")).unwrap_or_default()
     )]
     InUse {
-        /// Which file, for the log.
+        /// The file, for the log.
         what: String,
         /// Its number, if it is known.
         process: Option<i32>,
@@ -70,14 +70,14 @@ pub enum Error {
     /// A flow file is not what it should be.
     #[error("{what}: {reason}")]
     Invalid {
-        /// Which file, for the log.
+        /// The file, for the log.
         what: String,
-        /// What is wrong with it.
+        /// The fault found.
         reason: String,
     },
 }
 
-/// What the operator can do about a failure of the system.
+/// The remedy for a failure of the system, for the operator.
 fn way_out(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => {
@@ -101,7 +101,7 @@ pub fn step() {
     let _ = failpoint::next();
 }
 
-/// What is kept of a session; the token itself is not.
+/// The stored data of a session; the token itself is not stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionRow {
     /// SHA-256 of the token.
@@ -151,7 +151,7 @@ pub struct Record {
     pub flows: Arc<FlowSet>,
     /// All credentials.
     pub credentials: Arc<Credentials>,
-    /// Who deployed; empty: the program itself.
+    /// The deploying user; empty: the program itself.
     pub user: String,
     /// `full`, `nodes`, `flows`, `reload`, `outside-edit`, `start` …
     pub kind: String,
@@ -159,12 +159,12 @@ pub struct Record {
     pub at: u64,
 }
 
-/// What the flow files hold.
+/// The content of the flow files.
 #[derive(Debug)]
 pub struct Loaded {
     /// The flow set.
     pub flows: FlowSet,
-    /// Its credentials; empty when they could not be decrypted (the log says so).
+    /// Its credentials; empty when they could not be decrypted (which is logged).
     pub credentials: Credentials,
     /// Whether there are credentials that could not be decrypted: nothing may replace them unasked.
     pub locked: bool,
@@ -176,7 +176,7 @@ pub struct Loaded {
 /// The flow files, before they are parsed.
 #[derive(Debug)]
 pub struct Reading {
-    /// How often in a row the process ended while it read just these.
+    /// The number of times in a row that the process ended while reading just these.
     pub failed: u32,
     /// The revision of the last deployment, when they are what it wrote.
     pub rev: Option<String>,
@@ -187,7 +187,7 @@ pub struct Reading {
 pub struct Revision {
     /// Its name.
     pub rev: String,
-    /// Who deployed; empty: the program itself.
+    /// The deploying user; empty: the program itself.
     pub user: String,
     /// `full`, `nodes`, `flows`, `reload`, `outside-edit`, `start` …
     pub kind: String,
@@ -197,9 +197,9 @@ pub struct Revision {
 
 /// The name of the fact that holds the hash of the `admin` made at the first start.
 const GENERATED_ADMIN: &str = "generated_admin";
-/// What the history calls a deployment that the program made because the one after it did not start.
+/// The kind, in the history, of a deployment that the program made because the one after it did not start.
 pub const FALLBACK: &str = "fallback";
-/// The name of the fact that says whether flows run.
+/// The name of the fact that holds whether flows run.
 const RUNNING: &str = "running";
 
 /// The store; clones share it. When the last one is dropped, what was asked is done and everything is closed.
@@ -297,8 +297,8 @@ impl Store {
         self.owner.ask(|disk| disk.load()).await
     }
 
-    /// What the flow files hold, if someone else gave them other content (not only other formatting or encryption)
-    /// than the last deployment did. A broken file is no edit: the next [`Self::commit`] sets it aside.
+    /// Returns the content of the flow files, if it was changed (not only its formatting or encryption) by anything but
+    /// a deployment. A broken file is no edit: the next [`Self::commit`] sets it aside.
     pub async fn edited_outside(&self) -> Result<Option<Loaded>, Error> {
         self.owner.ask(|disk| disk.edited_outside()).await
     }
@@ -315,7 +315,7 @@ impl Store {
         self.owner.ask(move |disk| disk.keep(&record)).await
     }
 
-    /// The history, newest first: the active flow set and as many earlier ones as `storage.history` says.
+    /// The history, newest first: the active flow set and at most `storage.history` earlier ones.
     pub async fn history(&self) -> Result<Vec<Revision>, Error> {
         self.owner.ask(|disk| disk.database.history()).await
     }
@@ -347,7 +347,7 @@ impl Store {
         self.owner.ask(Disk::end_start).await
     }
 
-    /// What was deployed before the active flow set, and is to be started if that does not start.
+    /// The flow set deployed before the active one, to be started if that does not start.
     pub async fn earlier(&self) -> Result<Option<Loaded>, Error> {
         self.owner.ask(|disk| disk.earlier()).await
     }
@@ -378,7 +378,7 @@ impl Store {
             .await
     }
 
-    /// What the editor keeps for a user, as JSON; `None`: nothing.
+    /// The editor's settings of a user, as JSON; `None`: nothing.
     pub async fn user_settings(&self, user: &str) -> Result<Option<String>, Error> {
         let user = user.to_owned();
         self.owner
@@ -405,7 +405,7 @@ impl Store {
             .await
     }
 
-    /// What is at a place of the library; `None`: nothing.
+    /// The entry at a path of the library; `None`: nothing.
     pub async fn library(&self, place: LibraryPath) -> Result<Option<Entry>, Error> {
         self.owner
             .ask(move |disk| disk.directory.library(&place))

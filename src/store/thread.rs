@@ -51,7 +51,7 @@ impl StoreThread {
             let _ = answer.send(question(disk));
         });
         if let Some(questions) = &self.questions {
-            // If the thread is gone, so is `answer`, and the caller hears of it.
+            // If the thread is gone, `answer` is dropped, and the caller gets an error.
             let _ = questions.send(question);
         }
         waiting

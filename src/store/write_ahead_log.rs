@@ -1,9 +1,9 @@
 //! The database's write-ahead log: its header and its frames (`SQLite`'s file format, §4.1 and §4.2).
 //!
-//! `SQLite` takes a log whose header it cannot read for an empty one, and resets it without a word; and it ends a log
-//! at the first frame whose checksum is wrong. What is only in the log would be gone, although it was acknowledged; so
-//! such a log is kept and reported first. A wrong frame in the last two transactions counts as no damage: a power
-//! failure leaves it there, in what was not acknowledged.
+//! `SQLite` treats a log with an unreadable header as empty and silently resets it; and it ends a log at the first
+//! frame with a wrong checksum. Data only in the log would be lost, although it was acknowledged; so such a log is kept
+//! and reported first. A wrong frame in the last two transactions counts as no damage: a power failure leaves it there,
+//! in data that was not acknowledged.
 
 use super::Error;
 use super::database::DATABASE;
@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const HEADER: usize = 32;
 /// Bytes of the header of a frame, which a page follows.
 const FRAME_HEADER: usize = 24;
-/// The magic number; its last bit says that checksums are of big-endian words.
+/// The magic number; its last bit means that checksums are of big-endian words.
 const MAGIC: u32 = 0x377f_0682;
 
 /// Moves the log aside, as `flowgate.db-wal.broken-TIME` with the time of its last change, if it is broken. A
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_broken_log_is_moved_and_none_is_replaced() {
+    fn only_a_broken_log_is_moved_and_no_earlier_one_overwritten() {
         let place = tempfile::tempdir().unwrap();
         let directory = Directory::open(place.path()).unwrap();
         let log = directory.path("flowgate.db-wal");
@@ -197,7 +197,7 @@ mod tests {
         keep_if_broken(&directory).unwrap();
         assert_eq!(names(), [""; 0]);
         let mut good = log_of_sqlite();
-        // Another salt: frames of an earlier round, which SQLite knows how to read.
+        // A good log stays in place, also one cut off in or after its header.
         for content in [
             &good.clone()[..],
             &good[..HEADER],
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_damaged_frame_before_other_transactions_is_found_and_a_torn_end_is_none() {
+    fn a_damaged_frame_before_other_transactions_is_detected_but_no_torn_end() {
         let (good, frame) = log_of_transactions();
         assert!(!loses(&good));
         let frames = (good.len() - HEADER) / frame;
@@ -276,7 +276,7 @@ mod tests {
             reused[HEADER + n * frame + 8] ^= 1;
         }
         assert!(!loses(&reused));
-        // What two power failures leave: each transaction is there, none goes on from the one before.
+        // As two power failures leave it: each transaction is there, none continues the one before.
         let mut left = good.clone();
         for n in &commits {
             left[HEADER + n * frame + 16] ^= 1;

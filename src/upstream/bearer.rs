@@ -1,4 +1,4 @@
-//! A token of the upstream's: how it is shown, how long it is good, and whether an answer refuses it.
+//! A token for the upstream: its header, its lifetime, and whether a response rejects it.
 
 use crate::config::{self, is_token};
 use crypto::Secret;
@@ -29,8 +29,8 @@ pub(super) fn sign(mut request: Request<()>, shown: &HeaderValue) -> Request<()>
     request
 }
 
-/// Whether a 401 says that the token is not good, rather than what it may do (RFC 6750 §3.1). One without a challenge
-/// says nothing of it: so Node-RED tells a missing permission (docs/reference/node-red-admin-api.md §1.5).
+/// Whether a 401 rejects the token, rather than its permissions (RFC 6750 §3.1). One without a challenge does not: it
+/// is how Node-RED reports a missing permission (docs/reference/node-red-admin-api.md §1.5).
 pub(super) fn refuses_token(headers: &HeaderMap) -> bool {
     let challenges = headers.get_all(WWW_AUTHENTICATE).iter();
     challenges
@@ -52,7 +52,7 @@ impl Bearer {
         let since = Instant::now();
         let ends = life.and_then(|life| {
             let life = life.max(MIN_LIFETIME);
-            // At 80 % of its life, while it is still good for those under way.
+            // At 80 % of its lifetime, while it is still valid for requests in flight.
             Some((since.checked_add(life / 5 * 4)?, since.checked_add(life)?))
         });
         Some(Self {
@@ -64,7 +64,7 @@ impl Bearer {
         })
     }
 
-    /// Notes that it is refused; how long it was good, the first time.
+    /// Records that it is rejected; returns its age, the first time.
     pub(super) fn strike(&self) -> Option<Duration> {
         let struck = self.struck.swap(true, Ordering::Relaxed);
         (!struck).then(|| self.since.elapsed())
@@ -85,7 +85,7 @@ impl Bearer {
         &self.header
     }
 
-    /// What there is without a sign-in.
+    /// The token that needs no sign-in.
     pub(super) fn at_once(means: &config::Account) -> Option<Arc<Self>> {
         match means {
             config::Account::Token { token, .. } => Self::new(token.clone(), None).map(Arc::new),

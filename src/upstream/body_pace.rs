@@ -112,7 +112,7 @@ mod tests {
     };
 
     #[test]
-    fn the_grace_is_for_whatever_comes_and_then_each_kibibyte_is_worth_a_second() {
+    fn after_the_grace_period_each_kibibyte_earns_a_second() {
         assert_eq!(PACE.left(0, Duration::ZERO), 10 * SECOND);
         assert_eq!(PACE.left(0, 4 * SECOND), 6 * SECOND);
         assert_eq!(PACE.left(0, 11 * SECOND), Duration::ZERO);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn no_pause_is_longer_than_the_longest_however_much_has_come() {
+    fn a_pause_is_limited_however_much_was_received() {
         assert_eq!(PACE.left(u64::MAX, SECOND), 60 * SECOND);
     }
 
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn a_total_is_a_total() {
+    fn a_total_limit_ignores_the_received_bytes() {
         let pace = Pace::within(10 * SECOND);
         assert_eq!(pace.left(1 << 20, 9 * SECOND), SECOND);
         assert_eq!(pace.left(1 << 20, 10 * SECOND), Duration::ZERO);
     }
 
     #[tokio::test]
-    async fn only_the_time_in_which_the_client_is_waited_for_counts() {
+    async fn only_the_time_spent_waiting_for_the_client_counts() {
         let grace = Duration::from_millis(20);
         let mut pacer = Pacer::new(Pace {
             grace: Some(grace),

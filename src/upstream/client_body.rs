@@ -1,5 +1,5 @@
-//! The body of a client's request, checked while it is read: it has exactly the length that its head announced, it ends
-//! where the protocol says that it ends, and its trailers carry nothing that belongs into a head.
+//! Checks the body of a client's request while it is read: it has exactly the length that its head announced, it ends
+//! where the protocol requires it, and its trailers carry nothing that belongs into a head.
 
 use super::lingering::Lingering;
 use super::withheld;
@@ -222,7 +222,7 @@ mod tests {
     const RESET: (Version, bool) = (Version::HTTP_2, false);
 
     #[tokio::test]
-    async fn a_body_has_exactly_the_length_that_was_announced() {
+    async fn a_body_must_have_exactly_the_announced_length() {
         for way in [HTTP_1, HTTP_2] {
             let body = read(vec![data("ab"), data("cd")], Some(4), way).await;
             assert_eq!(body, (vec!["ab".to_owned(), "cd".to_owned()], Ok(())));
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reset_stream_is_not_a_body_that_has_ended() {
+    async fn a_reset_stream_is_not_a_complete_body() {
         let (_, ended) = read(vec![data("ab")], None, RESET).await;
         assert_eq!(ended, Err(BodyError::Incomplete));
         let (pieces, ended) = read(vec![data("ab")], None, HTTP_2).await;
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_is_not_whole_before_its_trailers_are_known_to_be_harmless() {
+    async fn a_body_is_complete_only_after_its_trailers_are_accepted() {
         for way in [HTTP_1, HTTP_2] {
             for length in [None, Some(2)] {
                 let good = read(vec![data("ab"), trailers("x-checksum")], length, way).await;

@@ -1,4 +1,4 @@
-//! A new connection to the upstream: TCP, TLS where the url says so, HTTP/1.1.
+//! Opens a connection to the upstream: TCP, TLS if the url requires it, HTTP/1.1.
 
 use super::request_body::Outgoing;
 use super::sender::Sender;
@@ -22,8 +22,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-/// How much of an answer is read at once. hyper's own limit would let each connection grow by hundreds of KiB; less
-/// would cost large answers more reads.
+/// The maximum of a response that is read at once. hyper's own limit would let each connection grow by hundreds of KiB;
+/// less would cost large responses more reads.
 const BUFFER: usize = 64 * 1024;
 /// Bytes of an answer's head. Our choice: four times what clients may send.
 const HEAD: usize = 64 * 1024;
@@ -36,9 +36,9 @@ pub enum OpenError {
     /// Not a PEM file with what is needed.
     #[error("{} is not a PEM file with a {what}: {source}", .file.display())]
     Pem {
-        /// Which.
+        /// The file.
         file: PathBuf,
-        /// What was looked for.
+        /// The expected content.
         what: &'static str,
         /// Why.
         source: pem::Error,

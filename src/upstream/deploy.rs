@@ -24,16 +24,16 @@ pub struct Change {
     client: IpAddr,
 }
 
-/// What the upstream made of a change.
+/// The result of a change at the upstream.
 #[derive(Debug)]
 pub struct Changed {
-    /// What it answered.
+    /// The upstream's response.
     pub response: Response<Bytes>,
-    /// What that means.
+    /// The meaning of the response.
     pub outcome: Outcome,
 }
 
-/// What an answer to a change means.
+/// The meaning of a response to a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
     /// It is done; the new revision, if the answer names it.

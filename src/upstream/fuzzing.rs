@@ -1,4 +1,4 @@
-//! What must hold for every request that is written to an upstream.
+//! Checks the invariants of every request that is written to an upstream.
 
 #![allow(
     clippy::missing_panics_doc,

@@ -1,7 +1,7 @@
-//! What of a request's and an answer's headers may pass.
+//! Selects the headers of requests and responses that may pass.
 //!
-//! What belongs to a connection stays with it; what tells the upstream who called and how is ours to say, never the
-//! client's, however it spells it.
+//! Hop-by-hop fields stay with their connection; the fields that report the caller and its connection are set by the
+//! gateway, never by the client, however it spells them.
 
 use super::Upstream;
 use super::withheld::Passing;
@@ -34,25 +34,25 @@ pub struct ForwardedRequest<'a> {
     pub head: &'a Parts,
     /// Canonical path, and query.
     pub target: &'a PathAndQuery,
-    /// What of the path stays here; empty: nothing.
+    /// The prefix of the path that is removed; empty: none.
     pub prefix: &'a str,
-    /// Where the client is.
+    /// The client's address.
     pub address: IpAddr,
     /// Whether it came over TLS.
     pub secure: bool,
     /// The host that it asked a trusted proxy for.
     pub asked: Option<&'a HeaderValue>,
-    /// What trusted proxies may say of their clients.
+    /// The headers that trusted proxies may set for their clients.
     pub passing: Passing<'a>,
     /// The request's id.
     pub id: &'a str,
-    /// Whose `Authorization` goes along.
+    /// The source of the `Authorization` that is sent.
     pub authorization: Authorization,
     /// The caller, if the upstream receives its identity.
     pub identity: Option<Identity>,
 }
 
-/// A caller, as headers tell it to the upstream.
+/// The caller's identity, as headers for the upstream.
 #[derive(Clone)]
 pub struct Identity {
     user: HeaderValue,
@@ -117,7 +117,7 @@ impl Upstream {
     }
 
     /// Whether the upstream receives the caller's identity.
-    pub fn is_told_callers(&self) -> bool {
+    pub fn sends_identity_headers(&self) -> bool {
         self.0.config.identity_headers
     }
 }
@@ -144,7 +144,7 @@ fn introduce(
     nameless: impl FnOnce() -> HeaderValue,
 ) {
     let host = match front.head.uri.authority() {
-        // RFC 9112 §3.2.2: what stands in the target wins; with HTTP/2 it is all there is.
+        // RFC 9112 §3.2.2: the authority in the target wins; with HTTP/2 it is the only one.
         Some(authority) => HeaderValue::from_str(authority.as_str()).ok(),
         None => front.head.headers.get(HOST).cloned(),
     };
@@ -321,7 +321,7 @@ fn one_cookie(headers: &mut HeaderMap) {
 mod tests {
     use super::*;
 
-    const NOBODY: Passing<'static> = Passing {
+    const UNTRUSTED: Passing<'static> = Passing {
         from_proxies: &[],
         trusted: false,
     };
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_the_connection_or_is_ours_to_say_stays_behind() {
+    fn hop_by_hop_and_gateway_headers_are_not_forwarded() {
         let sent = map(&[
             ("connection", "close, X-Hop, Content-Length"),
             ("x-hop", "1"),
@@ -370,25 +370,25 @@ mod tests {
             ("x_custom", "kept"),
             ("if-none-match", "\"1\""),
         ]);
-        let passed = passed_on(&sent, Dialect::NodeRed, NOBODY);
+        let passed = passed_on(&sent, Dialect::NodeRed, UNTRUSTED);
         let mut names: Vec<&str> = passed.keys().map(HeaderName::as_str).collect();
         names.sort_unstable();
         assert_eq!(names, ["accept", "if-none-match", "x_custom"]);
     }
 
     #[test]
-    fn the_two_headers_of_the_admin_api_are_spelled_as_the_upstream_does_and_stand_once() {
+    fn admin_api_headers_are_sent_once_in_the_upstreams_dialect() {
         let sent = map(&[
             ("service-api-version", "v2"),
             ("node-red-api-version", "v2"),
             ("service-deployment-type", "nodes"),
             ("service_api_version", "v1"),
         ]);
-        let passed = passed_on(&sent, Dialect::NodeRed, NOBODY);
+        let passed = passed_on(&sent, Dialect::NodeRed, UNTRUSTED);
         assert_eq!(passed.len(), 2);
         assert_eq!(passed["node-red-api-version"], "v2");
         assert_eq!(passed["node-red-deployment-type"], "nodes");
-        let passed = passed_on(&sent, Dialect::Service, NOBODY);
+        let passed = passed_on(&sent, Dialect::Service, UNTRUSTED);
         assert_eq!(passed.len(), 2);
         assert_eq!(passed["service-api-version"], "v2");
     }
@@ -396,7 +396,7 @@ mod tests {
     #[test]
     fn split_cookies_become_one_field() {
         let sent = map(&[("cookie", "a=1"), ("cookie", "b=2")]);
-        let passed = passed_on(&sent, Dialect::NodeRed, NOBODY);
+        let passed = passed_on(&sent, Dialect::NodeRed, UNTRUSTED);
         assert_eq!(
             passed.get_all(COOKIE).iter().collect::<Vec<_>>(),
             ["a=1; b=2"]
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_leaves_its_connection_behind_and_keeps_everything_else() {
+    fn a_response_loses_its_hop_by_hop_headers_and_keeps_others() {
         let mut headers = map(&[
             ("connection", "keep-alive, X-Hop"),
             ("keep-alive", "timeout=5"),
@@ -426,13 +426,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_one_header_whatever_it_is() {
+    fn any_user_name_is_encoded_as_one_header_value() {
         assert_eq!(encoded("ann@example.org"), "ann@example.org");
         assert_eq!(encoded("Änn 100%\r\nX: 1"), "%C3%84nn%20100%25%0D%0AX:%201");
     }
 
     #[test]
-    fn event_streams_may_be_silent() {
+    fn event_streams_are_recognized_by_content_type() {
         let kind = |kind| is_event_stream(&map(&[("content-type", kind)]));
         assert!(kind("text/event-stream; charset=utf-8"));
         assert!(!kind("text/html"));

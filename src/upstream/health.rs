@@ -8,15 +8,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// How often to ask, at the least, while it is not well. Our choice: it is to be noticed at once that it is back.
+/// The maximum interval between checks while the upstream is unavailable. Our choice: its return is to be noticed at
+/// once.
 const AWAY: Duration = Duration::from_secs(1);
 
-/// How the last check ended; at first unknown.
+/// The result of the last check; at first unknown.
 pub(super) const UNKNOWN: u8 = 0;
 const WELL: u8 = 1;
 const GONE: u8 = 2;
 
-/// What every runtime of either dialect answers without a token (docs/reference/admin-api.md §4.1).
+/// A path that every runtime of either dialect answers without a token (docs/reference/admin-api.md §4.1).
 const PATH: &str = "/auth/login";
 
 impl Upstream {

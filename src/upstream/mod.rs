@@ -1,4 +1,4 @@
-//! The runtime behind us: how a request gets there and its answer back.
+//! The runtime behind the gateway: forwards requests to it and returns its responses.
 //!
 //! [`headers`] and [`withheld`] choose the header fields that pass, [`token_source`] adds our credentials, [`pool`] has
 //! a connection for the request or [`connect`] makes one, [`client_body`] checks its body, [`request_body`] passes it
@@ -65,7 +65,7 @@ use tokio::time::{Instant, sleep};
 #[derive(Clone)]
 pub struct Upstream(Arc<Inner>);
 
-/// What all clones share.
+/// The state shared by all clones.
 struct Inner {
     config: config::Upstream,
     connect: Connect,
@@ -96,10 +96,10 @@ pub enum Error {
     /// It closed the connection instead of answering.
     #[error("the upstream closed the connection without an answer")]
     Closed(#[source] hyper::Error),
-    /// What it answered is not HTTP, or too large.
+    /// Its response is not HTTP, or too large.
     #[error("the upstream's answer makes no sense")]
     Garbage(#[source] hyper::Error),
-    /// What it answered is not what was asked for.
+    /// Its response is not of the expected kind.
     #[error("the upstream's answer makes no sense: {0}")]
     Unexpected(&'static str),
     /// It stopped in the middle of its answer.
@@ -143,7 +143,7 @@ impl Upstream {
         })))
     }
 
-    /// How logs, metrics and audit call it.
+    /// The name in logs, metrics and audit.
     pub fn name(&self) -> &str {
         &self.0.config.mount.name
     }
@@ -154,7 +154,7 @@ impl Upstream {
         Error::Unauthorized
     }
 
-    /// Whether it knows the deployment type `reload`.
+    /// Whether it supports the deployment type `reload`.
     pub fn reloads(&self) -> bool {
         self.0.config.reload
     }
@@ -227,8 +227,8 @@ impl Upstream {
         }
     }
 
-    /// Sends over this connection. The time for the answer begins again for as long as the body moves, or waits for
-    /// the client, whose patience is watched elsewhere, and once more when the body has ended.
+    /// Sends a request over this connection. The time-out for the response restarts for as long as the body moves, or
+    /// waits for the client, which has a time-out elsewhere, and once more when the body has ended.
     async fn ask(
         &self,
         sender: &mut Sender,
@@ -312,7 +312,7 @@ impl Error {
         }
     }
 
-    /// How metrics count it; `None`: it was the client.
+    /// The class for metrics; `None`: the client caused it.
     fn fault(&self) -> Option<UpstreamFault> {
         Some(match self {
             Self::Unreachable(_) => UpstreamFault::Unreachable,
@@ -333,5 +333,5 @@ fn is_safe(method: &Method) -> bool {
     matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS)
 }
 
-/// How long a connection may be silent before the system asks whether the other end is there. Our choice.
+/// The idle time before the system sends TCP keep-alive probes. Our choice.
 const KEEPALIVE: Duration = Duration::from_mins(1);

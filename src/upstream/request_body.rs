@@ -50,7 +50,7 @@ pub enum Refusal {
     NotAllowed,
 }
 
-/// How far a body has come.
+/// The progress of a body.
 #[derive(Debug, Default)]
 pub struct Progress {
     bytes: AtomicU64,
@@ -97,7 +97,7 @@ impl Outgoing {
         self
     }
 
-    /// How far a stream has come; `None`: there is nothing to wait for.
+    /// The progress of a stream; `None`: there is nothing to wait for.
     pub fn progress(&self) -> Option<Arc<Progress>> {
         match self {
             Self::Whole(_) => None,
@@ -105,7 +105,7 @@ impl Outgoing {
         }
     }
 
-    /// How many bytes it has; `None`: that is not known before its end.
+    /// Its length in bytes; `None`: unknown before its end.
     pub(super) fn length(&self) -> Option<u64> {
         match self {
             Self::Whole(bytes) => Some(bytes.len() as u64),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn chunks_of_a_connection_that_was_dropped_do_not_look_whole() {
+    async fn chunks_of_a_dropped_connection_do_not_look_complete() {
         let body = ClientBody::received(cut().await, Version::HTTP_11, 0);
         let mut outgoing = Outgoing::stream(body, 100, Pace::within(Duration::from_secs(1)));
         let progress = outgoing.progress().unwrap();

@@ -1,5 +1,5 @@
-//! The body of an answer on its way back. When it has ended, its connection is good for another request; when it
-//! breaks off, so does what is sent to the client.
+//! The body of a response from the upstream. When it has ended, its connection can be reused; when it breaks off, so
+//! does the response to the client.
 
 use super::request_body::Progress;
 use super::sender::Sender;
@@ -40,7 +40,7 @@ pub enum Cut {
     Silent,
 }
 
-/// A request under way at the upstream, until dropped.
+/// A request in flight at the upstream, until dropped.
 pub(super) struct InFlight {
     inner: Arc<Inner>,
     _permit: Permit,

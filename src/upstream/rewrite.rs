@@ -1,4 +1,4 @@
-//! What an answer says about where things are: an upstream knows neither the path that leads to it nor our address.
+//! Rewrites locations in responses: an upstream's lack the path that leads to it and the gateway's address.
 //!
 //! Knows `Location`, `Content-Location` and the paths of cookies. Bodies stay as they are: the editor's paths are
 //! relative, and those of flows' pages their own affair.
@@ -46,7 +46,7 @@ impl Upstream {
         }
     }
 
-    /// What stands behind the upstream's own scheme and authority (RFC 3986 §3).
+    /// The part after the upstream's own scheme and authority (RFC 3986 §3).
     fn without_own_address<'l>(&self, location: &'l str) -> Option<&'l str> {
         let config = &self.0.config;
         let (scheme, usual) = if config.secure {
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn places_of_the_upstream_become_places_of_ours() {
+    fn locations_of_the_upstream_are_rewritten_below_the_prefix() {
         let plain = upstream("http://127.0.0.1:1880");
         for (said, placed) in [
             ("/", Some("/p/")),

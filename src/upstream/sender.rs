@@ -1,5 +1,5 @@
-//! The one place where requests are written to an upstream. Each is framed here, by the body that is sent with it:
-//! nothing that a head says of its framing counts.
+//! Writes requests to an upstream; no other code does. Each is framed here, by the body that is sent with it: the
+//! framing fields of a head do not count.
 
 use super::request_body::Outgoing;
 use hyper::body::Incoming;
@@ -10,11 +10,11 @@ use hyper::{Method, Request, Response};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a kept connection may take to be free. Its last response has ended; it is not free while the upstream has
-/// not read the whole request. Our choice: a new connection costs less.
+/// The time-out for a kept connection to become free. Its last response has ended; it is not free while the upstream
+/// has not read the whole request. Our choice: a new connection costs less.
 const READY_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// What sends requests over one connection.
+/// Sends requests over one connection.
 pub(super) struct Sender(SendRequest<Outgoing>);
 
 impl Sender {
@@ -47,11 +47,11 @@ impl Sender {
     }
 }
 
-/// Sets the framing of a request (RFC 9112 §6). hyper takes what a head says of its length before it looks at the body,
-/// drops a body of unknown length of GET and HEAD, and never says that there is none.
+/// Sets the framing of a request (RFC 9112 §6). hyper uses the length in a head before it looks at the body, drops a
+/// body of unknown length of GET and HEAD, and never declares an empty body.
 fn frame(request: &mut Request<Outgoing>) {
     let length = request.body().length();
-    // RFC 9110 §8.6: methods that give a body a meaning say so when there is none.
+    // RFC 9110 §8.6: methods that give a body a meaning declare an empty one.
     let expects = matches!(
         *request.method(),
         Method::POST | Method::PUT | Method::PATCH

@@ -1,7 +1,7 @@
 //! One sign-in at the upstream, and its revocation (docs/reference/admin-api.md §4.2, §4.3).
 //!
-//! Knows what the answers mean; when to sign in is the matter of [`crate::upstream::token_source`]. What it reads is
-//! small and strict, and what it tells never quotes an answer.
+//! Interprets the responses; [`crate::upstream::token_source`] decides when to sign in. Responses are small and read
+//! strictly, and errors never quote them.
 
 use super::bearer::{Bearer, sign};
 use super::{Error, Outgoing, Upstream};
@@ -30,7 +30,7 @@ pub(super) enum Failure {
     /// User, password, client or scope are wrong.
     #[error("the sign-in is refused with status {0}")]
     Refused(StatusCode),
-    /// There were too many sign-ins; it may have said how long to wait.
+    /// There were too many sign-ins; with the requested wait, if any.
     #[error("too many sign-ins")]
     Throttled(Option<Duration>),
     /// It answers something else.
@@ -122,7 +122,7 @@ fn form(fields: &[(&str, &str)]) -> Outgoing {
     Outgoing::Whole(Bytes::from(form))
 }
 
-/// What an answer to a sign-in means.
+/// Interprets the response to a sign-in.
 fn read(response: &Response<Bytes>) -> Result<Bearer, Failure> {
     let status = response.status();
     match status {
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_taken_with_or_without_its_end() {
+    fn a_token_is_accepted_with_or_without_an_expiry() {
         for body in [
             r#"{"access_token":"a+/b==","expires_in":604800,"token_type":"Bearer"}"#,
             r#"{"access_token":"a+/b==","token_type":"Bearer"}"#,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_token_is_none() {
+    fn a_response_without_a_valid_token_is_a_failure() {
         for body in [
             "",
             "[]",
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_are_told_from_lockouts_and_from_trouble() {
+    fn refusals_are_distinguished_from_lockouts_and_other_failures() {
         for status in [400, 401, 403, 501] {
             let body = r#"{"error":"invalid_grant"}"#;
             assert!(matches!(answer(status, body), Err(Failure::Refused(_))));

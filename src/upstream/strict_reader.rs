@@ -14,13 +14,13 @@ pub struct Request {
     pub target: String,
     /// The header fields in order; names in lower case.
     pub fields: Vec<(String, Vec<u8>)>,
-    /// How the length of the body was given.
+    /// The framing of the body.
     pub framing: Framing,
     /// The content.
     pub body: Vec<u8>,
 }
 
-/// How the length of a body is given (RFC 9112 §6.3).
+/// The framing of a body (RFC 9112 §6.3).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Framing {
     /// Neither field: no body.

@@ -29,7 +29,7 @@ const REFUSED_WAIT: Duration = Duration::from_mins(3);
 /// A token refused before it is so old counts as a failure. Our choice.
 const YOUNG: Duration = Duration::from_mins(1);
 
-/// What the upstream answers only to those whom it knows, and Node-RED's audit log does not tell.
+/// A path that the upstream answers only with a valid token, and that is not in Node-RED's audit log.
 const CLOSED: &str = "/settings";
 
 /// The most that is read of it. Our choice: Node-RED's are some KiB.
@@ -51,7 +51,7 @@ const UNKNOWN: u8 = 0;
 const YES: u8 = 1;
 const NO: u8 = 2;
 
-/// What only one has at a time: the right to sign in.
+/// The right to sign in, held by one task at a time.
 struct Turn {
     /// `None`: signed out for good.
     means: Option<config::Account>,
@@ -74,8 +74,9 @@ enum Why {
 }
 
 impl Upstream {
-    /// Sends a request that shows who we are, and waits for the head of its answer. A refused token is renewed, and the
-    /// request repeated once, unless its body came from a client piece by piece: what was refused has changed nothing.
+    /// Sends a request with the gateway's credentials, and waits for the head of its response. A rejected token is
+    /// renewed, and the request repeated once, unless its body is streamed from a client: a rejected request has
+    /// changed nothing.
     pub async fn send(
         &self,
         head: impl Fn() -> Request<()>,
@@ -95,7 +96,7 @@ impl Upstream {
         if response.status() != StatusCode::UNAUTHORIZED || of_another_kind {
             return Ok(response);
         }
-        // A flow may say so too, or a permission is missing: whether the token is good is asked elsewhere.
+        // A flow may send a 401 too, or a permission is missing: another request checks the token.
         let fresh = self.another(Some(shown.clone()), Why::Refused).await;
         let fresh = self.counted(fresh)?;
         if fresh == shown {
@@ -117,7 +118,7 @@ impl Upstream {
         Ok(account.current.load_full())
     }
 
-    /// Another token than this one, which was refused; the same if the upstream, asked again, says that it is good.
+    /// Another token in place of this one, which was rejected; the same if the upstream, queried again, accepts it.
     pub async fn renew(&self, refused: &Bearer) -> Result<Option<Arc<Bearer>>, Error> {
         let Some(account) = &self.0.account else {
             return Ok(None);
@@ -460,7 +461,7 @@ fn is_anonymous(settings: &[u8]) -> bool {
         .is_some_and(|user| user.anonymous)
 }
 
-/// The wait after so many failures before this one.
+/// The wait after this number of earlier failures.
 fn wait(failures: u32) -> Duration {
     let factor = 1_u32.checked_shl(failures).unwrap_or(u32::MAX);
     FIRST_WAIT.saturating_mul(factor).min(MAX_WAIT)

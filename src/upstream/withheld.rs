@@ -1,7 +1,7 @@
 //! Header fields of a request that never reach an upstream or a flow, by name.
 //!
-//! Three kinds: those of the connection, those that name another request than the authorized one, and those by which a
-//! proxy says who or where a client is. A program behind believes the last kind, so no client may set them.
+//! Three kinds: those of the connection, those that name another request than the authorized one, and those in which a
+//! proxy identifies or locates a client. A program behind believes the last kind, so no client may set them.
 
 use hyper::header::HeaderName;
 
@@ -141,8 +141,8 @@ impl Passing<'_> {
     }
 }
 
-/// Whether a request is refused that has this field in its trailers: what stays behind of a head, because it frames,
-/// routes or authorises, and what says how to read the content (RFC 9110 §6.5.1).
+/// Whether this field in the trailers causes a refusal: one withheld from a head, because it frames, routes or
+/// authorises, or one that describes how to read the content (RFC 9110 §6.5.1).
 pub(super) fn is_refused_in_trailers(name: &str) -> bool {
     let name = name.replace('_', "-");
     name.starts_with("content-") || name == "cookie" || is_withheld(&name)

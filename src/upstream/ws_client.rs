@@ -14,7 +14,7 @@ use limits::conn_limit::Permit;
 use std::net::IpAddr;
 use tokio::time::timeout;
 
-/// The stock runtime's spelling; it knows no other (docs/reference/node-red-admin-api.md §4).
+/// The stock runtime's spelling; it accepts no other (docs/reference/node-red-admin-api.md §4).
 const PATH: &str = "/comms";
 
 /// The handshake for one client.
@@ -24,8 +24,8 @@ pub struct LinkHead {
 }
 
 impl Upstream {
-    /// The head of a handshake for a client's: it says where the client is, and carries nothing of its own. Our token
-    /// is not in it: the stock runtime drops a handshake with an `Authorization` that it does not know
+    /// The head of a handshake for a client: it contains the client's address, and none of its headers. The gateway's
+    /// token is not in it: the stock runtime drops a handshake with an unknown `Authorization`
     /// (docs/reference/node-red-admin-api.md §4).
     pub fn link_head(&self, front: &ForwardedRequest<'_>) -> LinkHead {
         let (mut head, ()) = self.own_head(front).into_parts();

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn sha256_of_abc_is_the_one_of_fips_180_4() {
+    fn sha256_of_abc_matches_fips_180_4() {
         assert_eq!(
             hex(&sha256(b"abc")),
             "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"

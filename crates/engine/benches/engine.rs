@@ -1,4 +1,4 @@
-//! What the engine's work costs: a hop of a message through a node, an expression, a copy, a deployment.
+//! Benchmarks of the engine: a hop of a message through a node, an expression, a copy, a deployment.
 //!
 //! `cargo bench --package engine --bench engine` prints nanoseconds of CPU time for each, all threads together, so that
 //! other work on the machine does not show. `cargo bench --package engine --bench engine -- NAME TIMES` does one of
@@ -19,7 +19,7 @@ use value::{Failure, Message, Path, Value, json};
 
 type Outcome = Result<(), Box<dyn Error>>;
 
-/// What is measured: its name, what it is per, and what does it so many times.
+/// A benchmark: its name, its unit, and the function that runs it a number of times.
 type Measure = (&'static str, &'static str, fn(u32) -> Outcome);
 
 /// Nodes in a chain.
@@ -28,7 +28,7 @@ const CHAIN: u32 = 50;
 /// Elements of the flow set that is parsed and compared.
 const ELEMENTS: u32 = 1000;
 
-/// How often each is done when all are.
+/// The number of runs of each benchmark when all are run.
 const TIMES: u32 = 200_000;
 
 const MEASURES: &[Measure] = &[

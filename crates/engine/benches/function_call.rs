@@ -1,4 +1,4 @@
-//! What a message through a function node costs, without the engine around it, and what a node costs.
+//! Benchmarks of a function node without the engine around it: the cost of a message, and of a node.
 //!
 //! Times are CPU time as Linux counts it (`/proc/self/schedstat`), so that other work on the machine does not show.
 //! `cargo bench --package engine --bench function_call` prints nanoseconds per message, and bytes and microseconds per

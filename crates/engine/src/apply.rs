@@ -1,5 +1,5 @@
-//! Changes of what runs: a plan's stops, and the wait for closing nodes (docs/reference/node-red-engine.md §1.5, §1.6).
-//! What comes after is in `start`.
+//! Changes the running graph: carries out a plan's stops and waits for closing nodes (docs/reference/node-red-engine.md
+//! §1.5, §1.6). The steps that follow are in `start`.
 
 use super::RunState;
 use crate::delivery::Delivery;
@@ -199,7 +199,7 @@ impl Thread {
         closings
     }
 
-    /// Forgets slots without a node: what was stopped, and what failed.
+    /// Removes slots without a node: those of stopped and of failed nodes.
     pub(super) fn clear(&mut self) {
         let mut any = false;
         for (slot, number) in self.slots.iter_mut().zip(0u32..) {

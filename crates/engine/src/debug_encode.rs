@@ -1,6 +1,6 @@
-//! How a value travels to the editor's debug sidebar: a text and the name of what it was.
+//! Encodes values for the editor's debug sidebar: a text and the name of the value's type.
 //!
-//! Long texts, arrays and buffers are cut; what JSON cannot say is wrapped with `__enc__`
+//! Long texts, arrays and buffers are cut; values that JSON cannot represent are wrapped with `__enc__`
 //! (docs/reference/node-red-engine.md §4.3; observed on `@node-red/util` 4.1.15).
 
 use serde_json::{Map, Value as Json, json as tree};
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_cannot_say_is_wrapped() {
+    fn values_without_a_json_form_are_wrapped() {
         let numbers = Value::array((1..=12).map(|n| Value::Number(f64::from(n))).collect());
         let value = Value::record([
             ("u", Value::Undefined),

@@ -1,11 +1,11 @@
-//! What the engine delivers to nodes, and the queue's entries.
+//! The deliveries of the engine to nodes: messages and wake-ups, as entries of its queue.
 
 use crate::http::Exchange;
 use crate::instance::TimerId;
 use crate::ws_endpoints;
 use value::Message;
 
-/// What the engine wakes a node for, besides messages and the events of its own tasks.
+/// The causes for waking a node, besides messages and the events of its own tasks.
 pub(crate) enum Wake {
     /// A timer that the node set is due.
     Timer(TimerId),
@@ -19,11 +19,11 @@ pub(crate) enum Wake {
     Active(bool),
 }
 
-/// What the engine's queue holds for a node.
+/// An entry of the engine's queue, for one node.
 pub(crate) enum Item {
     Message(Message),
-    /// A message that the node is called with instead of being sent it, as Node-RED does with catch, status, complete
-    /// and link in nodes: what the node sends takes the place of this message in the queue.
+    /// A message with which the node is called directly, as Node-RED does with catch, status, complete and link in
+    /// nodes: the messages that the node sends take its place in the queue.
     Call(Message),
     Wake(Box<Wake>),
 }

@@ -191,7 +191,7 @@ fn computed(name: &str, text: &str, outside: &Rc<Env>) -> Value {
     })
 }
 
-/// Where the expression of a variable is evaluated: it sees other variables, and neither contexts nor the time.
+/// The context in which the expression of a variable is evaluated: other variables, without context stores and time.
 #[derive(Clone)]
 struct Variables(Rc<Env>);
 
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn hidden_variables_of_the_process_are_not_seen_but_those_of_flows_are() {
+    fn hidden_process_variables_are_unset_but_flows_may_define_them() {
         let hidden = HiddenVariables::new(["PATH".to_owned(), "CARGO_*".to_owned()]);
         let root = Env::root(&hidden);
         assert!(root.lookup("PATH").is_undefined());
@@ -293,13 +293,13 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_refers_to_itself_takes_the_value_outside() {
+    fn a_self_reference_takes_the_value_of_the_outer_scope() {
         let (_, group) = scopes();
         assert_eq!(group.lookup("N").as_number(), Some(7.0));
     }
 
     #[test]
-    fn expressions_see_the_variables_outside() {
+    fn expressions_can_read_variables_of_outer_scopes() {
         let (tab, group) = scopes();
         assert_eq!(tab.lookup("J").as_number(), Some(2.0));
         assert_eq!(tab.lookup("K").as_str(), Some("!"));
@@ -310,14 +310,14 @@ mod tests {
 
     /// As observed on Node-RED 4.1.15.
     #[test]
-    fn an_env_entry_that_is_not_evaluated_yet_is_its_text() {
+    fn an_unevaluated_env_entry_reads_as_its_source_text() {
         let (_, group) = scopes();
         assert_eq!(group.lookup("L").as_str(), Some("${M}2"));
         assert_eq!(group.lookup("M").as_str(), Some("${M}22"));
     }
 
     #[test]
-    fn a_later_layer_hides_an_earlier_one_and_the_parent_of_both_is_outside() {
+    fn a_later_layer_hides_an_earlier_one_and_parent_skips_both() {
         let (tab, _) = scopes();
         let under = [entry("A", "str", "under"), entry("B", "str", "under")];
         let over = [entry("A", "str", "over"), entry("P", "env", "$parent.A")];

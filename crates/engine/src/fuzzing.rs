@@ -1,4 +1,4 @@
-//! What must hold for every expression that a flow or a message may hold.
+//! Fuzz targets: properties that hold for every expression that a flow or a message may contain.
 
 #![allow(
     clippy::missing_panics_doc,
@@ -17,7 +17,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use value::{Extent, Failure, Message, Object, Path, Value, coerce, json as text};
 
-/// What is read is written so that it is read the same; strict JSON is JSON.
+/// Checks that a parsed value is written so that it parses to the same value, and that strict JSON is JSON.
 pub fn json(data: &[u8]) {
     let strict = json::text(data);
     let Ok(given) = std::str::from_utf8(data) else {
@@ -53,16 +53,17 @@ pub fn json(data: &[u8]) {
     assert_eq!(text::stringify(&tree).unwrap(), written);
 }
 
-/// An expression either says what is wrong with it or is one. It is not run: it may take as long as it is allowed to.
+/// Checks that an expression compiles or fails with an error. It is not run: it may take as long as its time limit
+/// allows.
 pub fn jsonata(data: &[u8]) {
     if let Ok(given) = std::str::from_utf8(data) {
         let _ = Jsonata::compile(given);
     }
 }
 
-/// A regular expression either says what is wrong with it or is one. A search ends, with a match, without one, or
-/// because it took too many steps: what stands behind the last newline is repeated and searched. (libFuzzer looks at
-/// the clock.)
+/// Checks that a regular expression compiles or fails with an error, and that a search ends: with a match, without one,
+/// or because it took too many steps. The searched text is the part after the last newline, repeated. (libFuzzer
+/// watches the clock.)
 pub fn regex(data: &[u8]) {
     let Some((flags, given)) = data.split_first() else {
         return;
@@ -94,8 +95,8 @@ pub fn regex(data: &[u8]) {
     }
 }
 
-/// Values that are put into one another in every way that nodes have, without regard to their size: the size that each
-/// says of itself is exact; one within the limits can be written, compared and converted; any can be shown and dropped.
+/// Nests values in every way that nodes can, without regard to their size, and checks that the size each value reports
+/// is exact; that one within the limits can be written, compared and converted; and that any can be shown and dropped.
 ///
 /// It runs on a stack of the size that the engine has.
 pub fn deep(data: &[u8]) {
@@ -133,7 +134,7 @@ const LOOKED_AT: usize = 2_000;
 /// Bytes of a text that is searched.
 const MAX_TEXT: usize = 1 << 16;
 
-/// What one step makes of a value and another one.
+/// One step of nesting: combines a value with another one.
 fn built(step: u8, mut inner: Value, other: &Value) -> Value {
     let nested = |open: &str, close: &str| open.repeat(60) + "1" + &close.repeat(60);
     match step % 16 {
@@ -223,7 +224,7 @@ fn assert_exact(value: &Value) {
     }
 }
 
-/// What nodes do with a value that they may have.
+/// Applies to a value the operations of nodes, where the value is within their limits.
 fn used(value: &Value, other: &Value) {
     if let Some(message) = Message::from_value(value.clone()) {
         let fits = message.check().is_ok();
@@ -263,7 +264,7 @@ fn used(value: &Value, other: &Value) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_must_hold_for_every_input_holds() {
+    fn fuzz_checks_pass_on_seeds_and_random_input() {
         testing::inputs::check_all(&[
             ("deep", super::deep),
             ("json", super::json),

@@ -36,7 +36,7 @@ pub struct Request {
     pub secure: bool,
 }
 
-/// What a http response node answers.
+/// The response of an http response node.
 #[derive(Debug)]
 pub struct Reply {
     /// Status code, 100 to 999.
@@ -50,9 +50,9 @@ pub struct Reply {
 /// A request on its way through a flow, with the way back.
 #[derive(Debug)]
 pub struct Exchange {
-    /// What was asked.
+    /// The client's request.
     pub request: Request,
-    /// Where the answer goes.
+    /// Sends the response to the client.
     pub responder: Arc<Responder>,
 }
 
@@ -63,8 +63,8 @@ const SMALL: usize = 1024;
 /// Memory that is charged to the address of an unauthenticated client.
 #[derive(Debug)]
 pub struct Memory {
-    /// Of the request. Released by the answer, or when no flow can answer any more: what a client that has gone leaves
-    /// behind is charged until then.
+    /// The grant for the request. Released by the response, or when no flow can respond any more: until then, the
+    /// request of a disconnected client stays charged.
     pub request: Grant,
     /// Of the reply; empty until there is one.
     pub reply: Grant,
@@ -85,7 +85,8 @@ struct Waiting {
 }
 
 impl Responder {
-    /// A responder and where its answer arrives. `memory`: what the request and the reply are charged to.
+    /// Creates a responder and the receiver of its response. `memory`: the grants to which the request and the response
+    /// are charged.
     pub fn new(memory: Option<Memory>) -> (Arc<Self>, oneshot::Receiver<Answer>) {
         let (sender, receiver) = oneshot::channel();
         let waiting = Waiting { sender, memory };
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_keep_their_case_and_head_is_answered_by_get() {
+    fn parameters_keep_their_case_and_get_endpoints_serve_head() {
         let table = endpoints(&["/Things/:id"]);
         let found = table.find(&Method::HEAD, "/tHINGS/AbC/").unwrap();
         assert_eq!(found.params, [("id".into(), "AbC".into())]);
@@ -276,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn endpoints_of_closed_nodes_are_gone() {
+    fn endpoints_of_closed_nodes_are_removed() {
         let table = endpoints(&["/a", "/b"]);
         table.retain(|i| i.slot == 1);
         assert_eq!(slot(&table, "/a"), None);
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_first_answer_counts() {
+    fn only_the_first_response_is_sent() {
         let (responder, mut receiver) = Responder::new(None);
         let reply = |status| Reply {
             status,
@@ -297,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_is_charged_before_the_client_takes_it() {
+    fn a_response_is_charged_before_the_client_reads_it() {
         let quota = Quota::new(1 << 20, 10_000);
         let answer = |bytes: usize| {
             let memory = Memory {
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_charged_until_it_is_answered_or_no_flow_can_answer_it() {
+    fn a_request_is_charged_until_it_is_answered_or_unanswerable() {
         let quota = Quota::new(1 << 20, 10_000);
         let grant = || quota.grant([127, 0, 0, 1].into());
         let asked = || {

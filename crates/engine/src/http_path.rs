@@ -8,7 +8,7 @@ use smol_str::{SmolStr, format_smolstr};
 use value::Failure;
 use value::regex::RegExp;
 
-/// Which paths fit.
+/// The paths that match an endpoint.
 #[derive(Debug, Clone)]
 pub(super) enum PathPattern {
     /// This one, in lower case, without the slashes around it.
@@ -101,7 +101,7 @@ fn matched(segments: &[Segment], path: &str) -> Option<Params> {
 fn translate(path: &str) -> (String, Vec<SmolStr>) {
     let mut out = String::from("^");
     let mut named: Vec<(usize, SmolStr)> = Vec::new();
-    // What stands between two parameters of a segment ends the first of them.
+    // The text between two parameters of a segment; the second parameter cannot contain it.
     let mut between = String::new();
     let mut rest = path;
     while let Some(first) = rest.chars().next() {
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_fit_as_in_express() {
+    fn path_patterns_match_as_in_express() {
         let table: &[(&str, &str, Option<&str>)] = &[
             ("/a/b", "/A/b/", Some("")),
             ("/a/b", "/a", None),

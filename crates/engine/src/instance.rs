@@ -1,4 +1,4 @@
-//! What identifies a running node, and a timer that it set, inside the engine.
+//! Identifies a running node, and a timer that it set, inside the engine.
 
 use std::time::Instant;
 

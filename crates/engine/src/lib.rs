@@ -209,8 +209,8 @@ impl Engine {
         self.0.endpoints.find(method, path)
     }
 
-    /// Sends a request to an endpoint and waits for the flow's answer, for as long as the caller does. `memory`: what
-    /// the request and the reply are charged to; the reply until its grant is dropped.
+    /// Sends a request to an endpoint and waits for the flow's response, for as long as the caller does. `memory`: the
+    /// grants to which the request and the response are charged; the response until its grant is dropped.
     pub async fn call(
         &self,
         endpoint: http::Endpoint,
@@ -234,7 +234,7 @@ impl Engine {
         self.0.sockets.find(path)
     }
 
-    /// A connection to a websocket-listener node: where its events are sent. An error: the engine has ended.
+    /// The sender for the events of a connection to a websocket-listener node. An error: the engine has ended.
     pub fn join(
         &self,
         listening: &ws_endpoints::Listening,
@@ -250,7 +250,7 @@ impl Engine {
         }
     }
 
-    /// What the engine publishes: state, status, debug messages.
+    /// The events that the engine publishes: state, status, debug messages.
     pub fn events(&self) -> &Events {
         &self.0.events
     }

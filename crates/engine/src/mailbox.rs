@@ -1,4 +1,4 @@
-//! How the tasks of a node send it events.
+//! Mailboxes: the tasks of a node send it events.
 
 use crate::instance::Instance;
 use std::any::Any;

@@ -3,12 +3,12 @@
 use metrics::Counter;
 use std::fmt::Debug;
 
-/// Where the engine counts.
+/// The counters and gauges of the engine.
 pub trait Metrics: Debug + Send + Sync {
     /// The counters of a type of node. Called once for each running node.
     fn node_type(&self, kind: &str) -> NodeType;
 
-    /// So many nodes of so many flows run.
+    /// Sets the numbers of running nodes and of their flows.
     fn running(&self, nodes: usize, flows: usize);
 }
 

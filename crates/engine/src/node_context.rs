@@ -1,4 +1,4 @@
-//! What the expressions and scripts of a node read of the engine.
+//! The context of one node for its expressions and scripts.
 
 use crate::context::{Contexts, Scope};
 use crate::expression::eval_context::EvalContext;

@@ -1,7 +1,7 @@
 //! A node's properties, read as loosely as JavaScript reads them: flows are written by hand and by old editors too.
 //!
-//! Where a node wants a bool, anything is true or not; where it wants a text, a number or a bool is its text;
-//! `null` is an empty text, list or object. What wants any JSON gets it as it stands.
+//! Any value is accepted as a bool, true or false as in JavaScript; a number or a bool is accepted as a text; `null` is
+//! an empty text, list or object. A property of any JSON type keeps its value.
 
 use serde::Deserialize;
 use serde::de::value::{MapDeserializer, SeqDeserializer};
@@ -76,7 +76,7 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Loose<D> {
     }
 }
 
-/// What a visitor says when it meets something that has no meaning to it.
+/// The value type and the error message of a visitor.
 macro_rules! expecting {
     () => {
         type Value = V::Value;
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_of_another_kind_is_read_as_what_is_wanted() {
+    fn values_of_another_type_are_coerced_to_the_expected_one() {
         for (given, flag) in [
             ("null", false),
             ("0", false),
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_inside_is_read_in_the_same_way() {
+    fn nested_values_are_coerced_in_the_same_way() {
         let inside = read_as(r#"{"list":[{"text":5,"list":null},null]}"#).list;
         let expected = Properties {
             text: "5".to_owned(),
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn json_stays_as_it_is_and_what_has_no_meaning_is_refused() {
+    fn json_is_unchanged_and_impossible_coercions_are_refused() {
         assert_eq!(
             read_as(r#"{"any":{"a":[null,1]},"other":{}}"#).any,
             serde_json::json!({"a": [null, 1]})

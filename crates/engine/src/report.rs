@@ -1,4 +1,4 @@
-//! What nodes report, such as errors, status, completed messages and log lines, and where it goes.
+//! Reports of nodes and their recipients: errors, status, completed messages and log lines.
 
 use super::debug_encode::encode;
 use crate::log_level::Level;
@@ -182,7 +182,7 @@ impl EngineState {
         }
     }
 
-    /// What is known of a running node.
+    /// The data of a running node.
     pub(super) fn info_of(&self, id: &str) -> Option<Rc<NodeInfo>> {
         let slot = *self.directory.get(id)?;
         self.infos.get(slot as usize)?.clone()

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The settings of the engine; the default ones are Node-RED's, as far as it has them.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// How long a node may take to close (15 s, as in Node-RED).
+    /// The time-out for closing a node (15 s, as in Node-RED).
     pub close_timeout: Duration,
     /// Memory of all function nodes together, bytes.
     pub script_memory: usize,
@@ -22,13 +22,13 @@ pub struct Settings {
     pub message_buffer: usize,
     /// Path prefix of endpoints made by http-in nodes.
     pub http_node_root: String,
-    /// How long an http request node waits for its answer (120 s, as in Node-RED).
+    /// The time-out of an http request node for its response (120 s, as in Node-RED).
     pub request_timeout: Duration,
-    /// How long tcp nodes wait before they connect again (10 s, as in Node-RED).
+    /// The delay before tcp nodes reconnect (10 s, as in Node-RED).
     pub socket_reconnect: Duration,
     /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in Node-RED).
     pub socket_queue: usize,
-    /// How long mqtt nodes wait before they connect again (5 s, as in Node-RED).
+    /// The delay before mqtt nodes reconnect (5 s, as in Node-RED).
     pub mqtt_reconnect: Duration,
     /// Whether http response nodes answer `?callback=name` with a script that calls `name`, as Node-RED does.
     pub jsonp: bool,
@@ -65,18 +65,18 @@ pub const MEMORY: &str = "memory";
 /// A store for what flows remember.
 #[derive(Debug, Clone)]
 pub struct ContextStore {
-    /// What flows call it.
+    /// Its name in flows.
     pub name: SmolStr,
-    /// Where it is kept; `None`: in memory only.
+    /// Its files; `None`: in memory only.
     pub files: Option<ContextFiles>,
 }
 
 /// The files of a context store of module `localfilesystem`.
 #[derive(Debug, Clone)]
 pub struct ContextFiles {
-    /// Where they are.
+    /// Their directory.
     pub directory: PathBuf,
-    /// How long a change may wait until it is written (30 s, as in Node-RED).
+    /// The maximum delay until a change is written (30 s, as in Node-RED).
     pub flush: Duration,
     /// A context of more bytes is neither read nor written.
     pub file_limit: usize,

@@ -1,4 +1,4 @@
-//! What nodes share with each other: what config nodes publish, and what all nodes of a kind have in common.
+//! State that nodes share: the values that config nodes publish, and those of all nodes of a kind.
 //!
 //! Everything here lives on the engine's thread. The types are erased here only.
 

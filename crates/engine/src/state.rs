@@ -182,7 +182,7 @@ impl EngineState {
         tasks.push(task.abort_handle());
     }
 
-    /// Where tasks of a node send its events.
+    /// The mailbox through which tasks of a node send it events.
     pub(super) fn mailbox<E: 'static>(&self, instance: Instance) -> Mailbox<E> {
         Mailbox::new(instance, self.node_events.clone())
     }

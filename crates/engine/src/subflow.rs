@@ -1,4 +1,4 @@
-//! What a subflow instance adds to the nodes inside: its entrance and its status output
+//! The nodes that a subflow instance adds to those inside: its entrance and its status output
 //! (docs/reference/node-red-engine.md §2.6).
 
 use super::inspect::{DEPTH, inspect};
@@ -32,7 +32,7 @@ impl StatusPort {
 
 impl Node for StatusPort {
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
-        // What has neither says nothing, as observed.
+        // A message with neither of the two changes no status, as observed.
         if !(message.get("payload").is_undefined() && message.get("status").is_undefined()) {
             host.status_of(&self.instance, &shown(&message));
         }
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_object_is_taken_as_it_is() {
+    fn a_status_object_is_used_unchanged() {
         let payload = Value::record([("fill", Value::from("red"))]);
         assert_eq!(
             shown(&Message::with_payload(payload))
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn any_other_payload_is_shown_as_node_shows_it_and_cut() {
+    fn any_other_payload_is_inspected_as_in_nodejs_and_truncated() {
         let list = Value::array(vec![
             Value::from("a long text"),
             Value::from("b".repeat(40)),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_payload_the_messages_own_status_counts() {
+    fn without_a_payload_the_messages_status_is_used() {
         let mut message = Message::default();
         message.set("status", Value::record([("text", Value::from("inner"))]));
         assert_eq!(text(&message).as_deref(), Some("inner"));

@@ -1,4 +1,4 @@
-//! Instances of subflows in the running graph: what runs inside, under which ids, wired to what
+//! Expands subflow instances into the running graph: the nodes inside, their ids and their wires
 //! (docs/reference/node-red-engine.md §2.6).
 
 use super::elements::{Definition, Elements, scope};
@@ -145,8 +145,8 @@ impl<'a> Expander<'_, 'a> {
     }
 }
 
-/// Where the input of an instance leads: the wires of `in[0]`, and for an output wired straight to the
-/// input the instance's own targets.
+/// The targets of an instance's input: the wires of `in[0]`, and for an output wired straight to the input the
+/// instance's own targets.
 fn input_wires(
     definition: &Definition,
     template: &str,

@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use tokio::task::JoinHandle;
 
-/// What a node still does after `close` returned.
+/// The work that remains for a node after `close` returned.
 pub(crate) type Closing = Pin<Box<dyn Future<Output = ()>>>;
 
 /// A task of a node; aborted when this is dropped.

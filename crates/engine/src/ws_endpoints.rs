@@ -20,7 +20,7 @@ pub const WAITING: usize = 256;
 /// Bytes of the frames in a client's outbound queue. Our choice, as `comms.queue`; a longer frame is queued alone.
 const WAITING_BYTES: usize = 4 << 20;
 
-/// What is said over a WebSocket.
+/// A data frame of a WebSocket.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     /// A text, shared by the clients that it is sent to.
@@ -29,14 +29,14 @@ pub enum Frame {
     Binary(Bytes),
 }
 
-/// What happens to a connection, as its listener hears it.
+/// An event of a connection, as its listener receives it.
 #[derive(Debug)]
 pub enum Event {
     /// It is open; frames for the client go here. When the last copy is dropped, the connection is closed.
     Open(Outbox),
     /// A message arrived. Its permit is released when the flow has taken it.
     Frame(Frame, InboundPermit),
-    /// It is over.
+    /// The connection has ended.
     Closed,
 }
 
@@ -56,7 +56,7 @@ pub struct Outbox {
     memory: Option<Memory>,
 }
 
-/// What an unauthenticated client's frames are charged to, and its address.
+/// The quota to which an unauthenticated client's frames are charged, and the client's address.
 pub type Memory = (Arc<Quota>, IpAddr);
 
 /// A frame in an outbound queue; counted until dropped.
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn so_many_bytes_wait_for_a_client_or_one_longer_frame() {
+    fn queued_bytes_per_client_are_limited_except_for_one_longer_frame() {
         let large = Frame::Binary(vec![0; WAITING_BYTES / 2].into());
         let (outbox, mut frames) = outbox();
         assert!(outbox.send(&large) && outbox.send(&large));
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_of_unauthenticated_clients_fill_no_more_than_the_share_of_their_address() {
+    fn queued_frames_of_unauthenticated_clients_are_limited_per_address() {
         let quota = Quota::new(10_000, 1000);
         let client = |last: u8| {
             let (outbox, frames) = outbox();
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_leads_to_one_listener_until_that_stops() {
+    fn a_path_belongs_to_one_listener_until_that_stops() {
         let paths = Paths::default();
         let instance = |slot| Instance { slot, epoch: slot };
         paths.add("/ws/A", instance(1)).unwrap();

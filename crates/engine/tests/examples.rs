@@ -1,5 +1,5 @@
-//! Real input: the example flows of Node-RED's nodes. All parse and deploy; those whose nodes the engine has run
-//! and show what `data/examples.json` says, which was written down from their comment nodes.
+//! Tests with real input: the example flows of Node-RED's nodes. All parse and deploy; those whose nodes the engine has
+//! run and show the results in `data/examples.json`, which were written down from their comment nodes.
 
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests")]
 
@@ -23,10 +23,10 @@ use tokio::sync::Mutex;
 const FILES: usize = 113;
 const RUNNABLE: usize = 51;
 
-/// The examples listen where they say: they are deployed by one test at a time.
+/// The examples listen on fixed ports: they are deployed by one test at a time.
 static PORTS: Mutex<()> = Mutex::const_new(());
 
-/// What one example shows.
+/// The expected behaviour of one example.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Example {
@@ -41,7 +41,7 @@ struct Example {
     steps: Vec<Step>,
 }
 
-/// What is done, or what comes next. Nodes are named by id.
+/// An action, or an expected event. Nodes are named by id.
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Step {
@@ -77,7 +77,7 @@ struct Answer {
     body: String,
 }
 
-/// What a flow lets its watcher see.
+/// An observed event of a flow.
 #[derive(Debug)]
 enum Seen {
     Debug(String, Json),
@@ -116,8 +116,8 @@ fn runnable(elements: &Json) -> bool {
     })
 }
 
-/// The example as the editor imports it: the tabs that are not in the file are there already. A tab of our own tells
-/// when all is done: its message takes more hops than any of theirs.
+/// The example as the editor imports it: the tabs that are not in the file exist already. An added tab signals the end:
+/// its message takes more hops than any of theirs.
 fn imported(elements: &Json) -> Json {
     let elements = elements.as_array().unwrap();
     let ids: HashSet<&str> = elements.iter().map(|e| e["id"].as_str().unwrap()).collect();
@@ -343,8 +343,8 @@ fn value(format: &str, text: &str) -> Json {
     }
 }
 
-/// Whether a value is as written down: `<number>` and `<text>` stand for any, `<$NAME>` for an environment variable;
-/// an object may have more properties.
+/// Whether a value matches the expected one: `<number>` and `<text>` stand for any, `<$NAME>` for an environment
+/// variable; an object may have more properties.
 fn fits(expected: &Json, value: &Json) -> bool {
     match expected {
         Json::String(text) if text == "<number>" => value.is_number(),

@@ -41,7 +41,7 @@ pub struct Events(Arc<Subscribers>);
 struct Subscribers {
     queues: Mutex<Vec<Arc<Queue>>>,
     listeners: AtomicUsize,
-    /// How many of them want debug messages.
+    /// The number of them that want debug messages.
     debug_listeners: AtomicUsize,
 }
 
@@ -192,7 +192,7 @@ impl Waiting {
             Event::Status { id, status } if full || !self.late.is_empty() => {
                 self.late.insert(id, status);
             }
-            // What concerns the whole runtime is rare.
+            // Runtime-wide events are rare.
             event => {
                 self.bytes += size(&event);
                 self.events.push_back(event);
@@ -243,8 +243,8 @@ mod tests {
     }
 
     /// `debug 1`, `a=x` and so on.
-    fn told(heard: &Batch) -> Vec<String> {
-        let told = heard.events.iter().map(|event| match event {
+    fn descriptions(heard: &Batch) -> Vec<String> {
+        let descriptions = heard.events.iter().map(|event| match event {
             Event::Debug(data) => format!("debug {}", data["msg"].as_str().unwrap_or_default()),
             Event::Status { id, status } => {
                 let text = status.as_ref().and_then(|s| s["text"].as_str());
@@ -253,24 +253,24 @@ mod tests {
             Event::RuntimeState(_) => "state".to_owned(),
             Event::RuntimeDeploy { revision } => revision.clone(),
         });
-        told.collect()
+        descriptions.collect()
     }
 
     #[test]
-    fn what_is_said_is_heard_in_its_order_by_everyone() {
+    fn every_listener_receives_all_events_in_order() {
         let events = Events::default();
         let (one, other) = (events.listen(10_000), events.listen(10_000));
         events.publish(debug(1));
         events.publish(status("a", "x"));
         events.publish(debug(2));
-        assert_eq!(told(&one.drain(2)), ["debug 1", "a=x"]);
-        assert_eq!(told(&one.drain(2)), ["debug 2"]);
-        assert_eq!(told(&other.drain(9)), ["debug 1", "a=x", "debug 2"]);
+        assert_eq!(descriptions(&one.drain(2)), ["debug 1", "a=x"]);
+        assert_eq!(descriptions(&one.drain(2)), ["debug 2"]);
+        assert_eq!(descriptions(&other.drain(9)), ["debug 1", "a=x", "debug 2"]);
         assert!(other.drain(9).events.is_empty());
     }
 
     #[test]
-    fn a_flood_of_debug_messages_loses_some_but_no_last_status() {
+    fn a_flood_loses_debug_messages_but_never_the_last_status() {
         let events = Events::default();
         let listener = events.listen(2_000);
         for n in 0..1_000 {
@@ -282,17 +282,20 @@ mod tests {
         });
         let first = listener.drain(usize::MAX);
         assert!(first.events.len() < 20 && first.lost > 900);
-        assert_eq!(told(&first).last().map(String::as_str), Some("r2"));
-        // What is said meanwhile does not overtake.
+        assert_eq!(descriptions(&first).last().map(String::as_str), Some("r2"));
+        // A status published meanwhile does not overtake.
         events.publish(status("a", "newest"));
-        assert_eq!(told(&listener.drain(usize::MAX)), ["a=newest"]);
+        assert_eq!(descriptions(&listener.drain(usize::MAX)), ["a=newest"]);
         events.publish(debug(7));
         let calm = listener.drain(usize::MAX);
-        assert_eq!((told(&calm), calm.lost), (vec!["debug 7".to_owned()], 0));
+        assert_eq!(
+            (descriptions(&calm), calm.lost),
+            (vec!["debug 7".to_owned()], 0)
+        );
     }
 
     #[test]
-    fn debug_messages_are_for_those_who_want_them() {
+    fn debug_messages_reach_only_listeners_that_want_them() {
         let events = Events::default();
         assert!(!events.has_listeners() && !events.wants_debug());
         let listener = events.listen(10_000);
@@ -303,7 +306,7 @@ mod tests {
         assert!(listener.drain(9).events.is_empty());
         listener.want_debug(true);
         events.publish(debug(2));
-        assert_eq!(told(&listener.drain(9)), ["debug 2"]);
+        assert_eq!(descriptions(&listener.drain(9)), ["debug 2"]);
         drop(listener);
         assert!(!events.has_listeners() && !events.wants_debug());
     }

@@ -16,10 +16,10 @@ pub struct Credentials {
     pub nodes: BTreeMap<SmolStr, Map<String, Value>>,
 }
 
-/// What a client sends in place of a password that it was never shown: the kept one stays.
+/// The client's placeholder for a password that it was never shown: the stored one is kept.
 pub const UNCHANGED: &str = "__PWRD__";
 
-/// How a credential field of a type is shown.
+/// The visibility of a credential field of a type.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     /// In clear.
@@ -39,7 +39,7 @@ enum Fields {
     These(&'static [(&'static str, Shown)]),
     /// Whatever is sent: the environment of subflows, tabs and groups. A field that is not sent goes.
     Sent,
-    /// Whatever is sent, by a type that we do not know. A field that is not sent stays.
+    /// The fields that are sent, for a type unknown to flowgate. A field that is not sent stays.
     Unknown,
 }
 
@@ -48,7 +48,7 @@ fn fields(kind: &str) -> Fields {
     match kind {
         "tls-config" => Fields::These(&[
             ("certdata", Text),
-            // The stock runtime shows it: its definition says text.
+            // The stock runtime shows it: its definition has the type text.
             ("keydata", Hidden),
             ("cadata", Text),
             ("passphrase", Password),
@@ -120,8 +120,8 @@ impl Credentials {
         Self { nodes }
     }
 
-    /// What `GET /credentials/:type/:id` shows: names of users and certificates in clear, of a secret only
-    /// `has_<field>`; `{}` of an unknown id.
+    /// The response of `GET /credentials/:type/:id`: user names and certificates in clear, of a secret only
+    /// `has_<field>`; `{}` for an unknown id.
     pub fn shown(&self, kind: &str, id: &str) -> Map<String, Value> {
         let Some(kept) = self.nodes.get(id) else {
             return Map::new();
@@ -193,7 +193,7 @@ fn merge(kept: &mut Map<String, Value>, sent: &Map<String, Value>, fields: &Fiel
     }
 }
 
-/// Names that are not sent go; what a client adds to tell that it knows of a value (`has_<name>`) is no value.
+/// Removes names that are not sent; a client's mark for a value that exists (`has_<name>`) is not stored as a value.
 fn merge_names(kept: &mut Map<String, Value>, sent: &Map<String, Value>) {
     kept.retain(|key, _| sent.contains_key(key));
     for (key, value) in sent {
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_fields_of_the_type_are_kept_and_missing_ones_stay() {
+    fn only_fields_of_the_type_are_accepted_and_unsent_ones_remain() {
         let sent = r#"{"user":"v","other":"x"}"#;
         assert_eq!(
             merged("mqtt-broker", r#"{"user":"u","password":"p"}"#, sent),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unchanged_password_stays_and_a_blank_field_goes() {
+    fn an_unchanged_password_is_kept_and_a_blank_field_removed() {
         let kept = r#"{"user":"u","password":"p"}"#;
         assert_eq!(
             merged("http request", kept, r#"{"password":"__PWRD__"}"#),
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subflow_loses_what_is_not_sent_and_an_unknown_type_does_not() {
+    fn a_subflow_loses_unsent_credentials_and_an_unknown_type_keeps_them() {
         let (kept, sent) = (r#"{"a":"1","b":"2"}"#, r#"{"b":"__PWRD__","c":"3"}"#);
         for kind in ["subflow:s", "subflow", "tab", "group"] {
             assert_eq!(merged(kind, kept, sent), r#"{"n":{"b":"2","c":"3"}}"#);
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_of_nodes_that_are_gone_are_dropped() {
+    fn credentials_of_removed_nodes_are_dropped() {
         let flows = FlowSet::parse(br#"[{"id":"n","type":"x"}]"#).unwrap();
         let merged = credentials(r#"{"n":{"a":"1"},"gone":{"a":"1"}}"#)
             .merge(&credentials(r#"{"never":{"a":"1"}}"#), &flows);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn passwords_are_shown_as_their_existence_only() {
+    fn only_the_existence_of_a_password_is_shown() {
         let kept = credentials(r#"{"n":{"user":"u","password":"p"},"m":{"user":"u"}}"#);
         let shown = |kind, id| Value::Object(kept.shown(kind, id)).to_string();
         assert_eq!(
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_private_key_is_hidden_and_stays_when_it_is_sent_back_as_it_was_shown() {
+    fn a_private_key_is_masked_and_survives_a_round_trip() {
         let kept = r#"{"certdata":"c","keydata":"k"}"#;
         let shown = credentials(&format!(r#"{{"n":{kept}}}"#)).shown("tls-config", "n");
         let shown = Value::Object(shown).to_string();

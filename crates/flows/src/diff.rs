@@ -1,6 +1,6 @@
-//! What differs between two flow sets (docs/reference/node-red-engine.md §1.3).
+//! Computes the difference between two flow sets (docs/reference/node-red-engine.md §1.3).
 //!
-//! Knows ids and texts; what to do about the difference is `plan`.
+//! Compares ids and texts; `plan` derives the actions from the difference.
 
 use super::model::ElementKind;
 use super::references::dependants;
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn a_global_config_that_comes_or_goes_changes_everything() {
+    fn adding_or_removing_a_global_config_changes_everything() {
         let gc = r#"[{"id":"g","type":"global-config","env":[]}]"#;
         assert!(between("[]", gc).global && between(gc, "[]").global && !between(gc, gc).global);
     }

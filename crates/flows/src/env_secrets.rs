@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_leaves_the_environment_and_all_else_stays() {
+    fn a_secret_is_removed_from_the_environment_and_nothing_else() {
         let env = r#"[{"name":"A","type":"cred","value":"x"},{"name":"B","type":"str","value":"y"},{"name":"C","type":"cred"}]"#;
         let without = env.replace(r#","value":"x""#, "");
         for kind in ["tab", "group", "subflow", "subflow:s"] {
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_without_a_secret_stays_letter_for_letter() {
+    fn an_environment_without_a_secret_stays_byte_for_byte() {
         for node in [
             r#"{"id":"n","type":"tab","env":[{"name":"A","type":"cred","value":""},{"name":"N","type":"num","value":1.50}]}"#,
             r#"{"id":"n","type":"tab","env":[{"name":"A","type":"cred","value":"__PWRD__"}]}"#,
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_that_are_sent_count_more_and_those_that_are_kept_stay() {
+    fn sent_credentials_override_env_values_and_stored_ones_remain() {
         let node = r#"{"id":"n","type":"tab","env":[{"name":"A","type":"cred","value":"x"},{"name":"B","type":"cred"},{"name":"C","type":"cred","value":"y"}],"credentials":{"A":"sent"}}"#;
         assert_eq!(parsed(node).1, r#"{"n":{"A":"sent","C":"y"}}"#);
         let node = node.replace(r#","credentials":{"A":"sent"}"#, "");

@@ -1,4 +1,4 @@
-//! What instances of subflows unfold to: a small flow set must not become a large one when it starts.
+//! Limits the expansion of subflow instances: a small flow set must not become a large one when it starts.
 //!
 //! Node-RED 4.1 never comes back from a subflow with an instance of itself inside that has an instance on a tab, and
 //! 30 subflows with two instances each of the next are a thousand million nodes.
@@ -47,7 +47,7 @@ pub(super) fn check(flows: &FlowSet) -> Result<(), Malformed> {
 
 struct Unfolded<'f> {
     flows: &'f FlowSet,
-    /// What is inside each subflow.
+    /// The nodes inside each subflow.
     inside: HashMap<&'f str, Vec<&'f Node>>,
     /// Nodes inside each subflow when it is unfolded, and how many instances deep the deepest of them is.
     known: HashMap<SmolStr, (u64, usize)>,
@@ -95,7 +95,7 @@ impl Unfolded<'_> {
 mod tests {
     use super::*;
 
-    /// Subflows 0 to n, each with so many instances of the next; one instance of the first on a tab.
+    /// Subflows 0 to n, each with `times` instances of the next; one instance of the first on a tab.
     fn chain(n: usize, times: usize) -> Result<FlowSet, Malformed> {
         let mut elements = vec![
             r#"{"id":"t","type":"tab"},{"id":"i","type":"subflow:0","z":"t","x":1,"y":1}"#.into(),
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn instances_are_nested_so_deeply_and_no_deeper() {
+    fn the_nesting_depth_of_instances_is_limited() {
         assert!(chain(DEPTH, 1).is_ok());
         let deep = chain(DEPTH + 1, 1).unwrap_err().0;
         assert!(deep.contains("nested more than 32 deep"), "{deep}");
@@ -139,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn what_doubles_at_each_level_is_refused_before_it_is_unfolded() {
+    fn exponential_growth_is_refused_before_the_expansion() {
         assert!(chain(15, 2).is_ok(), "65,534 nodes");
         let many = chain(30, 2).unwrap_err().0;
         assert!(many.contains("2147483646 nodes"), "{many}");
     }
 
     #[test]
-    fn instances_of_what_is_not_there_unfold_to_nothing() {
+    fn instances_of_a_missing_subflow_expand_to_nothing() {
         let flows = br#"[{"id":"i","type":"subflow:none","z":"t","x":1,"y":1}]"#;
         assert!(FlowSet::parse(flows).is_ok());
     }

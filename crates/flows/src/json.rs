@@ -1,21 +1,21 @@
 //! JSON that comes from outside, read strictly and only once, and taken apart without trees.
 //!
-//! Knows JSON (RFC 8259) and where it leaves a choice: what two programs could read differently is refused. Never knows
-//! what a text is for, and never quotes a value: it may be a password.
+//! Reads JSON (RFC 8259) and, where it leaves a choice, refuses any text that two programs could read differently.
+//! Independent of the purpose of a text; never quotes a value: it may be a password.
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
 
-/// How deeply values may be nested: what the library's own readers take, so that none of them fails later.
+/// The maximum nesting depth of values: that of the library's own readers, so that none of them fails later.
 pub const DEPTH: usize = 127;
 
 /// A name that every JavaScript object has already, with a meaning of its own (ECMA-262 annex B.2.2): as a key it is
 /// read differently by each way of copying an object.
 pub const PROTO: &str = "__proto__";
 
-/// Where a text is not JSON, or not JSON that all programs read alike, and why.
+/// Invalid or ambiguous JSON: the position and the reason.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid JSON at line {line}, column {column}: {what}")]
 pub struct Invalid {
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_everybody_reads_alike_is_taken_letter_for_letter() {
+    fn unambiguous_json_is_accepted_byte_for_byte() {
         for body in [
             "null",
             " [ ] \r\n",
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_two_programs_could_read_differently_is_refused_with_its_place() {
+    fn ambiguous_json_is_refused_with_its_position() {
         for (body, message) in [
             (
                 &b"\xEF\xBB\xBF{}"[..],
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_twice_among_many_too_and_told_shortly() {
+    fn a_duplicate_key_is_found_among_many_and_reported_briefly() {
         let keys = (0..100).fold(String::new(), |keys, i| keys + &format!(r#""k{i}":{i},"#));
         assert!(text(format!("{{{keys}\"k\":0}}").as_bytes()).is_ok());
         assert!(wrong(format!("{{{keys}\"k50\":0}}")).ends_with("the key \"k50\" is there twice"));
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_set_in_its_place_or_at_the_end_or_taken_out() {
+    fn a_member_is_replaced_in_position_appended_or_removed() {
         let set = |object, value| with(object, "z", value).unwrap();
         assert_eq!(
             set(r#"{"a":1.50, "z":2,"b":[ ]}"#, Some("3")),

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use smol_str::SmolStr;
 use std::sync::Arc;
 
-/// What is wrong with a submission, in words for the client: which element, which field.
+/// The error in a submission, worded for the client: the element and the field.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("{0}")]
 pub struct Malformed(pub String);
@@ -22,8 +22,8 @@ impl From<json::Invalid> for Malformed {
 
 /// One element of a flow set: a tab, subflow, group, config node or flow node.
 ///
-/// The JSON text is compact and holds no credentials. What routing needs is taken out; the rest is parsed when the node
-/// starts.
+/// The JSON text is compact and holds no credentials. Fields that routing needs are extracted; the rest is parsed when
+/// the node starts.
 #[derive(Debug, PartialEq)]
 pub struct Node {
     /// `id`.
@@ -44,7 +44,7 @@ pub struct Node {
     pub text: Box<str>,
 }
 
-/// What an element of a flow set is (docs/reference/node-red-engine.md §2.1).
+/// The kind of an element of a flow set (docs/reference/node-red-engine.md §2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElementKind {
     /// A flow: the tab itself.
@@ -60,7 +60,7 @@ pub enum ElementKind {
 }
 
 impl Node {
-    /// What this element is.
+    /// The kind of this element.
     pub fn part(&self) -> ElementKind {
         match self.kind.as_str() {
             "tab" => ElementKind::Tab,
@@ -110,7 +110,7 @@ impl FlowSet {
         Ok((Self::new(nodes)?, credentials))
     }
 
-    /// A flow set of these nodes, in this order. Ids must differ, and subflows must come to an end.
+    /// A flow set of these nodes, in this order. Ids must be unique, and subflows expand within limits.
     pub fn new(nodes: Vec<Arc<Node>>) -> Result<Self, Malformed> {
         let mut index = FxHashMap::with_capacity_and_hasher(nodes.len(), FxBuildHasher);
         for (i, node) in nodes.iter().enumerate() {
@@ -136,7 +136,7 @@ impl FlowSet {
         self.position(id).and_then(|i| self.nodes.get(i))
     }
 
-    /// Where in the order received the node of that id stands.
+    /// The position, in the order received, of the node with that id.
     pub fn position(&self, id: &str) -> Option<usize> {
         self.index.get(id).copied()
     }
@@ -212,14 +212,14 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_set_gives_back_what_it_took_in() {
+    fn a_flow_set_serializes_to_its_input() {
         let json = r#"[{"id":"t","type":"tab","label":"é \" [ {"},{"id":"n","type":"x","z":"t","x":1.50,"y":1e3,"wires":[["n"],[]]}]"#;
         assert_eq!(set(json).to_json(), json);
         assert_eq!(set("[]").to_json(), "[]");
     }
 
     #[test]
-    fn white_space_between_tokens_goes_and_in_strings_stays() {
+    fn white_space_is_removed_between_tokens_and_kept_in_strings() {
         let flows =
             set("[ {\n\t\"id\" : \"a b\",\r\n \"type\": \"x\\\" y\" , \"l\": [ 1 , 2 ] } ]\n");
         assert_eq!(
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn same_content_looks_through_format_and_key_order_but_not_through_values_or_node_order() {
+    fn same_content_ignores_only_format_and_key_order() {
         let a = set(r#"[{"id":"a","type":"x","n":1,"o":{"p":1,"q":[2]}},{"id":"b","type":"x"}]"#);
         assert!(a.same_content(&set(
             r#"[{"type":"x", "o":{"q":[2.0],"p":1}, "n":1, "id":"a"},{"id":"b","type":"x"}]"#
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_is_enabled_and_has_a_place() {
+    fn only_enabled_config_nodes_and_nodes_on_a_tab_run() {
         let flows = set(
             r#"[{"id":"t","type":"tab"},{"id":"off","type":"tab","disabled":true},{"id":"s","type":"subflow"},
             {"id":"node","type":"x","z":"t","x":1,"y":1},{"id":"config","type":"x"},{"id":"on unknown tab","type":"x","z":"?","x":1,"y":1},

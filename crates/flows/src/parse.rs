@@ -52,7 +52,7 @@ pub(super) fn elements(
     Ok((nodes, credentials))
 }
 
-/// Where an element stands, in words for the client.
+/// The position of an element, worded for the client.
 pub(super) enum Place<'p> {
     /// In the array of a whole flow set.
     Element(usize),
@@ -125,7 +125,7 @@ pub(super) fn node(
     })
 }
 
-/// What an element says about itself, as JSON texts.
+/// The fields of an element, as JSON texts.
 #[derive(Default)]
 struct Fields<'de> {
     id: Option<&'de str>,

@@ -1,5 +1,5 @@
-//! What a deployment stops, starts and rewires, and in which order (docs/reference/node-red-engine.md §1.2, §1.3, §1.5;
-//! docs/reference/admin-api.md §4.4).
+//! Plans the nodes that a deployment stops, starts and rewires, and their order (docs/reference/node-red-engine.md
+//! §1.2, §1.3, §1.5; docs/reference/admin-api.md §4.4).
 //!
 //! Knows two flow sets and their difference; not what is really running.
 
@@ -11,7 +11,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use smol_str::SmolStr;
 use std::collections::HashSet;
 
-/// How much of the running flow set a deployment touches (docs/reference/admin-api.md §4.4).
+/// The part of the running flow set that a deployment touches (docs/reference/admin-api.md §4.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeploymentType {
     /// Everything stops before the new flow set starts.
@@ -33,8 +33,8 @@ pub struct Stop {
     pub removed: bool,
 }
 
-/// What to do, in order: stops, then rewires, then starts. Ids are those of the flow set; a subflow instance stands for
-/// all its inner nodes. To rewire an instance means: those of its inner nodes that feed its outputs.
+/// The steps, in order: stops, then rewires, then starts. Ids are those of the flow set; a subflow instance represents
+/// all its inner nodes. Rewiring an instance rewires those of its inner nodes that feed its outputs.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// Everything stops and all flow objects are thrown away, whatever `stop` lists.
@@ -75,7 +75,7 @@ pub fn plan(old: &FlowSet, new: &FlowSet, diff: &Diff, kind: DeploymentType) -> 
     }
 }
 
-/// What is to restart of all that runs.
+/// The running nodes to restart.
 enum Restart {
     All,
     /// These flows whole, and these nodes.
@@ -85,7 +85,7 @@ enum Restart {
     },
 }
 
-/// `nodes`: what differs, what depends on it, and tabs with another environment whole.
+/// `nodes`: all that differs, its dependants, and whole tabs with another environment.
 fn nodes(diff: &Diff) -> Restart {
     let nodes = diff
         .changed
@@ -130,8 +130,8 @@ fn flows(old: &FlowSet, new: &FlowSet, diff: &Diff) -> Restart {
     Restart::Some { flows, nodes }
 }
 
-/// Stops: flows in the order they were made, global last; in each, normal nodes before config nodes, and those
-/// in the order of the diff: changed, depending, removed (docs/reference/node-red-engine.md §1.5). What no longer runs
+/// The stops: flows in order of creation, global last; in each, normal nodes before config nodes, and those in the
+/// order of the diff: changed, depending, removed (docs/reference/node-red-engine.md §1.5). A node that no longer runs
 /// stops in any case.
 fn stops(old: &FlowSet, new: &FlowSet, diff: &Diff, restart: &Restart) -> Vec<Stop> {
     let removed: FxHashSet<&SmolStr> = diff.removed.iter().collect();
@@ -180,7 +180,7 @@ mod tests {
     use crate::diff;
 
     #[test]
-    fn what_did_not_run_is_started_and_not_rewired() {
+    fn nodes_that_did_not_run_are_started_and_not_rewired() {
         let node = |wires: &str| {
             format!(r#"{{"id":"n","type":"x","z":"s","x":1,"y":1,"wires":[["{wires}"]]}}"#)
         };

@@ -1,4 +1,4 @@
-//! Which nodes refer to which, found by value (docs/reference/node-red-engine.md §1.3), and what depends on a set of
+//! Finds the references between nodes by value (docs/reference/node-red-engine.md §1.3), and the dependants of a set of
 //! ids.
 //!
 //! There is no schema: any property whose value, used as a key, is an id counts; a list with exactly one element counts
@@ -132,7 +132,7 @@ fn refers(node: &Node, ids: &[SmolStr]) -> bool {
     refers
 }
 
-/// Who refers to which id, of all ids that can be asked for: those of the flow set, and seeds that it has lost.
+/// The referrers of each id that can be queried: those of the flow set, and seeds that are no longer in it.
 fn index(flows: &FlowSet, seeds: &HashSet<SmolStr>) -> HashMap<SmolStr, Vec<usize>> {
     let mut index: HashMap<SmolStr, Vec<usize>> = HashMap::new();
     for (i, node) in unsettled(flows, seeds) {
@@ -206,20 +206,20 @@ mod tests {
     }
 
     #[test]
-    fn any_property_with_the_id_as_its_value_refers() {
+    fn any_property_with_the_id_as_its_value_is_a_reference() {
         let json = r#"[{"id":"a","type":"x","name":"c"},{"id":"b","type":"x","name":"c c"},{"id":"d","type":"x","z":"c"},
             {"id":"e","type":"x","wires":[["c"]]},{"id":"f","type":"x","o":{"p":"c"}},{"id":"g","type":"x","p":"\u0063"}]"#;
         assert_eq!(of(json, &["c"]), ["a", "g"]);
     }
 
     #[test]
-    fn a_list_refers_only_when_it_has_one_element() {
+    fn a_list_is_a_reference_only_with_one_element() {
         let json = r#"[{"id":"a","type":"x","p":["c"]},{"id":"b","type":"x","p":["c","d"]},{"id":"e","type":"x","p":[["c"]]},{"id":"f","type":"x","p":[7]}]"#;
         assert_eq!(of(json, &["c", "7"]), ["a", "e", "f"]);
     }
 
     #[test]
-    fn a_subflow_hands_on_to_its_instances_at_any_depth_what_happens_inside() {
+    fn changes_inside_a_subflow_reach_its_instances_at_any_depth() {
         let json = r#"[{"id":"cfg","type":"x"},{"id":"S","type":"subflow"},{"id":"s","type":"x","z":"S","p":"cfg"},
             {"id":"N","type":"subflow"},{"id":"n","type":"subflow:S","z":"N","x":1,"y":1},{"id":"i","type":"subflow:N","z":"T","x":1,"y":1}]"#;
         assert_eq!(of(json, &["cfg"]), ["S", "s", "N", "n", "i"]);

@@ -1,7 +1,7 @@
-//! What stands in a body in the words of the flow set before it was read then: most deployments change little.
+//! Reuses the parsed elements of the previous flow set whose text is unchanged: most deployments change little.
 //!
-//! A body is made short: each such element becomes a `0`, and all the rest stays as it was sent. What the short text
-//! says is what the body says, once its zeros are those elements again.
+//! A body is shortened: each such element becomes a `0`, and the rest stays as sent. With its zeros replaced by those
+//! elements, the short text means the same as the body.
 
 use super::{FlowSet, Malformed, Node};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// Stands for an element that is known. Those of a body are objects, or it is not made short.
 pub(super) const KNOWN: &str = "0";
 
-/// How the arrays of bodies begin: version v2, as editors write it, and v1.
+/// The beginnings of bodies' arrays: version v2, as editors write it, and v1.
 const BEGINNINGS: [&str; 2] = ["{\"flows\":[", "["];
 
 /// A body with more elements than this that are not known, and fewer that are, is read whole.
@@ -33,15 +33,15 @@ pub(super) fn reading<T>(
     read(body, Vec::new())
 }
 
-/// The short text, and the elements of `before` that its zeros are, in order. `None`: the body has another form than
-/// those who deploy often give it, or says little that is known.
+/// The short text, and the elements of `before` that its zeros represent, in order. `None`: the body has an unusual
+/// form, or contains few known elements.
 fn shorten(before: &FlowSet, body: &[u8]) -> Option<(String, Vec<Arc<Node>>)> {
     let body = from_utf8(body).ok()?;
     let beginning = BEGINNINGS.into_iter().find(|b| body.starts_with(b))?;
     let mut short = beginning.to_owned();
     let mut known = Vec::with_capacity(before.nodes().len());
     let (mut rest, mut others) = (body.get(beginning.len()..)?, 0);
-    // Where the element stood before, if the order is the same.
+    // The element's position in `before`, if the order is the same.
     let mut expected = 0;
     loop {
         let node = before.nodes().get(expected);
@@ -77,7 +77,7 @@ fn element(text: &str) -> Option<(&str, &str)> {
     Some((element, text.get(values.byte_offset()..)?))
 }
 
-/// Where the element stands that came after the one with this id.
+/// The position after that of the element with this id.
 fn place_after(before: &FlowSet, element: &str) -> Option<usize> {
     #[derive(Deserialize)]
     struct Element<'e> {
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_becomes_a_zero_and_the_rest_stays() {
+    fn known_elements_become_zero_and_the_rest_is_unchanged() {
         let body = r#"{"flows":[{"id":"a","type":"x"},{"id":"b","type":"y"},{"id":"c","type":"x"}],"rev":"r"}"#;
         let expected = r#"{"flows":[0,{"id":"b","type":"y"},0],"rev":"r"}"#;
         assert_eq!(short(body), Some((expected.to_owned(), 2)));
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_taken_for_another_thing_is_read_whole() {
+    fn ambiguous_bodies_are_parsed_in_full() {
         let known = r#"{"id":"a","type":"x"}"#;
         for body in [
             "",
@@ -139,10 +139,9 @@ mod tests {
     const SAMPLE: &str = r#"[{"id":"a","type":"tab"},{"id":"b","type":"x","z":"a","t":"]},{\"0"},{"id":"c","type":"x","wires":[["b"]]}]"#;
 
     proptest! {
-        /// Whatever is done to a body that is known: what was before makes no difference, in what it says or in what
-        /// is wrong with it.
+        /// However a known body is edited, the previous flow set changes neither its meaning nor its errors.
         #[test]
-        fn what_was_before_changes_nothing_but_the_time(
+        fn the_previous_flow_set_never_changes_the_result(
             wrapped: bool,
             edits in vec((any::<Index>(), select(&b"{}[],0\"\\: x\xff"[..]), any::<bool>()), 0..4),
             cut in option::of(any::<Index>()),
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_after_the_elements_is_not_forgotten() {
+    fn text_after_the_elements_is_still_checked() {
         let known = r#"{"id":"a","type":"x"}"#;
         for (after, error) in [
             ("]]", "trailing characters"),

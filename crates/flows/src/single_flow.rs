@@ -1,4 +1,4 @@
-//! Single flows: what `/flow` adds, replaces, removes and shows, as functions from flow set to flow set.
+//! Single flows: adds, replaces, removes and shows those of `/flow`, as functions from flow set to flow set.
 //!
 //! Knows the shape `{id, label, nodes, configs?, subflows?}` and its errors (docs/reference/node-red-admin-api.md §2).
 //! `global` names what is on no tab: global config nodes and subflows.
@@ -55,7 +55,7 @@ pub fn replace_flow(
     let new = replaced(body, id)?;
     let gone = members(flows, id)?;
     let stays = |node: &&Arc<Node>| !gone.contains(&node.id);
-    // What stands before the tab stays before it: the order of tabs is the order of their start.
+    // Elements before the tab stay before it: tabs start in their order in the flow set.
     let at = flows.position(id).unwrap_or(flows.nodes().len());
     let (before, after) = flows.nodes().split_at(at);
     let before = before.iter().filter(stays).cloned();
@@ -220,7 +220,7 @@ fn global(body: &Body<'_>) -> Result<Elements, Error> {
     Ok(all)
 }
 
-/// What becomes part of the flow set.
+/// The additions to the flow set.
 #[derive(Default)]
 struct Elements {
     nodes: Vec<Arc<Node>>,
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_added_at_the_end_with_its_own_id() {
+    fn a_flow_is_added_at_the_end_with_a_new_id() {
         let body = br#"{"id":"mine","label":"N","nodes":[{"id":"n1","type":"x","z":"?","credentials":{"p":"q"}}],"configs":[{"id":"n2","type":"y"}]}"#;
         let (flows, credentials) = add_flow(&set(), body, "new").unwrap();
         assert_eq!(ids(&flows), "a b a1 b1 bc c S s1 new n1 n2");
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_added_is_named_as_the_stock_runtime_names_it() {
+    fn a_refused_flow_gives_the_error_of_the_stock_runtime() {
         let add = |body: &str| message(add_flow(&set(), body.as_bytes(), "new"));
         assert_eq!(add("{}"), "missing nodes property");
         assert_eq!(
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_replaced_in_its_place() {
+    fn a_flow_is_replaced_at_its_position() {
         let (flows, _) = replace_flow(
             &set(),
             "a",
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn global_is_replaced_too_and_what_is_shown_can_be_sent_back() {
+    fn global_can_be_replaced_and_a_shown_flow_sent_back() {
         assert_eq!(
             ids(&replace_flow(&set(), "global", b"{}").unwrap().0),
             "a b a1 b1 bc"
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_removed_with_all_that_is_on_it() {
+    fn a_flow_is_removed_with_all_its_nodes() {
         assert_eq!(ids(&remove_flow(&set(), "b").unwrap()), "a a1 c S s1");
         assert_eq!(remove_flow(&set(), "nope").unwrap_err(), Error::NoSuchFlow);
         assert_eq!(
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flow_is_shown_with_its_nodes_and_config_nodes_apart() {
+    fn a_flow_is_shown_with_separate_nodes_and_config_nodes() {
         assert_eq!(
             flow_json(&set(), "b").unwrap(),
             r#"{"id":"b","label":"B","disabled":true,"nodes":[{"id":"b1","type":"x","z":"b","x":1,"y":1}],"configs":[{"id":"bc","type":"x","z":"b"}]}"#

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn config_nodes_in_a_circle_come_last_and_none_is_lost() {
+    fn config_nodes_in_a_cycle_come_last_and_none_is_lost() {
         let json = r#"[{"id":"1","type":"x","p":"2"},{"id":"2","type":"x","p":"1"},{"id":"3","type":"x","name":"3"}]"#;
         assert_eq!(order(json), ["3", "1", "2"]);
     }

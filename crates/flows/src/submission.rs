@@ -1,4 +1,4 @@
-//! What a client sends to be deployed: flow set, optional revision, credentials.
+//! Parses a submission: flow set, optional revision, credentials.
 //!
 //! Knows the two shapes of a body (docs/reference/admin-api.md §2.4, §9); never whether the revision is the active one.
 
@@ -28,7 +28,7 @@ pub struct Submission {
 }
 
 impl Submission {
-    /// Parses a v1 body: a JSON array of node objects. What is in it as it is in the flow set `before` is quick.
+    /// Parses a v1 body: a JSON array of node objects. Elements that are unchanged from `before` are read quickly.
     pub fn v1(before: &FlowSet, body: &[u8]) -> Result<Self, Malformed> {
         let (flows, credentials) = reading(before, body, FlowSet::parse_with_known)?;
         Ok(Self {
@@ -39,8 +39,8 @@ impl Submission {
         })
     }
 
-    /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored. What
-    /// is in it as it is in the flow set `before` is quick, if `flows` comes first.
+    /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored.
+    /// Elements that are unchanged from `before` are read quickly, if `flows` comes first.
     pub fn v2(before: &FlowSet, body: &[u8]) -> Result<Self, Malformed> {
         reading(before, body, Self::object)
     }
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_element_in_the_words_of_before_is_the_node_of_before() {
+    fn an_unchanged_element_reuses_the_previous_node() {
         let element = |id: &str| format!(r#"{{"id":"{id}","type":"x"}}"#);
         let parse = |before: &FlowSet, list: &[String]| {
             let body = format!(r#"{{"flows":[{}]}}"#, list.join(","));
@@ -239,18 +239,18 @@ mod tests {
         let after = parse(&before, &list);
         assert_eq!(shared(&after), "acd");
         assert_eq!(after.get("b").unwrap().kind, "y");
-        // What comes after one that is gone is found again from the second on.
+        // After a removed element, elements are found again from the second on.
         assert_eq!(shared(&parse(&before, &["b", "c", "d"].map(element))), "cd");
     }
 
     #[test]
-    fn an_empty_z_is_none() {
+    fn an_empty_z_counts_as_no_z() {
         let s = Submission::v1(&FlowSet::default(), br#"[{"id":"a","type":"x","z":""}]"#).unwrap();
         assert!(s.flows.get("a").unwrap().z.is_empty());
     }
 
     #[test]
-    fn invalid_json_is_told_with_line_and_column() {
+    fn invalid_json_is_reported_with_line_and_column() {
         assert_eq!(
             v1("[{\"id\":\"a\",\n \"type\":}]"),
             "invalid JSON at line 2, column 9: expected value"
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_fail_at_the_start_of_a_node_fails_now() {
+    fn values_that_would_fail_at_node_start_are_refused() {
         let name = |value: &str| {
             v1(&format!(
                 "[\n  {{\"id\":\"a\",\"type\":\"x\",\n   \"name\":{value}}}]"
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_leave_the_text_and_the_rest_stays_letter_for_letter() {
+    fn credentials_are_removed_and_the_rest_stays_byte_for_byte() {
         let s = Submission::v1(&FlowSet::default(), br#"[{"id":"a","credentials":{"user":"u"},"n":1.50,"type":"x"},{"id":"b","type":"x","credentials":null}]"#).unwrap();
         assert_eq!(
             s.flows.to_json(),

@@ -1,6 +1,6 @@
 //! Text to bytes and back in the encodings that files may have.
 //!
-//! Names are those of Node.js and of iconv; what they do not know is refused, not guessed.
+//! Names are those of Node.js and of iconv; unknown names are refused, not guessed.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use value::Failure;
 
-/// How the text of a file is written as bytes.
+/// The encoding of a file's text as bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Encoding {
     /// UTF-8; a byte order mark is text.
@@ -31,7 +31,7 @@ pub enum Encoding {
     Utf16Be,
     /// Read by its byte order mark, little endian without one; written little endian with one.
     Utf16,
-    /// Any other that browsers know.
+    /// Any other that browsers support.
     Web(&'static encoding_rs::Encoding),
 }
 
@@ -79,7 +79,8 @@ impl Encoding {
         }
     }
 
-    /// The bytes of a text. What the encoding lacks becomes `?`; what is no base64 or hex ends or is skipped.
+    /// Encodes a text. Characters that the encoding lacks become `?`; invalid base64 is skipped, invalid hex ends the
+    /// text.
     pub fn encode(self, text: &str) -> Vec<u8> {
         match self {
             Self::Plain | Self::Utf8 => text.as_bytes().to_vec(),
@@ -101,7 +102,7 @@ impl Encoding {
         }
     }
 
-    /// The text of these bytes. What cannot be read becomes U+FFFD.
+    /// The text of these bytes. Unreadable bytes become U+FFFD.
     pub fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
         match self {
             Self::Plain => String::from_utf8_lossy(bytes),
@@ -180,7 +181,7 @@ fn from_hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Both alphabets are read (RFC 4648 §4, §5); what is in neither is skipped, and `=` ends.
+/// Reads both alphabets (RFC 4648 §4, §5), skips characters in neither, and ends at `=`.
 fn from_base64(text: &str) -> Vec<u8> {
     let mut plain: Vec<u8> = text
         .bytes()

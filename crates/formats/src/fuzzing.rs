@@ -1,4 +1,4 @@
-//! What must hold for every text of these formats.
+//! Properties that hold for every text of these formats.
 
 #![allow(
     clippy::missing_panics_doc,
@@ -60,8 +60,8 @@ fn texts(text: &str) -> Vec<Vec<String>> {
     rows.filter(|row| !row.is_empty()).collect()
 }
 
-/// What is read can be written in a list, and then says the same. By itself it need not: with nothing around them,
-/// js-yaml writes texts of several lines otherwise than it reads them (observed on 4.3.2).
+/// A value that was read can be written in a list, and reads back the same. Outside a list it need not: js-yaml then
+/// writes texts of several lines otherwise than it reads them (observed on 4.3.2).
 pub fn yaml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -82,7 +82,7 @@ pub fn yaml(data: &[u8]) {
     assert!(same, "{text:?} and {written:?}");
 }
 
-/// What is read can be written, and then be read again.
+/// Reading, writing and reading again does not panic.
 pub fn xml(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -97,7 +97,7 @@ pub fn xml(data: &[u8]) {
     let _ = xml::parse(&written, &options);
 }
 
-/// Any text is a document, and any text is a selector or says why it is none.
+/// Any text is a document, and any text is a selector or fails with a reason.
 pub fn html(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else {
         return;
@@ -111,7 +111,7 @@ pub fn html(data: &[u8]) {
     }
 }
 
-/// A template either says what is wrong with it or can be rendered; text without a tag is left alone.
+/// A template fails with a reason or can be rendered; text without a tag is unchanged.
 pub fn mustache(data: &[u8]) {
     let Ok(given) = std::str::from_utf8(data) else {
         return;
@@ -148,7 +148,7 @@ impl Lookup for Nothing {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_must_hold_for_every_input_holds() {
+    fn fuzz_checks_pass_on_seeds_and_random_input() {
         testing::inputs::check_all(&[
             ("csv", super::csv),
             ("html", super::html),

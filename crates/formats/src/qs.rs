@@ -9,7 +9,7 @@ use value::Value;
 /// Pairs that are read at most (Express' `parameterLimit`).
 const MAX_PAIRS: usize = 1000;
 
-/// What is read of brackets; what goes beyond is a literal key.
+/// The limits on brackets; beyond them, text is a literal key.
 struct Limits {
     /// Brackets of one key.
     depth: usize,
@@ -17,7 +17,7 @@ struct Limits {
     indexes: usize,
 }
 
-/// What keys lead to, before it is a value: lists may have holes.
+/// The tree of keys before it becomes a value: lists may have holes.
 enum Tree {
     Text(Value),
     List(BTreeMap<usize, Tree>),
@@ -89,7 +89,7 @@ fn steps(key: &str, depth: usize) -> Vec<Step<'_>> {
     steps
 }
 
-/// Where the bracket ends that a text begins with.
+/// The end of the bracket that a text begins with.
 fn closing(text: &str) -> Option<usize> {
     let mut level = 0_usize;
     for (at, byte) in text.bytes().enumerate() {
@@ -108,7 +108,7 @@ impl Tree {
         Self::List(elements.into_iter().enumerate().collect())
     }
 
-    /// What has this where the step leads.
+    /// A tree that holds this one at the step.
     fn around(self, (step, bracketed): Step<'_>, indexes: usize) -> Self {
         if bracketed && step.is_empty() {
             return match self {

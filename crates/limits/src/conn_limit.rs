@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_total_is_a_limit_and_who_leaves_makes_room() {
+    fn the_total_is_limited_and_a_closed_connection_frees_its_permit() {
         let owner = ConnLimit::new(2, 9);
         let first = admit(&owner, "10.0.0.1").unwrap();
         let _second = admit(&owner, "10.0.0.2").unwrap();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_cannot_take_the_place_of_others() {
+    fn one_address_cannot_use_up_the_limit_of_others() {
         let owner = ConnLimit::new(9, 1);
         let first = admit(&owner, "10.0.0.1").unwrap();
         assert_eq!(
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_networks_around_an_ipv6_address_have_larger_shares_and_never_all() {
+    fn wider_ipv6_prefixes_have_larger_shares_and_never_all() {
         let owner = ConnLimit::new(10_000, 256);
         let open = |networks: std::ops::Range<u32>| {
             let one = |n| admit(&owner, &format!("2001:db8:0:{n:x}::1"));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_addresses_that_have_left() {
+    fn no_state_is_kept_for_disconnected_addresses() {
         let owner = ConnLimit::new(9, 1);
         drop(admit(&owner, "10.0.0.1").unwrap());
         assert!(owner.addresses.is_empty());

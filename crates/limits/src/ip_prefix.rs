@@ -66,7 +66,7 @@ impl IpPrefix {
         wider.max(per_address)
     }
 
-    /// What one subscriber surely has: the IPv4 address, or the /56.
+    /// The prefix that one subscriber surely has: the IPv4 address, or the /56.
     #[must_use]
     pub fn subscriber(self) -> Self {
         match self.address {

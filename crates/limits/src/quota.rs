@@ -96,7 +96,7 @@ impl Grant {
     /// Takes more units, or none if they are not available.
     pub fn try_grow(&mut self, units: usize) -> Result<(), Exhausted> {
         let many = u32::try_from(units).map_err(|_| Exhausted)?;
-        // What was acquired is released if a wider level refuses.
+        // Acquired units are released if a wider level refuses.
         let mut acquired = [const { None }; MAX_LEVELS];
         for (permit, share) in acquired.iter_mut().zip(self.shares.iter().flatten()) {
             *permit = Some(share.try_acquire_many(many).map_err(|_| Exhausted)?);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_networks_around_an_ipv6_address_have_larger_shares_and_never_all() {
+    fn wider_ipv6_prefixes_have_larger_shares_and_never_all() {
         let quota = Quota::new(32, 1);
         let count = |networks: &mut dyn Iterator<Item = u32>| {
             let one = |n| take(&quota, &format!("2001:db8:0:{n:x}::1"), 1);
@@ -202,7 +202,7 @@ mod tests {
         assert!(quota.addresses.is_empty());
         assert_eq!(quota.total.available_permits(), 32);
 
-        // Where one address may have half, the networks around it do not have all.
+        // Where one address may use half, the networks around it may not use all.
         let quota = Quota::new(8, 4);
         let _half = take(&quota, "2001:db8::1", 4).unwrap();
         let _quarter = take(&quota, "2001:db8:0:1::1", 2).unwrap();
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused_takes_nothing() {
+    fn a_refused_request_takes_no_units() {
         let quota = Quota::new(10, 10);
         let mut grant = take(&quota, "10.0.0.1", 8).unwrap();
         assert!(grant.try_grow(3).is_err());
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_served_when_units_are_given_back_and_takes_none_before() {
+    fn a_waiter_holds_no_units_until_enough_are_released() {
         let quota = Quota::new(4, 3);
         let first = take(&quota, "10.0.0.1", 3).unwrap();
         let mut second = quota.grant(ip("10.0.0.1"));
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_of_addresses_that_have_nothing() {
+    fn no_state_is_kept_for_addresses_without_grants() {
         let quota = Quota::new(2, 1);
         let first = take(&quota, "10.0.0.1", 1).unwrap();
         let mut waiting = quota.grant(ip("10.0.0.1"));
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_a_share_is_the_whole_share_and_waits_for_nobody_else() {
+    fn a_request_above_the_share_gets_the_whole_share_without_waiting() {
         let quota = Quota::new(10, 4);
         let mut grant = quota.grant(ip("10.0.0.1"));
         assert!(poll(pin!(grant.grow(100))).is_ready());

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub enum Refused {
     /// Too many events: until the oldest that counts leaves the window.
     Blocked(Duration),
-    /// Not too many events, but with the attempts under way they might be: ask again when one is decided.
+    /// The limit is not reached, but the attempts under way might reach it: retry when one is decided.
     Busy,
 }
 
@@ -43,7 +43,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// How long an event of that time still counts; `None`: no longer.
+    /// The time for which an event of that time still counts; `None`: no longer.
     fn left(self, at: u64) -> Option<Duration> {
         let left = at.saturating_add(self.length).saturating_sub(self.now);
         (left > 0).then(|| Duration::from_secs(left))
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_forgets_what_no_longer_counts() {
+    fn a_sweep_forgets_failures_outside_the_window() {
         let mut windows = SlidingWindows::new(CAPACITY);
         windows.add("old", 0, 9, window(0));
         windows.add("young", 1, 9, window(1));

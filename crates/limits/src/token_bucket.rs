@@ -10,7 +10,7 @@ pub struct TokenBucket {
     rate: Rate,
     /// Until when the time has been counted.
     refilled: u64,
-    /// What has been earned of the next token, in `period`ths of a token.
+    /// The part of the next token that is earned, in `period`ths of a token.
     fraction: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the tests of several crates need: inputs for the fuzz targets' checks, growth of time, free ports.
+//! Helpers for the tests of several crates: inputs for the fuzz targets' checks, growth of time, free ports.
 
 #![allow(
     clippy::unwrap_used,

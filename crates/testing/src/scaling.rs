@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-/// A shorter time says nothing about growth.
+/// A shorter time does not show growth.
 const FLOOR: Duration = Duration::from_millis(100);
 /// The machine may be busy: quadratic work fails every attempt.
 const ATTEMPTS: usize = 5;
 
-/// A text of so many pieces.
+/// A text of `n` pieces.
 pub fn pieces(n: usize, piece: impl Fn(usize) -> String) -> String {
     (0..n).map(piece).collect()
 }

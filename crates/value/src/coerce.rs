@@ -83,7 +83,7 @@ fn join(elements: &[Value]) -> SmolStr {
         .into()
 }
 
-/// Text as JSON.stringify would give it, or the text itself: what nodes write where text is wanted.
+/// The text that nodes write: objects and arrays as by JSON.stringify, all else by `to_text`.
 pub fn to_output_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::String(text) => Cow::Borrowed(text),
@@ -94,7 +94,7 @@ pub fn to_output_text(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// What `typeof` says.
+/// The result of `typeof`.
 pub fn type_of(value: &Value) -> &'static str {
     match value {
         Value::Undefined => "undefined",
@@ -157,7 +157,7 @@ fn object_primitive(value: &Value) -> Value {
     Value::String(to_text(value))
 }
 
-/// How `a` and `b` compare under `<` and `>` (§7.2.12); `None` where both are false, as with NaN.
+/// The order of `a` and `b` under `<` and `>` (§7.2.12); `None` where both are false, as with NaN.
 pub fn compare(a: &Value, b: &Value) -> Option<Ordering> {
     let operand = |v: &Value| match v {
         Value::Undefined | Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {

@@ -51,7 +51,7 @@ pub fn parse(text: &str) -> Option<f64> {
         .map(|t| ms(t.to_utc()))
 }
 
-/// A moment in local time, in moment.js' format; unknown letters stand for themselves.
+/// A time as local time, in moment.js' format; unknown letters stay as they are.
 pub fn format(ms: f64, format: &str) -> String {
     match local(ms) {
         Some(time) => format_time(&time, format),
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn moment_tokens_are_understood() {
+    fn moment_format_tokens_are_supported() {
         assert_eq!(
             formatted("YYYY-MM-DD HH:mm:ss.SSS Z"),
             "2026-11-20 19:45:05.042 +00:00"

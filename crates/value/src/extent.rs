@@ -1,4 +1,4 @@
-//! How deep a value is nested and how many parts it has, kept beside every array and object.
+//! Keeps the nesting depth and the number of parts of a value beside every array and object.
 //!
 //! Values are shared, so a loop of nodes can nest a message one level deeper, or double its content, at no cost each
 //! time round. Functions that call themselves for every level, and texts that repeat shared content, rely on the limits
@@ -24,7 +24,7 @@ const PART: usize = 64;
 /// larger one has an [`Inventory`].
 pub(super) const FEW: usize = 8;
 
-/// The size of a value with everything in it. What is shared counts as often as it occurs.
+/// The size of a value with everything in it. Shared content counts as often as it occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
     /// Arrays, objects and errors inside one another; 0 for a value that holds no other.
@@ -37,13 +37,13 @@ impl Extent {
     /// An array or object without content.
     pub const EMPTY: Self = Self { depth: 1, parts: 1 };
 
-    /// A value that holds no others, of so many bytes.
+    /// A value of `bytes` bytes that holds no others.
     pub fn leaf(bytes: usize) -> Self {
         let parts = u32::try_from(1 + bytes / PART).unwrap_or(u32::MAX);
         Self { depth: 0, parts }
     }
 
-    /// A value of so many levels and parts.
+    /// A value of `depth` levels and `parts` parts.
     pub fn of(depth: usize, parts: u32) -> Self {
         let depth = u32::try_from(depth).unwrap_or(u32::MAX);
         Self { depth, parts }
@@ -73,7 +73,7 @@ impl Extent {
         self.depth() > MAX_DEPTH
     }
 
-    /// Fails if the value is too large for a message, or would be so many levels below its top.
+    /// Fails if the value is too large for a message, or too deep when nested `below` levels down.
     pub fn check(self, below: usize) -> Result<(), Failure> {
         let sentence = if self.depth().saturating_add(below) > MAX_DEPTH {
             format!("value is nested too deeply: more than {MAX_DEPTH} levels")
@@ -149,7 +149,7 @@ impl Extent {
 /// replaced or removed, and then kept, so that doing so again and again does not visit all values each time.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Inventory {
-    /// How many values have this depth; those that hold no others are not counted.
+    /// The number of values by depth; those that hold no others are not counted.
     depths: BTreeMap<u32, u32>,
     /// The sum of the parts, which may be more than [`Extent`] counts.
     parts: u64,
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn any_depth_can_be_dropped() {
+    fn values_of_any_depth_can_be_dropped() {
         let levels = 1_000_000;
         let array = nested(levels, |inner| Value::array(vec![inner]));
         let object = nested(levels, |inner| Value::record([("in", inner)]));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sum_that_was_too_large_is_counted_again() {
+    fn a_saturated_sum_is_counted_again() {
         let doubled = nested(40, |inner| Value::array(vec![inner.clone(), inner]));
         let mut object = Object::default();
         object.insert("few".into(), Value::Null);
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn the_limit_counts_the_levels_above() {
+    fn the_depth_limit_includes_the_levels_above() {
         let deepest = nested(MAX_DEPTH, |inner| Value::array(vec![inner]));
         assert!(deepest.extent().check(0).is_ok());
         let failure = deepest.extent().check(1).unwrap_err();
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_about_an_error_loses_only_what_is_too_large() {
+    fn an_error_message_loses_only_its_oversized_properties() {
         let mut message = Message::with_payload(nested(600, |inner| Value::array(vec![inner])));
         message.set("topic", "t");
         assert!(message.check().is_err());

@@ -1,4 +1,4 @@
-//! What must hold for every path.
+//! Properties that hold for every path.
 
 #![allow(
     clippy::missing_panics_doc,
@@ -11,7 +11,7 @@ use crate::{Key, Path, Value, json as text};
 /// The largest index that is tried: writing to it makes an array that long.
 const MAX_INDEX: usize = 1 << 12;
 
-/// What is written at a path is read there, and nothing is left of it when it is deleted.
+/// A value written at a path is read there, and nothing of it is left after deletion.
 pub fn expression(data: &[u8]) {
     let Ok(path) = std::str::from_utf8(data) else {
         return;
@@ -36,7 +36,7 @@ pub fn expression(data: &[u8]) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn what_must_hold_for_every_input_holds() {
+    fn fuzz_checks_pass_on_seeds_and_random_input() {
         testing::inputs::check_all(&[("expression", super::expression)]);
     }
 }

@@ -76,7 +76,7 @@ pub fn to_tree(value: &Value) -> Json {
     }
 }
 
-/// Whole numbers stay whole; what JSON cannot say is `null`.
+/// Whole numbers stay whole; numbers that JSON lacks become `null`.
 fn number_tree(n: f64) -> Json {
     #[expect(
         clippy::cast_possible_truncation,
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn what_json_cannot_say_is_left_out_or_null() {
+    fn values_without_a_json_form_are_omitted_or_null() {
         let object = Value::record([
             ("gone", Value::Undefined),
             ("nan", Value::Number(f64::NAN)),
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn syntax_errors_are_worded_as_v8_words_them() {
+    fn syntax_errors_have_the_wording_of_v8() {
         let long =
             r#"{"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa":x,"bbbbbbbbbbbbbbbbbbbbbbb":1}"#;
         let table = [
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_property_that_comes_again_and_again_costs_no_look_at_the_others() {
+    fn repeated_properties_are_read_in_linear_time() {
         let text = |n: usize| {
             let others = pieces(n, |k| format!("\"k{k}\":0,"));
             let again = "\"z\":[],\"z\":[0],\"z\":0,\"z\":[[0]],".repeat(n);

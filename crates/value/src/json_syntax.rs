@@ -216,7 +216,7 @@ impl Reader<'_> {
         Ok(Value::Number(number::text_to_number(&text)))
     }
 
-    /// Where the reader stands, as JavaScript counts.
+    /// The reader's position, as JavaScript counts.
     fn position(&self) -> usize {
         let before = self.text.get(..self.at).unwrap_or_default();
         before.iter().map(|c| c.len_utf16()).sum()
@@ -234,7 +234,7 @@ impl Reader<'_> {
         syntax(match token {
             '0'..='9' | '-' => return self.at_position("Unexpected number"),
             '"' => return self.at_position("Unexpected string"),
-            // What JavaScript makes of a value that is no text.
+            // JavaScript's text of a value that is not a text.
             _ if matches!(
                 text.as_str(),
                 "undefined" | "NaN" | "Infinity" | "[object Object]"

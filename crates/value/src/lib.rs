@@ -63,7 +63,7 @@ pub enum Value {
     Handle(Handle),
 }
 
-/// What went wrong in a node, as its catch nodes see it.
+/// An error in a node, as its catch nodes see it.
 #[derive(Debug, Clone, Default)]
 pub struct Failure {
     /// `Error`, `TypeError` …; empty: a bare text, not an Error object.
@@ -74,7 +74,7 @@ pub struct Failure {
     pub code: SmolStr,
     /// The JavaScript stack; empty: none.
     pub stack: SmolStr,
-    /// `cause`: what led to it. Boxed, as it is rare and would make every result large.
+    /// `cause`: the value that led to it. Boxed, as it is rare and would make every result large.
     pub cause: Option<Box<Value>>,
 }
 
@@ -103,7 +103,7 @@ impl Failure {
         }
     }
 
-    /// Where it came from: JavaScript's stack, else only what went wrong; nothing for a bare text.
+    /// JavaScript's stack, else only the name and message; empty for a bare text.
     pub fn stack(&self) -> SmolStr {
         if self.stack.is_empty() && !self.name.is_empty() {
             return self.to_string().into();
@@ -136,7 +136,7 @@ impl Failure {
         Extent::of(depth, parts)
     }
 
-    /// What went wrong as a value: an `Error`, or the bare text.
+    /// The error as a value: an `Error`, or the bare text.
     pub fn to_value(&self) -> Value {
         if self.name.is_empty() {
             return Value::String(self.message.clone());

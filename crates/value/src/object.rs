@@ -24,10 +24,10 @@ pub struct Object {
     index: Option<Box<Index>>,
 }
 
-/// What only an object with many properties has.
+/// The additional data of an object with many properties.
 #[derive(Clone)]
 struct Index {
-    /// Where each property stands. Keys come from outside: the hash is a secret one.
+    /// The position of each property. Keys come from outside: the hash has a secret key.
     places: HashMap<SmolStr, usize>,
     inventory: Option<Box<Inventory>>,
 }
@@ -39,7 +39,7 @@ impl Default for Object {
 }
 
 impl Object {
-    /// No properties, and room for so many.
+    /// No properties; capacity for `count`.
     pub fn with_capacity(count: usize) -> Self {
         Self {
             properties: Vec::with_capacity(count),
@@ -62,7 +62,7 @@ impl Object {
         });
     }
 
-    /// How many there are.
+    /// The number of properties.
     pub fn len(&self) -> usize {
         self.properties.len()
     }
@@ -238,7 +238,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_map_in_the_order_of_insertion(steps in prop::collection::vec((0..24u8, any::<bool>()), 0..200)) {
+        fn an_object_behaves_like_an_insertion_ordered_map(steps in prop::collection::vec((0..24u8, any::<bool>()), 0..200)) {
             let mut object = Object::default();
             let mut model = IndexMap::new();
             for (n, (key, sets)) in steps.into_iter().enumerate() {

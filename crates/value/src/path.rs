@@ -28,7 +28,7 @@ pub struct Path {
 }
 
 impl Path {
-    /// Parses a property expression; the failure says what is wrong and where, as Node-RED's does.
+    /// Parses a property expression; a failure gives the error and its position, as Node-RED's does.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let (store, key) = split_store(text);
         Ok(Self {
@@ -100,7 +100,7 @@ fn keys(text: &str) -> Result<Box<[Key]>, Failure> {
 /// Paths inside paths, at most; ours. They are read by a function that calls itself, and the stack has an end.
 const DEPTH: usize = 32;
 
-/// The same of a path inside so many others.
+/// Parses the keys of a path inside `depth` others.
 fn keys_within(text: &str, depth: usize) -> Result<Vec<Key>, Failure> {
     if text.is_empty() {
         return Err(error("zero-length"));
@@ -134,11 +134,11 @@ fn unexpected(what: impl fmt::Display, position: usize) -> Failure {
 struct Parser {
     chars: Vec<char>,
     at: usize,
-    /// Where the key that is being read began.
+    /// The start of the key being read.
     start: usize,
     boxed: bool,
     keys: Vec<Key>,
-    /// How many paths it is inside.
+    /// The number of paths around it.
     depth: usize,
 }
 
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn malformed_expressions_are_refused_in_node_reds_words() {
+    fn malformed_expressions_are_refused_with_node_reds_messages() {
         let table = [
             ("", "zero-length"),
             (".a", "unexpected . at position 0"),
@@ -390,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_nested_only_so_deeply() {
+    fn the_nesting_depth_of_paths_is_limited() {
         let nested = |depth: usize| "a[msg.".repeat(depth) + "b" + &"]".repeat(depth);
         assert!(keys(&nested(DEPTH)).is_ok());
         for depth in [DEPTH + 1, 100_000] {
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_may_stand_before_the_key() {
+    fn a_key_may_have_a_store_prefix() {
         assert_eq!(split_store("#:(disk)::a.b"), (Some("disk".into()), "a.b"));
         assert_eq!(split_store("a.b"), (None, "a.b"));
     }

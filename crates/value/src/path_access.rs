@@ -102,7 +102,7 @@ impl Path {
     }
 }
 
-/// The key that a nested value stands for.
+/// The key that a nested value gives.
 fn key_of(value: &Value, path: &Path) -> Result<Key, Failure> {
     match value {
         Value::Undefined => Err(invalid(format!(
@@ -173,7 +173,7 @@ fn write(keys: &[Key], target: &mut Value, value: Value) -> bool {
     match target {
         Value::Object(object) => write_in(keys, Arc::make_mut(object), value),
         Value::Array(array) => write_element(keys, Arc::make_mut(array), value),
-        // What is set on other objects is lost on every JSON round trip; ours have none.
+        // Properties set on other objects are lost on every JSON round trip; flowgate's have none.
         Value::Buffer(_) | Value::Date(_) | Value::RegExp(_) | Value::Error(_) => true,
         _ => false,
     }
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn reading_goes_into_texts_and_arrays_and_names_what_is_missing() {
+    fn reading_enters_texts_and_arrays_and_names_missing_properties() {
         let object = r#"{"a":{"k":2},"t":"xyz","l":[7,8],"x":"k"}"#;
         let table = [
             ("a.k", "2"),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_leaves_other_holders_of_the_value_alone() {
+    fn a_write_does_not_change_other_copies_of_the_value() {
         let shared = Message::from_value(json::parse(r#"{"a":{"b":[1]}}"#).unwrap()).unwrap();
         let mut changed = shared.clone();
         assert!(
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn writing_to_a_large_value_again_and_again_costs_no_look_at_all_of_it() {
+    fn repeated_writes_to_a_large_value_take_linear_time() {
         let root = |n: usize| {
             let members = (0..n).map(|k| (format!("k{k}").into(), Value::Null));
             let object = Value::object(members.collect());

@@ -9,7 +9,7 @@ use regress::{Flags, Match, Regex};
 use smol_str::SmolStr;
 use std::fmt::Debug;
 
-/// The longest expression, in bytes; ours. What is compiled is proportional to it.
+/// The maximum length in bytes; flowgate's own. The compiled size is proportional to it.
 const MAX_LENGTH: usize = 1 << 16;
 
 /// Steps that a search may take in `regress` at worst: some ten milliseconds.
@@ -43,7 +43,7 @@ pub trait BoundedSearch: Debug + Sync {
     ) -> Result<Option<Vec<Option<String>>>, Failure>;
 }
 
-/// Where there is no engine that can be stopped: a search that may take long is a failure.
+/// For use without an engine that can be stopped: a search that may take long fails.
 #[derive(Debug)]
 pub struct NoSearch;
 
@@ -108,7 +108,7 @@ impl RegExp {
         })
     }
 
-    /// Whether a search in a text of so many bytes takes few steps at worst.
+    /// Whether a search in a text of `length` bytes takes few steps at worst.
     fn is_cheap(&self, length: usize) -> bool {
         self.cost.steps(length) <= FEW_STEPS
     }
@@ -208,7 +208,7 @@ fn regex(source: &str, flags: &str) -> Result<Regex, Failure> {
     })
 }
 
-/// What is wrong with an expression in the words of V8, as far as the two see the same.
+/// The error in an expression in the words of V8, as far as the two engines agree.
 fn worded(error: &str, source: &str) -> String {
     let error = error.rsplit(": ").next().unwrap_or(error);
     let text = match error {
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_may_take_long_is_a_failure_without_an_engine() {
+    fn a_potentially_slow_search_fails_without_a_script_engine() {
         let text = "a".repeat(40);
         let failure = compile("^(a+)+$", "").unwrap().test(&text).unwrap_err();
         assert!(failure.message.contains("/^(a+)+$/"), "{failure}");

@@ -1,4 +1,4 @@
-//! How many steps a backtracking search may take at worst, read off the source of a regular expression.
+//! Computes the maximum steps of a backtracking search from the source of a regular expression.
 //!
 //! The steps are counted from above: every choice that a search can make is taken to be tried, whether the text allows
 //! it or not. An expression whose repetitions contain choices (`(a+)+`) has no bound that is worth computing.
@@ -37,7 +37,7 @@ impl Cost {
         }
     }
 
-    /// The steps that a search in a text of so many bytes takes at most.
+    /// The maximum number of steps of a search in a text of `length` bytes.
     pub(super) fn steps(&self, length: usize) -> f64 {
         let length = (length + 1) as f64;
         let starts = if self.anchored { 1.0 } else { length };
@@ -46,7 +46,7 @@ impl Cost {
     }
 }
 
-/// The ways through a part of an expression: a number, times the length of the text so many times.
+/// The ways through a part of an expression: a number, times a power of the length of the text.
 #[derive(Debug, Clone, Copy)]
 struct Ways {
     fixed: f64,
@@ -143,7 +143,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A backslash and what belongs to it. What a group matched takes as long to compare as the text is long.
+    /// Reads an escape sequence. Comparing a back-reference takes time proportional to the text's length.
     fn escape(&mut self) {
         let next = self.rest.chars().next();
         self.rest = self
@@ -171,14 +171,14 @@ impl Reader<'_> {
         self.level.term(Ways::ONE);
     }
 
-    /// The beginning of a group, with the `?` that says of which kind it is.
+    /// Reads the beginning of a group, with the `?` that introduces its kind.
     fn group(&mut self) {
         self.open.push(self.level);
         self.level = Level::NEW;
         self.rest = self.rest.strip_prefix('?').unwrap_or(self.rest);
     }
 
-    /// `{n}`, `{n,}` or `{n,m}`, without the opening brace; `None`: the brace stands for itself.
+    /// `{n}`, `{n,}` or `{n,m}`, without the opening brace; `None`: the brace is literal.
     fn braces(&mut self) -> Option<(f64, f64)> {
         let (inside, after) = self.rest.split_once('}')?;
         let (least, most) = inside.split_once(',').unwrap_or((inside, inside));

@@ -2,9 +2,9 @@
 //! log.
 //!
 //! The first records of a key are written at once; further ones are counted, and the count is written when the window
-//! ends; a count that cannot be written is kept. What any user may do as often as they like is counted per user.
-//! Refusals take bytes from a token bucket, their share of `max_size`; when it is empty, or with too many keys, a refusal
-//! is counted per kind only. Knows no file and no clock.
+//! ends; a count that cannot be written is kept. Events that any user can repeat are counted per user. Refusals take
+//! bytes from a token bucket, their share of `max_size`; when it is empty, or with too many keys, a refusal is counted
+//! per kind only. Depends on no file and no clock.
 //!
 //! The window of a key is no rate limit of the `limits` crate: it sums up what it suppresses, and doubles while the
 //! refusals go on.
@@ -37,7 +37,7 @@ const BURST: u64 = 512 << 10;
 /// Bytes of a line beside the user and its own fields: sequence number, time, event, address, request, hash.
 pub(super) const FIXED: u64 = 352;
 
-/// How often an event may be written.
+/// The suppression class of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// Each time: security-relevant, and a client needs a permission to write for it.
@@ -51,7 +51,7 @@ pub(super) enum Class {
     Refused,
 }
 
-/// What is counted together.
+/// The key of records counted together.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Key {
     event: Event,
@@ -66,7 +66,7 @@ struct Key {
 struct Count {
     /// When the window began.
     since: u64,
-    /// How long it lasts, seconds.
+    /// Its length in seconds.
     length: u64,
     /// Records written one by one.
     written: u32,
@@ -141,7 +141,7 @@ impl Suppression {
         self.count_kind(event, times);
     }
 
-    /// How many records have been suppressed since this was asked last.
+    /// Returns the number of records suppressed since the last call.
     pub(super) fn take_suppressed(&mut self) -> u64 {
         std::mem::take(&mut self.suppressed)
     }
@@ -219,7 +219,7 @@ impl Suppression {
         done
     }
 
-    /// How many keys, users and kinds are counted.
+    /// The number of keys, users and kinds counted.
     #[cfg(any(test, fuzzing))]
     pub(super) fn len(&self) -> usize {
         self.keys.len() + self.users.len() + self.kinds.len()
@@ -386,7 +386,7 @@ fn cost(entry: &Entry) -> u64 {
     FIXED + own as u64
 }
 
-/// How often this may be written; every event has its class.
+/// Returns the suppression class of a record; every event has one.
 pub(super) fn class(entry: &Entry) -> Class {
     let reason = || entry.facts["reason"].as_str().unwrap_or_default();
     match entry.event {

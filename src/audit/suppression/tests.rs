@@ -33,7 +33,7 @@ fn entry(event: Event, user: &str, address: &str, now: u64) -> Entry {
     }
 }
 
-/// How many events each record stands for.
+/// The number of events that each record counts.
 fn times(written: &[Entry]) -> Vec<u64> {
     let times = written.iter().map(|entry| entry.facts["times"].as_u64());
     times.map(|times| times.unwrap_or(1)).collect()
@@ -77,7 +77,7 @@ fn the_first_refusals_of_a_user_and_address_are_written_and_the_others_counted()
 }
 
 #[test]
-fn a_refusal_that_goes_on_is_written_less_and_less_until_once_an_hour() {
+fn a_repeated_refusal_is_written_less_often_down_to_once_an_hour() {
     let mut suppression = Suppression::new(&limits());
     let mut at = Vec::new();
     for second in 0..24 * 3600 {
@@ -100,7 +100,7 @@ fn a_refusal_that_goes_on_is_written_less_and_less_until_once_an_hour() {
 }
 
 #[test]
-fn names_that_are_no_users_and_addresses_of_one_network_count_as_one() {
+fn unknown_users_from_one_network_are_counted_together() {
     let mut suppression = Suppression::new(&limits());
     let mut written = Vec::new();
     for n in 0..100 {
@@ -113,7 +113,7 @@ fn names_that_are_no_users_and_addresses_of_one_network_count_as_one() {
 }
 
 #[test]
-fn what_takes_a_permission_is_written_each_time_and_equal_acts_are_counted() {
+fn acts_that_need_a_permission_are_always_written_and_repeats_counted() {
     let mut suppression = Suppression::new(&limits());
     for event in Event::ALL {
         let one = entry(*event, "ann", "192.0.2.1", NOW);
@@ -147,7 +147,7 @@ fn what_takes_a_permission_is_written_each_time_and_equal_acts_are_counted() {
 }
 
 #[test]
-fn what_any_user_can_repeat_is_counted_per_user_whatever_the_path_and_address() {
+fn acts_that_any_user_can_repeat_are_counted_per_user() {
     for event in [
         Event::SecretRead,
         Event::Login,
@@ -184,7 +184,7 @@ fn what_any_user_can_repeat_is_counted_per_user_whatever_the_path_and_address() 
 }
 
 #[test]
-fn users_beyond_the_number_that_is_counted_are_counted_together() {
+fn users_beyond_the_key_limit_are_counted_together() {
     let mut suppression = Suppression::new(&limits());
     let mut lines = Vec::new();
     for n in 0..5 * MAX_KEYS {
@@ -275,7 +275,7 @@ fn many_addresses_use_up_the_credit_and_are_then_counted_per_kind() {
 }
 
 #[test]
-fn a_day_of_refusals_of_all_kinds_from_everywhere_leaves_room_in_the_log() {
+fn a_day_of_distributed_refusals_leaves_room_in_the_log() {
     let mut suppression = Suppression::new(&limits());
     let kinds = [Event::Denied, Event::LoginCredentials, Event::CommsRefused];
     let mut bytes = 0;
@@ -291,7 +291,7 @@ fn a_day_of_refusals_of_all_kinds_from_everywhere_leaves_room_in_the_log() {
 }
 
 #[test]
-fn a_clock_that_is_set_back_holds_no_count_for_ever() {
+fn a_count_is_written_even_if_the_clock_is_set_back() {
     let mut suppression = Suppression::new(&limits());
     for _ in 0..10 {
         suppression.passed(entry(Event::Denied, "ann", "192.0.2.1", NOW + 86_400));
@@ -309,7 +309,7 @@ fn a_clock_that_is_set_back_holds_no_count_for_ever() {
 }
 
 #[test]
-fn refusals_that_never_came_here_are_counted_too() {
+fn refusals_dropped_before_suppression_are_counted_too() {
     let mut suppression = Suppression::new(&limits());
     suppression.ticked(NOW);
     suppression.dropped(Event::Denied, 1000);
@@ -320,7 +320,7 @@ fn refusals_that_never_came_here_are_counted_too() {
 }
 
 #[test]
-fn sequences_with_more_keys_than_there_is_room_for_keep_the_promises() {
+fn invariants_hold_for_sequences_beyond_the_key_limit() {
     for seed in [1_u64, 0x9e37_79b9, 0xdead_beef_cafe] {
         let mut state = seed;
         let mut next = || {

@@ -9,7 +9,8 @@ use limits::fixed_window::FixedWindow;
 const BUDGET: u32 = 30;
 /// The period of that budget, seconds.
 const PERIOD: u64 = 3600;
-/// How often the records of a user beyond the budget are summed up, seconds. Our choice: what a crash may lose.
+/// The interval at which a user's records beyond the budget are summed up, seconds. Our choice: a crash loses one
+/// interval at most.
 const WINDOW: u64 = 300;
 
 /// The records of one kind of one user.

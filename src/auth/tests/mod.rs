@@ -22,12 +22,12 @@ const HERE: &str = "192.0.2.1";
 const ELSEWHERE: &str = "192.0.2.2";
 
 /// A gateway's data directory, the config of its users, and what was opened from both.
-struct House {
+struct Fixture {
     directory: TempDir,
     config: config::Auth,
 }
 
-impl House {
+impl Fixture {
     /// Users whose password is their name and "'s".
     fn with(users: &[(&str, &str)]) -> Self {
         let throttle = config::Throttle {

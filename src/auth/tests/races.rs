@@ -9,9 +9,9 @@ use std::thread;
 const TOKENS: usize = 200;
 
 #[tokio::test]
-async fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_ends() {
-    let house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+async fn after_a_revocation_no_request_succeeds_and_open_sessions_end() {
+    let fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     let mine = caller(&auth, &token(&auth, "ann", "*").await);
     let mut tokens = Vec::new();
     for _ in 0..TOKENS {
@@ -94,8 +94,8 @@ const fn name(ann: bool) -> &'static str {
 /// Takes the steps, and beside them keeps a list of who has which token that is good.
 async fn take(steps: Vec<Step>) {
     let both = [("ann", "*"), ("bob", "read")];
-    let mut house = House::with(&both);
-    let mut auth = house.open().await;
+    let mut fixture = Fixture::with(&both);
+    let mut auth = fixture.open().await;
     let mut tokens: Vec<(Secret, bool, bool)> = Vec::new();
     for step in steps {
         match step {
@@ -128,17 +128,17 @@ async fn take(steps: Vec<Step>) {
                 his.for_each(|(.., good)| *good = false);
             }
             Step::Reload(all) => {
-                house.config.users = both[..if all { 2 } else { 1 }]
+                fixture.config.users = both[..if all { 2 } else { 1 }]
                     .iter()
                     .map(|(name, permissions)| user(name, permissions))
                     .collect();
-                auth.reload(&house.config).await.unwrap();
+                auth.reload(&fixture.config).await.unwrap();
                 let gone = tokens.iter_mut().filter(|(_, ann, _)| !all && !ann);
                 gone.for_each(|(.., good)| *good = false);
             }
             Step::Restart => {
                 drop(auth);
-                auth = house.open().await;
+                auth = fixture.open().await;
             }
         }
         for (token, _, good) in &tokens {
@@ -153,7 +153,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_token_is_good_from_its_sign_in_until_something_ends_it_in_any_order(
+    fn a_token_is_valid_from_sign_in_until_ended_in_any_order(
         steps in proptest::collection::vec(step(), 1..24)
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

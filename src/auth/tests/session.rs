@@ -19,7 +19,7 @@ fn session(token: u8, expires: u64) -> Session {
 }
 
 #[test]
-fn a_token_is_a_b64token_of_43_characters_and_never_twice_the_same() {
+fn a_token_is_a_unique_b64token_of_43_characters() {
     let (one, other) = (new_token(), new_token());
     assert_eq!(one.reveal().len(), TOKEN_LENGTH);
     assert!(
@@ -52,14 +52,14 @@ fn a_token_is_recognised_by_its_checksum_and_other_texts_of_its_length_are_not()
 }
 
 #[test]
-fn keys_are_spread_by_their_own_bytes() {
+fn keys_are_hashed_by_their_first_eight_bytes() {
     let hasher = BuildHasherDefault::<FirstEightBytes>::default();
     let key = sha256(b"abc");
     assert_eq!(hasher.hash_one(key).to_ne_bytes(), key[..8]);
 }
 
 #[test]
-fn a_session_is_over_when_its_absolute_lifetime_has_passed_however_used() {
+fn a_session_expires_after_its_absolute_lifetime_despite_use() {
     let session = session(1, 100);
     session.touch(99);
     assert!(!session.is_over(99, None));
@@ -67,7 +67,7 @@ fn a_session_is_over_when_its_absolute_lifetime_has_passed_however_used() {
 }
 
 #[test]
-fn a_session_is_over_when_unused_for_the_idle_lifetime() {
+fn a_session_expires_when_unused_for_the_idle_lifetime() {
     let session = session(1, 1000);
     let idle = Some(Duration::from_mins(1));
     assert!(!session.is_over(59, idle));
@@ -78,7 +78,7 @@ fn a_session_is_over_when_unused_for_the_idle_lifetime() {
 }
 
 #[test]
-fn a_session_that_begins_in_the_future_is_told_apart_because_the_clock_was_set_back() {
+fn a_session_from_the_future_is_detected_after_a_clock_change() {
     let row = SessionRow {
         token: sha256(&[1]),
         user: "ann".into(),
@@ -102,7 +102,7 @@ fn an_earlier_use_does_not_shorten_the_idle_lifetime() {
 }
 
 #[test]
-fn the_end_of_a_session_is_told_even_to_who_asks_late() {
+fn a_held_session_reports_that_it_has_ended() {
     let sessions = Sessions::default();
     sessions.insert(session(1, 10));
     sessions.insert(session(2, 20));

@@ -1,17 +1,17 @@
-//! What becomes of a token: what it may do, how it ends, what a restart keeps.
+//! Tokens: their permissions, how they end, and which survive a restart.
 
 use super::*;
 
 #[tokio::test]
-async fn what_a_token_may_do_follows_the_user_at_the_time_of_use() {
-    let mut house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+async fn the_permissions_of_a_token_follow_the_user_at_use() {
+    let mut fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     let (all, asked) = (
         token(&auth, "ann", "").await,
         token(&auth, "ann", "*").await,
     );
-    house.config.users = vec![user("ann", "read")];
-    auth.reload(&house.config).await.unwrap();
+    fixture.config.users = vec![user("ann", "read")];
+    auth.reload(&fixture.config).await.unwrap();
     for token in [all, asked] {
         let permissions = caller(&auth, &token).permissions;
         assert!(permissions.cover("flows.read"));
@@ -22,8 +22,8 @@ async fn what_a_token_may_do_follows_the_user_at_the_time_of_use() {
 
 #[tokio::test]
 async fn a_restart_keeps_tokens_and_revocations() {
-    let house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+    let fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     let (kept, revoked) = (
         token(&auth, "ann", "read").await,
         token(&auth, "ann", "*").await,
@@ -33,7 +33,7 @@ async fn a_restart_keeps_tokens_and_revocations() {
         .unwrap();
     drop(auth);
 
-    let auth = house.open().await;
+    let auth = fixture.open().await;
     assert_eq!(auth.active(), 1);
     assert!(!is_alive(&auth, &revoked, NOW));
     assert!(
@@ -48,8 +48,8 @@ async fn a_restart_keeps_tokens_and_revocations() {
 
 #[tokio::test]
 async fn the_store_holds_no_token() {
-    let house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+    let fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     let token = token(&auth, "ann", "*").await;
     let rows = auth.0.store.sessions().await.unwrap();
     assert_eq!(rows[0].token, sha256(token.reveal().as_bytes()));
@@ -57,41 +57,41 @@ async fn the_store_holds_no_token() {
 }
 
 #[tokio::test]
-async fn the_sessions_of_a_user_who_is_gone_never_come_back() {
-    let mut house = House::with(&[("ann", "*"), ("bob", "*")]);
-    let auth = house.open().await;
+async fn the_sessions_of_a_removed_user_never_return() {
+    let mut fixture = Fixture::with(&[("ann", "*"), ("bob", "*")]);
+    let auth = fixture.open().await;
     let (anns, bobs) = (
         token(&auth, "ann", "*").await,
         token(&auth, "bob", "*").await,
     );
     let open = caller(&auth, &anns);
     let open = open.session().unwrap();
-    let both = std::mem::take(&mut house.config.users);
-    house.config.users = vec![user("bob", "*")];
-    auth.reload(&house.config).await.unwrap();
+    let both = std::mem::take(&mut fixture.config.users);
+    fixture.config.users = vec![user("bob", "*")];
+    auth.reload(&fixture.config).await.unwrap();
     assert!(open.has_ended());
-    house.config.users = both;
-    auth.reload(&house.config).await.unwrap();
+    fixture.config.users = both;
+    auth.reload(&fixture.config).await.unwrap();
     assert!(!is_alive(&auth, &anns, NOW));
     assert!(is_alive(&auth, &bobs, NOW));
     drop(auth);
-    assert!(!is_alive(&house.open().await, &anns, NOW));
+    assert!(!is_alive(&fixture.open().await, &anns, NOW));
 }
 
 #[tokio::test]
-async fn a_user_removed_while_the_gateway_was_down_is_gone_for_good() {
-    let mut house = House::with(&[("ann", "*"), ("bob", "*")]);
-    let anns = token(&house.open().await, "ann", "*").await;
-    let ann = house.config.users.remove(0);
-    drop(house.open().await);
-    house.config.users.push(ann);
-    assert!(!is_alive(&house.open().await, &anns, NOW));
+async fn the_sessions_of_a_user_removed_during_downtime_never_return() {
+    let mut fixture = Fixture::with(&[("ann", "*"), ("bob", "*")]);
+    let anns = token(&fixture.open().await, "ann", "*").await;
+    let ann = fixture.config.users.remove(0);
+    drop(fixture.open().await);
+    fixture.config.users.push(ann);
+    assert!(!is_alive(&fixture.open().await, &anns, NOW));
 }
 
 #[tokio::test]
-async fn ones_own_tokens_may_be_revoked_by_anyone_and_anothers_with_everything_only() {
-    let house = House::with(&[("ann", "read"), ("bob", "*")]);
-    let auth = house.open().await;
+async fn users_may_revoke_their_own_tokens_and_others_with_all_permissions_only() {
+    let fixture = Fixture::with(&[("ann", "read"), ("bob", "*")]);
+    let auth = fixture.open().await;
     let (one, other) = (token(&auth, "ann", "").await, token(&auth, "ann", "").await);
     let (bobs, bobs_narrow) = (
         token(&auth, "bob", "*").await,
@@ -124,11 +124,11 @@ async fn ones_own_tokens_may_be_revoked_by_anyone_and_anothers_with_everything_o
 }
 
 #[tokio::test]
-async fn whoever_has_no_token_has_what_the_operator_gives_and_revokes_nothing() {
-    let mut house = House::with(&[("ann", "*")]);
-    assert!(house.open().await.anonymous().is_none());
-    house.config.anonymous = Some(vec!["read".into()]);
-    let auth = house.open().await;
+async fn anonymous_callers_have_the_configured_permissions_and_cannot_revoke() {
+    let mut fixture = Fixture::with(&[("ann", "*")]);
+    assert!(fixture.open().await.anonymous().is_none());
+    fixture.config.anonymous = Some(vec!["read".into()]);
+    let auth = fixture.open().await;
     let anonymous = auth.anonymous().unwrap();
     assert!(
         anonymous.permissions.cover("flows.read") && !anonymous.permissions.cover("flows.write")
@@ -142,9 +142,9 @@ async fn whoever_has_no_token_has_what_the_operator_gives_and_revokes_nothing() 
 }
 
 #[tokio::test]
-async fn what_the_store_failed_to_forget_is_forgotten_at_the_next_occasion() {
-    let house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+async fn a_failed_deletion_of_a_session_is_retried_later() {
+    let fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     let (one, other) = (token(&auth, "ann", "").await, token(&auth, "ann", "").await);
     // as a revocation leaves it when the store fails
     let key = sha256(one.reveal().as_bytes());
@@ -155,14 +155,14 @@ async fn what_the_store_failed_to_forget_is_forgotten_at_the_next_occasion() {
         .unwrap();
     assert!(auth.owed().is_empty());
     drop(auth);
-    assert!(!is_alive(&house.open().await, &one, NOW));
+    assert!(!is_alive(&fixture.open().await, &one, NOW));
 }
 
 #[tokio::test]
-async fn a_sweep_ends_what_is_over() {
-    let mut house = House::with(&[("ann", "*")]);
-    house.config.idle = Some(Duration::from_secs(100));
-    let auth = house.open().await;
+async fn a_sweep_ends_expired_sessions() {
+    let mut fixture = Fixture::with(&[("ann", "*")]);
+    fixture.config.idle = Some(Duration::from_secs(100));
+    let auth = fixture.open().await;
     let (used, unused) = (token(&auth, "ann", "").await, token(&auth, "ann", "").await);
     let open = caller(&auth, &unused);
     let open = open.session().unwrap();
@@ -177,91 +177,91 @@ async fn a_sweep_ends_what_is_over() {
     assert_eq!(auth.sweep(NOW + 1000).await.unwrap(), 1);
     assert_eq!(auth.active(), 0);
     drop(auth);
-    assert_eq!(house.open().await.active(), 0);
+    assert_eq!(fixture.open().await.active(), 0);
 }
 
 #[tokio::test]
-async fn another_password_ends_the_sessions_of_its_user_whenever_it_was_changed() {
+async fn a_password_change_ends_sessions_even_if_made_during_downtime() {
     for running in [true, false] {
-        let mut house = House::with(&[("ann", "*"), ("bob", "*")]);
-        let mut auth = house.open().await;
+        let mut fixture = Fixture::with(&[("ann", "*"), ("bob", "*")]);
+        let mut auth = fixture.open().await;
         let (anns, bobs) = (token(&auth, "ann", "").await, token(&auth, "bob", "").await);
         let service = auth.create_token("ann", vec!["*".into()], None, NOW).await;
         let service = service.unwrap().token;
         let open = session_of(&caller(&auth, &anns)).unwrap();
-        let before = house.config.users[0]
+        let before = fixture.config.users[0]
             .password_hash
             .replace(Secret::new(bcrypt::hash("another", 4).unwrap()));
         if running {
-            auth.reload(&house.config).await.unwrap();
+            auth.reload(&fixture.config).await.unwrap();
             assert!(open.has_ended());
         } else {
             drop(auth);
-            auth = house.open().await;
+            auth = fixture.open().await;
         }
         assert!(!is_alive(&auth, &anns, NOW));
         assert!(is_alive(&auth, &bobs, NOW) && is_alive(&auth, &service, NOW));
-        house.config.users[0].password_hash = before;
-        auth.reload(&house.config).await.unwrap();
+        fixture.config.users[0].password_hash = before;
+        auth.reload(&fixture.config).await.unwrap();
         assert!(!is_alive(&auth, &anns, NOW), "it does not come back");
     }
 }
 
 #[tokio::test]
-async fn a_user_whose_password_is_taken_away_keeps_no_session() {
-    let mut house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+async fn removing_a_users_password_ends_their_sessions() {
+    let mut fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     let anns = token(&auth, "ann", "").await;
-    house.config.users[0].password_hash = None;
-    auth.reload(&house.config).await.unwrap();
+    fixture.config.users[0].password_hash = None;
+    auth.reload(&fixture.config).await.unwrap();
     assert!(!is_alive(&auth, &anns, NOW));
 }
 
 #[tokio::test]
-async fn a_stronger_hash_of_the_same_generated_password_ends_nothing() {
-    let house = House::with(&[]);
-    let (auth, password) = house.open_at(NOW).await;
+async fn rehashing_the_generated_password_ends_no_session() {
+    let fixture = Fixture::with(&[]);
+    let (auth, password) = fixture.open_at(NOW).await;
     let password = password.unwrap();
     let sign_in = || attempt("admin", password.reveal(), "", HERE);
     // The first sign-in replaces the cheap hash.
     let first = auth.sign_in(sign_in(), NOW).await.unwrap().token;
     let second = auth.sign_in(sign_in(), NOW).await.unwrap().token;
-    auth.reload(&house.config).await.unwrap();
+    auth.reload(&fixture.config).await.unwrap();
     assert!(is_alive(&auth, &first, NOW) && is_alive(&auth, &second, NOW));
     drop(auth);
-    let auth = house.open().await;
+    let auth = fixture.open().await;
     assert!(is_alive(&auth, &first, NOW) && is_alive(&auth, &second, NOW));
 }
 
 #[tokio::test]
-async fn a_session_from_before_there_were_records_is_bound_at_the_next_start() {
-    let mut house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+async fn a_session_without_a_password_record_is_bound_at_restart() {
+    let mut fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     let anns = token(&auth, "ann", "").await;
     let mut row = auth.0.store.sessions().await.unwrap().remove(0);
     row.password = None;
     auth.0.store.save_session(row).await.unwrap();
     drop(auth);
-    let auth = house.open().await;
+    let auth = fixture.open().await;
     assert!(is_alive(&auth, &anns, NOW));
     let bound = auth.0.store.sessions().await.unwrap().remove(0).password;
     assert!(bound.is_some());
-    house.config.users[0].password_hash = Some(Secret::new(bcrypt::hash("another", 4).unwrap()));
-    auth.reload(&house.config).await.unwrap();
+    fixture.config.users[0].password_hash = Some(Secret::new(bcrypt::hash("another", 4).unwrap()));
+    auth.reload(&fixture.config).await.unwrap();
     assert!(!is_alive(&auth, &anns, NOW));
 }
 
 #[tokio::test]
 async fn the_oldest_sessions_of_a_user_end_when_there_are_too_many() {
-    let mut house = House::with(&[("ann", "*"), ("bob", "*")]);
-    house.config.sessions_per_user = 2;
-    let auth = house.open().await;
+    let mut fixture = Fixture::with(&[("ann", "*"), ("bob", "*")]);
+    fixture.config.sessions_per_user = 2;
+    let auth = fixture.open().await;
     let bobs = token(&auth, "bob", "").await;
     let service = auth.create_token("ann", vec!["*".into()], None, NOW).await;
     let service = service.unwrap().token;
     let mut anns = Vec::new();
     for (number, ended) in [0, 0, 1, 1].into_iter().enumerate() {
-        // In one second: what counts is their order.
+        // All in one second: their order decides.
         let issued = auth.sign_in(right("ann", ""), NOW).await.unwrap();
         assert_eq!(issued.ended, ended, "{number}");
         anns.push(issued.token);
@@ -273,10 +273,10 @@ async fn the_oldest_sessions_of_a_user_end_when_there_are_too_many() {
     };
     assert_eq!(alive(&auth), [false, false, true, true]);
     assert!(is_alive(&auth, &bobs, NOW) && is_alive(&auth, &service, NOW));
-    house.config.sessions_per_user = 1;
-    auth.reload(&house.config).await.unwrap();
+    fixture.config.sessions_per_user = 1;
+    auth.reload(&fixture.config).await.unwrap();
     drop(auth);
-    let auth = house.open().await;
+    let auth = fixture.open().await;
     assert_eq!(alive(&auth).iter().filter(|alive| **alive).count(), 1);
     assert!(is_alive(&auth, &bobs, NOW) && is_alive(&auth, &service, NOW));
 }

@@ -1,4 +1,4 @@
-//! Who comes in and who does not; the first admin.
+//! Sign-ins that are accepted or refused; the first admin.
 
 use super::*;
 use limits::ip_prefix::IpPrefix;
@@ -16,7 +16,7 @@ async fn fail_five_times(auth: &Auth, now: u64) {
     }
 }
 
-async fn wait_told(auth: &Auth, sign_in: SignIn, now: u64) -> Option<u64> {
+async fn reported_wait(auth: &Auth, sign_in: SignIn, now: u64) -> Option<u64> {
     match auth.sign_in(sign_in, now).await {
         Err(SignInError::Throttled { wait }) => Some(wait.as_secs()),
         _ => None,
@@ -24,9 +24,9 @@ async fn wait_told(auth: &Auth, sign_in: SignIn, now: u64) -> Option<u64> {
 }
 
 #[tokio::test]
-async fn the_right_password_gives_a_token_that_says_who_calls() {
-    let house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+async fn the_right_password_gives_a_token_that_identifies_the_caller() {
+    let fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     let issued = auth.sign_in(right("ann", "read"), NOW).await.unwrap();
     assert_eq!(issued.expires_in, Duration::from_secs(1000));
     let caller = caller(&auth, &issued.token);
@@ -47,7 +47,7 @@ async fn the_right_password_gives_a_token_that_says_who_calls() {
 
 #[tokio::test]
 async fn a_wrong_password_and_an_unknown_user_are_the_same_error() {
-    let auth = House::with(&[("ann", "*")]).open().await;
+    let auth = Fixture::with(&[("ann", "*")]).open().await;
     for (user, password) in [
         ("ann", "wrong"),
         ("ann", "ann's "),
@@ -65,10 +65,10 @@ async fn a_wrong_password_and_an_unknown_user_are_the_same_error() {
 }
 
 #[tokio::test]
-async fn a_user_whose_hash_is_none_cannot_sign_in() {
-    let mut house = House::with(&[("ann", "*")]);
-    house.config.users[0].password_hash = Some(Secret::new("ann's".into()));
-    let auth = house.open().await;
+async fn a_user_with_an_invalid_hash_cannot_sign_in() {
+    let mut fixture = Fixture::with(&[("ann", "*")]);
+    fixture.config.users[0].password_hash = Some(Secret::new("ann's".into()));
+    let auth = fixture.open().await;
     assert!(matches!(
         auth.sign_in(right("ann", "*"), NOW).await,
         Err(SignInError::BadCredentials { .. })
@@ -76,8 +76,8 @@ async fn a_user_whose_hash_is_none_cannot_sign_in() {
 }
 
 #[tokio::test]
-async fn that_a_scope_is_not_covered_is_told_only_after_the_password_was_right() {
-    let auth = House::with(&[("ann", "read")]).open().await;
+async fn an_uncovered_scope_is_reported_only_after_the_right_password() {
+    let auth = Fixture::with(&[("ann", "read")]).open().await;
     assert!(matches!(
         auth.sign_in(right("ann", "*"), NOW).await,
         Err(SignInError::InvalidScope)
@@ -95,11 +95,11 @@ async fn that_a_scope_is_not_covered_is_told_only_after_the_password_was_right()
 }
 
 #[tokio::test]
-async fn after_five_failures_even_the_right_password_waits_but_not_elsewhere() {
-    let auth = House::with(&[("ann", "*")]).open().await;
+async fn after_five_failures_the_right_password_waits_except_from_other_addresses() {
+    let auth = Fixture::with(&[("ann", "*")]).open().await;
     fail_five_times(&auth, NOW).await;
     assert_eq!(
-        wait_told(&auth, right("ann", "*"), NOW + 10).await,
+        reported_wait(&auth, right("ann", "*"), NOW + 10).await,
         Some(590)
     );
     assert!(
@@ -112,33 +112,33 @@ async fn after_five_failures_even_the_right_password_waits_but_not_elsewhere() {
 
 #[tokio::test]
 async fn a_block_outlives_a_restart() {
-    let house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+    let fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     fail_five_times(&auth, NOW).await;
     drop(auth);
-    let auth = house.open_at(NOW + 10).await.0;
+    let auth = fixture.open_at(NOW + 10).await.0;
     assert_eq!(
-        wait_told(&auth, right("ann", "*"), NOW + 10).await,
+        reported_wait(&auth, right("ann", "*"), NOW + 10).await,
         Some(590)
     );
 }
 
 #[tokio::test]
-async fn a_success_clears_its_failures_over_a_restart_too() {
-    let house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+async fn a_success_clears_its_failures_across_a_restart() {
+    let fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     for _ in 0..4 {
         assert!(auth.sign_in(wrong("ann"), NOW).await.is_err());
     }
     assert!(auth.sign_in(right("ann", "*"), NOW).await.is_ok());
     drop(auth);
-    let auth = house.open().await;
+    let auth = fixture.open().await;
     fail_five_times(&auth, NOW).await;
 }
 
 #[tokio::test]
 async fn of_fifty_wrong_sign_ins_at_once_five_are_tried() {
-    let auth = House::with(&[("ann", "*")]).open().await;
+    let auth = Fixture::with(&[("ann", "*")]).open().await;
     let results = at_once(&auth, || wrong("ann")).await;
     assert_eq!(
         results
@@ -157,8 +157,8 @@ async fn of_fifty_wrong_sign_ins_at_once_five_are_tried() {
 }
 
 #[tokio::test]
-async fn fifty_right_sign_ins_at_once_all_come_in() {
-    let auth = House::with(&[("ann", "*")]).open().await;
+async fn fifty_right_sign_ins_at_once_all_succeed() {
+    let auth = Fixture::with(&[("ann", "*")]).open().await;
     let results = at_once(&auth, || right("ann", "*")).await;
     assert!(results.iter().all(Result::is_ok));
     assert_eq!(auth.active(), 50);
@@ -174,8 +174,8 @@ async fn at_once(auth: &Auth, sign_in: impl Fn() -> SignIn) -> Vec<Result<Issued
 }
 
 #[tokio::test]
-async fn hanging_up_before_the_answer_is_a_failure() {
-    let auth = House::with(&[("ann", "*")]).open().await;
+async fn disconnecting_before_the_response_counts_as_a_failure() {
+    let auth = Fixture::with(&[("ann", "*")]).open().await;
     for _ in 0..5 {
         tokio::select! {
             biased;
@@ -183,12 +183,15 @@ async fn hanging_up_before_the_answer_is_a_failure() {
             () = std::future::ready(()) => {}
         }
     }
-    assert_eq!(wait_told(&auth, right("ann", "*"), NOW).await, Some(600));
+    assert_eq!(
+        reported_wait(&auth, right("ann", "*"), NOW).await,
+        Some(600)
+    );
 }
 
 #[tokio::test]
-async fn with_too_many_sign_ins_waiting_the_next_is_told_to_come_back() {
-    let auth = House::with(&[("ann", "*")]).open().await;
+async fn with_too_many_sign_ins_waiting_the_next_must_retry_later() {
+    let auth = Fixture::with(&[("ann", "*")]).open().await;
     let prefix = |n: u32| IpPrefix::of(IpAddr::V4(n.into()));
     let (mut turns, mut waiting) = (Vec::new(), Vec::new());
     for n in 0.. {
@@ -203,15 +206,15 @@ async fn with_too_many_sign_ins_waiting_the_next_is_told_to_come_back() {
         }
     }
     assert_eq!(turns.len(), HASHING);
-    assert_eq!(wait_told(&auth, right("ann", "*"), NOW).await, Some(1));
+    assert_eq!(reported_wait(&auth, right("ann", "*"), NOW).await, Some(1));
     drop((turns, waiting));
     assert!(auth.sign_in(right("ann", "*"), NOW).await.is_ok());
 }
 
 #[tokio::test]
-async fn guesses_from_many_addresses_hold_up_new_ones_only_and_over_a_restart() {
-    let house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+async fn guessing_from_many_addresses_delays_only_new_ones_across_a_restart() {
+    let fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     assert!(auth.sign_in(right("ann", "*"), NOW).await.is_ok());
     let mut guessed = Vec::new();
     for n in 1..=20 {
@@ -225,10 +228,10 @@ async fn guesses_from_many_addresses_hold_up_new_ones_only_and_over_a_restart() 
     assert_eq!(auth.guessing(), 1);
     drop(auth);
 
-    let auth = house.open().await;
+    let auth = fixture.open().await;
     let elsewhere = || attempt("ann", "ann's", "*", ELSEWHERE);
     assert!(auth.sign_in(right("ann", "*"), NOW).await.is_ok(), "known");
-    assert_eq!(wait_told(&auth, elsewhere(), NOW).await, Some(1));
+    assert_eq!(reported_wait(&auth, elsewhere(), NOW).await, Some(1));
     assert!(auth.sign_in(elsewhere(), NOW + 1).await.is_ok());
     assert!(
         auth.sign_in(elsewhere(), NOW + 1).await.is_ok(),
@@ -238,20 +241,20 @@ async fn guesses_from_many_addresses_hold_up_new_ones_only_and_over_a_restart() 
 
 #[tokio::test]
 async fn the_first_start_makes_an_admin_and_shows_the_password_once() {
-    let mut house = House::with(&[]);
-    let (auth, password) = house.open_at(NOW).await;
+    let mut fixture = Fixture::with(&[]);
+    let (auth, password) = fixture.open_at(NOW).await;
     let password = password.unwrap();
     let sign_in = || attempt("admin", password.reveal(), "*", HERE);
     assert!(auth.sign_in(sign_in(), NOW).await.is_ok());
     drop(auth);
 
-    let (auth, again) = house.open_at(NOW).await;
+    let (auth, again) = fixture.open_at(NOW).await;
     assert!(again.is_none());
     let token = auth.sign_in(sign_in(), NOW).await.unwrap().token;
     assert!(caller(&auth, &token).permissions.cover("*"));
 
-    house.config.users = vec![user("ann", "*")];
-    auth.reload(&house.config).await.unwrap();
+    fixture.config.users = vec![user("ann", "*")];
+    auth.reload(&fixture.config).await.unwrap();
     assert!(
         !is_alive(&auth, &token, NOW),
         "users in the config replace the admin"
@@ -264,5 +267,11 @@ async fn the_first_start_makes_an_admin_and_shows_the_password_once() {
 
 #[tokio::test]
 async fn no_admin_is_made_when_the_config_has_users() {
-    assert!(House::with(&[("ann", "*")]).open_at(NOW).await.1.is_none());
+    assert!(
+        Fixture::with(&[("ann", "*")])
+            .open_at(NOW)
+            .await
+            .1
+            .is_none()
+    );
 }

@@ -15,7 +15,7 @@ impl Wake for Count {
 }
 
 #[test]
-fn all_are_woken_once_and_slots_are_used_again() {
+fn all_wakers_are_woken_once_and_slots_are_reused() {
     let (wakers, count) = (Wakers::default(), Arc::<Count>::default());
     let waker = Waker::from(Arc::clone(&count));
     let mut slots = [None; 100];

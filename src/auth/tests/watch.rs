@@ -1,11 +1,11 @@
-//! A watch: what it notices, when, and whom it wakes.
+//! A watch: which changes it detects, when, and which tasks it wakes.
 
 use super::*;
 use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::task::{Context, Poll, Waker};
 
-/// What the clock of these watches says, for each test another one.
+/// The clock of these watches, one for each test.
 fn now() -> Duration {
     thread_local!(static CLOCK: AtomicU64 = const { AtomicU64::new(NOW) });
     CLOCK.with(|clock| Duration::from_secs(clock.load(Ordering::Relaxed)))
@@ -36,8 +36,8 @@ fn poll(watch: &mut AuthWatch<Writing>) -> Poll<Lapsed> {
 }
 
 #[tokio::test]
-async fn a_watch_notices_what_ends_a_session_and_what_takes_the_permission() {
-    let with = |users: &[(&str, &str)]| House::with(users).config;
+async fn a_watch_detects_session_end_and_permission_loss() {
+    let with = |users: &[(&str, &str)]| Fixture::with(users).config;
     let both = with(&[("ann", "*"), ("bob", "*")]);
     for (reload, lapsed) in [
         (
@@ -46,8 +46,8 @@ async fn a_watch_notices_what_ends_a_session_and_what_takes_the_permission() {
         ),
         (with(&[("bob", "*")]), Lapsed::Session),
     ] {
-        let house = House::with(&[("ann", "*"), ("bob", "*")]);
-        let auth = house.open().await;
+        let fixture = Fixture::with(&[("ann", "*"), ("bob", "*")]);
+        let auth = fixture.open().await;
         let (anns, bobs) = (token(&auth, "ann", "").await, token(&auth, "bob", "").await);
         let (mut anns, mut bobs) = (
             watch(&auth, caller(&auth, &anns)),
@@ -67,22 +67,22 @@ async fn a_watch_notices_what_ends_a_session_and_what_takes_the_permission() {
 }
 
 #[tokio::test]
-async fn a_check_tells_what_the_caller_has_now() {
-    let mut house = House::with(&[("ann", "*")]);
-    let auth = house.open().await;
+async fn a_check_refreshes_the_callers_permissions() {
+    let mut fixture = Fixture::with(&[("ann", "*")]);
+    let auth = fixture.open().await;
     let anns = token(&auth, "ann", "").await;
     let mut watch = watch(&auth, caller(&auth, &anns));
-    house.config.users = vec![user("ann", "flows.write")];
-    auth.reload(&house.config).await.unwrap();
+    fixture.config.users = vec![user("ann", "flows.write")];
+    auth.reload(&fixture.config).await.unwrap();
     watch.check().unwrap();
     assert!(!watch.caller().unwrap().permissions.cover("flows.read"));
 }
 
 #[tokio::test]
-async fn a_tick_ends_what_is_over_for_those_who_watch_it() {
-    let mut house = House::with(&[("ann", "*")]);
-    house.config.idle = Some(Duration::from_secs(100));
-    let auth = house.open().await;
+async fn a_tick_ends_expired_sessions_and_wakes_their_watches() {
+    let mut fixture = Fixture::with(&[("ann", "*")]);
+    fixture.config.idle = Some(Duration::from_secs(100));
+    let auth = fixture.open().await;
     let (used, unused) = (token(&auth, "ann", "").await, token(&auth, "ann", "").await);
     let (mut used_watch, mut unused_watch) = (
         watch(&auth, caller(&auth, &used)),
@@ -102,8 +102,8 @@ async fn a_tick_ends_what_is_over_for_those_who_watch_it() {
 }
 
 #[tokio::test]
-async fn work_is_dropped_when_the_caller_may_not_go_on_and_done_otherwise() {
-    let auth = House::with(&[("ann", "*")]).open().await;
+async fn work_is_cancelled_when_authorization_lapses_and_completed_otherwise() {
+    let auth = Fixture::with(&[("ann", "*")]).open().await;
     let anns = token(&auth, "ann", "").await;
     let ann = caller(&auth, &anns);
     let mut watching = watch(&auth, ann.clone());
@@ -123,7 +123,7 @@ async fn work_is_dropped_when_the_caller_may_not_go_on_and_done_otherwise() {
 }
 
 #[tokio::test]
-async fn where_the_api_is_open_nobody_loses_anything() {
+async fn an_unlimited_watch_never_lapses() {
     let mut watch = AuthWatch::unlimited();
     assert_eq!((watch.check(), watch.glance()), (Ok(()), Ok(())));
     let mut context = Context::from_waker(Waker::noop());

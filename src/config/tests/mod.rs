@@ -23,7 +23,7 @@ fn bad(text: &str) -> String {
 }
 
 #[test]
-fn an_error_has_file_line_column_key_what_was_found_and_what_is_allowed() {
+fn an_error_names_position_key_found_value_and_allowed_values() {
     assert_eq!(
         bad("# top\n[limits]\n  hashing = 0 # few\n"),
         "test.toml:3:13: limits.hashing: expected a whole number from 1 to 64, found 0\n\
@@ -51,7 +51,7 @@ fn an_unknown_key_is_shown_with_the_nearest_known_one() {
 }
 
 #[test]
-fn what_is_no_toml_is_told_with_its_place() {
+fn invalid_toml_is_reported_with_its_position() {
     assert!(
         bad("[server\n").starts_with("test.toml:1:8: not valid TOML: "),
         "{}",
@@ -65,7 +65,7 @@ fn what_is_no_toml_is_told_with_its_place() {
 }
 
 #[test]
-fn a_table_where_a_value_belongs_and_the_reverse_are_told() {
+fn a_table_in_place_of_a_value_and_the_reverse_are_reported() {
     assert!(
         bad("server = 1").contains("server: expected a table [server], found 1"),
         "{}",
@@ -160,7 +160,7 @@ fn impossible_values_are_refused() {
 }
 
 #[test]
-fn what_is_left_out_has_the_default_of_the_documented_file() {
+fn omitted_settings_have_the_defaults_of_the_documented_file() {
     let written = Config::parse(DEFAULT, "test.toml", Path::new("/etc/flowgate")).unwrap();
     // The text is another one, and so is its hash.
     let left_out = Config {
@@ -175,7 +175,7 @@ fn what_is_left_out_has_the_default_of_the_documented_file() {
 }
 
 #[test]
-fn what_is_written_is_taken() {
+fn written_settings_are_applied() {
     let config = good(
         "operations = \"off\"\n[server]\nlisten = [\"[::]:0\", \"0.0.0.0:0\"]\nplain = \"[::1]:80\"\nworkers = 3\ndrain = \"1m\"\n\
          [tls]\ntls12 = false\ncertificate = [{cert = \"a.pem\", key = \"/b.key\"}]\n[timeouts]\nheader = \"250ms\"\n\
@@ -230,7 +230,7 @@ fn without_auth_only_loopback_may_be_bound() {
 }
 
 #[test]
-fn auth_off_opens_any_address_and_auth_closes() {
+fn auth_off_allows_any_address_with_a_warning() {
     let off = good("auth = \"off\"\n[server]\nlisten = [\"0.0.0.0:8443\"]");
     assert!(off.auth.is_none() && off.open_warning().is_some());
     assert!(
@@ -241,7 +241,7 @@ fn auth_off_opens_any_address_and_auth_closes() {
 }
 
 #[test]
-fn who_believes_everybody_is_warned() {
+fn trusting_every_address_as_a_proxy_gives_a_warning() {
     let warned = |network: &str| {
         let text = format!("[auth]\n[server]\ntrusted_proxies = [\"10.0.0.0/8\", \"{network}\"]");
         good(&text).warnings().next()
@@ -328,7 +328,7 @@ fn routes_are_canonical_and_either_public_or_not() {
 }
 
 #[test]
-fn a_named_file_that_is_not_there_is_an_error_and_paths_start_at_its_directory() {
+fn a_named_file_must_exist_and_paths_start_at_its_directory() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("my.toml");
     let message = Config::load(Some(&file)).unwrap_err().to_string();
@@ -343,7 +343,7 @@ fn a_named_file_that_is_not_there_is_an_error_and_paths_start_at_its_directory()
 }
 
 #[test]
-fn a_list_of_hosts_must_name_one_and_each_must_be_a_host() {
+fn a_host_list_must_not_be_empty_nor_have_invalid_entries() {
     for (list, words) in [
         ("[]", "no request would be answered"),
         ("[\"https://a.example\"]", "expected a host without scheme"),

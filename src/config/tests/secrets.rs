@@ -1,4 +1,4 @@
-//! Users and secrets: where they come from, and that no message shows them.
+//! Users and secrets: their sources, and that no message shows them.
 
 use super::{bad, good, parse};
 use crate::config::setting;
@@ -13,7 +13,7 @@ fn user(lines: &str) -> String {
 }
 
 #[test]
-fn users_have_a_name_of_their_own_a_hash_and_permissions() {
+fn users_have_a_unique_name_a_hash_and_permissions() {
     let config = good(&user(&format!(
         "name = \"Ann\"\npassword_hash = '{HASH}'\npermissions = [\"*\"]"
     )));
@@ -144,7 +144,7 @@ fn with_variables(
 }
 
 #[test]
-fn a_variable_stands_for_its_value_and_its_value_is_never_shown() {
+fn a_variable_is_substituted_and_its_value_never_shown() {
     let variable = |name: &str| (name == "LEVEL").then(|| "loud".to_owned());
     let text = "[log]\nlevel = \"${LEVEL}\"";
     let fault = with_variables(text, &variable).0.unwrap_err();
@@ -162,7 +162,7 @@ fn a_variable_stands_for_its_value_and_its_value_is_never_shown() {
 }
 
 #[test]
-fn an_upstream_takes_a_token_or_a_user_and_not_both() {
+fn an_upstream_has_a_token_or_a_user_and_not_both() {
     let with = |lines: &str| format!("[upstream]\nurl = \"http://127.0.0.1:1880\"\n{lines}\n");
     let account = |lines: &str| good(&with(lines)).upstreams[0].account.clone();
     assert!(account("").is_none());
@@ -232,7 +232,7 @@ fn variables_that_make_up_secrets_are_hidden_from_flows() {
 }
 
 #[test]
-fn hidden_variables_are_names_or_the_beginnings_of_names() {
+fn hidden_variables_are_names_or_name_prefixes() {
     let hidden = |list: &str| {
         good(&format!("[engine]\nhide_env = {list}"))
             .engine

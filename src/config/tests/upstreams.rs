@@ -8,7 +8,7 @@ const ANN: &str = "[[auth.user]]\nname = \"ann\"\npermissions = [\"read\"]\n\
     password_hash = \"$2b$08$W99V1mAwhUg5M9.hX6kjY.qtLHyvMOmTvm/hfRdpVY8u2XJsIHwFC\"\n";
 
 #[test]
-fn one_upstream_is_everywhere() {
+fn a_single_upstream_serves_all_hosts_and_paths() {
     for table in ["[upstream]", "[[upstream]]"] {
         let config = good(&format!("{table}\nurl = \"https://[::1]\""));
         let [only] = &config.upstreams[..] else {
@@ -26,7 +26,7 @@ fn one_upstream_is_everywhere() {
 }
 
 #[test]
-fn several_upstreams_have_places_of_their_own() {
+fn several_upstreams_have_separate_mounts() {
     let config = good(&format!(
         "{TWO}name = \"plant\"\nhost = [\"Flows.example.org\"]\npath = \"/Plant1/\"\nstrip = false\n\
          admin_root = \"/Admin\"\npermissions = {{ ann = [\"*\"] }}\n[auth]\n{ANN}"
@@ -46,7 +46,7 @@ fn several_upstreams_have_places_of_their_own() {
 }
 
 #[test]
-fn what_stays_here_is_spelled_as_the_operator_does() {
+fn a_stripped_prefix_keeps_the_configured_spelling() {
     let config =
         good("[upstream]\nurl = \"http://x\"\npath = \"/Plant1/\"\nadmin_root = \"/Admin\"");
     let only = &config.upstreams[0];
@@ -58,7 +58,7 @@ fn what_stays_here_is_spelled_as_the_operator_does() {
 }
 
 #[test]
-fn upstreams_that_answer_for_the_same_request_are_an_error_at_the_second() {
+fn upstreams_that_match_the_same_request_are_an_error_at_the_second() {
     let message = bad(TWO);
     assert!(
         message.starts_with("test.toml:3:1: upstream: the upstream \"127.0.0.1:1880\" answers"),
@@ -109,7 +109,7 @@ fn upstreams_that_answer_for_the_same_request_are_an_error_at_the_second() {
 }
 
 #[test]
-fn permissions_may_name_the_admin_who_is_made_at_the_first_start() {
+fn permissions_may_name_the_generated_admin() {
     let upstream = "[upstream]\nurl = \"http://x\"\npermissions";
     assert!(
         !good(&format!("{upstream} = {{ admin = [] }}\n[auth]")).upstreams[0]
@@ -123,7 +123,7 @@ fn permissions_may_name_the_admin_who_is_made_at_the_first_start() {
 }
 
 #[test]
-fn a_route_is_for_all_upstreams_or_one_and_never_for_an_admin_path_of_either() {
+fn a_route_applies_to_one_or_all_upstreams_but_never_admin_paths() {
     let places = format!("{TWO}name = \"b\"\npath = \"/b\"\nadmin_root = \"/admin\"\n");
     let route = |path: &str, upstream: &str| {
         format!("{places}[[route]]\npath = \"{path}\"\npublic = true\n{upstream}")
@@ -167,7 +167,7 @@ fn a_route_is_for_all_upstreams_or_one_and_never_for_an_admin_path_of_either() {
 }
 
 #[test]
-fn the_editor_is_for_our_own_engine() {
+fn the_editor_table_is_only_for_the_engine() {
     let editor = "[editor]\nmodules = \"here\"\n";
     let modules = good(editor).editor.modules.unwrap();
     assert!(modules.ends_with("here"));
@@ -185,7 +185,7 @@ fn two_roots(lines: &str) -> String {
 }
 
 #[test]
-fn an_admin_route_names_a_permission_or_opens_what_is_read() {
+fn an_admin_route_has_a_permission_or_is_public_for_reads() {
     let config = good(&two_roots(
         "[[admin_route]]\npath = \"/Ports/\"\nprefix = true\npermission = \"serial.read\"\n\
          [[admin_route]]\nupstream = \"b\"\npath = \"/\"\nprefix = true\npublic = true\n",
@@ -202,7 +202,7 @@ fn an_admin_route_names_a_permission_or_opens_what_is_read() {
 }
 
 #[test]
-fn an_admin_route_that_would_open_or_hide_something_is_refused() {
+fn an_admin_route_that_would_expose_or_shadow_paths_is_refused() {
     for (lines, sentence) in [
         ("permission = \"x\"", "an [[admin_route]] needs a path"),
         ("path = \"/x\"", "needs either permission"),
@@ -244,7 +244,7 @@ fn an_admin_route_that_would_open_or_hide_something_is_refused() {
 }
 
 #[test]
-fn the_account_is_lent_by_name_and_never_to_everybody() {
+fn the_account_is_used_on_request_and_never_for_public_routes() {
     let route = |lines: &str| format!("[[route]]\npath = \"/x\"\n{lines}");
     let lent = good(&route("permission = \"x\"\naccount = true"));
     assert_eq!(lent.routes[0].authorization, Authorization::Ours);
@@ -258,7 +258,7 @@ fn the_account_is_lent_by_name_and_never_to_everybody() {
 }
 
 #[test]
-fn an_account_without_an_admin_root_is_warned_of() {
+fn an_account_without_an_admin_root_gives_a_warning() {
     let warned = |lines: &str| {
         let upstream = format!("[upstream]\nurl = \"http://x\"\n{lines}\n[auth]");
         let warnings = good(&upstream).warnings().collect::<Vec<_>>().concat();

@@ -1,4 +1,4 @@
-//! `GET /credentials/:type/:id`: what an editor may know of a node's credentials; never a password.
+//! `GET /credentials/:type/:id`: a node's credentials as an editor may see them; never a password.
 
 use crate::http::path::Path;
 use crate::http::request_context::RequestContext;

@@ -1,7 +1,7 @@
-//! What the stock editor loads: its page, files, words and icons, all as Node-RED serves them
+//! Serves the stock editor: its page, files, translations and icons, all as Node-RED does
 //! (docs/reference/node-red-admin-api.md §5).
 //!
-//! Without `[editor] modules` there is a page that says how to get them.
+//! Without `[editor] modules` it serves a page that explains how to get them.
 
 use crate::editor::{self, Editor};
 use crate::http::error::Error;
@@ -17,14 +17,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a request waits for its place. Our choice: longer than a browser that loads the whole editor over a slow
-/// line needs, and shorter than a user waits.
+/// The time-out for a request's permit. Our choice: longer than a browser that loads the whole editor over a slow line
+/// needs, and shorter than a user waits.
 const PLACE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The page without an editor.
 const NONE: &str = include_str!("no_editor.html");
 
-/// What needs no sign-in.
+/// Serves the parts of the editor, which need no sign-in.
 pub(super) async fn load(
     ctx: &RequestContext<'_>,
     path: &Path<'_>,

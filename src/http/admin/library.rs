@@ -109,7 +109,7 @@ fn text_of(kind: &str, text: String) -> Response<Body> {
     })
 }
 
-/// What is to be kept: flows as they are; of everything else the text, and what else is said of it.
+/// The content to store: flows as they are; of everything else the text, and its other fields.
 fn content(kind: &str, body: Json) -> Result<(Vec<(String, String)>, String), Error> {
     if kind == "flows" {
         return match body {
@@ -145,7 +145,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn flows_are_kept_as_they_are_and_texts_with_what_is_said_of_them() {
+    fn flows_are_stored_unchanged_and_texts_with_their_metadata() {
         let flows = json!([{ "id": "a", "type": "tab" }]);
         assert_eq!(
             content("flows", flows.clone()).unwrap(),

@@ -18,7 +18,7 @@ use crate::http::request_context::RequestContext;
 use crate::http::response_body::Body;
 use hyper::Response;
 
-/// Does what the route says.
+/// Handles a request by its route.
 pub(super) async fn act(
     ctx: &mut RequestContext<'_>,
     path: &Path<'_>,

@@ -1,4 +1,4 @@
-//! What an editor does to running nodes: press an inject button, switch debug nodes.
+//! Actions of an editor on running nodes: pressing an inject button, switching debug nodes.
 
 use crate::gateway::Runtime;
 use crate::http::error::Error;

@@ -22,13 +22,13 @@ pub(super) async fn all(ctx: &RequestContext<'_>) -> Result<Response<Body>, Erro
             let html = ctx.blocking(move || editor.palette(&language)).await??;
             Ok(response::html(html))
         }
-        None => Ok(told(&Json::from(sets(ctx.gateway.editor.as_deref())))),
+        None => Ok(ok_json(&Json::from(sets(ctx.gateway.editor.as_deref())))),
     }
 }
 
 /// `GET /nodes/:module`
 pub(super) fn module(ctx: &RequestContext<'_>, name: &str) -> Result<Response<Body>, Error> {
-    Ok(told(&find_module(ctx.gateway.editor.as_deref(), name)?))
+    Ok(ok_json(&find_module(ctx.gateway.editor.as_deref(), name)?))
 }
 
 /// `GET /nodes/:module/:set`
@@ -44,7 +44,7 @@ pub(super) async fn set(
             let html = ctx.blocking(move || editor.set(&name, &language)).await??;
             Ok(response::html(html.ok_or(Error::NotFound)?))
         }
-        None => Ok(told(&set)),
+        None => Ok(ok_json(&set)),
     }
 }
 
@@ -55,7 +55,7 @@ pub(super) async fn switch_module(
 ) -> Result<Response<Body>, Error> {
     let body = ctx.read_json_value().await?;
     let module = find_module(ctx.gateway.editor.as_deref(), name);
-    Ok(told(&switched(body.as_ref(), module)?))
+    Ok(ok_json(&switched(body.as_ref(), module)?))
 }
 
 /// `PUT /nodes/:module/:set`
@@ -66,10 +66,10 @@ pub(super) async fn switch_set(
 ) -> Result<Response<Body>, Error> {
     let body = ctx.read_json_value().await?;
     let set = find_set(ctx.gateway.editor.as_deref(), module, name);
-    Ok(told(&switched(body.as_ref(), set)?))
+    Ok(ok_json(&switched(body.as_ref(), set)?))
 }
 
-fn told(nodes: &Json) -> Response<Body> {
+fn ok_json(nodes: &Json) -> Response<Body> {
     response::json(StatusCode::OK, nodes.to_string())
 }
 
@@ -85,7 +85,7 @@ fn find_set(editor: Option<&Editor>, module: &str, name: &str) -> Result<Json, E
     set.filter(|_| module == MODULE).ok_or(Error::NotFound)
 }
 
-/// What is there already, if that is what `{"enabled": …}` wants.
+/// The existing entry, if it is as `{"enabled": …}` requests.
 fn switched(body: Option<&Json>, found: Result<Json, Error>) -> Result<Json, Error> {
     let enabled = body.and_then(|body| body.get("enabled")?.as_bool());
     let enabled = enabled.ok_or_else(|| Error::Body("enabled must be true or false".into()))?;
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_set_that_is_listed_has_types_and_can_be_asked_for() {
+    fn every_listed_set_has_types_and_can_be_fetched() {
         let listed = sets(None);
         assert_eq!(listed.len(), engine::nodes::sets().count());
         for listed in listed {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_language_with_the_highest_weight_is_liked_best() {
+    fn the_language_with_the_highest_weight_is_preferred() {
         for (accepted, best) in [
             ("de", "de"),
             ("en-US,en;q=0.9,de;q=0.8", "en-US"),

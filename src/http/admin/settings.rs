@@ -1,5 +1,4 @@
-//! `GET /settings`: what the stock editor and CLI must know before anything else
-//! (docs/reference/node-red-admin-api.md §2).
+//! `GET /settings`: the settings that the stock editor and CLI need first (docs/reference/node-red-admin-api.md §2).
 
 use super::nodes::version;
 use crate::auth::Caller;
@@ -49,7 +48,7 @@ fn settings(config: &Config, caller: Option<&Caller>, editor: Option<&Editor>) -
     settings
 }
 
-/// What `/library` has, with the editor's own words for it.
+/// The libraries of `/library`, with the editor's labels.
 fn libraries(editor: Option<&Editor>) -> Json {
     let local = json!({
         "id": "local", "label": "editor:library.types.local", "user": false, "icon": "font-awesome/fa-hdd-o",
@@ -83,7 +82,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn the_anonymous_user_is_shown_with_what_he_has() {
+    fn the_anonymous_user_is_shown_with_their_permissions() {
         let config = Config::parse(crate::config::DEFAULT, "gateway.toml", Path::new("")).unwrap();
         let caller = Caller {
             user: SmolStr::default(),

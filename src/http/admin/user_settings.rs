@@ -1,4 +1,4 @@
-//! `/settings/user`: what the editor keeps for each user: the view, the sidebar's order, the keyboard.
+//! `/settings/user`: the editor's settings of each user: the view, the sidebar's order, the keyboard.
 //!
 //! Knows how a change is joined with what is there (as Node-RED's `api/settings.js`); not what the editor keeps.
 
@@ -38,7 +38,7 @@ pub(super) async fn save(ctx: &mut RequestContext<'_>) -> Result<Response<Body>,
     }
 }
 
-/// What is kept afterwards; `None`: it would be too large.
+/// The merged settings; `None` if they would be too large.
 fn changed(kept: Option<&str>, changes: Map<String, Json>) -> Option<String> {
     let mut settings = kept
         .and_then(|kept| serde_json::from_str(kept).ok())
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_is_joined_with_what_is_kept() {
+    fn a_change_is_merged_into_the_stored_settings() {
         let kept = json!({ "a": 1, "b": { "c": [1, 2], "d": "d" }, "e": "e" });
         let changes = json!({ "b": { "c": [3], "d": null, "f": {} }, "e": { "g": 1 }, "n": null });
         let joined = json!({ "a": 1, "b": { "c": [3], "f": {} }, "e": { "g": 1 } });
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_become_too_large_is_not_kept() {
+    fn a_change_that_would_become_too_large_is_not_stored() {
         assert_eq!(change(None, json!({ "a": "a".repeat(LIMIT) })), None);
     }
 }

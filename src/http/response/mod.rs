@@ -57,8 +57,8 @@ pub(super) fn html(body: impl Into<Bytes>) -> Response<Body> {
     response
 }
 
-/// What the stock editor's page may load: its own files, and scripts and styles that are inline, made at run time, or
-/// in blobs (observed on 4.1 and 5.0).
+/// The content security policy of the stock editor's page: its own files, and scripts and styles that are inline, made
+/// at run time, or in blobs (observed on 4.1 and 5.0).
 #[cfg(feature = "engine")]
 const EDITOR_POLICY: &str = "default-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; \
                              style-src 'self' 'unsafe-inline'; \
@@ -125,7 +125,7 @@ pub(super) fn empty(status: StatusCode) -> Response<Body> {
     response
 }
 
-/// What was asked for is there, and always will be (RFC 9110 §15.4.2).
+/// A permanent redirect (RFC 9110 §15.4.2).
 pub(super) fn moved(location: &str) -> Response<Body> {
     with(empty(StatusCode::MOVED_PERMANENTLY), LOCATION, location)
 }
@@ -181,7 +181,7 @@ pub(super) fn is_ours(error: &Error) -> bool {
     !told && refusal(error).status().is_server_error()
 }
 
-/// What an error becomes.
+/// The response to an error.
 pub(super) fn refusal(error: &Error) -> Response<Body> {
     use StatusCode as S;
     let refuse = |status, code| coded(status, code, &error.to_string());
@@ -264,7 +264,7 @@ fn misdirected(error: &Error) -> Response<Body> {
     coded(status, "misdirected_request", &error.to_string())
 }
 
-/// What no other request follows on its connection.
+/// A response after which the connection is closed.
 fn last(error: &Error) -> Response<Body> {
     let code = match error {
         Error::Unencrypted => "tls_required",

@@ -1,4 +1,4 @@
-//! What errors of our own engine and of its admin endpoints become.
+//! Maps errors of flowgate's engine and of its admin endpoints to responses.
 
 use super::{Body, RETRY_DELAY, coded, retry_after};
 use hyper::{Response, StatusCode};

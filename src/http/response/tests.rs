@@ -18,7 +18,7 @@ fn header(response: &Response<Body>, name: HeaderName) -> &str {
 }
 
 #[tokio::test]
-async fn every_401_of_the_api_is_empty_and_says_why_in_its_challenge() {
+async fn every_api_401_is_empty_with_the_reason_in_its_challenge() {
     for (error, said) in [
         (Error::NoToken, "Bearer realm=\"flowgate\""),
         (
@@ -48,7 +48,7 @@ async fn a_stale_revision_is_a_conflict_that_names_the_active_one() {
 }
 
 #[tokio::test]
-async fn a_malformed_submission_is_told_precisely() {
+async fn a_malformed_submission_is_reported_precisely() {
     let malformed = Malformed("element 3: \"id\" is missing".into());
     let response = refusal(&Error::Deployment(malformed.into()));
     assert_eq!(response.status(), 400);
@@ -57,7 +57,7 @@ async fn a_malformed_submission_is_told_precisely() {
 }
 
 #[tokio::test]
-async fn a_failing_store_tells_the_client_no_path() {
+async fn a_store_error_reveals_no_path_to_the_client() {
     let fault = || store::Error::Io {
         what: "/var/lib/secret/flows.json".into(),
         source: std::io::Error::other("disk full"),
@@ -122,7 +122,7 @@ async fn errors_of_the_sign_in_are_those_of_rfc_6749_and_never_cached() {
 }
 
 #[test]
-fn a_listed_path_tells_its_methods() {
+fn a_listed_path_reports_its_allowed_methods() {
     let allow = || "GET, HEAD, OPTIONS".to_owned();
     let options = other_method(&Method::OPTIONS, allow()).unwrap();
     assert_eq!(

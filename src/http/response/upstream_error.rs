@@ -7,7 +7,7 @@ use crate::http::response_body::Body;
 use crate::upstream::{self, BodyError, Refusal};
 use hyper::{Response, StatusCode};
 
-/// What an error of the upstream becomes.
+/// The response to an error of the upstream.
 pub(super) fn response(error: &upstream::Error) -> Response<Body> {
     use StatusCode as S;
     use upstream::Error as E;

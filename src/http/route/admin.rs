@@ -1,6 +1,6 @@
-//! What the runtime itself answers, as words for the table of endpoints.
+//! The requests that the runtime itself answers, named for the table of endpoints.
 
-/// What the runtime itself answers: settings, node types, running nodes.
+/// The requests that the runtime itself answers: settings, node types, running nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http) enum Admin {
     /// `GET /settings`

@@ -1,4 +1,4 @@
-//! Which endpoint a request means, and what it needs: [`table`] has the runtime's admin API
+//! Finds the endpoint of a request, and the authorization that it needs: [`table`] has the runtime's admin API
 //! (docs/reference/node-red-admin-api.md §2).
 //!
 //! A path under one of the admin API's names never falls through to a flow, nor does one that a node package adds to
@@ -18,7 +18,7 @@ use crate::upstream::Authorization;
 use Needs::{Anyone, Nothing, Permission};
 use hyper::Method;
 
-/// What a request needs before it is acted on.
+/// The authorization that a request needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs<'a> {
     /// Nothing: `Authorization` is not looked at.
@@ -29,7 +29,7 @@ pub(super) enum Needs<'a> {
     Permission(&'a str),
 }
 
-/// What is to be done.
+/// The action to perform.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Target {
     /// `GET /auth/login`
@@ -54,7 +54,7 @@ pub(super) enum Target {
     ReplaceFlow,
     /// `DELETE /flow/:id`
     RemoveFlow,
-    /// Something of the admin API that the runtime knows best.
+    /// A request of the admin API that the runtime itself answers.
     Admin(Admin),
     /// `GET /comms`
     Comms,
@@ -82,16 +82,16 @@ pub(super) enum Verb {
 /// One method of a listed path.
 pub(super) type Offer = (Verb, Target, Needs<'static>);
 
-/// Where a request goes.
+/// The route of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Route<'a> {
-    /// What is to be done.
+    /// The action to perform.
     pub(super) target: Target,
-    /// What that needs.
+    /// The authorization that the target needs.
     pub(super) needs: Needs<'a>,
-    /// How metrics count it.
+    /// The class for metrics.
     pub(super) class: RouteClass,
-    /// Whose `Authorization` an upstream sees.
+    /// The source of the `Authorization` that an upstream receives.
     pub(super) authorization: Authorization,
 }
 
@@ -135,8 +135,8 @@ impl Route<'_> {
 
 /// The route of a path that the table does not list: one of the upstream's admin API, or perhaps an endpoint of a flow.
 ///
-/// The account at the upstream may do everything there. It goes with what the admin permissions cover, and with no
-/// endpoint but where a `[[route]]` says so: what looks like an endpoint may be an admin path that a package adds.
+/// The account at the upstream may do everything there. Its credentials are sent where the admin permissions apply, and
+/// to an endpoint only if a `[[route]]` configures it: an apparent endpoint may be an admin path that a package adds.
 fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route<'a> {
     let admin = path.admin().filter(|admin| rules.is_admin(admin));
     let (rules, path, class) = match admin {
@@ -165,7 +165,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
     }
 }
 
-/// What endpoints need that no `[[route]]` names: to read, and to write.
+/// The permissions for endpoints that no `[[route]]` names: to read, and to write.
 const HTTP: (&str, &str) = ("http.read", "http.write");
 /// The same of admin paths that neither the table nor an `[[admin_route]]` names.
 const ADMIN: (&str, &str) = ("admin.read", "admin.write");

@@ -1,11 +1,11 @@
-//! What the audit log records of an authorized request: a property of its route, so that no handler can forget it.
+//! The kind of audit record for an authorized request: a property of its route, so that no handler can forget it.
 
 use super::{Admin, Route, Target};
 use crate::audit::Event;
 use crate::metrics::RouteClass;
 use hyper::Method;
 
-/// What the audit log records of an authorized request.
+/// The kind of audit record for an authorized request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::http) enum Recorded {
     /// Nothing: it only reads, or it is for an endpoint of a flow.
@@ -30,8 +30,8 @@ impl Recorded {
 }
 
 impl Route<'_> {
-    /// What the audit log records of this route. Every request of the admin API with an unsafe method is a
-    /// write, also where only the upstream knows the endpoint.
+    /// The kind of audit record for this route. Every request of the admin API with an unsafe method is a write, also
+    /// where only the upstream has the endpoint.
     pub(in crate::http) fn recorded(&self, method: &Method) -> Recorded {
         let write = if method.is_safe() {
             Recorded::Nothing

@@ -1,6 +1,7 @@
 //! The admin API as data: every path that the runtime itself answers, its methods, and what each needs.
 //!
-//! A new path is an entry here and a row in `tests/data/authorization-matrix.json`, which says what of it leaves the gateway.
+//! A new path is an entry here and a row in `tests/data/authorization-matrix.json`, which lists the parts of a request
+//! that leave the gateway.
 
 use super::Needs::{self, Anyone, Nothing, Permission};
 use super::Verb::{Delete, Get, Post, Put};
@@ -80,7 +81,8 @@ const fn flows(path: &'static [&'static str], offers: &'static [Offer]) -> Entry
     entry(path, RouteClass::Flows, offers)
 }
 
-/// What the editor loads before it has a token (docs/reference/node-red-admin-api.md §8.11), and its channel.
+/// The resources that the editor loads before it has a token (docs/reference/node-red-admin-api.md §8.11), and its
+/// channel.
 const fn editor(path: &'static [&'static str], offers: &'static [Offer]) -> Entry {
     entry(path, RouteClass::Editor, offers)
 }

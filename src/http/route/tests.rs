@@ -43,7 +43,7 @@ fn find(method: &str, path: &str) -> (Target, Needs<'static>) {
 }
 
 #[test]
-fn the_specified_endpoints_need_what_is_specified() {
+fn the_specified_endpoints_need_the_specified_permissions() {
     for (method, path, target, needs) in [
         ("GET", "/auth/login", Target::Login, Nothing),
         ("HEAD", "/AUTH/Login/", Target::Login, Nothing),
@@ -76,7 +76,7 @@ fn the_specified_endpoints_need_what_is_specified() {
 }
 
 #[test]
-fn what_the_runtime_knows_best_needs_its_own_permission() {
+fn endpoints_of_the_runtime_need_their_own_permissions() {
     for (method, path, target, needs) in [
         (
             "GET",
@@ -126,7 +126,7 @@ fn what_the_runtime_knows_best_needs_its_own_permission() {
 }
 
 #[test]
-fn what_the_editor_loads_first_is_open_and_the_list_of_icons_is_not() {
+fn initial_resources_of_the_editor_are_public_except_the_icon_list() {
     for path in [
         "/",
         "/red/a.js",
@@ -158,7 +158,7 @@ fn names_of_the_admin_api_never_fall_through_to_a_flow() {
 }
 
 #[test]
-fn nothing_that_writes_is_open_but_the_sign_in() {
+fn no_write_is_public_except_the_sign_in() {
     for path in [
         "/",
         "/red/x",
@@ -180,7 +180,7 @@ fn nothing_that_writes_is_open_but_the_sign_in() {
 }
 
 #[test]
-fn another_method_of_a_listed_path_is_told_to_whoever_is_known() {
+fn allowed_methods_of_a_listed_path_are_shown_to_authenticated_callers() {
     let (target, needs) = find("PATCH", "/flows");
     let Target::OtherMethod(offers) = target else {
         panic!("{target:?}")
@@ -253,7 +253,7 @@ fn a_rule_never_opens_a_listed_path() {
 }
 
 #[test]
-fn the_account_goes_with_the_admin_api_and_with_routes_that_say_so() {
+fn the_account_serves_the_admin_api_and_routes_that_request_it() {
     let whose = |authorization, rule| config::Route {
         authorization,
         ..rule
@@ -305,7 +305,7 @@ fn beside<'a>(method: &str, path: &str, rules: &'a PathRules) -> (RouteClass, Ne
 }
 
 #[test]
-fn the_table_is_that_of_paths_below_the_admin_root() {
+fn the_table_applies_to_paths_below_the_admin_root() {
     use RouteClass::{Admin, Auth, Editor, Endpoint, Flows};
     let rules = rules(AdminPaths::Root, &[rule("/", true, None)], &[]);
     for (method, path, class, needs) in [
@@ -329,7 +329,7 @@ fn the_table_is_that_of_paths_below_the_admin_root() {
 }
 
 #[test]
-fn where_the_root_is_shared_the_paths_of_packages_are_admin_paths() {
+fn with_a_shared_root_the_paths_of_packages_are_admin_paths() {
     use RouteClass::{Admin, Endpoint};
     let dashboard = rule("/dashboard", true, None);
     let mut mine = rule("/mine", true, Some("mine.use"));
@@ -366,7 +366,7 @@ fn where_the_root_is_shared_the_paths_of_packages_are_admin_paths() {
 }
 
 #[test]
-fn a_rule_may_be_for_all_that_is_outside_and_one_runtime_s_own_comes_first() {
+fn a_rule_may_cover_all_endpoints_and_upstream_rules_come_first() {
     let own = config::Route {
         upstream: Some("a".to_owned()),
         ..rule("/", true, Some("own"))
@@ -380,7 +380,7 @@ fn a_rule_may_be_for_all_that_is_outside_and_one_runtime_s_own_comes_first() {
 }
 
 #[test]
-fn the_table_is_sorted_and_every_name_ends_in_an_entry_for_all_the_rest() {
+fn the_table_is_sorted_and_every_name_has_a_catch_all_entry() {
     let names: Vec<&str> = table::TABLE.iter().map(table::Entry::name).collect();
     assert!(names.is_sorted());
     let mut names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
@@ -400,7 +400,7 @@ fn the_table_is_sorted_and_every_name_ends_in_an_entry_for_all_the_rest() {
 
 /// Every method of every path of the table, as `tests/data/authorization-matrix.json` has them.
 #[test]
-fn every_offer_has_a_row_in_the_table_of_authority_and_every_row_an_offer() {
+fn offers_and_rows_of_the_authority_table_match_one_to_one() {
     #[derive(serde::Deserialize, Debug, PartialEq, Eq, PartialOrd, Ord)]
     struct Row {
         entry: String,
@@ -454,7 +454,7 @@ fn every_offer_has_a_row_in_the_table_of_authority_and_every_row_an_offer() {
 
 /// In front of an upstream some offers need more.
 #[test]
-fn what_an_offer_needs_in_front_of_an_upstream_is_in_the_table_of_authority() {
+fn permissions_in_front_of_an_upstream_match_the_authority_table() {
     #[derive(serde::Deserialize)]
     struct Row {
         method: String,

@@ -2,16 +2,17 @@
 //! program might read differently: lines that end in a bare LF, a length beside or within another one, encodings
 //! that are more than `chunked`, fragments. Such a request gets no response but 400, and is the connection's last.
 //!
-//! Sees the bytes, decides, and changes nothing. What hyper refuses by itself passes here: it ends the connection too.
-//! So both agree where each request ends, for as long as there are requests.
+//! Inspects the bytes, decides, and changes nothing. Input that hyper itself refuses passes here: hyper ends the
+//! connection too. So both agree where each request ends, for as long as there are requests.
 
 use crate::http::FramingError;
 use memchr::memchr;
 
-/// What of a line is looked at: more than any length or size needs, unless it is padded with blanks or zeros.
+/// The bytes of a line that are inspected: more than any length or size needs, unless it is padded with blanks or
+/// zeros.
 const LOOKED_AT: usize = 64;
 
-/// Where in its requests a connection is.
+/// The parser's position in the requests of a connection.
 #[derive(Debug, Default)]
 pub(super) struct Heads {
     expects: Expects,
@@ -23,7 +24,7 @@ pub(super) struct Heads {
     flaw: Option<FramingError>,
 }
 
-/// What comes next.
+/// The element that comes next.
 #[derive(Debug, Default, Clone, Copy)]
 enum Expects {
     /// A request line, perhaps after empty ones (RFC 9112 §2.2).
@@ -59,14 +60,14 @@ struct Begun {
 /// A whole line, without its LF.
 #[derive(Debug, Clone, Copy)]
 struct Line<'l> {
-    /// What is looked at.
+    /// The inspected part.
     start: &'l [u8],
     length: usize,
     last: u8,
 }
 
 impl Heads {
-    /// Bytes have come. An error says how many of them may still pass.
+    /// Inspects received bytes. An error contains the number that may still pass.
     pub(super) fn received(&mut self, bytes: &[u8]) -> Result<(), (usize, Stop)> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -164,7 +165,7 @@ impl Heads {
         }
     }
 
-    /// A head is whole: what follows?
+    /// Determines the body after a complete head.
     fn body(&mut self) -> Result<(), Stop> {
         let length = self.length.take();
         let chunked = std::mem::take(&mut self.encodings) > 0;
@@ -235,7 +236,7 @@ impl<'l> Line<'l> {
         self.length > LOOKED_AT
     }
 
-    /// What is looked at, without the CR.
+    /// The inspected part, without the CR.
     fn text(&self) -> &'l [u8] {
         self.start.strip_suffix(b"\r").unwrap_or(self.start)
     }

@@ -12,7 +12,7 @@ const GOOD: &str = "\r\nGET /a HTTP/1.1\r\nHost: x\r\n\r\n\
     3\r\na\nb\r\n00A;x=\"y\"\r\n0123456789\r\n2 \t\r\n\r\n\r\n0\r\nX-T: 1\r\n\r\n\
     POST /d HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
 
-/// How many bytes pass, and what stops them, when so many come at a time.
+/// The number of bytes that pass in pieces of `at_a_time`, and the reason for the stop.
 fn stop(text: &str, at_a_time: usize) -> Option<(usize, Stop)> {
     let mut heads = Heads::default();
     for (n, piece) in text.as_bytes().chunks(at_a_time).enumerate() {
@@ -24,7 +24,7 @@ fn stop(text: &str, at_a_time: usize) -> Option<(usize, Stop)> {
 }
 
 #[test]
-fn requests_that_everybody_reads_alike_pass_however_they_are_cut_into_pieces() {
+fn unambiguous_requests_pass_at_any_chunking() {
     for at_a_time in [1, 2, 3, 7, 64, 1000] {
         assert_eq!(stop(&GOOD.repeat(3), at_a_time), None, "{at_a_time}");
     }
@@ -34,7 +34,7 @@ fn requests_that_everybody_reads_alike_pass_however_they_are_cut_into_pieces() {
 }
 
 #[test]
-fn a_flawed_head_is_known_by_its_number_and_nothing_behind_it_passes() {
+fn a_malformed_head_is_reported_by_number_and_nothing_after_it_passes() {
     for (head, flaw) in [
         (
             "GET / HTTP/1.1\nHost: x\r\n\r\n",
@@ -108,7 +108,7 @@ fn a_flawed_head_is_known_by_its_number_and_nothing_behind_it_passes() {
 }
 
 #[test]
-fn a_broken_body_ends_it() {
+fn a_malformed_body_stops_the_connection() {
     let zeros = "0".repeat(LOOKED_AT);
     for chunks in [
         "\r\n",
@@ -137,8 +137,8 @@ fn a_broken_body_ends_it() {
     }
 }
 
-/// Requests that hyper makes of these bytes, and whether it reads all of them without complaint.
-async fn hypers(bytes: &[u8]) -> (u32, bool) {
+/// The number of requests that hyper reads from these bytes, and whether it reads all of them without an error.
+async fn parsed_by_hyper(bytes: &[u8]) -> (u32, bool) {
     use http_body_util::{BodyExt, Empty};
     use hyper::body::Incoming;
     use hyper::{Request, Response};
@@ -167,7 +167,7 @@ async fn hypers(bytes: &[u8]) -> (u32, bool) {
 }
 
 #[tokio::test]
-async fn hyper_sees_a_head_wherever_we_see_one() {
+async fn hyper_finds_every_head_that_the_framing_check_finds() {
     const LINES: [&str; 4] = [
         "GET /a HTTP/1.1\r\n",
         "POST /b HTTP/1.1\r\n",
@@ -228,7 +228,7 @@ async fn hyper_sees_a_head_wherever_we_see_one() {
         let mut heads = Heads::default();
         let stop = heads.received(text.as_bytes()).err();
         let passed = stop.map_or(text.len(), |(passed, _)| passed);
-        let (count, good) = hypers(&text.as_bytes()[..passed]).await;
+        let (count, good) = parsed_by_hyper(&text.as_bytes()[..passed]).await;
         assert!(count <= heads.count, "{text:?}");
         if good && stop.is_none() {
             assert!(matches!(heads.expects, Expects::Request), "{text:?}");

@@ -17,7 +17,7 @@ use std::time::Duration;
 /// The database's file.
 pub(super) const DATABASE: &str = "flowgate.db";
 
-/// What brings a database of version n (its `user_version`) to version n + 1. Only ever added to.
+/// The migrations: entry n brings a database of version n (its `user_version`) to version n + 1. Only ever added to.
 const MIGRATIONS: &[&str] = &["
     CREATE TABLE session (
         token BLOB PRIMARY KEY, user TEXT NOT NULL, client TEXT NOT NULL, scope TEXT NOT NULL,
@@ -55,7 +55,7 @@ const CACHE_KIB: i64 = 256;
 /// Bytes of the write-ahead log kept after a checkpoint; one large deployment makes it many times that.
 const LOG_BYTES: i64 = 1 << 20;
 
-/// What a deployment is to find on disk, and to leave there.
+/// A deployment, with the files before and after it.
 #[derive(Debug)]
 pub(super) struct Deployment {
     /// Its place in the history.
@@ -311,7 +311,7 @@ impl Database {
         Ok(rows.collect::<Result<_, _>>()?)
     }
 
-    /// What the editor keeps for a user.
+    /// The editor's settings of a user.
     pub(super) fn user_settings(&self, user: &str) -> Result<Option<String>, Error> {
         let mut query = self
             .connection
@@ -352,7 +352,7 @@ fn reading(path: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// How many migrations a database has had.
+/// The number of migrations applied to a database.
 fn version(connection: &Connection) -> Result<usize, Error> {
     let version =
         connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0))?;
@@ -387,8 +387,8 @@ fn migrate(connection: &mut Connection) -> Result<(), Error> {
     commit(transaction)
 }
 
-/// Flow sets say the same again and again: the history keeps a tenth of their bytes. No byte of LZ4 stands for more
-/// than 255: what says so is damaged.
+/// Decompresses flow sets. They are repetitive: the history keeps a tenth of their bytes. A byte of LZ4 expands to at
+/// most 255: more means damage.
 fn unpack(flows: &[u8]) -> Result<Vec<u8>, Error> {
     let unpacked = lz4_flex::block::uncompressed_size(flows)
         .ok()

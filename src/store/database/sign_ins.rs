@@ -1,4 +1,4 @@
-//! What the throttle remembers: failures of sign-in, and the addresses that users have signed in from.
+//! The throttle's persistent memory: failures of sign-in, and the addresses that users have signed in from.
 
 use super::{Database, commit, integer, seconds};
 use crate::store::{AddressRow, Error, FailureRow};

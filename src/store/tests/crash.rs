@@ -27,7 +27,7 @@ fn starting_points() -> Vec<TempDir> {
 }
 
 #[test]
-fn a_crash_at_any_step_leaves_all_of_the_old_or_all_of_the_new_state() {
+fn a_crash_at_any_step_leaves_the_complete_old_or_new_state() {
     for start in starting_points() {
         let old = seen(&reopened(&start));
         let new = ("new".to_owned(), Some("three".to_owned()));
@@ -75,7 +75,7 @@ fn a_crash_at_any_step_leaves_all_of_the_old_or_all_of_the_new_state() {
 }
 
 #[test]
-fn a_crash_while_a_deployment_is_brought_forward_is_brought_forward_again() {
+fn a_crash_during_the_recovery_of_a_deployment_is_recovered_again() {
     let start = tempfile::tempdir().unwrap();
     let mut disk = Disk::open(&config(&start)).unwrap();
     disk.commit(&record("old", Some("one"))).unwrap();
@@ -110,7 +110,7 @@ fn crash_after_row(disk: &mut Disk, record: &Record) {
 }
 
 #[test]
-fn a_disk_that_fails_at_any_step_leaves_the_old_state_and_nothing_beside_it() {
+fn a_disk_failure_at_any_step_leaves_only_the_old_state() {
     for start in starting_points() {
         let old = seen(&reopened(&start));
         let (mut refused, mut steps) = (0, 0);
@@ -147,7 +147,7 @@ fn a_disk_that_fails_at_any_step_leaves_the_old_state_and_nothing_beside_it() {
     }
 }
 
-/// What changes something on disk, by the names of the standard library and of `SQLite`'s.
+/// Calls that change something on disk, by the names of the standard library and of `SQLite`.
 const CHANGES: &[&str] = &[
     "fs::write",
     "fs::rename",
@@ -166,7 +166,7 @@ const CHANGES: &[&str] = &[
 ];
 
 #[test]
-fn whatever_changes_something_on_disk_is_a_step() {
+fn every_change_on_disk_is_a_step() {
     for entry in fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/src/store")).unwrap() {
         let path = entry.unwrap().path();
         let path = if path.is_dir() {

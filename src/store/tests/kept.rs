@@ -1,10 +1,10 @@
-//! What is kept over a restart, and for whom.
+//! Data that survives a restart, and its owners.
 
 use super::*;
 use crate::store::AddressRow;
 
 #[tokio::test]
-async fn what_was_deployed_is_loaded_with_its_revision_after_a_restart() {
+async fn deployed_flows_are_loaded_with_their_revision_after_a_restart() {
     let place = tempfile::tempdir().unwrap();
     let store = Store::open(&config(&place)).unwrap();
     let empty = store.load().await.unwrap();
@@ -47,7 +47,7 @@ async fn the_credentials_file_is_written_only_when_the_credentials_changed() {
 }
 
 #[tokio::test]
-async fn without_a_secret_one_is_made_and_kept() {
+async fn without_a_secret_one_is_generated_and_kept() {
     let place = tempfile::tempdir().unwrap();
     let config = config::Storage {
         credential_secret: None,
@@ -229,7 +229,7 @@ async fn the_directory_and_its_files_are_for_their_owner_only() {
 }
 
 #[tokio::test]
-async fn a_question_that_panics_fails_alone() {
+async fn a_panicking_job_fails_alone() {
     let place = tempfile::tempdir().unwrap();
     let store = Store::open(&config(&place)).unwrap();
     let asked = store
@@ -251,7 +251,7 @@ fn a_database_of_a_newer_program_is_refused() {
 }
 
 #[test]
-fn the_history_keeps_flow_sets_small_and_reads_those_of_before() {
+fn the_history_compresses_flow_sets_and_reads_uncompressed_ones() {
     let place = tempfile::tempdir().unwrap();
     let mut disk = Disk::open(&config(&place)).unwrap();
     let same = "the same again and again, ".repeat(1000);

@@ -1,4 +1,4 @@
-//! The store over real directories: what survives a crash at every step, a full disk, an edit from outside.
+//! The store over real directories: a crash at every step, a full disk, an edit from outside.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crash;

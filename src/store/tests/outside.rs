@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_user_directory_of_node_red_is_taken_over_as_it_is() {
+async fn a_user_directory_of_node_red_is_adopted_unchanged() {
     let place = tempfile::tempdir().unwrap();
     for name in ["flows.json", "flows_cred.json", ".config.runtime.json"] {
         fs::copy(Path::new(NODE_RED).join(name), place.path().join(name)).unwrap();
@@ -32,7 +32,7 @@ async fn a_user_directory_of_node_red_is_taken_over_as_it_is() {
 }
 
 #[tokio::test]
-async fn an_edit_from_outside_is_seen_and_its_formatting_is_not() {
+async fn an_outside_edit_is_detected_and_a_formatting_change_is_not() {
     let place = tempfile::tempdir().unwrap();
     let store = Store::open(&config(&place)).unwrap();
     assert!(store.edited_outside().await.unwrap().is_none());
@@ -63,7 +63,7 @@ async fn an_edit_from_outside_is_seen_and_its_formatting_is_not() {
 }
 
 #[tokio::test]
-async fn an_edit_that_is_kept_is_a_revision_of_its_own_and_leaves_the_files_alone() {
+async fn a_kept_edit_is_a_separate_revision_and_leaves_the_files_unchanged() {
     let place = tempfile::tempdir().unwrap();
     let store = Store::open(&config(&place)).unwrap();
     store.commit(record("a", Some("pw"))).await.unwrap();
@@ -87,7 +87,7 @@ async fn an_edit_that_is_kept_is_a_revision_of_its_own_and_leaves_the_files_alon
 }
 
 #[tokio::test]
-async fn a_backup_that_its_owner_put_back_is_an_edit_and_not_a_crash() {
+async fn a_restored_backup_is_an_edit_and_not_a_crash() {
     let place = tempfile::tempdir().unwrap();
     let store = Store::open(&config(&place)).unwrap();
     store.commit(record("a", None)).await.unwrap();
@@ -114,7 +114,7 @@ async fn deleted_flows_are_an_empty_flow_set() {
 }
 
 #[tokio::test]
-async fn broken_flows_are_refused_with_their_place_and_kept_when_they_are_replaced() {
+async fn broken_flows_are_refused_with_a_position_and_kept_when_replaced() {
     for (broken, place_of_error) in [
         ("", "line 1"),
         ("[{]", "line 1 column 3"),

@@ -15,11 +15,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, ReadBuf};
 use tokio::time::{Sleep, sleep, timeout};
 
-/// How much is read at once, and the most that a tunnel holds in each direction. Our choice: four TLS records.
+/// The number of bytes read at once, and the maximum that a tunnel holds in each direction. Our choice: four TLS
+/// records.
 const PIECE: usize = 64 * 1024;
 /// Pieces passed on before the task yields to others of the thread. Our choice.
 const YIELD_AFTER: usize = 16;
-/// Close time-out: how long an end may take to read the close and to close too. As for any other connection.
+/// The time-out for an end to read the Close and to close too. As for any other connection.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 thread_local! {
@@ -32,7 +33,7 @@ pub(super) struct BidirectionalCopy<'m, S> {
     upstream: S,
     up: Direction,
     down: Direction,
-    /// How long either may take nothing of what there is for it.
+    /// The time-out for an end that takes no bytes.
     stall_timeout: Duration,
     metrics: &'m Metrics,
 }
@@ -40,7 +41,7 @@ pub(super) struct BidirectionalCopy<'m, S> {
 /// One direction.
 #[derive(Default)]
 struct Direction {
-    /// What the writer has not taken yet.
+    /// The bytes that the writer has not taken yet.
     kept: Bytes,
     /// Bytes passed on.
     bytes: u64,
@@ -57,10 +58,10 @@ struct Direction {
     refused: bool,
 }
 
-/// How far a direction has come.
+/// The progress of a direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
-    /// Nothing is under way.
+    /// Nothing is in flight.
     #[default]
     Quiet,
     /// Something may still be in the writer's own buffers.
@@ -120,7 +121,7 @@ impl<'m, S: AsyncRead + AsyncWrite + Unpin> BidirectionalCopy<'m, S> {
                 self.client.write_all(&close).await?;
             }
             self.client.shutdown().await?;
-            // A socket closed with something unread in it would take back what was just said (RFC 1122 §4.2.2.13).
+            // Closing a socket with unread input would discard the Close (RFC 1122 §4.2.2.13).
             let mut discarded = [0; 512];
             while self.client.read(&mut discarded).await? > 0 {}
             io::Result::Ok(())
@@ -254,7 +255,7 @@ impl Direction {
         self.close_code.and_then(|code| self.frames.close(code))
     }
 
-    /// Whether its reader has left, or said that it would.
+    /// Whether its reader has closed, or announced a close.
     fn is_over(&self) -> bool {
         self.frames.closing() || (self.stage >= Stage::Ended && !self.refused)
     }
@@ -318,7 +319,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn both_directions_pass_however_little_room_there_is() {
+    async fn both_directions_pass_with_very_small_buffers() {
         let (client, upstream, task) = joined(8);
         let (mut client_in, mut client_out) = tokio::io::split(client);
         let (mut upstream_in, mut upstream_out) = tokio::io::split(upstream);
@@ -341,7 +342,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_upstream_that_leaves_within_a_frame_leaves_no_word_for_the_client() {
+    async fn no_close_frame_is_sent_after_an_incomplete_frame() {
         let (mut client, mut upstream, task) = joined(1 << 20);
         let half = frame(1000).split_off(500);
         upstream.write_all(&frame(1000)).await.unwrap();
@@ -355,7 +356,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_says_close_first_is_who_began() {
+    async fn the_tunnel_end_names_the_side_that_sent_close_first() {
         let (mut client, mut upstream, task) = joined(1 << 10);
         client.write_all(&[0x88, 0x80, 0, 0, 0, 0]).await.unwrap();
         let mut heard = [0; 6];
@@ -370,14 +371,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_second_end_does_not_keep_a_tunnel_open_for_long() {
+    async fn a_half_closed_tunnel_does_not_stay_open_for_long() {
         let (_client, upstream, task) = joined(1 << 10);
         drop(upstream);
         assert_eq!(task.await.unwrap(), TunnelEnd::Upstream);
     }
 
     #[tokio::test]
-    async fn who_takes_nothing_for_too_long_ends_it_however_much_he_says() {
+    async fn a_stalled_reader_ends_the_tunnel_even_if_it_sends() {
         let (mut client, mut upstream, task) = joined_for(Duration::from_millis(200), 8);
         upstream.write_all(&[0x82; 16]).await.unwrap();
         let mut heard = [0; 6];
@@ -390,7 +391,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_has_nothing_to_take_may_be_silent_for_any_time() {
+    async fn a_silent_side_without_pending_data_stays_connected() {
         let (mut client, mut upstream, task) = joined_for(Duration::from_millis(5), 64);
         sleep(Duration::from_millis(50)).await;
         upstream.write_all(&[0x81, 1, b'x']).await.unwrap();
@@ -400,7 +401,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_reads_nothing_is_not_read_from_for_more_than_a_piece() {
+    async fn a_stalled_reader_limits_reads_from_the_sender_to_one_piece() {
         let (_client, mut upstream, task) = joined(8);
         let endless = async {
             let mut sent = 0;

@@ -1,4 +1,4 @@
-//! Where the frames of a WebSocket end (RFC 6455 §5.2), so that a Close can be put between two of them.
+//! Finds where the frames of a WebSocket end (RFC 6455 §5.2), so that a Close can be put between two of them.
 //!
 //! Counts lengths. Never looks at what a frame carries.
 
@@ -12,7 +12,7 @@ pub(super) const POLICY: u16 = 1008;
 /// The frames that have passed in one direction.
 #[derive(Debug, Default)]
 pub(super) struct Frames {
-    /// What has come of a frame's first bytes: flags, length and, at most, eight bytes of a longer length.
+    /// The received bytes of a frame's head: flags, length and, at most, eight bytes of a longer length.
     head: [u8; 10],
     have: usize,
     /// Bytes of the frame still to come: the masking key, if there is one, and the payload.
@@ -53,7 +53,7 @@ impl Frames {
         (between && !self.closing).then(|| Bytes::copy_from_slice(&[FINAL | CLOSE, 2, high, low]))
     }
 
-    /// What the frame's head says is to come; `None`: there is more of the head.
+    /// The bytes that the frame's head announces; `None`: the head is incomplete.
     fn announced(&self) -> Option<u64> {
         let [_, second, long @ ..] = self.head;
         let short = u64::from(second & 0x7f);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_close_can_stand_between_two_frames_only_however_the_bytes_come() {
+    fn a_close_is_inserted_only_between_frames_at_any_chunking() {
         for masked in [false, true] {
             for length in [0, 1, 125, 126, 127, 65_535, 65_536] {
                 let whole = frame(0x82, masked, length);

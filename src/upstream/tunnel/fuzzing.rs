@@ -1,4 +1,4 @@
-//! What must hold for every stream of WebSocket frames.
+//! Checks the invariants of every stream of WebSocket frames.
 
 #![allow(clippy::missing_panics_doc, reason = "a check: it may panic")]
 

@@ -1,7 +1,7 @@
 //! A WebSocket through to the upstream: asked for under the client's own key, so that afterwards the frames can be
 //! passed on as they are.
 //!
-//! Knows the opening handshake (RFC 6455 §4), never what the frames mean; [`copy`] passes them on, [`frames`] tells
+//! Handles the opening handshake (RFC 6455 §4), never the meaning of frames; [`copy`] passes them on, [`frames`] finds
 //! where one ends. A tunnel is no request: once open it counts as a tunnel only.
 
 mod copy;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What the upstream made of a handshake.
+/// The upstream's response to a handshake.
 pub enum Opened {
     /// It agreed; its headers belong to the answer for the client.
     Tunnel(HeaderMap, Tunnel),
@@ -39,10 +39,10 @@ pub struct Tunnel {
     open: Open,
 }
 
-/// How a tunnel was.
+/// The summary of an ended tunnel.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
-    /// What ended it.
+    /// The reason for its end.
     pub cause: TunnelEnd,
     /// Bytes from the client.
     pub up: u64,
@@ -108,8 +108,7 @@ impl Upstream {
 }
 
 impl Tunnel {
-    /// Passes bytes both ways until one end closes, takes nothing for as long as `stall_timeout`, or `cut` says that it is
-    /// over.
+    /// Passes bytes both ways until one end closes, accepts nothing for `stall_timeout`, or `cut` completes.
     pub async fn join(
         mut self,
         client: Upgraded,

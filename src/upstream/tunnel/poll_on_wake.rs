@@ -1,7 +1,7 @@
 //! Waits for something rare beside something busy: it is asked only when it has rung.
 //!
-//! What may end a tunnel waits on locks that all tunnels share; asked again with every frame, it would take them with
-//! every frame.
+//! The events that end a tunnel wait on locks that all tunnels share; polled with every frame, they would take the
+//! locks with every frame.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -57,7 +57,7 @@ mod tests {
     use tokio::task::yield_now;
 
     #[tokio::test]
-    async fn it_is_asked_only_when_it_wakes_however_busy_the_task_is() {
+    async fn a_future_is_polled_only_when_woken_in_a_busy_task() {
         let (notify, asked) = (Notify::new(), AtomicUsize::new(0));
         let mut notified = pin!(notify.notified());
         let rare = pin!(poll_fn(|cx| {

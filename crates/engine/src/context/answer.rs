@@ -12,7 +12,7 @@ use value::{Path, Value, json as values};
 /// A question about contexts, or the wish to delete a value.
 #[derive(Debug)]
 pub struct Request {
-    /// Which context.
+    /// The scope of the context.
     pub scope: Scope,
     /// The node's or flow's id; empty for the global one.
     pub id: String,
@@ -59,7 +59,8 @@ impl Request {
         }
     }
 
-    /// Where to look. A node that remembers nothing has no context yet; that of a subflow instance is its flow's.
+    /// The place of the context. A node that stores nothing has no context yet; that of a subflow instance is its
+    /// flow's.
     fn place(&self, contexts: &Contexts, info: Option<&NodeInfo>) -> Option<Place> {
         let flow = |id: &str| Place {
             flow: id.into(),
@@ -139,7 +140,7 @@ fn keys(store: &Store, place: &Place) -> Vec<Json> {
         .collect()
 }
 
-/// What a value is made of, for the editor's completion.
+/// The parts of a value, for the editor's completion.
 fn parts(value: &Value) -> Json {
     match value {
         Value::Array(elements) => json!({ "format": format!("array[{}]", elements.len()) }),
@@ -160,7 +161,7 @@ fn parts(value: &Value) -> Json {
     }
 }
 
-/// What JavaScript calls an object, `null` among them.
+/// Whether the value is an object in JavaScript's sense; `null` is one.
 fn is_object(value: &Value) -> bool {
     !matches!(
         value,

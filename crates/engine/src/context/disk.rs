@@ -1,4 +1,4 @@
-//! A store's files: what has changed since it was written last, and when it is written again.
+//! Tracks the files of a store: the contexts changed since the last write, and the time of the next one.
 
 use super::Place;
 use super::layout;
@@ -48,7 +48,8 @@ impl Disk {
         self.due
     }
 
-    /// What is to be written by now; without a time, all that has changed. The first change sets the time.
+    /// Takes the contexts that are due to be written; without a time, all that have changed. The first change sets the
+    /// time.
     pub(super) fn take_due(&mut self, now: Option<Instant>) -> FxHashSet<Place> {
         if let Some(now) = now
             && (self.dirty.is_empty() || now < *self.due.get_or_insert(now + self.flush))

@@ -1,5 +1,5 @@
-//! Which file holds which context, as Node-RED's `localfilesystem` has it: `global/global.json`, `<flow>/flow.json`,
-//! `<flow>/<node>.json`; and reading all of them at start.
+//! Maps contexts to files, as Node-RED's `localfilesystem` does: `global/global.json`, `<flow>/flow.json`,
+//! `<flow>/<node>.json`; and reads all of them at start.
 
 use super::Place;
 use smol_str::SmolStr;
@@ -39,8 +39,8 @@ fn is_name(id: &str) -> bool {
     id.len() <= MAX_LENGTH && !id.is_empty() && !id.starts_with('.') && id.bytes().all(allowed)
 }
 
-/// Every context below the directory. A file that is broken or too large is set aside under another name, and said so:
-/// what is in it is not lost, and not written over.
+/// Reads every context below the directory. A file that is broken or too large is set aside under another name, and
+/// logged: its content is neither lost nor overwritten.
 pub(super) fn load(base: &Path, limit: usize) -> Vec<(Place, Value)> {
     let mut loaded = Vec::new();
     for flow in entries(base) {
@@ -75,7 +75,8 @@ fn place(directory: &str, stem: &str) -> Place {
     }
 }
 
-/// What is in a directory, in order; nothing if it cannot be read, which is said unless it is just not there.
+/// The entries of a directory, in order; none if it cannot be read, which is logged unless the directory does not
+/// exist.
 fn entries(directory: &Path) -> Vec<PathBuf> {
     let listed = fs::read_dir(directory).and_then(|entries| {
         entries

@@ -1,4 +1,4 @@
-//! Context stores: what flows remember, in memory or also on disk. Values are shared until written.
+//! Context stores: the values that flows keep, in memory or also on disk. Values are shared until written.
 //!
 //! A store holds the context of each flow (a tab or subflow instance; the global one has no id) and of the nodes in it,
 //! as the directories of Node-RED's `localfilesystem` do: the flow's id, then the node's id in the flow set.
@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use value::{Failure, Key, Object, Path, Value};
 
-/// Which context.
+/// The scope of the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
     /// Of one node.
@@ -73,7 +73,7 @@ struct Remembered {
     nodes: FxHashMap<SmolStr, Value>,
 }
 
-/// Where a value lies: a flow, empty for the global one, and a node in it, empty for the flow's own context.
+/// The place of a value: a flow, empty for the global one, and a node in it, empty for the flow's own context.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Place {
     flow: SmolStr,
@@ -107,7 +107,7 @@ impl Contexts {
         }
     }
 
-    /// Whom they warn, by which clock.
+    /// Sets the recipient of the stores' warnings, and the clock of their times.
     pub(super) fn warning(self, events: Events, now: Rc<Cell<f64>>) -> Self {
         Self {
             events,
@@ -327,7 +327,7 @@ impl Store {
         }
     }
 
-    /// What is kept at a place, which is made if it is not there.
+    /// The values kept at a place, which is created if it does not exist.
     fn root(&mut self, place: &Place) -> &mut Value {
         let context = if place.flow.is_empty() {
             &mut self.global

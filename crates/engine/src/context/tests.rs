@@ -48,7 +48,7 @@ fn shown(contexts: &Contexts, scope: Scope, info: &NodeInfo, key: &str) -> Strin
 }
 
 #[test]
-fn stores_are_apart_and_an_unknown_one_is_the_first() {
+fn stores_are_separate_and_unknown_names_use_the_first() {
     let directory = tempfile::tempdir().unwrap();
     let mut contexts = on_disk(directory.path());
     let node = info("t", "n");
@@ -66,7 +66,7 @@ fn stores_are_apart_and_an_unknown_one_is_the_first() {
 }
 
 #[test]
-fn what_is_on_disk_lies_where_node_red_puts_it_and_is_read_again() {
+fn context_files_have_node_reds_paths_and_are_reloaded() {
     let directory = tempfile::tempdir().unwrap();
     let mut contexts = on_disk(directory.path());
     let node = info("t", "n");
@@ -101,7 +101,7 @@ fn what_is_on_disk_lies_where_node_red_puts_it_and_is_read_again() {
 }
 
 #[test]
-fn a_change_waits_for_the_flush_and_no_longer() {
+fn a_change_is_saved_when_the_flush_interval_ends() {
     let directory = tempfile::tempdir().unwrap();
     let mut contexts = on_disk(directory.path());
     let node = info("t", "n");
@@ -152,7 +152,7 @@ fn a_broken_file_is_set_aside_and_the_others_are_read() {
 }
 
 #[test]
-fn ids_that_make_no_file_name_stay_in_memory() {
+fn ids_unfit_for_file_names_stay_in_memory() {
     let directory = tempfile::tempdir().unwrap();
     let base = directory.path().join("context");
     let mut contexts = on_disk(&base);
@@ -174,7 +174,7 @@ fn ids_that_make_no_file_name_stay_in_memory() {
 }
 
 #[test]
-fn what_left_the_flow_set_is_forgotten_with_its_files() {
+fn context_of_removed_flows_and_nodes_is_deleted_with_its_files() {
     let directory = tempfile::tempdir().unwrap();
     let mut contexts = on_disk(directory.path());
     let flows = |text: &str| {

@@ -1,5 +1,5 @@
-//! The thread that writes a store's files, so that a slow disk does not hold up flows. In order, one after the other;
-//! what could not be written is tried again with the next job and at the end.
+//! Writes a store's files on a thread of its own, so that a slow disk does not delay flows. Jobs run in order, one
+//! after the other; a failed write is tried again with the next one and at the end.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-/// What there is to do.
+/// A job for the writer.
 #[derive(Debug)]
 pub(super) enum Job {
     Write { path: PathBuf, text: String },

@@ -27,15 +27,15 @@ use value::Message;
 
 /// Messages delivered, at most, before the thread looks for commands, timers and finished futures again.
 const ROUND: usize = 256;
-/// The thread looks at the clock after so many messages, so that the look costs little beside them.
+/// The number of messages between two looks at the clock, so that a look costs little beside them.
 const MESSAGES_PER_LOOK: usize = 8;
 /// A round that has taken this long ends early: slow nodes hold commands and timers up by eight messages, not by 256.
 const MAX_ROUND: Duration = Duration::from_millis(5);
-/// Requests to http-in nodes wait while more messages than this do: what flows make of requests, such as large pages,
-/// is then held for so many of them at a time, not for all that clients have open.
+/// Requests to http-in nodes wait while more messages than this do: the data that flows make of requests, such as large
+/// pages, is then held for this many of them at a time, not for all that clients have open.
 const CALLS_AHEAD: usize = 32;
-/// How often waiting requests are searched for those of clients that are gone. Our choice: ten thousand take a
-/// millisecond.
+/// The interval between searches of the waiting requests for those of disconnected clients. Our choice: ten thousand
+/// take a millisecond.
 const SWEEP: Duration = Duration::from_millis(100);
 
 /// A command of the rest of the program to the thread.
@@ -299,7 +299,7 @@ impl Thread {
                 active,
                 answer,
             } => {
-                // What was injected before is shown, or not, as it was then.
+                // Messages injected before are shown or not according to the earlier setting.
                 self.deliver();
                 let slots: Vec<u32> = ids.iter().filter_map(|id| self.running(id)).collect();
                 let found = if slots.len() == ids.len() {

@@ -85,7 +85,7 @@ fn thread(nodes: Vec<BoxedNode>) -> (Thread, mpsc::UnboundedReceiver<()>) {
 }
 
 #[test]
-fn a_node_that_panics_is_taken_out_and_the_others_go_on() {
+fn a_panicking_node_is_removed_and_the_others_continue() {
     let count = Rc::new(Cell::new(0));
     let (mut thread, _closings) = thread(vec![boxed(Panics), boxed(Counts(Rc::clone(&count)))]);
     for slot in [0, 1, 0, 1] {
@@ -98,7 +98,7 @@ fn a_node_that_panics_is_taken_out_and_the_others_go_on() {
 }
 
 #[test]
-fn a_node_that_never_closes_holds_a_change_up_for_no_longer_than_the_limit() {
+fn a_node_that_never_closes_delays_a_change_up_to_the_limit() {
     let (mut thread, mut closings) = thread(vec![boxed(NeverCloses)]);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -151,7 +151,7 @@ fn call(thread: &Thread) -> (Command, oneshot::Receiver<Answer>) {
 }
 
 #[test]
-fn requests_wait_while_the_messages_of_others_are_under_way() {
+fn requests_queue_while_messages_of_earlier_ones_are_pending() {
     let count = Rc::new(Cell::new(0));
     let (mut thread, _closings) = thread(vec![boxed(Endpoint), boxed(Counts(Rc::clone(&count)))]);
     let mut clients = Vec::new();
@@ -174,7 +174,7 @@ fn requests_wait_while_the_messages_of_others_are_under_way() {
 }
 
 #[test]
-fn requests_of_clients_that_are_gone_reach_no_node_and_take_no_places() {
+fn requests_of_disconnected_clients_reach_no_node_and_hold_no_quota() {
     let count = Rc::new(Cell::new(0));
     let (mut thread, _closings) = thread(vec![boxed(Endpoint), boxed(Counts(Rc::clone(&count)))]);
     let places = Arc::clone(&thread.shared.calls);

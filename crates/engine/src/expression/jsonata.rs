@@ -1,7 +1,7 @@
 //! `JSONata` expressions over a message, with the functions that Node-RED adds
 //! (docs/reference/node-red-engine.md §4.1).
 //!
-//! Compiled once. An expression that speaks of `msg` sees `{msg}` as its root, any other the message.
+//! An expression is compiled once. One that refers to `msg` sees `{msg}` as its root, any other the message.
 
 use super::eval_context::EvalContext;
 use super::jsonata_error;
@@ -17,7 +17,7 @@ pub(crate) struct Jsonata {
     expression: Expression,
     /// The root is `{msg}`.
     legacy: bool,
-    /// It uses functions of ours, which the fast way of the library does not know.
+    /// It calls functions of the engine, which the library's fast path does not support.
     needs_host: bool,
 }
 
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_root_is_the_message_or_holds_it() {
+    fn paths_start_at_the_message_or_at_msg() {
         assert_eq!(shown("payload & \"!\""), "\"abc!\"");
         assert_eq!(shown("msg.payload & \"!\""), "\"abc!\"");
         assert_eq!(shown("\"msg\" & payload"), "\"msgabc\"");
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn the_added_functions_are_there() {
+    fn the_added_functions_are_available() {
         assert_eq!(shown("$clone(o).a"), "2");
         assert_eq!(shown("$moment()"), "\"2026-11-20T19:45:05.042Z\"");
     }

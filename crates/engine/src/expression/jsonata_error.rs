@@ -1,4 +1,4 @@
-//! Errors of `JSONata` in the words of the reference implementation, where the library says them otherwise.
+//! Translates errors of `JSONata` into the words of the reference implementation, where the library's differ.
 
 use jsonata_core::evaluator::EvaluatorError;
 use value::Failure;
@@ -101,7 +101,7 @@ pub(super) fn of_evaluator(error: &EvaluatorError) -> Failure {
     }
 }
 
-/// The message as the reference implementation has it, where the library says it otherwise.
+/// The message in the words of the reference implementation, where the library's differ.
 fn reworded(code: &str, message: &str) -> String {
     match code {
         // An operator stands in quotes.
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_parser_says_is_said_as_the_reference_says_it() {
+    fn parser_errors_have_the_wording_of_the_reference_implementation() {
         for (text, library, reference) in [
             (
                 "(1",

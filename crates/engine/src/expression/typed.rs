@@ -1,6 +1,7 @@
 //! Typed inputs: a text with a type beside it, as nodes' properties have them (docs/reference/node-red-engine.md §4.1).
 //!
-//! Parsed once when the node is built; what does not depend on the message is a constant from then on.
+//! An input is parsed once when the node is built; a value that is the same for every message is a constant from then
+//! on.
 
 use super::eval_context::EvalContext;
 use super::jsonata::Jsonata;
@@ -27,11 +28,11 @@ pub(crate) enum Typed {
     Env(Vec<EnvPiece>),
     /// `jsonata`.
     Jsonata(Box<Jsonata>),
-    /// `prev`: what the node compared last; known to switch only.
+    /// `prev`: the value that the node compared last; for switch nodes only.
     Previous,
 }
 
-/// How a `date` input shows the time.
+/// The form of the time in a `date` input.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum DateForm {
     /// Milliseconds since 1970.
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn constants_are_those_of_the_golden_results() {
+    fn constants_match_the_golden_results() {
         assert_eq!(shown("num", "0x10"), "16");
         assert_eq!(shown("num", "abc"), "NaN");
         assert_eq!(shown("num", ""), "0");
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn env_inputs_are_names_or_texts_with_names() {
+    fn env_inputs_are_variable_names_or_templates() {
         let variable = |name: &str| EnvPiece::Variable(name.into());
         assert_eq!(env_pieces("X"), [variable("X")]);
         assert_eq!(env_pieces("${X}"), [variable("X")]);

@@ -1,4 +1,4 @@
-//! What the engine does for a node.
+//! The host: the functions of the engine that a node calls.
 
 use crate::delivery::Wake;
 use crate::instance::{Instance, TimerId};
@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use value::{Failure, Message, Value};
 
-/// What a node may do while it runs. `E` is the type of the node's events.
+/// The engine as a running node sees it. `E` is the type of the node's events.
 pub(crate) struct Host<'a, E = Infallible> {
     pub(crate) state: &'a mut EngineState,
     instance: Instance,
@@ -48,7 +48,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// The same host, for a node with events of type `E`. Only `Erased` calls it, which knows the type of its node.
+    /// The same host, for a node with events of type `E`. Called only by `Erased`, which has the type of its node.
     pub(super) fn with_events<E>(&mut self) -> Host<'_, E> {
         Host {
             state: self.state,
@@ -68,7 +68,7 @@ impl<E: 'static> Host<'_, E> {
         self.run(async move { mailbox.send(future.await) });
     }
 
-    /// Where tasks of this node send its events.
+    /// The mailbox through which tasks of this node send its events.
     pub(crate) fn mailbox(&self) -> Mailbox<E> {
         self.state.mailbox(self.instance)
     }
@@ -189,7 +189,7 @@ impl<E> Host<'_, E> {
         self.state.spawn(self.instance, future);
     }
 
-    /// Publishes a value to other nodes under this node's running id until it closes: what a config node is for.
+    /// Publishes a value to other nodes under this node's running id until it closes, as config nodes do.
     pub(crate) fn publish<T: 'static>(&mut self, value: Rc<T>) {
         self.state.shared.publish(self.info.id.clone(), value);
     }
@@ -270,7 +270,7 @@ impl<E> Host<'_, E> {
         self.state.fresh_id()
     }
 
-    /// What this node's expressions and scripts read: its environment variables, the context stores, the time.
+    /// The context for this node's expressions and scripts: its environment variables, the context stores, the time.
     pub(crate) fn context(&self) -> NodeContext {
         NodeContext {
             info: Rc::clone(self.info),
@@ -289,7 +289,7 @@ impl<E> Host<'_, E> {
         &self.state.config
     }
 
-    /// Where endpoints begin (`http_node_root`), without a slash at its end.
+    /// The root path of all endpoints (`http_node_root`), without a slash at its end.
     pub(crate) fn root(&self) -> &str {
         self.state.config.http_node_root.trim_end_matches('/')
     }

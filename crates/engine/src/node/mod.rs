@@ -27,8 +27,8 @@ pub(crate) trait Node<E: 'static = Infallible> {
     /// Called once, after construction and before any message: start timers, open listeners.
     fn start(&mut self, _host: &mut Host<'_, E>) {}
 
-    /// A message arrived. The node sends on what it makes of it, and calls [`Host::done`] or [`Host::error`] when it
-    /// has finished with it, now or later.
+    /// Handles a message. The node sends its results, and calls [`Host::done`] or [`Host::error`] when it has finished
+    /// with the message, now or later.
     fn receive(&mut self, message: Message, host: &mut Host<'_, E>);
 
     /// A timer is due, or another part of the engine calls the node.
@@ -69,7 +69,7 @@ pub(crate) trait DynNode {
     fn close(&mut self, removed: bool, host: &mut Host<'_>) -> Option<Closing>;
 }
 
-/// A node whose type of events only its own methods know.
+/// A node whose type of events is erased.
 struct Erased<N, E> {
     node: N,
     event: PhantomData<fn(E)>,
@@ -100,7 +100,7 @@ impl<E: 'static, N: Node<E>> DynNode for Erased<N, E> {
     }
 }
 
-/// What a node is built from.
+/// The data from which a node is built.
 pub(crate) struct Build<'a> {
     /// The data about it.
     pub info: &'a Rc<NodeInfo>,

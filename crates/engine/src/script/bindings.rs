@@ -72,7 +72,7 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     native.set("done", Function::new(ctx.clone(), done)?)
 }
 
-/// `resolved(result, msg, id)`, `rejected(thrown, msg, isNoted)`, `setUp(well)`: how asynchronous code ended.
+/// `resolved(result, msg, id)`, `rejected(thrown, msg, isNoted)`, `setUp(well)`: the outcomes of asynchronous code.
 fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();

@@ -1,4 +1,4 @@
-//! What the code of a function node wants done.
+//! The effects that the code of a function node requests.
 
 use crate::log_level::Level;
 use std::time::Duration;
@@ -13,13 +13,13 @@ pub enum Effect {
     Send(Vec<(usize, Message)>),
     /// The code has finished with a message.
     Done(Message),
-    /// Something failed; with a message, catch nodes hear of it.
+    /// A failure; with a message, it is reported to catch nodes.
     Error(Failure, Option<Message>),
     /// Show a status.
     Status(Value),
     /// Write to the log.
     Log(Level, Value),
-    /// Call [`super::Sandbox::timer`] with this number after so long.
+    /// Call [`super::Sandbox::timer`] with this number after this delay.
     SetTimer(u32, Duration),
     /// Forget a timer.
     ClearTimer(u32),

@@ -13,10 +13,10 @@ use value::{Failure, Message, Value};
 /// The name of a function's source in stacks.
 pub(super) const FILE: &str = "Function node";
 
-/// What the names of all files of modules have in them.
+/// The part that the names of all module files contain.
 const MODULES: &str = "node_modules/";
 
-/// What Node's `vm` says when the time is over. It is no error of the function's own.
+/// The code of Node's `vm` for an expired time-out. It is no error of the function's own.
 const OUT_OF_TIME: &str = "ERR_SCRIPT_EXECUTION_TIMEOUT";
 
 /// A failure, thrown with its code.
@@ -56,7 +56,7 @@ pub(super) fn of_loading(scripts: &Scripts, ctx: &Ctx<'_>, module: &str) -> Fail
     }
 }
 
-/// As Node's `vm` says it.
+/// The error of an expired time-out, in the words of Node's `vm`.
 pub(super) fn timed_out(limit: Duration) -> Failure {
     Failure {
         code: OUT_OF_TIME.into(),
@@ -67,8 +67,9 @@ pub(super) fn timed_out(limit: Duration) -> Failure {
     }
 }
 
-/// A thrown value. Of all errors only a `ReferenceError` tells where it happened, and its name twice, as observed on
-/// Node-RED 4.1: `ReferenceError: ReferenceError: x is not defined (line 2, col 1)`. The others have their stack.
+/// A thrown value as a failure. Of all errors only a `ReferenceError` contains its position, and its name twice, as
+/// observed on Node-RED 4.1: `ReferenceError: ReferenceError: x is not defined (line 2, col 1)`. The others have their
+/// stack.
 pub(super) fn thrown_by_code<'js>(
     scripts: &Scripts,
     ctx: &Ctx<'js>,

@@ -1,7 +1,7 @@
 //! JavaScript values as ours: always a copy, always finite.
 //!
-//! What a message cannot carry becomes the nearest thing that it can: a `Map` an object, a `Set` an array,
-//! a typed array of numbers an array, a function or symbol `undefined`, a value inside itself `[Circular]`.
+//! Values that a message cannot carry become the nearest ones that it can: a `Map` an object, a `Set` an array, a typed
+//! array of numbers an array, a function or symbol `undefined`, a value inside itself `[Circular]`.
 
 use super::Scripts;
 use base64::Engine as _;

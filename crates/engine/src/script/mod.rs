@@ -3,8 +3,8 @@
 //!
 //! [`Scripts`] is one engine thread's JavaScript: a runtime with a memory limit and a clock, and a realm that holds the
 //! library (`Buffer`, `URL`, `util`, `RED` …), evaluated once and frozen. Each function node has a [`Sandbox`]: a realm
-//! with a global object of its own, into which the library is put. A sandbox knows no [`super::node::Host`]: what the
-//! code does comes out as [`Effect`]s, which the node carries out.
+//! with a global object of its own, into which the library is put. A sandbox has no access to [`super::node::Host`]:
+//! the code's actions come out as [`Effect`]s, which the node carries out.
 //!
 //! Modules that a node asks for live in its own realm; see [`modules`].
 //!
@@ -52,7 +52,7 @@ use std::time::{Duration, Instant};
 use syntax::SyntaxError;
 use value::{Failure, Handle};
 
-/// What a realm has of JavaScript itself: no `DOMException`, `atob`, `performance`, as in Node-RED's sandbox.
+/// The JavaScript features of a realm: no `DOMException`, `atob`, `performance`, as in Node-RED's sandbox.
 type Intrinsics = (
     intrinsic::Date,
     intrinsic::Eval,
@@ -88,12 +88,12 @@ const LIBRARY: [(&str, &str); 13] = [
 
 /// JavaScript's own stack; the engine thread's is larger than this and what we add to it.
 const STACK: usize = 512 * 1024;
-/// Sources known to be correct are not parsed again; so many are remembered.
+/// The maximum number of checked sources that are remembered, so that they are not parsed again.
 const CHECKED: usize = 4096;
 
 /// The JavaScript of one engine thread.
 pub struct Scripts {
-    // Fields are dropped in this order: what refers to the runtime goes before it.
+    // Fields are dropped in this order: those that refer to the runtime go before it.
     names: Names,
     library: OnceCell<Library>,
     checker: OnceCell<Context>,
@@ -107,7 +107,7 @@ pub struct Scripts {
     checked: RefCell<HashMap<SmolStr, Result<(), SyntaxError>>>,
     /// The node whose code runs.
     current: RefCell<Option<Rc<State>>>,
-    /// Where an opaque object of JavaScript puts what it refers to when it is asked.
+    /// Receives the handle of an opaque JavaScript object when that object is opened.
     taken: Rc<RefCell<Option<Handle>>>,
 }
 
@@ -117,8 +117,8 @@ struct Library {
     _realm: Context,
 }
 
-/// How long the running code may still run. The time is read only when `QuickJS` asks, so that short runs cost nothing:
-/// the first question (after some 10,000 steps) starts the clock.
+/// The time limit of the running code. The clock is read only when `QuickJS` checks for interrupts, so that short runs
+/// cost nothing: the first check (after some 10,000 steps) starts it.
 #[derive(Default)]
 struct Clock {
     limit: Cell<Duration>,
@@ -169,7 +169,7 @@ impl Scripts {
         }))
     }
 
-    /// Whether this is the body of a function, without running any of it; the failure says the line.
+    /// Checks that the source is the body of a function, without running any of it; the error contains the line.
     fn check(&self, source: &str) -> Result<(), SyntaxError> {
         if let Some(known) = self.checked.borrow().get(source) {
             return known.clone();

@@ -9,7 +9,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use value::{Message, Value};
 
-/// How far the node's code is.
+/// The phase of the node's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     /// The setup code has not finished: messages wait.

@@ -1,4 +1,5 @@
-//! What a function returns or sends, as messages for outputs (docs/reference/node-red-engine.md §3.1).
+//! Converts the values that a function returns or sends to messages for outputs (docs/reference/node-red-engine.md
+//! §3.1).
 
 use super::effect::Effect;
 use super::node_state::State;
@@ -24,7 +25,7 @@ pub(super) fn finish<'js>(
         });
         return Ok(());
     }
-    // What is returned has the id that the given message has by now.
+    // A returned message gets the current id of the given message.
     let now = given
         .as_object()
         .map(|o| o.get::<_, Option<String>>("_msgid"));
@@ -66,7 +67,7 @@ pub(super) fn send<'js>(
     Ok(())
 }
 
-/// What a function wants sent.
+/// The values that a function sends.
 #[derive(Default)]
 struct Found {
     messages: Vec<(usize, Message)>,
@@ -137,7 +138,7 @@ fn is_falsy(value: &JsValue<'_>) -> bool {
             .is_some_and(|s| s.to_string().is_ok_and(|s| s.is_empty()))
 }
 
-/// What Node-RED calls it.
+/// Node-RED's name for the value's type.
 fn kind(value: &Value, js: &JsValue<'_>) -> SmolStr {
     SmolStr::new_static(match value {
         Value::Array(_) => "Array",

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use value::Failure;
 use value::regex::{BoundedSearch, RegExp, Source};
 
-/// `QuickJS` asks whether to go on after so many steps (`INTERRUPT_COUNTER_INIT` in `libregexp.c`).
+/// The number of steps between two interrupt checks of `QuickJS` (`INTERRUPT_COUNTER_INIT` in `libregexp.c`).
 const STEPS_PER_QUESTION: u64 = 10_000;
 /// A search ends after this time too: steps within groups that are counted (`(){100000}`) take longer the more came
 /// before. Ten times what the most steps take, so that the steps decide and the same message has the same result
@@ -51,7 +51,7 @@ thread_local! {
     static MACHINE: RefCell<Option<Machine>> = const { RefCell::new(None) };
 }
 
-/// What the functions need of JavaScript.
+/// The JavaScript features that the functions need.
 type Intrinsics = (
     intrinsic::Eval,
     intrinsic::RegExpCompiler,
@@ -64,7 +64,7 @@ struct Machine {
     // Dropped before the runtime that it belongs to.
     realm: Context,
     runtime: Runtime,
-    /// How often `QuickJS` may still ask.
+    /// The number of interrupt checks that `QuickJS` has left.
     questions: Rc<Cell<u64>>,
     /// When the search at hand has taken too long.
     until: Rc<Cell<Instant>>,
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_take_no_room_and_little_time() {
+    fn large_repetition_counts_need_little_memory_and_time() {
         for source in [
             "(a{1000}){1000}",
             "((a{99}){99}){99}",
@@ -277,7 +277,7 @@ mod tests {
     /// The two engines agree where either may be used. (`\w` with the flag `i` takes in `ſ` in regress, which it should
     /// not.)
     #[test]
-    fn a_search_says_the_same_in_both_engines() {
+    fn a_search_has_the_same_result_in_both_engines() {
         let texts = ["", "abc", "a\nb", "ABC-12", "é😀x", "aaa", "\u{2028}z", "K"];
         let sources = [
             "",

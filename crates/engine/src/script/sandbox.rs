@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use value::{Failure, Message, Object, Value};
 
-/// What a function node is programmed to do.
+/// The code of a function node.
 #[derive(Debug, Clone, Default)]
 pub struct Code {
     /// For every message.
@@ -26,7 +26,7 @@ pub struct Code {
     pub initialize: String,
     /// When the node closes.
     pub finalize: String,
-    /// What is loaded before anything runs.
+    /// The modules that are loaded before any code runs.
     pub imports: Box<[Import]>,
     /// `node.outputCount`.
     pub outputs: usize,
@@ -210,8 +210,8 @@ impl Sandbox {
         })
     }
 
-    /// Enters the realm, lets it run until nothing more is pending, and takes out what it wants done.
-    /// What goes wrong on the way is this node's error only.
+    /// Enters the realm, runs it until nothing more is pending, and returns the effects that the code requests. A
+    /// failure on the way is this node's error only.
     fn invoke<'a>(
         &mut self,
         message: Option<&'a Message>,
@@ -353,7 +353,7 @@ impl Sandbox {
 }
 
 impl Scripts {
-    /// Runs what is pending in JavaScript, unless the time is over; answers whether there was anything.
+    /// Runs pending JavaScript jobs, until the time limit; returns whether there were any.
     fn run_jobs(&self, ctx: &Ctx<'_>) -> bool {
         let mut had = false;
         while !self.clock.expired.get() && ctx.execute_pending_job() {

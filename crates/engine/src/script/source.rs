@@ -1,16 +1,17 @@
-//! What a function's source mentions, without parsing it: comments, texts and regular expressions are stepped over.
+//! Finds the features that a function's source uses, without parsing it: comments, texts and regular expressions are
+//! skipped.
 
 /// Lines that [`as_function`] puts before the user's first.
 pub(super) const LINES_BEFORE: u32 = 1;
 
-/// What the source uses, as far as it changes how it is run.
+/// The features of the source that change how it is run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Uses {
     /// `await`: the function must be an async one.
     pub(super) awaits: bool,
     /// `node`: it must be given one, which costs a little.
     pub(super) node: bool,
-    /// `node.done()`: the code says itself when it has finished. One with a reason does not count, as in Node-RED.
+    /// `node.done()`: the code reports itself when it has finished. One with a reason does not count, as in Node-RED.
     pub(super) done: bool,
 }
 
@@ -48,7 +49,7 @@ pub(super) fn uses(source: &str) -> Uses {
     uses
 }
 
-/// The words and signs of a source. Texts come out as `""`; what is inside `${}` comes out as code.
+/// The words and signs of a source. Texts come out as `""`; the content of `${}` comes out as code.
 struct Tokens<'a> {
     rest: &'a str,
     /// Whether a `/` here would begin a regular expression rather than divide.

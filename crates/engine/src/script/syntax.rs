@@ -1,5 +1,5 @@
-//! Syntax errors in V8's words: which token is one too many, and where. `QuickJS` finds the same errors and says them
-//! differently.
+//! Translates syntax errors into V8's words: the token that is one too many, and its position. `QuickJS` finds the same
+//! errors and words them differently.
 
 use super::source;
 use value::Failure;
@@ -37,7 +37,7 @@ impl SyntaxError {
         Self { error, line }
     }
 
-    /// The error as a node tells it, with its line.
+    /// The error as a node reports it, with its line.
     pub(super) fn in_piece(&self, Piece(name, before): Piece) -> Failure {
         let line = self.line + before;
         Failure {
@@ -47,7 +47,7 @@ impl SyntaxError {
     }
 }
 
-/// The message as V8 says it, of an error between two parts of a line.
+/// V8's message for an error between two parts of a line.
 fn of_v8(message: &str, (before, after): (&str, &str)) -> Option<String> {
     if message.starts_with("unexpected token")
         || message.starts_with("expecting ")
@@ -71,7 +71,7 @@ fn of_v8(message: &str, (before, after): (&str, &str)) -> Option<String> {
     Some(known.to_owned())
 }
 
-/// What V8 says of the token that a text begins with, where it should not be.
+/// V8's message for a misplaced token at the beginning of a text.
 fn unexpected(text: &str) -> String {
     let text = text.trim_start();
     let Some(first) = text.chars().next() else {
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_quickjs_says_becomes_what_v8_says() {
+    fn quickjs_messages_become_v8_messages() {
         for (code, column, quickjs, v8) in [
             (
                 "var a = ;",
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_that_of_the_piece() {
+    fn a_syntax_error_names_the_piece_and_its_line() {
         let misspelt = SyntaxError::new(Failure::error("x"), "", (2, 1));
         assert_eq!(misspelt.in_piece(SETUP).message, "x (setup:line 18)");
         assert_eq!(misspelt.in_piece(CLEANUP).message, "x (cleanup:line 17)");

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::{OffsetName, Tz, TzOffset};
 
-/// The name of the machine's time zone: what `TZ` says, else what `/etc/localtime` leads to, else UTC.
+/// The name of the machine's time zone: from `TZ`, else from the link `/etc/localtime`, else UTC.
 pub(super) fn own() -> String {
     let named = |text: String| {
         let name = text
@@ -31,13 +31,13 @@ pub(super) fn own() -> String {
     }
 }
 
-/// How many seconds a zone is ahead of UTC at a time, milliseconds since 1970; `None`: there is no such zone. Names are
-/// the same in capital letters (ECMA-402 §6.5).
+/// The number of seconds that a zone is ahead of UTC at a time, milliseconds since 1970; `None`: there is no such zone.
+/// Names match in any letter case (ECMA-402 §6.5).
 pub(super) fn offset(zone: &str, at: f64) -> Option<i32> {
     Some(offset_at(zone, at)?.fix().local_minus_utc())
 }
 
-/// What a zone is called at a time: `CET`, `EDT`, `+03`.
+/// The abbreviation of a zone at a time: `CET`, `EDT`, `+03`.
 pub(super) fn short(zone: &str, at: f64) -> Option<String> {
     offset_at(zone, at)?.abbreviation().map(str::to_owned)
 }

@@ -1,7 +1,8 @@
-//! Errors in V8's words: flows compare them, and people search for them. `QuickJS` finds the same errors and says them
-//! differently. Only what leaves a function is reworded; `error.message` inside the code stays as it is.
+//! Translates errors into V8's words: flows compare them, and people search for them. `QuickJS` finds the same errors
+//! and words them differently. Only errors that leave a function are reworded; `error.message` inside the code stays as
+//! it is.
 
-/// The message as V8 says it; `at` is the user's source from the line and column where it happened.
+/// V8's message for the error; `at` is the line of the user's source where it happened, and the column.
 pub(super) fn of_v8(message: &str, at: Option<(&str, usize)>) -> Option<String> {
     let between = |start: &str, end: &str| message.strip_prefix(start)?.strip_suffix(end);
     for nothing in ["undefined", "null"] {
@@ -61,7 +62,7 @@ pub(super) fn of_v8(message: &str, at: Option<(&str, usize)>) -> Option<String> 
     Some(known.to_owned())
 }
 
-/// What is called at a column, counted from 1: the names before the first parenthesis from there on.
+/// The function called at a column, counted from 1: the names before the first parenthesis from there on.
 fn callee(line: &str, column: usize) -> Option<&str> {
     let from = line
         .char_indices()
@@ -83,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_quickjs_says_becomes_what_v8_says() {
+    fn quickjs_messages_become_v8_messages() {
         let at = Some(("  let x = msg.payload.foo(1)", 11));
         for (quickjs, v8) in [
             (
@@ -113,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn the_called_name_is_found_from_any_place_in_the_call() {
+    fn the_callee_is_found_from_any_column_of_the_call() {
         for column in [1, 3, 6] {
             assert_eq!(callee("a.bcd(1)", column), Some("a.bcd"));
         }

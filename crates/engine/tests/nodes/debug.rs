@@ -14,7 +14,7 @@ fn flow(extra: &Json) -> Json {
     json!([{ "id": "t", "type": "tab", "label": "T" }, inject("in", &json!({ "payload": "hello" }), &["d"]), debug])
 }
 
-/// What the sidebar gets.
+/// The debug message for the sidebar.
 fn shown(event: &Event) -> Option<Json> {
     if let Event::Debug(data) = event {
         Some(data.clone())

@@ -13,7 +13,7 @@ fn exec(extra: &Json) -> Json {
     )
 }
 
-/// What comes until the message is done with.
+/// The outputs until the message is done.
 async fn until_done(bench: &mut Bench) -> Vec<Seen> {
     let mut seen = Vec::new();
     loop {

@@ -55,7 +55,7 @@ async fn a_request_goes_through_the_flow_and_is_answered() {
             "a=1&b[]=2",
             r#"{"a":"1","b":["2"]}"#,
         ),
-        // Where files may be uploaded, other bodies are not read (observed).
+        // Where uploads are accepted, other bodies are not read (observed).
         ("text/plain", "hi", "{}"),
         (
             "multipart/form-data; boundary=X",

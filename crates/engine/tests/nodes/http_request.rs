@@ -14,7 +14,7 @@ pub(crate) fn node(url: &str, more: &Json) -> Json {
     )
 }
 
-/// What the debug node of this name shows next.
+/// The next message of the debug node of this name.
 pub(crate) async fn at(bench: &mut Bench, name: &str) -> Json {
     loop {
         let (from, message) = steps::next(bench).await;

@@ -92,7 +92,7 @@ async fn split_messages_are_joined_again() {
 }
 
 #[tokio::test]
-async fn the_result_has_the_properties_of_all_and_the_parts_around() {
+async fn the_result_merges_all_properties_and_has_the_outer_parts() {
     let mut first = part(
         &json!(1),
         0,
@@ -301,7 +301,7 @@ async fn an_expression_reduces_a_sequence() {
     assert_eq!(ids, ["catch", "complete"]);
 }
 
-/// Split, then join, of `n` elements: how long it takes.
+/// The time to split and then join `n` elements.
 async fn there_and_back(n: usize) -> Duration {
     let flow = json!([
         { "id": "t", "type": "tab", "label": "T" },

@@ -54,7 +54,7 @@ async fn send(bench: &Bench, at: &str, message: &Json) {
         .unwrap();
 }
 
-/// What the debug node of this name shows next.
+/// The next message of the debug node of this name.
 async fn at(bench: &mut Bench, name: &str) -> Json {
     loop {
         let (from, mut message) = bench.output().await;

@@ -1,4 +1,4 @@
-//! `csv`, `html`, `xml`, `yaml` and `json` in a running engine: what Node-RED 4.1 gave for the same.
+//! Tests `csv`, `html`, `xml`, `yaml` and `json` in a running engine against the results of Node-RED 4.1.
 
 use crate::bench::{Bench, around, payloads, through};
 use crate::steps::merged;

@@ -36,7 +36,7 @@ async fn arrays_are_sorted_by_element_or_key() {
             keyed,
             json!([[{ "k": 1 }, { "k": 2, "s": "a" }, { "k": 2, "s": "b" }]]),
         ),
-        // What is no array goes nowhere.
+        // A value that is no array is not sent on.
         (json!({}), json!("x"), json!([])),
     ];
     for (node, payload, expected) in table {

@@ -4,7 +4,7 @@ use crate::bench::{Bench, debug};
 use serde_json::{Value as Json, json};
 use std::time::Duration;
 
-/// What has been seen of a node: `out0`, `out1` … with the message, `complete`, `catch` with the error's text.
+/// An observed output of a node: `out0`, `out1` … with the message, `complete`, `catch` with the error's text.
 pub(crate) type Seen = (String, Json);
 
 /// A tab with the node under test between the inject node `in` and debug nodes, with a catch and a complete node.
@@ -92,8 +92,8 @@ pub(crate) async fn next(bench: &mut Bench) -> Seen {
     (id, message)
 }
 
-/// Sends messages at once, and gives all that comes out of the node, without completions and random ids
-/// (`parts.id` is `"*"` unless the test gave it), until `after` is over.
+/// Sends messages at once, and returns all output of the node, without completions and random ids (`parts.id` is `"*"`
+/// unless the test gave it), until `after` has passed.
 pub(crate) async fn outputs(node: &Json, messages: &[Json], after: Duration) -> Vec<Seen> {
     let mut seen = all(node, messages, after).await;
     seen.retain(|(id, _)| id != "complete");

@@ -96,7 +96,7 @@ async fn a_server_makes_payloads_of_received_data() {
         for (place, payload) in payloads.into_iter().enumerate() {
             let mut came = at(&mut bench, "out").await;
             assert!(came["_session"].take()["id"].is_string());
-            // What comes when the connection has ended does not say from where (observed).
+            // A message at the end of the connection lacks the client's address (observed).
             let ended =
                 more["newline"] == "\\n" && more["datamode"].is_null() && place + 1 == count;
             let known = |value: Json| {

@@ -14,7 +14,7 @@ const ELEMENTS: [&str; 19] = [
     "T0", "T1", "S0", "S1", "G0", "G1", "C0", "C1", "C2", "N0", "N1", "N2", "N3", "N4", "N5", "N6",
     "N7", "N8", "N9",
 ];
-/// Where a node can be: on a tab, in a subflow, on a tab that is not there, nowhere.
+/// The places of a node: on a tab, in a subflow, on a missing tab, on none.
 const PLACES: [&str; 8] = ["T0", "T1", "T0", "T1", "S0", "S1", "T9", ""];
 
 /// The old flow set, the new one, and the ids whose credentials were sent.

@@ -17,7 +17,7 @@ use smol_str::SmolStr;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
-/// What is accepted is kept as it is, says the same when it is read again, and holds no credentials.
+/// An accepted submission is kept unchanged, reads back the same, and holds no credentials.
 pub fn submission(data: &[u8]) {
     let Some((version, body)) = data.split_first() else {
         return;
@@ -119,7 +119,7 @@ pub fn deployment(data: &[u8]) {
 
 type Told<'t> = &'t dyn Fn(&str) -> String;
 
-/// Does what the plan says to what runs; gives what it has not touched, but for wires.
+/// Applies the plan to the running nodes; returns those not touched, except for wires.
 fn apply(old: &FlowSet, new: &FlowSet, plan: &Plan, told: Told) -> BTreeSet<SmolStr> {
     let runs = |set: &FlowSet| -> BTreeSet<SmolStr> {
         let nodes = set.nodes().iter().filter(|n| set.runs(n));
@@ -158,8 +158,8 @@ fn whole_flows(old: &FlowSet, plan: &Plan, told: Told) {
     }
 }
 
-/// All that a running node is made of, but for its wires and what it refers to. What is not `known` before does not
-/// count: that a dangling reference leads somewhere now is no change of who refers, as in Node-RED.
+/// All that defines a running node, except its wires and references. Elements not in `known` do not count: as in
+/// Node-RED, a dangling reference that now resolves is no change of the referrer.
 fn meaning(set: &FlowSet, id: &str, known: &FlowSet) -> Vec<String> {
     let Some(node) = set.get(id) else {
         return Vec::new();
@@ -243,7 +243,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn what_must_hold_for_every_input_holds() {
+    fn fuzz_checks_pass_on_seeds_and_random_input() {
         testing::inputs::check_all(&[
             ("deployment", super::deployment),
             ("single", super::single),
@@ -256,7 +256,7 @@ mod tests {
 
         /// Two random flow sets with tabs, groups, config nodes, subflows, instances and links.
         #[test]
-        fn a_plan_makes_the_new_flow_set_of_the_old_and_touches_nothing_else(data in vec(any::<u8>(), 0..400)) {
+        fn a_plan_makes_exactly_the_changes_between_two_flow_sets(data in vec(any::<u8>(), 0..400)) {
             super::deployment(&data);
         }
     }

@@ -71,13 +71,13 @@ impl Template {
     }
 }
 
-/// How a text is read.
+/// The options for reading a text.
 pub struct Reading<'a> {
     /// The columns.
     pub template: &'a mut Template,
-    /// What stands between cells.
+    /// The separator of cells.
     pub separator: &'a str,
-    /// What cells become.
+    /// The conversion of cells.
     pub cells: Cells,
     /// Whether the first line is a list of columns that is still to come.
     pub header: bool,
@@ -85,7 +85,7 @@ pub struct Reading<'a> {
     pub skip: usize,
 }
 
-/// What was read.
+/// The result of reading.
 #[derive(Default)]
 pub struct Read {
     /// The rows that line breaks ended.
@@ -172,7 +172,7 @@ fn no_before() -> Failure {
 #[derive(Default)]
 struct Row {
     object: Object,
-    /// How many cells were read.
+    /// The number of cells read.
     cells: usize,
 }
 
@@ -223,7 +223,7 @@ fn is_number(text: &str) -> bool {
 }
 
 /// Names as `msg.columns` has them: quoted only if they have a comma.
-pub fn told(names: &[SmolStr], keep_empty: bool) -> String {
+pub fn column_list(names: &[SmolStr], keep_empty: bool) -> String {
     let kept = names.iter().filter(|name| keep_empty || !name.is_empty());
     let quoted: Vec<String> = kept.map(|name| quoted_if(name, ",")).collect();
     quoted.join(",")

@@ -20,7 +20,7 @@ struct Reader<'a> {
     closed: bool,
 }
 
-/// The rows of a text. `strict`: what RFC 4180 does not allow is an error.
+/// The rows of a text. `strict`: violations of RFC 4180 are errors.
 pub fn rows(text: &[char], separator: Option<char>, strict: bool) -> Result<Vec<Row>, Failure> {
     let mut reader = Reader::new(text, strict);
     while reader.at < text.len() {
@@ -171,14 +171,14 @@ fn broken(name: &'static str) -> Failure {
     }
 }
 
-/// What becomes of cells.
+/// The conversion of cells.
 #[derive(Debug, Clone, Copy)]
 pub struct Cells {
     /// Texts that are numbers become numbers.
     pub numbers: bool,
     /// Empty texts are kept.
     pub empty_texts: bool,
-    /// What is missing is `null`.
+    /// Missing cells are `null`.
     pub nulls: bool,
 }
 
@@ -231,7 +231,7 @@ mod tests {
     use testing::scaling::assert_scales;
 
     #[test]
-    fn short_rows_cost_no_look_at_columns_that_they_do_not_reach() {
+    fn short_rows_take_no_time_for_missing_columns() {
         let cells = Cells {
             numbers: false,
             empty_texts: false,

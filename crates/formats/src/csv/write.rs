@@ -7,12 +7,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use value::{Failure, Message, Object, Value, coerce, json, property};
 
-/// How a text is put together.
+/// The format of a text.
 #[derive(Debug, Clone)]
 pub struct Format {
-    /// What stands between cells.
+    /// The separator of cells.
     pub separator: SmolStr,
-    /// What ends a line.
+    /// The end of a line.
     pub line_end: SmolStr,
     /// Whether the columns come first.
     pub header: bool,
@@ -22,7 +22,7 @@ pub struct Format {
 pub struct Written {
     /// The text.
     pub text: String,
-    /// What `msg.columns` becomes.
+    /// The new value of `msg.columns`.
     pub columns: String,
 }
 
@@ -68,7 +68,7 @@ impl Format {
             };
             lines.done.push(line);
         }
-        Ok(lines.written(told(template)))
+        Ok(lines.written(column_list(template)))
     }
 
     fn rfc_array(&self, row: &Value, template: &[SmolStr]) -> String {
@@ -94,7 +94,7 @@ impl Format {
         }
     }
 
-    /// As the older writer does it. What it makes of arrays on the way stays in the message if it fails (observed).
+    /// Writes like the older writer. If it fails, its changes to arrays so far stay in the message (observed).
     pub fn legacy(
         &self,
         message: &mut Message,
@@ -141,7 +141,7 @@ impl Format {
             };
             lines.done.push(line);
         }
-        Ok(lines.written(legacy::told(&template.names, true)))
+        Ok(lines.written(legacy::column_list(&template.names, true)))
     }
 
     /// Quotes the cells that need it.
@@ -313,7 +313,7 @@ pub fn has_none(template: &[SmolStr]) -> bool {
 }
 
 /// Columns as `msg.columns` has them: always with commas, without those that have no name.
-pub fn told(template: &[SmolStr]) -> String {
+pub fn column_list(template: &[SmolStr]) -> String {
     let commas = Format {
         separator: SmolStr::new_static(","),
         line_end: SmolStr::default(),
@@ -331,7 +331,7 @@ fn is_object(value: &Value) -> bool {
     )
 }
 
-/// A cell's text: what is no plain value is JSON.
+/// A cell's text: JSON unless the value is plain.
 fn text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Undefined => Cow::Borrowed(""),

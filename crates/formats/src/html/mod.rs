@@ -17,7 +17,7 @@ const DEPTH: usize = 1000;
 /// Bytes that are read before the depth is looked at.
 const PIECE: usize = 4096;
 
-/// What of an element is given.
+/// The part of an element to return.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Gives {
     /// Its inside, as XML.
@@ -92,7 +92,7 @@ fn attributes(element: ElementRef<'_>) -> impl Iterator<Item = (SmolStr, Value)>
 /// than those of ASCII are references: so Node-RED gives it. Walked without recursion: HTML nests as deep as it likes.
 fn inner_xml(element: ElementRef<'_>) -> String {
     let mut out = String::new();
-    // What is still to be written, and whether only its end is.
+    // The nodes still to be written, and whether only their end is.
     let mut stack: Vec<_> = element.children().rev().map(|node| (node, false)).collect();
     while let Some((node, ends)) = stack.pop() {
         match node.value() {
@@ -165,7 +165,7 @@ mod tests {
         json::stringify(&Value::array(picked)).unwrap()
     }
 
-    /// What Node-RED 4.1 gave of the same page.
+    /// The results of Node-RED 4.1 for the same page.
     #[test]
     fn elements_are_given_as_node_red_gives_them() {
         assert_eq!(
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_may_nest_deeply_but_not_without_end() {
+    fn elements_may_nest_deeply_up_to_a_limit() {
         let first = |depth: usize| {
             let document = parse(&"<b>".repeat(depth))?;
             let first = Select::parse("b").unwrap().pick(&document)[0];
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_may_not_nest_without_end() {
+    fn the_nesting_depth_of_selectors_is_limited() {
         let nested = |depth: usize| format!("{}b{}", ":is(".repeat(depth), ")".repeat(depth));
         // The library itself reads some 60 that nest.
         assert!(Select::parse(&nested(60)).is_ok());

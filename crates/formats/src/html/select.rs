@@ -7,7 +7,7 @@ use value::Failure;
 #[derive(Debug)]
 pub struct Select {
     css: Selector,
-    /// What picks among the elements, one after another.
+    /// Filters for the elements, applied one after another.
     filters: Vec<Filter>,
 }
 
@@ -24,8 +24,8 @@ enum Filter {
     Contains(String),
 }
 
-/// Functions such as `:not(…)` in a selector, at most; ours. Where they nest they are read by a function that calls
-/// itself, and a message may bring the selector.
+/// The maximum number of functions such as `:not(…)` in a selector; flowgate's own. Nested ones are read recursively,
+/// and a message may bring the selector.
 const FUNCTIONS: usize = 100;
 
 impl Select {
@@ -76,7 +76,7 @@ impl Filter {
     }
 }
 
-/// What jQuery added at the end of a selector, and what stands before it.
+/// The jQuery extension at the end of a selector, and the text before it.
 fn last_filter(text: &str) -> Option<(&str, Filter)> {
     let (before, name) = text.rsplit_once(':')?;
     let (name, argument) = match name.split_once('(') {

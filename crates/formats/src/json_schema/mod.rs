@@ -1,7 +1,7 @@
 //! Checks a value against a JSON schema (draft 6 and 7) and words what is wrong as Ajv 8 does. Pure.
 //!
-//! Knows the schema's own definitions only: what refers to anything else does not compile, nor does what Ajv's strict
-//! mode refuses.
+//! Resolves only the schema's own definitions: any other reference fails to compile, as does all that Ajv's strict mode
+//! refuses.
 //!
 //! Ours, as the crates `jsonschema` and `boon` word errors otherwise than Ajv, take other regular expressions than
 //! JavaScript's, and do not bound the steps of a check.
@@ -84,7 +84,7 @@ impl Schema {
     }
 }
 
-/// Where a check stands.
+/// The position of a check.
 #[derive(Clone)]
 struct At {
     /// In the value, as a JSON pointer.
@@ -147,11 +147,11 @@ pub(super) type Params = Vec<(&'static str, Value)>;
 /// Whether a number keeps to a limit.
 type Fits = fn(f64, f64) -> bool;
 
-/// A check under way.
+/// A check in progress.
 struct Check<'a> {
     root: &'a Value,
     search: &'static dyn BoundedSearch,
-    /// What is wrong: as text and as an object.
+    /// The errors: as text and as an object.
     errors: Vec<(String, Value)>,
     depth: usize,
     steps: usize,

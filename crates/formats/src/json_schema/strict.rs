@@ -1,8 +1,8 @@
-//! What is a JSON schema at all: the keywords of drafts 6 and 7, and what Ajv's strict mode refuses of them. Pure.
+//! Checks that a JSON schema is valid: the keywords of drafts 6 and 7, and the restrictions of Ajv's strict mode. Pure.
 
 use value::{Object, Value, regex};
 
-/// What a keyword's value must be.
+/// The value that a keyword requires.
 enum Wants {
     Anything,
     Text,

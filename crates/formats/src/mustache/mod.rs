@@ -23,36 +23,36 @@ enum Part {
     Text(usize),
     /// `{{name}}`, or `{{{name}}}` and `{{&name}}` without escaping.
     Variable {
-        /// What is looked up.
+        /// The name to look up.
         name: Name,
         /// Whether HTML is escaped.
         escaped: bool,
     },
     /// `{{#name}}…{{/name}}`, or `{{^name}}…{{/name}}` when inverted.
     Section {
-        /// What is looked up.
+        /// The name to look up.
         name: Name,
-        /// Whether it stands for what is empty or false.
+        /// Whether it renders for an empty or false value.
         inverted: bool,
-        /// What is between the tags.
+        /// The parts between the tags.
         parts: Vec<Part>,
     },
 }
 
-/// What a tag names.
+/// The name in a tag.
 #[derive(Debug)]
 enum Name {
     /// `.`: the value of the innermost section.
     Here,
     /// Keys, innermost section first, then where else names may lead.
-    Keys(Vec<SmolStr>, Elsewhere),
+    Keys(Vec<SmolStr>, Fallback),
 }
 
-/// Where a name that the message does not have is looked for.
+/// The fallback for a name that the message does not have.
 #[derive(Debug)]
-enum Elsewhere {
-    /// Nowhere.
-    RoutingError,
+enum Fallback {
+    /// No fallback.
+    None,
     /// `env.X`.
     Env(SmolStr),
     /// `flow.x`, `flow[store].x`.
@@ -71,7 +71,7 @@ pub trait Lookup {
     fn global(&self, key: &Path) -> Value;
 }
 
-/// How a template is rendered.
+/// A rendering in progress.
 struct Rendering<'a> {
     lookup: &'a dyn Lookup,
     texts: &'a [String],
@@ -193,12 +193,12 @@ impl Rendering<'_> {
         self.look_elsewhere(elsewhere)
     }
 
-    fn look_elsewhere(&self, elsewhere: &Elsewhere) -> Value {
+    fn look_elsewhere(&self, elsewhere: &Fallback) -> Value {
         match elsewhere {
-            Elsewhere::RoutingError => Value::Undefined,
-            Elsewhere::Env(name) => self.lookup.env(name),
-            Elsewhere::Flow(key) => self.lookup.flow(key),
-            Elsewhere::Global(key) => self.lookup.global(key),
+            Fallback::None => Value::Undefined,
+            Fallback::Env(name) => self.lookup.env(name),
+            Fallback::Flow(key) => self.lookup.flow(key),
+            Fallback::Global(key) => self.lookup.global(key),
         }
     }
 
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn html_is_escaped_unless_asked_otherwise() {
+    fn html_is_escaped_except_in_unescaped_tags() {
         let message = r#"{"payload":"<a&\"b\">'/`="}"#;
         assert_eq!(
             rendered("{{payload}}", message),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn sections_are_nested_only_so_deeply() {
+    fn the_nesting_depth_of_sections_is_limited() {
         let nested = |depth: usize| "{{#a}}".repeat(depth) + &"{{/a}}".repeat(depth);
         assert!(Template::compile(&nested(100)).is_ok());
         for depth in [101, 100_000] {

@@ -2,7 +2,7 @@
 //!
 //! A line with nothing but section, comment or delimiter tags leaves no trace in the output.
 
-use super::{Elsewhere, Name, Part};
+use super::{Fallback, Name, Part};
 use smol_str::SmolStr;
 use value::{Failure, Path};
 
@@ -47,7 +47,7 @@ struct Section<'t> {
     parts: Vec<Part>,
 }
 
-/// What is known of the line that is being read.
+/// The state of the line being read.
 #[derive(Default)]
 struct Line {
     has_tag: bool,
@@ -223,15 +223,15 @@ fn name(text: &str) -> Name {
     Name::Keys(keys, elsewhere(text))
 }
 
-fn elsewhere(text: &str) -> Elsewhere {
+fn elsewhere(text: &str) -> Fallback {
     if let Some(name) = text.strip_prefix("env.") {
-        return Elsewhere::Env(name.into());
+        return Fallback::Env(name.into());
     }
-    let (scope, rest): (fn(Path) -> Elsewhere, _) =
+    let (scope, rest): (fn(Path) -> Fallback, _) =
         match (text.strip_prefix("flow"), text.strip_prefix("global")) {
-            (Some(rest), _) => (Elsewhere::Flow, rest),
-            (_, Some(rest)) => (Elsewhere::Global, rest),
-            _ => return Elsewhere::RoutingError,
+            (Some(rest), _) => (Fallback::Flow, rest),
+            (_, Some(rest)) => (Fallback::Global, rest),
+            _ => return Fallback::None,
         };
     let (store, key) = match rest.strip_prefix('[').and_then(|r| r.split_once("].")) {
         Some((store, key)) => (Some(store.into()), Some(key)),
@@ -239,6 +239,6 @@ fn elsewhere(text: &str) -> Elsewhere {
     };
     match key.map(Path::parse) {
         Some(Ok(path)) => scope(Path { store, ..path }),
-        _ => Elsewhere::RoutingError,
+        _ => Fallback::None,
     }
 }

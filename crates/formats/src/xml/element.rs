@@ -6,16 +6,16 @@ use smol_str::SmolStr;
 use std::sync::Arc;
 use value::{Object, Value};
 
-/// Where the name of an element is, if the order of children is kept.
+/// The key of an element's name, if the order of children is kept.
 const NAME: SmolStr = SmolStr::new_static("#name");
 
 /// An element whose end has not come yet.
 pub(super) struct Open {
     pub(super) name: SmolStr,
-    /// What it has so far. Its text keeps the first place.
+    /// Its content so far. Its text keeps the first place.
     object: Object,
     text: String,
-    /// How much of the text has become children.
+    /// The length of the text already made into children.
     told: usize,
     /// Whether some of the text was CDATA, which is text even if blank.
     literal: bool,

@@ -1,13 +1,13 @@
-//! The namespaces of XML (Namespaces in XML 1.0) in the shape in which xml2js tells them. Pure.
+//! Resolves XML namespaces (Namespaces in XML 1.0) into the form that xml2js gives them. Pure.
 
 use smol_str::SmolStr;
 use value::{Object, Value};
 
-/// What the prefixes stand for that elements have declared, the innermost last.
+/// The namespaces of the prefixes that elements have declared, the innermost last.
 pub(super) struct Spaces(Vec<Declared>);
 
 struct Declared {
-    /// How many elements were open around the one that says so.
+    /// The number of elements open around the declaring one.
     depth: usize,
     prefix: SmolStr,
     uri: SmolStr,
@@ -28,7 +28,7 @@ impl Default for Spaces {
 }
 
 impl Spaces {
-    /// An element begins inside of so many; what ended ones have declared is forgotten.
+    /// Begins an element inside `depth` others; forgets the declarations of ended ones.
     pub(super) fn enter(&mut self, depth: usize) {
         self.0.retain(|declared| declared.depth <= depth);
     }

@@ -3,7 +3,7 @@
 use smol_str::SmolStr;
 use value::{Value, coerce, property};
 
-/// How XML and values are turned into one another. The names and defaults are those of xml2js.
+/// The options for converting XML to values and back. The names and defaults are those of xml2js.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "the options are what they are"
@@ -28,7 +28,7 @@ pub struct Options {
     pub(super) normalize: bool,
     pub(super) normalize_tags: bool,
     pub(super) trim: bool,
-    /// What an empty element is; `None`: its blank text.
+    /// The value of an empty element; `None`: its blank text.
     pub(super) empty_tag: Option<Value>,
     pub(super) root_name: SmolStr,
     pub(super) headless: bool,
@@ -38,7 +38,7 @@ pub struct Options {
     pub(super) newline: SmolStr,
     /// The inside of `<?xml …?>`.
     pub(super) declaration: String,
-    /// What stands behind the root's name in `<!DOCTYPE …>`.
+    /// The text after the root's name in `<!DOCTYPE …>`.
     pub(super) doctype: Option<String>,
 }
 
@@ -108,7 +108,7 @@ impl Options {
     }
 }
 
-/// The identifiers of a document type; a public one alone stands for a system's (observed).
+/// The identifiers of a document type; a public one alone is written as a system's (observed).
 fn doctype(options: &Value) -> Option<String> {
     let identifier = |name: &str| {
         let places = ["doctype", "xmldec"].map(|place| property(&property(options, place), name));

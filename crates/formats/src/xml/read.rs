@@ -14,10 +14,10 @@ use smol_str::SmolStr;
 use std::borrow::Cow;
 use value::{Failure, Object, Value};
 
-/// How deep elements may be nested: values are read, written and dropped by recursion.
+/// The maximum nesting of elements: values are read, written and dropped by recursion.
 pub(crate) const MAX_DEPTH: usize = 256;
 
-/// Parses a document; the value of an empty one is `null`. What follows the first element is not read.
+/// Parses a document; the value of an empty one is `null`. Content after the first element is not read.
 pub fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
     if text.trim().is_empty() {
         return Ok(Value::Null);
@@ -25,7 +25,7 @@ pub fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut reader = Reader::from_str(text);
     let config = reader.config_mut();
-    // Ends are checked here, with the words and the place that Node-RED tells.
+    // End tags are checked here, with the wording and position of Node-RED's errors.
     config.check_end_names = false;
     config.allow_unmatched_ends = true;
     let mut stack: Vec<Open> = Vec::new();
@@ -71,7 +71,7 @@ pub fn parse(text: &str, options: &Options) -> Result<Value, Failure> {
     }
 }
 
-/// An element begins, inside of so many others.
+/// Begins an element inside `depth` others.
 fn open(
     tag: &BytesStart<'_>,
     (text, at): (&str, usize),
@@ -121,7 +121,7 @@ fn open(
     Ok(Open::new(name, attributes, space, options))
 }
 
-/// What is wrong with an attribute of the tag that starts here.
+/// The error for an attribute of the tag that starts here.
 fn wrong_attribute(error: &AttrError, text: &str, start: usize) -> Failure {
     let ends_at = |place: usize| {
         text.get(start + place + 1..)
@@ -157,7 +157,7 @@ fn ended(
     Err(failure("Unexpected close tag", text, at))
 }
 
-/// Adds what stands between tags; what is no text counts for nothing.
+/// Adds content between tags; content other than text is ignored.
 fn add_content(
     stack: &mut [Open],
     content: Event<'_>,
@@ -183,12 +183,12 @@ fn end_text(stack: &mut [Open], options: &Options) {
     }
 }
 
-/// A text with what its references stand for.
+/// A text with its references resolved.
 fn meaning<'t>(written: &'t str, (text, at): (&str, usize)) -> Result<Cow<'t, str>, Failure> {
     unescape(written).map_err(|_| failure("Invalid character entity", text, at))
 }
 
-/// Adds what a reference stands for, given without its `&` and `;`.
+/// Adds the text of a reference, given without its `&` and `;`.
 fn add_reference(stack: &mut [Open], name: &str, place: (&str, usize)) -> Result<(), Failure> {
     let reference = format!("&{name};");
     add_text(stack, &meaning(&reference, place)?, true, place)
@@ -270,7 +270,7 @@ mod tests {
 
     const DOCUMENT: &str = "<?xml version=\"1.0\"?>\n<!-- c --><r a=\"1\" b=\"x &amp; y\"><c>t</c><c k=\"v\">u</c><d/><e>  sp <f>1</f> tail </e><g><![CDATA[<x>]]></g></r>";
 
-    /// What Node-RED 4.1 made of the same document with each option.
+    /// The results of Node-RED 4.1 for the same document with each option.
     #[test]
     fn options_shape_the_value() {
         for (options, expected) in [
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn text_and_emptiness_are_those_of_node_red() {
+    fn text_and_empty_elements_are_read_as_in_node_red() {
         for (text, expected) in [
             ("<a></a>", r#"{"a":""}"#),
             ("<a>  </a>", r#"{"a":"  "}"#),
@@ -340,9 +340,9 @@ mod tests {
         );
     }
 
-    /// What Node-RED 4.1 said.
+    /// The errors of Node-RED 4.1.
     #[test]
-    fn broken_documents_are_refused_in_node_reds_words() {
+    fn broken_documents_are_refused_with_node_reds_messages() {
         for (text, expected) in [
             (
                 "<a>",
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn nesting_has_an_end() {
+    fn the_nesting_depth_of_elements_is_limited() {
         assert!(
             refused(&"<a>".repeat(100_000)).starts_with("Error: Elements are nested too deeply")
         );
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_that_repeat_cost_no_look_at_their_siblings() {
+    fn repeated_elements_are_read_in_linear_time() {
         let text = |n: usize| {
             let others = pieces(n, |k| format!("<k{k}/>"));
             format!("<r>{others}{}</r>", "<z><b/></z>".repeat(n))

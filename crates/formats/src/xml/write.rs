@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// What Node-RED 4.1 wrote.
+    /// The output of Node-RED 4.1.
     #[test]
     fn values_become_the_text_that_node_red_writes() {
         for (value, expected) in [
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_xml_is_refused() {
+    fn values_without_an_xml_form_are_refused() {
         for value in [
             r#"{"a b":1}"#,
             r#"{"a":{"1":2}}"#,

@@ -62,7 +62,7 @@ impl Reader {
             match self.block_key(&mut block, flow_indent)? {
                 Key::Read => {}
                 Key::None => break,
-                // It was no key: what was read is the node.
+                // Not a key: the value read is the node itself.
                 Key::Other => {
                     (self.node.tag, self.node.anchor) = own;
                     return Ok(true);
@@ -156,7 +156,7 @@ impl Reader {
     }
 }
 
-/// What a key was.
+/// The result of reading a key.
 enum Key {
     Read,
     None,
@@ -170,7 +170,7 @@ struct Block {
     /// A key that waits for its value.
     explicit: Option<(Value, Option<String>)>,
     value: Option<Value>,
-    /// What comes is a value, not a key.
+    /// The next node is a value, not a key.
     at_value: bool,
     compact: bool,
     detected: bool,

@@ -1,4 +1,4 @@
-//! Where a YAML text is wrong, in js-yaml's words: the reason, the place, and the lines around it. Pure.
+//! Words errors in YAML as js-yaml does: the reason, the place, and the lines around it. Pure.
 
 use std::fmt::Write;
 use value::Failure;
@@ -57,7 +57,7 @@ fn snippet(text: &[char], mark: Mark) -> String {
     out
 }
 
-/// Where lines begin and end.
+/// The start and end of each line.
 fn lines(text: &[char]) -> Vec<(usize, usize)> {
     let mut lines = Vec::new();
     let (mut start, mut at) = (0, 0);

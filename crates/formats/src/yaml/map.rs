@@ -10,7 +10,7 @@ use value::{Failure, Object, Value, coerce};
 #[derive(Default)]
 pub(super) struct Mapping {
     object: Object,
-    /// Keys that were merged: they may still be said otherwise.
+    /// Keys that were merged: explicit ones may still replace them.
     merged: HashSet<SmolStr>,
 }
 

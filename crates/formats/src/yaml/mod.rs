@@ -26,7 +26,7 @@ mod tests {
         json::stringify(&read(text).unwrap()).unwrap_or_default()
     }
 
-    /// What Node-RED 4.1 read.
+    /// The results of Node-RED 4.1.
     #[test]
     fn texts_become_the_values_that_node_red_reads() {
         for (text, expected) in [
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn anchors_cost_no_look_at_those_before() {
+    fn many_anchors_are_read_in_linear_time() {
         let text = |n| pieces(n, |k| format!("k{k}: &a{k} v\n"));
         assert_scales(1000, text, |text| drop(read(&text).unwrap()));
     }

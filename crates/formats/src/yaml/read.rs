@@ -1,6 +1,6 @@
 //! YAML text into a value, as js-yaml 4 reads it, with its words for what is wrong.
 //!
-//! Knows YAML 1.2 with anchors, merge keys, timestamps and binary. Aliases are shared, and what they stand for is
+//! Supports YAML 1.2 with anchors, merge keys, timestamps and binary. Aliases are shared, and the nodes behind them are
 //! counted: a short text cannot become gigabytes.
 
 use super::scalar;
@@ -10,10 +10,10 @@ use smol_str::SmolStr;
 use std::collections::HashMap;
 use value::{Failure, Value};
 
-/// How deep nodes may lie in one another (js-yaml's own limit).
+/// The maximum nesting depth of nodes (js-yaml's own limit).
 const MAX_DEPTH: usize = 100;
 
-/// How many nodes a text may stand for, aliases included: ours.
+/// The maximum number of nodes, aliases expanded: flowgate's own.
 const MAX_NODES: usize = 10_000_000;
 
 /// The value of a text; `undefined` if there is nothing in it.
@@ -40,7 +40,7 @@ pub fn read(text: &str) -> Result<Value, Failure> {
     }
 }
 
-/// Where a node stands: in a flow, or in a block.
+/// The position of a node: in a flow, or in a block.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Context {
     FlowIn,
@@ -49,7 +49,7 @@ pub(super) enum Context {
     BlockOut,
 }
 
-/// What has been read of a node.
+/// The parts of a node read so far.
 #[derive(Default, Clone)]
 pub(super) struct Node {
     pub tag: Option<String>,
@@ -64,12 +64,12 @@ type Anchored = (Value, usize);
 pub(super) struct Reader {
     pub scan: Scan,
     depth: usize,
-    /// How many nodes were read, those behind aliases included.
+    /// The number of nodes read, including those behind aliases.
     nodes: usize,
     pub node: Node,
     /// Values by anchor.
     pub anchors: HashMap<SmolStr, Anchored>,
-    /// What each anchor of the document stood for before it was set, in order.
+    /// The value of each anchor of the document before it was set, in order.
     replaced: Vec<(SmolStr, Option<Anchored>)>,
     /// Tags by handle.
     pub handles: HashMap<String, String>,
@@ -243,7 +243,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Keeps a node that has an anchor for its aliases, each of which counts as so many nodes.
+    /// Keeps a node that has an anchor for its aliases, each of which counts as `weight` nodes.
     fn remember(&mut self, weight: usize) {
         if let Some(anchor) = self.node.anchor.clone() {
             let anchored = (self.node.value.clone(), weight);
@@ -384,13 +384,13 @@ impl Reader {
         };
     }
 
-    /// What was read, and its tag.
+    /// Takes the value read, and its tag.
     pub(super) fn taken(&mut self) -> (Value, Option<String>) {
         (std::mem::take(&mut self.node.value), self.node.tag.take())
     }
 }
 
-/// Where the content of a node stands.
+/// The position of a node's content.
 #[derive(Clone, Copy)]
 struct Inside {
     context: Context,

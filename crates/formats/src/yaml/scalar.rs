@@ -3,7 +3,7 @@
 use super::scan::{Scan, is_blank, is_eol, is_flow, is_gap};
 use value::Failure;
 
-/// What is read of a scalar, and the stretch of text that is to be added.
+/// The part of a scalar read so far, and the range of text still to be added.
 struct Capture {
     out: String,
     start: usize,
@@ -157,7 +157,7 @@ pub(super) fn quoted(scan: &mut Scan) -> Result<Option<String>, Failure> {
     Err(scan.wrong(&reason))
 }
 
-/// What stands behind a backslash; the last character of it is still to be stepped over.
+/// Reads an escape after its backslash; its last character is still to be skipped.
 fn escape(scan: &mut Scan) -> Result<char, Failure> {
     Ok(match scan.here() {
         '0' => '\0',
@@ -193,7 +193,7 @@ fn escape(scan: &mut Scan) -> Result<char, Failure> {
     })
 }
 
-/// What becomes of the line breaks at the end of a block.
+/// The treatment of the line breaks at the end of a block.
 #[derive(Clone, Copy, PartialEq)]
 enum Chomp {
     Clip,
@@ -201,7 +201,7 @@ enum Chomp {
     Keep,
 }
 
-/// The head of a block: how it is folded, chomped and indented.
+/// The header of a block: its folding, chomping and indentation.
 struct Head {
     folds: bool,
     chomp: Chomp,

@@ -3,13 +3,13 @@
 use super::error::{self, Mark};
 use value::Failure;
 
-/// A text and a place in it. What is behind the end reads as `'\0'`.
+/// A text and a position in it. Past the end, it reads as `'\0'`.
 pub(super) struct Scan {
     text: Vec<char>,
     pub position: usize,
     pub line: usize,
     pub line_start: usize,
-    /// How far the line is indented.
+    /// The indentation of the line.
     pub indent: isize,
     /// The first tab among the blanks of the line.
     pub tab: Option<usize>,
@@ -143,7 +143,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Skips blanks, line breaks and notes; how many line breaks there were.
+    /// Skips blanks, line breaks and comments; returns the number of line breaks.
     pub(super) fn skip(&mut self, notes: bool) -> Result<usize, Failure> {
         let mut breaks = 0;
         while self.position < self.len() {
@@ -176,7 +176,7 @@ impl Scan {
         }
     }
 
-    /// Steps over a word; where it began.
+    /// Skips a word; returns its start.
     pub(super) fn word(&mut self, ends: impl Fn(char) -> bool) -> usize {
         let start = self.position;
         while self.position < self.len() && !ends(self.here()) {

@@ -46,7 +46,7 @@ pub(super) fn read(text: &str) -> Option<f64> {
         .then(|| midnight(year, month, day) + seconds * 1000.0 + fraction)
 }
 
-/// What is left of a text.
+/// The rest of a text.
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {

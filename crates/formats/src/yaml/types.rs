@@ -1,4 +1,4 @@
-//! What scalars, sequences and mappings of YAML mean, by their tags or by how they look. Pure.
+//! Resolves YAML scalars, sequences and mappings, by their tags or by their form. Pure.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -6,7 +6,7 @@ use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use smol_str::SmolStr;
 use value::{Object, Value, coerce};
 
-/// What a node is written as.
+/// The form of a node.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Kind {
     Scalar,
@@ -17,7 +17,7 @@ pub(super) enum Kind {
 /// The tag of `<<`, which merges a mapping into another.
 pub(super) const MERGE: &str = "tag:yaml.org,2002:merge";
 
-/// What a plain scalar is, and its tag if it is no text.
+/// The value of a plain scalar, and its tag if it is no text.
 pub(super) fn plain(text: &str) -> (Value, Option<&'static str>) {
     const TAGS: [&str; 6] = [
         "tag:yaml.org,2002:null",
@@ -44,7 +44,7 @@ pub(super) fn kind_of(tag: &str) -> Option<Kind> {
     })
 }
 
-/// The value of a node that says its tag; `None` if it does not fit.
+/// The value of a node with an explicit tag; `None` if it does not fit.
 pub(super) fn tagged(tag: &str, value: &Value) -> Option<Value> {
     let name = tag.strip_prefix("tag:yaml.org,2002:")?;
     match (name, value) {

@@ -6,7 +6,7 @@ use base64::prelude::BASE64_STANDARD;
 use std::fmt::Write;
 use value::{Failure, Object, Value, coerce, date, json};
 
-/// How long a line of text may be before it is folded.
+/// The maximum length of a line of text before it is folded.
 const WIDTH: usize = 80;
 
 /// The longest key without the mark `?` (YAML 1.2 §7.4).
@@ -178,7 +178,7 @@ fn double_quoted(content: &str, out: &mut String) {
     out.push('"');
 }
 
-/// How a block begins: the indentation if it cannot be seen, and what becomes of its last line ends.
+/// Writes the header of a block: the indentation if it cannot be inferred, and the chomping.
 fn header(mark: char, content: &str, out: &mut String) {
     out.push(mark);
     if content.trim_start_matches('\n').starts_with(' ') {
@@ -324,7 +324,7 @@ mod tests {
     use super::*;
     use crate::yaml::read;
 
-    /// What Node-RED 4.1 wrote.
+    /// The output of Node-RED 4.1.
     #[test]
     fn values_become_the_text_that_node_red_writes() {
         for (value, expected) in [
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn written_texts_are_read_back_unchanged() {
         for text in [
             "-",
             "- a",

@@ -1,9 +1,8 @@
 //! Users, sessions and watches under shuttle: random orders, thousands of them, in which threads can take their steps.
 //!
 //! The files of `auth` that share anything between threads are compiled here a second time, over locks and atomics that
-//! shuttle controls (`sync`); what is tried is their code and no copy of it. That `DashMap` and `ArcSwap` keep their
-//! word, `races` tries with real threads. A step of the store lies between those that are tried and changes none of
-//! them.
+//! shuttle controls (`sync_shim`); the tests run their code and no copy of it. `races` tests `DashMap` and `ArcSwap`
+//! themselves with real threads. A step of the store lies between the tested ones and changes none of them.
 
 #![allow(
     dead_code,
@@ -49,13 +48,13 @@ const ORDERS: usize = 2_000;
 const END: u64 = NOW + 100;
 
 /// A user: name, permission, password.
-type Who = (&'static str, &'static str, &'static str);
+type UserSpec = (&'static str, &'static str, &'static str);
 
-const ANN: Who = ("ann", "*", "a");
-const BOB: Who = ("bob", "*", "b");
+const ANN: UserSpec = ("ann", "*", "a");
+const BOB: UserSpec = ("bob", "*", "b");
 
-fn users(all: &[Who]) -> Users {
-    let user = |(name, permission, password): &Who| config::User {
+fn users(all: &[UserSpec]) -> Users {
+    let user = |(name, permission, password): &UserSpec| config::User {
         name: (*name).to_owned(),
         password_hash: Some(Secret::new((*password).to_owned())),
         certificates: Vec::new(),
@@ -78,12 +77,12 @@ fn users(all: &[Who]) -> Users {
     Users::new(&config, None)
 }
 
-fn registry(all: &[Who]) -> Arc<Registry> {
+fn registry(all: &[UserSpec]) -> Arc<Registry> {
     Arc::new(Registry::new(users(all), NOW))
 }
 
 /// A session of a user who has signed in with this password.
-fn session(token: u8, (user, _, password): Who) -> Session {
+fn session(token: u8, (user, _, password): UserSpec) -> Session {
     let row = SessionRow {
         token: [token; 32],
         user: user.into(),
@@ -101,10 +100,10 @@ fn is_known(registry: &Registry, token: u8) -> bool {
 }
 
 /// The work of one thread.
-type Doing = Box<dyn FnOnce(&Arc<Registry>) + Send>;
+type ThreadBody = Box<dyn FnOnce(&Arc<Registry>) + Send>;
 
 /// Runs two or more things at once.
-fn together(registry: &Arc<Registry>, all: Vec<Doing>) {
+fn run_concurrently(registry: &Arc<Registry>, all: Vec<ThreadBody>) {
     let threads: Vec<_> = all
         .into_iter()
         .map(|one| {
@@ -122,14 +121,14 @@ fn revoke(registry: &Registry, token: u8) {
 }
 
 #[test]
-fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_knows_it() {
+fn after_a_revocation_no_request_succeeds_and_open_callers_have_ended() {
     shuttle::check_random(
         || {
             let registry = registry(&[ANN]);
             registry.admit(session(1, ANN)).unwrap();
             registry.admit(session(3, ANN)).unwrap();
             let returned = Arc::new(AtomicBool::new(false));
-            let request = |returned: Arc<AtomicBool>| -> Doing {
+            let request = |returned: Arc<AtomicBool>| -> ThreadBody {
                 Box::new(move |registry| {
                     for _ in 0..2 {
                         let late = returned.load(Ordering::SeqCst);
@@ -146,7 +145,7 @@ fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_knows_i
                 })
             };
             let done = Arc::clone(&returned);
-            let revoke: Doing = Box::new(move |registry| {
+            let revoke: ThreadBody = Box::new(move |registry| {
                 revoke(registry, 1);
                 done.store(true, Ordering::SeqCst);
             });
@@ -154,7 +153,7 @@ fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_knows_i
                 request(Arc::clone(&returned)),
                 request(Arc::clone(&returned)),
             );
-            together(&registry, vec![revoke, requests.0, requests.1]);
+            run_concurrently(&registry, vec![revoke, requests.0, requests.1]);
             assert_eq!(registry.sessions().len(), 1);
         },
         ORDERS,
@@ -162,12 +161,12 @@ fn after_a_revocation_has_returned_no_request_succeeds_and_what_was_open_knows_i
 }
 
 #[test]
-fn two_who_revoke_the_same_token_both_return_when_it_is_dead() {
+fn concurrent_revocations_of_a_token_return_after_it_has_ended() {
     shuttle::check_random(
         || {
             let registry = registry(&[ANN]);
             registry.admit(session(1, ANN)).unwrap();
-            let revoke = || -> Doing {
+            let revoke = || -> ThreadBody {
                 Box::new(|registry| {
                     let open = registry.identify(&[1; 32], NOW);
                     revoke(registry, 1);
@@ -175,7 +174,7 @@ fn two_who_revoke_the_same_token_both_return_when_it_is_dead() {
                     assert!(open.is_none_or(|caller| caller.session().unwrap().has_ended()));
                 })
             };
-            together(&registry, vec![revoke(), revoke()]);
+            run_concurrently(&registry, vec![revoke(), revoke()]);
             assert_eq!(registry.sessions().len(), 0);
         },
         ORDERS,
@@ -183,25 +182,25 @@ fn two_who_revoke_the_same_token_both_return_when_it_is_dead() {
 }
 
 #[test]
-fn a_user_who_is_removed_or_changes_the_password_while_he_signs_in_has_no_session_afterwards() {
+fn removal_or_password_change_during_a_sign_in_leaves_no_session() {
     for other_password in [false, true] {
         shuttle::check_random(
             move || {
                 let registry = registry(&[ANN, BOB]);
-                let sign_in: Doing = Box::new(|registry| {
+                let sign_in: ThreadBody = Box::new(|registry| {
                     registry.admit(session(1, ANN));
                 });
-                let other: Doing = Box::new(|registry| {
+                let other: ThreadBody = Box::new(|registry| {
                     let admitted = registry.admit(session(2, BOB));
                     assert!(admitted.is_some(), "a user who stays signs in");
                 });
-                let reload: Doing = Box::new(move |registry| {
+                let reload: ThreadBody = Box::new(move |registry| {
                     let ann = ("ann", "*", "other");
                     let after = [BOB, ann];
                     registry.reload(users(&after[..if other_password { 2 } else { 1 }]));
                     assert!(!is_known(registry, 1), "he is let in");
                 });
-                together(&registry, vec![sign_in, other, reload]);
+                run_concurrently(&registry, vec![sign_in, other, reload]);
                 assert!(registry.sessions().find(&[1; 32]).is_none());
                 // Sessions of before do not return with the user.
                 registry.reload(users(&[ANN, BOB]));
@@ -213,7 +212,7 @@ fn a_user_who_is_removed_or_changes_the_password_while_he_signs_in_has_no_sessio
 }
 
 #[test]
-fn sessions_that_end_all_at_once_end_while_others_begin() {
+fn sessions_can_be_ended_together_while_others_begin() {
     shuttle::check_random(
         || {
             let registry = registry(&[ANN]);
@@ -221,15 +220,15 @@ fn sessions_that_end_all_at_once_end_while_others_begin() {
                 registry.admit(session(token, ANN)).unwrap();
             }
             let open = registry.identify(&[2; 32], NOW).unwrap();
-            let begin: Doing = Box::new(|registry| {
+            let begin: ThreadBody = Box::new(|registry| {
                 registry.restore(session(9, ANN));
             });
-            let end: Doing = Box::new(|registry| {
+            let end: ThreadBody = Box::new(|registry| {
                 let ended = registry.sessions().end(|session| session.key[0] < 4);
                 assert_eq!(ended.len(), 3);
                 assert!((1..4).all(|token| !is_known(registry, token)));
             });
-            together(&registry, vec![begin, end]);
+            run_concurrently(&registry, vec![begin, end]);
             assert!(open.session().unwrap().has_ended() && is_known(&registry, 9));
         },
         ORDERS,
@@ -237,18 +236,18 @@ fn sessions_that_end_all_at_once_end_while_others_begin() {
 }
 
 #[test]
-fn however_many_sign_in_at_once_only_so_many_sessions_stay_and_those_are_the_newest() {
+fn concurrent_sign_ins_keep_only_the_newest_sessions_up_to_the_limit() {
     shuttle::check_random(
         || {
             let registry = registry(&[ANN]);
             registry.admit(session(1, ANN)).unwrap();
             registry.admit(session(2, ANN)).unwrap();
-            let sign_in = |token: u8| -> Doing {
+            let sign_in = |token: u8| -> ThreadBody {
                 Box::new(move |registry| {
                     registry.admit(session(token, ANN)).unwrap();
                 })
             };
-            together(&registry, vec![sign_in(3), sign_in(4), sign_in(5)]);
+            run_concurrently(&registry, vec![sign_in(3), sign_in(4), sign_in(5)]);
             assert_eq!(registry.sessions().len(), 3);
             assert!((3..6).all(|token| is_known(&registry, token)));
         },

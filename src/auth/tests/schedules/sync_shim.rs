@@ -1,5 +1,5 @@
-//! What `auth` shares between threads, over locks and atomics that shuttle controls: a map of shards that are locked
-//! one after the other, and a pointer that is swapped.
+//! The types that `auth` shares between threads, over locks and atomics that shuttle controls: a map of shards that are
+//! locked one after the other, and a pointer that is swapped.
 
 pub(super) use shuttle::sync::Mutex;
 pub(super) use shuttle::sync::atomic::{AtomicBool, AtomicU64};
@@ -10,7 +10,7 @@ use std::hash::{BuildHasher, Hash};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// So few that keys meet in one, and so many that not all do.
+/// Few enough that keys share one, and enough that not all do.
 const SHARDS: usize = 2;
 
 pub(super) struct DashMap<K, V, S> {

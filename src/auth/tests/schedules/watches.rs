@@ -1,4 +1,5 @@
-//! What lasts while a session ends, in every order: it ends too, and nothing is done after the end has returned.
+//! Watched operations while a session ends, in every order: they end too, and nothing is done after the end has
+//! returned.
 
 use super::auth_watch::{AuthWatch, Grant, Lapsed};
 use super::*;
@@ -36,7 +37,7 @@ impl Grant for Place {
 }
 
 impl Place {
-    fn with(users: &[Who]) -> Self {
+    fn with(users: &[UserSpec]) -> Self {
         CLOCK.set(NOW);
         let registry = registry(users);
         registry.admit(session(1, ANN)).unwrap();
@@ -110,7 +111,7 @@ fn for_each_loss(story: impl Fn(Loss) + Send + Sync + Copy + 'static) {
 }
 
 #[test]
-fn a_stream_with_nothing_to_send_and_a_tunnel_are_woken_by_every_loss() {
+fn an_idle_stream_and_a_tunnel_are_woken_by_every_authorization_loss() {
     for_each_loss(|loss| {
         let place = Place::with(&[ANN, BOB]);
         let waiting: Vec<_> = (0..2)
@@ -130,7 +131,7 @@ fn a_stream_with_nothing_to_send_and_a_tunnel_are_woken_by_every_loss() {
 }
 
 #[test]
-fn no_piece_of_a_stream_passes_after_a_loss_has_returned() {
+fn no_chunk_of_a_stream_passes_after_an_authorization_loss() {
     for_each_loss(|loss| {
         let place = Place::with(&[ANN, BOB]);
         let returned = Arc::new(AtomicBool::new(false));
@@ -153,7 +154,7 @@ fn no_piece_of_a_stream_passes_after_a_loss_has_returned() {
 }
 
 #[test]
-fn no_deployment_begins_after_a_loss_has_returned_whoever_holds_the_lock() {
+fn no_deployment_begins_after_an_authorization_loss_despite_lock_contention() {
     for_each_loss(|loss| {
         let place = Place::with(&[ANN, BOB]);
         let lock = Arc::new(Mutex::new(()));
@@ -189,7 +190,7 @@ fn no_deployment_begins_after_a_loss_has_returned_whoever_holds_the_lock() {
 }
 
 #[test]
-fn a_watch_may_move_to_another_task_or_go_while_it_is_woken() {
+fn a_watch_may_change_tasks_or_be_dropped_while_it_is_woken() {
     for_each_loss(|loss| {
         let place = Place::with(&[ANN, BOB]);
         let mut moves = place.enter().unwrap();

@@ -35,7 +35,7 @@ struct Prop {
     vt: Option<SmolStr>,
 }
 
-/// Longest interval, seconds: what fits Node.js' timers (docs/reference/node-red-engine.md §4.3).
+/// The maximum interval, in seconds: the limit of Node.js' timers (docs/reference/node-red-engine.md §4.3).
 const MAX_REPEAT: f64 = 2_147_483.0;
 
 /// Seconds between start and the message of `once`, unless set.
@@ -50,7 +50,7 @@ struct Inject {
     due: f64,
 }
 
-/// What cannot be read of it fails on each message.
+/// A property to set. A path or value that cannot be parsed fails on each message.
 struct Assignment {
     /// An expression of no text: nothing is set.
     skipped: bool,
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn golden_payloads_come_out() {
+    fn injected_payloads_match_the_golden_results() {
         let payload = |kind: &str, value: &str| {
             let props = serde_json::json!({"props": [{"p": "payload", "v": value, "vt": kind}]});
             injected(&props.to_string()).unwrap()
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn old_flows_have_payload_and_topic_beside_each_other() {
+    fn payload_and_topic_may_be_properties_of_the_node() {
         let old = r#"{"payload":"hi","payloadType":"str","topic":"t"}"#;
         assert_eq!(injected(old).unwrap(), r#"{"payload": "hi", "topic": "t"}"#);
         let mixed = r#"{"props":[{"p":"payload"},{"p":"topic","vt":"str"}],"payload":"1","payloadType":"num","topic":"t"}"#;
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn later_properties_see_earlier_ones_and_failures_are_told_together() {
+    fn later_properties_see_earlier_ones_and_failures_are_reported_together() {
         let props = r#"{"props":[{"p":"a.b","v":"2","vt":"num"},{"p":"payload","v":"a.b*2","vt":"jsonata"}]}"#;
         assert_eq!(injected(props).unwrap(), r#"{"a": {"b": 2}, "payload": 4}"#);
         let wrong = r#"{"props":[{"p":"x","v":"a.b","vt":"msg"},{"p":"y","v":"c.d","vt":"msg"}]}"#;
@@ -330,7 +330,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::float_cmp, reason = "whole milliseconds")]
-    fn intervals_have_a_longest_and_cron_has_five_or_six_fields() {
+    fn intervals_have_a_maximum_and_cron_has_five_or_six_fields() {
         let repeat_of = |properties: &str| repeat(&serde_json::from_str(properties).unwrap());
         assert!(matches!(
             repeat_of(r#"{"repeat":"2147484"}"#),

@@ -30,7 +30,8 @@ impl Default for Properties {
     }
 }
 
-/// Seconds to wait for an answer unless the node says otherwise (docs/reference/node-red-engine.md §3.3).
+/// The time-out for the returned message in seconds, unless the node sets another (docs/reference/node-red-engine.md
+/// §3.3).
 const DEFAULT_TIMEOUT: f64 = 30.0;
 
 struct LinkCall {
@@ -188,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_back_is_a_stack_that_vanishes_when_empty() {
+    fn the_return_path_is_a_stack_that_is_removed_when_empty() {
         let mut message = Message::default();
         push(&mut message, &"e1".into(), &"outer".into());
         push(&mut message, &"e2".into(), &"inner".into());

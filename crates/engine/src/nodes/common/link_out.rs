@@ -13,7 +13,7 @@ struct Properties {
 
 struct LinkOut {
     mode: Mode,
-    /// What messages carry from then on as `_event`.
+    /// The `_event` of messages from then on.
     event: SmolStr,
 }
 
@@ -44,7 +44,7 @@ impl Node for LinkOut {
             Mode::Return => {}
             Mode::Unknown => return,
         }
-        // The link call takes its own entry off the list: it needs the entry to know what it waited for.
+        // The link call removes its own entry from the list: by that entry it finds the message that it waits for.
         let finished = host.watched().then(|| message.clone());
         let returned = match caller(&message) {
             Some(call) => host.wake(&call, Wake::Return(message)),
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_call_is_answered_first() {
+    fn the_innermost_link_call_is_answered_first() {
         let entry = |node: &str| Value::record([("id", "e".into()), ("node", node.into())]);
         let mut message = Message::default();
         assert_eq!(caller(&message), None);

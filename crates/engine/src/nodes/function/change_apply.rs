@@ -31,7 +31,7 @@ impl Target {
         }
     }
 
-    /// Sets the value. Where the path depends on something that the message lacks, nothing is set.
+    /// Sets the value. Where the path depends on a property that the message lacks, nothing is set.
     fn write(
         &self,
         message: &mut Message,
@@ -70,7 +70,8 @@ impl Target {
 }
 
 impl Rule {
-    /// Applies the rule. What cannot be read or set is left; a failing expression stops the message.
+    /// Applies the rule. A property that cannot be read or set is left as it is; a failing expression stops the
+    /// message.
     pub(super) fn apply(
         &self,
         message: &mut Message,
@@ -112,7 +113,7 @@ impl Rule {
 }
 
 impl From {
-    /// What the current value becomes; `None` if it stays.
+    /// The new value; `None` if the current one stays.
     fn change(
         &self,
         current: &Value,
@@ -159,8 +160,8 @@ fn evaluate(
     }
 }
 
-/// What a `change` rule makes of the current value; `None` if it stays. A match of the whole value
-/// gives the new value with its type, a match within a text gives text.
+/// Applies a `change` rule to the current value; `None` if it stays. A match of the whole value gives the new value
+/// with its type, a match within a text gives text.
 #[expect(clippy::float_cmp, reason = "as JavaScript compares them")]
 fn changed(
     current: &Value,
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_match_takes_the_new_type_and_a_part_does_not() {
+    fn full_matches_take_the_new_type_and_partial_matches_do_not() {
         let rule = r#"{"t":"change","p":"payload","pt":"msg","from":"on","fromt":"str","to":"true","tot":"bool"}"#;
         assert_eq!(after(rule, r#"{"payload":"on"}"#), r#"{"payload":true}"#);
         assert_eq!(
@@ -306,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_flat_form_is_understood() {
+    fn the_old_flat_format_is_accepted() {
         let old = |node: &str| applied(node, r#"{"payload":"a1","topic":"t"}"#).unwrap().0;
         assert_eq!(
             old(r#"{"action":"replace","property":"payload","to":"msg.topic"}"#),
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_set_is_warned_of() {
+    fn setting_a_property_of_a_primitive_gives_a_warning() {
         let rule = r#"{"rules":[{"t":"set","p":"payload.a","to":"1","tot":"num"}]}"#;
         let (message, warnings) = applied(rule, r#"{"payload":"text"}"#).unwrap();
         assert_eq!(message, r#"{"payload":"text"}"#);

@@ -10,7 +10,7 @@ use smol_str::SmolStr;
 use value::regex::RegExp;
 use value::{Failure, Path, Value, coerce};
 
-/// What a change node's JSON says: a list of rules, or one rule in the old flat form.
+/// The properties of a change node: a list of rules, or one rule in the old flat form.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Properties {
@@ -65,7 +65,7 @@ pub(super) enum Target {
     Context(Scope, Path),
 }
 
-/// What a `change` rule looks for.
+/// The value for which a `change` rule searches.
 pub(super) enum From {
     /// Known from the start, with the expression that finds it within a text.
     Fixed(Sought, RegExp),
@@ -73,7 +73,7 @@ pub(super) enum From {
     Evaluated(Typed),
 }
 
-/// What is looked for: numbers and booleans also as the whole of a text, as it was written in the rule.
+/// A value to search for: numbers and booleans also match a whole text, as written in the rule.
 pub(super) struct Sought {
     pub(super) kind: Kind,
     pub(super) text: Option<SmolStr>,
@@ -121,7 +121,7 @@ fn parse_rule(properties: &RuleProperties) -> Result<Option<Rule>, Failure> {
     Ok(Some(match properties.t.as_str() {
         "set" => Rule::Set {
             value: match to(properties) {
-                // What is JSON but cannot be a buffer changes nothing.
+                // A value that is JSON but cannot be a buffer changes nothing.
                 Err(failure) if failure.code == "INVALID_BUFFER_DATA" => return Ok(None),
                 // Nor does what cannot be named.
                 Err(failure) if failure.code == "INVALID_EXPR" => return Ok(None),
@@ -154,7 +154,7 @@ fn to(properties: &RuleProperties) -> Result<Typed, Failure> {
         None if text.starts_with("msg.") => "msg",
         None => "str",
     };
-    // What is no text is not made one.
+    // A missing value and `null` are not converted to text.
     match (kind, &properties.to) {
         ("str", None) => return Ok(Typed::Constant(Value::Undefined)),
         ("str", Some(Json::Null)) => return Ok(Typed::Constant(Value::Null)),

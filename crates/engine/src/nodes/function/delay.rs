@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rate_is_a_time_between_messages() {
+    fn a_rate_becomes_an_interval_between_messages() {
         let every = |text: &str| serde_json::from_str::<Properties>(text).unwrap().every();
         assert_eq!(
             duration(every(r#"{"rate":"10","rateUnits":"second"}"#)).as_millis(),

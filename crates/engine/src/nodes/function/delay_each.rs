@@ -5,7 +5,7 @@ use crate::node::{Closing, Host, Node, TimerId, Wake};
 use std::collections::{BTreeMap, HashMap};
 use value::{Message, Object, Value, coerce};
 
-/// How long, in milliseconds.
+/// The delay, in milliseconds.
 pub(super) enum Time {
     Fixed(f64),
     /// Between the two.
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_may_say_how_long() {
+    fn a_message_may_override_the_delay() {
         assert_eq!(own(300.0.into()), 300.0);
         assert_eq!(own("100".into()), 100.0);
         assert_eq!(own((-5.0).into()), 0.0);
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_random_time_lies_between_the_two() {
+    fn a_random_delay_lies_between_its_bounds() {
         for _ in 0..100 {
             let ms = Time::Random(50.0, 60.0).of(&Message::default());
             assert!((50.0..=60.0).contains(&ms), "{ms}");

@@ -1,4 +1,4 @@
-//! What the modes of a delay node share: intervals, how messages control the queue, and the status that shows it.
+//! The parts that the modes of a delay node share: intervals, the messages that control the queue, and its status.
 
 use crate::node::{Host, TimerId};
 use smol_str::ToSmolStr;
@@ -30,7 +30,7 @@ pub(super) fn queue_status(shape: &'static str, count: usize) -> Value {
     ])
 }
 
-/// What a message controls of the queue.
+/// The changes of the queue that a message requests.
 #[derive(Debug, PartialEq)]
 pub(super) struct Control {
     /// `msg.reset`: the queue is emptied.
@@ -63,7 +63,7 @@ impl Control {
     }
 }
 
-/// How often the number of queued messages is shown (observed).
+/// The interval at which the number of queued messages is shown (observed).
 const SHOWN_EVERY: Duration = Duration::from_millis(500);
 
 /// Shows the number of queued messages, at most once in [`SHOWN_EVERY`].

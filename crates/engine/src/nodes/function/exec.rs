@@ -32,14 +32,14 @@ struct Exec {
     command: Command,
     /// Runs the command without a shell and sends its output as it comes.
     spawn: bool,
-    /// How long a process may run.
+    /// The time-out for a process.
     limit: Option<Duration>,
     /// Reports the result as Node-RED before 0.17 did.
     old: bool,
     running: HashMap<u32, Running>,
 }
 
-/// What is known of a process that runs.
+/// The state of a running process.
 struct Running {
     group: Rc<Group>,
     message: Message,
@@ -101,7 +101,7 @@ fn readable(bytes: Bytes) -> Value {
     }
 }
 
-/// How a process ended, for the third output and `msg.rc`.
+/// The end of a process, for the third output and `msg.rc`.
 fn result(end: End, message: Option<String>) -> Value {
     let mut rc = Object::default();
     let code = end

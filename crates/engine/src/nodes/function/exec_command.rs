@@ -1,4 +1,4 @@
-//! What an exec node runs: its command with the message's value and more behind it. Pure.
+//! Builds the command line of an exec node: its command, followed by the message's value and a fixed text. Pure.
 
 use smol_str::SmolStr;
 use value::{Failure, Message, Path, Value, coerce};
@@ -8,7 +8,7 @@ pub(super) struct Command {
     pub start: SmolStr,
     /// The property whose text is put behind it.
     pub value: Option<Path>,
-    /// What comes last.
+    /// The text at the end of the line.
     pub append: SmolStr,
 }
 
@@ -57,7 +57,7 @@ pub(super) fn words(line: &str) -> Vec<String> {
     }
 }
 
-/// Where the word at the beginning of the text ends.
+/// The end of the word at the beginning of the text.
 fn word_end(text: &str) -> usize {
     let mut end = 0;
     while let Some(c) = text.get(end..).and_then(|rest| rest.chars().next()) {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_what_was_observed() {
+    fn commands_are_split_into_words_as_in_node_red() {
         assert_eq!(words(r#"echo "hi there" x"#), ["echo", "hi there", "x"]);
         assert_eq!(words("a 'a b' c\\ d"), ["a", "'a", "b'", "c\\", "d"]);
         assert_eq!(
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_value_and_more_are_put_behind_the_command() {
+    fn the_value_and_extra_arguments_are_appended_to_the_command() {
         let line = |value: Option<&str>, append: &str, payload: Value| {
             let command = Command {
                 start: "echo hi".into(),

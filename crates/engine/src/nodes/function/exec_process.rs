@@ -18,7 +18,7 @@ const MAX_OUTPUT: usize = 10_000_000;
 /// Bytes read at once from a process whose outputs are sent as they come; a pipe of Linux holds as many.
 const CHUNK: usize = 64 * 1024;
 
-/// How long processes may take to end by themselves when their node closes (ours).
+/// The time-out for processes to end by themselves when their node closes (our choice).
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The signals that a message may ask for, and that a process may end with.
@@ -86,7 +86,7 @@ pub(super) async fn end(groups: Vec<Rc<Group>>) {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };
-    // What is left is killed as `groups` is dropped.
+    // The remaining processes are killed as `groups` is dropped.
     let _ = tokio::time::timeout(GRACE, gone).await;
 }
 
@@ -99,7 +99,7 @@ pub(super) struct Process {
     err: Option<ChildStderr>,
 }
 
-/// What a process does next.
+/// An event of a process.
 pub(super) enum Event {
     /// It wrote to standard output.
     Out(Bytes),
@@ -109,7 +109,7 @@ pub(super) enum Event {
     End(End),
 }
 
-/// How a process ended.
+/// The exit status of a process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct End {
     /// `None`: by a signal.
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn outputs_and_the_end_are_collected() {
+    async fn outputs_and_the_exit_code_are_collected() {
         let outputs = shell("echo out; echo err >&2; exit 3").collect().await;
         assert_eq!(
             (&outputs.out[..], &outputs.err[..]),
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_output_that_is_too_long_ends_the_process() {
+    async fn output_beyond_the_limit_ends_the_process() {
         let outputs = shell("yes").collect().await;
         assert_eq!(outputs.out.len(), MAX_OUTPUT);
         assert_eq!(outputs.too_long, Some("stdout"));
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_process_started_is_killed_with_it() {
+    async fn child_processes_are_killed_with_their_parent() {
         let mut process = shell("trap '' TERM; sleep 100 & echo $!; wait");
         let Event::Out(child) = process.next().await else {
             unreachable!("it writes first");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_are_known_by_their_names() {
+    fn signals_are_found_by_name() {
         assert_eq!(signal("SIGINT"), Some(Signal::INT));
         assert_eq!(signal("NOPE"), None);
     }

@@ -1,6 +1,6 @@
 //! `function`: runs JavaScript on every message (docs/reference/node-red-engine.md §4.3).
 //!
-//! Only the glue: the code runs in a [`Sandbox`], which knows nothing of the host; what it wants is carried out here.
+//! Only the glue: the code runs in a [`Sandbox`], which is independent of the host; its effects are carried out here.
 
 use crate::node::{BoxedNode, Build, Closing, Host, Node, TimerId, Wake, boxed};
 use crate::script::{Code, Effect, Import, Sandbox};

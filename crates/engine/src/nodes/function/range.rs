@@ -79,7 +79,7 @@ impl Map {
         }
     }
 
-    /// Where a number lands; `None` if it is dropped.
+    /// Maps a number to the target range; `None` if it is dropped.
     fn apply(&self, n: f64) -> Option<f64> {
         let (low, high) = self.from;
         let n = match self.outside {
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_outside_is_scaled_clamped_rolled_or_dropped() {
+    fn values_outside_the_range_are_scaled_clamped_rolled_or_dropped() {
         assert_eq!(mapped("scale", 12.0), Some(120.0));
         assert_eq!(mapped("clamp", 12.0), Some(100.0));
         assert_eq!(mapped("clamp", -1.0), Some(0.0));
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn swapped_ranges_are_put_right_and_rounding_stays_within() {
+    fn swapped_ranges_are_normalized_and_rounding_stays_in_range() {
         let text =
             r#"{"action":"clamp","round":true,"minin":10,"maxin":0,"minout":0.5,"maxout":9.5}"#;
         let map = Map::new(&serde_json::from_str(text).unwrap());

@@ -40,7 +40,7 @@ struct Filter {
     /// `None`: all messages are compared with one another.
     topic: Option<Path>,
     test: Test,
-    /// By topic: what the next value is compared with.
+    /// By topic: the value with which the next one is compared.
     last: HashMap<SmolStr, Value>,
 }
 
@@ -55,9 +55,9 @@ struct Band {
     gap: Gap,
     /// Lets through what lies within the gap, not what lies beyond.
     narrow: bool,
-    /// What lies exactly at the gap counts as beyond it, of a narrow band too.
+    /// A value exactly at the gap counts as beyond it, in a narrow band too.
     inclusive: bool,
-    /// What the first is compared with; narrow bands only (observed).
+    /// The value with which the first one is compared; narrow bands only (observed).
     start: Option<f64>,
     /// Compares with the last input, not with the last output.
     with_input: bool,
@@ -201,7 +201,7 @@ impl Node for Filter {
         } else {
             NO_TOPIC
         };
-        // Node-RED's filter never says that it is done (observed).
+        // Node-RED's filter never reports a message as done (observed).
         match self.lets_through(topic, value) {
             Ok(true) => host.send(0, message),
             Ok(false) => {}
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadband_passes_what_has_moved_far_enough() {
+    fn a_deadband_passes_values_that_moved_far_enough() {
         let table = [
             (
                 r#""deadband","gap":"5""#,
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_narrowband_passes_what_has_not_moved_too_far() {
+    fn a_narrowband_passes_values_that_did_not_move_too_far() {
         let table = [
             (
                 r#""narrowband","gap":"5""#,

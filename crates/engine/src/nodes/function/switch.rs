@@ -1,6 +1,6 @@
 //! `switch`: sends a message to the outputs whose rules it meets.
 //!
-//! It never says that it is done with a message, as in Node-RED: complete nodes do not see it
+//! A switch never reports a message as done, as in Node-RED: complete nodes do not see it
 //! (docs/reference/node-red-engine.md §3.1).
 
 use super::switch_rules::{self, Rules, Unroutable};

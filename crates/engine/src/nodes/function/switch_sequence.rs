@@ -11,7 +11,7 @@ pub(super) struct Sequences {
     held: HashMap<SmolStr, Held>,
 }
 
-/// What came of a sequence so far.
+/// The part of a sequence that has arrived so far.
 #[derive(Default)]
 struct Held {
     messages: Vec<Message>,
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn repair_waits_for_all_and_numbers_each_output_anew() {
+    fn repair_waits_for_the_whole_sequence_and_renumbers_each_output() {
         let mut sequences = Sequences::new(true);
         assert!(sequences.add(part(1, Some(3))).is_empty());
         assert!(sequences.add(part(0, Some(3))).is_empty());

@@ -26,7 +26,7 @@ struct Properties {
 struct Template {
     /// `None`: an empty template, for which `msg.template` stands in.
     body: Option<Body>,
-    /// What stands in where the message has no template: the empty one, or what is none.
+    /// The fallback where the message has no template: the node's own, empty or not a text.
     otherwise: Body,
     mustache: bool,
     output: Output,
@@ -83,7 +83,7 @@ impl Template {
         })
     }
 
-    /// The value that the template makes of the message.
+    /// The value that the template yields for the message.
     fn value(&self, message: &Message, eval: &NodeContext) -> Result<Value, Failure> {
         let own;
         let body = if let Some(body) = &self.body {
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_template_takes_that_of_the_message() {
+    fn an_empty_template_uses_the_template_of_the_message() {
         assert_eq!(
             made(r#"{"template":""}"#, r#"{"template":"<{{x}}>","x":1}"#).unwrap(),
             r#""<1>""#

@@ -28,7 +28,7 @@ struct Properties {
     outputs: Json,
 }
 
-/// Milliseconds when the node says nothing that is a number (observed).
+/// The default duration in milliseconds, used if the node's is not a number (observed).
 const DEFAULT_MS: f64 = 250.0;
 
 /// The name of messages without a topic, or of all when topics do not matter.
@@ -37,12 +37,12 @@ const NO_TOPIC: SmolStr = SmolStr::new_static("_none");
 struct Trigger {
     first: Output,
     second: Output,
-    /// Where the second goes.
+    /// The output of the second message.
     second_output: usize,
     lasts: Lasts,
     /// A message meanwhile starts the time again.
     extend: bool,
-    /// `msg.delay` says how long.
+    /// `msg.delay` sets the duration.
     by_message: bool,
     /// A payload that resets; empty: none.
     reset: SmolStr,
@@ -51,21 +51,21 @@ struct Trigger {
     timers: HashMap<TimerId, SmolStr>,
 }
 
-/// How long a trigger lasts.
+/// The duration of a trigger.
 #[derive(Clone, Copy)]
 enum Lasts {
     /// Milliseconds.
     For(f64),
     /// Until it is reset.
     Forever,
-    /// Until it is reset; the first message is sent again after each so many milliseconds.
+    /// Until it is reset; the first message is sent again at this interval, in milliseconds.
     Again(f64),
 }
 
-/// What was triggered for one topic.
+/// The state of one triggered topic.
 struct Triggered {
     timer: Option<TimerId>,
-    /// What is sent when the time has come: the second message, or the first again.
+    /// The message to send when the time has expired: the second one, or the first again.
     message: Message,
 }
 
@@ -94,7 +94,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
     }))
 }
 
-/// A message's output; the default stands for a value that is empty or nought.
+/// A message's output; the default replaces a value that is empty or zero.
 fn output(kind: &str, value: &Json, default: &str) -> Output {
     if kind == "date" || coerce::truthy(&json::from_tree(value)) {
         Output::parse(kind, value)
@@ -144,7 +144,7 @@ impl Trigger {
             || (matches && coerce::to_text(payload) == self.reset)
     }
 
-    /// How long it lasts for this message, if not forever.
+    /// The duration for this message; `None`: forever.
     fn time(&self, message: &Message) -> Option<Duration> {
         let own = match (self.by_message, message.get("delay")) {
             (true, delay) if !delay.is_undefined() => coerce::parse_float(&coerce::to_text(delay)),
@@ -181,7 +181,7 @@ impl Trigger {
     fn trigger(&mut self, topic: SmolStr, message: Message, host: &mut Host<'_>) {
         let eval = host.context();
         let made = self.first.make(&eval, &message).and_then(|first| {
-            // What the message says is fixed now, what its surroundings say when the time has come.
+            // Values from the message are taken now, those from a context or the clock when the time has expired.
             Ok((first, self.second.prepare(&eval, &message)?))
         });
         let (first, second) = match made {

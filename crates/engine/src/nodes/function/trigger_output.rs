@@ -1,4 +1,5 @@
-//! What a trigger node sends: a fixed value, a template, the message itself, or something of its surroundings. Pure.
+//! Makes the messages of a trigger node: a fixed value, a template, the message itself, or a value from a context, the
+//! environment or the clock. Pure.
 
 use crate::expression::typed::{Typed, text_of};
 use crate::node_context::NodeContext;
@@ -9,7 +10,7 @@ use value::{Failure, Message, Value};
 /// One of a trigger's two messages. A broken one fails on each message, as Node-RED's does.
 pub(super) struct Output(Result<Type, Failure>);
 
-/// Where its payload comes from.
+/// The source of its payload.
 pub(super) enum Type {
     /// Nothing is sent.
     Nothing,
@@ -61,7 +62,8 @@ impl Output {
         self.finish(eval, prepared).map_err(|(failure, _)| failure)
     }
 
-    /// What is kept of a message until the time has come: its payload already, unless the context or the clock says it.
+    /// The message to keep until the time has expired, with its payload already set unless that comes from a context or
+    /// the clock.
     pub(super) fn prepare(
         &self,
         eval: &NodeContext,
@@ -79,7 +81,7 @@ impl Output {
         Ok(kept)
     }
 
-    /// What is sent of a message that was kept; `None`: nothing.
+    /// The message to send for one that was kept; `None`: none.
     pub(super) fn finish(
         &self,
         eval: &NodeContext,

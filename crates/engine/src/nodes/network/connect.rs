@@ -14,10 +14,10 @@ use value::Failure;
 /// Bytes of a proxy's answer to CONNECT, at most. Our choice.
 const MAX_HEAD: usize = 16 * 1024;
 
-/// How long an idle connection is before the system asks whether the other end is there. 120 s, as in Node-RED.
+/// The idle time before TCP keep-alive probes. 120 s, as in Node-RED.
 const KEEPALIVE: Duration = Duration::from_mins(2);
 
-/// What bytes go in and out of.
+/// A stream of bytes in both directions.
 pub(super) trait Io: AsyncRead + AsyncWrite + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin> Io for T {}

@@ -1,4 +1,4 @@
-//! TLS of network nodes: what a `tls-config` node says, as rustls wants it.
+//! TLS of network nodes: the settings of a `tls-config` node as a configuration of rustls.
 //!
 //! Knows certificates, keys and whom to trust; opens no connection. Keys never print.
 
@@ -18,12 +18,12 @@ use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use value::Failure;
 
-/// What a node says of TLS. Without a `tls-config` node it is the default: the system's authorities are trusted.
+/// The TLS settings of a node. The default, without a `tls-config` node, trusts the system's authorities.
 #[derive(Debug)]
 pub(super) struct Tls {
     /// Our certificate chain and its key.
     pub(super) identity: Option<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>)>,
-    /// Whom to trust instead of the system's authorities.
+    /// The authorities to trust instead of the system's.
     pub(super) authorities: Option<Vec<CertificateDer<'static>>>,
     /// Whether the server's certificate is checked.
     pub(super) verify: bool,
@@ -48,7 +48,7 @@ impl Default for Tls {
     }
 }
 
-/// What nodes without a `tls-config` node share.
+/// The settings shared by nodes without a `tls-config` node.
 #[derive(Default)]
 pub(super) struct Defaults {
     checked: Tls,
@@ -69,7 +69,7 @@ impl Defaults {
 }
 
 impl Tls {
-    /// How a client of this node speaks TLS.
+    /// The TLS configuration for a client of this node.
     pub(super) fn client(&self) -> Result<Arc<ClientConfig>, Failure> {
         if let Some(client) = self.client.get() {
             return Ok(Arc::clone(client));
@@ -100,7 +100,7 @@ impl Tls {
         Ok(client)
     }
 
-    /// How a server of this node speaks TLS.
+    /// The TLS configuration for a server of this node.
     pub(super) fn server(&self) -> Result<Arc<ServerConfig>, Failure> {
         let (chain, key) = self
             .identity
@@ -192,7 +192,7 @@ pub(super) fn key(pem: &[u8], passphrase: &str) -> Result<PrivateKeyDer<'static>
 #[derive(Debug)]
 struct Verifier {
     provider: Arc<CryptoProvider>,
-    /// `None`: any certificate is trusted, because the node says so (`verifyservercert` off).
+    /// `None`: any certificate is trusted, because the node is configured so (`verifyservercert` off).
     authorities: Option<Authorities>,
 }
 
@@ -203,7 +203,7 @@ struct Authorities {
     own: Vec<CertificateDer<'static>>,
 }
 
-/// Which certificate is self-signed where no trusted authority has signed the server's.
+/// The certificate that is self-signed, where no trusted authority has signed the server's.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SelfSigned {
     /// The server's own.
@@ -298,10 +298,10 @@ fn in_time(certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), rustls
     Ok(())
 }
 
-/// Whose certificates are trusted.
+/// The certificates that are trusted.
 #[derive(Clone)]
 pub(super) enum Trust {
-    /// A `tls-config` node says.
+    /// Those that a `tls-config` node sets.
     Own(Rc<Tls>),
     /// The system's authorities; without verification, any certificate.
     Default(Rc<Defaults>, bool),

@@ -1,6 +1,6 @@
 //! `csv`: turns CSV text into objects and objects into CSV text.
 
-use super::csv_part::ElementKind;
+use super::csv_part::Part;
 use crate::expression::typed;
 use crate::node::{BoxedNode, Build, Host, Level, Node, boxed};
 use crate::nodes::status;
@@ -39,7 +39,7 @@ struct Csv {
     shows_error: bool,
 }
 
-/// The columns, as one of the two parsers knows them.
+/// The columns, in the form of one of the two parsers.
 enum Dialect {
     /// RFC 4180. `None`: the node's columns cannot be read, and it does nothing.
     Rfc(Option<Vec<SmolStr>>),
@@ -138,7 +138,7 @@ fn skip(value: &Json) -> usize {
 
 impl Settings {
     /// Whether the columns may still come, and how many lines of this text are skipped.
-    fn start(&self, part: Option<&ElementKind>) -> (bool, usize) {
+    fn start(&self, part: Option<&Part>) -> (bool, usize) {
         let index = part.map_or(0.0, |p| p.index);
         let first = index.is_nan() || index <= self.skip as f64;
         #[expect(
@@ -150,7 +150,7 @@ impl Settings {
         (first, skip)
     }
 
-    /// Rows as objects; where no column has a name, they are numbered.
+    /// Rows as objects; if no column has a name, the columns are numbered.
     fn objects(&self, rows: &[Row], template: &[SmolStr]) -> Result<Parsed, Failure> {
         let columns = if write::has_none(template) {
             rfc::numbered(rows.first())
@@ -169,7 +169,7 @@ impl Settings {
         Ok(Parsed {
             kept: rows.clone(),
             rows,
-            columns: write::told(&columns),
+            columns: write::column_list(&columns),
         })
     }
 }
@@ -179,7 +179,7 @@ impl Csv {
     fn parse(
         &mut self,
         text: &str,
-        part: Option<&ElementKind>,
+        part: Option<&Part>,
         host: &mut Host<'_>,
     ) -> Result<Option<Parsed>, Failure> {
         let settings = &self.settings;
@@ -202,7 +202,7 @@ impl Csv {
                 return Ok(Some(Parsed {
                     rows: read.rows,
                     kept: read.last.into_iter().collect(),
-                    columns: legacy::told(&template.names, false),
+                    columns: legacy::column_list(&template.names, false),
                 }));
             }
             Dialect::Rfc(template) => template.get_or_insert_default(),
@@ -238,7 +238,7 @@ impl Csv {
         parsed: Parsed,
         host: &mut Host<'_>,
     ) {
-        let part = ElementKind::of(&message);
+        let part = Part::of(&message);
         let Some(part) = part.filter(|_| text.matches(['\n', '\r']).count() <= 1) else {
             message.set("payload", Value::array(parsed.rows));
             message.set("columns", parsed.columns);
@@ -256,7 +256,7 @@ impl Csv {
 
     /// Each row in a message of its own.
     fn send_rows(&self, message: Message, parsed: Parsed, host: &mut Host<'_>) {
-        let part = ElementKind::of(&message);
+        let part = Part::of(&message);
         let count = parsed.rows.len();
         for (index, row) in parsed.rows.into_iter().enumerate() {
             let mut out = message.clone();
@@ -284,7 +284,7 @@ impl Csv {
     }
 
     /// The rows of a part keep its number, less the lines that were no rows.
-    fn renumber(&self, part: &ElementKind, out: &mut Message) {
+    fn renumber(&self, part: &Part, out: &mut Message) {
         let less = self.settings.skip as f64 + f64::from(u8::from(self.settings.header_in));
         out.properties_mut().modify("parts", |parts| {
             let Value::Object(parts) = parts else { return };
@@ -388,13 +388,13 @@ impl Node for Csv {
             Value::Undefined if reset => host.done(message),
             Value::Undefined => host.pass(message),
             Value::String(text) => {
-                let part = ElementKind::of(&message);
+                let part = Part::of(&message);
                 match self.parse(&text, part.as_ref(), host) {
                     Ok(Some(parsed)) if self.settings.one_array => {
                         self.send_array(message, &text, parsed, host);
                     }
                     Ok(Some(parsed)) => self.send_rows(message, parsed, host),
-                    // Nothing is said of what is skipped (observed).
+                    // A skipped text is not reported (observed).
                     Ok(None) => {}
                     Err(failure) => host.error(failure, Some(message)),
                 }

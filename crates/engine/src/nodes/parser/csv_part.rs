@@ -1,14 +1,14 @@
-//! Where a message stands in its sequence, as a csv node needs it.
+//! The position of a message in its sequence, for csv nodes.
 
 use value::{Message, property};
 
-/// What `msg.parts` says, if the message is one of a sequence.
-pub(super) struct ElementKind {
+/// The position from `msg.parts`, if the message is one of a sequence.
+pub(super) struct Part {
     pub index: f64,
     pub count: f64,
 }
 
-impl ElementKind {
+impl Part {
     pub(super) fn of(message: &Message) -> Option<Self> {
         let parts = message.properties().get("parts")?;
         let number = |name| property(parts, name).as_number().unwrap_or(f64::NAN);

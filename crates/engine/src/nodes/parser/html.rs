@@ -20,7 +20,7 @@ struct Properties {
 struct Html {
     from: Path,
     to: Path,
-    /// `None`: `msg.select` says it.
+    /// `None`: set by `msg.select`.
     tag: Option<Result<Select, Failure>>,
     gives: Gives,
     one_array: bool,
@@ -53,7 +53,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
 }
 
 impl Html {
-    /// What is given of each element that the selector picks; nothing without a selector.
+    /// The result for each element that the selector picks; none without a selector.
     fn pick(&self, text: &str, select: &Value) -> Result<Vec<Value>, Failure> {
         let own;
         let selector = match (&self.tag, select) {

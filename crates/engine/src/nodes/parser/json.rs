@@ -36,7 +36,7 @@ enum Action {
     Stringify,
 }
 
-/// What becomes of the property.
+/// The result for the property.
 #[derive(Debug)]
 enum Outcome {
     Stays,
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn each_action_converts_what_it_can() {
+    fn each_action_converts_only_matching_values() {
         let object = json::parse(r#"{"a":[1]}"#).unwrap();
         let text = Value::from(r#"{"a":[1]}"#);
         assert_eq!(shown(&text, Action::Both), r#"Becomes({"a": [1]})"#);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_json_fails_with_v8s_words() {
+    fn invalid_json_fails_with_v8s_message() {
         let failure = convert(&"abc".into(), Action::Both, false).unwrap_err();
         assert_eq!(
             failure.message,

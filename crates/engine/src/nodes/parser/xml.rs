@@ -18,7 +18,7 @@ struct Properties {
 
 struct Xml {
     property: Path,
-    /// Where attributes and text are read to; empty: as the message says, or the usual place.
+    /// The keys for attributes and text; empty: set by the message, or the default.
     attr: SmolStr,
     chr: SmolStr,
     usual: Options,

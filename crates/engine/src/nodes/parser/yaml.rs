@@ -17,7 +17,7 @@ struct Yaml {
     property: Path,
 }
 
-/// What becomes of the property.
+/// The result for the property.
 #[derive(Debug)]
 enum Outcome {
     Becomes(Value),

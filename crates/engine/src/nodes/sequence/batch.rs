@@ -1,4 +1,4 @@
-//! `batch`: makes sequences of messages: so many each, those of a time, or the sequences of several topics in a row.
+//! `batch`: makes sequences of messages: by count, by time, or of the sequences of several topics in a row.
 
 use crate::expression::typed::text_of;
 use crate::node::{BoxedNode, Build, Closing, Host, Node, TimerId, Wake, boxed};
@@ -31,7 +31,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
     let properties: Properties = build.properties()?;
     let number = |value: &Json, or: f64| match text_of(value).as_str() {
         "" | "false" => or,
-        // The number 0 says nothing, the text does (observed).
+        // The number 0 counts as unset, the text does not (observed).
         "0" if value.is_number() => or,
         text => coerce::text_to_number(text),
     };
@@ -130,12 +130,12 @@ fn drop_all(waiting: &mut Vec<Message>, host: &mut Host<'_>) {
 /// So many messages each.
 struct ByCount {
     count: f64,
-    /// The last so many of a sequence are the first of the next.
+    /// The number of last messages of a sequence that begin the next one.
     overlap: usize,
     /// The last message of a sequence ends this one too.
     honour: bool,
     waiting: Vec<Message>,
-    /// How many arrived since the last sequence.
+    /// The number of messages since the last sequence.
     counted: usize,
 }
 
@@ -189,7 +189,7 @@ impl Node for ByCount {
 struct ByTime {
     /// `None`: never.
     every: Option<Duration>,
-    /// A time without messages makes a sequence of one that says `null`.
+    /// A time without messages makes a sequence of one message with the payload `null`.
     empty: bool,
     waiting: Vec<Message>,
     timer: Option<TimerId>,
@@ -246,7 +246,7 @@ struct ByTopic {
     pending: usize,
 }
 
-/// A sequence of one topic under way.
+/// An incomplete sequence of one topic.
 struct Group {
     id: SmolStr,
     count: Value,

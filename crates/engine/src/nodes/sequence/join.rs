@@ -1,4 +1,4 @@
-//! `join`: makes one message of a sequence: by its `msg.parts` (auto), as the node says (custom), or by an
+//! `join`: makes one message of a sequence: by its `msg.parts` (auto), by the node's settings (custom), or by an
 //! expression (reduce).
 
 use super::join_group::{Group, Shape};
@@ -45,7 +45,8 @@ impl Node for ReducingJoin {
             ),
             Step::Complete(mut messages, latest) => {
                 let value = self.0.value(&messages, &host.context());
-                // A value goes on with the last in order; what fails is the one that came last (observed).
+                // A value is sent with the last message in order; a failure is reported with the one that came last
+                // (observed).
                 if value.is_err() && latest < messages.len() {
                     let last = messages.remove(latest);
                     messages.push(last);
@@ -72,7 +73,7 @@ impl Node for ReducingJoin {
     }
 }
 
-/// Joins by parts, or as the node says.
+/// Joins by parts, or by the node's settings.
 struct Join {
     /// `None`: by parts.
     custom: Option<Custom>,
@@ -102,7 +103,7 @@ impl Join {
         let key = match self.key_of(&piece, message) {
             Ok(key) => key,
             Err(refused) => {
-                // What adds nothing may still end what there is.
+                // A message that adds nothing may still complete its group.
                 if has("complete")
                     && self.custom.is_some()
                     && let Some(group) = self.groups.get_mut(&name)

@@ -1,11 +1,11 @@
-//! One sequence that a join node puts together: what has arrived, and what becomes of it. Pure.
+//! One sequence that a join node puts together: the pieces received, and their result. Pure.
 
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::sync::Arc;
 use value::{Failure, Message, Object, Path, Value, coerce, property};
 
-/// What a sequence becomes.
+/// The form of a joined sequence.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Shape {
     /// An array; `flat`: of the elements of arrays.
@@ -20,14 +20,14 @@ pub(super) enum Shape {
     Merged,
 }
 
-/// A sequence under way.
+/// An incomplete sequence.
 pub(super) struct Group {
     shape: Shape,
-    /// Where the result goes.
+    /// The property that receives the result.
     property: Path,
     /// The number of messages that complete it; `None`: not known yet.
     pub target: Option<f64>,
-    /// How many pieces there are that are something.
+    /// The number of pieces with a value.
     count: usize,
     /// Array, text, buffer: the pieces in the order of arrival, with their place if they have one.
     pieces: Vec<(Option<f64>, Value)>,
@@ -113,7 +113,7 @@ impl Group {
         self.merged.set("complete", complete);
     }
 
-    /// Whether something said that nothing more comes.
+    /// Whether a message has ended the sequence with `complete`.
     pub(super) fn is_finished(&self) -> bool {
         self.merged.properties().contains_key("complete")
     }
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_are_put_in_their_places() {
+    fn pieces_are_joined_in_order_of_their_index() {
         let pieces = [(1.0, "b".into()), (0.0, "a".into()), (0.0, "A".into())];
         assert_eq!(made(Shape::Array { flat: false }, &pieces), r#"["A", "b"]"#);
         assert_eq!(made(Shape::Text(Some("-".into())), &pieces), r#""A-b""#);
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn holes_are_undefined_and_few() {
+    fn missing_pieces_are_undefined_and_limited_in_number() {
         let pieces = [(0.0, 1.0.into()), (2.0, 2.0.into())];
         let array = Shape::Array { flat: false };
         assert_eq!(made(array.clone(), &pieces), "[1, undefined, 2]");
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn the_result_has_the_properties_of_all_and_the_parts_around() {
+    fn the_result_merges_all_properties_and_has_the_outer_parts() {
         let mut group = Group::new(Shape::Object, Path::name("payload"), None);
         for text in [
             r#"{"payload":1,"q":1,"parts":{"id":"s","parts":{"id":"o"}}}"#,

@@ -1,4 +1,4 @@
-//! What a message brings to a join node: the piece, the group that it belongs to and what that becomes. Pure.
+//! Reads from a message the data for a join node: the piece, its group and the form of the result. Pure.
 
 use super::join_group::Shape;
 use super::split_cut::unescape;
@@ -34,13 +34,13 @@ pub(super) struct Properties {
 pub(super) struct Piece {
     /// The group's name.
     pub group: SmolStr,
-    /// What the group becomes.
+    /// The form of the result.
     pub shape: Shape,
-    /// Where the result goes.
+    /// The property that receives the result.
     pub property: Path,
-    /// How many there must be, as far as known.
+    /// The number of pieces that complete the group, if known.
     pub target: Option<f64>,
-    /// Where the piece stands; `None`: after those that are there.
+    /// The position of the piece; `None`: after the existing ones.
     pub place: Option<f64>,
     pub value: Value,
 }
@@ -53,7 +53,7 @@ pub(super) enum Refused {
     Done(Vec<Message>),
 }
 
-/// What a node says of its groups.
+/// The node's settings for its groups.
 pub(super) struct Custom {
     shape: Shape,
     /// `None`: the whole message.
@@ -65,7 +65,7 @@ pub(super) struct Custom {
     pub accumulate: bool,
     pub timeout: Option<Duration>,
     count: Option<f64>,
-    /// The count's field is empty: parts say it.
+    /// The count's field is empty: parts set the count.
     counted_by_parts: bool,
 }
 
@@ -101,7 +101,7 @@ impl Custom {
         })
     }
 
-    /// What a message brings. Parts that are not wanted are taken off it.
+    /// The piece in a message. Unwanted parts are removed from the message.
     pub(super) fn piece(&self, message: &mut Message) -> Result<Piece, Refused> {
         if !self.by_parts && message.properties().contains_key("parts") {
             match property(&message.take("parts"), "parts") {
@@ -157,7 +157,7 @@ impl Properties {
     }
 }
 
-/// What a message of a sequence brings: its parts say all.
+/// The piece in a message of a sequence, described by its parts alone.
 pub(super) fn auto_piece(message: &Message) -> Result<Piece, Refused> {
     let parts = message.get("parts");
     let path = match property(parts, "property") {
@@ -182,7 +182,7 @@ pub(super) fn auto_piece(message: &Message) -> Result<Piece, Refused> {
     })
 }
 
-/// What the parts say that the sequence was before it was split.
+/// The form of the sequence before it was split, according to the parts.
 fn shape_of(parts: &Value) -> Shape {
     let between = match property(parts, "ch") {
         Value::Null | Value::Undefined => None,

@@ -8,10 +8,10 @@ use smol_str::SmolStr;
 use std::collections::HashMap;
 use value::{Failure, Message, Value, coerce, property};
 
-/// How sequences are reduced, and those that are not complete.
+/// The expressions that reduce sequences, and the incomplete sequences.
 pub(super) struct Reduce {
     pub each: Jsonata,
-    /// What cannot be read fails when it is needed (observed).
+    /// A start value that cannot be parsed fails when it is needed (observed).
     pub start: Result<Typed, Failure>,
     pub end: Option<Jsonata>,
     pub backwards: bool,
@@ -26,7 +26,7 @@ struct Sequence {
     count: Option<f64>,
 }
 
-/// What a message led to.
+/// The result of adding a message.
 pub(super) enum Step {
     /// It is of no sequence.
     Single(Message),
@@ -56,7 +56,7 @@ impl Reduce {
         })
     }
 
-    /// Takes a message; `most`: how many may wait, 0 for any number.
+    /// Adds a message; `most`: the maximum of waiting messages, 0 for no limit.
     pub(super) fn add(&mut self, message: Message, most: usize) -> Step {
         let parts = message.get("parts");
         if parts.is_undefined() {
@@ -93,7 +93,7 @@ impl Reduce {
 
     /// The value of a complete sequence.
     pub(super) fn value(&self, messages: &[Message], eval: &NodeContext) -> Result<Value, Failure> {
-        // What it starts with sees no message (observed).
+        // The start value is evaluated without a message (observed).
         let nothing = Message::default();
         let start = self
             .start
@@ -105,12 +105,12 @@ impl Reduce {
             let index = property(message.get("parts"), "index");
             let variables = [("A", value), ("I", index), ("N", count.clone())];
             let made = self.each.evaluate_with(eval, message, &variables);
-            value = made.map_err(unsaid)?;
+            value = made.map_err(code_only)?;
         }
         match &self.end {
             Some(end) => end
                 .evaluate_with(eval, &nothing, &[("A", value), ("N", count)])
-                .map_err(unsaid),
+                .map_err(code_only),
             None => Ok(value),
         }
     }
@@ -129,14 +129,14 @@ fn invalid(failure: &Failure) -> String {
 }
 
 /// The error of an expression that fails: only its code is reported (observed).
-fn unsaid(failure: Failure) -> Failure {
+fn code_only(failure: Failure) -> Failure {
     Failure {
         code: failure.code,
         ..Failure::text("[object Object]")
     }
 }
 
-/// Where a message stands in its sequence; those without a place come last.
+/// The position of a message in its sequence; those without one come last.
 fn place(message: &Message) -> f64 {
     property(message.get("parts"), "index")
         .as_number()
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_are_taken_by_place_forwards_or_backwards() {
+    fn messages_are_reduced_by_index_forwards_or_backwards() {
         let text = Json::from("x");
         let concat = || Reduce::parse("$A & payload & $I", ("str", &text), "").unwrap();
         assert_eq!(
@@ -186,14 +186,14 @@ mod tests {
     }
 
     #[test]
-    fn the_end_sees_the_value_and_the_count() {
+    fn the_final_expression_has_the_value_and_the_count() {
         let zero = Json::from("0");
         let reduce = Reduce::parse("$A+payload", ("num", &zero), "$A*$N").unwrap();
         assert_eq!(reduced(reduce, &[("1", 0), ("2", 1), ("3", 2)]), "18");
     }
 
     #[test]
-    fn too_many_are_dropped_together() {
+    fn too_many_pending_messages_are_dropped_together() {
         let zero = Json::from("0");
         let mut reduce = Reduce::parse("$A+payload", ("num", &zero), "").unwrap();
         assert!(matches!(reduce.add(part("1", 0, 9), 1), Step::Waiting));

@@ -61,7 +61,7 @@ fn or(text: &SmolStr, default: &'static str) -> SmolStr {
     }
 }
 
-/// An expression does not parse, or fails: nothing more is said of it (observed).
+/// The error of an expression that does not parse, or fails: no more is reported of it (observed).
 fn broken() -> Failure {
     Failure::text("Invalid JSONata expression in sort node: [object Object]")
 }
@@ -104,7 +104,7 @@ impl Node for ArraySort {
     fn receive(&mut self, mut message: Message, host: &mut Host<'_>) {
         match self.apply(&mut message, &host.context()) {
             Ok(true) => host.pass(message),
-            // What is no array goes nowhere (observed).
+            // A value that is no array is not sent on (observed).
             Ok(false) => host.done(message),
             Err(failure) => host.error(failure, Some(message)),
         }

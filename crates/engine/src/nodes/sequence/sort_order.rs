@@ -1,12 +1,12 @@
 //! The order of keys: texts by their UTF-16 units, numbers by size. Pure.
 //!
-//! JavaScript's comparison is no order where texts and numbers meet (`"10" < "9" < 9.5 < "10"`). Ours is one
-//! everywhere: what is no number comes first, then the numbers. For keys of one kind the two are the same.
+//! JavaScript's comparison is not an order where texts and numbers meet (`"10" < "9" < 9.5 < "10"`). The engine's is
+//! one everywhere: values that are no numbers come first, then the numbers. For keys of one kind the two are the same.
 
 use std::cmp::Ordering;
 use value::{Value, coerce};
 
-/// How keys are compared.
+/// The comparison of keys.
 #[derive(Clone, Copy)]
 pub(super) struct Order {
     /// From the greatest to the least.
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_texts_and_both_are_sorted_as_observed() {
+    fn numbers_texts_and_mixtures_are_sorted_as_in_node_red() {
         assert_eq!(sorted(true, false, "[3,10,1,2]"), "[10,3,2,1]");
         assert_eq!(
             sorted(false, false, r#"["3","10","1","2","B","a"]"#),

@@ -1,5 +1,5 @@
-//! `split`: sends the elements of an array, the pieces of a text or buffer, the properties of an object
-//! one by one, each with `msg.parts` that says where it belongs.
+//! `split`: sends the elements of an array, the pieces of a text or buffer, the properties of an object one by one,
+//! each with its position in `msg.parts`.
 
 use super::split_cut::{self, Cut};
 use crate::expression::typed::text_of;
@@ -40,12 +40,12 @@ struct Split {
     /// Elements in one piece of an array.
     array: usize,
     cut: Cut,
-    /// Where an object's keys go.
+    /// The property that receives an object's keys.
     key: Option<Path>,
     stream: Option<Stream>,
 }
 
-/// What a stream has left over, and the number of its next piece.
+/// The rest of a stream, and the number of its next piece.
 #[derive(Default)]
 struct Stream {
     text: String,
@@ -135,7 +135,7 @@ impl Sending<'_> {
         }
     }
 
-    /// What the message has become: its last piece, if there was one (observed).
+    /// The message to report: its last piece, if there was one (observed).
     fn become_of(self) -> Message {
         let whole = self.whole();
         self.last.unwrap_or(whole)
@@ -143,7 +143,7 @@ impl Sending<'_> {
 }
 
 impl Split {
-    /// What all parts of this message have in common; parts that are there already go inside.
+    /// The common content of all pieces of this message; existing parts are nested inside.
     fn begin(&self, message: &Message, host: &mut Host<'_>) -> Sending<'_> {
         let mut base = message.clone();
         base.take("_msgid");
@@ -260,7 +260,7 @@ impl Split {
 impl Node for Split {
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
         let value = match self.property.try_read_message(&message) {
-            // Nothing to split, and nothing is said of it (observed).
+            // Nothing to split, and nothing is reported (observed).
             Ok(Value::Undefined) => return,
             Ok(value) => value,
             Err(failure) => return host.error(failure, Some(message)),

@@ -6,18 +6,18 @@ use serde_json::Value as Json;
 use smol_str::SmolStr;
 use value::{Failure, Value, coerce, json};
 
-/// Where texts and buffers are cut.
+/// The rule by which texts and buffers are cut.
 pub(super) enum Cut {
-    /// At each occurrence of some bytes; `shown` is what parts say of it (`ch`).
+    /// At each occurrence of some bytes; `shown` is the separator in parts (`ch`).
     Separator { bytes: Box<[u8]>, shown: Value },
-    /// Into pieces of so many bytes or UTF-16 units.
+    /// Into pieces of this number of bytes or UTF-16 units.
     Length(usize),
 }
 
 /// The pieces of one text or buffer, and how much of it is left over.
 pub(super) struct Pieces {
     pub values: Vec<Value>,
-    /// What parts say of the number of pieces.
+    /// The number of pieces, for parts.
     pub count: usize,
 }
 
@@ -170,7 +170,7 @@ fn broken(why: &Failure) -> Failure {
     Failure::text(format!("Invalid split property: {why}"))
 }
 
-/// The escapes that the editor's field knows (docs/reference/node-red-engine.md §4.3).
+/// Replaces the escapes of the editor's field (docs/reference/node-red-engine.md §4.3).
 pub(super) fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -193,7 +193,7 @@ pub(super) fn unescape(text: &str) -> String {
     out
 }
 
-/// Pieces of so many UTF-16 units, as JavaScript counts.
+/// Pieces of `length` UTF-16 units, as JavaScript counts.
 fn text_chunks(text: &str, length: usize) -> Vec<Value> {
     if text.is_ascii() {
         let chunks = (0..text.len()).step_by(length);
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_keeps_what_is_not_yet_whole() {
+    fn a_stream_keeps_the_incomplete_rest() {
         let mut rest = String::new();
         let lines = cut("str", "\\n");
         let mut next = |text: &str| format!("{:?}", lines.text_stream(&mut rest, text));

@@ -1,4 +1,4 @@
-//! What the operating system refuses, in the words of Node.js: `ENOENT: no such file or directory, open '/x'`.
+//! Formats the errors of the operating system as Node.js does: `ENOENT: no such file or directory, open '/x'`.
 
 use std::io;
 use value::Failure;
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_have_the_names_and_words_of_nodejs() {
+    fn errors_have_the_codes_and_messages_of_nodejs() {
         let missing = io::Error::from(io::ErrorKind::NotFound);
         let told = failure(&missing, "open", "/x");
         assert_eq!(told.code, "ENOENT");

@@ -33,7 +33,7 @@ struct File {
     settings: Settings,
     queue: VecDeque<Job>,
     busy: bool,
-    /// Held while a file is written: what closing writes comes after what was being written.
+    /// Held while a file is written, so that writes at closing come after the one in progress.
     turn: Arc<Mutex<()>>,
 }
 
@@ -41,7 +41,7 @@ struct Settings {
     mode: Mode,
     newline: bool,
     create: bool,
-    /// `None`: `msg.encoding` says it.
+    /// `None`: set by `msg.encoding`.
     encoding: Option<Encoding>,
 }
 
@@ -52,7 +52,7 @@ enum Mode {
     Delete,
 }
 
-/// What is to be done for a message.
+/// A message and its file operation.
 struct Job {
     message: Message,
     task: Task,
@@ -104,7 +104,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
 }
 
 impl Settings {
-    /// What to write for this message; `None`: it has no payload, and nothing is written.
+    /// The bytes to write for this message; `None`: it has no payload, and nothing is written.
     fn bytes(&self, message: &Message) -> Result<Option<Bytes>, Failure> {
         let payload = message.get("payload");
         let mut text = match payload {

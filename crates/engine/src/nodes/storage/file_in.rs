@@ -32,11 +32,11 @@ struct FileIn {
     send_error: bool,
     all_properties: bool,
     queue: VecDeque<Message>,
-    /// How many pieces of the file at the head of the queue were sent; `None`: nothing is being read.
+    /// The number of pieces sent of the file at the head of the queue; `None`: nothing is being read.
     sent: Option<u64>,
 }
 
-/// What a step on the blocking thread came to.
+/// The result of a step on the blocking thread.
 type Stepped = Result<(Reading, Step), Failure>;
 
 pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
@@ -98,7 +98,7 @@ impl FileIn {
         }
         let total = index + count;
         for (index, piece) in (index..).zip(step.pieces) {
-            // A full chunk does not know that it is the last (observed).
+            // A full chunk is not marked as the last (observed).
             let full = matches!(&piece, Value::Buffer(bytes) if bytes.len() == CHUNK);
             let count = (step.last && index + 1 == total && !full).then_some(total);
             let ends = step.last && index + 1 == total && full;

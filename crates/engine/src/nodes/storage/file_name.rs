@@ -1,4 +1,4 @@
-//! Which file a message means: the typed input that `file` and `file in` share.
+//! The file name of a message: the typed input that `file` and `file in` share.
 
 use crate::expression::typed::Typed;
 use crate::node::{Host, Level};
@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use smol_str::SmolStr;
 use value::{Failure, Message, Value, coerce};
 
-/// Where the name of the file comes from.
+/// The source of the file's name.
 pub(super) struct FileName {
     /// An expression that does not parse fails for each message (observed).
     input: Result<Typed, Failure>,
@@ -27,7 +27,7 @@ impl FileName {
         };
         Self {
             unset: kind == "str" && empty,
-            input: Typed::parse(kind, &name).map_err(|f| unsaid(kind, f)),
+            input: Typed::parse(kind, &name).map_err(|f| code_only(kind, f)),
             jsonata: kind == "jsonata",
         }
     }
@@ -41,7 +41,7 @@ impl FileName {
         let input = self.input.as_ref().map_err(Failure::clone)?;
         let name = input.evaluate(&host.context(), message);
         let name = match name {
-            Err(failure) if self.jsonata => return Err(unsaid("jsonata", failure)),
+            Err(failure) if self.jsonata => return Err(code_only("jsonata", failure)),
             name => name?,
         };
         if coerce::truthy(&name) {
@@ -60,7 +60,7 @@ impl FileName {
 }
 
 /// The error of an expression that fails: only its code is reported (observed).
-fn unsaid(kind: &str, failure: Failure) -> Failure {
+fn code_only(kind: &str, failure: Failure) -> Failure {
     if kind != "jsonata" {
         return failure;
     }

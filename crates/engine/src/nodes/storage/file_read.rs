@@ -1,4 +1,4 @@
-//! Reads a file piece by piece: whole, as lines, or as chunks. Runs on blocking threads; knows no messages.
+//! Reads a file piece by piece: whole, as lines, or as chunks. Runs on blocking threads; independent of messages.
 
 use super::errno::failure;
 use formats::encoding::Encoding;
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::Read;
 use value::{Failure, Value};
 
-/// How much is read at a time, as Node.js' read streams do by default.
+/// The number of bytes read at a time, as Node.js' read streams do by default.
 pub(super) const CHUNK: usize = 64 * 1024;
 
 /// In which pieces a file becomes messages.
@@ -34,11 +34,11 @@ pub(super) struct Reading {
     file: File,
     format: Format,
     encoding: Encoding,
-    /// What was read and not yet given: the begin of a line, or the piece that may be the last.
+    /// Bytes read and not yet returned: the beginning of a line, or the piece that may be the last.
     rest: Vec<u8>,
 }
 
-/// What one step of reading gives.
+/// The result of one step of reading.
 #[derive(Debug, Default)]
 pub(super) struct Step {
     /// The next pieces, in order.

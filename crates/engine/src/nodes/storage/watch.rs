@@ -83,7 +83,7 @@ impl Watch {
                     .into_iter()
                     .filter(|p| concerns(p, &paths, recursive))
                 {
-                    // The node that heard is gone when this fails.
+                    // This fails when the node is gone.
                     let _ = sender.send(path);
                 }
             })?;
@@ -196,7 +196,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_change_concerns_what_is_watched() {
+    fn only_changes_of_watched_paths_match() {
         let directory = tempfile::tempdir().unwrap();
         let inside = |name: &str| directory.path().join(name);
         let watched = [directory.path().to_owned(), PathBuf::from("/x/file")];

@@ -1,4 +1,5 @@
-//! What Node.js has built in: files of our own for what makes sense without files, network and processes.
+//! The built-in modules of Node.js: the engine's own files for those that make sense without files, network and
+//! processes.
 
 use super::Refusal;
 

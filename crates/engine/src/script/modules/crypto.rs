@@ -9,7 +9,7 @@ use rquickjs::{ArrayBuffer, Ctx, Exception, Function, Object as JsObject, Result
 use std::cell::RefCell;
 use std::rc::Weak;
 
-/// Random bytes in one go; who wants more asks again, and is asked for the time in between.
+/// The maximum number of random bytes per call; more take several calls, and the time limit is checked in between.
 const RANDOM: usize = 64 * 1024;
 /// So many rounds of PBKDF2 go by between two looks at the clock: some milliseconds.
 const ROUNDS: u32 = 4096;
@@ -52,7 +52,7 @@ pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Re
     native.set("pbkdf2", Function::new(ctx.clone(), pbkdf2)?)
 }
 
-/// One block of PBKDF2 (RFC 8018 §5.2). Ours, as a library's cannot be stopped when the time is over.
+/// Computes one block of PBKDF2 (RFC 8018 §5.2). The engine's own, as a library's cannot be stopped at the time limit.
 fn derived_block(
     key: &hmac::Key,
     seed: &[u8],
@@ -133,7 +133,7 @@ fn random(ctx: Ctx<'_>, length: usize) -> Result<ArrayBuffer<'_>> {
     ArrayBuffer::new_copy(ctx, bytes)
 }
 
-/// Whether bytes of one length are the same, in a time that does not tell where they differ.
+/// Whether bytes of one length are the same, compared in constant time.
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
 fn are_equal(ctx: Ctx<'_>, a: String, b: String) -> Result<bool> {
     let (a, b) = (from_js::bytes(&ctx, &a)?, from_js::bytes(&ctx, &b)?);

@@ -1,7 +1,7 @@
 //! The modules that the operator has installed: names become files as in Node.js, and files are read.
 //!
-//! A file's name begins with `/`, which stands for the data directory. Only what lies below its `node_modules`
-//! directories is ever read, links followed; so no name leads anywhere else.
+//! A file's name begins with `/`, which stands for the data directory. Only files below its `node_modules` directories
+//! are ever read, links followed; so no name leads anywhere else.
 
 use super::Refusal;
 use super::package::Manifest;
@@ -9,7 +9,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-/// Where Node-RED keeps the modules of function nodes: as it does now, and as older ones did.
+/// The directories in which Node-RED keeps the modules of function nodes: that of current versions, and that of older
+/// ones.
 const ROOTS: [&str; 2] = ["/node_modules", "/externalModules/node_modules"];
 
 /// The largest file that is read. Our choice: lodash in one file has half a MiB.
@@ -103,7 +104,7 @@ impl Installed {
         Err(Refusal::NotInstalled(name.into()))
     }
 
-    /// What a path without an extension means.
+    /// The file that a path without an extension means.
     fn file_or_directory(&self, path: &str) -> Result<Option<String>, Refusal> {
         if let Some(file) = self.file_or_with_extension(path)? {
             return Ok(Some(file));
@@ -154,7 +155,7 @@ impl Installed {
         }
     }
 
-    /// Where the system has what is named here; nothing but what lies below a directory of modules.
+    /// The path in the file system for a name; only for names below a directory of modules.
     fn place(&self, path: &str) -> Option<PathBuf> {
         self.0.iter().find_map(|(name, root)| {
             let rest = path.strip_prefix(name)?.strip_prefix('/')?;
@@ -183,7 +184,8 @@ fn join(directory: &str, path: &str) -> Option<String> {
     Some(format!("/{}", joined.join("/")))
 }
 
-/// A path and the directories above it, up to `/`; what would be the `node_modules` of a `node_modules` is left out.
+/// A path and the directories above it, up to `/`; those named `node_modules` are left out, as none is searched within
+/// another.
 fn above(path: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(path), |path| match path.rsplit_once('/') {
         Some(("", "")) | None => None,

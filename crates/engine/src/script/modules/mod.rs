@@ -1,11 +1,11 @@
 //! Modules that the code of a function node asks for (`libs`), and what those require in turn.
 //!
-//! What Node.js has built in comes from files of our own ([`mod@builtin`]), everything else from the operator's
-//! `node_modules` ([`installed`]). Both are evaluated in the node's own realm, once, when first asked for, by
-//! `lib/modules/require.js`; a node that asks for nothing pays nothing.
+//! Node.js' built-in modules come from the engine's own files ([`mod@builtin`]), all others from the operator's
+//! `node_modules` ([`installed`]). Both are evaluated in the node's own realm, once, on first use, by
+//! `lib/modules/require.js`; a node that uses none pays nothing.
 //!
-//! Code sees the files' names from the data directory on, such as `/node_modules/ms/index.js`; nothing here tells it
-//! where that is.
+//! Code sees the files' names from the data directory on, such as `/node_modules/ms/index.js`; the location of that
+//! directory is not disclosed.
 
 mod builtin;
 mod crypto;
@@ -69,7 +69,7 @@ fn without_version(module: &str) -> &str {
     version.map_or(module, |(at, _)| &module[..at])
 }
 
-/// What modules ask of Rust: `builtin(name)`, `find(name, directory)`, `read(file)`, `compile(file, text)`, and what is
+/// The functions for modules: `builtin(name)`, `find(name, directory)`, `read(file)`, `compile(file, text)`, and those
 /// defined in [`crypto`], [`machine`] and [`url`].
 fn native<'js>(scripts: &Rc<Scripts>, ctx: &Ctx<'js>) -> Result<JsObject<'js>> {
     let native = JsObject::new(ctx.clone())?;
@@ -134,7 +134,8 @@ fn compile<'js>(
     made
 }
 
-/// Fails when the code's time is over. Between what takes long here, JavaScript asks the clock too seldom.
+/// Fails when the code's time limit has expired. Between the long operations here, JavaScript checks the clock too
+/// seldom.
 fn in_time(scripts: &Weak<Scripts>, ctx: &Ctx<'_>) -> Result<()> {
     match scripts.upgrade() {
         Some(scripts) if !scripts.clock.is_expired() => Ok(()),

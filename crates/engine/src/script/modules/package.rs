@@ -1,9 +1,9 @@
-//! `package.json`: which file of a package stands for it. Pure: knows no directory.
+//! `package.json`: finds the file that stands for a package. Pure: accesses no directory.
 
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-/// What is read of a `package.json`. Whatever has another form than expected counts as absent, as in Node.js.
+/// The fields that are read of a `package.json`. A field of an unexpected type counts as absent, as in Node.js.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Manifest {
@@ -14,7 +14,7 @@ pub(super) struct Manifest {
 }
 
 impl Manifest {
-    /// The file that stands for the package, if it names one.
+    /// The main file of the package, if it names one.
     pub(super) fn main(&self) -> Option<&str> {
         self.main.as_str()
     }
@@ -50,7 +50,7 @@ impl Manifest {
     }
 }
 
-/// The first target that holds for `CommonJS`; `rest` is what `*` stands for.
+/// The first target that applies to `CommonJS`; `rest` replaces `*`.
 fn target(value: &Json, rest: &str) -> Option<String> {
     match value {
         Json::String(path) => path.starts_with("./").then(|| path.replace('*', rest)),
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_package_exports_itself_or_by_name() {
+    fn a_package_has_a_single_export_or_named_ones() {
         assert_eq!(exported(r#""./a.js""#, ".").unwrap(), "./a.js");
         assert_eq!(exported(r#""./a.js""#, "./a.js"), None);
         assert_eq!(exported(r#"{".": "./a.js"}"#, ".").unwrap(), "./a.js");
@@ -89,14 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn the_first_condition_that_holds_for_commonjs_counts() {
+    fn the_first_matching_commonjs_condition_is_used() {
         let exports = r#"{"import": "./a.mjs", "node": {"module": "./m.js", "require": "./a.js"}, "default": "./b.js"}"#;
         assert_eq!(exported(exports, ".").unwrap(), "./a.js");
         assert_eq!(exported(r#"{"import": "./a.mjs"}"#, "."), None);
     }
 
     #[test]
-    fn the_longest_pattern_that_fits_counts() {
+    fn the_longest_matching_pattern_is_used() {
         let exports = r#"{"./*": "./all/*.js", "./lib/*.js": "./lib/*.cjs"}"#;
         assert_eq!(exported(exports, "./x/y").unwrap(), "./all/x/y.js");
         assert_eq!(exported(exports, "./lib/z.js").unwrap(), "./lib/z.cjs");

@@ -1,8 +1,8 @@
-//! What one node must not be able to do to another.
+//! Tests that nodes are isolated from one another.
 
 use super::*;
 
-/// What a second node makes after a first one has run.
+/// The result of a second node after a first one has run.
 fn after(first: &str, second: &str) -> String {
     let scripts = scripts();
     let code = |source: &str| Code {
@@ -21,7 +21,7 @@ fn after(first: &str, second: &str) -> String {
 }
 
 #[test]
-fn a_node_cannot_change_what_another_sees_of_the_library() {
+fn a_node_cannot_change_the_library_of_another_node() {
     let patch = "
         const evil = () => 'evil';
         Buffer.from = evil; Buffer.mine = 1; Buffer.prototype.toString = evil; Buffer.prototype.mine = 1;
@@ -48,7 +48,7 @@ fn a_node_cannot_change_what_another_sees_of_the_library() {
 }
 
 #[test]
-fn everything_that_leads_from_the_library_is_frozen() {
+fn everything_reachable_from_the_library_is_frozen() {
     let walk = "
         const seen = new Set(), open = [];
         const is = v => typeof v === 'object' && v !== null || typeof v === 'function';
@@ -71,7 +71,7 @@ fn everything_that_leads_from_the_library_is_frozen() {
 }
 
 #[test]
-fn assigning_to_the_library_is_silent_or_throws_in_strict_code() {
+fn assignments_to_the_library_are_ignored_or_throw_in_strict_code() {
     assert_eq!(
         payload("Buffer.x = 1; msg.payload = Buffer.x; return msg", 1.0),
         "undefined"
@@ -90,7 +90,7 @@ fn assigning_to_the_library_is_silent_or_throws_in_strict_code() {
 }
 
 #[test]
-fn what_a_node_makes_from_the_library_is_its_own() {
+fn objects_that_a_node_makes_from_the_library_are_mutable() {
     let made = |source: &str| payload(&format!("{source}; return msg"), 1.0);
     assert_eq!(
         made(
@@ -131,7 +131,7 @@ fn what_a_node_makes_from_the_library_is_its_own() {
 }
 
 #[test]
-fn a_rejection_that_nobody_handles_is_an_error_of_the_node_but_of_no_message() {
+fn an_unhandled_rejection_is_a_node_error_without_a_message() {
     let errors = |source: &str| -> Vec<String> {
         run(source, 1.0)
             .into_iter()
@@ -162,7 +162,7 @@ fn a_rejection_that_nobody_handles_is_an_error_of_the_node_but_of_no_message() {
 }
 
 #[test]
-fn a_rejection_that_is_handled_later_in_the_turn_is_no_error() {
+fn a_rejection_handled_later_in_the_invocation_is_no_error() {
     for source in [
         "Promise.reject(1).catch(() => {}); return msg",
         "const p = Promise.reject(1); await null; await null; p.catch(() => {}); return msg",
@@ -178,7 +178,7 @@ fn a_rejection_that_is_handled_later_in_the_turn_is_no_error() {
 }
 
 #[test]
-fn what_a_node_leaves_pending_does_not_run_in_the_turn_of_another() {
+fn pending_jobs_of_a_node_never_run_in_another_nodes_invocation() {
     for left in [
         "Promise.resolve().then(() => { node.warn('left') }); for (;;) {}",
         "(async () => { await null; node.warn('left') })(); for (;;) {}",
@@ -211,7 +211,7 @@ fn what_a_node_leaves_pending_does_not_run_in_the_turn_of_another() {
 }
 
 #[test]
-fn what_is_left_pending_while_the_code_is_checked_never_runs() {
+fn jobs_left_pending_by_the_code_check_never_run() {
     let scripts = scripts();
     let code = Code {
         function: "}); Promise.resolve().then(() => { for (;;) {} }); (function () { return msg"
@@ -223,7 +223,7 @@ fn what_is_left_pending_while_the_code_is_checked_never_runs() {
 }
 
 #[test]
-fn no_finalizer_of_a_node_can_run_in_the_turn_of_another() {
+fn no_finalizer_of_a_node_can_run_in_another_nodes_invocation() {
     assert_eq!(
         payload(
             "msg.payload = [typeof FinalizationRegistry, Buffer.constructor('return typeof FinalizationRegistry')()]; return msg",

@@ -1,4 +1,4 @@
-//! What lasts: globals, timers, promises, contexts, limits, setup and close.
+//! Tests lasting state: globals, timers, promises, contexts, limits, setup and close.
 
 use super::*;
 use crate::log_level::Level;
@@ -41,7 +41,7 @@ fn endless_code_is_stopped_and_the_next_message_runs() {
 }
 
 #[test]
-fn a_full_memory_is_an_error_of_that_node_only() {
+fn exhausted_memory_is_an_error_of_that_node_only() {
     let scripts = scripts();
     let code = |source: &str| Code {
         function: source.into(),
@@ -89,7 +89,7 @@ fn promises_and_timers_finish_later() {
 }
 
 #[test]
-fn intervals_come_again_until_cleared() {
+fn intervals_repeat_until_they_are_cleared() {
     let mut sandbox = function(
         "let n = 0; const t = setInterval(() => { if (++n === 2) clearInterval(t) }, 10); return null",
     );
@@ -142,9 +142,9 @@ fn contexts_are_read_and_written_in_all_ways() {
     );
 }
 
-/// As observed on Node-RED 4.1.15: what was got from a store, or put there, is the stored thing itself.
+/// As observed on Node-RED 4.1.15: a value read from a store, or put there, is the stored object itself.
 #[test]
-fn what_is_changed_in_an_object_of_a_store_counts_without_set() {
+fn changes_to_a_stored_object_take_effect_without_set() {
     let made = |source: &str| payload(&format!("{source}; return msg"), 1.0);
     assert_eq!(
         made(
@@ -173,7 +173,7 @@ fn what_is_changed_in_an_object_of_a_store_counts_without_set() {
 }
 
 #[test]
-fn numbers_dates_and_texts_are_those_of_en_us() {
+fn numbers_dates_and_texts_default_to_en_us() {
     let made = |source: &str| payload(&format!("msg.payload = {source}; return msg"), 1.0);
     for (source, expected) in [
         ("(1234567.891).toLocaleString()", r#""1,234,567.891""#),

@@ -1,4 +1,4 @@
-//! What the sandbox promises to functions, driven without an engine.
+//! Tests the guarantees of the sandbox to functions, without an engine.
 #![allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
 
 mod isolation;

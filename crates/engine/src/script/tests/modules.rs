@@ -35,7 +35,7 @@ pub(super) fn importing(data: &Path, module: &str, code: Code) -> (Sandbox, Vec<
     (sandbox, started)
 }
 
-/// What an expression is where `m` is the module.
+/// The value of an expression in which `m` is the module.
 pub(super) fn value(data: &TempDir, module: &str, expression: &str) -> String {
     let code = Code {
         function: format!("msg.payload = {expression}; return msg").into(),
@@ -78,7 +78,7 @@ fn a_package_is_its_main_file_or_its_index() {
 }
 
 #[test]
-fn a_package_with_exports_has_nothing_else() {
+fn a_package_with_exports_is_resolved_by_them_alone() {
     let data = installed(&[
         (
             "strict/package.json",
@@ -92,7 +92,7 @@ fn a_package_with_exports_has_nothing_else() {
 }
 
 #[test]
-fn the_nearest_node_modules_counts_and_both_homes_are_searched() {
+fn the_nearest_node_modules_wins_and_both_roots_are_searched() {
     let data = installed(&[
         (
             "one/index.js",
@@ -119,7 +119,7 @@ fn the_nearest_node_modules_counts_and_both_homes_are_searched() {
 }
 
 #[test]
-fn modules_that_require_one_another_see_what_there_is_so_far() {
+fn modules_in_a_cycle_see_the_exports_made_so_far() {
     let data = installed(&[
         (
             "a/index.js",
@@ -150,7 +150,7 @@ fn a_module_is_evaluated_once_in_each_node() {
 }
 
 #[test]
-fn a_module_has_what_modules_expect_around_them_and_functions_do_not() {
+fn a_module_has_the_commonjs_environment_and_functions_do_not() {
     let data = installed(&[(
         "around/index.js",
         "#!/usr/bin/env node

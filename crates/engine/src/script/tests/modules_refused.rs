@@ -31,7 +31,7 @@ fn reason(data: &TempDir, module: &str) -> String {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn a_missing_module_is_named_in_the_error() {
     let data = installed(&[
         ("asks/index.js", "\nrequire('absent')"),
         ("here/index.js", "\n\nrequire('./absent')"),
@@ -63,7 +63,7 @@ fn what_is_not_there_is_named() {
 }
 
 #[test]
-fn what_a_package_does_not_export_is_its_own() {
+fn paths_that_a_package_does_not_export_are_refused() {
     let data = installed(&[
         ("strict/package.json", r#"{"exports": "./a.js"}"#),
         ("strict/a.js", ""),
@@ -79,7 +79,7 @@ fn what_a_package_does_not_export_is_its_own() {
 }
 
 #[test]
-fn what_needs_more_than_a_sandbox_has_is_refused_and_can_be_caught() {
+fn modules_beyond_the_sandbox_are_refused_with_a_catchable_error() {
     let data = installed(&[
         (
             "reads/index.js",
@@ -126,7 +126,7 @@ fn what_needs_more_than_a_sandbox_has_is_refused_and_can_be_caught() {
 }
 
 #[test]
-fn no_path_leads_out() {
+fn no_path_leads_outside_node_modules() {
     let data = installed(&[
         ("up/index.js", "require('../../secret')"),
         (
@@ -166,7 +166,7 @@ fn no_path_leads_out() {
 }
 
 #[test]
-fn no_link_leads_out() {
+fn no_symbolic_link_leads_outside_node_modules() {
     let data = installed(&[
         ("linked/index.js", "require('./secret')"),
         ("inside/index.js", "module.exports = require('./link')"),
@@ -195,7 +195,7 @@ fn no_link_leads_out() {
 }
 
 #[test]
-fn what_goes_wrong_in_a_module_names_its_file_and_line() {
+fn an_error_in_a_module_names_its_file_and_line() {
     let data = installed(&[
         ("syntax/index.js", "require('./lib/bad')"),
         ("syntax/lib/bad.js", "var a = 1;\nvar b = ;\n"),
@@ -260,7 +260,7 @@ fn a_huge_file_is_not_read() {
 }
 
 #[test]
-fn a_module_has_the_functions_time_and_memory() {
+fn a_module_has_the_time_and_memory_limits_of_its_function() {
     let data = installed(&[
         ("endless/index.js", "for (;;) {}"),
         (
@@ -291,7 +291,7 @@ fn a_module_has_the_functions_time_and_memory() {
 }
 
 #[test]
-fn a_module_of_one_node_is_none_of_another() {
+fn a_module_instance_is_not_shared_between_nodes() {
     let data = installed(&[(
         "patch/index.js",
         "Array.prototype.mine = 1; Object.assign(require('util'), { mine: 1 }); require('events').prototype.mine = 1;

@@ -1,4 +1,4 @@
-//! What functions send, report and fail with.
+//! Tests the messages, reports and failures of functions.
 
 use super::*;
 use crate::log_level::Level;
@@ -42,7 +42,7 @@ fn results_go_to_outputs_with_the_id_of_the_input() {
 }
 
 #[test]
-fn what_is_no_message_is_an_error() {
+fn returning_a_value_that_is_no_message_is_an_error() {
     for (source, kind) in [
         ("'text'", "string"),
         ("5", "number"),
@@ -79,7 +79,7 @@ fn node_send_sends_a_copy_and_keeps_the_order() {
 }
 
 #[test]
-fn done_is_said_by_the_code_if_it_contains_the_call() {
+fn done_is_automatic_unless_the_code_contains_the_call() {
     assert!(run("if (false) node.done(); return null", 1.0).is_empty());
     assert!(matches!(run("node.done()", 1.0)[..], [Effect::Done(_)]));
     assert!(matches!(
@@ -89,7 +89,7 @@ fn done_is_said_by_the_code_if_it_contains_the_call() {
 }
 
 #[test]
-fn errors_tell_where_they_happened() {
+fn errors_are_reported_with_their_position() {
     assert_eq!(
         error("var a = 1;\nretunr"),
         "ReferenceError: ReferenceError: retunr is not defined (line 2, col 1)"
@@ -123,7 +123,7 @@ fn errors_tell_where_they_happened() {
 }
 
 #[test]
-fn what_was_thrown_is_left_in_the_message() {
+fn a_thrown_error_is_stored_in_the_message() {
     let effects = run("throw new TypeError('boom')", 1.0);
     let [Effect::Error(_, Some(message))] = &effects[..] else {
         panic!("{effects:?}")
@@ -137,7 +137,7 @@ fn what_was_thrown_is_left_in_the_message() {
 }
 
 #[test]
-fn done_with_a_reason_fails_and_does_not_stand_for_returning() {
+fn done_with_an_error_fails_and_returning_still_completes() {
     let effects = run("node.done('no')", 1.0);
     let [Effect::Error(failure, Some(_)), Effect::Done(_)] = &effects[..] else {
         panic!("{effects:?}")
@@ -146,14 +146,14 @@ fn done_with_a_reason_fails_and_does_not_stand_for_returning() {
 }
 
 #[test]
-fn node_error_tells_any_value_as_text() {
+fn node_error_reports_any_value_as_text() {
     assert_eq!(error("node.error({ a: 1 }, msg)"), "[object Object]");
     assert_eq!(error("node.error(null, msg)"), "");
     assert_eq!(error("node.error(5, msg)"), "5");
 }
 
 #[test]
-fn env_knows_the_node_itself() {
+fn env_get_returns_the_nodes_id_name_and_path() {
     assert_eq!(
         payload(
             "msg.payload = [env.get('NR_NODE_ID'), env.get('NR_NODE_NAME'), env.get('NR_NODE_PATH')]; return msg",
@@ -164,7 +164,7 @@ fn env_knows_the_node_itself() {
 }
 
 #[test]
-fn a_syntax_error_is_told_at_start_and_messages_vanish() {
+fn a_syntax_error_is_reported_at_start_and_messages_are_dropped() {
     let mut sandbox = function("var a = 1;\nreturn msg +;");
     let effects = sandbox.start();
     let [Effect::Error(failure, None)] = &effects[..] else {
@@ -179,7 +179,7 @@ fn a_syntax_error_is_told_at_start_and_messages_vanish() {
 }
 
 #[test]
-fn reports_become_effects() {
+fn logging_status_and_errors_become_effects() {
     let effects = run(
         "node.warn({ a: 1 }); console.log('%d!', 5); node.status({ fill: 'red' }); node.error('bad', msg); node.error('log'); return null",
         1.0,

@@ -1,11 +1,11 @@
-//! Values on the way in and out, and what the library makes of them.
+//! Tests the conversion of values on the way in and out, and the library's results for them.
 
 use super::*;
 use std::sync::Arc;
 use value::{Failure, Handle, Object};
 
 #[test]
-fn every_expression_gives_what_node_20_gives() {
+fn every_expression_gives_the_result_of_node_20() {
     let mut wrong = Vec::new();
     let lines: Vec<&str> = include_str!("golden.txt").lines().collect();
     let mut sandbox = function(
@@ -34,7 +34,7 @@ fn every_expression_gives_what_node_20_gives() {
 }
 
 #[test]
-fn values_survive_the_way_in_and_out() {
+fn values_survive_the_conversion_in_both_directions() {
     let handle = Handle(Arc::new(5_u8));
     let mut nested = Object::default();
     nested.insert("2".into(), Value::from("b"));
@@ -84,7 +84,7 @@ fn values_survive_the_way_in_and_out() {
 }
 
 #[test]
-fn what_a_message_cannot_carry_becomes_the_nearest_thing() {
+fn values_unfit_for_a_message_become_the_nearest_equivalent() {
     let made = |source: &str| payload(&format!("msg.payload = {source}; return msg"), 1.0);
     assert_eq!(made("new Map([['a', 1]])"), r#"{"a": 1}"#);
     assert_eq!(made("new Set([1, 2])"), "[1, 2]");
@@ -109,7 +109,7 @@ fn what_a_message_cannot_carry_becomes_the_nearest_thing() {
 }
 
 #[test]
-fn the_sandbox_has_this_and_not_that() {
+fn the_sandbox_has_the_expected_globals_and_lacks_others() {
     let has = "['console','util','Buffer','URL','URLSearchParams','Date','RED','context','flow','global','env','setTimeout','clearTimeout','setInterval','clearInterval','promisify'].filter(n => typeof globalThis[n] === 'undefined')";
     assert_eq!(
         payload(&format!("msg.payload = {has}; return msg"), 1.0),
@@ -231,7 +231,7 @@ fn jsonata_in_a_function_sees_contexts_and_environment_variables_of_its_node() {
 }
 
 #[test]
-fn env_knows_the_id_name_and_path_of_the_node() {
+fn an_unbound_env_get_returns_the_nodes_id_name_and_path() {
     assert_eq!(
         payload(
             "msg.payload = ['NR_NODE_ID', 'NR_NODE_NAME', 'NR_NODE_PATH'].map(env.get); return msg",

@@ -29,10 +29,10 @@ struct Properties {
 /// Longest status text, characters (observed on 4.1.15).
 const STATUS_LENGTH: usize = 32;
 
-/// A count that changes faster than this, in milliseconds, is shown when it has come to rest.
+/// A count that changes at shorter intervals than this, in milliseconds, is shown when it has stopped changing.
 const FAST: f64 = 100.0;
 
-/// How long a fast count must rest.
+/// The time for which a fast count must stay the same.
 const REST: Duration = Duration::from_millis(200);
 
 /// Levels of an object in the log.
@@ -48,7 +48,7 @@ struct Debug {
     status_state: StatusState,
 }
 
-/// What of a message is shown.
+/// The part of a message that is shown.
 enum Shown {
     Whole,
     Property {
@@ -61,7 +61,7 @@ enum Shown {
     },
 }
 
-/// What the status shows.
+/// The value that the status shows.
 enum StatusSource {
     /// The same as the sidebar; of a whole message the payload.
     Auto,
@@ -72,7 +72,7 @@ enum StatusSource {
     Expression(Box<Jsonata>),
 }
 
-/// What the status shows at the moment.
+/// The state of the status display.
 #[derive(Default)]
 struct StatusState {
     text: Option<Value>,
@@ -222,7 +222,7 @@ impl Node for Debug {
     }
 }
 
-/// A value as a line of the log; what takes several lines begins on one of its own.
+/// A value as a log line; one of several lines begins on a line of its own.
 fn logged(value: &Value) -> String {
     let text = match value {
         Value::String(text) => text.to_string(),

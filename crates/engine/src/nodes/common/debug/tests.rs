@@ -1,4 +1,4 @@
-//! What a debug node shows, and its status.
+//! The parts of a message that a debug node shows, and its status.
 
 use super::*;
 use crate::node_context::NodeContext;
@@ -28,7 +28,7 @@ fn the_shown_part_follows_complete_and_target_type() {
 }
 
 #[test]
-fn frames_have_the_fields_that_the_editor_knows() {
+fn frames_have_the_fields_that_the_editor_expects() {
     let properties: Properties = serde_json::from_str("{}").unwrap();
     let debug = Debug {
         shown: shown(&properties).unwrap(),

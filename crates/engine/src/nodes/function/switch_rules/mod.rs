@@ -12,7 +12,7 @@ use std::cmp::Ordering;
 use value::regex::RegExp;
 use value::{Failure, Message, Value, coerce, json, property};
 
-/// What a switch node's JSON says.
+/// The properties of a switch node.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Properties {
@@ -61,10 +61,10 @@ pub(super) enum Unroutable {
     Rule(Failure),
 }
 
-/// What a rule compares with.
+/// The value with which a rule compares.
 enum Operand {
     Typed(Typed),
-    /// A `JSONata` expression that wants to know the place in the sequence (`$I`, `$N`).
+    /// A `JSONata` expression that uses the position in the sequence (`$I`, `$N`).
     Placed(Box<Jsonata>),
 }
 
@@ -116,7 +116,7 @@ pub(super) fn parse(properties: Properties) -> Result<Rules, Failure> {
     })
 }
 
-/// What is compared. A property that cannot be named is `undefined`.
+/// The value to compare. A property that cannot be named is `undefined`.
 fn property_of(kind: &str, text: &str) -> Result<Typed, Failure> {
     match Typed::parse(kind, &Json::from(text)) {
         Err(failure) if kind == "jsonata" => Err(worded(failure, kind)),
@@ -257,7 +257,7 @@ impl Rules {
     }
 }
 
-/// What a rule may look at besides the property.
+/// The data available to a rule besides the property.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     message: &'a Message,
@@ -348,7 +348,7 @@ fn type_error(message: String) -> Failure {
     }
 }
 
-/// What `new RegExp(value)` reads; without a value it matches everything.
+/// The pattern that `new RegExp(value)` reads; without a value it matches everything.
 fn pattern(value: &Value) -> SmolStr {
     match value {
         Value::Undefined => SmolStr::default(),
@@ -372,7 +372,7 @@ fn has_key(value: &Value, key: &Value) -> bool {
     }
 }
 
-/// How much is in a text, array, buffer or object; nothing else can be empty.
+/// The length of a text, array, buffer or object; no other value can be empty.
 fn length(value: &Value) -> Option<usize> {
     match value {
         Value::String(text) => Some(text.len()),

@@ -58,7 +58,7 @@ fn golden_results_hold() {
 }
 
 #[test]
-fn every_operator_tells_yes_from_no() {
+fn every_operator_matches_some_values_and_rejects_others() {
     let table = [
         (r#"{"t":"neq","v":"a"}"#, "\"b\"", "\"a\""),
         (r#"{"t":"lte","v":"5"}"#, "5", "6"),
@@ -99,7 +99,7 @@ fn every_operator_tells_yes_from_no() {
 }
 
 #[test]
-fn places_in_a_sequence_are_known() {
+fn rules_can_test_the_position_in_a_sequence() {
     let at =
         |index: u32| format!(r#"{{"payload":0,"parts":{{"id":"s","index":{index},"count":5}}}}"#);
     let node = r#"{"rules":[{"t":"head","v":"2"},{"t":"tail","v":"1"},{"t":"index","v":"1","v2":"3"},{"t":"jsonata_exp","v":"$I = $N - 2"}]}"#;
@@ -145,7 +145,7 @@ fn a_broken_regex_fails_on_the_message_and_a_missing_parent_is_undefined() {
 }
 
 #[test]
-fn an_else_looks_back_to_the_else_before_it_unless_that_one_fitted() {
+fn an_else_looks_back_to_the_previous_else_inclusive() {
     let node = r#"{"rules":[{"t":"eq","v":"1","vt":"num"},{"t":"else"},{"t":"eq","v":"abc","vt":"str"},{"t":"else"}]}"#;
     assert_eq!(outputs(node, r#"{"payload":1}"#), [0, 3]);
     assert_eq!(outputs(node, r#"{"payload":"abc"}"#), [1, 2]);
@@ -168,7 +168,7 @@ fn a_pattern_is_the_text_of_its_typed_value() {
 }
 
 #[test]
-fn a_property_that_cannot_be_named_is_undefined() {
+fn an_invalid_property_expression_is_undefined() {
     let node = r#"{"property":"a..b","rules":[{"t":"null"}]}"#;
     assert_eq!(outputs(node, r#"{"payload":1}"#), [0]);
 }

@@ -29,7 +29,7 @@ use value::Failure;
 /// Redirections that are followed (Node-RED's `maxRedirects`).
 const MAX_REDIRECTS: usize = 21;
 
-/// How long an idle connection is kept. A second less than Node.js' servers keep theirs.
+/// The idle time-out of a connection. A second less than that of Node.js' servers.
 const IDLE: Duration = Duration::from_secs(4);
 
 /// A request and all that its way may need.
@@ -56,14 +56,14 @@ pub(super) struct Pool {
     count: Cell<u64>,
 }
 
-/// What connections must have in common to stand for each other.
+/// The properties that interchangeable connections have in common.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Key {
     secure: bool,
     host: String,
     port: u16,
     gate: Option<Gate>,
-    /// Which TLS, by its place in memory; it lives as long as the node that owns the connection.
+    /// The TLS settings, identified by their memory address; they live as long as the node that owns the connection.
     trust: usize,
 }
 
@@ -185,7 +185,7 @@ impl Plan {
         Some(digest::answer(&credentials, &self.method, path, &challenge))
     }
 
-    /// Turns to where an answer redirects. What was meant for one server only is not shown to another.
+    /// Follows a redirect. Header fields for one server only are not sent to another.
     fn turn(&mut self, location: &str, status: u16) -> Result<(), Failure> {
         let next = self.url.join(location).map_err(|_| Failure {
             name: "RequestError".into(),
@@ -274,7 +274,7 @@ impl Plan {
         if let Ok(host) = HeaderValue::from_str(host) {
             headers.entry(HOST).or_insert(host);
         }
-        // An empty body is one; methods that have a body say so when there is none (RFC 9110 §8.6).
+        // An empty body has length 0; so has a missing one with methods that have a body (RFC 9110 §8.6).
         let counted = match &self.body {
             Some(body) => body.is_empty() && self.method != "GET",
             None => matches!(self.method.as_str(), "POST" | "PUT" | "PATCH"),

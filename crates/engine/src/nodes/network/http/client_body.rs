@@ -165,7 +165,7 @@ fn quoted(name: &str) -> String {
         .replace('\n', "%0A")
 }
 
-/// The media type of a file's name, for the types that are sent most; `None`: the part does not say.
+/// The media type for a file's name, for the most common types; `None`: the part has none.
 fn media_type(file: &str) -> Option<&'static str> {
     let (_, extension) = file.rsplit_once('.')?;
     Some(match extension.to_ascii_lowercase().as_str() {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payload_and_the_content_type_make_the_body() {
+    fn payload_and_content_type_determine_the_body() {
         let form = "application/x-www-form-urlencoded";
         let table = [
             (r#"{"a":1}"#, "", r#"{"a":1}"#, "application/json"),

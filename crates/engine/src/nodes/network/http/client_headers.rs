@@ -21,8 +21,7 @@ pub(super) struct Header {
 #[derive(Default, Clone)]
 pub(super) struct Headers(Vec<(SmolStr, Value)>);
 
-/// What an http request node leaves on the headers of an answer, so that they are known for what they are when the
-/// message comes to another one.
+/// The mark of an http request node on the headers of a response, by which another one recognises them in a message.
 pub(super) const MARK: &str = "x-node-red-request-node";
 
 impl Headers {
@@ -114,7 +113,7 @@ fn wrong(code: &'static str, name: &str) -> Failure {
     }
 }
 
-/// Header values are Latin-1 in Node.js; what is not in it cannot be sent.
+/// Header values are Latin-1 in Node.js; other characters cannot be sent.
 fn latin1(text: &str) -> Vec<u8> {
     text.chars()
         .map(|c| u8::try_from(u32::from(c)).unwrap_or(0))
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_an_answer_are_not_sent_on_unless_they_were_changed() {
+    fn response_headers_are_not_forwarded_unless_changed() {
         let mut own = json::parse(r#"{"a":"1","set-cookie":["x=1"]}"#)
             .unwrap()
             .as_object()

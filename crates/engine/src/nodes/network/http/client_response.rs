@@ -8,7 +8,7 @@ use hyper::header::SET_COOKIE;
 use smol_str::SmolStr;
 use value::{Message, Object, Value};
 
-/// What came back in the end.
+/// The final response.
 pub(super) struct Answer {
     pub(super) status: u16,
     pub(super) headers: HeaderMap,
@@ -17,7 +17,7 @@ pub(super) struct Answer {
     pub(super) url: String,
     /// Each redirection on the way.
     pub(super) redirects: Vec<Value>,
-    /// What the node should be warned of.
+    /// A warning to log for the node.
     pub(super) warning: Option<String>,
 }
 
@@ -144,7 +144,7 @@ mod tests {
     use value::json;
 
     #[test]
-    fn an_answer_is_described_in_node_reds_order() {
+    fn a_response_has_its_properties_in_node_reds_order() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("x-two", "1"),

@@ -1,4 +1,4 @@
-//! What an http request node makes of a URL that lacks something.
+//! Completes the URL of an http request node.
 
 /// The URL with its scheme, and with `%` in its query that encode nothing encoded themselves.
 /// `None`: it is no URL of the web.

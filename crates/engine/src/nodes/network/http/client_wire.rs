@@ -1,7 +1,7 @@
-//! What an http request node writes and reads beneath HTTP: header names keep their spelling on the way out, and on the
-//! way in heads must end their lines as the standard says, unless the node is lenient.
+//! Adapts the HTTP of an http request node on the wire: header names keep their spelling when sent, and received heads
+//! must end their lines as the standard requires, unless the node is lenient.
 //!
-//! The library knows header names in lower case only; some servers do not.
+//! The library writes header names in lower case only; some servers do not accept that.
 
 use crate::nodes::network::connect::Stream;
 use std::cell::RefCell;
@@ -23,7 +23,7 @@ pub(super) struct Bent {
     words: &'static str,
 }
 
-/// How the request that is under way is spelled.
+/// The spelling of the request in progress.
 #[derive(Default)]
 pub(super) struct Spelling {
     /// Lower case to what was given.
@@ -67,13 +67,13 @@ impl Spelling {
 pub(super) struct ClientWire {
     stream: Stream,
     spelling: Rc<RefCell<Spelling>>,
-    /// What has come of the head that is being written.
+    /// The part so far of the head that is being written.
     head: Vec<u8>,
-    /// What must be written before anything else.
+    /// Bytes to write before any others.
     pending: Vec<u8>,
     /// The last bytes read of a head.
     tail: [u8; 4],
-    /// Whether what is read of a head is its first line.
+    /// Whether the bytes read of a head belong to its first line.
     first_line: bool,
 }
 
@@ -124,7 +124,7 @@ impl ClientWire {
     }
 }
 
-/// What is wrong with a line that ends without a carriage return after this byte.
+/// The error of a line that ends without a carriage return after this byte.
 fn bent(first_line: bool, last: u8) -> Bent {
     let (code, words) = match (first_line, last) {
         (true, b'0'..=b'9') => ("HPE_INVALID_STATUS", "Invalid response status"),
@@ -155,7 +155,7 @@ impl AsyncWrite for ClientWire {
         pending.extend_from_slice(body);
         self.pending = pending;
         self.spelling.borrow_mut().writing_head = false;
-        // What cannot be written now is written before the next bytes, or when flushed.
+        // Bytes that cannot be written now are written before the next ones, or when flushed.
         if let Poll::Ready(Err(error)) = self.poll_pending(cx) {
             return Poll::Ready(Err(error));
         }
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn header_names_are_spelled_as_given_and_bodies_are_left_alone() {
+    async fn header_names_keep_their_spelling_and_bodies_are_unchanged() {
         let (mut wire, mut there) = wire(8, &["X-OwN"]);
         let write = async {
             for piece in [

@@ -13,7 +13,7 @@ use value::{Failure, Value, coerce};
 #[derive(Default, Clone)]
 pub(super) struct Jar {
     cookies: Vec<Cookie>,
-    /// Milliseconds since 1970: what was to expire before is gone.
+    /// Milliseconds since 1970: cookies that expire before it are removed.
     now: f64,
 }
 
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cookies_go_where_they_belong() {
+    fn cookies_are_sent_to_matching_domains_paths_and_schemes() {
         let mut jar = Jar::at(1.8e12);
         let url = Url::parse("http://a.example.org/x/y").unwrap();
         for field in [

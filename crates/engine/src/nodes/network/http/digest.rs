@@ -8,7 +8,7 @@ use md5::{Digest, Md5};
 use std::fmt::Write;
 use value::Failure;
 
-/// Who we are, until the server asks for it.
+/// The user and password, sent when the server requests them.
 #[derive(Clone)]
 pub(super) struct Credentials {
     pub(super) user: String,
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_of_the_rfc() {
+    fn the_md5_example_of_rfc_2617() {
         // RFC 2617 §3.5
         let challenge = "Digest realm=\"testrealm@host.com\", qop=\"auth,auth-int\", \
                          nonce=\"dcd98b7102dd2f0e8b11d0f600bfb0c093\", opaque=\"5ccc069c403ebaf9f0171e9517f40e41\"";
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_example_of_the_newer_rfc() {
+    fn the_sha_256_example_of_rfc_7616() {
         // RFC 7616 §3.9.1, SHA-256
         let challenge = "Digest realm=\"http-auth@example.org\", qop=\"auth, auth-int\", algorithm=SHA-256, \
                          nonce=\"7ypf/xlj9XXwfDPEoM4URrv/xwf94BcCAzFZH4GiTo0v\"";

@@ -1,4 +1,4 @@
-//! The tag by which a client knows an answer again (RFC 9110 §8.8.3), as Express makes it.
+//! Makes the `ETag` of a response (RFC 9110 §8.8.3), as Express does.
 
 use aws_lc_rs::digest;
 use base64::Engine;
@@ -19,7 +19,7 @@ pub(super) fn put(body: &[u8], headers: &mut HeaderMap) {
     }
 }
 
-/// Whether the client of a request (`msg.req`) says that it has this answer (RFC 9110 §13.1.2).
+/// Whether the client of a request (`msg.req`) already has this response (RFC 9110 §13.1.2).
 pub(super) fn is_known(status: u16, request: &Value, headers: &HeaderMap) -> bool {
     let part = |key: &str| request.as_object()?.get(key);
     let method = part("method").and_then(Value::as_str).unwrap_or_default();
@@ -45,7 +45,7 @@ mod tests {
     use value::json;
 
     #[test]
-    fn an_answer_is_known_by_its_tag() {
+    fn if_none_match_is_compared_with_the_etag() {
         let mut headers = HeaderMap::new();
         put(b"", &mut headers);
         assert_eq!(headers[ETAG], "W/\"0-2jmj7l5rSw0yVb/vlWAYkK/YBwk\"");

@@ -22,7 +22,7 @@ struct Properties {
 }
 
 struct HttpIn {
-    /// Where all endpoints begin; flows see what follows.
+    /// The root path of all endpoints; flows see the path below it.
     root: String,
     method: String,
     path: String,
@@ -30,7 +30,7 @@ struct HttpIn {
     raw: bool,
 }
 
-/// What a spawned upload ends with.
+/// The result of a spawned upload.
 struct Uploaded {
     request: Request,
     responder: Arc<Responder>,
@@ -146,7 +146,7 @@ impl HttpIn {
     }
 }
 
-/// What follows the root of all endpoints in a path; roots match whatever the case of their letters.
+/// The part of a path below the root of all endpoints; roots match in any letter case.
 fn below(path: &str, root: &str) -> String {
     let rest = path.get(root.len()..).unwrap_or_default();
     if rest.is_empty() {
@@ -156,7 +156,7 @@ fn below(path: &str, root: &str) -> String {
     }
 }
 
-/// The answer to a body that is not what its content type says.
+/// The response to a body that does not match its content type.
 fn bad_request() -> Reply {
     let mut headers = HeaderMap::new();
     headers.insert(
@@ -187,7 +187,7 @@ fn message(request: &Request, responder: Arc<Responder>, body: Body, query_only:
     message
 }
 
-/// `msg.req`: what flows use of Express' request.
+/// `msg.req`: the parts of Express' request that flows use.
 fn request_object(request: &Request, query: Value, body: Body) -> Value {
     let cookies = request
         .headers
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_has_payload_request_and_way_back() {
+    fn the_message_has_payload_request_and_response_handle() {
         let (responder, mut answer) = Responder::new(None);
         let body = || Body {
             value: "body".into(),
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn hosts_lose_their_port() {
+    fn the_hostname_excludes_the_port() {
         assert_eq!(hostname("a.b:80"), "a.b");
         assert_eq!(hostname("a.b"), "a.b");
         assert_eq!(hostname("[::1]:80"), "[::1]");

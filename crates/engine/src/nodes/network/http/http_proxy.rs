@@ -26,7 +26,7 @@ pub(in crate::nodes::network) struct Proxy {
     credentials: Option<(String, String)>,
 }
 
-/// The proxy to connect to, and how it knows us.
+/// The proxy to connect to, and the credentials for it.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(in crate::nodes::network) struct Gate {
     /// Its host.
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_proxy_of_a_url_is_the_nodes_unless_the_host_is_excepted() {
+    fn the_nodes_proxy_is_used_unless_the_host_is_excluded() {
         let url = Url::parse("http://a.example.org:8080/x").unwrap();
         let gate = |proxy: &Proxy| super::gate(&url, Some(proxy)).unwrap();
         let found = gate(&proxy("http://u:p%40@gate:3128", &[])).unwrap();

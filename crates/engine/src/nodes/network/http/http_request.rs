@@ -45,7 +45,7 @@ struct Properties {
 }
 
 struct HttpRequest {
-    /// `None`: not said, which is GET and lets no message decide; `use`: the message says.
+    /// `None`: not set, which is GET and cannot be changed by a message; `use`: set by the message.
     method: Option<SmolStr>,
     url: SmolStr,
     template: Option<Result<Template, Failure>>,
@@ -64,7 +64,7 @@ struct HttpRequest {
     under_way: usize,
 }
 
-/// What the payload of an answer is.
+/// The type of the payload made of a response.
 #[derive(Clone, Copy, PartialEq)]
 enum Form {
     Text,
@@ -72,7 +72,7 @@ enum Form {
     Object,
 }
 
-/// What a GET does with its payload.
+/// The use of a GET request's payload.
 #[derive(Clone, Copy, PartialEq)]
 enum Query {
     Ignored,
@@ -80,14 +80,14 @@ enum Query {
     Body,
 }
 
-/// How we say who we are.
+/// The authentication scheme and credentials of the node.
 pub(super) struct Auth {
     kind: SmolStr,
     user: String,
     password: String,
 }
 
-/// What a request came to.
+/// The outcome of a request.
 struct Answered {
     message: Message,
     url: String,
@@ -137,7 +137,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
     }))
 }
 
-/// Why a message is not sent: what the node says, and whether it is done with the message then.
+/// The reason why a message is not sent; decides the report, and whether the message is done.
 enum Refusal {
     /// Reported to catch nodes.
     Error(Failure),
@@ -416,10 +416,10 @@ fn verify(message: &Message, host: &mut Host<'_, Answered>) -> bool {
     }
 }
 
-/// What Node-RED says when a message tries to change what the node sets.
+/// Node-RED's warning when a message tries to change a setting of the node.
 const NO_OVERRIDE: &str = "Warning: msg properties can no longer override set node properties. See bit.ly/nr-override-msg-props";
 
-/// How long the answer may take: as the message says, else as the operator does.
+/// The time-out for the response: the message's, else the operator's.
 fn limit(message: &Message, host: &mut Host<'_, Answered>) -> Duration {
     let own = message.get("requestTimeout");
     let standard = host.config().request_timeout;

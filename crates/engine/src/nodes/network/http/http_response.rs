@@ -71,7 +71,7 @@ impl HttpResponse {
                     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
                 }
             }
-            // Texts are sent as UTF-8, so they say so; types of text do in any case.
+            // Texts are sent as UTF-8, so their content type gets the charset; text types get it in any case.
             Some(own) => {
                 let text = !matches!(payload, Value::Buffer(_) | Value::Undefined);
                 if let Some(own) = with_charset(own).filter(|_| text || is_of_text(own)) {
@@ -131,7 +131,7 @@ impl HttpResponse {
                 Value::Array(values) => &values[..],
                 single => std::slice::from_ref(single),
             };
-            // What comes later counts, however it is spelled.
+            // The later field replaces the earlier one, in any letter case.
             let mut set = false;
             for value in values.iter().filter(|v| !v.is_undefined()) {
                 let (name, value) = field(name, &coerce::to_text(value))?;
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_goes_before_the_message() {
+    fn the_nodes_settings_override_the_messages() {
         let node = r#"{"statusCode":"201","headers":{"x-a":"node"}}"#;
         let reply = replied(
             node,
@@ -366,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_of_another_server_are_sent_on_only_if_they_were_changed() {
+    fn headers_of_another_server_are_forwarded_only_if_changed() {
         let theirs = json::parse(r#"{"x-b":"1"}"#).unwrap();
         let mark = marked(theirs.as_object().unwrap());
         for (mark, sent) in [(mark.as_str(), ""), ("they were changed", "1")] {
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_sent_is_a_failure() {
+    fn an_invalid_status_or_header_is_a_failure() {
         assert_eq!(
             replied("{}", r#"{"statusCode":99}"#).unwrap_err().message,
             "Invalid status code: 99"

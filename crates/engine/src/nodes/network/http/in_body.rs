@@ -12,8 +12,8 @@ pub(super) struct Body {
     pub(super) files: Vec<Value>,
 }
 
-/// Parses a body of any type but `multipart/form-data`. What is neither JSON nor a form is empty where uploads are
-/// taken, as it is in Node-RED.
+/// Parses a body of any type but `multipart/form-data`. A body that is neither JSON nor a form is empty where uploads
+/// are accepted, as in Node-RED.
 pub(super) fn parse(content_type: &str, body: Bytes, upload: bool) -> Result<Value, Failure> {
     let essence = content_type
         .split(';')
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn the_content_type_decides() {
+    fn the_content_type_selects_the_body_parser() {
         assert_eq!(
             parsed("application/json; charset=utf-8", br#"{"a":1}"#),
             r#"{"a": 1}"#

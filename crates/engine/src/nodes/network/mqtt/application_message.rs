@@ -12,7 +12,7 @@ pub(super) struct Publish {
     pub(super) extras: Extras,
 }
 
-/// What MQTT 5 adds to a message (OASIS MQTT 5.0 §3.3.2.3).
+/// The MQTT 5 properties of a message (OASIS MQTT 5.0 §3.3.2.3).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Extras {
     pub(super) response_topic: Option<String>,
@@ -23,7 +23,7 @@ pub(super) struct Extras {
     pub(super) alias: Option<u16>,
     /// Whether the payload is text.
     pub(super) text: Option<bool>,
-    /// How long a will waits.
+    /// The delay of a will.
     pub(super) delay: Option<u32>,
 }
 

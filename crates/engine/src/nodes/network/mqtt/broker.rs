@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use value::{Failure, Value};
 
-/// How long a connection may take to end in order; then it is aborted. 2 s, as in Node-RED.
+/// The time-out for an orderly end of a connection, before it is aborted. 2 s, as in Node-RED.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The state of a broker's connection.
@@ -164,7 +164,7 @@ impl Broker {
         self.phase.get() == Phase::Disconnected
     }
 
-    /// Takes over what a message says, for the next connection.
+    /// Applies the settings in a message, for the next connection.
     pub(super) fn set(&self, changes: &Map<String, Json>) {
         let mut options = self.options.borrow_mut();
         options.overlay(changes);

@@ -55,7 +55,7 @@ impl User {
         self.next
     }
 
-    /// A message says `connect`.
+    /// Handles a `connect` message.
     pub(super) fn connect(&mut self, message: Message, host: &mut Host<'_, BrokerEvent>) {
         let changes = changes(&message);
         if self.broker.can_connect() {
@@ -77,7 +77,7 @@ impl User {
         }
     }
 
-    /// A message says `disconnect`.
+    /// Handles a `disconnect` message.
     pub(super) fn disconnect(&mut self, message: Message, host: &mut Host<'_, BrokerEvent>) {
         self.leave(message, None, host);
     }

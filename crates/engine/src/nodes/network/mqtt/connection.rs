@@ -27,7 +27,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 use value::Failure;
 
-/// How long connecting and signing in may take each (MQTT.js' `connectTimeout`).
+/// The time-out for connecting, and for signing in (MQTT.js' `connectTimeout`).
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Read at once.
@@ -247,7 +247,7 @@ impl BrokerConnection {
                     self.session.out.extend_from_slice(&bytes);
                 }
                 Event::NotifyPacketReceived(packet) => self.received(&packet),
-                // The broker has forgotten the session: what it had not acknowledged is sent anew.
+                // The broker has dropped the session: messages that it had not acknowledged are sent again.
                 Event::NotifyPacketIdReleased(id) if signs_in => self.requeue(id),
                 Event::NotifyPacketIdReleased(id) => self.acknowledged(id),
                 Event::RequestTimerReset { kind, duration_ms } => {

@@ -1,4 +1,4 @@
-//! `mqtt in`: messages from a broker; with an input, messages say what to subscribe to
+//! `mqtt in`: receives messages from a broker; with an input, messages set the subscriptions
 //! (docs/reference/node-red-engine.md §4.2).
 
 use super::application_message::SubscriptionOptions;
@@ -29,13 +29,13 @@ struct Properties {
 }
 
 struct MqttIn {
-    /// The fixed topic; `None`: messages say.
+    /// The fixed topic; `None`: set by messages.
     topic: Option<String>,
     options: SubscriptionOptions,
     datatype: SmolStr,
     broker: SmolStr,
     user: Option<User>,
-    /// What messages asked for, by topic, as they asked for it.
+    /// The subscriptions that messages requested, by topic, as they were given.
     dynamic: Vec<(String, Object)>,
 }
 
@@ -126,7 +126,7 @@ impl Node<BrokerEvent> for MqttIn {
 }
 
 impl MqttIn {
-    /// A message says `subscribe` or `unsubscribe`.
+    /// Handles a `subscribe` or `unsubscribe` message.
     fn change(&mut self, mut message: Message, host: &mut Host<'_, BrokerEvent>, subscribe: bool) {
         let wanted = match self.wanted(message.get("topic"), subscribe) {
             Ok(wanted) => wanted,

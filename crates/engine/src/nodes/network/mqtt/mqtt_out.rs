@@ -101,7 +101,7 @@ impl MqttOut {
         user.broker.publish(publish, ticket);
     }
 
-    /// What the node sets goes before what the message says; the message shows both then, as in Node-RED.
+    /// The node's settings take precedence over those of the message, which shows the result, as in Node-RED.
     fn complete(&self, message: &mut Message, v5: bool) {
         let own = &self.properties;
         let set = |json: &Json| Some(text_of(json)).filter(|text| !text.is_empty());
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_node_goes_before_the_message() {
+    fn the_nodes_settings_override_the_messages() {
         let table = [
             (
                 r#"{"topic":"n","qos":"1","retain":"false"}"#,
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn mqtt_5_has_more_to_say() {
+    fn mqtt_5_properties_are_added_to_the_packet() {
         let node = r#"{"respTopic":"r","correl":"c","expiry":"9","userProps":"{\"a\":\"1\"}"}"#;
         let message = r#"{"payload":"x","contentType":"text/plain","topicAlias":"3","payloadFormatIndicator":true}"#;
         let made = packet(node, message, true);

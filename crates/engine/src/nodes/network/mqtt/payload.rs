@@ -16,7 +16,7 @@ pub(super) fn message(
     match payload(received, datatype) {
         Ok(payload) => Ok(whole(received, payload, local)),
         Err(words) => {
-            // Where the content type said that it is JSON, it is a text by then.
+            // If the content type declared the JSON, the payload is already a text at this point.
             let payload = if datatype == "json" {
                 Value::buffer(received.payload.clone())
             } else {
@@ -109,7 +109,7 @@ enum Kind {
     Unknown,
 }
 
-/// What Node-RED knows of media types.
+/// The kind of a media type, as Node-RED classifies it.
 fn known(kind: &str) -> Kind {
     match kind.to_lowercase().as_str() {
         "text/css" | "text/html" | "text/plain" | "application/xml" => Kind::Text,
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_datatype_and_the_content_type_decide() {
+    fn datatype_and_content_type_select_the_payload_type() {
         let json = Some("application/json");
         let table: [(&'static [u8], Option<&str>, &str, &str); 12] = [
             (b"{\"a\":1}", None, "auto-detect", "{\"a\": 1}"),

@@ -1,4 +1,4 @@
-//! What an `mqtt-broker` node knows of one connection, and forgets when that is lost.
+//! The state of one connection of an `mqtt-broker` node, dropped when the connection is lost.
 
 use super::application_message::Publish;
 use std::collections::HashMap;
@@ -20,7 +20,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A topic that the broker knows by its alias is left out; an alias that it does not allow too.
+    /// Leaves out a topic for which the broker has an alias, and an alias that the broker does not allow.
     pub(super) fn shorten(&mut self, publish: &mut Publish) {
         let most = self.most_aliases;
         let alias = publish.extras.alias.filter(|a| (1..=most).contains(a));

@@ -1,4 +1,4 @@
-//! What an `mqtt-broker` node is set to: its properties, and what a `connect` message changes of them.
+//! The settings of an `mqtt-broker` node: its properties, and the changes of them by a `connect` message.
 
 use super::application_message::{Extras, Publish};
 use crate::expression::typed::text_of;
@@ -35,11 +35,11 @@ pub(super) struct Settings {
     pub(super) auto_unsubscribe: bool,
     /// Whether the server's certificate is checked when there is no `tls-config`.
     pub(super) verify: bool,
-    /// Messages from a broker on this machine tell their topic twice, as in Node-RED.
+    /// Whether the broker is on this machine: its messages carry their topic twice, as in Node-RED.
     pub(super) local: bool,
 }
 
-/// Where the broker is.
+/// The address of the broker.
 #[derive(Clone)]
 pub(super) struct Address {
     pub(super) host: String,
@@ -56,7 +56,7 @@ pub(super) struct Options {
     id: String,
 }
 
-/// What a message's `broker` object may change.
+/// The properties that a message's `broker` object may change.
 const CHANGEABLE: [&str; 17] = [
     "url",
     "broker",
@@ -96,7 +96,7 @@ impl Options {
         }
     }
 
-    /// Takes over what a message says.
+    /// Applies the changes of a message.
     pub(super) fn overlay(&mut self, changes: &Map<String, Json>) {
         for name in CHANGEABLE {
             if let Some(value) = changes.get(name) {
@@ -131,7 +131,7 @@ impl Options {
         }
     }
 
-    /// What it all comes to.
+    /// The resulting settings.
     pub(super) fn settings(&self) -> Settings {
         let text = |name: &str| self.map.get(name).map(text_of).unwrap_or_default();
         let yes = |name: &str| text(name) == "true";
@@ -257,7 +257,7 @@ fn extras(options: &Json) -> Extras {
     }
 }
 
-/// User properties: an object, or the JSON text of one; what is no text is written as JSON.
+/// User properties: an object, or the JSON text of one; values other than text are written as JSON.
 pub(super) fn user_properties(value: Option<&Json>) -> Vec<(String, String)> {
     let parsed;
     let object = match value {
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_overlays_what_the_node_says() {
+    fn a_message_overrides_the_nodes_connection_settings() {
         let mut options = options(
             r#"{"broker":"h","birthTopic":"b","birthPayload":{"a":1},"cleansession":false}"#,
         );

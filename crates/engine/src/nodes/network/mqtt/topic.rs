@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filters_match_as_the_standard_says() {
+    fn topic_filters_match_as_in_the_mqtt_standard() {
         let table = [
             ("a/b", "a/b", true),
             ("a/b", "a/b/c", false),
@@ -64,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn wildcards_stand_only_where_they_may() {
+    fn wildcards_are_allowed_only_at_valid_positions() {
         for good in ["#", "+", "a/+/b", "a/#", "+/+/#", "a", "/a", "$share/g/a"] {
             assert!(may_subscribe(good), "{good}");
         }

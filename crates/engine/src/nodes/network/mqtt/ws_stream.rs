@@ -1,4 +1,4 @@
-//! A stream of bytes over a WebSocket: how MQTT runs over `ws://` (OASIS MQTT 5.0 §6).
+//! A byte stream over a WebSocket, for MQTT over `ws://` (OASIS MQTT 5.0 §6).
 
 use crate::nodes::network::connect::Stream;
 use futures_util::{SinkExt, StreamExt};
@@ -13,7 +13,7 @@ use value::Failure;
 /// Bytes on their way between the two halves. Our choice.
 const BUFFER: usize = 64 * 1024;
 
-/// Opens a WebSocket over a connection, with this subprotocol; what is written goes as binary frames.
+/// Opens a WebSocket with this subprotocol over a connection; written bytes are sent as binary frames.
 pub(super) async fn over(stream: Stream, url: &Url, protocol: &str) -> Result<Stream, Failure> {
     let wrong = |e: &dyn std::fmt::Display| Failure::error(e.to_string());
     let mut request = url.as_str().into_client_request().map_err(|e| wrong(&e))?;

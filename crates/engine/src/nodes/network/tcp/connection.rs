@@ -20,7 +20,7 @@ use value::{Failure, Value};
 /// Read at once (as Node.js reads sockets).
 const BUFFER: usize = 64 * 1024;
 
-/// How long what is written last may take when a node closes. Our choice.
+/// The time-out for the last writes when a node closes. Our choice.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// An event of the tasks of a tcp node.
@@ -33,7 +33,7 @@ pub(super) enum Event {
     Reset(SmolStr),
 }
 
-/// What happens to a connection.
+/// An event of a connection.
 pub(super) enum ConnectionEvent {
     /// It is open, TLS included.
     Open,
@@ -50,7 +50,7 @@ enum Order {
     End,
 }
 
-/// A connection, as the node that owns it knows it. It is cut when this is dropped.
+/// A connection, as its owning node holds it. It is cut when this is dropped.
 pub(super) struct Socket {
     writer: Writer,
     task: Task,
@@ -72,7 +72,7 @@ struct Session {
     cut: Rc<tokio::sync::Notify>,
 }
 
-/// Where to connect to.
+/// The target of a connection.
 pub(super) struct Target {
     pub(super) host: SmolStr,
     pub(super) port: u16,
@@ -270,7 +270,7 @@ impl Sessions {
     }
 }
 
-/// Serves on a port for a node, with its tls-config if it names one; what keeps the node from it is its error.
+/// Listens on a port for a node, with its tls-config if it names one; a failure is reported as the node's error.
 pub(super) fn serve(
     host: &mut Host<'_, Event>,
     port: u16,

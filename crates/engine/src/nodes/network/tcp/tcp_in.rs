@@ -1,4 +1,4 @@
-//! `tcp in`: what comes over TCP, as a server or from a server (docs/reference/node-red-engine.md §4.2).
+//! `tcp in`: receives data over TCP, as a server or from a server (docs/reference/node-red-engine.md §4.2).
 
 use super::connection::{self as socket, ConnectionEvent, Event, Sessions, Socket};
 use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, Task, TimerId, Wake, boxed};
@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio_rustls::TlsAcceptor;
 use value::{Failure, Message, Value, coerce};
 
-/// How soon a client connects again to a server that has sent what it had. 20 ms, as in Node-RED.
+/// The delay before a client reconnects to a server that has sent its data. 20 ms, as in Node-RED.
 const SOON: Duration = Duration::from_millis(20);
 
 #[derive(Deserialize, Default)]
@@ -44,7 +44,7 @@ struct TcpIn {
     reconnect: Option<TimerId>,
 }
 
-/// How bytes become payloads.
+/// The conversion of bytes to payloads.
 struct Form {
     /// Each piece as it comes; else all that came until the end.
     stream: bool,
@@ -338,7 +338,7 @@ impl Form {
     }
 }
 
-/// Where a text begins in bytes.
+/// The position of a text in bytes.
 pub(super) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|part| part == wanted)
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio_rustls::TlsAcceptor;
 use value::{Failure, Message, Object, Value};
 
-/// How soon a client connects again after it has ended a connection itself. 20 ms, as in Node-RED.
+/// The delay before a client reconnects after it has ended a connection itself. 20 ms, as in Node-RED.
 const SOON: Duration = Duration::from_millis(20);
 
 #[derive(Deserialize, Default)]

@@ -253,7 +253,7 @@ impl TcpRequest {
         }
     }
 
-    /// The connection is gone; what waits for its answer, or for another connection, stays.
+    /// Marks a connection as gone; messages that wait for its response, or for another connection, stay.
     fn disconnected(&mut self, key: &str) {
         if let Some(client) = self.clients.get_mut(key) {
             client.connected = false;
@@ -341,7 +341,7 @@ impl TcpRequest {
         }
     }
 
-    /// The answer is whole: it is sent on, at most so many bytes of it, and the connection ends.
+    /// Sends the complete response on, at most `most` bytes of it, and ends the connection.
     fn answer(&mut self, key: &SmolStr, most: usize, host: &mut Host<'_, Event>) {
         let Some(client) = self.clients.get_mut(key) else {
             return;
@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_ends_as_the_node_says() {
+    fn the_node_configures_the_end_of_a_response() {
         let seconds = |s| Until::Time(Duration::from_secs(s));
         let table = [
             ("time", "2000", seconds(2)),

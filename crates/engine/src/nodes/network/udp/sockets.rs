@@ -13,7 +13,7 @@ use std::rc::{Rc, Weak};
 use tokio::net::UdpSocket;
 use value::{Failure, Value};
 
-/// How far multicast datagrams may travel (as in Node-RED).
+/// The TTL of multicast datagrams (as in Node-RED).
 const TTL: u32 = 128;
 
 /// Longer than any datagram.
@@ -145,7 +145,7 @@ pub(super) fn join(
     }
 }
 
-/// What the editor shows of a group that cannot be joined.
+/// The error that the editor shows for a group that cannot be joined.
 pub(super) fn not_joined(error: &io::Error) -> Failure {
     let invalid = rustix::io::Errno::INVAL.raw_os_error();
     let number = error.raw_os_error().unwrap_or(invalid);
@@ -162,7 +162,7 @@ pub(super) fn interface(text: &str) -> Option<Interface> {
     if text.is_empty() || text.contains(['/', '.']) {
         return None;
     }
-    // Linux tells the number of each interface here.
+    // Linux gives the index of each interface here.
     let index = std::fs::read_to_string(format!("/sys/class/net/{text}/ifindex")).ok()?;
     index.trim().parse().ok().map(Interface::Index)
 }

@@ -29,11 +29,11 @@ struct Properties {
 
 struct UdpOut {
     properties: Properties,
-    /// Where to; an empty address or no port: the message says it.
+    /// The target; an empty address or no port: taken from the message.
     address: SmolStr,
     port: SmolStr,
-    /// Opened when the node starts if its port is said, else with the first message: a udp in node of the same port
-    /// may share its socket by then.
+    /// Opened when the node starts if its local port is set, else with the first message: a udp in node of the same
+    /// port may share its socket by then.
     socket: Option<Rc<Port>>,
     interface: Option<Interface>,
 }
@@ -57,7 +57,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
     }))
 }
 
-/// What Node-RED writes before an error of the system.
+/// Adds the text that Node-RED writes before a system error.
 fn prefixed(failure: &Failure) -> Failure {
     Failure::text(format!("udp : {failure}"))
 }
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn the_target_is_the_nodes_or_the_messages() {
+    fn the_target_comes_from_the_node_or_the_message() {
         let mut message = Message::with_payload("x");
         assert_eq!(
             node("", "").target(&message),

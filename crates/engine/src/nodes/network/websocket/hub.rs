@@ -1,5 +1,5 @@
-//! What a `websocket-listener` or `websocket-client` node publishes to `websocket in` and `websocket out` nodes: its open
-//! connections, and their events.
+//! The hub that a `websocket-listener` or `websocket-client` node publishes to `websocket in` and `websocket out`
+//! nodes: its open connections, and their events.
 
 use crate::node::Host;
 use crate::node::Mailbox;
@@ -93,7 +93,7 @@ impl Hub {
         self.clients.borrow_mut().clear();
     }
 
-    /// How many are connected; a client does not count.
+    /// The number of connections; empty for a client.
     fn count(&self) -> String {
         if self.server {
             self.clients.borrow().len().to_string()

@@ -23,10 +23,10 @@ use tokio_tungstenite::tungstenite::http::{HeaderName, HeaderValue};
 use url::Url;
 use value::{Failure, Message, Value, coerce};
 
-/// How long a client waits before it connects again. 3 s, as in Node-RED.
+/// The delay before a client reconnects. 3 s, as in Node-RED.
 const RECONNECT: Duration = Duration::from_secs(3);
 
-/// How long the server may take to hear a goodbye when the node closes. 1 s, as in Node-RED.
+/// The time-out for the closing handshake when the node closes. 1 s, as in Node-RED.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Deserialize, Default)]
@@ -184,7 +184,7 @@ impl WebSocketClient {
     }
 }
 
-/// How the connection is made.
+/// The parameters of the connection.
 struct Plan {
     url: Url,
     trust: Trust,
@@ -325,7 +325,7 @@ impl End {
     }
 }
 
-/// Closes in order: our goodbye, then the server's.
+/// Performs the closing handshake: the node's close frame, then the server's.
 async fn goodbye(mut socket: WebSocketStream<Stream>) {
     if socket.close(None).await.is_ok() {
         while let Some(Ok(_)) = socket.next().await {}

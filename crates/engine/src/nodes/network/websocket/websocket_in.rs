@@ -65,7 +65,7 @@ impl Node<HubEvent> for WebSocketIn {
     }
 }
 
-/// A list has a message for each output; what is none is an error.
+/// Sends the list's messages, one for each output; an entry that is no message is an error.
 fn send_each(list: Vec<Value>, host: &mut Host<'_, HubEvent>) {
     let outputs = host.info().outputs;
     let mut messages = Vec::new();
