@@ -138,8 +138,18 @@ impl Gateway {
 
     /// In a directory that may have been used before.
     pub fn open(lines: &str, directory: TempDir) -> Self {
-        let running = server::start(config(lines, directory.path()))
-            .unwrap_or_else(|error| panic!("{error}"));
+        let since = Instant::now();
+        let running = loop {
+            match server::start(config(lines, directory.path())) {
+                Ok(running) => break running,
+                // The directory's last gateway has stopped, but a process that a parallel test has just forked holds a
+                // copy of its lock until its `exec`.
+                Err(error) if since.elapsed() < TEST_TIMEOUT && locked(&error.to_string()) => {
+                    thread::sleep(Duration::from_millis(2));
+                }
+                Err(error) => panic!("{error}"),
+            }
+        };
         let client = client(&running, directory.path());
         Self {
             running,
@@ -189,6 +199,10 @@ impl Gateway {
             .map(|line| serde_json::from_str(line).unwrap())
             .collect()
     }
+}
+
+fn locked(error: &str) -> bool {
+    error.contains("another process uses this data directory")
 }
 
 /// The program as a process of its own, ended when dropped.
