@@ -363,7 +363,7 @@ fn used(
 #[test]
 fn modules_of_one_crate_form_no_circle() {
     let mut circles = Vec::new();
-    for (root, modules) in modules() {
+    for modules in modules().into_values() {
         let uses = modules
             .iter()
             .map(|(module, file)| (module, used(module, file, &modules)));
