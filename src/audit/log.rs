@@ -218,7 +218,8 @@ impl Log {
             &self.directory,
             &self.config,
             self.removed.as_ref(),
-            (self.size().0, now),
+            self.size().0,
+            now,
         )
     }
 

@@ -88,10 +88,10 @@ impl Audit {
         let suppression = Suppression::new(config);
         let (queue, orders) = queue();
         let monitor = Arc::<Monitor>::default();
-        let observed = (Arc::clone(&metrics), Arc::clone(&monitor));
+        let (to_count, to_observe) = (Arc::clone(&metrics), Arc::clone(&monitor));
         let thread = thread::Builder::new()
             .name("audit".to_owned())
-            .spawn(move || writer::run(trail, suppression, &orders, observed))
+            .spawn(move || writer::run(trail, suppression, &orders, to_count, to_observe))
             .map_err(|source| no_thread(&source))?;
         Ok(Self(Arc::new(Parts {
             queue: Some(queue),

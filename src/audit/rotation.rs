@@ -75,7 +75,8 @@ pub(super) fn choose(
     directory: &Path,
     limits: &config::Audit,
     before: Option<&Removed>,
-    (used, now): (u64, u64),
+    used: u64,
+    now: u64,
 ) -> io::Result<Removal> {
     let all = files::rotated(directory)?;
     let mut removal = Removal {

@@ -26,7 +26,8 @@ pub(super) fn run(
     trail: Log,
     suppression: Suppression,
     orders: &Orders,
-    (metrics, monitor): (Arc<Metrics>, Arc<Monitor>),
+    metrics: Arc<Metrics>,
+    monitor: Arc<Monitor>,
 ) {
     let output = Output {
         trail,

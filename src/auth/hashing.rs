@@ -35,7 +35,8 @@ impl Hashing {
 /// comes along.
 pub(super) async fn verify(
     turn: Turn,
-    (password, renew): (Arc<Password>, bool),
+    password: Arc<Password>,
+    renew: bool,
     attempt: Secret,
 ) -> (bool, Option<Secret>) {
     let check = tokio::task::spawn_blocking(move || {
@@ -83,8 +84,8 @@ mod tests {
         let busy = hashing.turn(prefix, false).await.unwrap();
         let check = async {
             let turn = hashing.turn(prefix, false).await.unwrap();
-            let password = (Arc::new(Password::Unusable), false);
-            verify(turn, password, Secret::default()).await
+            let password = Arc::new(Password::Unusable);
+            verify(turn, password, false, Secret::default()).await
         };
         let mut check = std::pin::pin!(check);
         let waited =

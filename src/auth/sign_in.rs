@@ -38,7 +38,7 @@ impl Auth {
             |user| user.password.clone(),
         );
         let renew = user.is_some_and(User::is_to_renew);
-        let (right, renewed) = verify(turn, (password, renew), sign_in.password).await;
+        let (right, renewed) = verify(turn, password, renew, sign_in.password).await;
         let Some(user) = user.filter(|_| right) else {
             let Failed { locked, guessed } = attempt.failed();
             if guessed {

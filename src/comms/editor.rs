@@ -52,31 +52,31 @@ where
             open.is_active();
             editor.place = None;
             actor = identity(&editor, &watch);
-            record(comms, &editor, Event::CommsOpen, (&actor, None));
+            record(comms, &editor, Event::CommsOpen, &actor, None);
             let end = match &editor.source {
                 Source::Own => {
                     comms.topics.join(outbox);
                     session.source = Channel::Topics(Arc::clone(&comms.topics));
-                    let until = (&mut actor, std::future::pending());
-                    active(comms, &editor, &mut session, (watch, first), until).await
+                    let away = std::future::pending();
+                    active(comms, &editor, &mut session, watch, first, &mut actor, away).await
                 }
                 Source::Upstream(upstream, head) => {
                     let (said, hears) = mpsc::channel(AHEAD);
                     session.source = Channel::Relay(said);
                     let relay = Relay::new(upstream, head, outbox, &comms.config);
-                    let until = (&mut actor, Box::pin(relay.run(hears)));
-                    active(comms, &editor, &mut session, (watch, first), until).await
+                    let away = Box::pin(relay.run(hears));
+                    active(comms, &editor, &mut session, watch, first, &mut actor, away).await
                 }
             };
             comms.topics.leave(&level);
-            let ended = (&actor, Some(end.0.name()));
-            record(comms, &editor, Event::CommsClose, ended);
+            let cause = Some(end.0.name());
+            record(comms, &editor, Event::CommsClose, &actor, cause);
             end
         }
     };
     if matches!(end.0, CommsEnd::Refused) {
-        let refused = (&actor, Some(end.0.name()));
-        record(comms, &editor, Event::CommsRefused, refused);
+        let cause = Some(end.0.name());
+        record(comms, &editor, Event::CommsRefused, &actor, cause);
     }
     comms.metrics.comms().ended(end.0);
     drop(open);
@@ -122,8 +122,10 @@ async fn active<S>(
     comms: &Comms,
     editor: &PendingEditor,
     session: &mut Session<'_, S>,
-    (mut watch, mut first): (Watch, Option<Frame>),
-    (actor, mut away): (&mut Actor, impl Future<Output = ()> + Unpin),
+    mut watch: Watch,
+    mut first: Option<Frame>,
+    actor: &mut Actor,
+    mut away: impl Future<Output = ()> + Unpin,
 ) -> End
 where
     S: AsyncRead + AsyncWrite + Unpin,
@@ -176,9 +178,9 @@ fn replace(comms: &Comms, editor: &PendingEditor, actor: &mut Actor, new: Actor)
     if (&actor.user, &actor.by) == (&new.user, &new.by) {
         return;
     }
-    record(comms, editor, Event::CommsClose, (actor, Some(REPLACED)));
+    record(comms, editor, Event::CommsClose, actor, Some(REPLACED));
     *actor = new;
-    record(comms, editor, Event::CommsOpen, (actor, None));
+    record(comms, editor, Event::CommsOpen, actor, None);
 }
 
 /// The conversation with one editor.
@@ -378,12 +380,7 @@ async fn left(comms: &Comms) {
     let _ = comms.leaving.clone().wait_for(|leaving| *leaving).await;
 }
 
-fn record(
-    comms: &Comms,
-    editor: &PendingEditor,
-    event: Event,
-    (actor, cause): (&Actor, Option<&str>),
-) {
+fn record(comms: &Comms, editor: &PendingEditor, event: Event, actor: &Actor, cause: Option<&str>) {
     let facts = cause.map_or(json!({}), |cause| json!({ "cause": cause }));
     let now = (editor.clock)().as_secs();
     comms.audit.record(event, actor, now, facts);

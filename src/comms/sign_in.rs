@@ -38,7 +38,7 @@ impl Grant for Subscription {
 
 /// Without a sign-in, where the API is open.
 pub(super) fn open(comms: &Comms, editor: &PendingEditor) -> Watch {
-    watch(comms, editor, (None, 0))
+    watch(comms, editor, None, 0)
 }
 
 /// By a token; `None`: it is not valid, or lacks the permission.
@@ -59,7 +59,7 @@ pub(super) fn by_token(comms: &Comms, editor: &PendingEditor, token: &Secret) ->
             }
             (None, _) => TokenCheck::Invalid,
         });
-    permitted(comms, editor, (caller?, generation))
+    permitted(comms, editor, caller?, generation)
 }
 
 /// Without a token: as the user of the certificate, else as the anonymous user.
@@ -76,25 +76,22 @@ pub(super) fn without_token(comms: &Comms, editor: &PendingEditor) -> Option<Wat
         None => TokenCheck::Absent,
     });
     let caller = certified.or_else(|| auth.anonymous().filter(|_| editor.without_token))?;
-    permitted(comms, editor, (caller, generation))
+    permitted(comms, editor, caller, generation)
 }
 
 fn permitted(
     comms: &Comms,
     editor: &PendingEditor,
-    (caller, generation): (Caller, u64),
+    caller: Caller,
+    generation: u64,
 ) -> Option<Watch> {
     let caller = (editor.here)(caller);
     let granted = caller.permissions.cover(NEEDS);
     comms.metrics.permission_check(granted);
-    granted.then(|| watch(comms, editor, (Some(caller), generation)))
+    granted.then(|| watch(comms, editor, Some(caller), generation))
 }
 
-fn watch(
-    comms: &Comms,
-    editor: &PendingEditor,
-    (caller, generation): (Option<Caller>, u64),
-) -> Watch {
+fn watch(comms: &Comms, editor: &PendingEditor, caller: Option<Caller>, generation: u64) -> Watch {
     let subscription = Subscription {
         auth: comms.auth.clone(),
         here: Arc::clone(&editor.here),

@@ -155,13 +155,14 @@ impl Mount {
 /// Converts all `[[route]]` tables; two that answer for the same request are an error.
 pub(super) fn routes(
     raw: Vec<Spanned<raw::Route>>,
-    (upstreams, admin): (&[Upstream], &[Route]),
+    upstreams: &[Upstream],
+    admin: &[Route],
     source: &Source<'_>,
 ) -> Result<Vec<Route>, SpannedError> {
     let mut routes: Vec<Route> = Vec::new();
     for table in raw {
         let span = table.span();
-        let route = route(table, (upstreams, admin), source)?;
+        let route = route(table, upstreams, admin, source)?;
         alone(&routes, &route).map_err(|found| {
             let sentence = format!("another [[route]] has the path {found} and the same methods");
             SpannedError::rule(span, sentence)
@@ -173,7 +174,8 @@ pub(super) fn routes(
 
 fn route(
     table: Spanned<raw::Route>,
-    (upstreams, admin): (&[Upstream], &[Route]),
+    upstreams: &[Upstream],
+    admin: &[Route],
     source: &Source<'_>,
 ) -> Result<Route, SpannedError> {
     let span = table.span();
@@ -184,7 +186,7 @@ fn route(
     let place = path.span();
     let path = source.parsed(&path, PATH, canonical)?;
     let upstream = upstream(raw.upstream.as_ref(), upstreams, source)?;
-    if is_fenced(&path, upstream.as_deref(), (upstreams, admin)) {
+    if is_fenced(&path, upstream.as_deref(), upstreams, admin) {
         let sentence = "this path belongs to the admin API and the editor, whose permissions are fixed; a [[route]] is for endpoints made by flows, an [[admin_route]] for what packages add to the admin API";
         return Err(SpannedError::rule(place, sentence));
     }
@@ -282,11 +284,7 @@ pub(super) fn permission(text: &str) -> Option<String> {
 }
 
 /// Whether the path is one of the admin API or the editor, in one of the runtimes that the route is for.
-fn is_fenced(
-    path: &str,
-    upstream: Option<&str>,
-    (upstreams, admin): (&[Upstream], &[Route]),
-) -> bool {
+fn is_fenced(path: &str, upstream: Option<&str>, upstreams: &[Upstream], admin: &[Route]) -> bool {
     let own = |path: &str| path == "/" || is_reserved(path);
     let meant = upstreams
         .iter()

@@ -76,7 +76,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         operations_hosts: hosts::hosts(raw.operations_hosts, source)?.unwrap_or_default(),
         log: log(raw.log, source)?,
         audit: audit::audit(raw.audit, source)?,
-        routes: route::routes(raw.route, (&upstreams, &admin_routes), source)?,
+        routes: route::routes(raw.route, &upstreams, &admin_routes, source)?,
         admin_routes,
         upstreams,
     })

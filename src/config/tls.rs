@@ -75,7 +75,8 @@ pub(super) fn tls(raw: raw::Tls, source: &Source<'_>) -> Result<Tls, SpannedErro
         clients: clients(
             raw.client_ca,
             raw.client_crl,
-            (raw.client_certificates, source),
+            raw.client_certificates,
+            source,
         )?,
     })
 }
@@ -103,7 +104,8 @@ fn certificate(
 fn clients(
     ca: raw::Entry,
     crl: raw::Entry,
-    (wanted, source): (raw::Entry, &Source<'_>),
+    wanted: raw::Entry,
+    source: &Source<'_>,
 ) -> Result<Option<ClientCertificates>, SpannedError> {
     let Some(ca) = ca else {
         return match crl.or(wanted) {

@@ -40,7 +40,8 @@ impl Deployments {
     pub(super) fn in_front_of(
         runtime: Runtime,
         store: Store,
-        (audit, metrics): (Audit, Arc<Metrics>),
+        audit: Audit,
+        metrics: Arc<Metrics>,
     ) -> Self {
         let nothing = Active::new(
             FlowSet::default(),
@@ -64,7 +65,8 @@ impl Deployments {
     pub async fn forward(
         &self,
         forward: Forward,
-        (actor, watch): (&Actor, &mut AuthWatch),
+        actor: &Actor,
+        watch: &mut AuthWatch,
         now: u64,
         clock: fn() -> Instant,
     ) -> Result<Changed, Error> {
@@ -86,7 +88,7 @@ impl Deployments {
         // revision: the upstream's own, asked for anew, because others may have deployed there
         let old = match &forward.rev {
             Some(rev) => {
-                let compared = pin!(self.compare(upstream, rev, &mut known, (actor, now)));
+                let compared = pin!(self.compare(upstream, rev, &mut known, actor, now));
                 watch.during(compared).await??
             }
             None => None,
@@ -125,7 +127,8 @@ impl Deployments {
         upstream: &Upstream,
         rev: &str,
         known: &mut Option<String>,
-        (actor, now): (&Actor, u64),
+        actor: &Actor,
+        now: u64,
     ) -> Result<Option<FlowSet>, Error> {
         let (active, flows) = upstream.revision().await?;
         if known.as_ref().is_some_and(|known| *known != active) {

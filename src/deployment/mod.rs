@@ -169,7 +169,8 @@ impl Deployments {
     pub async fn deploy(
         &self,
         request: Request,
-        (actor, watch): (&Actor, &mut AuthWatch),
+        actor: &Actor,
+        watch: &mut AuthWatch,
         now: u64,
         clock: fn() -> Instant,
     ) -> Result<Deployed, Error> {
@@ -228,7 +229,8 @@ impl Deployments {
     pub async fn set_running(
         &self,
         running: bool,
-        (actor, watch): (&Actor, &mut AuthWatch),
+        actor: &Actor,
+        watch: &mut AuthWatch,
         now: u64,
     ) -> Result<(), Error> {
         let state = if running { "start" } else { "stop" };

@@ -29,26 +29,40 @@ struct Start {
     safe: bool,
 }
 
+/// The audit log and the metrics of a start, and its time.
+#[derive(Clone, Copy)]
+struct Reporter<'a> {
+    audit: &'a Audit,
+    metrics: &'a Metrics,
+    now: u64,
+}
+
 impl Deployments {
     /// Loads the stored flow set and makes it live. Broken flow files stop nothing but the flows: they stay as they
     /// are, and nothing runs until they are repaired (and reloaded) or replaced.
     pub async fn open(
-        (runtime, config): (Runtime, &config::Engine),
+        runtime: Runtime,
+        config: &config::Engine,
         store: Store,
-        (audit, metrics): (Audit, Arc<Metrics>),
+        audit: Audit,
+        metrics: Arc<Metrics>,
         now: u64,
     ) -> Result<Self, Error> {
         if runtime.upstream().is_some() {
-            return Ok(Self::in_front_of(runtime, store, (audit, metrics)));
+            return Ok(Self::in_front_of(runtime, store, audit, metrics));
         }
         let running = store.running().await.map_err(Error::Store)?;
-        let tell = (&audit, &*metrics, now);
+        let reporter = Reporter {
+            audit: &audit,
+            metrics: &metrics,
+            now,
+        };
         let Start {
             active,
             set_aside,
             safe,
         } = match stored(&store, config, &audit, now).await? {
-            Found::Deadly(rev, failed) => Start::before(rev, failed, &store, tell).await?,
+            Found::Deadly(rev, failed) => Start::before(rev, failed, &store, reporter).await?,
             Found::Flows(active) if config.safe => {
                 tracing::warn!(
                     "safe: the flows are loaded and not started; the next deployment starts them"
@@ -56,7 +70,7 @@ impl Deployments {
                 Start::of(active, &store, true).await?
             }
             Found::Flows(active) if running => {
-                Start::counted(active, config.start_attempts, &store, tell).await?
+                Start::counted(active, config.start_attempts, &store, reporter).await?
             }
             Found::Flows(active) => {
                 tracing::warn!("flows are stopped, as an administrator left them");
@@ -98,13 +112,13 @@ impl Start {
         active: Active,
         attempts: u32,
         store: &Store,
-        tell: (&Audit, &Metrics, u64),
+        reporter: Reporter<'_>,
     ) -> Result<Self, Error> {
         let failed = store.begin_start(&active.rev).await.map_err(Error::Store)?;
         if attempts == 0 || failed < attempts {
             return Self::of(active, store, false).await;
         }
-        match fallen_back(&active.rev, failed, store, tell).await? {
+        match fallen_back(&active.rev, failed, store, reporter).await? {
             Some(start) => Ok(start),
             None => Self::of(active, store, true).await,
         }
@@ -115,9 +129,9 @@ impl Start {
         bad: String,
         failed: u32,
         store: &Store,
-        tell: (&Audit, &Metrics, u64),
+        reporter: Reporter<'_>,
     ) -> Result<Self, Error> {
-        match fallen_back(&bad, failed, store, tell).await? {
+        match fallen_back(&bad, failed, store, reporter).await? {
             Some(start) => Ok(start),
             None => Self::of(nothing(), store, true).await,
         }
@@ -129,7 +143,11 @@ async fn fallen_back(
     bad: &str,
     failed: u32,
     store: &Store,
-    (audit, metrics, now): (&Audit, &Metrics, u64),
+    Reporter {
+        audit,
+        metrics,
+        now,
+    }: Reporter<'_>,
 ) -> Result<Option<Start>, Error> {
     let Some(earlier) = store.earlier().await.map_err(Error::Store)? else {
         tracing::error!(

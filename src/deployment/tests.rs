@@ -24,9 +24,11 @@ async fn open(place: &TempDir) -> Deployments {
     let audit = Audit::open(&config.audit, place.path(), Arc::clone(&metrics), NOW).unwrap();
     let engine = Engine::start(Settings::default(), Arc::<Metrics>::clone(&metrics)).unwrap();
     Deployments::open(
-        (Runtime::Own(engine), &config.engine),
+        Runtime::Own(engine),
+        &config.engine,
         store,
-        (audit, metrics),
+        audit,
+        metrics,
         NOW,
     )
     .await
@@ -47,8 +49,9 @@ fn tab(id: &str) -> String {
 }
 
 async fn send(deployments: &Deployments, request: Request) -> Result<Deployed, Error> {
-    let by = (&actor(), &mut AuthWatch::unlimited());
-    deployments.deploy(request, by, NOW, Clock::now).await
+    let (actor, mut watch) = (actor(), AuthWatch::unlimited());
+    let deployed = deployments.deploy(request, &actor, &mut watch, NOW, Clock::now);
+    deployed.await
 }
 
 fn flows(json: &str, rev: Option<&str>) -> Request {
@@ -231,8 +234,9 @@ async fn stopped_flows_stay_stopped_across_a_deployment_and_a_restart() {
     let place = TempDir::new().unwrap();
     let deployments = open(&place).await;
     let rev = deployments.active().rev.clone();
-    let by = (&actor(), &mut AuthWatch::unlimited());
-    deployments.set_running(false, by, NOW).await.unwrap();
+    let (actor, mut watch) = (actor(), AuthWatch::unlimited());
+    let stopped = deployments.set_running(false, &actor, &mut watch, NOW);
+    stopped.await.unwrap();
     assert_eq!(deployments.active().rev, rev);
     send(&deployments, flows(&tab("a"), None)).await.unwrap();
     assert!(!deployments.running());
@@ -290,8 +294,9 @@ async fn losing_authorization_while_waiting_to_deploy_cancels_the_deployment() {
 
     let held = deployments.deploy_lock.lock().await;
     {
-        let by = (&actor, &mut watch);
-        let mut waiting = pin!(deployments.deploy(flows(&tab("a"), None), by, NOW, Clock::now));
+        let request = flows(&tab("a"), None);
+        let deploy = deployments.deploy(request, &actor, &mut watch, NOW, Clock::now);
+        let mut waiting = pin!(deploy);
         let mut context = Context::from_waker(Waker::noop());
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         auth.end(token.reveal()).await.unwrap();
@@ -302,8 +307,8 @@ async fn losing_authorization_while_waiting_to_deploy_cancels_the_deployment() {
     }
     drop(held);
 
-    let by = (&actor, &mut watch);
-    let late = deployments.set_running(false, by, NOW).await;
+    let late = deployments.set_running(false, &actor, &mut watch, NOW);
+    let late = late.await;
     assert!(matches!(late, Err(Error::Lapsed(Lapsed::Session))));
     assert_eq!(deployments.active().rev, rev);
     assert!(deployments.running());

@@ -58,9 +58,12 @@ pub enum RoutingError {
 
 impl Backends {
     pub(super) async fn open(
-        (config, runtimes): (&mut Config, Vec<(config::Mount, Runtime)>),
-        (store, auth): (Store, Option<Auth>),
-        recorders: (Audit, Arc<Metrics>),
+        config: &mut Config,
+        runtimes: Vec<(config::Mount, Runtime)>,
+        store: Store,
+        auth: Option<Auth>,
+        audit: &Audit,
+        metrics: &Arc<Metrics>,
         now: u64,
     ) -> Result<Self, Error> {
         let routes = std::mem::take(&mut config.routes);
@@ -68,9 +71,11 @@ impl Backends {
         let mut all = Vec::new();
         for (mount, runtime) in runtimes {
             let opened = Deployments::open(
-                (runtime.clone(), &config.engine),
+                runtime.clone(),
+                &config.engine,
                 store.clone(),
-                recorders.clone(),
+                audit.clone(),
+                Arc::clone(metrics),
                 now,
             )
             .await?;
@@ -78,7 +83,8 @@ impl Backends {
                 rules: ArcSwap::from_pointee(Rules::of(
                     &mount,
                     admin_paths(&mount, &runtime),
-                    (&routes, &admin_routes),
+                    &routes,
+                    &admin_routes,
                 )),
                 mount,
                 runtime,
@@ -155,8 +161,12 @@ impl Backends {
                 }
             };
             as_before &= mount.is_where(&backend.mount);
-            let routes = (&config.routes[..], &config.admin_routes[..]);
-            let rules = Rules::of(mount, admin_paths(&backend.mount, &backend.runtime), routes);
+            let rules = Rules::of(
+                mount,
+                admin_paths(&backend.mount, &backend.runtime),
+                &config.routes,
+                &config.admin_routes,
+            );
             backend.rules.store(Arc::new(rules));
         }
         if !as_before {
@@ -190,7 +200,8 @@ impl Rules {
     fn of(
         mount: &config::Mount,
         admin_paths: AdminPaths,
-        (routes, admin_routes): (&[Route], &[Route]),
+        routes: &[Route],
+        admin_routes: &[Route],
     ) -> Self {
         let names = |list: &[String]| list.iter().map(SmolStr::new).collect();
         let permissions = mount.permissions.iter();

@@ -128,12 +128,19 @@ impl Gateway {
         let store = Store::open(&config.storage)?;
         let audit = open_audit(&config, &metrics, now).await?;
         let (auth, admin_password) = users(&config, &store, &metrics, now).await?;
-        let recorders = (audit.clone(), Arc::clone(&metrics));
         let runtimes = backend::runtimes(&config, &metrics)?;
         let topics = open_topics(&runtimes, config.comms.backlog);
         control.spawn(Arc::clone(&topics).tell());
-        let shared = (store.clone(), auth.clone());
-        let backends = Backends::open((&mut config, runtimes), shared, recorders, now).await?;
+        let backends = Backends::open(
+            &mut config,
+            runtimes,
+            store.clone(),
+            auth.clone(),
+            &audit,
+            &metrics,
+            now,
+        )
+        .await?;
         let leaving = watch::Sender::new(false);
         let comms = Arc::new(Comms {
             config: config.comms.clone(),

@@ -83,7 +83,7 @@ pub(super) async fn token(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
         {
             facts["ended"] = (*ended).into();
         }
-        let kept = tell(&audit, &result, (&actor, now), facts).await;
+        let kept = tell(&audit, &result, &actor, now, facts).await;
         if let (Ok(issued), Err(_)) = (&result, &kept) {
             // The token is not handed out, so no client can revoke it.
             let ended = auth.end(issued.token.reveal()).await;
@@ -110,7 +110,8 @@ pub(super) async fn token(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
 async fn tell(
     audit: &Audit,
     result: &Result<Issued, SignInError>,
-    (actor, now): (&Actor, u64),
+    actor: &Actor,
+    now: u64,
     facts: Json,
 ) -> Result<(), Unavailable> {
     let (_, event) = outcome(result);

@@ -124,7 +124,7 @@ async fn run(
             Ok(request) => {
                 backend
                     .deployments
-                    .deploy(request, (&actor, &mut watch), now, Instant::now)
+                    .deploy(request, &actor, &mut watch, now, Instant::now)
                     .await
             }
             Err(error) => Err(error),
@@ -170,8 +170,10 @@ pub(super) async fn set_state(ctx: &mut RequestContext<'_>) -> Answer {
     let (actor, now) = (ctx.actor(), ctx.now);
     let mut watch = ctx.detached_watch();
     let task = async move {
-        let by = (&actor, &mut watch);
-        backend.deployments.set_running(running, by, now).await
+        let deployments = &backend.deployments;
+        deployments
+            .set_running(running, &actor, &mut watch, now)
+            .await
     };
     ctx.control(task).await??;
     Ok(state(ctx))

@@ -171,7 +171,7 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
         ctx.read_json().await?
     };
     let front = forwarded_request(ctx, &target, Some(upstream));
-    let change = upstream.deployment(&front, (spelled, name(kind)), body.clone());
+    let change = upstream.deployment(&front, spelled, name(kind), body.clone());
     let metrics = Arc::clone(&ctx.gateway.metrics);
     let prepare = move || {
         let (mut rev, mut flows) = (None, None);
@@ -192,7 +192,7 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
             purpose: Purpose::Flows(flows),
         })
     };
-    answer(ctx, upstream, run(ctx, (version, kind), prepare).await?)
+    answer(ctx, upstream, run(ctx, version, kind, prepare).await?)
 }
 
 /// Other changes of flows: sent under the deployment lock, without a revision (docs/reference/node-red-admin-api.md
@@ -234,14 +234,15 @@ async fn change(
             purpose,
         })
     };
-    answer(ctx, upstream, run(ctx, (Version::V1, kind), prepare).await?)
+    answer(ctx, upstream, run(ctx, Version::V1, kind, prepare).await?)
 }
 
 /// Checks and sends a change as one task of the control runtime, and counts what came of it. Between the last byte of
 /// the request and this task nothing may wait: a client that hangs up ends whatever is not in it.
 async fn run(
     ctx: &RequestContext<'_>,
-    (version, kind): (Version, DeploymentType),
+    version: Version,
+    kind: DeploymentType,
     prepare: impl FnOnce() -> std::result::Result<Forward, deployment::Error> + Send + 'static,
 ) -> Result<Changed> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
@@ -259,7 +260,7 @@ async fn run(
             Ok(forward) => {
                 let deployments = &backend.deployments;
                 deployments
-                    .forward(forward, (&actor, &mut watch), now, Instant::now)
+                    .forward(forward, &actor, &mut watch, now, Instant::now)
                     .await
             }
             Err(error) => Err(error),

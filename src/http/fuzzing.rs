@@ -131,14 +131,13 @@ pub fn upstream_request(data: &[u8]) {
             let number = RefCell::new(0);
             each(stream, async |head, body| {
                 let content = contents[number.replace_with(|number| *number + 1)].clone();
-                let front = (&head, authorization);
                 let body = Outgoing::stream(body, LIMIT, Pace::within(IDLE));
-                check(upstream, front, body, content.as_ref()).await;
+                check(upstream, &head, authorization, body, content.as_ref()).await;
                 // The whole body, and others in its place, as in a request that is made anew or has none.
                 let others = [Bytes::new(), Bytes::from_static(b"replaced")];
                 for content in content.into_iter().chain(others) {
                     let body = Outgoing::Whole(content.clone());
-                    check(upstream, front, body, Some(&content)).await;
+                    check(upstream, &head, authorization, body, Some(&content)).await;
                 }
             })
             .await;
@@ -176,7 +175,8 @@ async fn swallow(mut client: tokio::io::DuplexStream) {
 /// Writes a request to the upstream and looks at what was written; `content`: its body, if that is not refused.
 async fn check(
     upstream: &Upstream,
-    (head, authorization): (&Parts, Authorization),
+    head: &Parts,
+    authorization: Authorization,
     body: Outgoing,
     content: Option<&Bytes>,
 ) {

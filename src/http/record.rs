@@ -37,7 +37,8 @@ impl Record {
     pub(super) async fn begin(
         audit: &Audit,
         event: Event,
-        (actor, now): (Actor, u64),
+        actor: Actor,
+        now: u64,
         facts: Json,
     ) -> Result<Box<Self>, Error> {
         if event == Event::Write && audit.refuses() {

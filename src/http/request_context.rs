@@ -341,7 +341,7 @@ impl<'a> RequestContext<'a> {
         }
         let (audit, actor) = (&self.gateway.audit, self.actor());
         // Boxed: few requests have a record, and no other keeps room for it.
-        let record = Box::pin(Record::begin(audit, event, (actor, self.now), fields));
+        let record = Box::pin(Record::begin(audit, event, actor, self.now, fields));
         self.record = Some(record.await?);
         Ok(())
     }

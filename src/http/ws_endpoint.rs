@@ -63,7 +63,7 @@ pub(super) fn open(
             .max_message_size(Some(longest));
         let client = Metered::new(TokioIo::new(client), meter, longest);
         let socket = Socket::from_raw_socket(client, Role::Server, Some(config)).await;
-        let ended = Session::new(socket, tell, (stall_timeout, longest))
+        let ended = Session::new(socket, tell, stall_timeout, longest)
             .run(memory, pin!(open.over()))
             .await;
         open.log(ended, opened.elapsed());
@@ -116,7 +116,7 @@ fn meter(ctx: &RequestContext<'_>, memory: Option<Memory>) -> Option<Meter> {
 }
 
 impl<T: Fn(Event) -> Result<(), engine::Error>> Session<T> {
-    fn new(socket: Socket, tell: T, (stall_timeout, longest): (Duration, usize)) -> Self {
+    fn new(socket: Socket, tell: T, stall_timeout: Duration, longest: usize) -> Self {
         Self {
             socket,
             tell,

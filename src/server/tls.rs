@@ -63,7 +63,7 @@ impl Tls {
     pub(super) fn open(config: &config::Tls, now: Duration) -> Result<(Self, Found), Error> {
         let provider = Arc::new(aws_lc_rs::default_provider());
         let ticketer = aws_lc_rs::Ticketer::new()?;
-        let (server, found) = server(config, (&provider, &ticketer), now)?;
+        let (server, found) = server(config, &provider, &ticketer, now)?;
         let tls = Self {
             current: ArcSwap::from_pointee(server),
             provider,
@@ -74,7 +74,7 @@ impl Tls {
 
     /// Reads the certificates again; if one cannot be used, all stays as it was.
     pub(super) fn reload(&self, config: &config::Tls, now: Duration) -> Result<Found, Error> {
-        let (server, found) = server(config, (&self.provider, &self.ticketer), now)?;
+        let (server, found) = server(config, &self.provider, &self.ticketer, now)?;
         self.current.store(Arc::new(server));
         Ok(found)
     }
@@ -87,7 +87,8 @@ impl Tls {
 
 fn server(
     config: &config::Tls,
-    (provider, ticketer): (&Arc<CryptoProvider>, &Arc<dyn ProducesTickets>),
+    provider: &Arc<CryptoProvider>,
+    ticketer: &Arc<dyn ProducesTickets>,
     now: Duration,
 ) -> Result<(ServerConfig, Found), Error> {
     let (names, found) = Names::read(config, provider, now)?;

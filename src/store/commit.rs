@@ -22,10 +22,10 @@ impl Disk {
             credentials: self.credentials_file(&record.credentials, old.credentials.as_deref())?,
         };
         let hashes = (old.hashes(), new.hashes());
-        self.set_aside_unreadable((&old, hashes.0), &new, record.at)?;
+        self.set_aside_unreadable(&old, hashes.0, &new, record.at)?;
         let outcome = self
             .stage(&old, &new)
-            .and_then(|()| self.exchange(record, (&old, &new), hashes));
+            .and_then(|()| self.exchange(record, &old, &new, hashes));
         if outcome.is_err() {
             self.directory.discard(CREDENTIALS);
             self.directory.discard(FLOWS);
@@ -100,7 +100,8 @@ impl Disk {
     /// Keeps files that cannot be parsed or decrypted: they may still be worth something to their owner.
     fn set_aside_unreadable(
         &self,
-        (old, hashes): (&FlowFiles, Hashes),
+        old: &FlowFiles,
+        hashes: Hashes,
         new: &FlowFiles,
         now: u64,
     ) -> Result<(), Error> {
@@ -137,7 +138,8 @@ impl Disk {
     fn exchange(
         &mut self,
         record: &Record,
-        (old, new): (&FlowFiles, &FlowFiles),
+        old: &FlowFiles,
+        new: &FlowFiles,
         hashes: (Hashes, Hashes),
     ) -> Result<(), Error> {
         let number = self

@@ -55,7 +55,8 @@ impl Upstream {
     pub fn deployment(
         &self,
         front: &ForwardedRequest<'_>,
-        (version, kind): (&'static str, &'static str),
+        version: &'static str,
+        kind: &'static str,
         body: Bytes,
     ) -> Change {
         let mut request = self.own_head(front);

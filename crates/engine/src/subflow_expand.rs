@@ -51,7 +51,7 @@ impl<'a> Expander<'_, 'a> {
             .iter()
             .map(|c| (c.id.clone(), format_smolstr!("{}-{}", instance.id, c.id)))
             .collect();
-        let inside = self.inner_flow(instance, (&element, &definition), &children, &ids);
+        let inside = self.inner_flow(instance, &element, &definition, &children, &ids);
         self.graph.nodes.push(Running {
             id: instance.id.clone(),
             node: Arc::clone(instance.node),
@@ -65,7 +65,7 @@ impl<'a> Expander<'_, 'a> {
             children.into_iter().filter(runs).partition(|n| n.placed);
         for node in config.into_iter().chain(placed) {
             let wires = inner_wires(node, &definition, instance, &ids);
-            self.inner(node, (inside, &ids), wires, depth);
+            self.inner(node, inside, &ids, wires, depth);
         }
         if definition.status.is_some() {
             self.graph.nodes.push(Running {
@@ -82,7 +82,8 @@ impl<'a> Expander<'_, 'a> {
     fn inner(
         &mut self,
         node: &'a Arc<Node>,
-        (flow, ids): (usize, &Rc<FxHashMap<SmolStr, SmolStr>>),
+        flow: usize,
+        ids: &Rc<FxHashMap<SmolStr, SmolStr>>,
         wires: Wires,
         depth: usize,
     ) {
@@ -112,7 +113,8 @@ impl<'a> Expander<'_, 'a> {
     fn inner_flow(
         &mut self,
         instance: &Instance<'_>,
-        (element, definition): (&Arc<Node>, &Definition),
+        element: &Arc<Node>,
+        definition: &Definition,
         children: &[&'a Arc<Node>],
         ids: &FxHashMap<SmolStr, SmolStr>,
     ) -> usize {

@@ -41,11 +41,7 @@ pub(super) fn taken(kind: &str, env: Option<&str>) -> Option<(String, Map<String
 }
 
 /// Adds them to the credentials that were sent with the node. Those count more.
-pub(super) fn join(
-    sent: &mut Credentials,
-    (id, kind): (&SmolStr, &str),
-    secrets: Map<String, Value>,
-) {
+pub(super) fn join(sent: &mut Credentials, id: &SmolStr, kind: &str, secrets: Map<String, Value>) {
     let explicit = sent.nodes.contains_key(id);
     let mut fields = sent.nodes.entry(id.clone()).or_default();
     if kind == GLOBAL {

@@ -106,7 +106,7 @@ pub(super) fn node(
         && let Ok(rest) = with(&text, "env", Some(&rest))
     {
         text = Cow::Owned(rest);
-        env_secrets::join(credentials, (&id, &kind), secrets);
+        env_secrets::join(credentials, &id, &kind, secrets);
     }
     let disabled = if kind == "tab" {
         fields.disabled

@@ -74,7 +74,8 @@ enum Stage {
 
 impl<'m, S: AsyncRead + AsyncWrite + Unpin> BidirectionalCopy<'m, S> {
     pub(super) fn new(
-        (client, upstream): (S, S),
+        client: S,
+        upstream: S,
         stall_timeout: Duration,
         metrics: &'m Metrics,
     ) -> Self {
@@ -303,7 +304,7 @@ mod tests {
         let (upstream, far) = duplex(room);
         let task = tokio::spawn(async move {
             let metrics = crate::metrics::Metrics::new().upstream("test");
-            BidirectionalCopy::new((near, far), patience, &metrics)
+            BidirectionalCopy::new(near, far, patience, &metrics)
                 .run()
                 .await
         });

@@ -117,7 +117,7 @@ impl Tunnel {
     ) -> Ended {
         let metrics = Arc::clone(&self.open.behind.metrics);
         let (client, far) = (TokioIo::new(client), TokioIo::new(self.far));
-        let mut copying = BidirectionalCopy::new((client, far), stall_timeout, &metrics);
+        let mut copying = BidirectionalCopy::new(client, far, stall_timeout, &metrics);
         let cause = tokio::select! {
             biased;
             cause = poll_on_wake::on_ring(cut) => {

@@ -55,7 +55,8 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
             &call.scripts,
             &call.state,
             &call.realm,
-            (&messages, &call.value(&id)?),
+            &messages,
+            &call.value(&id)?,
         )
     };
     native.set("send", Function::new(ctx.clone(), send)?)?;
@@ -83,7 +84,9 @@ fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
                 &call.scripts,
                 &call.state,
                 &call.realm,
-                (&result, &msg, &call.value(&id)?),
+                &result,
+                &msg,
+                &call.value(&id)?,
             )
         };
     native.set("resolved", Function::new(ctx.clone(), resolved)?)?;

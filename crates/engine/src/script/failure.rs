@@ -120,7 +120,8 @@ pub(super) fn of_syntax(ctx: &Ctx<'_>, whole: &str) -> SyntaxError {
         message: text("message").into(),
         ..Failure::default()
     };
-    SyntaxError::new(error, whole, place_in(&text("stack"), "").unwrap_or((1, 1)))
+    let (line, column) = place_in(&text("stack"), "").unwrap_or((1, 1));
+    SyntaxError::new(error, whole, line, column)
 }
 
 /// The stack with the user's own line numbers, without the library's frames, and the innermost place, if that is in the

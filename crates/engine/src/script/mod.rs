@@ -194,7 +194,7 @@ impl Scripts {
         let realm = if let Some(realm) = self.checker.get() {
             realm
         } else {
-            let realm = self.realm().map_err(|e| SyntaxError::new(e, "", (1, 1)))?;
+            let realm = self.realm().map_err(|e| SyntaxError::new(e, "", 1, 1))?;
             self.checker.get_or_init(|| realm)
         };
         self.clock.start(self.default_limit);

@@ -14,7 +14,9 @@ pub(super) fn finish<'js>(
     scripts: &Scripts,
     state: &State,
     ctx: &Ctx<'js>,
-    (result, given, id): (&JsValue<'js>, &JsValue<'js>, &Value),
+    result: &JsValue<'js>,
+    given: &JsValue<'js>,
+    id: &Value,
 ) -> Result<()> {
     if result == given {
         let message = state.message(scripts, ctx, result)?;
@@ -33,7 +35,7 @@ pub(super) fn finish<'js>(
         Some(Ok(Some(text))) => &Value::from(text),
         _ => id,
     };
-    send(scripts, state, ctx, (result, now))?;
+    send(scripts, state, ctx, result, now)?;
     if state.auto_done {
         state.push(Effect::Done(state.message(scripts, ctx, given)?));
     }
@@ -47,10 +49,11 @@ pub(super) fn send<'js>(
     scripts: &Scripts,
     state: &State,
     ctx: &Ctx<'js>,
-    (result, id): (&JsValue<'js>, &Value),
+    result: &JsValue<'js>,
+    id: &Value,
 ) -> Result<()> {
     let mut found = Found::default();
-    collect(scripts, state, ctx, (result, id), &mut found)?;
+    collect(scripts, state, ctx, result, id, &mut found)?;
     let tried = |who: &str, kind: &SmolStr| {
         let text = format!("{who} tried to send a message of type {kind}");
         state.push(Effect::Error(Failure::text(text), None));
@@ -80,7 +83,8 @@ fn collect<'js>(
     scripts: &Scripts,
     state: &State,
     ctx: &Ctx<'js>,
-    (result, id): (&JsValue<'js>, &Value),
+    result: &JsValue<'js>,
+    id: &Value,
     found: &mut Found,
 ) -> Result<()> {
     let mut add = |output: usize, value: &JsValue<'js>| -> Result<()> {

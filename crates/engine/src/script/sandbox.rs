@@ -206,7 +206,7 @@ impl Sandbox {
                     .get::<_, Function<'_>>("whenDone")?
                     .call((result, msg, id));
             }
-            outputs::finish(scripts, &sandbox.state, ctx, (&result, &msg, &id))
+            outputs::finish(scripts, &sandbox.state, ctx, &result, &msg, &id)
         })
     }
 

@@ -22,7 +22,7 @@ pub(super) const CLEANUP: Piece = Piece("cleanup", 15);
 
 impl SyntaxError {
     /// `whole` is the text that was read, with the error at the user's line and column.
-    pub(super) fn new(mut error: Failure, whole: &str, (line, column): (u32, u32)) -> Self {
+    pub(super) fn new(mut error: Failure, whole: &str, line: u32, column: u32) -> Self {
         let text = whole
             .lines()
             .nth((line + source::LINES_BEFORE - 1) as usize)
@@ -187,7 +187,7 @@ mod tests {
             ("x", 1, "something new", "something new"),
         ] {
             let whole = source::as_function(code);
-            let misspelt = SyntaxError::new(Failure::error(quickjs), &whole, (1, column));
+            let misspelt = SyntaxError::new(Failure::error(quickjs), &whole, 1, column);
             assert_eq!(
                 misspelt.in_piece(BODY).message,
                 format!("{v8} (body:line 1)")
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_syntax_error_names_the_piece_and_its_line() {
-        let misspelt = SyntaxError::new(Failure::error("x"), "", (2, 1));
+        let misspelt = SyntaxError::new(Failure::error("x"), "", 2, 1);
         assert_eq!(misspelt.in_piece(SETUP).message, "x (setup:line 18)");
         assert_eq!(misspelt.in_piece(CLEANUP).message, "x (cleanup:line 17)");
     }

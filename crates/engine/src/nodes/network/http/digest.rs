@@ -23,12 +23,13 @@ pub(super) fn answer(
     challenge: &str,
 ) -> Result<String, Failure> {
     let nonce: [u8; 16] = crypto::random();
-    respond(credentials, (method, path), challenge, &hex(&nonce))
+    respond(credentials, method, path, challenge, &hex(&nonce))
 }
 
 fn respond(
     Credentials { user, password }: &Credentials,
-    (method, path): (&str, &str),
+    method: &str,
+    path: &str,
     challenge: &str,
     client_nonce: &str,
 ) -> Result<String, Failure> {
@@ -123,7 +124,8 @@ mod tests {
         };
         let answer = respond(
             &credentials,
-            ("GET", "/dir/index.html"),
+            "GET",
+            "/dir/index.html",
             challenge,
             "0a4f113b",
         );
@@ -144,7 +146,7 @@ mod tests {
             password: "Circle of Life".into(),
         };
         let nonce = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ";
-        let answer = respond(&credentials, ("GET", "/dir/index.html"), challenge, nonce);
+        let answer = respond(&credentials, "GET", "/dir/index.html", challenge, nonce);
         let expected = "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1";
         assert!(answer.unwrap().contains(expected));
     }

@@ -374,7 +374,7 @@ impl BrokerConnection {
         let number = self.session.numbers.then(|| self.broker.number(topic));
         let version = self.settings.version;
         if let Ok(id) = self.connection.acquire_packet_id()
-            && let Ok(packet) = packet::subscribe((topic, options), version, id, number)
+            && let Ok(packet) = packet::subscribe(topic, options, version, id, number)
         {
             let events = self.connection.send(packet);
             self.take(events);

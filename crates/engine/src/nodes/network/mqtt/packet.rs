@@ -164,7 +164,8 @@ pub(super) fn publish(
 
 /// SUBSCRIBE to one topic filter; `number` identifies the subscription in the messages that match it.
 pub(super) fn subscribe(
-    (topic, options): (&str, &SubscriptionOptions),
+    topic: &str,
+    options: &SubscriptionOptions,
     version: u8,
     id: u16,
     number: Option<u32>,

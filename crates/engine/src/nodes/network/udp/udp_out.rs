@@ -168,7 +168,7 @@ impl Node<Resolved> for UdpOut {
         }
         // A name is looked up without holding up the engine.
         let six = self.properties.ipv == "udp6";
-        host.spawn(resolve(message, bytes, (name, port), six));
+        host.spawn(resolve(message, bytes, name, port, six));
     }
 
     fn event(&mut self, resolved: Resolved, host: &mut Host<'_, Resolved>) {
@@ -192,12 +192,7 @@ impl Node<Resolved> for UdpOut {
     }
 }
 
-async fn resolve(
-    message: Message,
-    bytes: Bytes,
-    (name, port): (SmolStr, u16),
-    six: bool,
-) -> Resolved {
+async fn resolve(message: Message, bytes: Bytes, name: SmolStr, port: u16, six: bool) -> Resolved {
     let found = tokio::net::lookup_host((name.as_str(), port)).await;
     Resolved {
         message,
