@@ -79,18 +79,18 @@ pub(crate) fn accept_key(key: &[u8]) -> String {
 /// Checks what a client must check of the server's handshake (§4.1): both ends must mean the same by the frames.
 pub(crate) fn agreed(
     asked: &HeaderMap,
-    told: &HeaderMap,
+    response: &HeaderMap,
     accept: &str,
 ) -> Result<(), &'static str> {
-    if !lists(told, &UPGRADE, "websocket") || !lists(told, &CONNECTION, "upgrade") {
+    if !lists(response, &UPGRADE, "websocket") || !lists(response, &CONNECTION, "upgrade") {
         return Err("it changes to another protocol");
     }
-    let mut accepted = told.get_all(SEC_WEBSOCKET_ACCEPT).iter();
+    let mut accepted = response.get_all(SEC_WEBSOCKET_ACCEPT).iter();
     let first = accepted.next();
     if first.is_none_or(|value| value != accept) || accepted.next().is_some() {
         return Err("its Sec-WebSocket-Accept is not for the key");
     }
-    let mut chosen = list(told, &SEC_WEBSOCKET_PROTOCOL);
+    let mut chosen = list(response, &SEC_WEBSOCKET_PROTOCOL);
     let offered = |chosen: &str| list(asked, &SEC_WEBSOCKET_PROTOCOL).any(|one| one == chosen);
     if chosen.next().is_some_and(|chosen| !offered(chosen)) || chosen.next().is_some() {
         return Err("it speaks a subprotocol that was not offered");
@@ -99,7 +99,7 @@ pub(crate) fn agreed(
     let offered = |extension: &str| {
         list(asked, &SEC_WEBSOCKET_EXTENSIONS).any(|one| name(one) == name(extension))
     };
-    if !list(told, &SEC_WEBSOCKET_EXTENSIONS).all(offered) {
+    if !list(response, &SEC_WEBSOCKET_EXTENSIONS).all(offered) {
         return Err("it uses an extension that was not offered");
     }
     Ok(())
@@ -198,25 +198,25 @@ mod tests {
             (CONNECTION, "keep-alive, upgrade"),
             (SEC_WEBSOCKET_ACCEPT, "right"),
         ];
-        let told = |more: &[(HeaderName, &'static str)]| {
+        let check = |more: &[(HeaderName, &'static str)]| {
             agreed(&asked, &headers(&[&plain[..], more].concat()), "right")
         };
-        assert_eq!(told(&[]), Ok(()));
-        assert_eq!(told(&[(SEC_WEBSOCKET_PROTOCOL, "log")]), Ok(()));
+        assert_eq!(check(&[]), Ok(()));
+        assert_eq!(check(&[(SEC_WEBSOCKET_PROTOCOL, "log")]), Ok(()));
         let deflate = "permessage-deflate; server_no_context_takeover";
-        assert_eq!(told(&[(SEC_WEBSOCKET_EXTENSIONS, deflate)]), Ok(()));
+        assert_eq!(check(&[(SEC_WEBSOCKET_EXTENSIONS, deflate)]), Ok(()));
         for wrong in [
             (SEC_WEBSOCKET_PROTOCOL, "other"),
             (SEC_WEBSOCKET_PROTOCOL, "chat, log"),
             (SEC_WEBSOCKET_EXTENSIONS, "permessage-deflate, x-mux"),
             (SEC_WEBSOCKET_ACCEPT, "right"),
         ] {
-            assert!(told(std::slice::from_ref(&wrong)).is_err(), "{wrong:?}");
+            assert!(check(std::slice::from_ref(&wrong)).is_err(), "{wrong:?}");
         }
         for left_out in 0..plain.len() {
-            let mut told = plain.to_vec();
-            told.remove(left_out);
-            assert!(agreed(&asked, &headers(&told), "right").is_err());
+            let mut fields = plain.to_vec();
+            fields.remove(left_out);
+            assert!(agreed(&asked, &headers(&fields), "right").is_err());
         }
         assert!(agreed(&asked, &headers(&plain), "wrong").is_err());
     }

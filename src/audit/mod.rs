@@ -52,10 +52,10 @@ pub struct Actor {
 }
 
 fn no_thread(source: &io::Error) -> io::Error {
-    let told = format!(
+    let text = format!(
         "the system gives no thread: {source}; raise the limits of this process (`ulimit -u`, `ulimit -v`)"
     );
-    io::Error::new(source.kind(), told)
+    io::Error::new(source.kind(), text)
 }
 
 /// It could not be written down, and what is not written down must not happen.

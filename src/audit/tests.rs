@@ -542,8 +542,8 @@ async fn an_unwritable_record_refuses_the_act_unless_configured_to_continue() {
         let config = config(&format!("on_failure = \"{on_failure}\""));
         let audit = Audit::open(&config, place.path(), Arc::clone(&metrics), NOW).unwrap();
         let facts = json!({});
-        let told = audit.durable(Event::Deploy, &alice(), NOW, facts).await;
-        assert_eq!(told, expected);
+        let written = audit.durable(Event::Deploy, &alice(), NOW, facts).await;
+        assert_eq!(written, expected);
         assert!(!metrics.render().contains("flowgate_audit_failures_total 0"));
     }
 }

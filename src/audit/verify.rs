@@ -93,7 +93,7 @@ pub enum Fault {
         to: u64,
     },
     /// Lines missing at the end could not be detected.
-    #[error("{}: missing or damaged, so nobody knows whether lines are missing at the end", .0.display())]
+    #[error("{}: missing or damaged, so it is unknown whether lines are missing at the end", .0.display())]
     Head(PathBuf),
 }
 

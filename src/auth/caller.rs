@@ -21,7 +21,7 @@ pub struct Caller {
 #[derive(Debug, Clone)]
 pub enum AuthMethod {
     /// Not at all: anonymous, or no sign-in is required.
-    Nobody,
+    Anonymous,
     /// By a token.
     Token(Arc<Session>),
     /// By the client certificate of the connection.
@@ -42,14 +42,14 @@ pub struct Certificate {
 impl Caller {
     /// Whether the caller is authenticated.
     pub fn is_known(&self) -> bool {
-        !matches!(self.known, AuthMethod::Nobody)
+        !matches!(self.known, AuthMethod::Anonymous)
     }
 
     /// The caller's session, if there is one.
     pub fn session(&self) -> Option<&Session> {
         match &self.known {
             AuthMethod::Token(session) => Some(session),
-            AuthMethod::Nobody | AuthMethod::Certificate(_) => None,
+            AuthMethod::Anonymous | AuthMethod::Certificate(_) => None,
         }
     }
 }
@@ -58,7 +58,7 @@ impl Caller {
 impl fmt::Display for AuthMethod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Nobody => Ok(()),
+            Self::Anonymous => Ok(()),
             Self::Token(_) => f.write_str("token"),
             Self::Certificate(certificate) => write!(f, "certificate {}", certificate.fingerprint),
         }

@@ -162,7 +162,9 @@ impl Auth {
         let generated = self.0.store.generated_admin().await?;
         let users = Users::new(config, generated.as_ref());
         if users.is_empty() {
-            tracing::warn!("there are no users now: nobody can sign in; a restart makes an admin");
+            tracing::warn!(
+                "there are no users now, so no client can sign in; a restart makes an admin"
+            );
         }
         let ended = self.0.registry.reload(users);
         self.throttle().limit(config.throttle.clone());

@@ -73,7 +73,7 @@ impl Registry {
     pub(super) fn again(&self, caller: &Caller) -> Option<Caller> {
         let users = self.users.load();
         match &caller.known {
-            AuthMethod::Nobody => users.anonymous.clone(),
+            AuthMethod::Anonymous => users.anonymous.clone(),
             AuthMethod::Token(session) => Some(Caller {
                 permissions: permissions(&users, session)?,
                 ..caller.clone()
@@ -87,7 +87,7 @@ impl Registry {
     /// Whether the caller's session or certificate is revoked or expired.
     pub(super) fn has_ended(&self, caller: &Caller, now: u64) -> bool {
         match &caller.known {
-            AuthMethod::Nobody => false,
+            AuthMethod::Anonymous => false,
             AuthMethod::Token(session) => {
                 session.has_ended() || session.is_over(now, self.users.load().idle)
             }
@@ -98,7 +98,7 @@ impl Registry {
     /// The same by the time of the latest tick, without reading a clock.
     pub(super) fn is_known_to_have_ended(&self, caller: &Caller) -> bool {
         match &caller.known {
-            AuthMethod::Nobody => false,
+            AuthMethod::Anonymous => false,
             AuthMethod::Token(session) => session.has_ended(),
             AuthMethod::Certificate(certificate) => {
                 certificate.expires <= self.now.load(Ordering::Relaxed)
@@ -114,7 +114,7 @@ impl Registry {
                 self.due.fetch_min(certificate.expires, Ordering::AcqRel);
                 &self.others
             }
-            Some(AuthMethod::Nobody) | None => &self.others,
+            Some(AuthMethod::Anonymous) | None => &self.others,
         }
     }
 

@@ -200,11 +200,11 @@ impl Sessions {
     pub(super) fn map_alive<T>(
         &self,
         wanted: impl Fn(&Session) -> bool,
-        told: impl Fn(&Session) -> T,
+        describe: impl Fn(&Session) -> T,
     ) -> Vec<T> {
         let sessions = self.map.iter();
         let sessions = sessions.filter(|session| wanted(session));
-        sessions.map(|session| told(&session)).collect()
+        sessions.map(|session| describe(&session)).collect()
     }
 
     /// The keys of each user's oldest sessions beyond `most`; of one user, or of all. Service tokens do not count.

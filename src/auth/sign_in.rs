@@ -147,7 +147,7 @@ impl Auth {
 fn report_guessing(user: Option<&str>) {
     tracing::warn!(
         user = user.unwrap_or("(no such user)"),
-        "many failed sign-ins of one user from several addresses: somebody may be guessing the password; addresses \
+        "many failed sign-ins of one user from several addresses: the password may be under attack; addresses \
          from which the user has not signed in before have to wait ([auth.throttle] per_user)"
     );
 }

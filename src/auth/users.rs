@@ -71,7 +71,7 @@ impl Users {
         let anonymous = config.anonymous.as_deref().map(|permissions| Caller {
             user: SmolStr::default(),
             permissions: Permissions::of(names(permissions)),
-            known: AuthMethod::Nobody,
+            known: AuthMethod::Anonymous,
         });
         let certificates = config.users.iter().flat_map(|user| {
             let names = user.certificates.iter().cloned();

@@ -109,9 +109,12 @@ impl Topics {
 
     fn publish(&self, events: Vec<Event>) {
         // Written without the lock.
-        let told: Vec<Retention> = events.into_iter().map(Retention::of).collect();
+        let retentions: Vec<Retention> = events.into_iter().map(Retention::of).collect();
         let mut board = self.board();
-        let messages: Vec<Arc<str>> = told.into_iter().filter_map(|t| board.keep(t)).collect();
+        let messages: Vec<Arc<str>> = retentions
+            .into_iter()
+            .filter_map(|r| board.keep(r))
+            .collect();
         for batch in messages.chunks(BATCH) {
             board.send(batch);
         }
@@ -153,8 +156,8 @@ impl Retention {
 
 impl Retained {
     /// Retains what is to be retained; gives what is to be sent.
-    fn keep(&mut self, told: Retention) -> Option<Arc<str>> {
-        match told {
+    fn keep(&mut self, retention: Retention) -> Option<Arc<str>> {
+        match retention {
             Retention::Debug(message) => Some(message),
             Retention::State(message) => Some(self.state.insert(message).clone()),
             Retention::Deploy(message) => Some(self.deploy.insert(message).clone()),
@@ -258,7 +261,7 @@ mod tests {
         for n in 0..123 {
             events.publish(Event::Debug(json!({ "msg": n })));
         }
-        let told = tokio::spawn(Arc::clone(&topics).tell());
+        let task = tokio::spawn(Arc::clone(&topics).tell());
         for editor in [&mut one, &mut other] {
             let mut next = 0;
             for length in [50, 50, 23] {
@@ -273,13 +276,13 @@ mod tests {
                 }
             }
         }
-        told.abort();
+        task.abort();
     }
 
     #[tokio::test]
     async fn the_newest_message_is_retained_and_an_empty_status_is_not() {
         let (events, topics) = engine();
-        let told = tokio::spawn(Arc::clone(&topics).tell());
+        let task = tokio::spawn(Arc::clone(&topics).tell());
         let mut editor = editor(&topics);
         let badge =
             |text: &str| Some(json!({ "fill": "red", "text": text, "source": { "id": "a" } }));
@@ -314,7 +317,7 @@ mod tests {
             ]
         );
         assert!(retained(&topics, "#").is_empty());
-        told.abort();
+        task.abort();
     }
 
     #[tokio::test]
@@ -327,7 +330,7 @@ mod tests {
         for n in 0..100 {
             events.publish(Event::Debug(json!({ "msg": n })));
         }
-        let told = tokio::spawn(Arc::clone(&topics).tell());
+        let task = tokio::spawn(Arc::clone(&topics).tell());
         assert_eq!(next_batch(&mut editor).await.len(), 4);
         let note = next_batch(&mut editor).await;
         assert!(
@@ -336,7 +339,7 @@ mod tests {
                 .unwrap()
                 .starts_with("96 debug messages were lost")
         );
-        told.abort();
+        task.abort();
         topics.leave(&editor.level());
         assert!(!events.wants_debug());
     }

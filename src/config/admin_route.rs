@@ -73,7 +73,7 @@ fn admin_route(
             if methods.is_empty() {
                 methods.push("GET".to_owned());
             }
-            (None, Authorization::Nobody)
+            (None, Authorization::None)
         }
         (false, Some(entry)) => {
             let permission = source.parsed(&entry, PERMISSION, permission)?;

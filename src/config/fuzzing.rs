@@ -22,10 +22,10 @@ pub fn config(data: &[u8]) {
             assert!(one.upstreams.iter().all(|up| up.mount.path != "/"));
         }
         (Err(one), Err(other)) => {
-            let told = one.to_string();
-            assert_eq!(told, other.to_string());
+            let message = one.to_string();
+            assert_eq!(message, other.to_string());
             if matches!(one, Error::Diagnostic(_)) {
-                assert!(told.contains("fuzzed.toml"), "{told}");
+                assert!(message.contains("fuzzed.toml"), "{message}");
             }
         }
         (one, other) => panic!("{one:?} and {other:?}"),

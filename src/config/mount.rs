@@ -115,7 +115,8 @@ fn permissions(
         return Ok(Vec::new());
     };
     let Some(auth) = auth else {
-        let sentence = "nobody signs in without an [auth] table, so everyone may do everything";
+        let sentence =
+            "without an [auth] table there is no sign-in, and every client has all permissions";
         return Err(SpannedError::rule(table.span(), sentence));
     };
     let known = |name: &String| match &auth.users[..] {

@@ -46,8 +46,8 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 pub enum Authorization {
     /// The gateway's account: the caller is authorized for what is done with it.
     Ours,
-    /// None.
-    Nobody,
+    /// No credentials.
+    None,
     /// The client's own, which the operator lets pass.
     Client,
 }
@@ -233,7 +233,7 @@ fn authorization(
     } else if flag(account, false)? {
         Authorization::Ours
     } else {
-        Authorization::Nobody
+        Authorization::None
     })
 }
 

@@ -121,7 +121,7 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, SpannedError>
         Some(list) if list.get_ref().is_empty() && plain.is_none() => {
             return Err(SpannedError::rule(
                 list.span(),
-                "nobody could connect: no address here, and no server.plain",
+                "no client could connect: no address here, and no server.plain",
             ));
         }
         Some(list) => list
@@ -142,7 +142,7 @@ fn server(raw: raw::Server, source: &Source<'_>) -> Result<Server, SpannedError>
     if proxy_protocol && trusted_proxies.is_empty() {
         return Err(SpannedError::rule(
             proxy_protocol_span.unwrap_or_default(),
-            "nobody could connect: only server.trusted_proxies may send PROXY headers, and there are none",
+            "no client could connect: only server.trusted_proxies may send PROXY headers, and there are none",
         ));
     }
     let proxy_headers = raw.trusted_proxy_headers;

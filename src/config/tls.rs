@@ -112,7 +112,7 @@ fn clients(
             None => Ok(None),
             Some(entry) => Err(SpannedError::rule(
                 entry.span(),
-                "nobody's certificate could be accepted: name the file of their authorities, tls.client_ca",
+                "no certificate could be accepted: name the file of their authorities, tls.client_ca",
             )),
         };
     };

@@ -161,7 +161,7 @@ impl Gateway {
             everybody: Caller {
                 user: SmolStr::default(),
                 permissions: Permissions::all(),
-                known: AuthMethod::Nobody,
+                known: AuthMethod::Anonymous,
             },
             backends,
             #[cfg(feature = "engine")]
@@ -304,8 +304,8 @@ async fn open_audit(config: &Config, metrics: &Arc<Metrics>, now: u64) -> Result
         "version": env!("CARGO_PKG_VERSION"), "config": config.file, "sha256": config.sha256,
     });
     let program = Actor::program();
-    let told = audit.durable(Event::Start, &program, now, facts).await;
-    told.map_err(|unavailable| Error::Audit(io::Error::other(unavailable)))?;
+    let recorded = audit.durable(Event::Start, &program, now, facts).await;
+    recorded.map_err(|unavailable| Error::Audit(io::Error::other(unavailable)))?;
     Ok(audit)
 }
 

@@ -71,7 +71,7 @@ pub(super) async fn call(
     };
     // A token that let the caller in stays here: a flow could use it for more.
     ctx.authorization = match ctx.caller {
-        Some(_) => Authorization::Nobody,
+        Some(_) => Authorization::None,
         None => Authorization::Client,
     };
     ctx.redacted = redact::head(ctx, ctx.authorization);

@@ -125,7 +125,7 @@ async fn pass(
         let sent = pin!(async {
             match ctx.authorization {
                 Authorization::Ours => upstream.send(head, body, client).await,
-                Authorization::Nobody | Authorization::Client => {
+                Authorization::None | Authorization::Client => {
                     upstream.send_bare(head, body, client).await
                 }
             }
@@ -142,8 +142,8 @@ async fn pass(
     let admin = ctx.class != RouteClass::Endpoint;
     if admin {
         no_refusal(upstream, response.status())?;
-        if let Some(told) = error_page_as_json(response.status(), response.headers()) {
-            return Ok(told);
+        if let Some(error_page) = error_page_as_json(response.status(), response.headers()) {
+            return Ok(error_page);
         }
     }
     Ok(returned_response(ctx, upstream, response).map(Body::Upstream))
@@ -326,8 +326,8 @@ async fn settings(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upst
         .await
         .map_err(|lapsed| ctx.lapsed(lapsed))??;
     no_refusal(upstream, response.status())?;
-    if let Some(told) = error_page_as_json(response.status(), response.headers()) {
-        return Ok(told);
+    if let Some(error_page) = error_page_as_json(response.status(), response.headers()) {
+        return Ok(error_page);
     }
     if response.status() != StatusCode::OK {
         return Ok(returned_response(ctx, upstream, response).map(Body::Upstream));
@@ -354,8 +354,8 @@ async fn settings(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upst
 fn answer(ctx: &RequestContext<'_>, upstream: &Upstream, changed: Changed) -> Result {
     let response = changed.response;
     no_refusal(upstream, response.status())?;
-    if let Some(told) = error_page_as_json(response.status(), response.headers()) {
-        return Ok(told);
+    if let Some(error_page) = error_page_as_json(response.status(), response.headers()) {
+        return Ok(error_page);
     }
     Ok(returned_response(ctx, upstream, response).map(|body| Body::Theirs(body, None)))
 }

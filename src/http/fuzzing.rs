@@ -112,7 +112,7 @@ pub fn upstream_request(data: &[u8]) {
         return;
     };
     let authorization = match choice & 3 {
-        0 => Authorization::Nobody,
+        0 => Authorization::None,
         1 => Authorization::Client,
         _ => Authorization::Ours,
     };

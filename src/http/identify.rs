@@ -30,7 +30,7 @@ pub(super) fn caller(ctx: &RequestContext<'_>, admin: bool) -> Result<Caller, Er
     let led = match caller.known {
         AuthMethod::Token(_) => false,
         AuthMethod::Certificate(_) => true,
-        AuthMethod::Nobody => admin && !ctx.head.method.is_safe(),
+        AuthMethod::Anonymous => admin && !ctx.head.method.is_safe(),
     };
     let trusted = &ctx.gateway.config.headers.cors_origins;
     let astray = || match origin::page(ctx, trusted) {

@@ -77,7 +77,7 @@ impl<'a> RequestContext<'a> {
             received: 0,
             held: None,
             class: RouteClass::None,
-            authorization: Authorization::Nobody,
+            authorization: Authorization::None,
             in_flight: None,
             caller: None,
             record: None,

@@ -111,7 +111,7 @@ pub(super) fn open(reload: &Arc<Reload>) -> io::Result<Open> {
                     tokio::spawn(serve(stream, reload));
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "the control socket takes nobody for a moment");
+                    tracing::warn!(%error, "control socket: accept failed; retrying");
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
             }

@@ -241,8 +241,8 @@ impl Running {
             tracing::warn!("the flows did not close in time");
         }
         let gateway = Arc::clone(&self.gateway);
-        let told = async move { gateway.end(unix_time().as_secs()).await };
-        let _ = self.control.runtime.spawn(told).await;
+        let recorded = async move { gateway.end(unix_time().as_secs()).await };
+        let _ = self.control.runtime.spawn(recorded).await;
     }
 }
 

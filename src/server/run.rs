@@ -114,9 +114,7 @@ async fn ping(running: &Running, supervisor: &Supervisor) {
     if timeout(patience, running.answer()).await.is_ok() {
         supervisor.alive();
     } else {
-        tracing::error!(
-            "a worker or the control thread hangs: systemd's watchdog is not told that we are alive"
-        );
+        tracing::error!("a worker or the control thread hangs: systemd's watchdog gets no signal");
     }
 }
 

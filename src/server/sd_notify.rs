@@ -66,7 +66,7 @@ impl Supervisor {
         if let Some((socket, address)) = &self.to
             && let Err(error) = socket.send_to_addr(state.as_bytes(), address)
         {
-            tracing::warn!(%error, "systemd cannot be told: {}", state.replace('\n', " "));
+            tracing::warn!(%error, "no notification to systemd: {}", state.replace('\n', " "));
         }
     }
 }

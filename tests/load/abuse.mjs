@@ -87,10 +87,10 @@ async function crowd(count, say, opened, from) {
         say(socket);
         open.push({ socket, closed });
     }
-    const told = await opened?.();
+    const outcome = await opened?.();
     await Promise.race([Promise.all(open.map(({ closed }) => closed)), pause(60_000)]);
     open.forEach(({ socket }) => socket.destroy());
-    return told ?? '';
+    return outcome ?? '';
 }
 
 const slowly = (text) => (socket) => {
@@ -141,8 +141,8 @@ async function storm(addresses, each) {
     };
     const [known, stranger] = await Promise.all([again(() => home), again(away), ...attackers]);
     const late = known.refused || !known.count || known.worst > LONGEST_SIGN_IN ? 'REFUSED OR LATE' : 'signed in';
-    const told = Object.entries(counts).map(([answer, count]) => `${count}×${answer}`).join(' ');
-    return `${told}; known address: ${known.count} ${late}, worst ${known.worst} ms; new address: ${stranger.count} signed in, ${stranger.refused} refused, worst ${stranger.worst} ms`;
+    const outcome = Object.entries(counts).map(([answer, count]) => `${count}×${answer}`).join(' ');
+    return `${outcome}; known address: ${known.count} ${late}, worst ${known.worst} ms; new address: ${stranger.count} signed in, ${stranger.refused} refused, worst ${stranger.worst} ms`;
 }
 
 /**
@@ -159,13 +159,13 @@ const held = (abuse, most, { asked = gateway, url = SMALL_FILE } = {}) => async 
     const watching = (async () => {
         for (; !over; await pause(200)) peak = Math.max(peak, (await asked.uses()).rss);
     })();
-    const told = await abuse(asked);
+    const outcome = await abuse(asked);
     over = true;
     await watching;
     const { p99, wrong } = await honest.waited();
     honest.probe.kill();
     const grown = Math.round((peak - before) / 1024);
-    return { told: `${told}; an honest client beside it: p99 ${p99} ms; at the most ${grown} MiB more`, p99, wrong, large: grown > most };
+    return { outcome: `${outcome}; an honest client beside it: p99 ${p99} ms; at the most ${grown} MiB more`, p99, wrong, large: grown > most };
 };
 
 /** How long a greedy client stays: longer than `body_idle` and the time of a sign-in. */
@@ -245,9 +245,9 @@ const only = process.argv[3];
 const abuses = {
     'nothing at all': () => pause(4000),
     'sign-ins, 50 at a time, 5 times': async () => {
-        const told = [];
-        for (let n = 0; n < 5; n++) told.push(await sign(50));
-        return told.at(-1);
+        const outcome = [];
+        for (let n = 0; n < 5; n++) outcome.push(await sign(50));
+        return outcome.at(-1);
     },
     'storm of sign-ins of one address': () => storm(['127.0.0.2'], 285),
     'storm of sign-ins of 200 addresses': () => storm(Array.from({ length: 200 }, (_, n) => `127.0.1.${n + 1}`), 2),
@@ -294,21 +294,21 @@ for (const [what, abuse] of Object.entries(abuses)) {
     await waited();
     const since = processorTime([process.pid]);
     const result = await abuse();
-    const { told, p99 = 0, wrong = {}, large = false } = typeof result === 'object' ? result : { told: result };
+    const { outcome, p99 = 0, wrong = {}, large = false } = typeof result === 'object' ? result : { outcome: result };
     const now = processorTime([process.pid]);
     const figures = await waited();
     // The probe has two connections.
     await until(`nothing is left of ${what}`, async () => (await gateway.uses()).connections <= 2, 120_000);
     const after = await gateway.uses();
     const others = (now.busy - since.busy - (now.own - since.own)) / (now.total - since.total);
-    console.log(`| ${[what, told, figures.p50, figures.p99, figures.worst, figures.idle.p99,
+    console.log(`| ${[what, outcome, figures.p50, figures.p99, figures.worst, figures.idle.p99,
         `${(before.rss / 1024).toFixed(1)}, ${(after.rss / 1024).toFixed(1)}`, `${before.descriptors}, ${after.descriptors}`, `${before.tasks}, ${after.tasks}`,
     ].join(' | ')} |`);
     const slow = Math.max(figures.p99, p99) > BEARABLE && figures.idle.p99 < BEARABLE / 2 && others < 0.2;
     const leak = after.descriptors > first.descriptors + 10 || after.tasks > first.tasks + 10;
-    const late = String(told).includes('REFUSED OR LATE') && others < 0.2;
+    const late = String(outcome).includes('REFUSED OR LATE') && others < 0.2;
     Object.assign(figures.wrong, wrong);
-    if (slow || leak || late || large || Object.keys(figures.wrong).length || String(told).includes('OPEN')) {
+    if (slow || leak || late || large || Object.keys(figures.wrong).length || String(outcome).includes('OPEN')) {
         failed = true;
         console.log(`| ^ NOT AS PROMISED | ${JSON.stringify({ slow, leak, late, large, wrong: figures.wrong, others: others.toFixed(2) })} |`);
     }

@@ -102,8 +102,8 @@ async function expect(gateway, what, expected, ask) {
     }
     note(counts, `${gateway.name} ${what}: ${how}`);
     if (!expected.includes(how) && !excused(gateway, since, how)) {
-        const told = answer?.body ? ` ${answer.body.subarray(0, 120)}` : '';
-        note(surprises, `${gateway.name} ${what}: ${how}${told} (minute ${minute()})`);
+        const detail = answer?.body ? ` ${answer.body.subarray(0, 120)}` : '';
+        note(surprises, `${gateway.name} ${what}: ${how}${detail} (minute ${minute()})`);
     }
     return how === 'done' || expected.includes(how) ? answer : undefined;
 }
@@ -266,9 +266,9 @@ async function editor(gateway, token) {
     let auth;
     socket.on('error', () => {});
     socket.on('message', (text) => {
-        const told = JSON.parse(text);
-        auth ??= told.auth;
-        heard += Array.isArray(told) ? 1 : 0;
+        const frame = JSON.parse(text);
+        auth ??= frame.auth;
+        heard += Array.isArray(frame) ? 1 : 0;
     });
     if (token) socket.send(JSON.stringify({ auth: token }));
     if (token && token !== 'guess') {

@@ -183,8 +183,8 @@ mod tests {
                 "[" => Submission::v1(&before, body.as_bytes()),
                 _ => Submission::v2(&before, body.as_bytes()),
             };
-            let told = sent.unwrap_err().to_string();
-            assert!(told.contains(error), "{told}");
+            let message = sent.unwrap_err().to_string();
+            assert!(message.contains(error), "{message}");
         }
     }
 }

@@ -90,7 +90,7 @@ fn upstreams_that_match_the_same_request_are_an_error_at_the_second() {
         ("permissions = { ann = \"read\" }", "expected"),
         (
             "permissions = { ann = [\"read\"] }",
-            "nobody signs in without an [auth] table",
+            "without an [auth] table there is no sign-in",
         ),
         (
             "permissions = { bob = [\"read\"] }\n[auth]\n",
@@ -198,7 +198,7 @@ fn an_admin_route_has_a_permission_or_is_public_for_reads() {
     assert_eq!(ports.authorization, Authorization::Ours);
     assert_eq!(scripts.upstream.as_deref(), Some("b"));
     assert_eq!(scripts.methods, ["GET"]);
-    assert_eq!(scripts.authorization, Authorization::Nobody);
+    assert_eq!(scripts.authorization, Authorization::None);
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn the_account_is_used_on_request_and_never_for_public_routes() {
     let lent = good(&route("permission = \"x\"\naccount = true"));
     assert_eq!(lent.routes[0].authorization, Authorization::Ours);
     let kept = good(&route("permission = \"x\""));
-    assert_eq!(kept.routes[0].authorization, Authorization::Nobody);
+    assert_eq!(kept.routes[0].authorization, Authorization::None);
     let message = bad(&route("public = true\naccount = true"));
     assert!(
         message.contains("account is for a route with a permission"),

@@ -87,7 +87,7 @@ mod tests {
         let caller = Caller {
             user: SmolStr::default(),
             permissions: Permissions::of(Arc::from([SmolStr::new("read")])),
-            known: crate::auth::AuthMethod::Nobody,
+            known: crate::auth::AuthMethod::Anonymous,
         };
         let shown = settings(&config, Some(&caller), None);
         assert_eq!(shown["user"]["anonymous"], true);

@@ -165,7 +165,7 @@ pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Respo
 /// which is logged where it is found.
 pub(super) fn is_ours(error: &Error) -> bool {
     use upstream::Error::{Away, SignedOut};
-    let told = matches!(
+    let is_logged = matches!(
         error,
         Error::Deployment(deployment::Error::Upstream(SignedOut))
             | Error::Upstream(SignedOut | Away)
@@ -173,12 +173,12 @@ pub(super) fn is_ours(error: &Error) -> bool {
             | Error::MemoryBusy
     );
     #[cfg(feature = "engine")]
-    let told = told
+    let is_logged = is_logged
         || matches!(
             error,
             Error::EditorBusy | Error::TooManySockets | Error::Engine(engine::Error::Busy)
         );
-    !told && refusal(error).status().is_server_error()
+    !is_logged && refusal(error).status().is_server_error()
 }
 
 /// The response to an error.
@@ -322,7 +322,7 @@ fn unrecorded_sign_in() -> Response<Body> {
     oauth(
         StatusCode::SERVICE_UNAVAILABLE,
         "temporarily_unavailable",
-        "the audit log cannot be written, so nobody can sign in",
+        "the audit log cannot be written, so no user can sign in",
     )
 }
 

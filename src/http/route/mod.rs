@@ -115,7 +115,7 @@ pub(super) fn route<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) 
         target: Target::OtherMethod(offers),
         needs: if open { Needs::Nothing } else { Needs::Anyone },
         class,
-        authorization: Authorization::Nobody,
+        authorization: Authorization::None,
     }
 }
 
@@ -145,7 +145,7 @@ fn unlisted<'a>(method: &Method, path: &Path<'_>, rules: &'a PathRules) -> Route
     };
     let (target, default, authorization) = match class {
         RouteClass::Admin => (Target::Absent, ADMIN, Authorization::Ours),
-        _ => (Target::Endpoint, HTTP, Authorization::Nobody),
+        _ => (Target::Endpoint, HTTP, Authorization::None),
     };
     if let Some(rule) = rule(method, path, rules) {
         return Route {
@@ -174,7 +174,7 @@ impl Needs<'_> {
     /// We answer for callers whom we have asked who they are.
     fn authorization(self) -> Authorization {
         match self {
-            Nothing => Authorization::Nobody,
+            Nothing => Authorization::None,
             Anyone | Permission(_) => Authorization::Ours,
         }
     }

@@ -18,7 +18,7 @@ fn rule(path: &str, prefix: bool, permission: Option<&str>) -> config::Route {
         prefix,
         methods: Vec::new(),
         permission: permission.map(Into::into),
-        authorization: Authorization::Nobody,
+        authorization: Authorization::None,
     }
 }
 
@@ -278,13 +278,13 @@ fn the_account_serves_the_admin_api_and_routes_that_request_it() {
         ("/mine/x", Authorization::Ours),
         ("/lent", Authorization::Ours),
         ("/own", Authorization::Client),
-        ("/unlisted", Authorization::Nobody),
-        ("/known", Authorization::Nobody),
-        ("/own/below", Authorization::Nobody),
-        ("/public", Authorization::Nobody),
-        ("/ui_base/x.js", Authorization::Nobody),
-        ("/", Authorization::Nobody),
-        ("/icons/a/b.svg", Authorization::Nobody),
+        ("/unlisted", Authorization::None),
+        ("/known", Authorization::None),
+        ("/own/below", Authorization::None),
+        ("/public", Authorization::None),
+        ("/ui_base/x.js", Authorization::None),
+        ("/", Authorization::None),
+        ("/icons/a/b.svg", Authorization::None),
     ] {
         let path = Path::parse(path).unwrap();
         let found = route(&Method::GET, &path, &rules);

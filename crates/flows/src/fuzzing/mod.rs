@@ -85,24 +85,28 @@ pub fn deployment(data: &[u8]) {
         DeploymentType::Flows,
         DeploymentType::Reload,
     ] {
-        let told =
+        let context =
             |words: &str| format!("{words}, {kind:?}: {} to {}", old.to_json(), new.to_json());
         let planned = plan(&old, &new, &diff(&old, &new, &credentials), kind);
-        let kept = apply(&old, &new, &planned, &told);
+        let kept = apply(&old, &new, &planned, &context);
         for id in &kept {
             assert!(
                 !credentials.contains(id),
                 "{}",
-                told("its credentials were sent")
+                context("its credentials were sent")
             );
             let (was, is) = (meaning(&old, id, &old), meaning(&new, id, &old));
-            assert!(was == is, "{}", told(&format!("{id} means something else")));
+            assert!(
+                was == is,
+                "{}",
+                context(&format!("{id} means something else"))
+            );
             let mut seen = BTreeSet::new();
             let broken = refers_to_changed((&old, &new), id, &mut seen);
             assert!(
                 !broken,
                 "{}",
-                told(&format!("{id} refers to what has changed"))
+                context(&format!("{id} refers to what has changed"))
             );
         }
         if matches!(kind, DeploymentType::Full | DeploymentType::Reload) {
@@ -112,40 +116,40 @@ pub fn deployment(data: &[u8]) {
             assert_eq!(idle, Plan::default());
         }
         if kind == DeploymentType::Flows {
-            whole_flows(&old, &planned, &told);
+            whole_flows(&old, &planned, &context);
         }
     }
 }
 
-type Told<'t> = &'t dyn Fn(&str) -> String;
+type Context<'t> = &'t dyn Fn(&str) -> String;
 
 /// Applies the plan to the running nodes; returns those not touched, except for wires.
-fn apply(old: &FlowSet, new: &FlowSet, plan: &Plan, told: Told) -> BTreeSet<SmolStr> {
+fn apply(old: &FlowSet, new: &FlowSet, plan: &Plan, context: Context) -> BTreeSet<SmolStr> {
     let runs = |set: &FlowSet| -> BTreeSet<SmolStr> {
         let nodes = set.nodes().iter().filter(|n| set.runs(n));
         nodes.map(|n| n.id.clone()).collect()
     };
     let mut running = runs(old);
     for stop in &plan.stop {
-        assert!(running.remove(&stop.id), "{}", told("it does not run"));
+        assert!(running.remove(&stop.id), "{}", context("it does not run"));
         let gone = new.get(&stop.id).is_none_or(|n| !new.runs(n));
-        assert_eq!(stop.removed, gone, "{}", told(&stop.id));
+        assert_eq!(stop.removed, gone, "{}", context(&stop.id));
     }
     let kept = running.clone();
     for id in &plan.start {
-        assert!(running.insert(id.clone()), "{}", told("it runs already"));
+        assert!(running.insert(id.clone()), "{}", context("it runs already"));
     }
-    assert_eq!(running, runs(new), "{}", told("what runs"));
+    assert_eq!(running, runs(new), "{}", context("what runs"));
     let rewired: BTreeSet<_> = plan.rewire.iter().cloned().collect();
     let wires = |set: &FlowSet, id: &SmolStr| set.get(id).map(|n| n.wires.clone());
     let other = |id: &&SmolStr| wires(old, id) != wires(new, id);
     let wanted: BTreeSet<_> = kept.iter().filter(other).cloned().collect();
-    assert_eq!(rewired, wanted, "{}", told("what is rewired"));
+    assert_eq!(rewired, wanted, "{}", context("what is rewired"));
     kept
 }
 
 /// A flow restarts whole or not at all.
-fn whole_flows(old: &FlowSet, plan: &Plan, told: Told) {
+fn whole_flows(old: &FlowSet, plan: &Plan, context: Context) {
     let stopped: HashSet<_> = plan.stop.iter().map(|stop| &stop.id).collect();
     let mut flows: BTreeMap<&SmolStr, BTreeSet<bool>> = BTreeMap::new();
     let running = old.nodes().iter().filter(|n| old.runs(n));
@@ -154,7 +158,7 @@ fn whole_flows(old: &FlowSet, plan: &Plan, told: Told) {
         flows.entry(&node.z).or_default().insert(restarts);
     }
     for (flow, both) in flows {
-        assert!(both.len() == 1, "{}", told(&format!("a part of {flow}")));
+        assert!(both.len() == 1, "{}", context(&format!("a part of {flow}")));
     }
 }
 

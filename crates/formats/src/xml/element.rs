@@ -16,7 +16,7 @@ pub(super) struct Open {
     object: Object,
     text: String,
     /// The length of the text already made into children.
-    told: usize,
+    reported: usize,
     /// Whether some of the text was CDATA, which is text even if blank.
     literal: bool,
 }
@@ -48,7 +48,7 @@ impl Open {
             name,
             object,
             text: String::new(),
-            told: 0,
+            reported: 0,
             literal: false,
         }
     }
@@ -61,7 +61,7 @@ impl Open {
 
     /// A stretch of text has ended: it may be a child of its own.
     pub(super) fn end_text(&mut self, options: &Options) {
-        let stretch = self.text.get(self.told..).unwrap_or_default();
+        let stretch = self.text.get(self.reported..).unwrap_or_default();
         let counts =
             !stretch.is_empty() && (options.include_white_chars || !stretch.trim().is_empty());
         if counts && options.is_ordered() && options.chars_as_children {
@@ -73,7 +73,7 @@ impl Open {
                 child.into_iter().collect(),
             );
         }
-        self.told = self.text.len();
+        self.reported = self.text.len();
     }
 
     /// The element has ended: its name and its value. Its parent, if it has one, may keep the order of children.

@@ -57,11 +57,11 @@ impl Spaces {
 
     /// Attributes with their namespaces; otherwise the first prefix that is not declared.
     pub(super) fn of_attributes(&self, attributes: &Object) -> Result<Object, SmolStr> {
-        let told = attributes.iter().map(|(name, value)| {
+        let described = attributes.iter().map(|(name, value)| {
             let value = value.as_str().unwrap_or_default();
             Ok((name.clone(), self.of_attribute(name, value)?))
         });
-        told.collect()
+        described.collect()
     }
 
     fn of_attribute(&self, name: &str, value: &str) -> Result<Value, SmolStr> {

@@ -111,8 +111,8 @@ fn open(
         let name = tag.name();
         let own = spaces.of_element(name.as_ref());
         space = Some(own.ok_or_else(|| unbound(name.as_ref()))?);
-        let told = spaces.of_attributes(&attributes);
-        attributes = told.map_err(|prefix| unbound(&prefix))?;
+        let described = spaces.of_attributes(&attributes);
+        attributes = described.map_err(|prefix| unbound(&prefix))?;
     }
     if options.ignore_attrs {
         attributes = Object::default();

@@ -136,10 +136,10 @@ fn no_chunk_of_a_stream_passes_after_an_authorization_loss() {
         let place = Place::with(&[ANN, BOB]);
         let returned = Arc::new(AtomicBool::new(false));
         let mut watch = place.enter().unwrap();
-        let told = Arc::clone(&returned);
+        let is_late = Arc::clone(&returned);
         let streaming = thread::spawn(move || {
             for _ in 0..4 {
-                let late = told.load(Ordering::SeqCst);
+                let late = is_late.load(Ordering::SeqCst);
                 let passes = watch.glance().is_ok();
                 assert!(!(late && passes), "{loss:?}: a piece passes");
                 if !passes {

@@ -50,10 +50,10 @@ mod tests {
     #[test]
     fn errors_have_the_codes_and_messages_of_nodejs() {
         let missing = io::Error::from(io::ErrorKind::NotFound);
-        let told = failure(&missing, "open", "/x");
-        assert_eq!(told.code, "ENOENT");
+        let failed = failure(&missing, "open", "/x");
+        assert_eq!(failed.code, "ENOENT");
         assert_eq!(
-            told.to_string(),
+            failed.to_string(),
             "Error: ENOENT: no such file or directory, open '/x'"
         );
         let directory = io::Error::from(io::ErrorKind::IsADirectory);

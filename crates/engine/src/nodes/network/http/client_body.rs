@@ -142,13 +142,13 @@ fn part_head(name: &str, value: &Value, options: &Value) -> String {
         Value::String(file) if key == "filename" => Value::String(file.clone()),
         _ => Value::Undefined,
     };
-    let told = |value: Value| coerce::truthy(&value).then(|| coerce::to_text(&value));
-    let file = told(option("filepath")).or_else(|| told(option("filename")));
+    let given = |value: Value| coerce::truthy(&value).then(|| coerce::to_text(&value));
+    let file = given(option("filepath")).or_else(|| given(option("filename")));
     let mut head = format!("Content-Disposition: form-data; name=\"{}\"", quoted(name));
     if let Some(file) = &file {
         let _ = write!(head, "; filename=\"{}\"", quoted(file));
     }
-    let kind = told(option("contentType"))
+    let kind = given(option("contentType"))
         .map(|kind| kind.replace(['\r', '\n'], ""))
         .or_else(|| file.as_deref().and_then(media_type).map(String::from))
         .or_else(|| matches!(value, Value::Buffer(_)).then(|| "application/octet-stream".into()));

@@ -167,12 +167,12 @@ mod tests {
             warning: None,
         };
         describe(&mut message, answer);
-        let mut told = message.clone();
-        let mut own = told.get("headers").as_object().unwrap().clone();
+        let mut with_headers = message.clone();
+        let mut own = with_headers.get("headers").as_object().unwrap().clone();
         assert!(own.shift_remove(MARK).is_some());
-        told.set("headers", Value::object(own));
+        with_headers.set("headers", Value::object(own));
         assert_eq!(
-            json::stringify(&told.to_value()).unwrap(),
+            json::stringify(&with_headers.to_value()).unwrap(),
             r#"{"payload":"asked","statusCode":200,"headers":{"x-two":"1, 2","set-cookie":["q=1; Path=/; Secure","z=\"a%20b\""],"etag":"1"},"responseUrl":"http://a/","redirectList":[],"retry":0,"responseCookies":{"q":{"Path":"/","value":"1"},"z":{"value":"a b"}}}"#
         );
     }
