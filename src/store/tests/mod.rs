@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crash;
-mod kept;
-mod outside;
+mod outside_edits;
+mod persistence;
 
 use super::disk::Disk;
 use super::{Error, FailureRow, Loaded, Record, SessionRow, Store};

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
 
 mod isolation;
-mod life;
+mod lifecycle;
 mod modules;
 mod modules_refused;
-mod sending;
+mod outputs;
 mod values;
 
 use super::{Code, Effect, NodeContext, Sandbox, Scripts};
