@@ -311,9 +311,19 @@ impl Process {
 
     /// Waits until it exits.
     pub fn end(mut self) -> ExitStatus {
+        self.child.ended()
+    }
+}
+
+/// A process that is killed when its test ends, also by a panic.
+pub struct KillOnDrop(pub Child);
+
+impl KillOnDrop {
+    /// Waits until it exits.
+    pub fn ended(&mut self) -> ExitStatus {
         let since = Instant::now();
         loop {
-            if let Some(status) = self.child.0.try_wait().unwrap() {
+            if let Some(status) = self.0.try_wait().unwrap() {
                 return status;
             }
             assert!(since.elapsed() < TEST_TIMEOUT, "it does not exit");
@@ -321,9 +331,6 @@ impl Process {
         }
     }
 }
-
-/// A process that is killed when its test ends, also by a panic.
-pub struct KillOnDrop(pub Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
