@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use tokio::sync::Semaphore;
 
 /// Chromium keeps a core busy: more scenarios at a time would only run into time-outs.
-static SCENARIOS: Semaphore = Semaphore::const_new(3);
+static SCENARIOS: Semaphore = Semaphore::const_new(2);
 
 /// The flow that is there when a scenario begins.
 const GREETING: &str = include_str!("../editor/greeting.json");

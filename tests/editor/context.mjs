@@ -42,7 +42,7 @@ scenario(async (stage) => {
     // One is deleted, and begins anew.
     await value('Node', 'times').hover();
     await value('Node', 'times').locator('.fa-trash').click();
-    await page.locator('.red-ui-popover').getByText('Delete', { exact: true }).click();
+    await page.locator('.red-ui-popover').getByRole('button', { name: 'Delete', exact: true }).click();
     await part('Node').getByText('empty').waitFor();
     await admin.see('has deleted a value');
     await admin.inject('ask');
