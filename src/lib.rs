@@ -3,14 +3,15 @@
 //! The crates below it do not depend on the gateway: `crypto`, `limits`, `events`, `flows`, `value`, `formats`,
 //! `engine`. The modules here, lowest layer first; each uses only those before it:
 //!
-//! 1. [`metrics`], [`allocator`], `websocket`: what is counted; the allocator; handshake and close of `WebSockets`.
+//! 1. [`metrics`], [`allocator`], `websocket`: the metrics; the allocator; handshake and close of `WebSockets`.
 //! 2. [`config`]: `gateway.toml` becomes a [`config::Config`] that cannot be invalid.
-//! 3. [`store`]: what must survive: sessions, history, flow files.
-//! 4. [`audit`], [`auth`], [`upstream`]: who did what; who may do what; a runtime behind us.
-//! 5. [`comms`]: what editors hear of a runtime.
+//! 3. [`store`]: the durable state: sessions, history, flow files.
+//! 4. [`audit`], [`auth`], [`upstream`]: the audit log; users, sessions and permissions; the runtime behind the
+//!    gateway.
+//! 5. [`comms`]: the channel that delivers events to editors.
 //! 6. [`deployment`]: the transaction that replaces the active flow set. `editor`: the stock editor's files.
-//! 7. [`gateway`]: everything that a request may need.
-//! 8. [`http`]: the way of a request, from limit to answer.
+//! 7. [`gateway`]: the shared state of all requests.
+//! 8. [`http`]: the path of a request, from rate limits to the response.
 //! 9. [`server`]: listeners, TLS, workers, drain.
 //! 10. [`cli`]: the commands.
 

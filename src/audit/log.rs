@@ -6,7 +6,7 @@
 
 use super::health::Health;
 use super::record::{ChainHash, Entry};
-use super::rotation::{self, Removal, Removed};
+use super::rotation::{self, Removal, Removed, Usage};
 use super::{Event, files};
 use crate::config;
 use crate::store::step;
@@ -214,13 +214,11 @@ impl Log {
 
     /// The removal that a rotation would do now.
     fn removal(&self, now: u64) -> io::Result<Removal> {
-        rotation::choose(
-            &self.directory,
-            &self.config,
-            self.removed.as_ref(),
-            self.size().0,
+        let usage = Usage {
+            bytes: self.size().0,
             now,
-        )
+        };
+        rotation::choose(&self.directory, &self.config, self.removed.as_ref(), usage)
     }
 
     /// Continues in a new file, whose first line names the file before and the records removed.

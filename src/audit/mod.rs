@@ -22,7 +22,7 @@ mod writer;
 pub use event::Event;
 pub use health::{Health, Monitor};
 pub use record::rfc3339;
-pub use verify::{Fault, LineRef, Removed, Report, verify, verify_files};
+pub use verify::{LineRef, Removed, Report, VerifyError, verify, verify_files};
 
 use crate::config;
 use crate::metrics::Metrics;
@@ -88,10 +88,10 @@ impl Audit {
         let suppression = Suppression::new(config);
         let (queue, orders) = queue();
         let monitor = Arc::<Monitor>::default();
-        let (to_count, to_observe) = (Arc::clone(&metrics), Arc::clone(&monitor));
+        let output = writer::Output::new(trail, Arc::clone(&metrics), Arc::clone(&monitor));
         let thread = thread::Builder::new()
             .name("audit".to_owned())
-            .spawn(move || writer::run(trail, suppression, &orders, to_count, to_observe))
+            .spawn(move || writer::run(output, suppression, &orders))
             .map_err(|source| no_thread(&source))?;
         Ok(Self(Arc::new(Parts {
             queue: Some(queue),

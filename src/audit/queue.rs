@@ -108,9 +108,9 @@ impl Queue {
 
 impl Orders {
     /// The next order; waits at most that long, or as long as it takes.
-    pub(super) fn next(&self, patience: Option<Duration>) -> Result<Order, mpsc::RecvTimeoutError> {
-        let order = match patience {
-            Some(patience) => self.orders.recv_timeout(patience)?,
+    pub(super) fn next(&self, wait: Option<Duration>) -> Result<Order, mpsc::RecvTimeoutError> {
+        let order = match wait {
+            Some(wait) => self.orders.recv_timeout(wait)?,
             None => self
                 .orders
                 .recv()

@@ -69,14 +69,21 @@ impl Removed {
     }
 }
 
-/// Chooses the files to be removed at `now`: those beyond `keep` and, while the log is nearly full, others; never one
+/// The size of the log at some time.
+pub(super) struct Usage {
+    /// Bytes of all its files.
+    pub bytes: u64,
+    /// Seconds since 1970.
+    pub now: u64,
+}
+
+/// Chooses the files to be removed now: those beyond `keep` and, while the log is nearly full, others; never one
 /// with a record younger than `keep_for`, or whose end cannot be read.
 pub(super) fn choose(
     directory: &Path,
     limits: &config::Audit,
     before: Option<&Removed>,
-    used: u64,
-    now: u64,
+    Usage { bytes, now }: Usage,
 ) -> io::Result<Removal> {
     let all = files::rotated(directory)?;
     let mut removal = Removal {
@@ -84,7 +91,7 @@ pub(super) fn choose(
         account: before.cloned(),
     };
     let mut left = all.len();
-    let mut size = used;
+    let mut size = bytes;
     for (at, (first, path)) in all.iter().enumerate() {
         let wanted = left > limits.keep || size >= nearly(limits.max_size);
         // A file's records are older than the first one of the file that follows it.

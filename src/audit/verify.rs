@@ -44,7 +44,7 @@ pub struct LineRef {
 
 /// The first thing that is wrong.
 #[derive(Debug, thiserror::Error)]
-pub enum Fault {
+pub enum VerifyError {
     /// A file cannot be read.
     #[error("{}: {source}", .file.display())]
     Unreadable {
@@ -98,8 +98,8 @@ pub enum Fault {
 }
 
 /// Verifies the whole log of a data directory, with its beginning and its end.
-pub fn verify(directory: &Path) -> Result<Report, Fault> {
-    let unreadable = |source| Fault::Unreadable {
+pub fn verify(directory: &Path) -> Result<Report, VerifyError> {
+    let unreadable = |source| VerifyError::Unreadable {
         file: directory.to_owned(),
         source,
     };
@@ -107,18 +107,18 @@ pub fn verify(directory: &Path) -> Result<Report, Fault> {
     let head = files::head(directory).map_err(unreadable)?;
     let paths = files::all(directory).map_err(unreadable)?;
     if paths.is_empty() && head.is_none() {
-        return Err(Fault::Nothing(directory.to_owned()));
+        return Err(VerifyError::Nothing(directory.to_owned()));
     }
     let lines = lines(&paths)?;
     let Some(head) = head else {
-        return Err(Fault::Head(directory.join(files::HEAD)));
+        return Err(VerifyError::Head(directory.join(files::HEAD)));
     };
     let mut report = chain(&lines, Some(head))?;
     report.removed = begins(&lines)?;
     match lines.last() {
         Some(last) if last.link.seq >= head.seq => Ok(report),
         None if head.seq == 0 => Ok(report),
-        last => Err(Fault::End {
+        last => Err(VerifyError::End {
             position: last.map_or_else(|| first_of(directory), |last| last.position.clone()),
             from: last.map_or(0, |last| last.link.seq) + 1,
             to: head.seq,
@@ -127,7 +127,7 @@ pub fn verify(directory: &Path) -> Result<Report, Fault> {
 }
 
 /// Verifies some files of a log, oldest first, by themselves: lines before and after them are not checked.
-pub fn verify_files(paths: &[PathBuf]) -> Result<Report, Fault> {
+pub fn verify_files(paths: &[PathBuf]) -> Result<Report, VerifyError> {
     let lines = lines(paths)?;
     let mut report = chain(&lines, None)?;
     report.removed = begins(&lines).unwrap_or_default();
@@ -144,10 +144,10 @@ struct Line {
     removed: Option<Box<rotation::Removed>>,
 }
 
-fn lines(paths: &[PathBuf]) -> Result<Vec<Line>, Fault> {
+fn lines(paths: &[PathBuf]) -> Result<Vec<Line>, VerifyError> {
     // All are opened first: the gateway may give them other names meanwhile.
     let open = |path: &PathBuf| {
-        let file = File::open(path).map_err(|source| Fault::Unreadable {
+        let file = File::open(path).map_err(|source| VerifyError::Unreadable {
             file: path.clone(),
             source,
         });
@@ -159,7 +159,7 @@ fn lines(paths: &[PathBuf]) -> Result<Vec<Line>, Fault> {
         for number in 1.. {
             let mut bytes = Vec::new();
             let read = file.read_until(b'\n', &mut bytes);
-            let read = read.map_err(|source| Fault::Unreadable {
+            let read = read.map_err(|source| VerifyError::Unreadable {
                 file: path.to_path_buf(),
                 source,
             })?;
@@ -176,13 +176,13 @@ fn lines(paths: &[PathBuf]) -> Result<Vec<Line>, Fault> {
     Ok(lines)
 }
 
-fn line(position: LineRef, bytes: &[u8]) -> Result<Line, Fault> {
+fn line(position: LineRef, bytes: &[u8]) -> Result<Line, VerifyError> {
     let Some(bytes) = bytes.strip_suffix(b"\n") else {
-        return Err(Fault::Truncated(position));
+        return Err(VerifyError::Truncated(position));
     };
     let read = Read::parse(bytes).and_then(|read| Some((unhex(&read.prev)?, read)));
     let Some((prev, read)) = read else {
-        return Err(Fault::Changed(position));
+        return Err(VerifyError::Changed(position));
     };
     Ok(Line {
         position,
@@ -196,14 +196,14 @@ fn line(position: LineRef, bytes: &[u8]) -> Result<Line, Fault> {
 }
 
 /// Whether each line follows the one before; `head` vouches for the last one.
-fn chain(lines: &[Line], head: Option<ChainHash>) -> Result<Report, Fault> {
+fn chain(lines: &[Line], head: Option<ChainHash>) -> Result<Report, VerifyError> {
     let mut report = Report::default();
     for (at, line) in lines.iter().enumerate() {
         let before = at.checked_sub(1).and_then(|at| lines.get(at));
         match before {
             Some(before) => follows(lines, at, before)?,
             None if line.link.seq == 1 && line.prev != ChainHash::START.hash => {
-                return Err(Fault::Changed(line.position.clone()));
+                return Err(VerifyError::Changed(line.position.clone()));
             }
             None => {}
         }
@@ -220,27 +220,27 @@ fn chain(lines: &[Line], head: Option<ChainHash>) -> Result<Report, Fault> {
     });
     match vouched {
         Some((line, head)) if line.link.hash != head.hash => {
-            Err(Fault::Changed(line.position.clone()))
+            Err(VerifyError::Changed(line.position.clone()))
         }
         Some(_) | None => Ok(report),
     }
 }
 
 /// Whether the line at `at` follows the one before.
-fn follows(lines: &[Line], at: usize, before: &Line) -> Result<(), Fault> {
+fn follows(lines: &[Line], at: usize, before: &Line) -> Result<(), VerifyError> {
     let line = &lines[at];
     let (seq, expected) = (line.link.seq, before.link.seq + 1);
     let position = line.position.clone();
     if seq != expected {
         let elsewhere = lines[at..].iter().any(|line| line.link.seq == expected);
         return Err(if seq < expected || elsewhere {
-            Fault::Reordered {
+            VerifyError::Reordered {
                 position,
                 seq,
                 expected,
             }
         } else {
-            Fault::Missing {
+            VerifyError::Missing {
                 position,
                 from: expected,
                 to: seq - 1,
@@ -255,17 +255,17 @@ fn follows(lines: &[Line], at: usize, before: &Line) -> Result<(), Fault> {
         .get(at + 1)
         .is_none_or(|next| next.prev == line.link.hash);
     let changed = if confirmed { before } else { line };
-    Err(Fault::Changed(changed.position.clone()))
+    Err(VerifyError::Changed(changed.position.clone()))
 }
 
 /// Returns the records missing before the first line: the gateway itself must have removed them.
-fn begins(lines: &[Line]) -> Result<Option<Removed>, Fault> {
+fn begins(lines: &[Line]) -> Result<Option<Removed>, VerifyError> {
     let Some(first) = lines.first().filter(|first| first.link.seq > 1) else {
         return Ok(None);
     };
     let accounts = lines.iter().filter_map(|line| line.removed.as_deref());
     let removed = accounts.max_by_key(|removed| removed.to);
-    let missing = |from, to| Fault::Missing {
+    let missing = |from, to| VerifyError::Missing {
         position: first.position.clone(),
         from,
         to,

@@ -22,19 +22,7 @@ const IDLE: Duration = Duration::from_millis(250);
 const BATCH: usize = 64;
 
 /// Processes orders until every sender has been dropped.
-pub(super) fn run(
-    trail: Log,
-    suppression: Suppression,
-    orders: &Orders,
-    metrics: Arc<Metrics>,
-    monitor: Arc<Monitor>,
-) {
-    let output = Output {
-        trail,
-        unsynced: None,
-        metrics,
-        monitor,
-    };
+pub(super) fn run(output: Output, suppression: Suppression, orders: &Orders) {
     output.observe(true);
     let mut writer = Writer {
         suppression,
@@ -62,12 +50,24 @@ struct Writer {
     output: Output,
 }
 
-struct Output {
+/// The log, and the observers of its health.
+pub(super) struct Output {
     trail: Log,
     /// The second of the first line that is not synced.
     unsynced: Option<u64>,
     metrics: Arc<Metrics>,
     monitor: Arc<Monitor>,
+}
+
+impl Output {
+    pub(super) fn new(trail: Log, metrics: Arc<Metrics>, monitor: Arc<Monitor>) -> Self {
+        Self {
+            trail,
+            unsynced: None,
+            metrics,
+            monitor,
+        }
+    }
 }
 
 impl Writer {

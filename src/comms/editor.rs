@@ -1,6 +1,6 @@
 //! Serves one editor's channel from the handshake to its end: sign-in, subscriptions, messages both ways, closing.
 
-use super::frame::{Fault, Frame};
+use super::frame::{Frame, FrameError};
 use super::outbox::{Waiting, outbox};
 use super::sign_in::{self, Watch};
 use super::topic_filter::Pattern;
@@ -45,38 +45,44 @@ where
     let (outbox, waiting) = outbox(comms.config.queue);
     let level = waiting.level();
     let mut session = Session::new(comms, socket, waiting);
-    let mut actor = editor.actor.clone();
-    let end = match signed_in(comms, &editor, &mut session).await {
+    let signed_in = signed_in(comms, &editor, &mut session).await;
+    if signed_in.is_ok() {
+        open.is_active();
+        editor.place = None;
+    }
+    let editor = &editor;
+    let actor = editor.actor.clone();
+    let mut served = Served {
+        comms,
+        editor,
+        actor,
+    };
+    let end = match signed_in {
         Err(end) => end,
-        Ok((watch, first)) => {
-            open.is_active();
-            editor.place = None;
-            actor = identity(&editor, &watch);
-            record(comms, &editor, Event::CommsOpen, &actor, None);
+        Ok(watch) => {
+            served.actor = identity(editor, &watch);
+            served.record(Event::CommsOpen, None);
             let end = match &editor.source {
                 Source::Own => {
                     comms.topics.join(outbox);
                     session.source = Channel::Topics(Arc::clone(&comms.topics));
-                    let away = std::future::pending();
-                    active(comms, &editor, &mut session, watch, first, &mut actor, away).await
+                    active(&mut served, &mut session, watch, std::future::pending()).await
                 }
                 Source::Upstream(upstream, head) => {
                     let (said, hears) = mpsc::channel(AHEAD);
                     session.source = Channel::Relay(said);
                     let relay = Relay::new(upstream, head, outbox, &comms.config);
                     let away = Box::pin(relay.run(hears));
-                    active(comms, &editor, &mut session, watch, first, &mut actor, away).await
+                    active(&mut served, &mut session, watch, away).await
                 }
             };
             comms.topics.leave(&level);
-            let cause = Some(end.0.name());
-            record(comms, &editor, Event::CommsClose, &actor, cause);
+            served.record(Event::CommsClose, Some(end.0.name()));
             end
         }
     };
     if matches!(end.0, CommsEnd::Refused) {
-        let cause = Some(end.0.name());
-        record(comms, &editor, Event::CommsRefused, &actor, cause);
+        served.record(Event::CommsRefused, Some(end.0.name()));
     }
     comms.metrics.comms().ended(end.0);
     drop(open);
@@ -84,17 +90,17 @@ where
     socket.close(end.last(), end.1).await;
 }
 
-/// The sign-in: by a token, or without one where that is allowed. A first frame that is no token comes along.
+/// The sign-in: by a token, or without one where that is allowed. A first frame that is no token is left to the session.
 async fn signed_in<S>(
     comms: &Comms,
     editor: &PendingEditor,
     session: &mut Session<'_, S>,
-) -> Result<(Watch, Option<Frame>), End>
+) -> Result<Watch, End>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     if comms.auth.is_none() {
-        return Ok((sign_in::open(comms, editor), None));
+        return Ok(sign_in::open(comms, editor));
     }
     let first = tokio::select! {
         biased;
@@ -106,30 +112,36 @@ where
             let watch = sign_in::by_token(comms, editor, &token);
             let watch = watch.ok_or(End(CommsEnd::Refused, None))?;
             session.greeting = Some(OK);
-            Ok((watch, None))
+            Ok(watch)
         }
         other => {
             let watch = sign_in::without_token(comms, editor);
             let watch = watch.ok_or(End(CommsEnd::Refused, None))?;
-            Ok((watch, Some(other)))
+            session.pending = Some(other);
+            Ok(watch)
         }
     }
 }
 
-/// Serves a signed-in editor until its channel ends. `away` resolves when the source has ended. `actor` changes when a
-/// token of another user is shown.
+/// A signed-in editor, for the audit log.
+struct Served<'c> {
+    comms: &'c Comms,
+    editor: &'c PendingEditor,
+    /// The identity; it changes when a token of another user is shown.
+    actor: Actor,
+}
+
+/// Serves a signed-in editor until its channel ends. `away` resolves when the source has ended.
 async fn active<S>(
-    comms: &Comms,
-    editor: &PendingEditor,
+    served: &mut Served<'_>,
     session: &mut Session<'_, S>,
     mut watch: Watch,
-    mut first: Option<Frame>,
-    actor: &mut Actor,
     mut away: impl Future<Output = ()> + Unpin,
 ) -> End
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    let (comms, editor) = (served.comms, served.editor);
     let level = session.waiting.level();
     session.heartbeat.reset();
     loop {
@@ -147,7 +159,7 @@ where
             lapsed = watch.lapsed() => return End(lapsed.into(), None),
             () = level.exceeded() => return End(CommsEnd::Slow, Some(CloseCode::Policy)),
             () = &mut away => return End(CommsEnd::Upstream, Some(CloseCode::Restart)),
-            token = session.until_token(first.take(), used) => match token {
+            token = session.until_token(used) => match token {
                 Ok(token) => token,
                 Err(end) => return end,
             },
@@ -155,7 +167,7 @@ where
         match sign_in::by_token(comms, editor, &token) {
             Some(new) => {
                 watch = new;
-                replace(comms, editor, actor, identity(editor, &watch));
+                served.replace(identity(editor, &watch));
             }
             None => return End(CommsEnd::Refused, None),
         }
@@ -173,14 +185,22 @@ fn identity(editor: &PendingEditor, watch: &Watch) -> Actor {
     actor
 }
 
-/// Records that another user has the channel from now on; a new token of the same user changes nothing.
-fn replace(comms: &Comms, editor: &PendingEditor, actor: &mut Actor, new: Actor) {
-    if (&actor.user, &actor.by) == (&new.user, &new.by) {
-        return;
+impl Served<'_> {
+    fn record(&self, event: Event, cause: Option<&str>) {
+        let facts = cause.map_or(json!({}), |cause| json!({ "cause": cause }));
+        let now = (self.editor.clock)().as_secs();
+        self.comms.audit.record(event, &self.actor, now, facts);
     }
-    record(comms, editor, Event::CommsClose, actor, Some(REPLACED));
-    *actor = new;
-    record(comms, editor, Event::CommsOpen, actor, None);
+
+    /// Records that another user has the channel from now on; a new token of the same user changes nothing.
+    fn replace(&mut self, new: Actor) {
+        if (&self.actor.user, &self.actor.by) == (&new.user, &new.by) {
+            return;
+        }
+        self.record(Event::CommsClose, Some(REPLACED));
+        self.actor = new;
+        self.record(Event::CommsOpen, None);
+    }
 }
 
 /// The conversation with one editor.
@@ -190,6 +210,8 @@ struct Session<'c, S> {
     waiting: Waiting,
     /// Said before all else.
     greeting: Option<&'static str>,
+    /// A frame that was read before the session began.
+    pending: Option<Frame>,
     source: Channel,
     heartbeat: Interval,
     pace: RateLimiter,
@@ -223,6 +245,7 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
             socket,
             waiting,
             greeting: None,
+            pending: None,
             source: Channel::None,
             heartbeat: every(comms.config.heartbeat),
             pace: RateLimiter {
@@ -234,8 +257,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
     }
 
     /// Talks until the editor shows a token.
-    async fn until_token(&mut self, first: Option<Frame>, used: impl Fn()) -> Result<Secret, End> {
-        let mut next = first;
+    async fn until_token(&mut self, used: impl Fn()) -> Result<Secret, End> {
+        let mut next = self.pending.take();
         if let Some(greeting) = self.greeting.take() {
             self.say(greeting.into()).await?;
         }
@@ -281,8 +304,8 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
         self.comms.metrics.comms().received();
         match Frame::parse(text) {
             Ok(frame) => Ok(Some(frame)),
-            Err(Fault::Malformed) => Ok(None),
-            Err(Fault::Foreign) => Err(End(CommsEnd::Malformed, Some(CloseCode::Policy))),
+            Err(FrameError::Malformed) => Ok(None),
+            Err(FrameError::Foreign) => Err(End(CommsEnd::Malformed, Some(CloseCode::Policy))),
         }
     }
 
@@ -330,7 +353,7 @@ where
             pace.second.tick().await;
             pace.left = pace.most;
         }
-        let received = socket.hear().await?;
+        let received = socket.receive().await?;
         pace.left -= 1;
         if let Received::Text(text) = received {
             return Ok(text);
@@ -378,10 +401,4 @@ impl From<Lost> for End {
 async fn left(comms: &Comms) {
     // An error: the gateway is gone.
     let _ = comms.leaving.clone().wait_for(|leaving| *leaving).await;
-}
-
-fn record(comms: &Comms, editor: &PendingEditor, event: Event, actor: &Actor, cause: Option<&str>) {
-    let facts = cause.map_or(json!({}), |cause| json!({ "cause": cause }));
-    let now = (editor.clock)().as_secs();
-    comms.audit.record(event, actor, now, facts);
 }

@@ -47,7 +47,7 @@ pub(super) enum Frame {
 
 /// Why a text is no frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(super) enum FrameError {
     /// It is not JSON. Node-RED ignores it.
     Malformed,
     /// It is JSON, but none of ours.
@@ -56,9 +56,9 @@ pub(super) enum Fault {
 
 impl Frame {
     /// Understands a text.
-    pub(super) fn parse(text: &str) -> Result<Self, Fault> {
-        serde_json::from_str::<IgnoredAny>(text).map_err(|_| Fault::Malformed)?;
-        let Entries(entries) = serde_json::from_str(text).map_err(|_| Fault::Foreign)?;
+    pub(super) fn parse(text: &str) -> Result<Self, FrameError> {
+        serde_json::from_str::<IgnoredAny>(text).map_err(|_| FrameError::Malformed)?;
+        let Entries(entries) = serde_json::from_str(text).map_err(|_| FrameError::Foreign)?;
         let mut entries = entries.into_iter();
         match (entries.next(), entries.next(), entries.next()) {
             (Some(only), None, None) => single(only),
@@ -68,20 +68,20 @@ impl Frame {
             (Some((a, data)), Some((b, topic)), None) if a == "data" && b == "topic" => {
                 publish(topic, &data)
             }
-            _ => Err(Fault::Foreign),
+            _ => Err(FrameError::Foreign),
         }
     }
 }
 
-fn single((key, value): (String, Json)) -> Result<Frame, Fault> {
+fn single((key, value): (String, Json)) -> Result<Frame, FrameError> {
     match (key.as_str(), value) {
         ("auth", Json::String(token)) => Ok(Frame::Auth(Secret::new(token))),
         ("subscribe", Json::String(topic)) => Ok(Frame::Subscribe(topic)),
-        _ => Err(Fault::Foreign),
+        _ => Err(FrameError::Foreign),
     }
 }
 
-fn publish(topic: Json, data: &Json) -> Result<Frame, Fault> {
+fn publish(topic: Json, data: &Json) -> Result<Frame, FrameError> {
     match topic {
         Json::String(topic)
             if (1..=TOPIC).contains(&topic.len())
@@ -92,7 +92,7 @@ fn publish(topic: Json, data: &Json) -> Result<Frame, Fault> {
             let text = format!("{{\"topic\":{name},\"data\":{data}}}");
             Ok(Frame::Publish { topic, text })
         }
-        _ => Err(Fault::Foreign),
+        _ => Err(FrameError::Foreign),
     }
 }
 
@@ -173,10 +173,14 @@ mod tests {
     #[test]
     fn invalid_json_is_distinguished_from_json_that_is_no_frame() {
         for text in ["", "{bad", "[1,}", "{\"auth\":\"a\"} x", "nul", "{'a':1}"] {
-            assert_eq!(Frame::parse(text).unwrap_err(), Fault::Malformed, "{text}");
+            assert_eq!(
+                Frame::parse(text).unwrap_err(),
+                FrameError::Malformed,
+                "{text}"
+            );
         }
         let deep = "[".repeat(60_000) + &"]".repeat(60_000);
-        assert_eq!(Frame::parse(&deep).unwrap_err(), Fault::Foreign);
+        assert_eq!(Frame::parse(&deep).unwrap_err(), FrameError::Foreign);
         for text in [
             "null",
             "1",
@@ -204,7 +208,11 @@ mod tests {
             r#"{"Auth":"a"}"#,
             r#"{"__proto__":"a"}"#,
         ] {
-            assert_eq!(Frame::parse(text).unwrap_err(), Fault::Foreign, "{text}");
+            assert_eq!(
+                Frame::parse(text).unwrap_err(),
+                FrameError::Foreign,
+                "{text}"
+            );
         }
     }
 
@@ -215,8 +223,8 @@ mod tests {
             Frame::parse(&format!(r#"{{"topic":"a","data":{data}}}"#))
         };
         assert!(nested(DEPTH).is_ok());
-        assert_eq!(nested(DEPTH + 1).unwrap_err(), Fault::Foreign);
-        assert_eq!(nested(20_000).unwrap_err(), Fault::Foreign);
+        assert_eq!(nested(DEPTH + 1).unwrap_err(), FrameError::Foreign);
+        assert_eq!(nested(20_000).unwrap_err(), FrameError::Foreign);
     }
 
     #[test]

@@ -142,9 +142,9 @@ impl Retention {
             Event::RuntimeDeploy { revision } => {
                 Self::Deploy(message(DEPLOY, &json!({ "revision": revision })))
             }
-            Event::Status { id, status } => match status.as_ref().and_then(badge) {
-                Some(badge) => {
-                    let message = message(&format!("status/{id}"), &badge);
+            Event::Status { id, status } => match status.as_ref().and_then(shown_status) {
+                Some(shown) => {
+                    let message = message(&format!("status/{id}"), &shown);
                     Self::Status(id, message)
                 }
                 None => Self::NoStatus(id),
@@ -183,7 +183,7 @@ impl Retained {
 }
 
 /// A node's status as editors expect it; `None` if it is empty (observed on 4.1.15).
-fn badge(status: &Json) -> Option<Json> {
+fn shown_status(status: &Json) -> Option<Json> {
     let says = |value: &Json| match value {
         Json::Null | Json::Bool(false) => false,
         Json::String(text) => !text.is_empty(),
@@ -191,11 +191,11 @@ fn badge(status: &Json) -> Option<Json> {
         Json::Bool(true) | Json::Array(_) | Json::Object(_) => true,
     };
     let part = |key: &'static str| Some((key.to_owned(), status.get(key)?.clone()));
-    let badge: Map<String, Json> = ["text", "fill", "shape"]
+    let shown: Map<String, Json> = ["text", "fill", "shape"]
         .into_iter()
         .filter_map(part)
         .collect();
-    badge.values().any(says).then_some(Json::Object(badge))
+    shown.values().any(says).then_some(Json::Object(shown))
 }
 
 fn message(topic: &str, data: &Json) -> Arc<str> {
@@ -284,16 +284,16 @@ mod tests {
         let (events, topics) = engine();
         let task = tokio::spawn(Arc::clone(&topics).tell());
         let mut editor = editor(&topics);
-        let badge =
+        let text =
             |text: &str| Some(json!({ "fill": "red", "text": text, "source": { "id": "a" } }));
         events.publish(Event::RuntimeState(json!({ "state": "stop" })));
         events.publish(Event::RuntimeState(json!({ "state": "start" })));
         events.publish(Event::RuntimeDeploy {
             revision: "r1".to_owned(),
         });
-        events.publish(status("a", badge("old")));
-        events.publish(status("b", badge("gone")));
-        events.publish(status("a", badge("new")));
+        events.publish(status("a", text("old")));
+        events.publish(status("b", text("gone")));
+        events.publish(status("a", text("new")));
         events.publish(status("b", None));
         events.publish(status("c", Some(json!({ "text": "" }))));
         let sent = next_batch(&mut editor).await;

@@ -113,7 +113,7 @@ impl<'e> Relay<'e> {
         pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let going = tokio::select! {
-                received = link.hear() => {
+                received = link.receive() => {
                     silences = 0;
                     self.pass_on(received, &mut relayed)
                 }
@@ -200,7 +200,7 @@ impl<'e> Relay<'e> {
         let signed_in = async {
             link.say(frame).await?;
             loop {
-                let Received::Text(text) = link.hear().await? else {
+                let Received::Text(text) = link.receive().await? else {
                     continue;
                 };
                 match Meaning::of(&text) {

@@ -54,7 +54,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Socket<S> {
     }
 
     /// The next that comes. Nothing is lost when the wait is given up.
-    pub(super) async fn hear(&mut self) -> Result<Received, Lost> {
+    pub(super) async fn receive(&mut self) -> Result<Received, Lost> {
         match self.0.next().await {
             Some(Ok(Message::Text(text))) => Ok(Received::Text(text)),
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {

@@ -1,12 +1,11 @@
 //! Deployments of a runtime behind us: turn, revision, send. Nothing of its flows is kept here.
 
 use super::outcome;
-use super::{Active, Deployments, Error, Phases, Runtime, name};
-use crate::audit::{Actor, Audit, Event};
-use crate::auth::AuthWatch;
-use crate::metrics::{Metrics, Phase};
-use crate::store::Store;
+use super::{Active, Authorized, Deployments, Error, Phases, Runtime, StartContext, name};
+use crate::audit::{Actor, Event};
+use crate::metrics::Phase;
 use crate::upstream::{Change, Changed, Outcome, Upstream};
+use bytes::Bytes;
 use flows::{Credentials, DeploymentType, FlowSet, Submission};
 use serde_json::{Value, json};
 use std::pin::pin;
@@ -39,9 +38,12 @@ pub enum Purpose {
 impl Deployments {
     pub(super) fn in_front_of(
         runtime: Runtime,
-        store: Store,
-        audit: Audit,
-        metrics: Arc<Metrics>,
+        StartContext {
+            store,
+            audit,
+            metrics,
+            ..
+        }: StartContext,
     ) -> Self {
         let nothing = Active::new(
             FlowSet::default(),
@@ -65,9 +67,7 @@ impl Deployments {
     pub async fn forward(
         &self,
         forward: Forward,
-        actor: &Actor,
-        watch: &mut AuthWatch,
-        now: u64,
+        Authorized { actor, watch, now }: Authorized<'_>,
         clock: fn() -> Instant,
     ) -> Result<Changed, Error> {
         let Some(upstream) = self.runtime.upstream() else {
@@ -88,8 +88,12 @@ impl Deployments {
         // revision: the upstream's own, asked for anew, because others may have deployed there
         let old = match &forward.rev {
             Some(rev) => {
-                let compared = pin!(self.compare(upstream, rev, &mut known, actor, now));
-                watch.during(compared).await??
+                let (active, flows) = watch.during(pin!(upstream.revision())).await??;
+                if known.as_ref().is_some_and(|known| *known != active) {
+                    self.record_outside_edit(upstream, &active, actor, now);
+                }
+                *known = Some(active.clone());
+                self.compare(rev, active, &flows)?
             }
             None => None,
         };
@@ -121,31 +125,23 @@ impl Deployments {
         Ok(changed)
     }
 
-    /// Refuses another revision than the active one; gives the flow set that is active, if it can be read.
-    async fn compare(
-        &self,
-        upstream: &Upstream,
-        rev: &str,
-        known: &mut Option<String>,
-        actor: &Actor,
-        now: u64,
-    ) -> Result<Option<FlowSet>, Error> {
-        let (active, flows) = upstream.revision().await?;
-        if known.as_ref().is_some_and(|known| *known != active) {
-            tracing::warn!(
-                upstream = upstream.name(),
-                rev = active,
-                "the upstream's flows were changed by someone else"
-            );
-            let facts = json!({ "rev": active, "upstream": upstream.name() });
-            self.audit.record(Event::OutsideEdit, actor, now, facts);
-        }
-        *known = Some(active.clone());
+    fn record_outside_edit(&self, upstream: &Upstream, active: &str, actor: &Actor, now: u64) {
+        tracing::warn!(
+            upstream = upstream.name(),
+            rev = active,
+            "the upstream's flows were changed by someone else"
+        );
+        let facts = json!({ "rev": active, "upstream": upstream.name() });
+        self.audit.record(Event::OutsideEdit, actor, now, facts);
+    }
+
+    /// Refuses another revision than the active one; returns the active flow set, if it can be read.
+    fn compare(&self, rev: &str, active: String, flows: &Bytes) -> Result<Option<FlowSet>, Error> {
         if rev != active {
             self.metrics.revision_conflict();
             return Err(Error::Stale { active });
         }
-        Ok(Submission::v2(&FlowSet::default(), &flows)
+        Ok(Submission::v2(&FlowSet::default(), flows)
             .ok()
             .map(|active| active.flows))
     }

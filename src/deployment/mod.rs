@@ -1,6 +1,6 @@
-//! The heart: turn, revision, plan, store, apply, announce. Used by requests and at the start alike.
+//! Deployments: lock, revision, plan, store, apply, announce, in this order; by requests and at the start.
 //!
-//! Knows the order of things and that nothing is changed until the new flow set is durable. Never parses HTTP.
+//! Nothing is changed until the new flow set is durable. Depends on no HTTP.
 
 mod candidate;
 mod forward;
@@ -10,6 +10,7 @@ mod runtime;
 
 pub use forward::{Forward, Purpose};
 pub use outcome::{failed, refusal};
+pub use restore::StartContext;
 pub use runtime::Runtime;
 
 use crate::audit::{Actor, Audit, Event, Unavailable};
@@ -27,6 +28,17 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Instant;
 use tokio::sync::{Mutex, MutexGuard, watch};
+
+/// The authorized client of a change.
+#[derive(Debug)]
+pub struct Authorized<'a> {
+    /// Its identity, for the audit log.
+    pub actor: &'a Actor,
+    /// Its authorization, checked again before the change.
+    pub watch: &'a mut AuthWatch,
+    /// The time of its request, in seconds since 1970.
+    pub now: u64,
+}
 
 /// The active flow set and its name.
 #[derive(Debug)]
@@ -169,9 +181,7 @@ impl Deployments {
     pub async fn deploy(
         &self,
         request: Request,
-        actor: &Actor,
-        watch: &mut AuthWatch,
-        now: u64,
+        Authorized { actor, watch, now }: Authorized<'_>,
         clock: fn() -> Instant,
     ) -> Result<Deployed, Error> {
         let kind = request.kind();
@@ -229,9 +239,7 @@ impl Deployments {
     pub async fn set_running(
         &self,
         running: bool,
-        actor: &Actor,
-        watch: &mut AuthWatch,
-        now: u64,
+        Authorized { actor, watch, now }: Authorized<'_>,
     ) -> Result<(), Error> {
         let state = if running { "start" } else { "stop" };
         let facts = json!({ "state": state });
@@ -275,7 +283,7 @@ impl Deployments {
         if self.runtime.upstream().is_none()
             && let Err(error) = self.store.end_start().await
         {
-            tracing::warn!(%error, "this start will count as one that came to no good end");
+            tracing::warn!(%error, "this start will count as failed");
         }
     }
 

@@ -1,6 +1,6 @@
-//! The start: the stored flow set becomes the active one, or the one before it, if it has not started too often.
+//! The start: makes the stored flow set live, or the one before it after too many failed starts.
 //!
-//! Knows when to fall back. Nothing that is broken is overwritten by a start.
+//! A start overwrites no broken file.
 
 use super::{Active, Deployments, Error, Runtime, plan_of};
 use crate::audit::{Actor, Audit, Event};
@@ -17,7 +17,7 @@ use tokio::sync::{Mutex, watch};
 enum Found {
     Flows(Active),
     /// They have ended the process too often for another try: the revision that they are, and how often.
-    Deadly(String, u32),
+    CrashLoop(String, u32),
 }
 
 /// The flow set to start, and the mode.
@@ -29,12 +29,17 @@ struct Start {
     safe: bool,
 }
 
-/// The audit log and the metrics of a start, and its time.
-#[derive(Clone, Copy)]
-struct Reporter<'a> {
-    audit: &'a Audit,
-    metrics: &'a Metrics,
-    now: u64,
+/// The parts of the gateway that a start uses, and its time in seconds since 1970.
+#[derive(Clone)]
+pub struct StartContext {
+    /// The stored flow sets.
+    pub store: Store,
+    /// The audit log.
+    pub audit: Audit,
+    /// The metrics.
+    pub metrics: Arc<Metrics>,
+    /// The time.
+    pub now: u64,
 }
 
 impl Deployments {
@@ -43,38 +48,31 @@ impl Deployments {
     pub async fn open(
         runtime: Runtime,
         config: &config::Engine,
-        store: Store,
-        audit: Audit,
-        metrics: Arc<Metrics>,
-        now: u64,
+        context: StartContext,
     ) -> Result<Self, Error> {
         if runtime.upstream().is_some() {
-            return Ok(Self::in_front_of(runtime, store, audit, metrics));
+            return Ok(Self::in_front_of(runtime, context));
         }
+        let store = &context.store;
         let running = store.running().await.map_err(Error::Store)?;
-        let reporter = Reporter {
-            audit: &audit,
-            metrics: &metrics,
-            now,
-        };
         let Start {
             active,
             set_aside,
             safe,
-        } = match stored(&store, config, &audit, now).await? {
-            Found::Deadly(rev, failed) => Start::before(rev, failed, &store, reporter).await?,
+        } = match stored(config, &context).await? {
+            Found::CrashLoop(rev, failed) => Start::before(rev, failed, &context).await?,
             Found::Flows(active) if config.safe => {
                 tracing::warn!(
                     "safe: the flows are loaded and not started; the next deployment starts them"
                 );
-                Start::of(active, &store, true).await?
+                Start::of(active, store, true).await?
             }
             Found::Flows(active) if running => {
-                Start::counted(active, config.start_attempts, &store, reporter).await?
+                Start::counted(active, config.start_attempts, &context).await?
             }
             Found::Flows(active) => {
                 tracing::warn!("flows are stopped, as an administrator left them");
-                Start::of(active, &store, false).await?
+                Start::of(active, store, false).await?
             }
         };
         if safe {
@@ -82,7 +80,7 @@ impl Deployments {
         } else if !running {
             runtime.set_running(false).await?;
         }
-        metrics.fallen_back(set_aside.is_some());
+        context.metrics.fallen_back(set_aside.is_some());
         let active = Arc::new(active);
         make_live(&runtime, &active).await?;
         Ok(Self {
@@ -90,9 +88,9 @@ impl Deployments {
             active: watch::Sender::new(active),
             set_aside: Lock::new(set_aside),
             runtime,
-            store,
-            audit,
-            metrics,
+            store: context.store,
+            audit: context.audit,
+            metrics: context.metrics,
         })
     }
 }
@@ -108,32 +106,23 @@ impl Start {
 
     /// Counts the start. After `attempts` failed ones it starts the flow set before; if there is none, or if
     /// that was done already, nothing: a user can still sign in and repair the flows.
-    async fn counted(
-        active: Active,
-        attempts: u32,
-        store: &Store,
-        reporter: Reporter<'_>,
-    ) -> Result<Self, Error> {
+    async fn counted(active: Active, attempts: u32, context: &StartContext) -> Result<Self, Error> {
+        let store = &context.store;
         let failed = store.begin_start(&active.rev).await.map_err(Error::Store)?;
         if attempts == 0 || failed < attempts {
             return Self::of(active, store, false).await;
         }
-        match fallen_back(&active.rev, failed, store, reporter).await? {
+        match fallen_back(&active.rev, failed, context).await? {
             Some(start) => Ok(start),
             None => Self::of(active, store, true).await,
         }
     }
 
     /// The flow set before one that ends the process when it is read; without one, none.
-    async fn before(
-        bad: String,
-        failed: u32,
-        store: &Store,
-        reporter: Reporter<'_>,
-    ) -> Result<Self, Error> {
-        match fallen_back(&bad, failed, store, reporter).await? {
+    async fn before(bad: String, failed: u32, context: &StartContext) -> Result<Self, Error> {
+        match fallen_back(&bad, failed, context).await? {
             Some(start) => Ok(start),
-            None => Self::of(nothing(), store, true).await,
+            None => Self::of(nothing(), &context.store, true).await,
         }
     }
 }
@@ -142,12 +131,12 @@ impl Start {
 async fn fallen_back(
     bad: &str,
     failed: u32,
-    store: &Store,
-    Reporter {
+    StartContext {
+        store,
         audit,
         metrics,
         now,
-    }: Reporter<'_>,
+    }: &StartContext,
 ) -> Result<Option<Start>, Error> {
     let Some(earlier) = store.earlier().await.map_err(Error::Store)? else {
         tracing::error!(
@@ -156,12 +145,12 @@ async fn fallen_back(
              not started. Deploy others, or start them with POST /flows/state"
         );
         let facts = json!({ "rev": bad });
-        audit.record(Event::Safe, &Actor::program(), now, facts);
+        audit.record(Event::Safe, &Actor::program(), *now, facts);
         return Ok(None);
     };
     store.set_aside(bad).await.map_err(Error::Store)?;
     let active = Active::new(earlier.flows, earlier.credentials, None);
-    let record = active.record("", FALLBACK, now);
+    let record = active.record("", FALLBACK, *now);
     store.commit(record).await.map_err(Error::Store)?;
     tracing::error!(
         set_aside = bad,
@@ -170,7 +159,7 @@ async fn fallen_back(
          flows.set-aside-{bad}.json, and those before them are started"
     );
     let facts = json!({ "set_aside": bad, "rev": active.rev, "starts": failed });
-    audit.record(Event::Fallback, &Actor::program(), now, facts);
+    audit.record(Event::Fallback, &Actor::program(), *now, facts);
     metrics.fallback();
     store.begin_start(&active.rev).await.map_err(Error::Store)?;
     Start::of(active, store, false).await.map(Some)
@@ -191,19 +180,19 @@ async fn make_live(runtime: &Runtime, active: &Active) -> Result<(), Error> {
 
 /// Reads the flow files; an edit becomes a revision of its own.
 async fn stored(
-    store: &Store,
     config: &config::Engine,
-    audit: &Audit,
-    now: u64,
+    StartContext {
+        store, audit, now, ..
+    }: &StartContext,
 ) -> Result<Found, Error> {
     let Reading { failed, rev } = store.begin_reading().await.map_err(Error::Store)?;
     // With `--safe` an operator is watching.
     if config.start_attempts > 0 && failed >= config.start_attempts && !config.safe {
         if let Some(rev) = rev {
-            return Ok(Found::Deadly(rev, failed));
+            return Ok(Found::CrashLoop(rev, failed));
         }
         tracing::error!(
-            "flows.json was edited outside, and the process ended {failed} times while it was read: {MEND}"
+            "flows.json was edited outside, and the process ended {failed} times while it was read: {RECOVERY_HINT}"
         );
         return Ok(Found::Flows(nothing()));
     }
@@ -212,7 +201,7 @@ async fn stored(
     let loaded = match loaded {
         Ok(loaded) => loaded,
         Err(error @ store::Error::Invalid { .. }) => {
-            tracing::error!("{error}: {MEND}");
+            tracing::error!("{error}: {RECOVERY_HINT}");
             return Ok(Found::Flows(nothing()));
         }
         Err(error) => return Err(Error::Store(error)),
@@ -226,16 +215,16 @@ async fn stored(
     let edited = rev.is_none() && !locked && !flows.nodes().is_empty();
     let active = Active::new(flows, credentials, rev);
     if edited {
-        let record = active.record("", "outside-edit", now);
+        let record = active.record("", "outside-edit", *now);
         store.commit(record).await.map_err(Error::Store)?;
         let facts = json!({ "rev": active.rev });
-        audit.record(Event::OutsideEdit, &Actor::program(), now, facts);
+        audit.record(Event::OutsideEdit, &Actor::program(), *now, facts);
     }
     Ok(Found::Flows(active))
 }
 
 /// The way out of flow files that cannot be used.
-const MEND: &str = "nothing runs. Repair the file or put back .flows.json.backup, and deploy with type reload; or deploy \
+const RECOVERY_HINT: &str = "nothing runs. Repair the file or put back .flows.json.backup, and deploy with type reload; or deploy \
                     other flows";
 
 /// No flows: the files stay as they are.

@@ -26,10 +26,12 @@ async fn open(place: &TempDir) -> Deployments {
     Deployments::open(
         Runtime::Own(engine),
         &config.engine,
-        store,
-        audit,
-        metrics,
-        NOW,
+        StartContext {
+            store,
+            audit,
+            metrics,
+            now: NOW,
+        },
     )
     .await
     .unwrap()
@@ -44,13 +46,21 @@ fn actor() -> Actor {
     }
 }
 
+fn by<'a>(actor: &'a Actor, watch: &'a mut AuthWatch) -> Authorized<'a> {
+    Authorized {
+        actor,
+        watch,
+        now: NOW,
+    }
+}
+
 fn tab(id: &str) -> String {
     format!(r#"[{{"id":"{id}","type":"tab"}}]"#)
 }
 
 async fn send(deployments: &Deployments, request: Request) -> Result<Deployed, Error> {
     let (actor, mut watch) = (actor(), AuthWatch::unlimited());
-    let deployed = deployments.deploy(request, &actor, &mut watch, NOW, Clock::now);
+    let deployed = deployments.deploy(request, by(&actor, &mut watch), Clock::now);
     deployed.await
 }
 
@@ -235,7 +245,7 @@ async fn stopped_flows_stay_stopped_across_a_deployment_and_a_restart() {
     let deployments = open(&place).await;
     let rev = deployments.active().rev.clone();
     let (actor, mut watch) = (actor(), AuthWatch::unlimited());
-    let stopped = deployments.set_running(false, &actor, &mut watch, NOW);
+    let stopped = deployments.set_running(false, by(&actor, &mut watch));
     stopped.await.unwrap();
     assert_eq!(deployments.active().rev, rev);
     send(&deployments, flows(&tab("a"), None)).await.unwrap();
@@ -295,7 +305,7 @@ async fn losing_authorization_while_waiting_to_deploy_cancels_the_deployment() {
     let held = deployments.deploy_lock.lock().await;
     {
         let request = flows(&tab("a"), None);
-        let deploy = deployments.deploy(request, &actor, &mut watch, NOW, Clock::now);
+        let deploy = deployments.deploy(request, by(&actor, &mut watch), Clock::now);
         let mut waiting = pin!(deploy);
         let mut context = Context::from_waker(Waker::noop());
         assert!(waiting.as_mut().poll(&mut context).is_pending());
@@ -307,7 +317,7 @@ async fn losing_authorization_while_waiting_to_deploy_cancels_the_deployment() {
     }
     drop(held);
 
-    let late = deployments.set_running(false, &actor, &mut watch, NOW);
+    let late = deployments.set_running(false, by(&actor, &mut watch));
     let late = late.await;
     assert!(matches!(late, Err(Error::Lapsed(Lapsed::Session))));
     assert_eq!(deployments.active().rev, rev);

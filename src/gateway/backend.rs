@@ -1,16 +1,14 @@
-//! A site: a runtime, the paths that lead to it, and what belongs to it: deployments, routes, its users' permissions.
+//! A backend: a runtime, the paths that lead to it, its deployments and routes, and the permissions of its users.
 //!
 //! Knows how a runtime is opened and which site a request is for; nothing else of requests.
 
 #[cfg(feature = "engine")]
 use super::own_engine::start;
 use super::{Error, Runtime};
-use crate::audit::Audit;
 use crate::auth::{Auth, Caller};
 use crate::config::{self, AdminPaths, Config, PathRules, Route};
-use crate::deployment::Deployments;
+use crate::deployment::{Deployments, StartContext};
 use crate::metrics::Metrics;
-use crate::store::Store;
 use crate::upstream::Upstream;
 use arc_swap::ArcSwap;
 use smol_str::SmolStr;
@@ -60,25 +58,15 @@ impl Backends {
     pub(super) async fn open(
         config: &mut Config,
         runtimes: Vec<(config::Mount, Runtime)>,
-        store: Store,
-        auth: Option<Auth>,
-        audit: &Audit,
-        metrics: &Arc<Metrics>,
-        now: u64,
+        auth: Option<&Auth>,
+        context: &StartContext,
     ) -> Result<Self, Error> {
         let routes = std::mem::take(&mut config.routes);
         let admin_routes = std::mem::take(&mut config.admin_routes);
         let mut all = Vec::new();
         for (mount, runtime) in runtimes {
-            let opened = Deployments::open(
-                runtime.clone(),
-                &config.engine,
-                store.clone(),
-                audit.clone(),
-                Arc::clone(metrics),
-                now,
-            )
-            .await?;
+            let opened = Deployments::open(runtime.clone(), &config.engine, context.clone());
+            let opened = opened.await?;
             all.push(Arc::new(Backend {
                 rules: ArcSwap::from_pointee(Rules::of(
                     &mount,
@@ -89,7 +77,7 @@ impl Backends {
                 mount,
                 runtime,
                 deployments: opened,
-                auth: auth.clone(),
+                auth: auth.cloned(),
             }));
         }
         Self::of(all).ok_or(Error::NoRuntime)

@@ -15,7 +15,7 @@ use crate::audit::{Actor, Audit, Event};
 use crate::auth::{self, Auth, AuthMethod, Caller, Permissions};
 use crate::comms::{Comms, Topics};
 use crate::config::{self, Config};
-use crate::deployment;
+use crate::deployment::{self, StartContext};
 #[cfg(feature = "engine")]
 use crate::editor::{self, Editor};
 use crate::metrics::Metrics;
@@ -131,16 +131,13 @@ impl Gateway {
         let runtimes = backend::runtimes(&config, &metrics)?;
         let topics = open_topics(&runtimes, config.comms.backlog);
         control.spawn(Arc::clone(&topics).tell());
-        let backends = Backends::open(
-            &mut config,
-            runtimes,
-            store.clone(),
-            auth.clone(),
-            &audit,
-            &metrics,
+        let context = StartContext {
+            store: store.clone(),
+            audit: audit.clone(),
+            metrics: Arc::clone(&metrics),
             now,
-        )
-        .await?;
+        };
+        let backends = Backends::open(&mut config, runtimes, auth.as_ref(), &context).await?;
         let leaving = watch::Sender::new(false);
         let comms = Arc::new(Comms {
             config: config.comms.clone(),

@@ -68,22 +68,22 @@ pub(super) async fn token(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
     if let Some(upstream) = ctx.upstream() {
         facts["upstream"] = upstream.into();
     }
-    let (audit, now) = (gateway.audit.clone(), ctx.now);
+    let mut record = SignInRecord {
+        audit: gateway.audit.clone(),
+        actor,
+        now: ctx.now,
+        facts,
+    };
     let task = async move {
-        let result = auth.sign_in(asked, now).await;
-        let actor = match &result {
+        let result = auth.sign_in(asked, record.now).await;
+        if let Ok(issued) = &result {
             // Users may have been read again meanwhile.
-            Ok(_) => Actor { user, ..actor },
-            Err(_) => actor,
-        };
-        let mut facts = facts;
-        if let Ok(Issued {
-            ended: ended @ 1.., ..
-        }) = &result
-        {
-            facts["ended"] = (*ended).into();
+            record.actor.user = user;
+            if issued.ended > 0 {
+                record.facts["ended"] = issued.ended.into();
+            }
         }
-        let kept = tell(&audit, &result, &actor, now, facts).await;
+        let kept = record.write(&result).await;
         if let (Ok(issued), Err(_)) = (&result, &kept) {
             // The token is not handed out, so no client can revoke it.
             let ended = auth.end(issued.token.reveal()).await;
@@ -105,29 +105,39 @@ pub(super) async fn token(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
     Ok(granted(&issued))
 }
 
-/// Records how a sign-in ended. One that succeeded is written before its token is handed out; a refusal may be counted
-/// instead of written, and its answer waits for neither.
-async fn tell(
-    audit: &Audit,
-    result: &Result<Issued, SignInError>,
-    actor: &Actor,
+/// The audit record of a sign-in.
+struct SignInRecord {
+    audit: Audit,
+    actor: Actor,
     now: u64,
     facts: Json,
-) -> Result<(), Unavailable> {
-    let (_, event) = outcome(result);
-    let Err(error) = result else {
-        return audit.written(event, actor, now, facts).await;
-    };
-    audit.record(event, actor, now, facts.clone());
-    if let SignInError::BadCredentials { locked, guessed } = error {
-        if *locked {
-            audit.record(Event::Lockout, actor, now, facts.clone());
+}
+
+impl SignInRecord {
+    /// Records how the sign-in ended. One that succeeded is written before its token is handed out; a refusal may be
+    /// counted instead of written, and its response waits for neither.
+    async fn write(self, result: &Result<Issued, SignInError>) -> Result<(), Unavailable> {
+        let Self {
+            audit,
+            actor,
+            now,
+            facts,
+        } = self;
+        let (_, event) = outcome(result);
+        let Err(error) = result else {
+            return audit.written(event, &actor, now, facts).await;
+        };
+        audit.record(event, &actor, now, facts.clone());
+        if let SignInError::BadCredentials { locked, guessed } = error {
+            if *locked {
+                audit.record(Event::Lockout, &actor, now, facts.clone());
+            }
+            if *guessed {
+                audit.record(Event::Guessing, &actor, now, facts);
+            }
         }
-        if *guessed {
-            audit.record(Event::Guessing, actor, now, facts);
-        }
+        Ok(())
     }
-    Ok(())
 }
 
 /// `POST /auth/revoke`: a token ends.

@@ -35,7 +35,7 @@ pub(super) fn open(
     // (docs/reference/node-red-admin-api.md §5): a channel that opens and closes again would prevent that for as long
     // as the upstream is away.
     if upstream.is_some_and(Upstream::is_away) {
-        return Err(Error::Upstream(upstream::Error::Away));
+        return Err(Error::Upstream(upstream::Error::Unavailable));
     }
     let place = ctx.gateway.comms.enter(ctx.peer.address.ip());
     let place = place.map_err(|_| Error::TooManyWaiting)?;

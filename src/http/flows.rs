@@ -13,7 +13,7 @@ use super::response;
 use super::response_body::Body;
 use crate::allocator;
 use crate::audit::Event;
-use crate::deployment::{self, Deployed, Request, name};
+use crate::deployment::{self, Authorized, Deployed, Request, name};
 use crate::metrics::{self, Phase, Target};
 use flows::{DeploymentType, FlowError, Submission, flow_json};
 use hyper::{Response, StatusCode};
@@ -122,10 +122,13 @@ async fn run(
         metrics.phase(name(kind), Phase::Parse, started.elapsed());
         let result = match parsed {
             Ok(request) => {
-                backend
-                    .deployments
-                    .deploy(request, &actor, &mut watch, now, Instant::now)
-                    .await
+                let by = Authorized {
+                    actor: &actor,
+                    watch: &mut watch,
+                    now,
+                };
+                let deployments = &backend.deployments;
+                deployments.deploy(request, by, Instant::now).await
             }
             Err(error) => Err(error),
         };
@@ -170,10 +173,12 @@ pub(super) async fn set_state(ctx: &mut RequestContext<'_>) -> Answer {
     let (actor, now) = (ctx.actor(), ctx.now);
     let mut watch = ctx.detached_watch();
     let task = async move {
-        let deployments = &backend.deployments;
-        deployments
-            .set_running(running, &actor, &mut watch, now)
-            .await
+        let by = Authorized {
+            actor: &actor,
+            watch: &mut watch,
+            now,
+        };
+        backend.deployments.set_running(running, by).await
     };
     ctx.control(task).await??;
     Ok(state(ctx))

@@ -13,7 +13,7 @@ use super::response_body::Body;
 use super::route::{self, Admin, Editor, Target};
 use super::{auth, comms, identify, redact, tunnel};
 use crate::audit::Event;
-use crate::deployment::{self, Forward, Purpose, name};
+use crate::deployment::{self, Authorized, Forward, Purpose, name};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
     self, Authorization, Change, Changed, Outcome, Outgoing, Pace, Refusal, Upstream,
@@ -258,10 +258,13 @@ async fn run(
     let task = async move {
         let result = match prepare() {
             Ok(forward) => {
+                let by = Authorized {
+                    actor: &actor,
+                    watch: &mut watch,
+                    now,
+                };
                 let deployments = &backend.deployments;
-                deployments
-                    .forward(forward, &actor, &mut watch, now, Instant::now)
-                    .await
+                deployments.forward(forward, by, Instant::now).await
             }
             Err(error) => Err(error),
         };

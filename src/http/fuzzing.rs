@@ -131,13 +131,17 @@ pub fn upstream_request(data: &[u8]) {
             let number = RefCell::new(0);
             each(stream, async |head, body| {
                 let content = contents[number.replace_with(|number| *number + 1)].clone();
+                let received = Received {
+                    head: &head,
+                    authorization,
+                };
                 let body = Outgoing::stream(body, LIMIT, Pace::within(IDLE));
-                check(upstream, &head, authorization, body, content.as_ref()).await;
+                check(upstream, received, body, content.as_ref()).await;
                 // The whole body, and others in its place, as in a request that is made anew or has none.
                 let others = [Bytes::new(), Bytes::from_static(b"replaced")];
                 for content in content.into_iter().chain(others) {
                     let body = Outgoing::Whole(content.clone());
-                    check(upstream, &head, authorization, body, Some(&content)).await;
+                    check(upstream, received, body, Some(&content)).await;
                 }
             })
             .await;
@@ -172,11 +176,20 @@ async fn swallow(mut client: tokio::io::DuplexStream) {
     let _ = tokio::io::copy(&mut client, &mut sink).await;
 }
 
+/// A request, and the credentials that it is forwarded with.
+#[derive(Clone, Copy)]
+struct Received<'a> {
+    head: &'a Parts,
+    authorization: Authorization,
+}
+
 /// Writes a request to the upstream and looks at what was written; `content`: its body, if that is not refused.
 async fn check(
     upstream: &Upstream,
-    head: &Parts,
-    authorization: Authorization,
+    Received {
+        head,
+        authorization,
+    }: Received<'_>,
     body: Outgoing,
     content: Option<&Bytes>,
 ) {

@@ -18,12 +18,12 @@ const MAX_PATH: usize = 256;
 
 /// A record to be written when the request has ended, whatever becomes of the client.
 pub(super) struct Record {
-    audit: Audit,
-    event: Event,
-    actor: Actor,
-    now: u64,
+    pub(super) audit: Audit,
+    pub(super) event: Event,
+    pub(super) actor: Actor,
+    pub(super) now: u64,
     /// Taken when it is written.
-    facts: Option<Json>,
+    pub(super) facts: Option<Json>,
 }
 
 /// The fields of a record when its request begins.
@@ -33,25 +33,19 @@ pub(super) fn fields(method: &Method, path: &Path<'_>) -> Json {
 }
 
 impl Record {
-    /// Begins a record. An error: it cannot be written, so the request must not be served.
-    pub(super) async fn begin(
-        audit: &Audit,
-        event: Event,
-        actor: Actor,
-        now: u64,
-        facts: Json,
-    ) -> Result<Box<Self>, Error> {
-        if event == Event::Write && audit.refuses() {
-            let begun = audit.written(Event::WriteBegin, &actor, now, facts.clone());
+    /// Begins the record. An error: it cannot be written, so the request must not be served.
+    pub(super) async fn begin(mut self: Box<Self>) -> Result<Box<Self>, Error> {
+        if self.event == Event::Write && self.audit.refuses() {
+            // Taken meanwhile: a request that was not begun leaves no record of its end.
+            let facts = self.facts.take();
+            let fields = facts.clone().unwrap_or_default();
+            let begun = self
+                .audit
+                .written(Event::WriteBegin, &self.actor, self.now, fields);
             begun.await?;
+            self.facts = facts;
         }
-        Ok(Box::new(Self {
-            audit: audit.clone(),
-            event,
-            actor,
-            now,
-            facts: Some(facts),
-        }))
+        Ok(self)
     }
 
     /// Ends it with the response. A secret that cannot be recorded is not shown.

@@ -339,10 +339,15 @@ impl<'a> RequestContext<'a> {
         if let Some(upstream) = self.upstream() {
             fields["upstream"] = upstream.into();
         }
-        let (audit, actor) = (&self.gateway.audit, self.actor());
         // Boxed: few requests have a record, and no other keeps room for it.
-        let record = Box::pin(Record::begin(audit, event, actor, self.now, fields));
-        self.record = Some(record.await?);
+        let record = Box::new(Record {
+            audit: self.gateway.audit.clone(),
+            event,
+            actor: self.actor(),
+            now: self.now,
+            facts: Some(fields),
+        });
+        self.record = Some(Box::pin(record.begin()).await?);
         Ok(())
     }
 

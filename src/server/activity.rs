@@ -133,7 +133,7 @@ impl Activity {
     }
 
     /// The time-out for a connection without a request.
-    pub(super) fn patience(&self, limits: &Timeouts) -> Duration {
+    pub(super) fn idle_timeout(&self, limits: &Timeouts) -> Duration {
         if self.is_fresh() {
             limits.header
         } else {
@@ -141,8 +141,8 @@ impl Activity {
         }
     }
 
-    /// The action for an HTTP/1.1 connection; it may be parked `patience` after its last byte.
-    pub(super) fn http1(&self, now: u64, limits: &Timeouts, patience: Duration) -> IdleAction {
+    /// The action for an HTTP/1.1 connection; it may be parked `idle_timeout` after its last byte.
+    pub(super) fn http1(&self, now: u64, limits: &Timeouts, idle_timeout: Duration) -> IdleAction {
         if self.too_slow(now, limits) {
             return IdleAction::Close;
         }
@@ -153,7 +153,7 @@ impl Activity {
         if !busy
             && head == 0
             && !self.unflushed.load(Relaxed)
-            && passed(self.moved(), now, patience)
+            && passed(self.moved(), now, idle_timeout)
         {
             return IdleAction::Park;
         }
@@ -167,7 +167,7 @@ impl Activity {
             return IdleAction::Close;
         }
         let idle = self.in_flight.load(Relaxed) == 0;
-        if idle && passed(self.quiet.load(Relaxed), now, self.patience(limits)) {
+        if idle && passed(self.quiet.load(Relaxed), now, self.idle_timeout(limits)) {
             return IdleAction::Finish;
         }
         IdleAction::Wait

@@ -208,7 +208,7 @@ async fn over_http1(client: Arc<Client>, mut wire: ConnIo) {
 /// Parked: waits for the next request's first bytes. False: the connection has been kept long enough.
 async fn next(client: &Client, wire: &ConnIo) -> bool {
     let context = &client.context;
-    let limit = client.activity.patience(&context.timeouts);
+    let limit = client.activity.idle_timeout(&context.timeouts);
     let quiet = context.clock.since(client.activity.moved());
     tokio::select! {
         biased;
@@ -258,10 +258,10 @@ async fn exchange(client: &Arc<Client>, wire: ConnIo) -> Option<ConnIo> {
 
 /// Discards input after the gateway's half-close, until the peer closes its side too.
 async fn linger(context: &ConnContext, wire: &ConnIo) {
-    let hear = async { while let Ok(Ok(1..)) = timeout(SILENCE, wire.throw_away()).await {} };
+    let discard = async { while let Ok(Ok(1..)) = timeout(SILENCE, wire.throw_away()).await {} };
     tokio::select! {
         biased;
-        _ = timeout(LINGER, hear) => {}
+        _ = timeout(LINGER, discard) => {}
         _ = context.drain.begun() => {}
     }
 }

@@ -102,7 +102,7 @@ pub struct Running {
     gateway: Arc<Gateway>,
     workers: Vec<Arc<Worker>>,
     operations: Arc<Operations>,
-    patience: Duration,
+    drain_timeout: Duration,
     /// Ends when all workers have.
     workers_alive: Receiver<Infallible>,
     control: Control,
@@ -171,7 +171,7 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
         admin_password: notices.admin_password,
         reload,
         _control_socket: socket,
-        patience: gateway.config.server.drain,
+        drain_timeout: gateway.config.server.drain,
         gateway,
         workers,
         operations,
@@ -198,8 +198,8 @@ impl Running {
 
     /// Accepts nothing new, finishes work in flight for at most `[server] drain`, closes the flows.
     pub async fn drain(self) {
-        let patience = self.patience;
-        self.end(patience).await;
+        let drain_timeout = self.drain_timeout;
+        self.end(drain_timeout).await;
     }
 
     /// Cuts off work in flight and closes the flows.
@@ -223,16 +223,16 @@ impl Running {
         }
     }
 
-    async fn end(mut self, patience: Duration) {
+    async fn end(mut self, drain_timeout: Duration) {
         self.operations.enter(Stage::Draining);
         self.gateway.leave();
         for worker in &self.workers {
-            worker.context.drain.begin(patience);
+            worker.context.drain.begin(drain_timeout);
         }
         // Nothing is sent: it ends with the last worker.
         let _ = self.workers_alive.recv().await;
         let gateway = Arc::clone(&self.gateway);
-        let limit = patience.max(gateway.config.engine.close_timeout) + Duration::from_secs(1);
+        let limit = drain_timeout.max(gateway.config.engine.close_timeout) + Duration::from_secs(1);
         let closed = self
             .control
             .runtime

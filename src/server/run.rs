@@ -110,8 +110,8 @@ async fn tick(ticks: &mut Option<Interval>) {
 
 /// Says that we are alive if everything answers; if not, systemd will start us anew.
 async fn ping(running: &Running, supervisor: &Supervisor) {
-    let patience = supervisor.watchdog().unwrap_or_default();
-    if timeout(patience, running.answer()).await.is_ok() {
+    let watchdog = supervisor.watchdog().unwrap_or_default();
+    if timeout(watchdog, running.answer()).await.is_ok() {
         supervisor.alive();
     } else {
         tracing::error!("a worker or the control thread hangs: systemd's watchdog gets no signal");

@@ -101,8 +101,8 @@ impl Worker {
             while let Some(ended) = accepting.join_next().await {
                 ended?;
             }
-            let patience = self.context.drain.begun().await;
-            if timeout(patience, gone.recv()).await.is_err() {
+            let drain_timeout = self.context.drain.begun().await;
+            if timeout(drain_timeout, gone.recv()).await.is_err() {
                 tracing::warn!("some connections were not finished in time and are cut off");
             }
             Ok(())

@@ -18,7 +18,7 @@ pub(super) const fn next() -> io::Result<()> {
 #[cfg(any(test, debug_assertions))]
 pub(super) use planned::next;
 #[cfg(test)]
-pub(super) use planned::{Fault, plan};
+pub(super) use planned::{InjectedFault, plan};
 
 /// Makes a directory, mode 0700, with those above it.
 pub(super) fn make_directory(path: &Path) -> io::Result<()> {
@@ -104,12 +104,12 @@ mod planned {
         LazyLock::new(|| std::env::var(KILL_AT).ok()?.parse().ok());
     static STEPS: AtomicU32 = AtomicU32::new(0);
 
-    thread_local!(static PLANNED: Cell<Option<(u32, Fault)>> = const { Cell::new(None) });
+    thread_local!(static PLANNED: Cell<Option<(u32, InjectedFault)>> = const { Cell::new(None) });
 
     /// The fault at a step.
     #[derive(Clone, Copy, Debug, PartialEq)]
     #[allow(dead_code, reason = "planned in tests, where it happens too")]
-    pub(in crate::store) enum Fault {
+    pub(in crate::store) enum InjectedFault {
         /// The thread ends here, without any tidying up.
         Crash,
         /// The disk is full.
@@ -118,7 +118,7 @@ mod planned {
 
     /// Plans the fault after this number of steps of this thread; `None` cancels it.
     #[cfg(test)]
-    pub(in crate::store) fn plan(fault: Option<(u32, Fault)>) {
+    pub(in crate::store) fn plan(fault: Option<(u32, InjectedFault)>) {
         PLANNED.set(fault);
     }
 
@@ -129,8 +129,8 @@ mod planned {
         }
         match PLANNED.take() {
             None => Ok(()),
-            Some((0, Fault::Crash)) => std::panic::resume_unwind(Box::new("crash")),
-            Some((0, Fault::Full)) => Err(ErrorKind::StorageFull.into()),
+            Some((0, InjectedFault::Crash)) => std::panic::resume_unwind(Box::new("crash")),
+            Some((0, InjectedFault::Full)) => Err(ErrorKind::StorageFull.into()),
             Some((steps, fault)) => {
                 PLANNED.set(Some((steps - 1, fault)));
                 Ok(())

@@ -86,7 +86,7 @@ pub enum Error {
     Unreachable(#[source] io::Error),
     /// The last health check failed, which has been logged.
     #[error("the upstream is away")]
-    Away,
+    Unavailable,
     /// No connection within the time for it.
     #[error("the upstream did not accept a connection in time")]
     ConnectTimeout,
@@ -98,7 +98,7 @@ pub enum Error {
     Closed(#[source] hyper::Error),
     /// Its response is not HTTP, or too large.
     #[error("the upstream's answer makes no sense")]
-    Garbage(#[source] hyper::Error),
+    InvalidResponse(#[source] hyper::Error),
     /// Its response is not of the expected kind.
     #[error("the upstream's answer makes no sense: {0}")]
     Unexpected(&'static str),
@@ -306,7 +306,7 @@ impl From<LimitReached> for Error {
 impl Error {
     fn of(error: hyper::Error) -> Self {
         if error.is_parse() || error.is_parse_too_large() {
-            Self::Garbage(error)
+            Self::InvalidResponse(error)
         } else {
             Self::Closed(error)
         }
@@ -319,11 +319,11 @@ impl Error {
             Self::ConnectTimeout => UpstreamFault::ConnectTimeout,
             Self::Timeout => UpstreamFault::Timeout,
             Self::Closed(_) => UpstreamFault::Closed,
-            Self::Garbage(_) | Self::Unexpected(_) => UpstreamFault::Invalid,
+            Self::InvalidResponse(_) | Self::Unexpected(_) => UpstreamFault::Invalid,
             Self::Incomplete(_) => UpstreamFault::Incomplete,
             Self::SignedOut | Self::Unauthorized => UpstreamFault::Unauthorized,
             Self::Busy | Self::AddressBusy | Self::TooManyTunnels => UpstreamFault::Busy,
-            Self::Away | Self::Request(_) => return None,
+            Self::Unavailable | Self::Request(_) => return None,
         })
     }
 }

@@ -19,7 +19,7 @@ const START: &str = "cargo run --release";
 const NODE_RED: &str = "npx --yes node-red@4 ";
 
 /// How long the program, or a Node-RED, may take to start.
-const PATIENCE: Duration = Duration::from_mins(1);
+const COMMAND_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The ports of the documents: flowgate's, its operations listener's, Node-RED's.
 const PORTS: [&str; 3] = ["8443", "9090", "1880"];
@@ -216,7 +216,7 @@ impl Chapter {
                 .as_mut()
                 .is_some_and(|gateway| gateway.try_wait().unwrap().is_some());
             assert!(!ended, "{}: flowgate has ended\n{log}", self.name);
-            let late = begin.elapsed() > PATIENCE;
+            let late = begin.elapsed() > COMMAND_TIMEOUT;
             assert!(!late, "{}: it never {what}\n{log}", self.name);
             std::thread::sleep(Duration::from_millis(20));
         }

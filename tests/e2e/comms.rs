@@ -386,17 +386,17 @@ async fn the_status_of_a_removed_node_is_cleared() {
         .await;
     inject(&gateway, &token).await;
     let mut editor = gateway.editor(&token).await;
-    let badge = json!({ "text": "busy" });
+    let status_data = json!({ "text": "busy" });
     until("the status is retained", async || {
         editor.subscribe("status/f").await;
         editor.subscribe("notification/runtime-state").await;
         let batch = editor.batch().await;
-        batch[0]["topic"] == "status/f" && batch[0]["data"] == badge
+        batch[0]["topic"] == "status/f" && batch[0]["data"] == status_data
     })
     .await;
     gateway.deploy(&token, &json!([])).await;
     let mut cleared = editor.topic("status/f").await;
-    while cleared == badge {
+    while cleared == status_data {
         cleared = editor.topic("status/f").await;
     }
     assert_eq!(cleared, json!({}));

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const TABLE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/hostile-json.json");
 
 /// How long an answer may take. A second for the optimised program; without, everything is ten times slower.
-const LONGEST: Duration = if cfg!(debug_assertions) {
+const MAX_TIME: Duration = if cfg!(debug_assertions) {
     Duration::from_secs(15)
 } else {
     Duration::from_secs(1)
@@ -113,7 +113,7 @@ impl Case {
             && answer.code() == *code
             && text_text.contains(says)
             && text.len() < 500
-            && took < LONGEST;
+            && took < MAX_TIME;
         (!right).then(|| format!("{}: {} {text} after {took:?}\n", self.shown, answer.status))
     }
 }

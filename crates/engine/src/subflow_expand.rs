@@ -23,6 +23,19 @@ pub(super) struct Instance<'a> {
     pub env: Rc<Env>,
 }
 
+impl Instance<'_> {
+    /// The id of its subflow.
+    fn template(&self) -> &str {
+        self.node.kind.trim_start_matches("subflow:")
+    }
+}
+
+/// The flow of an instance, and the running ids of the nodes in it.
+struct Inside {
+    flow: usize,
+    ids: Rc<FxHashMap<SmolStr, SmolStr>>,
+}
+
 /// Adds subflow instances to a graph.
 pub(super) struct Expander<'e, 'a> {
     pub elements: &'e Elements<'a>,
@@ -32,7 +45,7 @@ pub(super) struct Expander<'e, 'a> {
 impl<'a> Expander<'_, 'a> {
     /// Adds an instance and all that runs inside it. `depth` counts the instances around it.
     pub(super) fn instance(&mut self, instance: &Instance<'_>, depth: usize) {
-        let template = instance.node.kind.trim_start_matches("subflow:");
+        let template = instance.template();
         let Some((element, Some(definition))) = self.elements.definitions.get(template) else {
             return;
         };
@@ -51,7 +64,7 @@ impl<'a> Expander<'_, 'a> {
             .iter()
             .map(|c| (c.id.clone(), format_smolstr!("{}-{}", instance.id, c.id)))
             .collect();
-        let inside = self.inner_flow(instance, &element, &definition, &children, &ids);
+        let inside = self.inner_flow(instance, &definition, &children, &ids);
         self.graph.nodes.push(Running {
             id: instance.id.clone(),
             node: Arc::clone(instance.node),
@@ -59,13 +72,16 @@ impl<'a> Expander<'_, 'a> {
             role: Role::Instance,
             wires: Some(vec![input_wires(&definition, template, instance, &ids)]),
         });
-        let ids = Rc::new(ids);
+        let inner = Inside {
+            flow: inside,
+            ids: Rc::new(ids),
+        };
         let runs = |n: &&Arc<Node>| !n.disabled && n.kind != "group";
         let (placed, config): (Vec<_>, Vec<_>) =
             children.into_iter().filter(runs).partition(|n| n.placed);
         for node in config.into_iter().chain(placed) {
-            let wires = inner_wires(node, &definition, instance, &ids);
-            self.inner(node, inside, &ids, wires, depth);
+            let wires = inner_wires(node, &definition, instance, &inner.ids);
+            self.inner(node, &inner, wires, depth);
         }
         if definition.status.is_some() {
             self.graph.nodes.push(Running {
@@ -79,21 +95,15 @@ impl<'a> Expander<'_, 'a> {
     }
 
     /// Adds one node inside an instance.
-    fn inner(
-        &mut self,
-        node: &'a Arc<Node>,
-        flow: usize,
-        ids: &Rc<FxHashMap<SmolStr, SmolStr>>,
-        wires: Wires,
-        depth: usize,
-    ) {
+    fn inner(&mut self, node: &'a Arc<Node>, inside: &Inside, wires: Wires, depth: usize) {
+        let Inside { flow, ids } = inside;
         let id = ids.get(&node.id).cloned().unwrap_or_default();
         if node.kind.starts_with("subflow:") {
-            let env = Rc::clone(self.graph.flows[flow].env(&node.group));
+            let env = Rc::clone(self.graph.flows[*flow].env(&node.group));
             let nested = Instance {
                 id: &id,
                 node,
-                flow,
+                flow: *flow,
                 outer: wires,
                 env,
             };
@@ -102,7 +112,7 @@ impl<'a> Expander<'_, 'a> {
         self.graph.nodes.push(Running {
             id,
             node: Arc::clone(node),
-            flow,
+            flow: *flow,
             role: Role::Inner(Rc::clone(ids)),
             wires: Some(wires),
         });
@@ -113,7 +123,6 @@ impl<'a> Expander<'_, 'a> {
     fn inner_flow(
         &mut self,
         instance: &Instance<'_>,
-        element: &Arc<Node>,
         definition: &Definition,
         children: &[&'a Arc<Node>],
         ids: &FxHashMap<SmolStr, SmolStr>,
@@ -121,7 +130,7 @@ impl<'a> Expander<'_, 'a> {
         let own = scope(instance.node);
         let outer = &self.graph.flows[instance.flow];
         let path = format_smolstr!("{}/{}", outer.path, instance.node.id);
-        let credentials = |id| self.elements.credentials.nodes.get(id);
+        let credentials = |id: &str| self.elements.credentials.nodes.get(id);
         let env = Env::inside(
             &instance.env,
             &[
@@ -130,7 +139,7 @@ impl<'a> Expander<'_, 'a> {
                 ("NR_SUBFLOW_PATH", &path),
             ],
             &[
-                (&definition.env, credentials(&element.id)),
+                (&definition.env, credentials(instance.template())),
                 (&own.env, credentials(&instance.node.id)),
             ],
         );

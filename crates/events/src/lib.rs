@@ -22,7 +22,7 @@ pub enum Event {
         /// The new revision.
         revision: String,
     },
-    /// Topic `status/<id>`: a node's badge; `None` clears it.
+    /// Topic `status/<id>`: a node's status; `None` clears it.
     Status {
         /// The node's id.
         id: SmolStr,

@@ -164,11 +164,11 @@ pub(super) fn for_method(method: &Method, mut response: Response<Body>) -> Respo
 /// Whether the error is ours and to be logged for each request. Load shedding is not, nor an outage of the upstream,
 /// which is logged where it is found.
 pub(super) fn is_ours(error: &Error) -> bool {
-    use upstream::Error::{Away, SignedOut};
+    use upstream::Error::{SignedOut, Unavailable};
     let is_logged = matches!(
         error,
         Error::Deployment(deployment::Error::Upstream(SignedOut))
-            | Error::Upstream(SignedOut | Away)
+            | Error::Upstream(SignedOut | Unavailable)
             | Error::TooManyWaiting
             | Error::MemoryBusy
     );

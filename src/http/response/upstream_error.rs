@@ -13,10 +13,12 @@ pub(super) fn response(error: &upstream::Error) -> Response<Body> {
     use upstream::Error as E;
     let refuse = |status, code| coded(status, code, &error.to_string());
     match error {
-        E::Unreachable(_) | E::Away => refuse(S::BAD_GATEWAY, "upstream_unreachable"),
+        E::Unreachable(_) | E::Unavailable => refuse(S::BAD_GATEWAY, "upstream_unreachable"),
         E::ConnectTimeout | E::Timeout => refuse(S::GATEWAY_TIMEOUT, "upstream_timeout"),
         E::Closed(_) => refuse(S::BAD_GATEWAY, "upstream_closed"),
-        E::Garbage(_) | E::Unexpected(_) => refuse(S::BAD_GATEWAY, "upstream_invalid_answer"),
+        E::InvalidResponse(_) | E::Unexpected(_) => {
+            refuse(S::BAD_GATEWAY, "upstream_invalid_answer")
+        }
         E::Incomplete(_) => refuse(S::BAD_GATEWAY, "upstream_incomplete_answer"),
         E::SignedOut | E::Unauthorized => refuse(S::BAD_GATEWAY, "upstream_unauthorized"),
         E::Busy | E::AddressBusy => {

@@ -35,7 +35,7 @@ fn a_crash_at_any_step_leaves_the_complete_old_or_new_state() {
         for steps in 0.. {
             let place = copy_of(&start);
             let mut disk = Disk::open(&config(&place)).unwrap();
-            failpoint::plan(Some((steps, Fault::Crash)));
+            failpoint::plan(Some((steps, InjectedFault::Crash)));
             let crashed = catch_unwind(AssertUnwindSafe(|| {
                 disk.commit(&record("new", Some("three")))
             }));
@@ -83,7 +83,7 @@ fn a_crash_during_the_recovery_of_a_deployment_is_recovered_again() {
     drop(disk);
     for steps in 0.. {
         let place = copy_of(&start);
-        failpoint::plan(Some((steps, Fault::Crash)));
+        failpoint::plan(Some((steps, InjectedFault::Crash)));
         let opened = catch_unwind(|| Disk::open(&config(&place)).map(drop));
         failpoint::plan(None);
         assert_eq!(
@@ -100,7 +100,7 @@ fn a_crash_during_the_recovery_of_a_deployment_is_recovered_again() {
 /// Crashes at the first step after which the history has the row and the files are still the old ones.
 fn crash_after_row(disk: &mut Disk, record: &Record) {
     for steps in 0.. {
-        failpoint::plan(Some((steps, Fault::Crash)));
+        failpoint::plan(Some((steps, InjectedFault::Crash)));
         let _ = catch_unwind(AssertUnwindSafe(|| disk.commit(record)));
         failpoint::plan(None);
         if disk.database.newest_deployment().unwrap().unwrap().rev == record.rev {
@@ -119,7 +119,7 @@ fn a_disk_failure_at_any_step_leaves_only_the_old_state() {
             let mut disk = Disk::open(&config(&place)).unwrap();
             let flows = fs::read(place.path().join("flows.json")).ok();
             let revisions = disk.database.history().unwrap();
-            failpoint::plan(Some((steps, Fault::Full)));
+            failpoint::plan(Some((steps, InjectedFault::Full)));
             let outcome = disk.commit(&record("new", Some("three")));
             failpoint::plan(None);
             assert_eq!(names(&place, ".new"), [""; 0], "after {steps} steps");

@@ -8,7 +8,7 @@ mod persistence;
 use super::disk::Disk;
 use super::{Error, FailureRow, Loaded, Record, SessionRow, Store};
 use crate::config;
-use crate::store::failpoint::{self, Fault};
+use crate::store::failpoint::{self, InjectedFault};
 use crypto::Secret;
 use flows::{Credentials, FlowSet};
 use serde_json::{Value, json};

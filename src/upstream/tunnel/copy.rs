@@ -299,12 +299,12 @@ mod tests {
         joined_for(Duration::from_mins(1), room)
     }
 
-    fn joined_for(patience: Duration, room: usize) -> Joined {
+    fn joined_for(stall_timeout: Duration, room: usize) -> Joined {
         let (client, near) = duplex(room);
         let (upstream, far) = duplex(room);
         let task = tokio::spawn(async move {
             let metrics = crate::metrics::Metrics::new().upstream("test");
-            BidirectionalCopy::new(near, far, patience, &metrics)
+            BidirectionalCopy::new(near, far, stall_timeout, &metrics)
                 .run()
                 .await
         });

@@ -2,7 +2,7 @@
 
 use super::ROUTES;
 use super::rows::{BASIC, Below, Caller, FILE, File, Mode, QUERY, Row};
-use super::walk::{Walk, dressed};
+use super::walk::{Walk, with_headers};
 use crate::client::Answer;
 use crate::confused_deputy::users;
 use crate::harness::{Gateway, flow_set, script};
@@ -96,7 +96,7 @@ impl Walk<'_> {
         };
         let path = format!("{}{QUERY}", row.send);
         let request = self.gateway.request(&row.method, &path);
-        let request = dressed(request, row, (token.as_deref(), http2));
+        let request = with_headers(request, row, (token.as_deref(), http2));
         let answer = self.send(request, http2).await;
         self.steps += 1;
         let may = self.may(row, caller);

@@ -138,7 +138,7 @@ impl<'g> Walk<'g> {
         let root = if row.below == Below::Admin { root } else { "" };
         let path = format!("{site}{root}{}{QUERY}", row.send);
         let request = self.addressed(self.gateway.request(&row.method, &path));
-        let request = dressed(request, row, (token.as_deref(), http2));
+        let request = with_headers(request, row, (token.as_deref(), http2));
         let answer = self.send(request, http2).await;
         self.steps += 1;
         let what = format!(
@@ -233,7 +233,7 @@ impl<'g> Walk<'g> {
 }
 
 /// The request with what a client may add, and with what it lies. HTTP/2 speaks the other dialect.
-pub fn dressed(request: Request, row: &Row, (token, http2): (Option<&str>, bool)) -> Request {
+pub fn with_headers(request: Request, row: &Row, (token, http2): (Option<&str>, bool)) -> Request {
     let version = if http2 {
         "Node-RED-API-Version"
     } else {

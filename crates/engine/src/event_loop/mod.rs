@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::collections::VecDeque;
+use std::marker::PhantomData;
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -120,7 +121,14 @@ impl Slot {
             slot: number,
             epoch: self.epoch,
         };
-        let host = Host::new(state, instance, &self.info, &self.wires, self.watched);
+        let host = Host {
+            state,
+            instance,
+            info: &self.info,
+            wires: &self.wires,
+            watched: self.watched,
+            event: PhantomData,
+        };
         (&mut self.node, host)
     }
 }

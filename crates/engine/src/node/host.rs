@@ -22,32 +22,14 @@ use value::{Failure, Message, Value};
 /// The engine as a running node sees it. `E` is the type of the node's events.
 pub(crate) struct Host<'a, E = Infallible> {
     pub(crate) state: &'a mut EngineState,
-    instance: Instance,
-    info: &'a Rc<NodeInfo>,
-    wires: &'a [Box<[u32]>],
-    watched: bool,
-    event: PhantomData<fn(E)>,
+    pub(crate) instance: Instance,
+    pub(crate) info: &'a Rc<NodeInfo>,
+    pub(crate) wires: &'a [Box<[u32]>],
+    pub(crate) watched: bool,
+    pub(crate) event: PhantomData<fn(E)>,
 }
 
-impl<'a> Host<'a> {
-    /// The host of a node whose type of events is not known.
-    pub(crate) fn new(
-        state: &'a mut EngineState,
-        instance: Instance,
-        info: &'a Rc<NodeInfo>,
-        wires: &'a [Box<[u32]>],
-        watched: bool,
-    ) -> Self {
-        Self {
-            state,
-            instance,
-            info,
-            wires,
-            watched,
-            event: PhantomData,
-        }
-    }
-
+impl Host<'_> {
     /// The same host, for a node with events of type `E`. Called only by `Erased`, which has the type of its node.
     pub(super) fn with_events<E>(&mut self) -> Host<'_, E> {
         Host {

@@ -3,7 +3,8 @@
 use super::effect::Effect;
 use super::failure::throw;
 use super::node_state::{Invocation, Phase};
-use super::{Scripts, failure, outputs, timezone, to_js};
+use super::outputs::Outputs;
+use super::{Scripts, failure, timezone, to_js};
 use crate::context::Scope;
 use crate::log_level::Level;
 use rquickjs::function::Opt;
@@ -51,13 +52,7 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
             ));
             return Ok(());
         }
-        outputs::send(
-            &call.scripts,
-            &call.state,
-            &call.realm,
-            &messages,
-            &call.value(&id)?,
-        )
+        Outputs::of(&call).send(&messages, &call.value(&id)?)
     };
     native.set("send", Function::new(ctx.clone(), send)?)?;
     let weak = scripts.clone();
@@ -80,14 +75,7 @@ fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let resolved =
         move |ctx: Ctx<'js>, result: JsValue<'js>, msg: JsValue<'js>, id: JsValue<'js>| {
             let call = Invocation::of(&weak, &ctx)?;
-            outputs::finish(
-                &call.scripts,
-                &call.state,
-                &call.realm,
-                &result,
-                &msg,
-                &call.value(&id)?,
-            )
+            Outputs::of(&call).finish(&result, &msg, &call.value(&id)?)
         };
     native.set("resolved", Function::new(ctx.clone(), resolved)?)?;
     let weak = scripts.clone();

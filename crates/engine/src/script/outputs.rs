@@ -2,125 +2,133 @@
 //! §3.1).
 
 use super::effect::Effect;
-use super::node_state::State;
+use super::node_state::{Invocation, State};
 use super::{Scripts, from_js};
 use rquickjs::{Ctx, Result, Value as JsValue};
 use smol_str::SmolStr;
 use value::{Failure, Message, Value};
 
-/// The function has returned: sends what it returned and, unless it does so itself, is done with the message.
-/// `turn` is the returned value, the message that the function was given, and that message's id.
-pub(super) fn finish<'js>(
-    scripts: &Scripts,
-    state: &State,
-    ctx: &Ctx<'js>,
-    result: &JsValue<'js>,
-    given: &JsValue<'js>,
-    id: &Value,
-) -> Result<()> {
-    if result == given {
-        let message = state.message(scripts, ctx, result)?;
-        state.push(if state.auto_done {
-            Effect::Pass(message)
-        } else {
-            Effect::Send(vec![(0, message)])
-        });
-        return Ok(());
-    }
-    // A returned message gets the current id of the given message.
-    let now = given
-        .as_object()
-        .map(|o| o.get::<_, Option<String>>("_msgid"));
-    let now = match now {
-        Some(Ok(Some(text))) => &Value::from(text),
-        _ => id,
-    };
-    send(scripts, state, ctx, result, now)?;
-    if state.auto_done {
-        state.push(Effect::Done(state.message(scripts, ctx, given)?));
-    }
-    Ok(())
-}
-
-/// Sends a message, or a list with one entry an output: a message, a list of messages, or nothing.
-/// A value that is no message is an error; one that is no object either is reported a second time beside messages.
-/// Messages get the id of the one that was received.
-pub(super) fn send<'js>(
-    scripts: &Scripts,
-    state: &State,
-    ctx: &Ctx<'js>,
-    result: &JsValue<'js>,
-    id: &Value,
-) -> Result<()> {
-    let mut found = Found::default();
-    collect(scripts, state, ctx, result, id, &mut found)?;
-    let tried = |who: &str, kind: &SmolStr| {
-        let text = format!("{who} tried to send a message of type {kind}");
-        state.push(Effect::Error(Failure::text(text), None));
-    };
-    for (kind, _) in &found.others {
-        tried("Function", kind);
-    }
-    if !found.messages.is_empty() {
-        for (kind, _) in found.others.iter().filter(|(_, plain)| *plain) {
-            tried("Node", kind);
-        }
-        state.push(Effect::Send(found.messages));
-    }
-    Ok(())
+/// Converts the values of one node's code.
+pub(super) struct Outputs<'a, 'js> {
+    pub scripts: &'a Scripts,
+    pub state: &'a State,
+    pub ctx: &'a Ctx<'js>,
 }
 
 /// The values that a function sends.
 #[derive(Default)]
 struct Found {
     messages: Vec<(usize, Message)>,
-    /// The kinds of what is no message, and whether it is no object either.
+    /// The kinds of values that are no message, and whether each is no object either.
     others: Vec<(SmolStr, bool)>,
 }
 
-/// Finds the messages, and what is none.
-fn collect<'js>(
-    scripts: &Scripts,
-    state: &State,
-    ctx: &Ctx<'js>,
-    result: &JsValue<'js>,
-    id: &Value,
-    found: &mut Found,
-) -> Result<()> {
-    let mut add = |output: usize, value: &JsValue<'js>| -> Result<()> {
-        if value.is_undefined() || value.is_null() {
-            return Ok(());
-        }
-        match state.value(scripts, ctx, value)? {
-            Value::Object(object) => {
-                let message = Message::from_value(Value::Object(object)).unwrap_or_default();
-                found.messages.push((output, named(message, id)));
-            }
-            other => found.others.push((kind(&other, value), !value.is_object())),
-        }
-        Ok(())
-    };
-    let Some(outputs) = result.as_array() else {
-        return if is_falsy(result) {
-            Ok(())
-        } else {
-            add(0, result)
-        };
-    };
-    for output in 0..from_js::length(outputs)? {
-        let entry: JsValue<'js> = outputs.get(output)?;
-        if is_falsy(&entry) {
-            continue;
-        }
-        let Some(several) = entry.as_array() else {
-            add(output, &entry)?;
-            continue;
-        };
-        for index in 0..from_js::length(several)? {
-            add(output, &several.get(index)?)?;
+impl<'a, 'js> Outputs<'a, 'js> {
+    /// Of the node that calls a native function.
+    pub(super) fn of(call: &'a Invocation<'js>) -> Self {
+        Self {
+            scripts: &call.scripts,
+            state: &call.state,
+            ctx: &call.realm,
         }
     }
-    Ok(())
+
+    /// The function has returned: sends the result and, unless the code does so itself, is done with the `given`
+    /// message, which has this id.
+    pub(super) fn finish(
+        &self,
+        result: &JsValue<'js>,
+        given: &JsValue<'js>,
+        id: &Value,
+    ) -> Result<()> {
+        let state = self.state;
+        if result == given {
+            let message = state.message(self.scripts, self.ctx, result)?;
+            state.push(if state.auto_done {
+                Effect::Pass(message)
+            } else {
+                Effect::Send(vec![(0, message)])
+            });
+            return Ok(());
+        }
+        // A returned message gets the current id of the given message.
+        let now = given
+            .as_object()
+            .map(|o| o.get::<_, Option<String>>("_msgid"));
+        let now = match now {
+            Some(Ok(Some(text))) => &Value::from(text),
+            _ => id,
+        };
+        self.send(result, now)?;
+        if state.auto_done {
+            state.push(Effect::Done(state.message(
+                self.scripts,
+                self.ctx,
+                given,
+            )?));
+        }
+        Ok(())
+    }
+
+    /// Sends a message, or a list with one entry an output: a message, a list of messages, or nothing.
+    /// A value that is no message is an error; one that is no object either is reported a second time beside messages.
+    /// Messages get this id, that of the received message.
+    pub(super) fn send(&self, result: &JsValue<'js>, id: &Value) -> Result<()> {
+        let mut found = Found::default();
+        self.collect(result, id, &mut found)?;
+        let tried = |who: &str, kind: &SmolStr| {
+            let text = format!("{who} tried to send a message of type {kind}");
+            self.state.push(Effect::Error(Failure::text(text), None));
+        };
+        for (kind, _) in &found.others {
+            tried("Function", kind);
+        }
+        if !found.messages.is_empty() {
+            for (kind, _) in found.others.iter().filter(|(_, plain)| *plain) {
+                tried("Node", kind);
+            }
+            self.state.push(Effect::Send(found.messages));
+        }
+        Ok(())
+    }
+
+    /// Finds the messages, and the values that are none.
+    fn collect(&self, result: &JsValue<'js>, id: &Value, found: &mut Found) -> Result<()> {
+        let mut add = |output: usize, value: &JsValue<'js>| -> Result<()> {
+            if value.is_undefined() || value.is_null() {
+                return Ok(());
+            }
+            match self.state.value(self.scripts, self.ctx, value)? {
+                Value::Object(object) => {
+                    let message = Message::from_value(Value::Object(object)).unwrap_or_default();
+                    found.messages.push((output, named(message, id)));
+                }
+                other => found.others.push((kind(&other, value), !value.is_object())),
+            }
+            Ok(())
+        };
+        let Some(outputs) = result.as_array() else {
+            return if is_falsy(result) {
+                Ok(())
+            } else {
+                add(0, result)
+            };
+        };
+        for output in 0..from_js::length(outputs)? {
+            let entry: JsValue<'js> = outputs.get(output)?;
+            if is_falsy(&entry) {
+                continue;
+            }
+            let Some(several) = entry.as_array() else {
+                add(output, &entry)?;
+                continue;
+            };
+            for index in 0..from_js::length(several)? {
+                add(output, &several.get(index)?)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn named(mut message: Message, id: &Value) -> Message {

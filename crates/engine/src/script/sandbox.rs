@@ -5,7 +5,7 @@
 use super::effect::Effect;
 use super::modules::Import;
 use super::node_state::{Phase, State};
-use super::outputs;
+use super::outputs::Outputs;
 use super::{Scripts, failure, modules, source, syntax, to_js};
 use crate::node_context::NodeContext;
 use rquickjs::{
@@ -206,7 +206,12 @@ impl Sandbox {
                     .get::<_, Function<'_>>("whenDone")?
                     .call((result, msg, id));
             }
-            outputs::finish(scripts, &sandbox.state, ctx, &result, &msg, &id)
+            let outputs = Outputs {
+                scripts,
+                state: &sandbox.state,
+                ctx,
+            };
+            outputs.finish(&result, &msg, &id)
         })
     }
 

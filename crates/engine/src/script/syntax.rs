@@ -187,18 +187,15 @@ mod tests {
             ("x", 1, "something new", "something new"),
         ] {
             let whole = source::as_function(code);
-            let misspelt = SyntaxError::new(Failure::error(quickjs), &whole, 1, column);
-            assert_eq!(
-                misspelt.in_piece(BODY).message,
-                format!("{v8} (body:line 1)")
-            );
+            let found = SyntaxError::new(Failure::error(quickjs), &whole, 1, column);
+            assert_eq!(found.in_piece(BODY).message, format!("{v8} (body:line 1)"));
         }
     }
 
     #[test]
     fn a_syntax_error_names_the_piece_and_its_line() {
-        let misspelt = SyntaxError::new(Failure::error("x"), "", 2, 1);
-        assert_eq!(misspelt.in_piece(SETUP).message, "x (setup:line 18)");
-        assert_eq!(misspelt.in_piece(CLEANUP).message, "x (cleanup:line 17)");
+        let found = SyntaxError::new(Failure::error("x"), "", 2, 1);
+        assert_eq!(found.in_piece(SETUP).message, "x (setup:line 18)");
+        assert_eq!(found.in_piece(CLEANUP).message, "x (cleanup:line 17)");
     }
 }

@@ -51,7 +51,7 @@ async fn came(bench: &mut Bench) -> (Json, String) {
     (json!(message), session["id"].as_str().unwrap().to_owned())
 }
 
-async fn badge(bench: &mut Bench, text: &str, event: &str) {
+async fn expect_status(bench: &mut Bench, text: &str, event: &str) {
     loop {
         let (id, status) = bench.status().await;
         if id == "send" && status["text"] == text && status["event"] == event {
@@ -165,17 +165,17 @@ async fn the_status_shows_connections_and_a_restart_closes_them() {
     let deployed = flow(&listener("/ws", false), &json!({}));
     let mut bench = Bench::with(&deployed).await;
     let mut first = Client::join(&bench, "/ws");
-    badge(&mut bench, "connected 1", "connect").await;
+    expect_status(&mut bench, "connected 1", "connect").await;
     let second = Client::join(&bench, "/ws");
-    badge(&mut bench, "connected 2", "connect").await;
+    expect_status(&mut bench, "connected 2", "connect").await;
     (second.tell)(Event::Closed);
-    badge(&mut bench, "connected 1", "disconnect").await;
+    expect_status(&mut bench, "connected 1", "disconnect").await;
     bench.deploy(&deployed, flows::DeploymentType::Full).await;
     assert_eq!(first.receive().await, None);
     let third = Client::join(&bench, "/ws");
-    badge(&mut bench, "connected 1", "connect").await;
+    expect_status(&mut bench, "connected 1", "connect").await;
     (third.tell)(Event::Closed);
-    badge(&mut bench, "common.status.disconnected", "disconnect").await;
+    expect_status(&mut bench, "common.status.disconnected", "disconnect").await;
 }
 
 #[tokio::test]
@@ -269,7 +269,7 @@ async fn a_client_exchanges_messages_with_a_server_and_reconnects() {
                 )
                 .await;
             }
-            badge(&mut bench, "common.status.disconnected", "disconnect").await;
+            expect_status(&mut bench, "common.status.disconnected", "disconnect").await;
         }
     }
 }
@@ -278,7 +278,7 @@ async fn talk<S>(mut socket: tokio_tungstenite::WebSocketStream<S>, bench: &mut 
 where
     S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin,
 {
-    badge(bench, "connected ", "connect").await;
+    expect_status(bench, "connected ", "connect").await;
     socket.send(Message::text(round)).await.unwrap();
     assert_eq!(came(bench).await.0, json!({ "payload": round }));
     send(bench, &json!({ "payload": { "to": round } })).await;
@@ -300,6 +300,6 @@ async fn an_unreachable_server_is_shown() {
     let port = testing::ports::free();
     let config = json!({ "type": "websocket-client", "path": format!("ws://127.0.0.1:{port}/"), "wholemsg": "false" });
     let mut bench = Bench::with(&flow(&config, &json!({}))).await;
-    badge(&mut bench, "common.status.error", "error").await;
-    badge(&mut bench, "common.status.disconnected", "disconnect").await;
+    expect_status(&mut bench, "common.status.error", "error").await;
+    expect_status(&mut bench, "common.status.disconnected", "disconnect").await;
 }

@@ -15,14 +15,14 @@ fn clock() -> Duration {
     Duration::from_secs(CLOCK.get())
 }
 
-/// A place whose route may need something else after a reload.
+/// A resource whose route may need something else after a reload.
 #[derive(Clone)]
-struct Place {
+struct Resource {
     registry: Arc<Registry>,
     needs: Arc<RwLock<&'static str>>,
 }
 
-impl Grant for Place {
+impl Grant for Resource {
     fn registry(&self) -> Option<&Registry> {
         Some(&self.registry)
     }
@@ -36,7 +36,7 @@ impl Grant for Place {
     }
 }
 
-impl Place {
+impl Resource {
     fn with(users: &[UserSpec]) -> Self {
         CLOCK.set(NOW);
         let registry = registry(users);
@@ -48,7 +48,7 @@ impl Place {
     }
 
     /// *Identify* and *authorize*, in the order of a request.
-    fn enter(&self) -> Option<AuthWatch<Place>> {
+    fn enter(&self) -> Option<AuthWatch<Resource>> {
         let generation = self.registry.generation();
         let caller = self.registry.identify(&[1; 32], CLOCK.get());
         let caller = self.narrowed(caller).ok()?;
@@ -77,20 +77,26 @@ const LOSSES: [Loss; 6] = [
 ];
 
 impl Loss {
-    fn happens(self, place: &Place) {
+    fn happens(self, resource: &Resource) {
         match self {
-            Self::Revocation => revoke(&place.registry, 1),
-            Self::Removal => drop(place.registry.reload(users(&[BOB]))),
-            Self::Password => drop(place.registry.reload(users(&[("ann", "*", "other")]))),
-            Self::Permission => drop(place.registry.reload(users(&[("ann", "flows.read", "a")]))),
+            Self::Revocation => revoke(&resource.registry, 1),
+            Self::Removal => drop(resource.registry.reload(users(&[BOB]))),
+            Self::Password => drop(resource.registry.reload(users(&[("ann", "*", "other")]))),
+            Self::Permission => drop(resource.registry.reload(users(&[(
+                "ann",
+                "flows.read",
+                "a",
+            )]))),
             Self::Route => {
-                place.registry.reload(users(&[("ann", "flows.write", "a")]));
-                *place.needs.write().unwrap() = "other.write";
-                place.registry.changed();
+                resource
+                    .registry
+                    .reload(users(&[("ann", "flows.write", "a")]));
+                *resource.needs.write().unwrap() = "other.write";
+                resource.registry.changed();
             }
             Self::Expiry => {
                 CLOCK.set(END);
-                place.registry.tick(END);
+                resource.registry.tick(END);
             }
         }
     }
@@ -113,15 +119,15 @@ fn for_each_loss(story: impl Fn(Loss) + Send + Sync + Copy + 'static) {
 #[test]
 fn an_idle_stream_and_a_tunnel_are_woken_by_every_authorization_loss() {
     for_each_loss(|loss| {
-        let place = Place::with(&[ANN, BOB]);
+        let resource = Resource::with(&[ANN, BOB]);
         let waiting: Vec<_> = (0..2)
             .map(|_| {
-                let mut watch = place.enter().unwrap();
+                let mut watch = resource.enter().unwrap();
                 // Shuttle reports a wait without end as a deadlock.
                 thread::spawn(move || block_on(watch.lapsed()))
             })
             .collect();
-        let other = place.clone();
+        let other = resource.clone();
         let losing = thread::spawn(move || loss.happens(&other));
         for waiting in waiting {
             assert_eq!(waiting.join().unwrap(), loss.lapse(), "{loss:?}");
@@ -133,9 +139,9 @@ fn an_idle_stream_and_a_tunnel_are_woken_by_every_authorization_loss() {
 #[test]
 fn no_chunk_of_a_stream_passes_after_an_authorization_loss() {
     for_each_loss(|loss| {
-        let place = Place::with(&[ANN, BOB]);
+        let resource = Resource::with(&[ANN, BOB]);
         let returned = Arc::new(AtomicBool::new(false));
-        let mut watch = place.enter().unwrap();
+        let mut watch = resource.enter().unwrap();
         let is_late = Arc::clone(&returned);
         let streaming = thread::spawn(move || {
             for _ in 0..4 {
@@ -147,7 +153,7 @@ fn no_chunk_of_a_stream_passes_after_an_authorization_loss() {
                 }
             }
         });
-        loss.happens(&place);
+        loss.happens(&resource);
         returned.store(true, Ordering::SeqCst);
         streaming.join().unwrap();
     });
@@ -156,17 +162,17 @@ fn no_chunk_of_a_stream_passes_after_an_authorization_loss() {
 #[test]
 fn no_deployment_begins_after_an_authorization_loss_despite_lock_contention() {
     for_each_loss(|loss| {
-        let place = Place::with(&[ANN, BOB]);
+        let resource = Resource::with(&[ANN, BOB]);
         let lock = Arc::new(Mutex::new(()));
         let returned = Arc::new(AtomicBool::new(false));
         let deploying: Vec<_> = (0..2)
             .map(|_| {
-                let (place, lock) = (place.clone(), Arc::clone(&lock));
+                let (resource, lock) = (resource.clone(), Arc::clone(&lock));
                 let returned = Arc::clone(&returned);
                 thread::spawn(move || {
                     // The request; one that comes too late is refused.
                     let late = returned.load(Ordering::SeqCst);
-                    let watch = place.enter();
+                    let watch = resource.enter();
                     assert!(!late || watch.is_none(), "{loss:?}: he is let in");
                     let Some(watch) = watch else { return };
                     let mut watch = watch.detached();
@@ -181,7 +187,7 @@ fn no_deployment_begins_after_an_authorization_loss_despite_lock_contention() {
                 })
             })
             .collect();
-        loss.happens(&place);
+        loss.happens(&resource);
         returned.store(true, Ordering::SeqCst);
         for deploying in deploying {
             deploying.join().unwrap();
@@ -192,10 +198,10 @@ fn no_deployment_begins_after_an_authorization_loss_despite_lock_contention() {
 #[test]
 fn a_watch_may_change_tasks_or_be_dropped_while_it_is_woken() {
     for_each_loss(|loss| {
-        let place = Place::with(&[ANN, BOB]);
-        let mut moves = place.enter().unwrap();
-        let mut goes = place.enter().unwrap();
-        let other = place.clone();
+        let resource = Resource::with(&[ANN, BOB]);
+        let mut moves = resource.enter().unwrap();
+        let mut goes = resource.enter().unwrap();
+        let other = resource.clone();
         let losing = thread::spawn(move || loss.happens(&other));
         // Registered by a task that is not there any more, then by the one that waits.
         let mut gone = Context::from_waker(Waker::noop());

@@ -23,13 +23,20 @@ pub(super) fn answer(
     challenge: &str,
 ) -> Result<String, Failure> {
     let nonce: [u8; 16] = crypto::random();
-    respond(credentials, method, path, challenge, &hex(&nonce))
+    let request = RequestLine { method, path };
+    respond(credentials, request, challenge, &hex(&nonce))
+}
+
+/// The parts of a request that the response covers.
+#[derive(Clone, Copy)]
+struct RequestLine<'a> {
+    method: &'a str,
+    path: &'a str,
 }
 
 fn respond(
     Credentials { user, password }: &Credentials,
-    method: &str,
-    path: &str,
+    RequestLine { method, path }: RequestLine<'_>,
     challenge: &str,
     client_nonce: &str,
 ) -> Result<String, Failure> {
@@ -113,6 +120,11 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    const RFC_REQUEST: RequestLine<'_> = RequestLine {
+        method: "GET",
+        path: "/dir/index.html",
+    };
+
     #[test]
     fn the_md5_example_of_rfc_2617() {
         // RFC 2617 §3.5
@@ -122,13 +134,7 @@ mod tests {
             user: "Mufasa".into(),
             password: "Circle Of Life".into(),
         };
-        let answer = respond(
-            &credentials,
-            "GET",
-            "/dir/index.html",
-            challenge,
-            "0a4f113b",
-        );
+        let answer = respond(&credentials, RFC_REQUEST, challenge, "0a4f113b");
         assert!(
             answer
                 .unwrap()
@@ -146,7 +152,7 @@ mod tests {
             password: "Circle of Life".into(),
         };
         let nonce = "f2/wE4q74E6zIJEtWaHKaf5wv/H5QzzpXusqGemxURZJ";
-        let answer = respond(&credentials, "GET", "/dir/index.html", challenge, nonce);
+        let answer = respond(&credentials, RFC_REQUEST, challenge, nonce);
         let expected = "753927fa0e85d155564e2e272a28d1802ca10daf4496794697cf8db5856cb6c1";
         assert!(answer.unwrap().contains(expected));
     }

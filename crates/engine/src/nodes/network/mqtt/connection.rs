@@ -371,10 +371,14 @@ impl BrokerConnection {
     }
 
     fn subscribe(&mut self, topic: &str, options: &SubscriptionOptions) {
-        let number = self.session.numbers.then(|| self.broker.number(topic));
+        let subscription = packet::Subscription {
+            topic,
+            options,
+            number: self.session.numbers.then(|| self.broker.number(topic)),
+        };
         let version = self.settings.version;
         if let Ok(id) = self.connection.acquire_packet_id()
-            && let Ok(packet) = packet::subscribe(topic, options, version, id, number)
+            && let Ok(packet) = packet::subscribe(subscription, version, id)
         {
             let events = self.connection.send(packet);
             self.take(events);

@@ -162,13 +162,23 @@ pub(super) fn publish(
     Ok(Packet::V5_0Publish(builder.build()?))
 }
 
-/// SUBSCRIBE to one topic filter; `number` identifies the subscription in the messages that match it.
+/// A subscription to one topic filter.
+pub(super) struct Subscription<'a> {
+    pub topic: &'a str,
+    pub options: &'a SubscriptionOptions,
+    /// Identifies it in the messages that match it.
+    pub number: Option<u32>,
+}
+
+/// SUBSCRIBE to one topic filter.
 pub(super) fn subscribe(
-    topic: &str,
-    options: &SubscriptionOptions,
+    Subscription {
+        topic,
+        options,
+        number,
+    }: Subscription<'_>,
     version: u8,
     id: u16,
-    number: Option<u32>,
 ) -> Result<Packet, MqttError> {
     let mut flags = SubOpts::new().set_qos(quality(options.qos));
     if version != 5 {

@@ -168,7 +168,15 @@ impl Node<Resolved> for UdpOut {
         }
         // A name is looked up without holding up the engine.
         let six = self.properties.ipv == "udp6";
-        host.spawn(resolve(message, bytes, name, port, six));
+        host.spawn(async move {
+            let address = resolve(&name, port, six).await;
+            Resolved {
+                message,
+                bytes,
+                name,
+                address,
+            }
+        });
     }
 
     fn event(&mut self, resolved: Resolved, host: &mut Host<'_, Resolved>) {
@@ -192,14 +200,10 @@ impl Node<Resolved> for UdpOut {
     }
 }
 
-async fn resolve(message: Message, bytes: Bytes, name: SmolStr, port: u16, six: bool) -> Resolved {
-    let found = tokio::net::lookup_host((name.as_str(), port)).await;
-    Resolved {
-        message,
-        bytes,
-        address: found.map(|mut found| found.find(|address| address.is_ipv6() == six)),
-        name,
-    }
+/// The first address of a host of the wanted family.
+async fn resolve(name: &str, port: u16, six: bool) -> io::Result<Option<SocketAddr>> {
+    let mut found = tokio::net::lookup_host((name, port)).await?;
+    Ok(found.find(|address| address.is_ipv6() == six))
 }
 
 #[cfg(test)]

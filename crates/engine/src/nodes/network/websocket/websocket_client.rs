@@ -280,7 +280,7 @@ impl Plan {
                 },
                 queued = frames.recv() => {
                     let Some(queued) = queued else {
-                        goodbye(socket).await;
+                        close_handshake(socket).await;
                         return End::Left;
                     };
                     let message = match queued.frame {
@@ -326,7 +326,7 @@ impl End {
 }
 
 /// Performs the closing handshake: the node's close frame, then the server's.
-async fn goodbye(mut socket: WebSocketStream<Stream>) {
+async fn close_handshake(mut socket: WebSocketStream<Stream>) {
     if socket.close(None).await.is_ok() {
         while let Some(Ok(_)) = socket.next().await {}
     }
