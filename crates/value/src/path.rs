@@ -78,7 +78,7 @@ fn split_store(text: &str) -> (Option<Box<str>>, &str) {
     }
 }
 
-/// An index, written in canonical digits.
+/// An index, as decimal digits.
 pub(super) fn index(text: &str) -> Option<usize> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     if digits { text.parse().ok() } else { None }

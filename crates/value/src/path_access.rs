@@ -136,12 +136,17 @@ pub fn property(value: &Value, name: &str) -> Value {
         Value::String(text) if name == "length" => {
             Value::Number(text.encode_utf16().count() as f64)
         }
-        Value::Array(_) | Value::Buffer(_) | Value::String(_) => match index(name) {
+        Value::Array(_) | Value::Buffer(_) | Value::String(_) => match array_index(name) {
             Some(index) => element(value, index),
             None => Value::Undefined,
         },
         _ => Value::Undefined,
     }
+}
+
+/// A property name that is an array index (ECMA-262 §6.1.7): without leading zeros.
+fn array_index(name: &str) -> Option<usize> {
+    index(name).filter(|_| name == "0" || !name.starts_with('0'))
 }
 
 /// `value[index]`.
@@ -218,7 +223,7 @@ fn write_element(keys: &[Key], array: &mut Array, value: Value) -> bool {
     };
     let index = match key {
         Key::Index(index) => Some(*index),
-        Key::Name(name) => index(name),
+        Key::Name(name) => array_index(name),
         Key::Nested(_) => None,
     };
     // As with other objects.
@@ -274,6 +279,16 @@ mod tests {
             Ok(value) => format!("{value:?}"),
             Err(failure) => failure.message.to_string(),
         }
+    }
+
+    #[test]
+    fn a_name_with_leading_zeros_is_no_array_index() {
+        let array = r#"{"a":[1,2]}"#;
+        assert_eq!(read(array, r#"a["1"]"#), "2");
+        assert_eq!(read(array, r#"a["01"]"#), "undefined");
+        let (done, after) = written(array, r#"a["01"]"#, Value::Number(3.0));
+        assert!(done);
+        assert_eq!(after, array);
     }
 
     #[test]
