@@ -11,6 +11,7 @@ mod elements;
 pub mod env;
 mod event_loop;
 mod expression;
+mod fair_queue;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -21,6 +22,7 @@ pub mod http;
 mod http_path;
 mod inspect;
 mod instance;
+mod joined_flows;
 mod listeners;
 mod log_level;
 mod mailbox;

@@ -8,6 +8,7 @@ use super::node::{Build, boxed};
 use super::report::{self, label};
 use super::{Engine, RunState, nodes, subflow};
 use crate::event_loop::{Slot, Thread};
+use crate::joined_flows::JoinedFlows;
 use crate::log_level::Level;
 use crate::node_info::NodeInfo;
 use crate::resolve;
@@ -152,7 +153,46 @@ impl Thread {
             slot.watched = !listeners.complete(&slot.info).is_empty();
         }
         self.state.contexts.borrow_mut().set_flows(parents);
+        self.group(graph);
         listeners
+    }
+
+    /// Puts the flows that wires, links and link calls join into one group of the queue, subflow instances into that of
+    /// the flow around them.
+    fn group(&mut self, graph: &Graph) {
+        let mut joined = JoinedFlows::new(graph.flows.len());
+        for (at, flow) in graph.flows.iter().enumerate() {
+            if let Some(parent) = flow.parent {
+                joined.join(at, parent);
+            }
+        }
+        let mut flow_of: Vec<usize> = vec![0; self.slots.len()];
+        let slots = graph.nodes.iter().map(|running| {
+            let slot = self.state.directory.get(&running.id).copied();
+            slot.map(|slot| (slot as usize, running.flow))
+        });
+        for (slot, flow) in slots.flatten() {
+            flow_of[slot] = flow;
+        }
+        for (slot, taken) in self.slots.iter().enumerate() {
+            for target in taken.iter().flat_map(|t| t.wires.iter()).flatten() {
+                joined.join(flow_of[slot], flow_of[*target as usize]);
+            }
+        }
+        for (call, targets) in link_calls(graph) {
+            for target in targets {
+                if let (Some(call), Some(target)) = (
+                    self.state.directory.get(&call),
+                    self.state.directory.get(&target),
+                ) {
+                    joined.join(flow_of[*call as usize], flow_of[*target as usize]);
+                }
+            }
+        }
+        let groups = flow_of.into_iter().map(|flow| joined.group(flow)).collect();
+        self.state.queue.regroup(groups);
+        let queue = &self.state.queue;
+        self.calls.regroup(|slot| queue.group(slot));
     }
 
     /// Builds and starts one node. A failure is the node's own: it is logged and the others start.
@@ -248,6 +288,17 @@ struct Links {
     links: Vec<SmolStr>,
     #[serde(default)]
     mode: SmolStr,
+}
+
+/// The link in nodes that link call nodes name.
+fn link_calls(graph: &Graph) -> Vec<(SmolStr, Vec<SmolStr>)> {
+    let calls = graph.nodes.iter().filter(|n| n.node.kind == "link call");
+    calls
+        .filter_map(|running| {
+            let found: Links = serde_json::from_str(&resolve::remapped(running)).ok()?;
+            Some((running.id.clone(), found.links))
+        })
+        .collect()
 }
 
 /// The wires that links make: of each link out node in mode link, the link in nodes that either side names

@@ -6,6 +6,7 @@ use super::http::Endpoints;
 use super::listeners::Listeners;
 use super::script::Scripts;
 use crate::delivery::{Delivery, Item, Wake};
+use crate::fair_queue::FairQueue;
 use crate::instance::{Instance, TimerId};
 use crate::mailbox::{Mailbox, NodeEvent};
 use crate::metrics::Metrics;
@@ -18,7 +19,7 @@ use flows::ids;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -33,8 +34,7 @@ const FAR: Duration = Duration::from_hours(100 * 365 * 24);
 pub(super) struct EngineState {
     /// Milliseconds since 1970, read once per round.
     pub(super) now: Rc<Cell<f64>>,
-    /// First in, first out: messages spread breadth first (docs/reference/node-red-engine.md §3.1).
-    pub(super) queue: VecDeque<Delivery>,
+    pub(super) queue: FairQueue,
     pub(super) timers: BTreeMap<TimerId, Instance>,
     /// Running id to slot.
     pub(super) directory: FxHashMap<SmolStr, u32>,
@@ -67,7 +67,7 @@ impl EngineState {
             Contexts::open(&config.context).warning(shared.events.clone(), Rc::clone(&now));
         Self {
             now,
-            queue: VecDeque::new(),
+            queue: FairQueue::default(),
             timers: BTreeMap::new(),
             directory: FxHashMap::default(),
             infos: Vec::new(),
@@ -104,7 +104,7 @@ impl EngineState {
 
     /// Queues a message for a slot.
     pub(super) fn push(&mut self, slot: u32, message: Message) {
-        self.queue.push_back(Delivery {
+        self.queue.push(Delivery {
             slot,
             item: Item::Message(message),
         });
@@ -112,7 +112,7 @@ impl EngineState {
 
     /// Calls the node in a slot with a message.
     pub(super) fn call(&mut self, slot: u32, message: Message) {
-        self.queue.push_back(Delivery {
+        self.queue.push(Delivery {
             slot,
             item: Item::Call(message),
         });
@@ -125,12 +125,12 @@ impl EngineState {
 
     /// Takes the next delivery.
     pub(super) fn next(&mut self) -> Option<Delivery> {
-        self.queue.pop_front()
+        self.queue.next()
     }
 
     /// Queues a wake-up for a slot.
     pub(super) fn push_wake(&mut self, slot: u32, wake: Wake) {
-        self.queue.push_back(Delivery {
+        self.queue.push(Delivery {
             slot,
             item: Item::Wake(Box::new(wake)),
         });

@@ -1,5 +1,7 @@
 //! The engine's thread: takes commands, fires timers, delivers messages, breadth first.
 
+mod calls;
+
 use super::http::Exchange;
 use super::node::{BoxedNode, DynNode, Host};
 use super::{Error, RunState, Shared, context};
@@ -11,6 +13,7 @@ use crate::metrics::{Metrics, NodeType};
 use crate::node_info::NodeInfo;
 use crate::state::EngineState;
 use crate::ws_endpoints;
+use calls::{Call, Calls};
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Grant;
 use rustc_hash::FxHashMap;
@@ -30,9 +33,11 @@ use value::Message;
 const ROUND: usize = 256;
 /// The number of messages between two looks at the clock, so that a look costs little beside them.
 const MESSAGES_PER_LOOK: usize = 8;
-/// A round that has taken this long ends early: slow nodes hold commands and timers up by eight messages, not by 256.
-const MAX_ROUND: Duration = Duration::from_millis(5);
-/// Requests to http-in nodes wait while more messages than this do: the data that flows make of requests, such as large
+/// The time slice of a group of flows. A round that has taken this long ends early, and the next one begins with another
+/// group: slow nodes delay commands, timers and other flows by eight messages, not by 256. Our choice: a message takes
+/// some microseconds, and a round that finds nothing else to do one.
+const SLICE: Duration = Duration::from_millis(1);
+/// Requests to http-in nodes wait while more messages of their flows than this do: the data that flows make of requests, such as large
 /// pages, is then held for this many of them at a time, not for all that clients have open.
 const CALLS_AHEAD: usize = 32;
 /// The interval between searches of the waiting requests for those of disconnected clients. Our choice: ten thousand
@@ -150,7 +155,7 @@ pub(super) struct Thread {
     pub closing: Option<(Change, oneshot::Sender<()>)>,
     pub waiting: VecDeque<(Change, oneshot::Sender<()>)>,
     /// Requests to http-in nodes that were not passed on yet, each with its place among those that may wait.
-    pub calls: VecDeque<(Instance, Box<Exchange>, Grant)>,
+    pub calls: Calls,
     /// When the calls of clients that are gone were last dropped.
     pub swept: Instant,
     pub closed: mpsc::UnboundedSender<()>,
@@ -184,7 +189,7 @@ impl Thread {
             kind_index: FxHashMap::default(),
             closing: None,
             waiting: VecDeque::new(),
-            calls: VecDeque::new(),
+            calls: Calls::default(),
             swept: Instant::now(),
             closed,
         }
@@ -229,16 +234,18 @@ impl Thread {
         ControlFlow::Continue(())
     }
 
-    /// Passes requests to their nodes until this many messages wait; at least one, whatever waits. Those of clients
-    /// that are gone are dropped: no node has seen them.
+    /// Passes requests to their nodes until this many messages of their flows wait; at least one of each group, whatever
+    /// waits. Those of clients that are gone are dropped: no node has seen them.
     fn admit_calls(&mut self, most: usize) {
-        while let Some((instance, exchange, _permit)) = self.calls.pop_front() {
-            if exchange.responder.is_abandoned() {
-                continue;
-            }
-            self.wake(instance, Wake::Request(exchange));
-            if self.state.queue.len() >= most {
-                return;
+        for group in self.calls.groups() {
+            while let Some(call) = self.calls.pop(group) {
+                if call.exchange.responder.is_abandoned() {
+                    continue;
+                }
+                self.wake(call.instance, Wake::Request(call.exchange));
+                if self.state.queue.len(group) >= most {
+                    break;
+                }
             }
         }
     }
@@ -248,8 +255,7 @@ impl Thread {
         if self.calls.is_empty() || self.swept.elapsed() < SWEEP {
             return;
         }
-        self.calls
-            .retain(|(_, exchange, _)| !exchange.responder.is_abandoned());
+        self.calls.drop_abandoned();
         self.swept = Instant::now();
     }
 
@@ -324,7 +330,15 @@ impl Thread {
                 instance,
                 exchange,
                 permit,
-            } => self.calls.push_back((instance, exchange, permit)),
+            } => {
+                let group = self.state.queue.group(instance.slot);
+                let call = Call {
+                    instance,
+                    exchange,
+                    _permit: permit,
+                };
+                self.calls.push(group, call);
+            }
             Command::Socket {
                 instance,
                 connection,
@@ -348,11 +362,12 @@ impl Thread {
             .then_some(slot)
     }
 
+    /// Delivers for one round: the groups in turn, until one has used its time slice.
     fn deliver(&mut self) {
         let began = Instant::now();
         for n in 0..ROUND {
-            if n > 0 && n % MESSAGES_PER_LOOK == 0 && began.elapsed() >= MAX_ROUND {
-                return;
+            if n > 0 && n % MESSAGES_PER_LOOK == 0 && began.elapsed() >= SLICE {
+                break;
             }
             let Some(Delivery { slot, item }) = self.state.next() else {
                 return;
@@ -360,14 +375,16 @@ impl Thread {
             match item {
                 Item::Message(message) => self.receive(slot, message),
                 Item::Call(message) => {
-                    let waiting = self.state.queue.len();
+                    let group = self.state.queue.group(slot);
+                    let waiting = self.state.queue.len(group);
                     self.receive(slot, message);
-                    let made = self.state.queue.len() - waiting;
-                    self.state.queue.rotate_right(made);
+                    let made = self.state.queue.len(group) - waiting;
+                    self.state.queue.bring_forward(group, made);
                 }
                 Item::Wake(wake) => self.with_node(slot, |node, host| node.wake(*wake, host)),
             }
         }
+        self.state.queue.end_slice();
     }
 
     fn receive(&mut self, slot: u32, message: Message) {

@@ -161,7 +161,7 @@ fn requests_queue_while_messages_of_earlier_ones_are_pending() {
         clients.push(client);
     }
     thread.admit_calls(CALLS_AHEAD);
-    assert_eq!(thread.state.queue.len(), CALLS_AHEAD);
+    assert_eq!(thread.state.queue.len(0), CALLS_AHEAD);
     assert_eq!(thread.calls.len(), 100 - CALLS_AHEAD);
     // A queue that never gets shorter does not keep the next request out.
     thread.admit_calls(CALLS_AHEAD);
@@ -201,4 +201,29 @@ fn requests_of_disconnected_clients_reach_no_node_and_hold_no_quota() {
     }
     assert_eq!(count.get(), 40);
     assert!(free(&places, 1000));
+}
+
+struct Repeats;
+
+impl Node for Repeats {
+    fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+        let slot = host.instance.slot;
+        host.state.push(slot, message);
+    }
+}
+
+#[test]
+fn a_flow_with_many_messages_delays_others_by_one_round() {
+    let count = Rc::new(Cell::new(0));
+    let (mut thread, _closings) = thread(vec![boxed(Repeats), boxed(Counts(Rc::clone(&count)))]);
+    thread.state.queue.regroup(vec![0, 1]);
+    for _ in 0..20_000 {
+        thread.state.push(0, Message::default());
+    }
+    thread.deliver();
+    for expected in 1..4 {
+        thread.state.push(1, Message::default());
+        thread.deliver();
+        assert_eq!(count.get(), expected);
+    }
 }

@@ -1,0 +1,67 @@
+//! Requests to http-in nodes that wait for the engine, by the group of flows that they are for.
+
+use crate::http::Exchange;
+use crate::instance::Instance;
+use limits::quota::Grant;
+use rustc_hash::FxHashMap;
+use std::collections::VecDeque;
+
+/// A request, its node, and its place among the requests that may wait.
+pub(crate) struct Call {
+    pub instance: Instance,
+    pub exchange: Box<Exchange>,
+    /// Held until the request is passed on.
+    pub _permit: Grant,
+}
+
+/// The requests that wait, by group; groups without any are not kept.
+#[derive(Default)]
+pub(crate) struct Calls(FxHashMap<u32, VecDeque<Call>>);
+
+impl Calls {
+    /// Adds a request behind those of its group.
+    pub(super) fn push(&mut self, group: u32, call: Call) {
+        self.0.entry(group).or_default().push_back(call);
+    }
+
+    /// Takes the oldest request of a group.
+    pub(super) fn pop(&mut self, group: u32) -> Option<Call> {
+        let waiting = self.0.get_mut(&group)?;
+        let call = waiting.pop_front();
+        if waiting.is_empty() {
+            self.0.remove(&group);
+        }
+        call
+    }
+
+    /// The groups with requests.
+    pub(super) fn groups(&self) -> Vec<u32> {
+        self.0.keys().copied().collect()
+    }
+
+    /// Whether no request waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The number of requests that wait.
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.0.values().map(VecDeque::len).sum()
+    }
+
+    /// Drops the requests whose clients are gone.
+    pub(super) fn drop_abandoned(&mut self) {
+        self.0.retain(|_, waiting| {
+            waiting.retain(|call| !call.exchange.responder.is_abandoned());
+            !waiting.is_empty()
+        });
+    }
+
+    /// Moves every request to the group that its node has now.
+    pub(crate) fn regroup(&mut self, group: impl Fn(u32) -> u32) {
+        for call in std::mem::take(&mut self.0).into_values().flatten() {
+            self.push(group(call.instance.slot), call);
+        }
+    }
+}
