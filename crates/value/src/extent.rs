@@ -38,6 +38,7 @@ impl Extent {
     pub const EMPTY: Self = Self { depth: 1, parts: 1 };
 
     /// A value of `bytes` bytes that holds no others.
+    #[inline]
     pub fn leaf(bytes: usize) -> Self {
         let parts = u32::try_from(1 + bytes / PART).unwrap_or(u32::MAX);
         Self { depth: 0, parts }
@@ -74,21 +75,23 @@ impl Extent {
     }
 
     /// Fails if the value is too large for a message, or too deep when nested `below` levels down.
+    #[inline]
     pub fn check(self, below: usize) -> Result<(), Failure> {
-        let sentence = if self.depth().saturating_add(below) > MAX_DEPTH {
-            format!("value is nested too deeply: more than {MAX_DEPTH} levels")
+        if self.depth().saturating_add(below) > MAX_DEPTH {
+            Err(excess(format!(
+                "value is nested too deeply: more than {MAX_DEPTH} levels"
+            )))
         } else if self.parts > MAX_PARTS {
-            format!("value has too many parts for a message: more than {MAX_PARTS}")
+            Err(excess(format!(
+                "value has too many parts for a message: more than {MAX_PARTS}"
+            )))
         } else {
-            return Ok(());
-        };
-        Err(Failure {
-            name: SmolStr::new_static("RangeError"),
-            ..Failure::error(sentence)
-        })
+            Ok(())
+        }
     }
 
     /// Takes account of one more value inside.
+    #[inline]
     pub fn add(&mut self, inner: Self) {
         self.depth = self.depth.max(inner.depth.saturating_add(1));
         self.parts = self.parts.saturating_add(inner.parts);
@@ -142,6 +145,13 @@ impl Extent {
             return;
         }
         self.remove(before, inventory, content);
+    }
+}
+
+fn excess(sentence: String) -> Failure {
+    Failure {
+        name: SmolStr::new_static("RangeError"),
+        ..Failure::error(sentence)
     }
 }
 

@@ -91,22 +91,24 @@ fn number_tree(n: f64) -> Json {
 /// The properties in JavaScript's order: keys that are array indices first, ascending, then the
 /// others as they were set (ECMA-262 §10.1.11.1).
 pub fn entries(object: &Object) -> impl Iterator<Item = (&SmolStr, &Value)> {
+    let order = order(object);
+    (0..object.len()).filter_map(move |n| object.get_index(order.get(n).copied().unwrap_or(n)))
+}
+
+/// The places of the properties in JavaScript's order; empty if they are in it.
+fn order(object: &Object) -> Vec<usize> {
     let mut indices: Vec<(u32, usize)> = Vec::new();
-    for (position, key) in object.keys().enumerate() {
-        if let Some(index) = array_index(key) {
-            indices.push((index, position));
-        }
+    for (place, key) in object.keys().enumerate() {
+        indices.extend(array_index(key).map(|index| (index, place)));
+    }
+    if indices.is_empty() {
+        return Vec::new();
     }
     indices.sort_unstable();
-    let numbered = !indices.is_empty();
-    let first = indices
-        .into_iter()
-        .filter_map(|(_, position)| object.get_index(position));
-    first.chain(
-        object
-            .iter()
-            .filter(move |(key, _)| !(numbered && array_index(key).is_some())),
-    )
+    let keys = object.keys().enumerate();
+    let others = keys.filter(|(_, key)| array_index(key).is_none());
+    let first = indices.into_iter().map(|(_, place)| place);
+    first.chain(others.map(|(place, _)| place)).collect()
 }
 
 fn array_index(key: &str) -> Option<u32> {
@@ -205,10 +207,26 @@ impl Writer<'_> {
     }
 }
 
+/// Whether each byte is escaped in a JSON string.
+const ESCAPED: [bool; 256] = {
+    let mut escaped = [false; 256];
+    let mut byte = 0;
+    while byte < 32 {
+        escaped[byte] = true;
+        byte += 1;
+    }
+    escaped[b'"' as usize] = true;
+    escaped[b'\\' as usize] = true;
+    escaped
+};
+
 /// Writes text as it stands between the quotes of a JSON string (ECMA-262 §25.5.2.3).
 pub fn escape(text: &str, out: &mut String) {
     let mut plain = 0;
     for (at, byte) in text.bytes().enumerate() {
+        if !ESCAPED[usize::from(byte)] {
+            continue;
+        }
         let code = match byte {
             b'"' => Cow::Borrowed("\\\""),
             b'\\' => Cow::Borrowed("\\\\"),
@@ -217,8 +235,7 @@ pub fn escape(text: &str, out: &mut String) {
             b'\t' => Cow::Borrowed("\\t"),
             8 => Cow::Borrowed("\\b"),
             12 => Cow::Borrowed("\\f"),
-            0..32 => Cow::Owned(format!("\\u{byte:04x}")),
-            _ => continue,
+            _ => Cow::Owned(format!("\\u{byte:04x}")),
         };
         out.push_str(text.get(plain..at).unwrap_or_default());
         out.push_str(&code);

@@ -194,6 +194,7 @@ impl Value {
     }
 
     /// The size of this value with everything in it.
+    #[inline]
     pub fn extent(&self) -> Extent {
         match self {
             Self::Array(array) => array.extent(),
@@ -206,6 +207,7 @@ impl Value {
     }
 
     /// The text, if this is a string.
+    #[inline]
     pub fn as_str(&self) -> Option<&str> {
         match self {
             Self::String(text) => Some(text),
@@ -238,11 +240,13 @@ impl Value {
     }
 
     /// Whether this is `undefined`.
+    #[inline]
     pub fn is_undefined(&self) -> bool {
         matches!(self, Self::Undefined)
     }
 
     /// Whether this is `undefined` or `null`.
+    #[inline]
     pub fn is_nullish(&self) -> bool {
         matches!(self, Self::Undefined | Self::Null)
     }

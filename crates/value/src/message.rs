@@ -25,16 +25,19 @@ impl Message {
     }
 
     /// All properties, in order.
+    #[inline]
     pub fn properties(&self) -> &Object {
         &self.0
     }
 
     /// All properties, to be changed.
+    #[inline]
     pub fn properties_mut(&mut self) -> &mut Object {
         Arc::make_mut(&mut self.0)
     }
 
     /// A top-level property; absent ones read as `undefined`.
+    #[inline]
     pub fn get(&self, name: &str) -> &Value {
         self.0.get(name).unwrap_or(&Value::Undefined)
     }
@@ -53,6 +56,7 @@ impl Message {
     }
 
     /// Fails if the message is nested too deeply or has too many parts to be sent.
+    #[inline]
     pub fn check(&self) -> Result<(), Failure> {
         self.0.extent().check(0)
     }

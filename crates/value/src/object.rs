@@ -49,6 +49,7 @@ impl Object {
     }
 
     /// The size of the object with everything in it.
+    #[inline]
     pub fn extent(&self) -> Extent {
         self.extent
     }
@@ -63,6 +64,7 @@ impl Object {
     }
 
     /// The number of properties.
+    #[inline]
     pub fn len(&self) -> usize {
         self.properties.len()
     }
@@ -72,6 +74,7 @@ impl Object {
         self.properties.is_empty()
     }
 
+    #[inline]
     fn place(&self, key: &str) -> Option<usize> {
         match &self.index {
             None => self.properties.iter().position(|(own, _)| own == key),
@@ -80,6 +83,7 @@ impl Object {
     }
 
     /// The property of that key.
+    #[inline]
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.place(key).map(|place| &self.properties[place].1)
     }
@@ -96,6 +100,7 @@ impl Object {
     }
 
     /// Whether there is a property of that key.
+    #[inline]
     pub fn contains_key(&self, key: &str) -> bool {
         self.place(key).is_some()
     }

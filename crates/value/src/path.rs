@@ -54,6 +54,7 @@ impl Path {
     }
 
     /// The name, if this path is nothing else.
+    #[inline]
     pub fn as_name(&self) -> Option<&SmolStr> {
         match &*self.keys {
             [Key::Name(name)] => Some(name),
@@ -62,6 +63,7 @@ impl Path {
     }
 
     /// Whether a nested `[msg.x]` must be resolved before use.
+    #[inline]
     pub fn is_nested(&self) -> bool {
         self.keys.iter().any(|key| matches!(key, Key::Nested(_)))
     }

@@ -39,7 +39,6 @@ impl Target {
         value: Value,
         notes: &mut Vec<Note>,
     ) -> Result<(), Failure> {
-        self.check(&value)?;
         match self {
             Self::Message(path, text) => {
                 let deletes = value.is_undefined();
@@ -51,6 +50,7 @@ impl Target {
                 }
             }
             Self::Context(scope, key) => {
+                self.check(&value)?;
                 // As above.
                 let _ = eval.write(*scope, key, message, value);
             }
