@@ -1,4 +1,4 @@
-//! The commands that use the control socket of the running gateway: tokens, sessions, reload.
+//! The commands that use the control socket of the running gateway: tokens, sessions, reload. `top` uses it too.
 //!
 //! Asks, and prints what is answered: for people, or as JSON for scripts.
 
@@ -195,13 +195,14 @@ fn tell(
                 table(ask, &sessions)
             }
         }
-        Ok(Answer::Done | Answer::Refused(_)) => "reloaded".to_owned(),
+        Ok(_) => "reloaded".to_owned(),
     };
     println!("{text}");
     ExitCode::SUCCESS
 }
 
-fn answer(directory: &Path, ask: &Ask) -> Result<Answer, String> {
+/// Asks the running gateway.
+pub(super) fn answer(directory: &Path, ask: &Ask) -> Result<Answer, String> {
     let socket = control_socket(directory);
     let stream = UnixStream::connect(&socket).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {

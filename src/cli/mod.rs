@@ -1,4 +1,4 @@
-//! The command line: run, check, hash-password, audit, history, token, session, reload.
+//! The command line: run, check, hash-password, audit, history, token, session, reload, top.
 //!
 //! Parses the arguments, runs the command, returns the exit code; other modules implement the commands.
 
@@ -8,6 +8,8 @@ mod history;
 mod log;
 mod password;
 mod table;
+#[cfg(feature = "engine")]
+mod top;
 
 use crate::config::Config;
 use crate::server;
@@ -101,6 +103,21 @@ enum Command {
     /// it was. No connection is dropped.
     #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml reload")]
     Reload,
+    /// Show which nodes of the running gateway use the engine's time
+    ///
+    /// Above them stands how busy the engine is, how many messages it delivers and how many wait, and the memory of the
+    /// gateway. A node's time is that of its calls, in percent of the time measured. Ctrl-C ends it. When standard output
+    /// is no terminal it prints one view and ends.
+    #[cfg(feature = "engine")]
+    #[command(after_help = "Examples:\n  flowgate top\n  flowgate top --once --interval 10s")]
+    Top {
+        /// Print one view and end, for scripts
+        #[arg(long)]
+        once: bool,
+        /// The time that each view measures: 1s to 30s
+        #[arg(long, default_value = "2s", value_parser = top::interval)]
+        interval: std::time::Duration,
+    },
 }
 
 #[derive(Subcommand)]
@@ -136,6 +153,8 @@ pub fn main() -> ExitCode {
         Command::Token(command) => with(config, |config| control::token(config, command)),
         Command::Session(command) => with(config, |config| control::session(config, command)),
         Command::Reload => with(config, reload),
+        #[cfg(feature = "engine")]
+        Command::Top { once, interval } => with(config, |config| top::show(config, interval, once)),
     }
 }
 

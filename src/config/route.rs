@@ -9,10 +9,10 @@ use super::{Mount, Upstream};
 use crypto::hex_digit;
 use toml::{Spanned, Value};
 
-/// First path segments of the runtime's admin API and editor (docs/reference/node-red-admin-api.md §2): no `[[route]]`
-/// and no endpoint may stand there, or a line in the config could open what needs a permission there. `http` has the
+/// First path segments of the runtime's admin API and editor (docs/reference/node-red-admin-api.md §2), and `gateway`, the
+/// gateway's own: no `[[route]]` and no endpoint may stand there, or a line in the config could open what needs a permission there. `http` has the
 /// table of the endpoints themselves; this is only the fence.
-pub const RESERVED: [&str; 23] = [
+pub const RESERVED: [&str; 24] = [
     "auth",
     "comms",
     "context",
@@ -22,6 +22,7 @@ pub const RESERVED: [&str; 23] = [
     "favicon.ico",
     "flow",
     "flows",
+    "gateway",
     "icons",
     "inject",
     "library",

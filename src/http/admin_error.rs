@@ -6,6 +6,12 @@ use std::io;
 /// Why an admin endpoint refuses or fails.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum AdminError {
+    /// A parameter of the query is not what the endpoint takes.
+    #[error("{0}")]
+    Parameter(&'static str),
+    /// The gateway drains, so it does not wait any longer.
+    #[error("the gateway is being stopped")]
+    Draining,
     /// The requested state of the flows is neither start nor stop.
     #[error("the state must be start or stop")]
     RunState,

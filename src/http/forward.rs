@@ -56,6 +56,8 @@ pub(super) async fn act(
         Target::Comms => comms::open(ctx, Some(upstream)),
         // Callers sign in at the gateway; the upstream's own sign-in would let them bypass it.
         Target::Absent if ctx.class == RouteClass::Auth => Err(Error::NotFound),
+        Target::Unassigned => Err(Error::NotFound),
+        Target::Admin(Admin::Profile) => Err(Error::NoEngine),
         Target::Endpoint if websocket::is_wanted(ctx.head) => {
             Box::pin(tunnel::open(ctx, path, upstream)).await
         }

@@ -280,7 +280,7 @@ async fn act(
         Target::Admin(admin) => admin::act(ctx, path, admin).await,
         Target::Comms => comms::open(ctx, None),
         Target::Endpoint => endpoint::call(ctx, path).await,
-        Target::Absent => Err(Error::NotFound),
+        Target::Absent | Target::Unassigned => Err(Error::NotFound),
         Target::OtherMethod(offers) => {
             response::other_method(&ctx.head.method, route::allow(offers))
         }

@@ -2,7 +2,9 @@
 
 use super::Metrics;
 use super::register::counter;
+use engine::load::Load;
 use engine::metrics::NodeType;
+use std::sync::Arc;
 
 impl engine::metrics::Metrics for Metrics {
     fn node_type(&self, kind: &str) -> NodeType {
@@ -25,6 +27,10 @@ impl engine::metrics::Metrics for Metrics {
 
     fn running(&self, nodes: usize, flows: usize) {
         self.running(nodes, flows);
+    }
+
+    fn load(&self) -> Arc<Load> {
+        Arc::clone(&self.load)
     }
 }
 

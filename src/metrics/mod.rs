@@ -1,13 +1,16 @@
 //! Every metric's name and help, once. Handles are registered at start; counting only adds to a number.
 //!
 //! Names have the prefix `flowgate_`, base units and `_total` for counters (Prometheus' naming practice). Every
-//! series exists at 0 from the start, except those of node types, which appear with the first node of a type.
+//! series exists at 0 from the start, except those of node types, which appear with the first node of a type, and those
+//! of flows, which are there as long as the flows.
 //! Knows nothing of what it counts.
 
 mod comms;
 #[cfg(feature = "engine")]
 mod engine;
 mod labels;
+#[cfg(feature = "engine")]
+mod load;
 mod register;
 mod upstream;
 
@@ -35,6 +38,8 @@ pub struct Metrics {
     deployments: Deployments,
     flows: Flows,
     comms: Comms,
+    #[cfg(feature = "engine")]
+    load: Arc<::engine::load::Load>,
 }
 
 /// The measurements of a request that has been answered.
@@ -82,13 +87,22 @@ impl Metrics {
             deployments: Deployments::register(&recorder),
             flows: Flows::register(&recorder),
             comms: Comms::register(&recorder),
+            #[cfg(feature = "engine")]
+            load: Arc::default(),
             recorder,
         })
     }
 
     /// All metrics as text for Prometheus (exposition format 0.0.4).
     pub fn render(&self) -> String {
-        self.page.render()
+        #[cfg_attr(
+            not(feature = "engine"),
+            expect(unused_mut, reason = "nothing is added")
+        )]
+        let mut page = self.page.render();
+        #[cfg(feature = "engine")]
+        load::render(&self.load, &mut page);
+        page
     }
 
     /// Moves what histograms have collected into their buckets; must be called every few seconds, because

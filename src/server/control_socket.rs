@@ -1,5 +1,5 @@
 //! The socket in the data directory over which the operator's commands reach the running gateway: tokens, sessions,
-//! reload. One line of JSON asks, one answers.
+//! reload, profiles. One line of JSON asks, one answers.
 //!
 //! Only root and the user that the gateway runs as are accepted: the file is for its owner, and the system reports the
 //! peer's user. Independent of terminals: the command line writes the output.
@@ -9,8 +9,12 @@ use crate::audit::{Actor, Event, Unavailable};
 use crate::auth::{Auth, CreateTokenError, SessionInfo, SessionSelector};
 use crate::config::is_permission;
 use crate::gateway::Gateway;
+#[cfg(feature = "engine")]
+use crate::gateway::Runtime;
 use crate::http::unix_time;
 use crate::store::{self, step};
+#[cfg(feature = "engine")]
+use engine::profile::Profile;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::io;
@@ -29,6 +33,9 @@ const FILE: &str = "flowgate.sock";
 const MAX_LENGTH: u64 = 64 << 10;
 /// The time-out for receiving a request. Our choice: it comes from a program on the same machine.
 const TIMEOUT: Duration = Duration::from_secs(5);
+/// The longest profile. Our choice: half of the time that the command line waits for a response.
+#[cfg(feature = "engine")]
+const MAX_PROFILE: Duration = Duration::from_secs(30);
 
 /// A request on the control socket.
 #[derive(Debug, Serialize, Deserialize)]
@@ -62,6 +69,12 @@ pub enum Ask {
     },
     /// Reads users, routes and certificates again.
     Reload,
+    /// Takes a profile of the engine.
+    #[cfg(feature = "engine")]
+    Profile {
+        /// Its duration.
+        seconds: f64,
+    },
 }
 
 /// A response on the control socket.
@@ -79,6 +92,14 @@ pub enum Answer {
     Sessions(Vec<SessionInfo>),
     /// It is done.
     Done,
+    /// A profile.
+    #[cfg(feature = "engine")]
+    Profile {
+        /// The nodes that used most.
+        profile: Profile,
+        /// Bytes of memory that the gateway has.
+        memory: u64,
+    },
     /// It is not, and why.
     Refused(String),
 }
@@ -149,13 +170,21 @@ async fn serve(mut stream: UnixStream, reload: Arc<Reload>) {
     }
     let answer = match serde_json::from_str(&line) {
         Ok(ask) => {
+            #[cfg(feature = "engine")]
+            let only_reads = matches!(ask, Ask::Profile { .. });
+            #[cfg(not(feature = "engine"))]
+            let only_reads = false;
             let handler = ControlHandler {
                 gateway: &reload.gateway,
                 reload: &reload,
                 by: json!({ "by": "control", "uid": peer.uid() }),
                 now: unix_time().as_secs(),
             };
-            handler.answer(ask).await
+            tokio::select! {
+                answer = handler.answer(ask) => answer,
+                // The client is gone, and only a profile is of no use without it.
+                _ = reader.read_u8(), if only_reads => return,
+            }
         }
         Err(error) => Answer::Refused(format!("not understood: {error}")),
     };
@@ -199,6 +228,15 @@ enum Error {
     Audit(#[from] Unavailable),
     #[error(transparent)]
     Reload(#[from] super::reload::Error),
+    #[cfg(feature = "engine")]
+    #[error("a profile takes at most {} seconds", MAX_PROFILE.as_secs())]
+    Duration,
+    #[cfg(feature = "engine")]
+    #[error("the flows run in an upstream; profiles are those of flowgate's own engine")]
+    NoEngine,
+    #[cfg(feature = "engine")]
+    #[error(transparent)]
+    Engine(#[from] engine::Error),
 }
 
 impl ControlHandler<'_> {
@@ -219,6 +257,8 @@ impl ControlHandler<'_> {
                 let done = self.reload.read_again(self.by.clone()).await;
                 done.map(|()| Answer::Done).map_err(Error::from)
             }
+            #[cfg(feature = "engine")]
+            Ask::Profile { seconds } => self.profile(seconds).await,
         };
         if let Ok(auth) = self.auth() {
             self.gateway.metrics.sessions(auth.active());
@@ -279,6 +319,28 @@ impl ControlHandler<'_> {
         Ok(Answer::Sessions(ended))
     }
 
+    #[cfg(feature = "engine")]
+    async fn profile(&self, seconds: f64) -> Result<Answer, Error> {
+        let engine =
+            self.gateway
+                .backends
+                .all()
+                .iter()
+                .find_map(|backend| match &backend.runtime {
+                    Runtime::Own(engine) => Some(engine),
+                    Runtime::Upstream(_) => None,
+                });
+        let duration = Duration::try_from_secs_f64(seconds).ok();
+        let duration = duration
+            .filter(|duration| *duration <= MAX_PROFILE)
+            .ok_or(Error::Duration)?;
+        let profile = engine.ok_or(Error::NoEngine)?.profile(duration).await?;
+        Ok(Answer::Profile {
+            profile,
+            memory: resident(),
+        })
+    }
+
     fn auth(&self) -> Result<&Auth, Error> {
         self.gateway.auth.as_ref().ok_or(Error::NoAuth)
     }
@@ -291,6 +353,15 @@ impl ControlHandler<'_> {
         let audit = &self.gateway.audit;
         audit.durable(event, &program, self.now, facts).await
     }
+}
+
+/// Bytes of memory that this process has; 0: the system does not say.
+#[cfg(feature = "engine")]
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or_default() << 10
 }
 
 fn is_name(name: &str) -> bool {

@@ -2,6 +2,7 @@
 //! in them can be used.
 
 use super::{book, repository};
+use engine::load::FlowLoad;
 use engine::metrics::Metrics as _;
 use flowgate::audit::Event;
 use flowgate::config::{Config, DEFAULT};
@@ -10,6 +11,7 @@ use flows::{FlowSet, Submission};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 /// The words in backticks of a text.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
@@ -89,6 +91,8 @@ fn the_table_of_label_values_has_those_of_every_label() {
 fn series() -> BTreeSet<Vec<String>> {
     let metrics = Metrics::new();
     let _ = (metrics.node_type("change"), metrics.upstream("runtime"));
+    let flows = vec![FlowLoad::new("t".into())];
+    metrics.load().flows.store(Arc::new(flows));
     let page = metrics.render();
     let series = page
         .lines()

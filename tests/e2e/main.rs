@@ -95,6 +95,7 @@ mod operations;
 mod parser_differentials;
 mod per_client_limits;
 mod permissions;
+mod profile;
 mod revocation;
 mod secret_redaction;
 mod secrets;

@@ -70,6 +70,11 @@ impl FairQueue {
         queue.map_or(0, |queue| queue.deliveries.len())
     }
 
+    /// The number of deliveries that wait in all groups.
+    pub(crate) fn total(&self) -> usize {
+        self.ready.iter().map(|group| self.len(*group)).sum()
+    }
+
     /// Moves the newest deliveries of a group before all others of it.
     pub(crate) fn bring_forward(&mut self, group: u32, newest: usize) {
         if let Some(queue) = self.queues.get_mut(group as usize) {

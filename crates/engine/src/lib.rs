@@ -24,6 +24,7 @@ mod inspect;
 mod instance;
 mod joined_flows;
 mod listeners;
+pub mod load;
 mod log_level;
 mod mailbox;
 pub mod metrics;
@@ -31,6 +32,8 @@ mod node;
 mod node_context;
 pub mod node_info;
 pub mod nodes;
+pub mod profile;
+mod profiler;
 mod properties;
 mod report;
 mod resolve;
@@ -45,6 +48,7 @@ mod task;
 pub mod ws_endpoints;
 
 use crate::metrics::Metrics;
+use crate::profile::Profile;
 use crate::settings::Settings;
 use event_loop::{Change, Command, Inbox, Thread};
 use events::{Event, Events};
@@ -56,6 +60,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::sync::{mpsc, oneshot};
 use value::Message;
 
@@ -84,6 +89,9 @@ pub enum Error {
     /// Too many requests wait for the flows, in total or of this address.
     #[error("too many requests wait for the flows, try again later")]
     Busy,
+    /// As many profiles as can be taken at a time are being taken.
+    #[error("too many profiles are being taken, try again later")]
+    TooManyProfiles,
     /// The engine's thread has ended.
     #[error("the engine has ended")]
     Gone,
@@ -203,6 +211,13 @@ impl Engine {
     pub async fn context(&self, ask: context::Request) -> Result<Json, Error> {
         let (answer, receive) = oneshot::channel();
         self.send(Command::Context { ask, answer })?;
+        receive.await.map_err(|_| Error::Gone)?
+    }
+
+    /// Takes a profile of this duration. It ends without one when the caller does not wait for it any more.
+    pub async fn profile(&self, duration: Duration) -> Result<Profile, Error> {
+        let (answer, receive) = oneshot::channel();
+        self.send(Command::Profile { duration, answer })?;
         receive.await.map_err(|_| Error::Gone)?
     }
 

@@ -1,7 +1,9 @@
 //! The counts that the engine makes for monitoring. The program that embeds it registers and shows them.
 
+use crate::load::Load;
 use metrics::Counter;
 use std::fmt::Debug;
+use std::sync::Arc;
 
 /// The counters and gauges of the engine.
 pub trait Metrics: Debug + Send + Sync {
@@ -10,6 +12,9 @@ pub trait Metrics: Debug + Send + Sync {
 
     /// Sets the numbers of running nodes and of their flows.
     fn running(&self, nodes: usize, flows: usize);
+
+    /// The load of the engine, which it keeps up to date. Called once.
+    fn load(&self) -> Arc<Load>;
 }
 
 /// The counters of the nodes of one type.
@@ -34,4 +39,8 @@ impl Metrics for Uncounted {
     }
 
     fn running(&self, _: usize, _: usize) {}
+
+    fn load(&self) -> Arc<Load> {
+        Arc::default()
+    }
 }

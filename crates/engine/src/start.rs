@@ -22,6 +22,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 use value::{Failure, Value};
 
+/// The label of the flow of global config nodes, as Node-RED names it.
+const GLOBAL: SmolStr = SmolStr::new_static("global");
+
 impl Thread {
     /// Starts every enabled node that does not run, unless flows are stopped or types are missing
     /// (docs/reference/node-red-engine.md §2.4).
@@ -193,6 +196,18 @@ impl Thread {
         self.state.queue.regroup(groups);
         let queue = &self.state.queue;
         self.calls.regroup(|slot| queue.group(slot));
+        let firsts = (0..)
+            .zip(&graph.flows)
+            .filter(|(at, _)| joined.group(*at as usize) == *at);
+        let id = |flow: &Flow| {
+            if flow.id.is_empty() {
+                GLOBAL
+            } else {
+                flow.id.clone()
+            }
+        };
+        self.load
+            .regroup(&firsts.map(|(at, flow)| (at, id(flow))).collect::<Vec<_>>());
     }
 
     /// Builds and starts one node. A failure is the node's own: it is logged and the others start.
@@ -228,7 +243,10 @@ impl Thread {
         self.state.events.publish(event);
     }
 
-    fn count_running(&self, graph: &Graph) {
+    fn count_running(&mut self, graph: &Graph) {
+        if graph.flows.is_empty() {
+            self.load.regroup(&[]);
+        }
         let tabs: FxHashSet<&SmolStr> = graph
             .flows
             .iter()

@@ -11,6 +11,7 @@ use crate::instance::{Instance, TimerId};
 use crate::mailbox::{Mailbox, NodeEvent};
 use crate::metrics::Metrics;
 use crate::node_info::NodeInfo;
+use crate::profiler::Profiler;
 use crate::settings::Settings;
 use crate::shared::SharedState;
 use crate::ws_endpoints::Paths;
@@ -48,6 +49,7 @@ pub(super) struct EngineState {
     pub(super) events: Events,
     pub(super) metrics: Arc<dyn Metrics>,
     pub(super) shared: SharedState,
+    pub(super) profiler: Profiler,
     tasks: FxHashMap<u32, Vec<AbortHandle>>,
     node_events: mpsc::UnboundedSender<NodeEvent>,
     scripts: Option<Rc<Scripts>>,
@@ -79,6 +81,7 @@ impl EngineState {
             events: shared.events.clone(),
             metrics,
             shared: SharedState::default(),
+            profiler: Profiler::default(),
             tasks: FxHashMap::default(),
             node_events,
             scripts: None,
@@ -145,10 +148,11 @@ impl EngineState {
         timer
     }
 
-    /// When the next timer or write of contexts is due.
+    /// When the next timer, write of contexts or end of a profile is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let timer = self.timers.first_key_value().map(|(timer, _)| timer.0);
-        timer.into_iter().chain(self.contexts.borrow().due()).min()
+        let others = [self.contexts.borrow().due(), self.profiler.due()];
+        timer.into_iter().chain(others.into_iter().flatten()).min()
     }
 
     /// Writes contexts to disk whose flush interval has passed.

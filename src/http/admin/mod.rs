@@ -1,12 +1,15 @@
-//! The runtime's admin endpoints when the engine is the runtime (docs/reference/node-red-admin-api.md §2).
+//! The runtime's admin endpoints when the engine is the runtime (docs/reference/node-red-admin-api.md §2), and those that
+//! only flowgate has.
 
 mod context;
 mod credentials;
 mod diagnostics;
 mod editor;
+mod flame_graph;
 mod library;
 mod node_actions;
 mod nodes;
+mod profile;
 mod settings;
 mod user_settings;
 
@@ -38,6 +41,7 @@ pub(super) async fn act(
         Admin::ForgetContext => context::forget(ctx, path).await,
         Admin::Credentials => Ok(credentials::read(ctx, path)),
         Admin::Diagnostics => Ok(diagnostics::read(ctx)),
+        Admin::Profile => profile::take(ctx).await,
         Admin::Inject => node_actions::inject(ctx, path).await,
         Admin::DebugNode(active) => node_actions::debug_node(ctx, path, active).await,
         Admin::DebugNodes(active) => node_actions::debug_nodes(ctx, active).await,

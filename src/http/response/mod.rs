@@ -15,6 +15,8 @@ use crate::deployment;
 #[cfg(feature = "engine")]
 use crate::editor::{File, FilePermit};
 #[cfg(feature = "engine")]
+use crate::http::admin_error::AdminError;
+#[cfg(feature = "engine")]
 use crate::http::file_body::Reading;
 use crate::http::response_body::Body;
 use crate::upstream;
@@ -55,6 +57,12 @@ pub(super) fn html(body: impl Into<Bytes>) -> Response<Body> {
     let mut response = content(StatusCode::OK, "text/html; charset=utf-8", body.into());
     set(&mut response, CONTENT_SECURITY_POLICY, EDITOR_POLICY);
     response
+}
+
+/// A drawing.
+#[cfg(feature = "engine")]
+pub(super) fn svg(body: String) -> Response<Body> {
+    content(StatusCode::OK, "image/svg+xml", body.into())
 }
 
 /// The content security policy of the stock editor's page: its own files, and scripts and styles that are inline, made
@@ -176,7 +184,10 @@ pub(super) fn is_ours(error: &Error) -> bool {
     let is_logged = is_logged
         || matches!(
             error,
-            Error::EditorBusy | Error::TooManySockets | Error::Engine(engine::Error::Busy)
+            Error::Admin(AdminError::Draining)
+                | Error::EditorBusy
+                | Error::TooManySockets
+                | Error::Engine(engine::Error::Busy | engine::Error::TooManyProfiles)
         );
     !is_logged && refusal(error).status().is_server_error()
 }
@@ -193,7 +204,7 @@ pub(super) fn refusal(error: &Error) -> Response<Body> {
         Error::Path(_) => refuse(S::BAD_REQUEST, "invalid_path"),
         Error::Method { allow } => with(refuse(S::METHOD_NOT_ALLOWED, OTHER_METHOD), ALLOW, allow),
         Error::Misdirected | Error::HostNotListed | Error::HostNotOwn => misdirected(error),
-        Error::NotFound => refuse(S::NOT_FOUND, "not_found"),
+        Error::NotFound | Error::NoEngine => refuse(S::NOT_FOUND, "not_found"),
         Error::UpgradeRequired => upgrade(refuse(S::UPGRADE_REQUIRED, "upgrade_required")),
         Error::Handshake(_) => refuse(S::BAD_REQUEST, "invalid_handshake"),
         Error::Origin => refuse(S::FORBIDDEN, "invalid_origin"),

@@ -9,6 +9,8 @@ pub(super) fn admin(error: &crate::http::admin_error::AdminError) -> Response<Bo
     let refuse = |status, code| coded(status, code, &error.to_string());
     let failed = |code, sentence| coded(S::INTERNAL_SERVER_ERROR, code, sentence);
     match error {
+        E::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),
+        E::Draining => retry_after(refuse(S::SERVICE_UNAVAILABLE, "draining"), RETRY_DELAY),
         E::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
         // 400, as the stock runtime answers (docs/reference/node-red-admin-api.md §2)
         E::NoSuchNodes => refuse(S::BAD_REQUEST, "not_found"),
@@ -35,6 +37,10 @@ pub(super) fn engine(error: &engine::Error) -> Response<Body> {
             "the flow ended without an answer",
         ),
         E::Busy => retry_after(refuse(S::SERVICE_UNAVAILABLE, "engine_busy"), RETRY_DELAY),
+        E::TooManyProfiles => {
+            let refused = refuse(S::SERVICE_UNAVAILABLE, "too_many_profiles");
+            retry_after(refused, RETRY_DELAY)
+        }
         E::Gone => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
     }
 }

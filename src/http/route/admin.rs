@@ -23,6 +23,8 @@ pub(in crate::http) enum Admin {
     ForgetContext,
     /// `GET /diagnostics`
     Diagnostics,
+    /// `GET /gateway/profile`
+    Profile,
     /// `POST /inject/:id`
     Inject,
     /// `POST /debug/:id/(enable|disable)`

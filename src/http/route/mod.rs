@@ -60,6 +60,8 @@ pub(super) enum Target {
     Comms,
     /// An endpoint of the admin API that this runtime does not have.
     Absent,
+    /// A path of the gateway itself that has no endpoint; no runtime gets it.
+    Unassigned,
     /// Perhaps an endpoint made by a flow.
     Endpoint,
     /// A listed path with a method that it does not have.

@@ -57,6 +57,7 @@ impl Route<'_> {
             | Target::Flow
             | Target::Admin(_)
             | Target::Absent
+            | Target::Unassigned
             | Target::Endpoint => write,
         }
     }

@@ -1,4 +1,4 @@
-//! The admin API as data: every path that the runtime itself answers, its methods, and what each needs.
+//! The admin API as data: every path that the runtime or the gateway itself answers, its methods, and what each needs.
 //!
 //! A new path is an entry here and a row in `tests/data/authorization-matrix.json`, which lists the parts of a request
 //! that leave the gateway.
@@ -178,6 +178,11 @@ pub(super) const TABLE: &[Entry] = &[
     ),
     flows(&["flows", "**"], &RESERVED),
     admin(
+        &["gateway", "profile"],
+        &[reads(Admin::Profile, "diagnostics.read")],
+    ),
+    admin(&["gateway", "**"], &UNASSIGNED),
+    admin(
         &["icons"],
         &const { listing(Admin::Icons, "nodes.read", "nodes.write") },
     ),
@@ -310,6 +315,14 @@ const OPEN_ABSENT: [Offer; 1] = [(Get, Target::Absent, Nothing)];
 
 /// Node packages may have put something there; our account may do it, so the caller must be allowed to as well.
 const RESERVED: [Offer; 4] = absent("admin.read", "admin.write");
+
+/// The gateway's own, for what it may have one day.
+const UNASSIGNED: [Offer; 4] = [
+    (Get, Target::Unassigned, Permission("admin.read")),
+    (Post, Target::Unassigned, Permission("admin.write")),
+    (Put, Target::Unassigned, Permission("admin.write")),
+    (Delete, Target::Unassigned, Permission("admin.write")),
+];
 
 const fn reads(admin: Admin, permission: &'static str) -> Offer {
     (Get, Target::Admin(admin), Permission(permission))

@@ -4,7 +4,8 @@ use serde::Deserialize;
 
 pub const FILE: &str = include_str!("../../data/authorization-matrix.json");
 pub const BASIC: &str = "Basic dTpw";
-pub const QUERY: &str = "?q=%41&r=b%20c";
+/// With a duration that no profile can have: a profile would take its time.
+pub const QUERY: &str = "?q=%41&r=b%20c&seconds=0";
 
 #[derive(Deserialize)]
 pub struct File {

@@ -44,8 +44,12 @@ impl Calls {
         self.0.is_empty()
     }
 
+    /// The number of requests of a group.
+    pub(super) fn of(&self, group: u32) -> usize {
+        self.0.get(&group).map_or(0, VecDeque::len)
+    }
+
     /// The number of requests that wait.
-    #[cfg(test)]
     pub(super) fn len(&self) -> usize {
         self.0.values().map(VecDeque::len).sum()
     }

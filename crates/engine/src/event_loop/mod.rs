@@ -1,29 +1,29 @@
 //! The engine's thread: takes commands, fires timers, delivers messages, breadth first.
 
 mod calls;
+mod load_meter;
+mod slot;
+
+pub(crate) use slot::Slot;
 
 use super::http::Exchange;
-use super::node::{BoxedNode, DynNode, Host};
-use super::{Error, RunState, Shared, context};
+use super::node::{DynNode, Host};
+use super::{Error, RunState, Shared, context, profiler};
 use crate::delivery::{Delivery, Item, Wake};
 use crate::instance::Instance;
-use crate::log_level::Level;
 use crate::mailbox::NodeEvent;
 use crate::metrics::{Metrics, NodeType};
-use crate::node_info::NodeInfo;
 use crate::state::EngineState;
 use crate::ws_endpoints;
 use calls::{Call, Calls};
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Grant;
+use load_meter::LoadMeter;
 use rustc_hash::FxHashMap;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::collections::VecDeque;
-use std::marker::PhantomData;
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -43,6 +43,8 @@ const CALLS_AHEAD: usize = 32;
 /// The interval between searches of the waiting requests for those of disconnected clients. Our choice: ten thousand
 /// take a millisecond.
 const SWEEP: Duration = Duration::from_millis(100);
+/// The interval between two additions to the metrics while flows are busy. Our choice: Prometheus reads them less often.
+const COUNT: Duration = Duration::from_secs(1);
 
 /// A command of the rest of the program to the thread.
 pub(super) enum Command {
@@ -71,6 +73,10 @@ pub(super) enum Command {
         ask: context::Request,
         answer: oneshot::Sender<Result<Json, Error>>,
     },
+    Profile {
+        duration: Duration,
+        answer: profiler::Answer,
+    },
 }
 
 /// A change of what runs; one at a time.
@@ -84,60 +90,6 @@ pub(super) enum Change {
     Close,
 }
 
-/// A place for a running node. The same id keeps its slot for as long as the node runs.
-pub(super) struct Slot {
-    /// `None`: it failed to start, or panicked.
-    pub node: Option<BoxedNode>,
-    pub info: Rc<NodeInfo>,
-    pub wires: Box<[Box<[u32]>]>,
-    pub epoch: u32,
-    pub watched: bool,
-    /// Whether it is a config node: stopped last.
-    pub config: bool,
-    /// Index into the counts by type.
-    pub kind: usize,
-}
-
-impl Slot {
-    /// Calls the node, if it runs. One that panics is taken out; the others go on.
-    fn call(
-        &mut self,
-        number: u32,
-        state: &mut EngineState,
-        act: impl FnOnce(&mut dyn DynNode, &mut Host<'_>),
-    ) {
-        let (place, mut host) = self.place_and_host(number, state);
-        let Some(node) = place.as_mut() else { return };
-        if catch_unwind(AssertUnwindSafe(|| act(node.as_mut(), &mut host))).is_err() {
-            *place = None;
-            let text =
-                "the node failed inside and was stopped; the next deployment starts it again";
-            host.log(Level::Error, text);
-        }
-    }
-
-    /// The place for the node, and the host that serves it.
-    pub(super) fn place_and_host<'a>(
-        &'a mut self,
-        number: u32,
-        state: &'a mut EngineState,
-    ) -> (&'a mut Option<BoxedNode>, Host<'a>) {
-        let instance = Instance {
-            slot: number,
-            epoch: self.epoch,
-        };
-        let host = Host {
-            state,
-            instance,
-            info: &self.info,
-            wires: &self.wires,
-            watched: self.watched,
-            event: PhantomData,
-        };
-        (&mut self.node, host)
-    }
-}
-
 /// Everything the thread owns.
 pub(super) struct Thread {
     pub state: EngineState,
@@ -148,6 +100,7 @@ pub(super) struct Thread {
     pub credentials: Arc<Credentials>,
     pub shared: Arc<Shared>,
     pub metrics: Arc<dyn Metrics>,
+    pub load: LoadMeter,
     /// Types that ran, and the messages each took since the last report.
     pub kinds: Vec<(NodeType, u64)>,
     pub kind_index: FxHashMap<SmolStr, usize>,
@@ -158,6 +111,8 @@ pub(super) struct Thread {
     pub calls: Calls,
     /// When the calls of clients that are gone were last dropped.
     pub swept: Instant,
+    /// When the messages were last added to the metrics.
+    pub counted: Instant,
     pub closed: mpsc::UnboundedSender<()>,
 }
 
@@ -184,6 +139,7 @@ impl Thread {
             flows: Arc::default(),
             credentials: Arc::default(),
             shared,
+            load: LoadMeter::new(metrics.load()),
             metrics,
             kinds: Vec::new(),
             kind_index: FxHashMap::default(),
@@ -191,6 +147,7 @@ impl Thread {
             waiting: VecDeque::new(),
             calls: Calls::default(),
             swept: Instant::now(),
+            counted: Instant::now(),
             closed,
         }
     }
@@ -205,12 +162,20 @@ impl Thread {
             self.admit_calls(CALLS_AHEAD);
             self.sweep_calls();
             for (timer, instance) in self.state.due() {
+                self.load.timer(timer.0);
                 self.wake(instance, Wake::Timer(timer));
             }
             self.deliver();
+            self.load.leave();
+            self.finish_profiles();
             self.state.save_contexts();
-            if self.state.is_idle() && self.calls.is_empty() {
-                self.count_messages();
+            let now = Instant::now();
+            let idle = self.state.is_idle() && self.calls.is_empty();
+            if idle || now >= self.counted + COUNT {
+                self.publish(idle);
+                self.counted = now;
+            }
+            if idle {
                 if self.wait(&mut inbox).await.is_break() {
                     return;
                 }
@@ -229,6 +194,7 @@ impl Thread {
             self.event(event);
         }
         while inbox.closed.try_recv().is_ok() {
+            self.load.leave();
             self.finish_change()?;
         }
         ControlFlow::Continue(())
@@ -291,6 +257,7 @@ impl Thread {
             Command::Change(change, done) => {
                 // Requests that came before it reach the nodes that they were meant for.
                 self.admit_calls(usize::MAX);
+                self.load.leave();
                 self.begin_change(change, done);
             }
             Command::Inject {
@@ -313,18 +280,7 @@ impl Thread {
                 active,
                 answer,
             } => {
-                // Messages injected before are shown or not according to the earlier setting.
-                self.deliver();
-                let slots: Vec<u32> = ids.iter().filter_map(|id| self.running(id)).collect();
-                let found = if slots.len() == ids.len() {
-                    Ok(())
-                } else {
-                    Err(Error::NoSuchNode)
-                };
-                for slot in slots {
-                    self.with_node(slot, |node, host| node.wake(Wake::Active(active), host));
-                }
-                let _ = answer.send(found);
+                let _ = answer.send(self.set_debug(&ids, active));
             }
             Command::Call {
                 instance,
@@ -345,11 +301,33 @@ impl Thread {
                 event,
             } => self.wake(instance, Wake::Socket(connection, event)),
             Command::Context { ask, answer } => {
-                let info = self.state.info_of(&ask.id);
-                let mut contexts = self.state.contexts.borrow_mut();
-                let _ = answer.send(ask.answer(&mut contexts, info.as_deref()));
+                let _ = answer.send(self.context(&ask));
+            }
+            Command::Profile { duration, answer } => {
+                let now = Instant::now();
+                self.state.profiler.begin(duration, now, answer);
             }
         }
+    }
+
+    fn set_debug(&mut self, ids: &[String], active: bool) -> Result<(), Error> {
+        // Messages injected before are shown or not according to the earlier setting.
+        self.deliver();
+        let slots: Vec<u32> = ids.iter().filter_map(|id| self.running(id)).collect();
+        for slot in &slots {
+            self.with_node(*slot, |node, host| node.wake(Wake::Active(active), host));
+        }
+        if slots.len() == ids.len() {
+            Ok(())
+        } else {
+            Err(Error::NoSuchNode)
+        }
+    }
+
+    fn context(&self, ask: &context::Request) -> Result<Json, Error> {
+        let info = self.state.info_of(&ask.id);
+        let mut contexts = self.state.contexts.borrow_mut();
+        ask.answer(&mut contexts, info.as_deref())
     }
 
     fn running(&self, id: &str) -> Option<u32> {
@@ -391,8 +369,9 @@ impl Thread {
         let Some(Some(taken)) = self.slots.get_mut(slot as usize) else {
             return;
         };
+        self.load.enter(self.state.queue.group(slot));
         self.kinds[taken.kind].1 += 1;
-        taken.call(slot, &mut self.state, |node, host| {
+        taken.call(slot, 1, &mut self.state, |node, host| {
             node.receive(message, host);
         });
     }
@@ -427,7 +406,25 @@ impl Thread {
         act: impl FnOnce(&mut dyn DynNode, &mut Host<'_>),
     ) {
         if let Some(Some(taken)) = self.slots.get_mut(slot as usize) {
-            taken.call(slot, &mut self.state, act);
+            self.load.enter(self.state.queue.group(slot));
+            taken.call(slot, 0, &mut self.state, act);
+        }
+    }
+
+    /// Brings the metrics up to date: a line for each.
+    fn publish(&mut self, idle: bool) {
+        self.count_messages();
+        let (queue, calls) = (&self.state.queue, &self.calls);
+        let waiting = |group| queue.len(group) + calls.of(group);
+        self.load.publish(idle, waiting);
+    }
+
+    /// Ends the profiles that are due.
+    fn finish_profiles(&mut self) {
+        if self.state.profiler.is_active() {
+            let waiting = self.state.queue.total() + self.calls.len();
+            let now = Instant::now();
+            self.state.profiler.finish(now, waiting, &self.flows);
         }
     }
 

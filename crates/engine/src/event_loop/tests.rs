@@ -1,9 +1,11 @@
 use super::*;
 use crate::env::Env;
 use crate::http::Answer;
-use crate::node::{Closing, Node, boxed};
+use crate::node::{BoxedNode, Closing, Node, boxed};
+use crate::node_info::NodeInfo;
 use crate::settings::Settings;
 use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
 
 struct Panics;

@@ -2,7 +2,7 @@
 //! like wait for messages, errors and statuses.
 
 use engine::Engine;
-use engine::metrics::Uncounted;
+use engine::metrics::{Metrics, Uncounted};
 use engine::settings::Settings;
 use events::{Event, Listener};
 use flows::{DeploymentType, FlowSet, Submission, diff, plan};
@@ -33,7 +33,12 @@ impl Bench {
     pub(crate) async fn set(flows: &Json, change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings::default();
         change(&mut settings);
-        let engine = Engine::start(settings, Arc::new(Uncounted)).unwrap();
+        Self::start(flows, settings, Arc::new(Uncounted)).await
+    }
+
+    /// The same, with counts.
+    pub(crate) async fn start(flows: &Json, settings: Settings, metrics: Arc<dyn Metrics>) -> Self {
+        let engine = Engine::start(settings, metrics).unwrap();
         let events = engine.events().listen(usize::MAX);
         let mut bench = Self {
             engine,

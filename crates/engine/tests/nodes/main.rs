@@ -31,6 +31,7 @@ mod link;
 mod mosquitto;
 mod mqtt;
 mod parser;
+mod profile;
 mod rbe;
 mod sort;
 mod split;
