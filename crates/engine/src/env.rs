@@ -127,19 +127,6 @@ impl Env {
         }
     }
 
-    /// A property that is wholly `${X}` or `$(X)` is the variable, if there is one
-    /// (docs/reference/node-red-engine.md §2.5).
-    pub fn substitute(&self, text: &str) -> Option<Value> {
-        let name = text
-            .strip_prefix("${")
-            .and_then(|t| t.strip_suffix('}'))
-            .or_else(|| text.strip_prefix("$(").and_then(|t| t.strip_suffix(')')))?;
-        match self.lookup(name) {
-            Value::Undefined => None,
-            value => Some(value),
-        }
-    }
-
     fn interpolate(&self, text: &str) -> String {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -157,6 +144,13 @@ impl Env {
         out.push_str(rest);
         out
     }
+}
+
+/// The variable that a property names which is wholly `${X}` or `$(X)` (docs/reference/node-red-engine.md §2.5).
+pub fn reference(text: &str) -> Option<&str> {
+    let braces = text.strip_prefix("${").and_then(|t| t.strip_suffix('}'));
+    let name = braces.or_else(|| text.strip_prefix("$(").and_then(|t| t.strip_suffix(')')))?;
+    (!name.is_empty() && !name.contains(char::is_whitespace)).then_some(name)
 }
 
 fn evaluate(entry: &Entry, credentials: Option<&Map<String, Json>>, outside: &Rc<Env>) -> Value {
@@ -335,19 +329,13 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_property_is_substituted() {
-        let (tab, _) = scopes();
-        assert_eq!(
-            tab.substitute("${A}")
-                .and_then(|v| v.as_str().map(String::from)),
-            Some("tab".into())
-        );
-        assert_eq!(
-            tab.substitute("$(N)").and_then(|v| v.as_number()),
-            Some(7.0)
-        );
-        assert!(tab.substitute("pre-${A}").is_none());
-        assert!(tab.substitute("${NO_SUCH_VARIABLE}").is_none());
+    fn only_a_whole_property_refers_to_a_variable() {
+        assert_eq!(reference("${A}"), Some("A"));
+        assert_eq!(reference("$(N)"), Some("N"));
+        assert_eq!(reference("pre-${A}"), None);
+        assert_eq!(reference("${A B}"), None);
+        assert_eq!(reference("${}"), None);
+        assert_eq!(reference("${A)"), None);
     }
 
     #[test]

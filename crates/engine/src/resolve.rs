@@ -1,12 +1,13 @@
 //! A node's element as its constructor reads it: ids of a subflow's inside remapped, environment variables substituted.
 
 use super::graph::{Role, Running};
+use crate::env;
 use crate::node_info::NodeInfo;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
 use std::borrow::Cow;
-use value::json;
+use value::{Value, json};
 
 /// The element's JSON text for the node that runs.
 pub(super) fn of<'a>(running: &'a Running, info: &NodeInfo) -> Cow<'a, str> {
@@ -17,9 +18,17 @@ pub(super) fn of<'a>(running: &'a Running, info: &NodeInfo) -> Cow<'a, str> {
     let Ok(Json::Object(mut element)) = serde_json::from_str(&text) else {
         return text;
     };
+    let mut name = element.get("name").map(json::from_tree);
     for (key, value) in &mut element {
         if !matches!(key.as_str(), "id" | "type" | "z" | "wires" | "env") {
-            substitute(value, info);
+            substitute(value, &|variable| match variable {
+                "NR_NODE_NAME" => name.clone().unwrap_or_default(),
+                _ => info.env(variable),
+            });
+        }
+        // Properties before the name see it as it is written (observed on 4.1).
+        if key == "name" {
+            name = Some(json::from_tree(value));
         }
     }
     written(&element, text)
@@ -59,16 +68,25 @@ fn remap(value: &mut Json, ids: &FxHashMap<SmolStr, SmolStr>) {
     }
 }
 
-/// Every text that is wholly `${X}` or `$(X)` becomes the variable (docs/reference/node-red-engine.md §2.5).
-fn substitute(value: &mut Json, info: &NodeInfo) {
+/// A node's credentials with its environment variables in them (docs/reference/node-red-engine.md §2.5).
+pub(super) fn credentials(given: &Map<String, Json>, info: &NodeInfo) -> Map<String, Json> {
+    let mut credentials = given.clone();
+    for value in credentials.values_mut() {
+        substitute(value, &|variable| info.env(variable));
+    }
+    credentials
+}
+
+/// Every text that is wholly `${X}` or `$(X)` becomes the variable, if there is one
+/// (docs/reference/node-red-engine.md §2.5).
+fn substitute(value: &mut Json, lookup: &dyn Fn(&str) -> Value) {
     match value {
-        Json::String(text) => {
-            if let Some(found) = info.env.substitute(text) {
-                *value = json::to_tree(&found);
-            }
-        }
-        Json::Array(elements) => elements.iter_mut().for_each(|e| substitute(e, info)),
-        Json::Object(properties) => properties.values_mut().for_each(|e| substitute(e, info)),
+        Json::String(text) => match env::reference(text).map(lookup) {
+            None | Some(Value::Undefined) => {}
+            Some(found) => *value = json::to_tree(&found),
+        },
+        Json::Array(elements) => elements.iter_mut().for_each(|e| substitute(e, lookup)),
+        Json::Object(properties) => properties.values_mut().for_each(|e| substitute(e, lookup)),
         _ => {}
     }
 }

@@ -7,6 +7,7 @@ use super::listeners::Listeners;
 use super::node::{Build, boxed};
 use super::report::{self, label};
 use super::{Engine, RunState, nodes, subflow};
+use crate::env;
 use crate::event_loop::{Slot, Thread};
 use crate::joined_flows::JoinedFlows;
 use crate::log_level::Level;
@@ -221,7 +222,10 @@ impl Thread {
         let build = Build {
             info: &info,
             text: resolve::of(running, &info),
-            credentials: credentials.nodes.get(&running.node.id),
+            credentials: credentials
+                .nodes
+                .get(&running.node.id)
+                .map(|given| resolve::credentials(given, &info)),
         };
         let made = catch_unwind(AssertUnwindSafe(|| {
             let mut node = match &running.role {
@@ -275,15 +279,7 @@ struct Named {
 
 fn info(running: &Running, flow: &Flow) -> Rc<NodeInfo> {
     let node = &running.node;
-    let name = serde_json::from_str::<Named>(&node.text)
-        .ok()
-        .and_then(|n| n.name)
-        .map(|name| match flow.env(&node.group).substitute(&name) {
-            Some(Value::String(named)) => named,
-            _ => name,
-        })
-        .filter(|name| !name.is_empty() || keeps_empty_name(&node.kind));
-    Rc::new(NodeInfo {
+    let mut info = NodeInfo {
         id: running.id.clone(),
         alias: node.id.clone(),
         kind: if matches!(running.role, Role::StatusPort(_)) {
@@ -291,13 +287,22 @@ fn info(running: &Running, flow: &Flow) -> Rc<NodeInfo> {
         } else {
             node.kind.clone()
         },
-        name,
+        name: None,
         z: flow.id.clone(),
         path: flow.path.clone(),
         groups: flow.groups(&node.group),
         outputs: node.wires.len(),
         env: Rc::clone(flow.env(&node.group)),
-    })
+    };
+    let written = serde_json::from_str::<Named>(&node.text).ok();
+    info.name = written
+        .and_then(|written| written.name)
+        .map(|name| match env::reference(&name).map(|v| info.env(v)) {
+            Some(Value::String(named)) => named,
+            _ => name,
+        })
+        .filter(|name| !name.is_empty() || keeps_empty_name(&node.kind));
+    Rc::new(info)
 }
 
 #[derive(Deserialize)]

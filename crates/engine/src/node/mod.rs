@@ -106,8 +106,8 @@ pub(crate) struct Build<'a> {
     pub info: &'a Rc<NodeInfo>,
     /// Its JSON object; environment variables substituted, ids of a subflow's inside remapped.
     pub text: Cow<'a, str>,
-    /// Its credentials, if it has any.
-    pub credentials: Option<&'a Map<String, Json>>,
+    /// Its credentials, if it has any; environment variables substituted.
+    pub credentials: Option<Map<String, Json>>,
 }
 
 impl Build<'_> {

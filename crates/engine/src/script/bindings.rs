@@ -6,17 +6,14 @@ use super::node_state::{Invocation, Phase};
 use super::outputs::Outputs;
 use super::{Scripts, failure, timezone, to_js};
 use crate::context::Scope;
+use crate::instance::timer_delay;
 use crate::log_level::Level;
 use rquickjs::function::Opt;
 use rquickjs::{Ctx, Function, Object as JsObject, Result, Value as JsValue};
 use smol_str::SmolStr;
 use std::rc::Weak;
 use std::sync::Arc;
-use std::time::Duration;
 use value::{Failure, Key, Path, Value, coerce};
-
-/// The longest delay of a timer in JavaScript, milliseconds; longer ones become 1 ms, as in Node.
-const MAX_DELAY: f64 = 2_147_483_647.0;
 
 /// Time zones: the machine's own, and what others show.
 fn define_zones(native: &JsObject<'_>) -> Result<()> {
@@ -160,15 +157,9 @@ fn define_timers<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result
     let ctx = native.ctx();
     let weak = scripts.clone();
     let set = move |ctx: Ctx<'js>, number: u32, milliseconds: f64| {
-        let delay = if (1.0..=MAX_DELAY).contains(&milliseconds) {
-            milliseconds.trunc()
-        } else {
-            1.0
-        };
-        Invocation::of(&weak, &ctx)?.state.push(Effect::SetTimer(
-            number,
-            Duration::from_secs_f64(delay / 1000.0),
-        ));
+        Invocation::of(&weak, &ctx)?
+            .state
+            .push(Effect::SetTimer(number, timer_delay(milliseconds)));
         Ok::<_, rquickjs::Error>(())
     };
     native.set("setTimer", Function::new(ctx.clone(), set)?)?;

@@ -50,7 +50,7 @@ struct Running {
 /// An event of a process.
 enum ProcessEvent {
     /// One step of a process in spawn mode.
-    Stepped(Process, Event),
+    Stepped(Box<Process>, Event),
     /// The whole output of a process in exec mode, by its id.
     Collected(u32, Outputs),
 }
@@ -319,7 +319,7 @@ fn outcome(outputs: &Outputs, line: &str) -> (Value, Value) {
 fn watch(mut process: Process, host: &mut Host<'_, ProcessEvent>) {
     host.spawn(async move {
         let event = process.next().await;
-        ProcessEvent::Stepped(process, event)
+        ProcessEvent::Stepped(Box::new(process), event)
     });
 }
 
@@ -342,7 +342,7 @@ impl Node<ProcessEvent> for Exec {
 
     fn event(&mut self, event: ProcessEvent, host: &mut Host<'_, ProcessEvent>) {
         match event {
-            ProcessEvent::Stepped(process, event) => self.stepped(process, event, host),
+            ProcessEvent::Stepped(process, event) => self.stepped(*process, event, host),
             ProcessEvent::Collected(id, outputs) => self.collected(id, outputs, host),
         }
     }

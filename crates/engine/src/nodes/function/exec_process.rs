@@ -10,7 +10,7 @@ use std::process::{ExitStatus, Stdio};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::AsyncReadExt;
-use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
 /// Bytes kept of each output of a process whose outputs are sent as one (docs/reference/node-red-engine.md §4.2).
 const MAX_OUTPUT: usize = 10_000_000;
@@ -97,6 +97,8 @@ pub(super) struct Process {
     child: Child,
     out: Option<ChildStdout>,
     err: Option<ChildStderr>,
+    /// Kept here, because `Child::wait` would close it.
+    _input: Option<ChildStdin>,
 }
 
 /// An event of a process.
@@ -140,7 +142,8 @@ pub(super) struct Outputs {
 }
 
 impl Process {
-    /// Starts a program, whose environment is the gateway's without the hidden variables. Its standard input is empty.
+    /// Starts a program, whose environment is the gateway's without the hidden variables. Its standard input is
+    /// a pipe that stays open and empty until the process ends.
     pub(super) fn start(
         program: &str,
         arguments: &[impl AsRef<str>],
@@ -154,7 +157,7 @@ impl Process {
         }
         let mut child = command
             .args(arguments.iter().map(AsRef::as_ref))
-            .stdin(Stdio::null())
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .process_group(0)
@@ -170,6 +173,7 @@ impl Process {
             }),
             out: child.stdout.take(),
             err: child.stderr.take(),
+            _input: child.stdin.take(),
             child,
         })
     }

@@ -1,13 +1,14 @@
 //! `trigger`: sends one message at once and another when a time has passed, or the same again and again.
 
 use super::trigger_output::{Output, Type};
+use crate::expression::eval_context::EvalContext;
 use crate::expression::typed::text_of;
+use crate::instance::timer_delay;
 use crate::node::{BoxedNode, Build, Closing, Host, Node, TimerId, Wake, boxed};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::{SmolStr, ToSmolStr};
 use std::collections::HashMap;
-use std::time::Duration;
 use value::{Failure, Message, Object, Path, Value, coerce, json};
 
 #[derive(Deserialize, Default)]
@@ -39,7 +40,10 @@ struct Trigger {
     second: Output,
     /// The output of the second message.
     second_output: usize,
-    lasts: Lasts,
+    /// Its duration in milliseconds; 0: until it is reset.
+    lasts: f64,
+    /// The first message is sent again at this interval until it is reset.
+    again: bool,
     /// A message meanwhile starts the time again.
     extend: bool,
     /// `msg.delay` sets the duration.
@@ -51,22 +55,13 @@ struct Trigger {
     timers: HashMap<TimerId, SmolStr>,
 }
 
-/// The duration of a trigger.
-#[derive(Clone, Copy)]
-enum Lasts {
-    /// Milliseconds.
-    For(f64),
-    /// Until it is reset.
-    Forever,
-    /// Until it is reset; the first message is sent again at this interval, in milliseconds.
-    Again(f64),
-}
-
 /// The state of one triggered topic.
 struct Triggered {
     timer: Option<TimerId>,
     /// The message to send when the time has expired: the second one, or the first again.
     message: Message,
+    /// Whether another message has started the time again.
+    extended: bool,
 }
 
 pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
@@ -80,13 +75,16 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
         "topic" => Some(Path::parse_message(topic)?),
         _ => None,
     };
+    let lasts = properties.lasts();
+    let again = lasts < 0.0;
     Ok(boxed(Trigger {
         first: output(&properties.op1type, &properties.op1, "1"),
         second: output(&properties.op2type, &properties.op2, "0"),
         second_output: usize::from(text_of(&properties.outputs) == "2"),
-        lasts: properties.lasts(),
-        extend: yes(&properties.extend),
-        by_message: yes(&properties.override_delay),
+        lasts: lasts.abs(),
+        again,
+        extend: yes(&properties.extend) && !again,
+        by_message: coerce::truthy(&json::from_tree(&properties.override_delay)),
         reset: text_of(&properties.reset),
         topic,
         triggered: HashMap::new(),
@@ -104,7 +102,8 @@ fn output(kind: &str, value: &Json, default: &str) -> Output {
 }
 
 impl Properties {
-    fn lasts(&self) -> Lasts {
+    /// The duration in milliseconds; below zero: again and again.
+    fn lasts(&self) -> f64 {
         let number = coerce::parse_float(&text_of(&self.duration));
         let unit = match self.units.as_str() {
             "s" => 1000.0,
@@ -112,21 +111,8 @@ impl Properties {
             "hr" => 3_600_000.0,
             _ => 1.0,
         };
-        if number.is_nan() {
-            Lasts::For(DEFAULT_MS)
-        } else if number > 0.0 {
-            Lasts::For(number * unit)
-        } else if number < 0.0 {
-            Lasts::Again(-number * unit)
-        } else {
-            Lasts::Forever
-        }
+        unit * if number.is_nan() { DEFAULT_MS } else { number }
     }
-}
-
-fn duration(ms: f64) -> Duration {
-    let time = Duration::try_from_secs_f64(ms / 1000.0).unwrap_or_default();
-    time.max(Duration::from_millis(1))
 }
 
 impl Trigger {
@@ -144,16 +130,14 @@ impl Trigger {
             || (matches && coerce::to_text(payload) == self.reset)
     }
 
-    /// The duration for this message; `None`: forever.
-    fn time(&self, message: &Message) -> Option<Duration> {
-        let own = match (self.by_message, message.get("delay")) {
-            (true, delay) if !delay.is_undefined() => coerce::parse_float(&coerce::to_text(delay)),
-            _ => f64::NAN,
-        };
-        match self.lasts {
-            Lasts::For(_) | Lasts::Again(_) if !own.is_nan() => (own != 0.0).then(|| duration(own)),
-            Lasts::For(ms) | Lasts::Again(ms) => Some(duration(ms)),
-            Lasts::Forever => None,
+    /// The duration for this message in milliseconds; 0: until it is reset.
+    fn duration(&self, message: &Message) -> f64 {
+        match message.get("delay") {
+            delay if self.by_message => {
+                let own = coerce::parse_float(&coerce::to_text(delay));
+                if own.is_nan() { self.lasts } else { own }
+            }
+            _ => self.lasts,
         }
     }
 
@@ -166,46 +150,46 @@ impl Trigger {
         }
     }
 
-    fn start_timer(
-        &mut self,
-        topic: &SmolStr,
-        time: Option<Duration>,
-        host: &mut Host<'_>,
-    ) -> Option<TimerId> {
-        let timer = host.after(time?);
-        self.timers.insert(timer, topic.clone());
-        Some(timer)
+    /// Keeps the message of a topic until its time has expired.
+    fn keep(&mut self, topic: SmolStr, ms: f64, mut kept: Triggered, host: &mut Host<'_>) {
+        kept.timer = (ms != 0.0).then(|| host.after(timer_delay(ms)));
+        if let Some(timer) = kept.timer {
+            self.timers.insert(timer, topic.clone());
+        }
+        self.triggered.insert(topic, kept);
     }
 
     /// The first message of a topic, or of the next round.
     fn trigger(&mut self, topic: SmolStr, message: Message, host: &mut Host<'_>) {
         let eval = host.context();
-        let made = self.first.make(&eval, &message).and_then(|first| {
-            // Values from the message are taken now, those from a context or the clock when the time has expired.
-            Ok((first, self.second.prepare(&eval, &message)?))
-        });
+        let made = self
+            .second
+            .prepare(&eval, &message)
+            .and_then(|second| Ok((self.first.make(&eval, &message)?, second)));
         let (first, second) = match made {
             Ok(made) => made,
             Err(failure) => return host.error(failure, Some(message)),
         };
         self.stop(&topic, host);
-        let again = matches!(self.lasts, Lasts::Again(_));
         let later = match &first {
-            Some(first) if again => first.clone(),
+            Some(first) if self.again => first.clone(),
             _ => second,
         };
-        let time = self.time(&message);
-        let timer = self.start_timer(&topic, time, host);
-        let triggered = Triggered {
-            timer,
+        let kept = Triggered {
+            timer: None,
             message: later,
+            extended: false,
         };
-        self.triggered.insert(topic, triggered);
-        self.show(host);
+        let ms = match first {
+            None if self.again => 0.0,
+            _ => self.duration(&message),
+        };
+        self.keep(topic, ms, kept, host);
         // It is done before the first is sent, with the payload already changed (observed on 4.1).
         if host.watched() {
             host.done(first.clone().unwrap_or(message));
         }
+        self.show(host);
         if let Some(first) = first {
             host.send(0, first);
         }
@@ -214,51 +198,55 @@ impl Trigger {
     /// Another message while the topic is triggered.
     fn meanwhile(&mut self, topic: &SmolStr, message: Message, host: &mut Host<'_>) {
         let latest = self.second.is(&Type::Latest);
-        if self.extend {
+        let ms = self.duration(&message);
+        if self.extend && ms > 0.0 {
             let mut kept = message.clone();
             // The payload was fixed by the message that came first.
             if let (false, Some(before)) = (latest, self.triggered.get(topic)) {
                 kept.set("payload", before.message.get("payload").clone());
             }
             self.stop(topic, host);
-            let time = self.time(&message);
-            let timer = self.start_timer(topic, time, host);
-            let triggered = Triggered {
-                timer,
+            let kept = Triggered {
+                timer: None,
                 message: kept,
+                extended: true,
             };
-            self.triggered.insert(topic.clone(), triggered);
+            self.keep(topic.clone(), ms, kept, host);
         } else if latest && let Some(triggered) = self.triggered.get_mut(topic) {
             triggered.message = message.clone();
         }
         host.done(message);
     }
 
-    /// The time has come.
-    fn fire(&mut self, topic: &SmolStr, host: &mut Host<'_>) {
-        if let Lasts::Again(_) = self.lasts {
-            let Some(message) = self.triggered.get(topic).map(|t| t.message.clone()) else {
-                return;
-            };
-            let time = self.time(&message);
-            let timer = self.start_timer(topic, time, host);
-            if let Some(triggered) = self.triggered.get_mut(topic) {
-                triggered.timer = timer;
-            }
-            if !self.first.is(&Type::Nothing) {
-                host.send(0, message);
-            }
-            return;
-        }
-        let Some(triggered) = self.triggered.remove(topic) else {
+    /// The time has expired.
+    fn fire(&mut self, topic: SmolStr, host: &mut Host<'_>) {
+        let Some(mut triggered) = self.triggered.remove(&topic) else {
             return;
         };
-        match self.second.finish(&host.context(), triggered.message) {
+        if self.again {
+            if self.first.is_time() {
+                // Whatever its form was at first (observed on 4.1).
+                let now = Value::Number(host.context().now());
+                triggered.message.set("payload", now);
+            }
+            let message = triggered.message.clone();
+            let ms = self.duration(&message);
+            self.keep(topic, ms, triggered, host);
+            return host.send(0, message);
+        }
+        let (message, extended) = (triggered.message, triggered.extended);
+        let made = self.second.finish(&host.context(), message, extended);
+        if extended {
+            self.show(host);
+        }
+        match made {
             Ok(Some(message)) => host.send(self.second_output, message),
             Ok(None) => {}
             Err((failure, message)) => host.error(failure, Some(message)),
         }
-        self.show(host);
+        if !extended {
+            self.show(host);
+        }
     }
 
     /// A blue dot while anything is triggered, with the number of topics if they are several.
@@ -283,8 +271,7 @@ impl Node for Trigger {
             self.show(host);
             return host.done(message);
         }
-        let again = matches!(self.lasts, Lasts::Again(_));
-        if again || !self.triggered.contains_key(&topic) {
+        if self.again || !self.triggered.contains_key(&topic) {
             self.trigger(topic, message, host);
         } else {
             self.meanwhile(&topic, message, host);
@@ -294,7 +281,7 @@ impl Node for Trigger {
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         let Wake::Timer(timer) = wake else { return };
         if let Some(topic) = self.timers.remove(&timer) {
-            self.fire(&topic, host);
+            self.fire(topic, host);
         }
     }
 

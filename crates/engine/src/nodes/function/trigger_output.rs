@@ -52,6 +52,11 @@ impl Output {
         )
     }
 
+    /// Whether it is the time.
+    pub(super) fn is_time(&self) -> bool {
+        matches!(self.0, Ok(Type::Value(Typed::Date(_))))
+    }
+
     /// The message that is sent at once; `None`: none.
     pub(super) fn make(
         &self,
@@ -59,11 +64,12 @@ impl Output {
         message: &Message,
     ) -> Result<Option<Message>, Failure> {
         let prepared = self.prepare(eval, message)?;
-        self.finish(eval, prepared).map_err(|(failure, _)| failure)
+        self.finish(eval, prepared, false)
+            .map_err(|(failure, _)| failure)
     }
 
-    /// The message to keep until the time has expired, with its payload already set unless that comes from a context or
-    /// the clock.
+    /// The message to keep until the time has expired, with its payload already set unless that comes from a
+    /// context.
     pub(super) fn prepare(
         &self,
         eval: &NodeContext,
@@ -71,7 +77,7 @@ impl Output {
     ) -> Result<Message, Failure> {
         let payload = match self.0.as_ref().map_err(Clone::clone)? {
             Type::Template(template) => Some(template.render(eval, message).into()),
-            Type::Value(typed) if !is_late(typed) => Some(typed.evaluate(eval, message)?),
+            Type::Value(typed) if !is_stored(typed) => Some(typed.evaluate(eval, message)?),
             _ => None,
         };
         let mut kept = message.clone();
@@ -81,27 +87,31 @@ impl Output {
         Ok(kept)
     }
 
-    /// The message to send for one that was kept; `None`: none.
+    /// The message to send for one that was kept; `None`: none. The time is that of the end, unless the time was
+    /// extended (observed on 4.1).
     pub(super) fn finish(
         &self,
         eval: &NodeContext,
         mut kept: Message,
+        extended: bool,
     ) -> Result<Option<Message>, (Failure, Message)> {
         match &self.0 {
             Ok(Type::Nothing) => return Ok(None),
-            Ok(Type::Value(typed)) if is_late(typed) => match typed.evaluate(eval, &kept) {
-                Ok(value) => kept.set("payload", value),
-                Err(failure) => return Err((failure, kept)),
-            },
+            Ok(Type::Value(typed)) if is_stored(typed) || (self.is_time() && !extended) => {
+                match typed.evaluate(eval, &kept) {
+                    Ok(value) => kept.set("payload", value),
+                    Err(failure) => return Err((failure, kept)),
+                }
+            }
             _ => {}
         }
         Ok(Some(kept))
     }
 }
 
-/// Whether a value is what it is when it is sent.
-fn is_late(typed: &Typed) -> bool {
-    matches!(typed, Typed::Flow(_) | Typed::Global(_) | Typed::Date(_))
+/// Whether a value is in a context, whose value counts when it is sent.
+fn is_stored(typed: &Typed) -> bool {
+    matches!(typed, Typed::Flow(_) | Typed::Global(_))
 }
 
 #[cfg(test)]

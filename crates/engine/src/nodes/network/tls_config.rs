@@ -32,7 +32,7 @@ pub(in crate::nodes) fn build(
     tls.server_name = properties.servername.trim().into();
     tls.alpn = properties.alpnprotocol.trim().into();
     // As in Node-RED, nodes use what is left of a broken one: its name and whether to check.
-    if let Err(failure) = fill(&mut tls, &properties, build.credentials) {
+    if let Err(failure) = fill(&mut tls, &properties, build.credentials.as_ref()) {
         host.log(Level::Error, failure.to_string());
     }
     Ok(boxed(TlsConfig(Some(Rc::new(tls)))))

@@ -1,6 +1,7 @@
 //! `batch`: makes sequences of messages: by count, by time, or of the sequences of several topics in a row.
 
 use crate::expression::typed::text_of;
+use crate::instance::timer_delay;
 use crate::node::{BoxedNode, Build, Closing, Host, Node, TimerId, Wake, boxed};
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -37,9 +38,9 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
     };
     Ok(match properties.mode.as_str() {
         "interval" => boxed(ByTime {
-            every: Duration::try_from_secs_f64(number(&properties.interval, 0.0))
-                .ok()
-                .filter(|every| !every.is_zero()),
+            every: Some(number(&properties.interval, 0.0) * 1000.0)
+                .filter(|ms| *ms > 0.0)
+                .map(timer_delay),
             empty: properties.allow_empty_sequence,
             waiting: Vec::new(),
             timer: None,

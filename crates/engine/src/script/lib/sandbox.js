@@ -18,38 +18,73 @@
     };
   }
 
-  // Timers have numbers, so that they can be kept in a context store and cleared later.
+  // The running timers of all nodes by their numbers: a function may clear a timer of another one.
+  const timers = new Map();
+  let last = 0;
+  const nextNumber = () => {
+    do last = (last + 1) >>> 0; while (last === 0 || timers.has(last));
+    return last;
+  };
+
+  // What `setTimeout` returns. A context store keeps its number, by which it can be cleared later.
+  class Timeout {
+    #refresh;
+    #referenced = true;
+    constructor(number, refresh) {
+      this.number = number;
+      this.#refresh = refresh;
+    }
+    ref() { this.#referenced = true; return this; }
+    unref() { this.#referenced = false; return this; }
+    hasRef() { return this.#referenced; }
+    refresh() { this.#refresh(); return this; }
+    close() { clear(this); return this; }
+    [Symbol.toPrimitive]() { return this.number; }
+  }
+
+  function clear(given) {
+    const number = Number(typeof given === 'object' && given !== null ? given.number : given);
+    timers.get(number)?.clear();
+  }
+
   function timersOf(node) {
-    const running = new Map();
-    let last = 0;
+    const own = new Set();
     const start = (repeat, code, delay, values) => {
       if (typeof code !== 'function') throw new TypeError('The "callback" argument must be of type function');
-      const timer = { code, values, repeat, delay: Number(delay) };
-      running.set(++last, timer);
-      native.setTimer(last, timer.delay);
-      return last;
+      const number = nextNumber();
+      const timer = {
+        repeat,
+        run: () => code.apply(node, values),
+        set() {
+          own.add(number);
+          timers.set(number, timer);
+          native.setTimer(number, Number(delay));
+        },
+        // Another node has no such number of its own, and the timer that is due finds nothing to run.
+        clear() {
+          if (own.delete(number)) timers.delete(number);
+          native.clearTimer(number);
+        },
+      };
+      timer.set();
+      return new Timeout(number, () => { native.clearTimer(number); timer.set(); });
     };
     const startTimeout = (code, delay, ...values) => start(false, code, delay, values);
     startTimeout[promisify.custom] = (delay, value) => new Promise(resolve => start(false, resolve, delay, [value]));
-    const clear = number => {
-      if (running.delete(Number(number))) native.clearTimer(Number(number));
-    };
     return {
       due(number) {
-        const timer = running.get(number);
+        const timer = timers.get(number);
         if (timer === undefined) return;
-        if (timer.repeat) native.setTimer(number, timer.delay); else running.delete(number);
+        if (timer.repeat) timer.set(); else { own.delete(number); timers.delete(number); }
         try {
-          timer.code.apply(node, timer.values);
+          timer.run();
         } catch (error) {
           native.rejected(error, {}, false);
         }
       },
-      clearAll() { for (const number of [...running.keys()]) clear(number); },
+      clearAll() { for (const number of [...own]) timers.get(number).clear(); },
       setTimeout: startTimeout,
       setInterval: (code, delay, ...values) => start(true, code, delay, values),
-      clearTimeout: clear,
-      clearInterval: clear,
     };
   }
 
@@ -81,7 +116,7 @@
   // Fills a node's global object; answers what the runtime calls.
   library.furnish = (global, about) => {
     const { node, closing } = nodeOf(about);
-    const timers = timersOf(node);
+    const ownTimers = timersOf(node);
     const held = heldByCode();
     const flow = contextOf(FLOW, held), wide = contextOf(GLOBAL, held);
     const context = Object.assign(contextOf(NODE, held), { global: wide, flow });
@@ -90,8 +125,8 @@
       Buffer, URL, URLSearchParams, util, context, flow, env,
       global: wide, console: consoleOf(), promisify: util.promisify,
       RED: { util: redUtil({ context, flow, global: wide, env }) },
-      setTimeout: timers.setTimeout, clearTimeout: timers.clearTimeout,
-      setInterval: timers.setInterval, clearInterval: timers.clearInterval,
+      setTimeout: ownTimers.setTimeout, clearTimeout: clear,
+      setInterval: ownTimers.setInterval, clearInterval: clear,
     };
     for (const name of Object.keys(offered)) {
       Object.defineProperty(global, name, { value: offered[name], writable: true, configurable: true, enumerable: false });
@@ -109,7 +144,7 @@
         if (msg !== undefined) own.done = reason => reason ? native.error(reason, msg) : native.done(msg);
         return own;
       },
-      timerIsDue: timers.due,
+      timerIsDue: ownTimers.due,
       settle: held.settle,
       whenDone: (promise, msg, id) => {
         // What cannot be sent is the message's failure, just as what the code throws.
@@ -122,7 +157,7 @@
         for (const listener of closing) {
           try { listener.call(node, () => {}); } catch (error) { native.rejected(error, undefined, false); }
         }
-        timers.clearAll();
+        ownTimers.clearAll();
       },
     };
   };

@@ -44,7 +44,10 @@ struct HttpProxy(Option<Rc<Proxy>>);
 pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let credential = |name: &str| {
-        let text = build.credentials.and_then(|c| c.get(name)?.as_str());
+        let text = build
+            .credentials
+            .as_ref()
+            .and_then(|c| c.get(name)?.as_str());
         text.unwrap_or_default().to_owned()
     };
     let credentials = (credential("username"), credential("password"));

@@ -97,7 +97,10 @@ struct Answered {
 pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<BoxedNode, Failure> {
     let properties: Properties = build.properties()?;
     let credential = |name: &str| {
-        let text = build.credentials.and_then(|c| c.get(name)?.as_str());
+        let text = build
+            .credentials
+            .as_ref()
+            .and_then(|c| c.get(name)?.as_str());
         text.unwrap_or_default().to_owned()
     };
     let kind = if properties.auth_type.is_empty() {

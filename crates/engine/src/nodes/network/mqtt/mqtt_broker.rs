@@ -18,7 +18,11 @@ pub(in crate::nodes) fn build(
     let tls = properties.get("tls").and_then(Json::as_str).unwrap_or("");
     let uses_tls = properties.get("usetls") == Some(&Json::Bool(true));
     let tls = SmolStr::new(if uses_tls { tls } else { "" });
-    let options = Options::new(properties, build.credentials, host.fresh_id().to_string());
+    let options = Options::new(
+        properties,
+        build.credentials.as_ref(),
+        host.fresh_id().to_string(),
+    );
     if options.lacks_client_id() {
         host.log(Level::Warn, "No client ID set, using clean session");
     }
