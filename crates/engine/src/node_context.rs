@@ -29,7 +29,7 @@ impl NodeContext {
         message: &Message,
     ) -> Result<Value, Failure> {
         let key = resolved(key, message)?;
-        Ok(self.contexts.borrow().read(scope, &self.info, &key))
+        Ok(self.contexts.borrow_mut().read(scope, &self.info, &key))
     }
 
     /// Writes a context value; nested `[msg.x]` are taken from the message.
@@ -75,11 +75,15 @@ impl Lookup for NodeContext {
     }
 
     fn flow(&self, key: &Path) -> Value {
-        self.contexts.borrow().read(Scope::Flow, &self.info, key)
+        self.contexts
+            .borrow_mut()
+            .read(Scope::Flow, &self.info, key)
     }
 
     fn global(&self, key: &Path) -> Value {
-        self.contexts.borrow().read(Scope::Global, &self.info, key)
+        self.contexts
+            .borrow_mut()
+            .read(Scope::Global, &self.info, key)
     }
 }
 

@@ -42,6 +42,7 @@ impl Request {
         let Some(place) = self.place(contexts, info) else {
             return Ok(json!({}));
         };
+        contexts.refresh(&place);
         let key = self.key.as_deref().map(Path::parse);
         match key {
             None => Ok(self.all(contexts, store, &place)),
@@ -51,7 +52,7 @@ impl Request {
                 let store = &mut contexts.stores[store.unwrap_or(0)];
                 if store.at(&place).is_some() {
                     // Deleting cannot fail.
-                    let _ = store.write(place, &key, Value::Undefined);
+                    let _ = store.write(&place, &key, Value::Undefined);
                 }
                 Ok(Json::Null)
             }
@@ -103,7 +104,7 @@ impl Request {
     }
 
     fn content(&self, store: &Store, place: &Place) -> Map<String, Json> {
-        let root = store.at(place).and_then(Value::as_object);
+        let root = store.at(place).and_then(|root| root.values().as_object());
         root.into_iter()
             .flat_map(values::entries)
             .map(|(key, value)| (key.to_string(), encoded(value, self.longest)))
@@ -114,7 +115,7 @@ impl Request {
         let named = &contexts.stores[store];
         let value = named
             .at(place)
-            .map(|root| key.read(root))
+            .map(|root| key.read(root.values()))
             .unwrap_or_default();
         if self.keys_only {
             return json!({ named.name.as_str(): parts(&value) });
@@ -133,7 +134,7 @@ fn encoded(value: &Value, longest: usize) -> Json {
 }
 
 fn keys(store: &Store, place: &Place) -> Vec<Json> {
-    let root = store.at(place).and_then(Value::as_object);
+    let root = store.at(place).and_then(|root| root.values().as_object());
     root.into_iter()
         .flat_map(values::entries)
         .map(|(key, _)| json!({ "key": key.as_str() }))

@@ -4,7 +4,7 @@ use super::Place;
 use super::layout;
 use super::writer::{Job, Writer};
 use crate::settings::ContextFiles;
-use rustc_hash::FxHashSet;
+use rustc_hash::FxHashMap;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use value::{Value, json};
@@ -18,7 +18,8 @@ pub(super) struct Disk {
     directory: PathBuf,
     flush: Duration,
     limit: usize,
-    dirty: FxHashSet<Place>,
+    /// The contexts that may have changed, and whether they have for certain.
+    dirty: FxHashMap<Place, bool>,
     due: Option<Instant>,
     writer: Writer,
 }
@@ -29,15 +30,15 @@ impl Disk {
             directory: files.directory.clone(),
             flush: files.flush,
             limit: files.file_limit,
-            dirty: FxHashSet::default(),
+            dirty: FxHashMap::default(),
             due: None,
             writer: Writer::start(),
         }
     }
 
-    /// A context has changed.
-    pub(super) fn touch(&mut self, place: Place) {
-        self.dirty.insert(place);
+    /// A context was written, or code holds an object of it that it may change.
+    pub(super) fn touch(&mut self, place: Place, is_written: bool) {
+        *self.dirty.entry(place).or_default() |= is_written;
     }
 
     pub(super) fn is_dirty(&self) -> bool {
@@ -48,13 +49,13 @@ impl Disk {
         self.due
     }
 
-    /// Takes the contexts that are due to be written; without a time, all that have changed. The first change sets the
-    /// time.
-    pub(super) fn take_due(&mut self, now: Option<Instant>) -> FxHashSet<Place> {
+    /// Takes the contexts that are due to be written, and whether they have changed for certain; without a time, all of
+    /// them. The first change sets the time.
+    pub(super) fn take_due(&mut self, now: Option<Instant>) -> FxHashMap<Place, bool> {
         if let Some(now) = now
             && (self.dirty.is_empty() || now < *self.due.get_or_insert(now + self.flush))
         {
-            return FxHashSet::default();
+            return FxHashMap::default();
         }
         self.due = None;
         std::mem::take(&mut self.dirty)
@@ -83,7 +84,7 @@ impl Disk {
     /// Has the files of contexts removed, of a flow with all that is in it.
     pub(super) fn remove(&mut self, gone: &[Place]) {
         for place in gone {
-            self.dirty.retain(|dirty| {
+            self.dirty.retain(|dirty, _| {
                 dirty != place && !(place.node.is_empty() && dirty.flow == place.flow)
             });
             let job = if place.node.is_empty() {

@@ -6,6 +6,7 @@
 mod answer;
 mod disk;
 mod layout;
+mod root;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -14,19 +15,20 @@ pub use answer::Request;
 
 use crate::log_level::Level;
 use crate::node_info::NodeInfo;
+use crate::script::StoredObject;
 use crate::settings::{self, ContextStore};
 use disk::Disk;
 use events::{Event, Events};
 use flows::FlowSet;
+use root::Root;
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::json;
 use smol_str::SmolStr;
 use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Instant;
-use value::{Failure, Key, Object, Path, Value};
+use value::{Failure, Key, Path, Value};
 
 /// The scope of the context.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,9 +70,9 @@ struct Store {
 /// The context of one flow and those of its nodes.
 #[derive(Debug, Default)]
 struct Remembered {
-    own: Value,
+    own: Root,
     /// By the node's id in the flow set.
-    nodes: FxHashMap<SmolStr, Value>,
+    nodes: FxHashMap<SmolStr, Root>,
 }
 
 /// The place of a value: a flow, empty for the global one, and a node in it, empty for the flow's own context.
@@ -78,6 +80,14 @@ struct Remembered {
 struct Place {
     flow: SmolStr,
     node: SmolStr,
+}
+
+/// A top-level value of a context, and the path to something in it.
+pub(crate) struct Slot {
+    store: usize,
+    place: Place,
+    name: SmolStr,
+    pub(crate) rest: Box<[Key]>,
 }
 
 impl Default for Contexts {
@@ -118,17 +128,16 @@ impl Contexts {
 
     /// Reads a value as the node `info` sees it; `undefined` if there is none. In flow contexts
     /// `$parent.x` reads `x` of the flow around the subflow instance.
-    pub fn read(&self, scope: Scope, info: &NodeInfo, key: &Path) -> Value {
+    pub fn read(&mut self, scope: Scope, info: &NodeInfo, key: &Path) -> Value {
         let store = self.store(key.store.as_deref());
-        let (flow, key) = self.flow_of(scope, info, key);
-        let Some(context) = self.stores[store].context(&flow) else {
+        let (place, key) = self.place(scope, info, key);
+        let Some(root) = self.stores[store].at_mut(&place) else {
             return Value::Undefined;
         };
-        match scope {
-            Scope::Node => context.nodes.get(&info.alias).map(|root| key.read(root)),
-            _ => Some(key.read(&context.own)),
-        }
-        .unwrap_or_default()
+        root.read(&key).unwrap_or_else(|failure| {
+            self.warn(&format!("a value of a context cannot be read: {failure}"));
+            Value::Undefined
+        })
     }
 
     /// Writes a value; `undefined` deletes it. False if a parent on the way is a primitive. A value that is too large
@@ -141,28 +150,60 @@ impl Contexts {
         value: Value,
     ) -> Result<bool, Failure> {
         let store = self.store(key.store.as_deref());
-        let (flow, key) = self.flow_of(scope, info, key);
-        let place = Place {
-            flow,
-            node: match scope {
-                Scope::Node => info.alias.clone(),
-                _ => SmolStr::default(),
-            },
+        let (place, key) = self.place(scope, info, key);
+        self.stores[store].write(&place, &key, value)
+    }
+
+    /// The slot that a path leads through; `None` if its first key is no name.
+    pub(crate) fn slot(&self, scope: Scope, info: &NodeInfo, key: &Path) -> Option<Slot> {
+        let store = self.store(key.store.as_deref());
+        let (place, key) = self.place(scope, info, key);
+        let (Key::Name(name), rest) = key.keys.split_first()? else {
+            return None;
         };
-        self.stores[store].write(place, &key, value)
+        Some(Slot {
+            store,
+            place,
+            name: name.clone(),
+            rest: rest.into(),
+        })
+    }
+
+    /// The value of a slot that does not live in JavaScript.
+    pub(crate) fn value(&self, slot: &Slot) -> Value {
+        let root = self.stores[slot.store].at(&slot.place);
+        root.map_or(Value::Undefined, |root| root.known(&slot.name).clone())
+    }
+
+    /// The object of a slot that lives in JavaScript, for code that may change it at any time, or changes it now.
+    pub(crate) fn object(&mut self, slot: &Slot, is_write: bool) -> Option<Rc<StoredObject>> {
+        let store = &mut self.stores[slot.store];
+        let object = Rc::clone(store.at(&slot.place)?.object(&slot.name)?);
+        store.touch(&slot.place, is_write);
+        Some(object)
+    }
+
+    /// Lets the object of a slot live in JavaScript. It is a new value, or the one that was there before.
+    pub(crate) fn keep(&mut self, slot: &Slot, object: Rc<StoredObject>, is_new: bool) {
+        let store = &mut self.stores[slot.store];
+        store.root(&slot.place).keep(&slot.name, object);
+        store.touch(&slot.place, is_new);
+    }
+
+    /// Converts all objects that live in JavaScript, for an expression that code evaluates.
+    pub(crate) fn snapshot(&mut self, convert: &dyn Fn(&StoredObject) -> Option<Value>) {
+        let stores = self.stores.iter_mut();
+        let roots = stores.flat_map(Store::roots);
+        roots.for_each(|root| root.snapshot(convert));
     }
 
     /// The top-level keys of a context.
     pub fn keys(&self, scope: Scope, info: &NodeInfo, store: Option<&str>) -> Vec<SmolStr> {
         let store = self.store(store);
-        let (flow, _) = self.flow_of(scope, info, &Path::name(""));
-        let root = self.stores[store]
-            .context(&flow)
-            .and_then(|context| match scope {
-                Scope::Node => context.nodes.get(&info.alias),
-                _ => Some(&context.own),
-            });
-        root.and_then(Value::as_object)
+        let (place, _) = self.place(scope, info, &Path::name(""));
+        let values = self.stores[store].at(&place).map(Root::values);
+        values
+            .and_then(Value::as_object)
             .map(|o| o.keys().cloned().collect())
             .unwrap_or_default()
     }
@@ -198,6 +239,15 @@ impl Contexts {
         };
         for store in &mut self.stores {
             store.clean(&known_flow, &known, flows.nodes().is_empty());
+        }
+    }
+
+    /// Reads the objects of a context that live in JavaScript.
+    fn refresh(&mut self, place: &Place) {
+        for store in &mut self.stores {
+            if let Some(root) = store.at_mut(place) {
+                root.refresh();
+            }
         }
     }
 
@@ -261,18 +311,14 @@ impl Contexts {
         self.stores.iter().position(|s| s.name == name)
     }
 
-    /// The flow whose context is meant, and what is left of the key after `$parent.`.
-    fn flow_of<'k>(
-        &self,
-        scope: Scope,
-        info: &NodeInfo,
-        key: &'k Path,
-    ) -> (SmolStr, Cow<'k, Path>) {
-        match scope {
-            Scope::Global => (SmolStr::default(), Cow::Borrowed(key)),
-            Scope::Node => (info.z.clone(), Cow::Borrowed(key)),
-            Scope::Flow => self.outwards(info, key),
-        }
+    /// The context that is meant, and what is left of the key after `$parent.`.
+    fn place<'k>(&self, scope: Scope, info: &NodeInfo, key: &'k Path) -> (Place, Cow<'k, Path>) {
+        let ((flow, key), node) = match scope {
+            Scope::Global => ((SmolStr::default(), Cow::Borrowed(key)), SmolStr::default()),
+            Scope::Node => ((info.z.clone(), Cow::Borrowed(key)), info.alias.clone()),
+            Scope::Flow => (self.outwards(info, key), SmolStr::default()),
+        };
+        (Place { flow, node }, key)
     }
 
     fn outwards<'k>(&self, info: &NodeInfo, key: &'k Path) -> (SmolStr, Cow<'k, Path>) {
@@ -305,7 +351,7 @@ impl Store {
             return store;
         };
         for (place, value) in layout::load(&files.directory, files.file_limit) {
-            *store.root(&place) = value;
+            *store.root(&place) = Root::from(value);
         }
         store.disk = Some(Disk::new(files));
         store
@@ -327,8 +373,13 @@ impl Store {
         }
     }
 
+    fn roots(&mut self) -> impl Iterator<Item = &mut Root> {
+        let contexts = self.flows.values_mut().chain([&mut self.global]);
+        contexts.flat_map(|context| context.nodes.values_mut().chain([&mut context.own]))
+    }
+
     /// The values kept at a place, which is created if it does not exist.
-    fn root(&mut self, place: &Place) -> &mut Value {
+    fn root(&mut self, place: &Place) -> &mut Root {
         let context = if place.flow.is_empty() {
             &mut self.global
         } else {
@@ -341,7 +392,7 @@ impl Store {
         }
     }
 
-    fn at(&self, place: &Place) -> Option<&Value> {
+    fn at(&self, place: &Place) -> Option<&Root> {
         let context = self.context(&place.flow)?;
         if place.node.is_empty() {
             Some(&context.own)
@@ -350,17 +401,26 @@ impl Store {
         }
     }
 
-    fn write(&mut self, place: Place, key: &Path, value: Value) -> Result<bool, Failure> {
-        key.check(&value)?;
-        let root = self.root(&place);
-        if root.is_undefined() {
-            *root = Value::Object(Arc::new(Object::default()));
+    fn at_mut(&mut self, place: &Place) -> Option<&mut Root> {
+        let context = self.context_mut(&place.flow)?;
+        if place.node.is_empty() {
+            Some(&mut context.own)
+        } else {
+            context.nodes.get_mut(&place.node)
         }
-        let written = key.write(root, value);
+    }
+
+    fn write(&mut self, place: &Place, key: &Path, value: Value) -> Result<bool, Failure> {
+        let written = self.root(place).write(key, value)?;
+        self.touch(place, true);
+        Ok(written)
+    }
+
+    /// A context was written, or code holds an object of it that it may change.
+    fn touch(&mut self, place: &Place, is_written: bool) {
         if let Some(disk) = &mut self.disk {
-            disk.touch(place);
+            disk.touch(place.clone(), is_written);
         }
-        written
     }
 
     fn clean(
@@ -394,6 +454,7 @@ impl Store {
             });
         }
         self.flows.retain(|flow, _| known_flow(flow));
+        self.roots().for_each(Root::take_over);
         if let Some(disk) = self.disk.as_mut().filter(|_| !keep_files) {
             disk.remove(&gone);
         }
@@ -404,8 +465,12 @@ impl Store {
         let Some(mut disk) = self.disk.take() else {
             return;
         };
-        for place in disk.take_due(now) {
-            disk.write(&place, self.at(&place).unwrap_or(&Value::Undefined));
+        for (place, is_written) in disk.take_due(now) {
+            let mut root = self.at_mut(&place);
+            let is_changed = root.as_mut().is_some_and(|root| root.refresh());
+            if is_written || is_changed {
+                disk.write(&place, root.map_or(&Value::Undefined, |root| root.values()));
+            }
         }
         self.disk = Some(disk);
     }

@@ -43,7 +43,7 @@ fn path(text: &str) -> Path {
     Path::parse(text).unwrap()
 }
 
-fn shown(contexts: &Contexts, scope: Scope, info: &NodeInfo, key: &str) -> String {
+fn shown(contexts: &mut Contexts, scope: Scope, info: &NodeInfo, key: &str) -> String {
     format!("{:?}", contexts.read(scope, info, &path(key)))
 }
 
@@ -58,10 +58,13 @@ fn stores_are_separate_and_unknown_names_use_the_first() {
     contexts
         .write(Scope::Flow, &node, &path("#:(disk)::k"), Value::Number(2.0))
         .unwrap();
-    assert_eq!(shown(&contexts, Scope::Flow, &node, "k"), "1");
-    assert_eq!(shown(&contexts, Scope::Flow, &node, "#:(memory)::k"), "1");
-    assert_eq!(shown(&contexts, Scope::Flow, &node, "#:(disk)::k"), "2");
-    assert_eq!(shown(&contexts, Scope::Flow, &node, "#:(nope)::k"), "1");
+    assert_eq!(shown(&mut contexts, Scope::Flow, &node, "k"), "1");
+    assert_eq!(
+        shown(&mut contexts, Scope::Flow, &node, "#:(memory)::k"),
+        "1"
+    );
+    assert_eq!(shown(&mut contexts, Scope::Flow, &node, "#:(disk)::k"), "2");
+    assert_eq!(shown(&mut contexts, Scope::Flow, &node, "#:(nope)::k"), "1");
     assert_eq!(contexts.keys(Scope::Flow, &node, Some("disk")), ["k"]);
 }
 
@@ -94,10 +97,16 @@ fn context_files_have_node_reds_paths_and_are_reloaded() {
     assert_eq!(text("t/flow.json"), "{\n    \"f\": \"x\"\n}");
     assert_eq!(text("global/global.json"), "{\n    \"g\": 5\n}");
 
-    let again = on_disk(directory.path());
-    assert_eq!(shown(&again, Scope::Node, &node, "#:(disk)::a.b[0]"), "1");
-    assert_eq!(shown(&again, Scope::Flow, &node, "#:(disk)::f"), "\"x\"");
-    assert_eq!(shown(&again, Scope::Global, &node, "#:(disk)::g"), "5");
+    let mut again = on_disk(directory.path());
+    assert_eq!(
+        shown(&mut again, Scope::Node, &node, "#:(disk)::a.b[0]"),
+        "1"
+    );
+    assert_eq!(
+        shown(&mut again, Scope::Flow, &node, "#:(disk)::f"),
+        "\"x\""
+    );
+    assert_eq!(shown(&mut again, Scope::Global, &node, "#:(disk)::g"), "5");
 }
 
 #[test]
@@ -137,9 +146,9 @@ fn a_broken_file_is_set_aside_and_the_others_are_read() {
     fs::write(flow.join("empty.json"), "").unwrap();
     let mut contexts = on_disk(directory.path());
     let node = info("t", "n");
-    assert_eq!(shown(&contexts, Scope::Node, &node, "#:(disk)::k"), "1");
+    assert_eq!(shown(&mut contexts, Scope::Node, &node, "#:(disk)::k"), "1");
     assert_eq!(
-        shown(&contexts, Scope::Flow, &node, "#:(disk)::k"),
+        shown(&mut contexts, Scope::Flow, &node, "#:(disk)::k"),
         "undefined"
     );
     assert_eq!(
@@ -208,7 +217,7 @@ fn context_of_removed_flows_and_nodes_is_deleted_with_its_files() {
     assert!(!has("t/m.json") && !has("u"));
     let node = info("t", "m");
     assert_eq!(
-        shown(&contexts, Scope::Node, &node, "#:(disk)::k"),
+        shown(&mut contexts, Scope::Node, &node, "#:(disk)::k"),
         "undefined"
     );
     let mut again = on_disk(directory.path());

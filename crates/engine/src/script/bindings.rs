@@ -1,19 +1,16 @@
 //! The natives that the library calls for the node whose code runs.
 
 use super::effect::Effect;
-use super::failure::throw;
 use super::node_state::{Invocation, Phase};
 use super::outputs::Outputs;
-use super::{Scripts, failure, timezone, to_js};
-use crate::context::Scope;
+use super::{Scripts, contexts, failure, from_js, timezone, to_js};
 use crate::instance::timer_delay;
 use crate::log_level::Level;
 use rquickjs::function::Opt;
 use rquickjs::{Ctx, Function, Object as JsObject, Result, Value as JsValue};
-use smol_str::SmolStr;
 use std::rc::Weak;
 use std::sync::Arc;
-use value::{Failure, Key, Path, Value, coerce};
+use value::{Failure, Value, coerce};
 
 /// Time zones: the machine's own, and what others show.
 fn define_zones(native: &JsObject<'_>) -> Result<()> {
@@ -32,8 +29,8 @@ pub(super) fn define(native: &JsObject<'_>, scripts: &Weak<Scripts>) -> Result<(
     define_outcomes(native, scripts)?;
     define_reports(native, scripts)?;
     define_timers(native, scripts)?;
-    define_held(native, scripts)?;
-    define_contexts(native, scripts)
+    define_settings(native, scripts)?;
+    contexts::define(native, scripts)
 }
 
 /// `send(messages, id)`, `done(msg)`.
@@ -55,7 +52,7 @@ fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     let weak = scripts.clone();
     let done = move |ctx: Ctx<'js>, msg: JsValue<'js>| {
         let call = Invocation::of(&weak, &ctx)?;
-        call.state.push(Effect::Done(call.state.message(
+        call.state.push(Effect::Done(from_js::message(
             &call.scripts,
             &call.realm,
             &msg,
@@ -82,7 +79,7 @@ fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
         let message = if msg.is_undefined() {
             None
         } else {
-            let message = call.state.message(&call.scripts, &call.realm, &msg)?;
+            let message = from_js::message(&call.scripts, &call.realm, &msg)?;
             Some(if is_noted {
                 failure::noted(&failure, message)
             } else {
@@ -127,7 +124,7 @@ fn define_reports<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resul
         let call = Invocation::of(&weak, &ctx)?;
         let thrown = call.value(&thrown)?;
         let message = if msg.is_object() {
-            Some(call.state.message(&call.scripts, &call.realm, &msg)?)
+            Some(from_js::message(&call.scripts, &call.realm, &msg)?)
         } else {
             None
         };
@@ -173,77 +170,9 @@ fn define_timers<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result
     native.set("clearTimer", Function::new(ctx.clone(), clear)?)
 }
 
-/// `hold()`, `settle(scope, key, value, store)`: objects of the stores that the code may have changed in place.
-fn define_held<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+/// `env(name)`, `path(expression)`.
+fn define_settings<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
-    let weak = scripts.clone();
-    let hold = move |ctx: Ctx<'js>| {
-        Invocation::of(&weak, &ctx)?.state.holds.set(true);
-        Ok::<_, rquickjs::Error>(())
-    };
-    native.set("hold", Function::new(ctx.clone(), hold)?)?;
-    let weak = scripts.clone();
-    let settle = move |ctx: Ctx<'js>,
-                       scope: u8,
-                       key: String,
-                       value: JsValue<'js>,
-                       store: Opt<Option<String>>| {
-        let call = Invocation::of(&weak, &ctx)?;
-        let value = call.value(&value)?;
-        let node = &call.state.node;
-        let (scope, path) = (scope_of(scope), path(&ctx, &key, store)?);
-        let mut contexts = node.contexts.borrow_mut();
-        if !coerce::deep_equal(&contexts.read(scope, &node.info, &path), &value) {
-            let written = contexts.write(scope, &node.info, &path, value);
-            written.map_err(|failure| throw(&ctx, &failure))?;
-        }
-        Ok::<_, rquickjs::Error>(())
-    };
-    native.set("settle", Function::new(ctx.clone(), settle)?)
-}
-
-/// `read(scope, key, store)`, `write(scope, key, value, store)`, `keys(scope, store)`, `env(name)`, `path(expression)`.
-fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
-    let ctx = native.ctx();
-    let weak = scripts.clone();
-    let read = move |ctx: Ctx<'js>, scope: u8, key: String, store: Opt<Option<String>>| {
-        let call = Invocation::of(&weak, &ctx)?;
-        let node = &call.state.node;
-        let value =
-            node.contexts
-                .borrow()
-                .read(scope_of(scope), &node.info, &path(&ctx, &key, store)?);
-        to_js::value(&call.scripts, &call.realm, &value)
-    };
-    native.set("read", Function::new(ctx.clone(), read)?)?;
-    let weak = scripts.clone();
-    let write = move |ctx: Ctx<'js>,
-                      scope: u8,
-                      key: String,
-                      value: JsValue<'js>,
-                      store: Opt<Option<String>>| {
-        let call = Invocation::of(&weak, &ctx)?;
-        let value = call.value(&value)?;
-        let node = &call.state.node;
-        let written = node.contexts.borrow_mut().write(
-            scope_of(scope),
-            &node.info,
-            &path(&ctx, &key, store)?,
-            value,
-        );
-        written.map_err(|failure| throw(&ctx, &failure))?;
-        Ok::<_, rquickjs::Error>(())
-    };
-    native.set("write", Function::new(ctx.clone(), write)?)?;
-    let weak = scripts.clone();
-    let keys = move |ctx: Ctx<'js>, scope: u8, store: Opt<Option<String>>| {
-        let call = Invocation::of(&weak, &ctx)?;
-        let node = &call.state.node;
-        let contexts = node.contexts.borrow();
-        let keys = contexts.keys(scope_of(scope), &node.info, store.0.flatten().as_deref());
-        Ok::<_, rquickjs::Error>(keys.into_iter().map(String::from).collect::<Vec<_>>())
-    };
-    native.set("keys", Function::new(ctx.clone(), keys)?)?;
     let weak = scripts.clone();
     let env = move |ctx: Ctx<'js>, name: String| {
         let call = Invocation::of(&weak, &ctx)?;
@@ -253,44 +182,8 @@ fn define_contexts<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
     native.set("path", Function::new(ctx.clone(), parts)?)
 }
 
-fn scope_of(number: u8) -> Scope {
-    match number {
-        0 => Scope::Node,
-        1 => Scope::Flow,
-        _ => Scope::Global,
-    }
-}
-
-/// A key of a context. Most are plain names, which need no parsing.
-fn path(ctx: &Ctx<'_>, key: &str, store: Opt<Option<String>>) -> Result<Path> {
-    let is_plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if is_plain {
-        return Ok(Path {
-            keys: Box::new([Key::Name(SmolStr::from(key))]),
-            store: store.0.flatten().map(Into::into),
-        });
-    }
-    let mut path = Path::parse(key).map_err(|failure| throw(ctx, &failure))?;
-    if let Some(store) = store.0.flatten() {
-        path.store = Some(store.into());
-    }
-    Ok(path)
-}
-
 /// The steps of a property expression: texts, numbers, and lists for nested ones.
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
 fn parts(ctx: Ctx<'_>, expression: String) -> Result<JsValue<'_>> {
-    steps(&ctx, &path(&ctx, &expression, Opt(None))?)
-}
-
-fn steps<'js>(ctx: &Ctx<'js>, path: &Path) -> Result<JsValue<'js>> {
-    let steps_of = rquickjs::Array::new(ctx.clone())?;
-    for (index, key) in path.keys.iter().enumerate() {
-        match key {
-            Key::Name(name) => steps_of.set(index, name.as_str())?,
-            Key::Index(at) => steps_of.set(index, *at)?,
-            Key::Nested(inner) => steps_of.set(index, steps(ctx, inner)?)?,
-        }
-    }
-    Ok(steps_of.into_value())
+    contexts::steps(&ctx, &contexts::path(&ctx, &expression, Opt(None))?.keys)
 }

@@ -13,35 +13,39 @@ use rquickjs::{
     Value as JsValue,
 };
 use smol_str::SmolStr;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
-use value::{Failure, MAX_DEPTH, MAX_PARTS, Object, Value};
+use value::{Failure, MAX_DEPTH, MAX_PARTS, Message, Object, Value};
 
 /// Any value; properties are read as JavaScript reads them, so getters run.
 pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &JsValue<'js>) -> Result<Value> {
-    Reading {
-        scripts,
-        ctx,
-        parts: Cell::new(0),
-        plain: None,
-    }
-    .any(value, None)
+    exactly(scripts, ctx, value).map(|(value, _)| value)
 }
 
-/// Any value, where the prototype of this realm's plain objects is known: they are recognised at once.
-pub(super) fn value_in<'js>(
+/// An object as a message.
+pub(super) fn message<'js>(
     scripts: &Scripts,
     ctx: &Ctx<'js>,
-    plain: &JsObject<'js>,
+    object: &JsValue<'js>,
+) -> Result<Message> {
+    Ok(Message::from_value(value(scripts, ctx, object)?).unwrap_or_default())
+}
+
+/// Any value, and whether a value made of the result would be the same again, but for the identity of objects.
+pub(super) fn exactly<'js>(
+    scripts: &Scripts,
+    ctx: &Ctx<'js>,
     value: &JsValue<'js>,
-) -> Result<Value> {
-    Reading {
+) -> Result<(Value, bool)> {
+    let reading = Reading {
         scripts,
         ctx,
         parts: Cell::new(0),
-        plain: Some(plain),
-    }
-    .any(value, None)
+        is_exact: Cell::new(true),
+        plain: RefCell::new(None),
+    };
+    let value = reading.any(value, None)?;
+    Ok((value, reading.is_exact.get()))
 }
 
 /// The length of an array that is not too long to be read. (`Array::len` panics where the length is no 32-bit integer.)
@@ -102,7 +106,10 @@ struct Reading<'a, 'js> {
     scripts: &'a Scripts,
     ctx: &'a Ctx<'js>,
     parts: Cell<u32>,
-    plain: Option<&'a JsObject<'js>>,
+    /// Whether all values could be converted as what they are.
+    is_exact: Cell<bool>,
+    /// The prototype of the plain object that was read last.
+    plain: RefCell<Option<JsObject<'js>>>,
 }
 
 /// An object that is being read, and what it was found in.
@@ -138,6 +145,8 @@ impl<'js> Reading<'_, 'js> {
         if value.is_null() {
             return Ok(Value::Null);
         }
+        self.is_exact
+            .set(self.is_exact.get() && value.is_undefined());
         if value.is_big_int() {
             return self.foreign(
                 value,
@@ -155,6 +164,7 @@ impl<'js> Reading<'_, 'js> {
         let mut ancestor = outer;
         while let Some(inside) = ancestor {
             if inside.object == value {
+                self.is_exact.set(false);
                 return Ok(Value::String(SmolStr::new_static("[Circular]")));
             }
             ancestor = inside.outer;
@@ -176,9 +186,7 @@ impl<'js> Reading<'_, 'js> {
         if let Some(array) = value.as_array() {
             return self.array(array, &inside);
         }
-        if self.plain.is_some_and(|plain| {
-            !value.is_proxy() && object.get_prototype().as_ref() == Some(plain)
-        }) {
+        if self.is_plain(object) {
             return self.properties(object, &inside);
         }
         if object.is_typed_array::<u8>() {
@@ -190,9 +198,29 @@ impl<'js> Reading<'_, 'js> {
             return bytes(self.ctx, &encoded).map(Value::buffer);
         }
         if value.is_function() {
+            self.is_exact.set(false);
             return Ok(Value::Undefined);
         }
         self.foreign(value, &inside)
+    }
+
+    /// Whether the object is as if written `{…}` in a node's code.
+    fn is_plain(&self, object: &JsObject<'js>) -> bool {
+        if object.is_proxy() {
+            return false;
+        }
+        let prototype = object.get_prototype();
+        let mut plain = self.plain.borrow_mut();
+        if prototype.is_none() || prototype == *plain {
+            return prototype.is_some();
+        }
+        let is_plain = prototype
+            .as_ref()
+            .is_some_and(|prototype| self.scripts.is_plain(self.ctx, prototype.clone()));
+        if is_plain {
+            *plain = prototype;
+        }
+        is_plain
     }
 
     fn array(&self, array: &Array<'js>, inside: &Inside<'_, 'js>) -> Result<Value> {
@@ -226,8 +254,11 @@ impl<'js> Reading<'_, 'js> {
         let field = |index: usize| -> Result<SmolStr> {
             text(self.ctx, &parts.get::<JsString<'js>>(index)?)
         };
+        if matches!(kind.as_str(), "plain" | "instead") {
+            self.is_exact.set(false);
+        }
         Ok(match kind.as_str() {
-            "plain" => {
+            "plain" | "literal" => {
                 return value.as_object().map_or(Ok(Value::Undefined), |object| {
                     self.properties(object, inside)
                 });

@@ -23,6 +23,9 @@ pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Resu
                 ..call.state.node.clone()
             };
             let input = call.value(&input)?;
+            if text.contains("Context") {
+                snapshot(&call, &ctx);
+            }
             let result =
                 Jsonata::compile(&text).and_then(|expression| {
                     match Message::from_value(input.clone()).filter(|_| is_message) {
@@ -36,6 +39,15 @@ pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Resu
             }
         };
     native.set("jsonata", Function::new(ctx.clone(), evaluate)?)
+}
+
+/// Gives the expression the objects of the context stores as they are now. No code of a node runs meanwhile: it could
+/// not use the stores.
+fn snapshot(call: &Invocation<'_>, ctx: &Ctx<'_>) {
+    let current = call.scripts.current.take();
+    let mut contexts = call.state.node.contexts.borrow_mut();
+    contexts.snapshot(&|object| object.snapshot(&call.scripts, ctx).ok());
+    call.scripts.current.replace(current);
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]

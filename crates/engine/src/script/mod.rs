@@ -12,6 +12,7 @@
 
 mod atoms;
 mod bindings;
+mod contexts;
 mod effect;
 mod encodings;
 mod failure;
@@ -24,6 +25,7 @@ pub mod regexp;
 mod rejections;
 mod sandbox;
 mod source;
+mod stored_object;
 mod syntax;
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,7 @@ pub use crate::node_context::NodeContext;
 pub use effect::Effect;
 pub use modules::Import;
 pub use sandbox::{Code, Sandbox};
+pub(crate) use stored_object::StoredObject;
 
 use crate::settings::Settings;
 use atoms::Names;
@@ -43,6 +46,7 @@ use node_state::State;
 use rejections::Rejections;
 use rquickjs::context::{EvalOptions, intrinsic};
 use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Persistent, Runtime};
+use rustc_hash::FxHashSet;
 use smol_str::SmolStr;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
@@ -107,6 +111,8 @@ pub struct Scripts {
     checked: RefCell<HashMap<SmolStr, Result<(), SyntaxError>>>,
     /// The node whose code runs.
     current: RefCell<Option<Rc<State>>>,
+    /// The prototypes of plain objects in the realms of all nodes: functions share objects through the context stores.
+    plains: RefCell<FxHashSet<Persistent<Object<'static>>>>,
     /// Receives the handle of an opaque JavaScript object when that object is opened.
     taken: Rc<RefCell<Option<Handle>>>,
 }
@@ -114,7 +120,7 @@ pub struct Scripts {
 /// The realm in which the library lives, and what of it is for us.
 struct Library {
     inside: Persistent<Object<'static>>,
-    _realm: Context,
+    realm: Context,
 }
 
 /// The time limit of the running code. The clock is read only when `QuickJS` checks for interrupts, so that short runs
@@ -165,6 +171,7 @@ impl Scripts {
             modules: config.modules.clone(),
             checked: RefCell::default(),
             current: RefCell::default(),
+            plains: RefCell::default(),
             taken: Rc::default(),
         }))
     }
@@ -248,10 +255,13 @@ impl Scripts {
                 .map_err(|e| Failure::error(e.to_string()))?;
             Ok(Persistent::save(&ctx, library))
         })?;
-        Ok(self.library.get_or_init(|| Library {
-            inside,
-            _realm: realm,
-        }))
+        Ok(self.library.get_or_init(|| Library { inside, realm }))
+    }
+
+    /// Whether this is the prototype of plain objects in a node's realm.
+    fn is_plain<'js>(&self, ctx: &Ctx<'js>, prototype: Object<'js>) -> bool {
+        let prototype = Persistent::save(ctx, prototype);
+        self.plains.borrow().contains(&prototype)
     }
 
     /// The library, after it was loaded.

@@ -7,7 +7,7 @@ use rquickjs::{Ctx, Exception, Object as JsObject, Persistent, Result, Value as 
 use smol_str::SmolStr;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
-use value::{Message, Value};
+use value::Value;
 
 /// The phase of the node's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,8 +28,6 @@ pub(super) struct State {
     pub(super) phase: Cell<Phase>,
     pub(super) closing: Cell<bool>,
     pub(super) shows_status: Cell<bool>,
-    /// Whether the code holds objects of the context stores, which are written back when its run ends.
-    pub(super) holds: Cell<bool>,
     /// Whether the node is done with a message when the function returns.
     pub(super) auto_done: bool,
     /// The prototype of plain objects in the node's realm; it also leads to that realm.
@@ -45,7 +43,6 @@ impl State {
             phase: Cell::new(Phase::Ready),
             closing: Cell::new(false),
             shows_status: Cell::new(false),
-            holds: Cell::new(false),
             auto_done,
             plain: RefCell::new(None),
             effects: RefCell::default(),
@@ -58,30 +55,6 @@ impl State {
 
     pub(super) fn take(&self) -> Vec<Effect> {
         self.effects.take()
-    }
-
-    /// A JavaScript object as a message.
-    pub(super) fn message<'js>(
-        &self,
-        scripts: &Scripts,
-        ctx: &Ctx<'js>,
-        object: &JsValue<'js>,
-    ) -> Result<Message> {
-        Ok(Message::from_value(self.value(scripts, ctx, object)?).unwrap_or_default())
-    }
-
-    /// Any JavaScript value of this node.
-    pub(super) fn value<'js>(
-        &self,
-        scripts: &Scripts,
-        ctx: &Ctx<'js>,
-        value: &JsValue<'js>,
-    ) -> Result<Value> {
-        let plain = self.plain.borrow().clone();
-        match plain {
-            Some(plain) => from_js::value_in(scripts, ctx, &plain.restore(ctx)?, value),
-            None => from_js::value(scripts, ctx, value),
-        }
     }
 }
 
@@ -112,6 +85,6 @@ impl<'js> Invocation<'js> {
     }
 
     pub(super) fn value(&self, value: &JsValue<'js>) -> Result<Value> {
-        self.state.value(&self.scripts, &self.realm, value)
+        from_js::value(&self.scripts, &self.realm, value)
     }
 }

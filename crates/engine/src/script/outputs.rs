@@ -43,7 +43,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
     ) -> Result<()> {
         let state = self.state;
         if result == given {
-            let message = state.message(self.scripts, self.ctx, result)?;
+            let message = from_js::message(self.scripts, self.ctx, result)?;
             state.push(if state.auto_done {
                 Effect::Pass(message)
             } else {
@@ -61,7 +61,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
         };
         self.send(result, now)?;
         if state.auto_done {
-            state.push(Effect::Done(state.message(
+            state.push(Effect::Done(from_js::message(
                 self.scripts,
                 self.ctx,
                 given,
@@ -98,7 +98,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
             if value.is_undefined() || value.is_null() {
                 return Ok(());
             }
-            match self.state.value(self.scripts, self.ctx, value)? {
+            match from_js::value(self.scripts, self.ctx, value)? {
                 Value::Object(object) => {
                     let message = Message::from_value(Value::Object(object)).unwrap_or_default();
                     found.messages.push((output, named(message, id)));

@@ -6,7 +6,7 @@ use super::effect::Effect;
 use super::modules::Import;
 use super::node_state::{Phase, State};
 use super::outputs::Outputs;
-use super::{Scripts, failure, modules, source, syntax, to_js};
+use super::{Scripts, failure, from_js, modules, source, syntax, to_js};
 use crate::node_context::NodeContext;
 use rquickjs::{
     CatchResultExt, Context, Ctx, Function, Object as JsObject, Persistent, Value as JsValue,
@@ -192,10 +192,8 @@ impl Sandbox {
             let result: rquickjs::Result<JsValue<'_>> = function.call((msg.clone(), node));
             let Ok(result) = result else {
                 let failure = failure::pending(scripts, ctx);
-                let changed = sandbox
-                    .state
-                    .message(scripts, ctx, &msg)
-                    .unwrap_or_else(|_| message.clone());
+                let changed =
+                    from_js::message(scripts, ctx, &msg).unwrap_or_else(|_| message.clone());
                 let changed = failure::noted(&failure, changed);
                 sandbox.state.push(Effect::Error(failure, Some(changed)));
                 return Ok(());
@@ -242,7 +240,6 @@ impl Sandbox {
             if self.scripts.run_jobs(&ctx) && self.scripts.clock.expired.get() {
                 self.failed(failure::timed_out(self.limit), message);
             }
-            self.settle(&ctx, realm);
             self.report_rejections(&ctx);
         });
         self.scripts.end_invocation(&realm.context);
@@ -254,21 +251,6 @@ impl Sandbox {
             effects.extend(self.run(&message));
         }
         effects
-    }
-
-    /// Writes back what the code has changed in place in objects of the context stores.
-    fn settle(&self, ctx: &Ctx<'_>, realm: &Realm) {
-        if !self.state.holds.take() || self.scripts.clock.expired.get() {
-            return;
-        }
-        let settled = realm
-            .bindings
-            .clone()
-            .restore(ctx)
-            .and_then(|bindings| bindings.get::<_, Function<'_>>("settle")?.call::<_, ()>(()));
-        if settled.is_err() {
-            self.failed(failure::pending(&self.scripts, ctx), None);
-        }
     }
 
     fn failed(&self, failure: Failure, message: Option<&Message>) {
@@ -340,7 +322,9 @@ impl Sandbox {
             .globals()
             .get::<_, JsObject<'_>>("Object")?
             .get("prototype")?;
-        self.state.plain.replace(Some(Persistent::save(ctx, plain)));
+        let plain = Persistent::save(ctx, plain);
+        self.scripts.plains.borrow_mut().insert(plain.clone());
+        self.state.plain.replace(Some(plain));
         let bindings: JsObject<'_> = self
             .scripts
             .library()?
@@ -354,6 +338,14 @@ impl Sandbox {
             Persistent::save(ctx, function),
             Persistent::save(ctx, bindings),
         ))
+    }
+}
+
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if let Some(plain) = &*self.state.plain.borrow() {
+            self.scripts.plains.borrow_mut().remove(plain);
+        }
     }
 }
 

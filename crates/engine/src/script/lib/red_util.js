@@ -72,8 +72,10 @@
   }, object);
   const getObjectProperty = (object, expression) => follow(object, normalisePropertyExpression(expression, object));
 
-  function setObjectProperty(object, expression, value, createMissing = value !== undefined) {
-    const steps = normalisePropertyExpression(expression, object);
+  const setObjectProperty = (object, expression, value, createMissing = value !== undefined) =>
+    assign(object, normalisePropertyExpression(expression, object), value, createMissing);
+
+  function assign(object, steps, value, createMissing) {
     let at = object;
     for (let i = 0; i < steps.length - 1; i++) {
       const step = steps[i];
@@ -92,7 +94,7 @@
     return true;
   }
 
-  library.property = { read: getObjectProperty, write: setObjectProperty };
+  library.property = { follow, assign };
 
   const withoutMsg = expression => expression.startsWith('msg.') ? expression.slice(4) : expression;
 

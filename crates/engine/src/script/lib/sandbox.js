@@ -2,7 +2,7 @@
 (function (library, native) {
   'use strict';
 
-  const { Buffer, URL, URLSearchParams, util, redUtil, inspect, contextOf, heldByCode } = library;
+  const { Buffer, URL, URLSearchParams, util, redUtil, inspect, contextOf } = library;
   const { promisify } = util;
   const NODE = 0, FLOW = 1, GLOBAL = 2;
 
@@ -117,9 +117,8 @@
   library.furnish = (global, about) => {
     const { node, closing } = nodeOf(about);
     const ownTimers = timersOf(node);
-    const held = heldByCode();
-    const flow = contextOf(FLOW, held), wide = contextOf(GLOBAL, held);
-    const context = Object.assign(contextOf(NODE, held), { global: wide, flow });
+    const flow = contextOf(FLOW), wide = contextOf(GLOBAL);
+    const context = Object.assign(contextOf(NODE), { global: wide, flow });
     const env = { get: name => native.env(String(name)) };
     const offered = {
       Buffer, URL, URLSearchParams, util, context, flow, env,
@@ -145,7 +144,6 @@
         return own;
       },
       timerIsDue: ownTimers.due,
-      settle: held.settle,
       whenDone: (promise, msg, id) => {
         // What cannot be sent is the message's failure, just as what the code throws.
         promise.then(result => native.resolved(result, msg, id)).catch(thrown => native.rejected(thrown, msg, true));

@@ -68,6 +68,12 @@
   };
   const viewed = value => new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
 
+  // Whether the prototype is the `Object.prototype` of some realm.
+  const isLiteral = value => {
+    const prototype = Object.getPrototypeOf(value);
+    return prototype !== null && Object.getPrototypeOf(prototype) === null && Object.hasOwn(prototype, '__lookupGetter__');
+  };
+
   // Tells Rust how a value that is neither plain nor an array travels: [kind, …].
   library.classify = value => {
     if (typeof value === 'bigint') {
@@ -89,6 +95,6 @@
     if (types.isNumberObject(value) || types.isStringObject(value) || types.isBooleanObject(value)) {
       return ['instead', value.valueOf()];
     }
-    return ['plain'];
+    return isLiteral(value) ? ['literal'] : ['plain'];
   };
 })

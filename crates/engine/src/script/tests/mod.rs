@@ -1,6 +1,7 @@
 //! Tests the guarantees of the sandbox to functions, without an engine.
 #![allow(clippy::unwrap_used, clippy::float_cmp, reason = "tests")]
 
+mod contexts;
 mod isolation;
 mod lifecycle;
 mod modules;
@@ -33,6 +34,10 @@ fn scripts_in(data: &Path) -> Rc<Scripts> {
 }
 
 fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
+    Sandbox::new(Rc::clone(scripts), code, node_context())
+}
+
+fn node_context() -> NodeContext {
     let info = NodeInfo {
         groups: Rc::from([]),
         id: "n1".into(),
@@ -44,15 +49,11 @@ fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
         outputs: 2,
         env: Rc::new(Env::default()),
     };
-    Sandbox::new(
-        Rc::clone(scripts),
-        code,
-        NodeContext {
-            info: Rc::new(info),
-            contexts: Rc::default(),
-            now: 0.0,
-        },
-    )
+    NodeContext {
+        info: Rc::new(info),
+        contexts: Rc::default(),
+        now: 0.0,
+    }
 }
 
 fn function(source: &str) -> Sandbox {

@@ -1,0 +1,159 @@
+//! `context`, `flow` and `global` for the library: what code reads from a store, or puts there, is the stored object
+//! itself, as in Node-RED.
+
+use super::failure::throw;
+use super::node_state::Invocation;
+use super::stored_object::StoredObject;
+use super::{Scripts, to_js};
+use crate::context::{Scope, Slot};
+use rquickjs::function::Opt;
+use rquickjs::{Array, Ctx, Function, Object as JsObject, Result, Value as JsValue};
+use smol_str::SmolStr;
+use std::rc::{Rc, Weak};
+use value::{Key, Path};
+
+/// `read(scope, key, store)`, `write(scope, key, value, store)`, `keys(scope, store)`.
+pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let get = move |ctx: Ctx<'js>, scope: u8, key: String, store: Opt<Option<String>>| {
+        let call = Invocation::of(&weak, &ctx)?;
+        read(&call, scope_of(scope), &path(&ctx, &key, store)?)
+    };
+    native.set("read", Function::new(ctx.clone(), get)?)?;
+    let weak = scripts.clone();
+    let set = move |ctx: Ctx<'js>,
+                    scope: u8,
+                    key: String,
+                    value: JsValue<'js>,
+                    store: Opt<Option<String>>| {
+        let call = Invocation::of(&weak, &ctx)?;
+        write(&call, scope_of(scope), &path(&ctx, &key, store)?, value)
+    };
+    native.set("write", Function::new(ctx.clone(), set)?)?;
+    let weak = scripts.clone();
+    let keys = move |ctx: Ctx<'js>, scope: u8, store: Opt<Option<String>>| {
+        let call = Invocation::of(&weak, &ctx)?;
+        let node = &call.state.node;
+        let contexts = node.contexts.borrow();
+        let keys = contexts.keys(scope_of(scope), &node.info, store.0.flatten().as_deref());
+        Ok::<_, rquickjs::Error>(keys.into_iter().map(String::from).collect::<Vec<_>>())
+    };
+    native.set("keys", Function::new(ctx.clone(), keys)?)
+}
+
+fn read<'js>(call: &Invocation<'js>, scope: Scope, path: &Path) -> Result<JsValue<'js>> {
+    let node = &call.state.node;
+    let slot = node.contexts.borrow().slot(scope, &node.info, path);
+    if let Some(slot) = slot
+        && let Some(object) = object(call, &slot, false)?
+    {
+        return object.get(&call.scripts, &call.realm, &slot.rest);
+    }
+    let value = node.contexts.borrow_mut().read(scope, &node.info, path);
+    to_js::value(&call.scripts, &call.realm, &value)
+}
+
+fn write<'js>(
+    call: &Invocation<'js>,
+    scope: Scope,
+    path: &Path,
+    value: JsValue<'js>,
+) -> Result<()> {
+    let node = &call.state.node;
+    let slot = node.contexts.borrow().slot(scope, &node.info, path);
+    if let Some(slot) = slot {
+        if slot.rest.is_empty() && value.is_object() {
+            let object = StoredObject::new(call, value);
+            node.contexts.borrow_mut().keep(&slot, object, true);
+            return Ok(());
+        }
+        if !slot.rest.is_empty() {
+            let parent = match object(call, &slot, true)? {
+                None if !value.is_undefined() => new_parent(call, &slot)?,
+                parent => parent,
+            };
+            if let Some(parent) = parent {
+                parent.set(&call.scripts, &call.realm, &slot.rest, value)?;
+                return Ok(());
+            }
+        }
+    }
+    let value = call.value(&value)?;
+    let mut contexts = node.contexts.borrow_mut();
+    let written = contexts.write(scope, &node.info, path, value);
+    written.map_err(|failure| throw(&call.realm, &failure))?;
+    Ok(())
+}
+
+/// The object of a slot; from now on it lives in JavaScript. `None` if it is a primitive.
+fn object(call: &Invocation<'_>, slot: &Slot, is_write: bool) -> Result<Option<Rc<StoredObject>>> {
+    let contexts = &call.state.node.contexts;
+    let known = contexts.borrow_mut().object(slot, is_write);
+    if known.is_some() {
+        return Ok(known);
+    }
+    let value = contexts.borrow().value(slot);
+    let value = to_js::value(&call.scripts, &call.realm, &value)?;
+    if !value.is_object() {
+        return Ok(None);
+    }
+    let object = StoredObject::new(call, value);
+    contexts
+        .borrow_mut()
+        .keep(slot, Rc::clone(&object), is_write);
+    Ok(Some(object))
+}
+
+/// An object, or array, in an empty slot, to write into.
+fn new_parent(call: &Invocation<'_>, slot: &Slot) -> Result<Option<Rc<StoredObject>>> {
+    let contexts = &call.state.node.contexts;
+    if !contexts.borrow().value(slot).is_nullish() {
+        return Ok(None);
+    }
+    let realm = call.realm.clone();
+    let empty = match slot.rest.first() {
+        Some(Key::Index(_)) => Array::new(realm)?.into_value(),
+        _ => JsObject::new(realm)?.into_value(),
+    };
+    let object = StoredObject::new(call, empty);
+    contexts.borrow_mut().keep(slot, Rc::clone(&object), true);
+    Ok(Some(object))
+}
+
+fn scope_of(number: u8) -> Scope {
+    match number {
+        0 => Scope::Node,
+        1 => Scope::Flow,
+        _ => Scope::Global,
+    }
+}
+
+/// A key of a context. Most are plain names, which need no parsing.
+pub(super) fn path(ctx: &Ctx<'_>, key: &str, store: Opt<Option<String>>) -> Result<Path> {
+    let is_plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+    if is_plain {
+        return Ok(Path {
+            keys: Box::new([Key::Name(SmolStr::from(key))]),
+            store: store.0.flatten().map(Into::into),
+        });
+    }
+    let mut path = Path::parse(key).map_err(|failure| throw(ctx, &failure))?;
+    if let Some(store) = store.0.flatten() {
+        path.store = Some(store.into());
+    }
+    Ok(path)
+}
+
+/// The steps of a path: texts, numbers, and lists for nested ones.
+pub(super) fn steps<'js>(ctx: &Ctx<'js>, path: &[Key]) -> Result<JsValue<'js>> {
+    let steps_of = Array::new(ctx.clone())?;
+    for (index, key) in path.iter().enumerate() {
+        match key {
+            Key::Name(name) => steps_of.set(index, name.as_str())?,
+            Key::Index(at) => steps_of.set(index, *at)?,
+            Key::Nested(inner) => steps_of.set(index, steps(ctx, &inner.keys)?)?,
+        }
+    }
+    Ok(steps_of.into_value())
+}
