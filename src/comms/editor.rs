@@ -1,10 +1,10 @@
 //! Serves one editor's channel from the handshake to its end: sign-in, subscriptions, messages both ways, closing.
 
 use super::frame::{Frame, FrameError};
-use super::outbox::{Waiting, outbox};
+use super::outbox::{Outgoing, Waiting, outbox};
 use super::sign_in::{self, Watch};
 use super::topic_filter::Pattern;
-use super::topics::Topics;
+use super::topics::{self, Topics};
 use super::upstream_relay::{Relay, Said};
 use super::websocket::{Lost, Received, Socket};
 use super::{Comms, PendingEditor, Source};
@@ -276,13 +276,15 @@ impl<'c, S: AsyncRead + AsyncWrite + Unpin> Session<'c, S> {
                     next = self.understood(&text?)?;
                     continue;
                 }
-                frame = self.waiting.next() => {
+                outgoing = self.waiting.next() => {
                     // Every frame from the upstream is a sign of life.
                     if matches!(self.source, Channel::Relay(_)) {
                         self.heartbeat.reset();
                     }
-                    self.waiting.left(frame.len());
-                    frame
+                    match outgoing {
+                        Outgoing::Frame(text) => text,
+                        Outgoing::Lost(count) => topics::loss(count),
+                    }
                 }
                 _ = self.heartbeat.tick() => self.comms.heartbeat(),
             };

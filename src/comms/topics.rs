@@ -2,23 +2,30 @@
 //! (docs/reference/node-red-admin-api.md §4).
 //!
 //! One task of the control runtime serialises each batch once, whatever the number of editors. All of them receive all
-//! topics; a subscription only repeats retained messages.
+//! topics; a subscription only repeats retained messages. A flood of debug messages loses its oldest ones, so that the
+//! newest is sent within two seconds.
 
-use super::outbox::{Level, Outbox};
+use super::outbox::{Frame, Level, Outbox};
 use super::topic_filter::Pattern;
 use bytes::Bytes;
-use events::{Event, Listener};
+use events::{Event, Limits, Listener};
 use serde_json::{Map, Value as Json, json};
 use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// From a batch's first message to its sending, and between batches (docs/reference/node-red-admin-api.md §4).
 const PAUSE: Duration = Duration::from_millis(50);
 /// Messages of a frame (docs/reference/node-red-admin-api.md §4).
 const BATCH: usize = 50;
+
+/// Debug messages that wait to be sent; and as many of all other events. Our choice: what is sent in three quarters of a
+/// second, so that both are sent in less than two; the sidebar shows the newest 100.
+const WAITING: usize = 15 * BATCH;
+/// Between reports of lost messages during a flood, our choice.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 const STATE: &str = "notification/runtime-state";
 const DEPLOY: &str = "notification/runtime-deploy";
@@ -39,6 +46,14 @@ struct Retained {
 }
 
 impl Topics {
+    /// What may wait of an engine's events, in about this many bytes.
+    pub fn limits(bytes: usize) -> Limits {
+        Limits {
+            bytes,
+            events: WAITING,
+        }
+    }
+
     /// Of an engine, or none.
     pub fn new(listener: Option<Listener>) -> Arc<Self> {
         if let Some(listener) = &listener {
@@ -56,6 +71,7 @@ impl Topics {
             return;
         };
         let mut lost = 0;
+        let mut reported = Instant::now();
         loop {
             listener.news().await;
             sleep(PAUSE).await;
@@ -64,11 +80,12 @@ impl Topics {
             let next_batch = listener.drain(most);
             lost += next_batch.lost;
             let all = next_batch.events.len() < most;
-            self.publish(next_batch.events);
-            if all && lost > 0 {
-                self.board().send(&[lost_note(lost)]);
-                lost = 0;
+            if lost > 0 && (all || reported.elapsed() >= REPORT_INTERVAL) {
+                let text = lost_note(lost);
+                self.board().send(&[Message { text, debug: false }]);
+                (lost, reported) = (0, Instant::now());
             }
+            self.publish(next_batch.events);
         }
     }
 
@@ -104,14 +121,15 @@ impl Topics {
                 .chain(status.map(|(_, message)| Arc::clone(message)))
                 .collect()
         };
-        messages.chunks(BATCH).map(frame).collect()
+        let texts: Vec<&str> = messages.iter().map(AsRef::as_ref).collect();
+        texts.chunks(BATCH).map(frame).collect()
     }
 
     fn publish(&self, events: Vec<Event>) {
         // Written without the lock.
         let retentions: Vec<Retention> = events.into_iter().map(Retention::of).collect();
         let mut board = self.board();
-        let messages: Vec<Arc<str>> = retentions
+        let messages: Vec<Message> = retentions
             .into_iter()
             .filter_map(|r| board.keep(r))
             .collect();
@@ -123,6 +141,13 @@ impl Topics {
     fn board(&self) -> MutexGuard<'_, Retained> {
         self.board.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A message as it is sent.
+struct Message {
+    text: Arc<str>,
+    /// Whether an editor that is too slow may lose it.
+    debug: bool,
 }
 
 /// An event as it is sent, and what of it is retained.
@@ -156,28 +181,29 @@ impl Retention {
 
 impl Retained {
     /// Retains what is to be retained; gives what is to be sent.
-    fn keep(&mut self, retention: Retention) -> Option<Arc<str>> {
-        match retention {
-            Retention::Debug(message) => Some(message),
-            Retention::State(message) => Some(self.state.insert(message).clone()),
-            Retention::Deploy(message) => Some(self.deploy.insert(message).clone()),
-            Retention::Status(id, message) => {
-                self.status.insert(id, Arc::clone(&message));
-                Some(message)
+    fn keep(&mut self, retention: Retention) -> Option<Message> {
+        let text = match retention {
+            Retention::Debug(text) => return Some(Message { text, debug: true }),
+            Retention::State(text) => self.state.insert(text).clone(),
+            Retention::Deploy(text) => self.deploy.insert(text).clone(),
+            Retention::Status(id, text) => {
+                self.status.insert(id, Arc::clone(&text));
+                text
             }
             Retention::NoStatus(id) => {
                 self.status.remove(&id)?;
-                Some(message(&format!("status/{id}"), &Json::Object(Map::new())))
+                message(&format!("status/{id}"), &Json::Object(Map::new()))
             }
-        }
+        };
+        Some(Message { text, debug: false })
     }
 
     /// Sends one frame to all editors, and removes those that are too slow.
-    fn send(&mut self, messages: &[Arc<str>]) {
+    fn send(&mut self, messages: &[Message]) {
         if self.editors.is_empty() {
             return;
         }
-        let frame = frame(messages);
+        let frame = divisible(messages);
         self.editors.retain(|editor| editor.put(frame.clone()));
     }
 }
@@ -210,14 +236,31 @@ fn lost_note(count: u64) -> Arc<str> {
     message("debug", &data)
 }
 
-fn frame(messages: &[Arc<str>]) -> Bytes {
+/// A report of lost messages, as a frame of its own.
+pub(super) fn loss(count: u64) -> Bytes {
+    frame(&[&lost_note(count)])
+}
+
+fn frame(messages: &[&str]) -> Bytes {
     format!("[{}]", messages.join(",")).into()
 }
 
+/// A frame of which debug messages may be lost.
+fn divisible(messages: &[Message]) -> Frame {
+    let all: Vec<&str> = messages.iter().map(|m| &*m.text).collect();
+    let rest = messages.iter().filter(|m| !m.debug);
+    let rest: Vec<&str> = rest.map(|m| &*m.text).collect();
+    match all.len() - rest.len() {
+        0 => Frame::whole(frame(&all)),
+        debug if rest.is_empty() => Frame::with_debug(frame(&all), debug as u64, Bytes::new()),
+        debug => Frame::with_debug(frame(&all), debug as u64, frame(&rest)),
+    }
+}
+
 #[cfg(test)]
-#[allow(clippy::unwrap_used, reason = "tests")]
+#[allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 mod tests {
-    use super::super::outbox::{Waiting, outbox};
+    use super::super::outbox::{Outgoing, Waiting, outbox};
     use super::*;
     use events::Events;
 
@@ -229,7 +272,7 @@ mod tests {
     /// The events of an engine, and the topics that publish them.
     fn engine() -> (Events, Arc<Topics>) {
         let events = Events::default();
-        let topics = Topics::new(Some(events.listen(1 << 20)));
+        let topics = Topics::new(Some(events.listen(Topics::limits(1 << 20))));
         (events, topics)
     }
 
@@ -240,7 +283,10 @@ mod tests {
     }
 
     async fn next_batch(editor: &mut Waiting) -> Vec<Json> {
-        serde_json::from_slice(&editor.next().await).unwrap()
+        match editor.next().await {
+            Outgoing::Frame(text) => serde_json::from_slice(&text).unwrap(),
+            Outgoing::Lost(count) => panic!("{count} messages were lost"),
+        }
     }
 
     /// The retained messages, by topic.
@@ -321,9 +367,40 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_newest_message_of_a_flood_is_sent_within_two_seconds_and_losses_are_counted() {
+        let (events, topics) = engine();
+        let mut editor = editor(&topics);
+        for n in 0..200_000 {
+            events.publish(Event::Debug(json!({ "msg": n })));
+            events.publish(status("a", Some(json!({ "text": n.to_string() }))));
+        }
+        let task = tokio::spawn(Arc::clone(&topics).tell());
+        let (mut shown, mut lost, mut newest, mut frames) = (0, 0, 0, 0);
+        while newest < 199_999 || shown + lost < 200_000 {
+            frames += 1;
+            for message in next_batch(&mut editor).await {
+                match &message["data"]["msg"] {
+                    Json::Number(n) => {
+                        assert!(n.as_u64() > Some(newest));
+                        newest = n.as_u64().unwrap();
+                        shown += 1;
+                    }
+                    Json::String(note) => {
+                        lost += note.split(' ').next().unwrap().parse::<u64>().unwrap();
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert!(frames * PAUSE < Duration::from_secs(2), "{frames} frames");
+        assert_eq!(shown + lost, 200_000);
+        task.abort();
+    }
+
+    #[tokio::test]
     async fn lost_debug_messages_are_reported_and_none_are_made_without_editors() {
         let events = Events::default();
-        let topics = Topics::new(Some(events.listen(1_000)));
+        let topics = Topics::new(Some(events.listen(Topics::limits(1_000))));
         assert!(!events.wants_debug());
         let mut editor = editor(&topics);
         assert!(events.wants_debug());
@@ -331,14 +408,11 @@ mod tests {
             events.publish(Event::Debug(json!({ "msg": n })));
         }
         let task = tokio::spawn(Arc::clone(&topics).tell());
-        assert_eq!(next_batch(&mut editor).await.len(), 4);
         let note = next_batch(&mut editor).await;
-        assert!(
-            note[0]["data"]["msg"]
-                .as_str()
-                .unwrap()
-                .starts_with("96 debug messages were lost")
-        );
+        let text = note[0]["data"]["msg"].as_str().unwrap();
+        assert!(text.starts_with("97 debug messages were lost"), "{text}");
+        let newest = next_batch(&mut editor).await;
+        assert_eq!((newest.len(), &newest[2]["data"]["msg"]), (3, &json!(99)));
         task.abort();
         topics.leave(&editor.level());
         assert!(!events.wants_debug());

@@ -4,7 +4,7 @@
 //! upstream restarts, the link is opened again and the editor's subscriptions are renewed, so that the editor need not
 //! notice. The upstream's sign-in messages are for the gateway and never reach the editor.
 
-use super::outbox::Outbox;
+use super::outbox::{Frame, Outbox};
 use super::topic_filter::Pattern;
 use super::websocket::{Lost, Received, Socket};
 use crate::config;
@@ -140,7 +140,7 @@ impl<'e> Relay<'e> {
             Meaning::ForEditor => {
                 *relayed += 1;
                 // An editor that is too slow is closed where it is served.
-                self.outbox.put(text.into());
+                self.outbox.put(Frame::whole(text.into()));
                 Ok(())
             }
             Meaning::Accepted | Meaning::Invalid => Ok(()),

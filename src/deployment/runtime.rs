@@ -4,7 +4,7 @@ use super::Error;
 use crate::upstream::Upstream;
 #[cfg(feature = "engine")]
 use engine::{Engine, RunState};
-use events::Listener;
+use events::{Limits, Listener};
 use flows::{Credentials, FlowSet, Plan};
 use std::sync::Arc;
 
@@ -36,12 +36,11 @@ impl Runtime {
         }
     }
 
-    /// Subscribes to the engine's events, of which about `room` bytes may wait; an upstream sends its own to each
-    /// editor.
-    pub fn listen(&self, room: usize) -> Option<Listener> {
+    /// Subscribes to the engine's events; an upstream sends its own to each editor.
+    pub fn listen(&self, limits: Limits) -> Option<Listener> {
         match self {
             #[cfg(feature = "engine")]
-            Self::Own(engine) => Some(engine.events().listen(room)),
+            Self::Own(engine) => Some(engine.events().listen(limits)),
             Self::Upstream(_) => None,
         }
     }

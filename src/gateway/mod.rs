@@ -289,7 +289,8 @@ async fn settle(gateway: Weak<Gateway>) {
 /// Subscribes editors to our own engine, before the flows start, so that no event is missed.
 fn open_topics(runtimes: &[(config::Mount, Runtime)], backlog: usize) -> Arc<Topics> {
     let mut runtimes = runtimes.iter();
-    Topics::new(runtimes.find_map(|(_, runtime)| runtime.listen(backlog)))
+    let limits = Topics::limits(backlog);
+    Topics::new(runtimes.find_map(|(_, runtime)| runtime.listen(limits)))
 }
 
 /// Opens the audit log and writes down that the gateway starts.

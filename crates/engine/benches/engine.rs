@@ -7,7 +7,7 @@
 use engine::Engine;
 use engine::metrics::Uncounted;
 use engine::settings::Settings;
-use events::Event;
+use events::{Event, Limits};
 use flows::{DeploymentType, FlowSet, Submission, diff, plan};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value as Json, json};
@@ -78,7 +78,7 @@ fn hops(times: u32, kind: &str) -> Outcome {
     runtime.block_on(async {
         let settings = Settings::default();
         let engine = Engine::start(settings, Arc::new(Uncounted))?;
-        let events = engine.events().listen(usize::MAX);
+        let events = engine.events().listen(Limits::NONE);
         let submission = Submission::v1(
             &FlowSet::default(),
             chain(kind, messages).to_string().as_bytes(),

@@ -1,8 +1,8 @@
 //! The events that the engine publishes for editors while flows run, and the queues that carry them from the engine's
 //! thread to the listeners.
 //!
-//! Publishing never waits. When a listener is slow, debug messages are lost and counted; of each node's status the
-//! newest is kept, so that a listener's last state is right.
+//! Publishing never waits. When a listener is slow, the oldest debug messages are lost and counted; of each node's status
+//! the newest is kept. So the newest message is not late, and a listener's last state is right.
 
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -45,6 +45,15 @@ struct Subscribers {
     debug_listeners: AtomicUsize,
 }
 
+/// Limits of the events that wait for a listener.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Bytes, about.
+    pub bytes: usize,
+    /// Debug messages; and of all other events as many.
+    pub events: usize,
+}
+
 /// A subscription, until dropped.
 #[derive(Debug)]
 pub struct Listener {
@@ -65,16 +74,19 @@ pub struct Batch {
 struct Queue {
     waiting: Mutex<Waiting>,
     news: Notify,
-    /// Bytes that may wait, about.
-    room: usize,
+    limits: Limits,
     wants_debug: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    events: VecDeque<Event>,
-    bytes: usize,
-    /// Of each node the newest status since there was no room: newer than all that waits in `events`.
+    /// Data of debug messages, and all other events, each with its number in the order of publication.
+    debug: VecDeque<(u64, Json)>,
+    others: VecDeque<(u64, Event)>,
+    published: u64,
+    /// Of `debug`, about.
+    debug_bytes: usize,
+    /// Of each node the newest status since there was no room: newer than all that waits in `others`.
     late: HashMap<SmolStr, Option<Json>>,
     lost: u64,
 }
@@ -101,12 +113,12 @@ impl Events {
         self.0.debug_listeners.load(Ordering::Relaxed) > 0
     }
 
-    /// A listener to everything from now on, debug messages too. About `room` bytes may wait for it.
-    pub fn listen(&self, room: usize) -> Listener {
+    /// A listener to everything from now on, debug messages too.
+    pub fn listen(&self, limits: Limits) -> Listener {
         let queue = Arc::new(Queue {
             waiting: Mutex::default(),
             news: Notify::new(),
-            room,
+            limits,
             wants_debug: AtomicBool::new(true),
         });
         self.0.queues().push(Arc::clone(&queue));
@@ -117,6 +129,14 @@ impl Events {
             subscribers: Arc::clone(&self.0),
         }
     }
+}
+
+impl Limits {
+    /// No limits, for listeners that keep up.
+    pub const NONE: Self = Self {
+        bytes: usize::MAX,
+        events: usize::MAX,
+    };
 }
 
 impl Subscribers {
@@ -131,7 +151,7 @@ impl Listener {
         loop {
             {
                 let waiting = self.queue.waiting();
-                if !waiting.events.is_empty() || !waiting.late.is_empty() || waiting.lost > 0 {
+                if waiting.has_news() {
                     return;
                 }
             }
@@ -175,7 +195,7 @@ impl Queue {
         if matches!(event, Event::Debug(_)) && !self.wants_debug.load(Ordering::Relaxed) {
             return;
         }
-        self.waiting().put(event, self.room);
+        self.waiting().put(event, self.limits);
         self.news.notify_one();
     }
 
@@ -185,45 +205,81 @@ impl Queue {
 }
 
 impl Waiting {
-    fn put(&mut self, event: Event, room: usize) {
-        let full = self.bytes >= room;
+    fn has_news(&self) -> bool {
+        let Self {
+            debug,
+            others,
+            late,
+            ..
+        } = self;
+        !(debug.is_empty() && others.is_empty() && late.is_empty() && self.lost == 0)
+    }
+
+    fn put(&mut self, event: Event, limits: Limits) {
+        self.published += 1;
         match event {
-            Event::Debug(_) if full => self.lost += 1,
-            Event::Status { id, status } if full || !self.late.is_empty() => {
+            Event::Debug(data) => {
+                self.debug_bytes += size(&data);
+                self.debug.push_back((self.published, data));
+            }
+            Event::Status { id, status } if !self.late.is_empty() || self.is_full(limits) => {
                 self.late.insert(id, status);
             }
             // Runtime-wide events are rare.
-            event => {
-                self.bytes += size(&event);
-                self.events.push_back(event);
-            }
+            event => self.others.push_back((self.published, event)),
         }
+        while self.debug.len() > limits.events || self.bytes() > limits.bytes {
+            // The newest is shown, however long.
+            if self.debug.len() < 2 {
+                break;
+            }
+            let oldest = self.debug.pop_front();
+            self.debug_bytes -= oldest.map_or(0, |(_, data)| size(&data));
+            self.lost += 1;
+        }
+    }
+
+    /// Whether a status must wait until others have been taken.
+    fn is_full(&self, limits: Limits) -> bool {
+        self.others.len() >= limits.events || self.others.len() * EVENT >= limits.bytes
+    }
+
+    fn bytes(&self) -> usize {
+        self.debug_bytes + self.others.len() * EVENT
     }
 
     fn take(&mut self, most: usize) -> Batch {
-        if self.events.is_empty() {
+        if self.others.is_empty() {
             let late = std::mem::take(&mut self.late).into_iter();
-            let late = late.map(|(id, status)| Event::Status { id, status });
-            self.events.extend(late);
+            let late = late.map(|(id, status)| (self.published, Event::Status { id, status }));
+            self.others.extend(late);
         }
-        let most = most.min(self.events.len());
-        let events: Vec<Event> = self.events.drain(..most).collect();
-        let freed: usize = events.iter().map(size).sum();
-        self.bytes = self.bytes.saturating_sub(freed);
+        let most = most.min(self.debug.len() + self.others.len());
         Batch {
-            events,
+            events: (0..most).map_while(|_| self.oldest()).collect(),
             lost: std::mem::take(&mut self.lost),
         }
     }
+
+    /// Takes the event that was published first.
+    fn oldest(&mut self) -> Option<Event> {
+        let other = self.others.front().map(|(number, _)| *number);
+        let debug = self.debug.front().map(|(number, _)| *number);
+        if other.is_some_and(|other| debug.is_none_or(|debug| other < debug)) {
+            return Some(self.others.pop_front()?.1);
+        }
+        let (_, data) = self.debug.pop_front()?;
+        self.debug_bytes -= size(&data);
+        Some(Event::Debug(data))
+    }
 }
 
-/// About how many bytes an event takes; the message of a debug node is a text in it.
-fn size(event: &Event) -> usize {
-    const REST: usize = 256;
-    match event {
-        Event::Debug(data) => data.get("msg").and_then(Json::as_str).map_or(0, str::len) + REST,
-        Event::Status { .. } | Event::RuntimeState(_) | Event::RuntimeDeploy { .. } => REST,
-    }
+/// About how many bytes an event takes beside the text of a debug message.
+const EVENT: usize = 256;
+
+/// About how many bytes a debug message takes; its `msg` is a text.
+fn size(data: &Json) -> usize {
+    data.get("msg").and_then(Json::as_str).map_or(0, str::len) + EVENT
 }
 
 #[cfg(test)]
@@ -256,10 +312,18 @@ mod tests {
         descriptions.collect()
     }
 
+    /// Limits of bytes only.
+    fn bytes(bytes: usize) -> Limits {
+        Limits {
+            bytes,
+            ..Limits::NONE
+        }
+    }
+
     #[test]
     fn every_listener_receives_all_events_in_order() {
         let events = Events::default();
-        let (one, other) = (events.listen(10_000), events.listen(10_000));
+        let (one, other) = (events.listen(Limits::NONE), events.listen(Limits::NONE));
         events.publish(debug(1));
         events.publish(status("a", "x"));
         events.publish(debug(2));
@@ -272,7 +336,7 @@ mod tests {
     #[test]
     fn a_flood_loses_debug_messages_but_never_the_last_status() {
         let events = Events::default();
-        let listener = events.listen(2_000);
+        let listener = events.listen(bytes(2_000));
         for n in 0..1_000 {
             events.publish(debug(n));
             events.publish(status("a", &n.to_string()));
@@ -282,6 +346,8 @@ mod tests {
         });
         let first = listener.drain(usize::MAX);
         assert!(first.events.len() < 20 && first.lost > 900);
+        let newest = descriptions(&first);
+        assert!(newest.contains(&"debug 999".to_owned()), "{newest:?}");
         assert_eq!(descriptions(&first).last().map(String::as_str), Some("r2"));
         // A status published meanwhile does not overtake.
         events.publish(status("a", "newest"));
@@ -295,10 +361,43 @@ mod tests {
     }
 
     #[test]
+    fn the_newest_events_wait_and_keep_their_order() {
+        let events = Events::default();
+        let limits = Limits {
+            events: 3,
+            ..Limits::NONE
+        };
+        let listener = events.listen(limits);
+        for n in 0..6 {
+            events.publish(debug(n));
+            events.publish(status(&format!("s{n}"), "x"));
+        }
+        events.publish(status("s5", "y"));
+        let batch = listener.drain(usize::MAX);
+        assert_eq!(
+            descriptions(&batch),
+            ["s0=x", "s1=x", "s2=x", "debug 3", "debug 4", "debug 5"]
+        );
+        assert_eq!(batch.lost, 3);
+        let mut late = descriptions(&listener.drain(usize::MAX));
+        late.sort_unstable();
+        assert_eq!(late, ["s3=x", "s4=x", "s5=y"]);
+        assert!(!listener.queue.waiting().has_news());
+    }
+
+    #[test]
+    fn a_message_longer_than_the_limit_is_shown() {
+        let events = Events::default();
+        let listener = events.listen(bytes(300));
+        events.publish(Event::Debug(json!({ "msg": "long".repeat(1000) })));
+        assert_eq!(listener.drain(9).events.len(), 1);
+    }
+
+    #[test]
     fn debug_messages_reach_only_listeners_that_want_them() {
         let events = Events::default();
         assert!(!events.has_listeners() && !events.wants_debug());
-        let listener = events.listen(10_000);
+        let listener = events.listen(Limits::NONE);
         assert!(events.has_listeners() && events.wants_debug());
         listener.want_debug(false);
         assert!(events.has_listeners() && !events.wants_debug());

@@ -4,7 +4,7 @@
 use engine::Engine;
 use engine::metrics::{Metrics, Uncounted};
 use engine::settings::Settings;
-use events::{Event, Listener};
+use events::{Event, Limits, Listener};
 use flows::{DeploymentType, FlowSet, Submission, diff, plan};
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
@@ -39,7 +39,7 @@ impl Bench {
     /// The same, with counts.
     pub(crate) async fn start(flows: &Json, settings: Settings, metrics: Arc<dyn Metrics>) -> Self {
         let engine = Engine::start(settings, metrics).unwrap();
-        let events = engine.events().listen(usize::MAX);
+        let events = engine.events().listen(Limits::NONE);
         let mut bench = Self {
             engine,
             flows: Arc::default(),
