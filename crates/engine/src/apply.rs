@@ -93,22 +93,15 @@ impl Thread {
     }
 
     fn planned(&self, plan: &Plan) -> Vec<(u32, bool)> {
+        let mut inside = self.inside_instances();
         let mut stops = Vec::new();
         for stop in &plan.stop {
             let Some(&slot) = self.state.directory.get(&stop.id) else {
                 continue;
             };
             stops.push((slot, stop.removed));
-            let Some(info) = &self.state.infos[slot as usize] else {
-                continue;
-            };
-            if info.kind.starts_with("subflow:") {
-                stops.extend(
-                    self.inside(&stop.id)
-                        .into_iter()
-                        .map(|inner| (inner, false)),
-                );
-            }
+            let inner = inside.remove(&stop.id).unwrap_or_default();
+            stops.extend(inner.into_iter().map(|slot| (slot, false)));
         }
         stops
     }
@@ -131,30 +124,23 @@ impl Thread {
         slots.into_iter().map(|(_, _, slot)| slot).collect()
     }
 
-    /// Slots of all nodes inside a subflow instance, at any depth.
-    fn inside(&self, instance: &str) -> Vec<u32> {
-        let within = |z: &SmolStr| {
-            let mut flow = z.clone();
-            loop {
-                if flow == instance {
-                    return true;
-                }
-                match self
-                    .state
-                    .listeners
-                    .flow(&flow)
-                    .and_then(|f| f.parent.clone())
-                {
-                    Some((outer, _)) => flow = outer,
-                    None => return false,
-                }
-            }
+    /// Slots of all nodes inside subflow instances, at any depth, by the outermost instance.
+    fn inside_instances(&self) -> FxHashMap<SmolStr, Vec<u32>> {
+        let around = |flow: &SmolStr| {
+            let parent = &self.state.listeners.flow(flow)?.parent;
+            parent.as_ref().map(|(outer, _)| outer)
         };
-        let slots = self.slots.iter().zip(0..);
-        slots
-            .filter(|(s, _)| s.as_ref().is_some_and(|s| within(&s.info.z)))
-            .map(|(_, n)| n)
-            .collect()
+        let mut inside: FxHashMap<SmolStr, Vec<u32>> = FxHashMap::default();
+        for (slot, number) in self.slots.iter().zip(0..) {
+            let Some(slot) = slot else { continue };
+            // From the node's flow outwards to its tab.
+            let flows = std::iter::successors(Some(&slot.info.z), |flow| around(flow));
+            let instances = flows.take_while(|flow| around(flow).is_some());
+            if let Some(outermost) = instances.last() {
+                inside.entry(outermost.clone()).or_default().push(number);
+            }
+        }
+        inside
     }
 
     fn gone(&self, slot: u32, flows: &FlowSet) -> bool {
@@ -226,10 +212,13 @@ impl Thread {
             let slots = &self.slots;
             let runs = |d: &Delivery| slots.get(d.slot as usize).is_some_and(Option::is_some);
             self.state.queue.retain(runs);
-            let endpoints = self.state.endpoints.clone();
-            endpoints.retain(|instance| self.runs(instance));
-            let sockets = self.state.sockets.clone();
-            sockets.retain(|instance| self.runs(instance));
+            let endpoints = self.state.endpoints.get();
+            let endpoints = endpoints.retained(|instance| self.runs(instance));
+            self.state.endpoints.replace(endpoints);
+            let sockets = self.state.sockets.get();
+            let sockets = sockets.retained(|instance| self.runs(instance));
+            self.state.sockets.replace(sockets);
+            self.state.publish_endpoints();
         }
     }
 }

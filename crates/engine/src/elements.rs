@@ -25,7 +25,8 @@ impl<'a> Elements<'a> {
             match node.kind.as_str() {
                 "tab" => {}
                 "subflow" => {
-                    let parsed = serde_json::from_str(&node.text).ok().map(Rc::new);
+                    let parsed: Option<Definition> = serde_json::from_str(&node.text).ok();
+                    let parsed = parsed.map(|definition| Rc::new(definition.indexed()));
                     definitions.insert(node.id.as_str(), (node, parsed));
                 }
                 _ => children.entry(node.z.as_str()).or_default().push(node),
@@ -50,6 +51,38 @@ pub(super) struct Definition {
     pub status: Option<Port>,
     #[serde(default)]
     pub env: Vec<EnvEntry>,
+    /// By the node inside, what its outputs feed.
+    #[serde(skip)]
+    feeds: FxHashMap<SmolStr, Vec<Feed>>,
+}
+
+/// A wire from the output of a node inside to an output of the subflow.
+pub(super) struct Feed {
+    /// The output of the node.
+    pub port: usize,
+    /// The output of the subflow; `None`: its status.
+    pub output: Option<usize>,
+}
+
+impl Definition {
+    fn indexed(mut self) -> Self {
+        let outputs = self.outputs.iter().enumerate();
+        let outputs = outputs.map(|(output, port)| (Some(output), port));
+        let status = self.status.iter().map(|port| (None, port));
+        for (output, port) in outputs.chain(status) {
+            for wire in &port.wires {
+                let port = wire.port;
+                let feeds = self.feeds.entry(wire.id.clone()).or_default();
+                feeds.push(Feed { port, output });
+            }
+        }
+        self
+    }
+
+    /// The outputs of the subflow, then its status, that a node inside feeds.
+    pub(super) fn feeds(&self, node: &str) -> &[Feed] {
+        self.feeds.get(node).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// An input or output of a subflow.

@@ -2,7 +2,7 @@
 
 use super::env::{Entry, Env};
 use flows::Node;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use smol_str::SmolStr;
 use std::rc::Rc;
@@ -36,14 +36,14 @@ pub(super) fn of(
         .map(|n| (n.id.as_str(), *n))
         .collect();
     let mut groups = FxHashMap::default();
+    let mut seen = FxHashSet::default();
     for id in elements.keys() {
-        let around = outwards(id, &elements);
-        for inner in (0..around.len()).rev() {
-            let element = around[inner];
-            if groups.contains_key(&element.id) {
-                continue;
-            }
-            let outer = around.get(inner + 1).and_then(|o| groups.get(&o.id));
+        // Outwards, up to a group that is made already or, in a circle, one of these.
+        let next = |inner: &&Arc<Node>| elements.get(inner.group.as_str()).copied();
+        let chain = std::iter::successors(elements.get(id).copied(), next);
+        let chain: Vec<_> = chain.take_while(|g| seen.insert(&g.id)).collect();
+        for element in chain.into_iter().rev() {
+            let outer = groups.get(&element.group);
             let group = group(element, outer, flow, ids);
             groups.insert(element.id.clone(), group);
         }
@@ -69,18 +69,4 @@ fn group(
         .chain(outer.iter().flat_map(|o| o.chain.iter().cloned()))
         .collect();
     Group { chain, env }
-}
-
-/// A group and those around it, inner first; a circle ends where it closes.
-fn outwards<'a>(id: &str, elements: &FxHashMap<&str, &'a Arc<Node>>) -> Vec<&'a Node> {
-    let mut around: Vec<&Node> = Vec::new();
-    let mut next = elements.get(id);
-    while let Some(element) = next {
-        if around.iter().any(|g| g.id == element.id) {
-            break;
-        }
-        around.push(element);
-        next = elements.get(element.group.as_str());
-    }
-    around
 }

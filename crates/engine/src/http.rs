@@ -2,7 +2,6 @@
 
 use super::http_path::PathPattern;
 use crate::instance::Instance;
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use hyper::{HeaderMap, Method};
 use limits::quota::{Exhausted, Grant};
@@ -139,21 +138,18 @@ pub struct Endpoint {
     pub(super) instance: Instance,
 }
 
-/// The endpoints of running http-in nodes: read by every worker without a lock, changed by the engine's thread.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Endpoints(Arc<ArcSwap<Table>>);
-
-/// In the order in which the nodes registered them; the first that matches wins, as in Express.
+/// The endpoints of running http-in nodes, in the order in which the nodes registered them; the first that matches wins,
+/// as in Express.
 #[derive(Debug, Default, Clone)]
-struct Table {
-    entries: Vec<Entry>,
+pub(super) struct Endpoints {
+    entries: Vec<Arc<Entry>>,
     /// Method and path of entries without parameters, to the first of them.
     fixed: HashMap<(Method, String), usize>,
     /// The entries with parameters.
     patterns: Vec<usize>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Entry {
     method: Method,
     shape: PathPattern,
@@ -162,37 +158,47 @@ struct Entry {
 
 impl Endpoints {
     /// Adds an endpoint; its path is one of Express.
-    pub(super) fn add(&self, method: &str, path: &str, instance: Instance) -> Result<(), Failure> {
+    pub(super) fn add(
+        &mut self,
+        method: &str,
+        path: &str,
+        instance: Instance,
+    ) -> Result<(), Failure> {
         let method = Method::from_bytes(method.to_ascii_uppercase().as_bytes())
             .map_err(|_| Failure::error(format!("unknown method: {method}")))?;
         let shape = PathPattern::parse(path)?;
-        let mut table = Table::clone(&self.0.load());
-        table.entries.push(Entry {
+        self.push(Arc::new(Entry {
             method,
             shape,
             instance,
-        });
-        table.index();
-        self.0.store(Arc::new(table));
+        }));
         Ok(())
     }
 
-    /// Removes the endpoints of nodes that no longer run.
-    pub(super) fn retain(&self, runs: impl Fn(Instance) -> bool) {
-        if self.0.load().entries.is_empty() {
-            return;
+    fn push(&mut self, entry: Arc<Entry>) {
+        let at = self.entries.len();
+        match &entry.shape {
+            PathPattern::Fixed(path) => {
+                let key = (entry.method.clone(), path.clone());
+                self.fixed.entry(key).or_insert(at);
+            }
+            PathPattern::Segments(_) | PathPattern::Pattern(..) => self.patterns.push(at),
         }
-        let mut table = Table::clone(&self.0.load());
-        table.entries.retain(|e| runs(e.instance));
-        table.index();
-        self.0.store(Arc::new(table));
+        self.entries.push(entry);
+    }
+
+    /// The same without the endpoints of nodes that no longer run.
+    pub(super) fn retained(&self, runs: impl Fn(Instance) -> bool) -> Self {
+        let mut retained = Self::default();
+        let entries = self.entries.iter().filter(|e| runs(e.instance));
+        entries.for_each(|entry| retained.push(Arc::clone(entry)));
+        retained
     }
 
     /// The endpoint for a request; HEAD is answered by GET's. Paths match case-insensitively, a trailing slash is
     /// ignored.
     pub(super) fn find(&self, method: &Method, path: &str) -> Option<Endpoint> {
-        let table = self.0.load();
-        if table.entries.is_empty() {
+        if self.entries.is_empty() {
             return None;
         }
         let method = if method == Method::HEAD {
@@ -201,12 +207,12 @@ impl Endpoints {
             method.clone()
         };
         let bare = path.trim_matches('/').to_lowercase();
-        let fixed = table.fixed.get(&(method.clone(), bare)).copied();
-        for &at in &table.patterns {
+        let fixed = self.fixed.get(&(method.clone(), bare)).copied();
+        for &at in &self.patterns {
             if fixed.is_some_and(|f| f < at) {
                 break;
             }
-            let entry = &table.entries[at];
+            let entry = &self.entries[at];
             if entry.method == method
                 && let Some(params) = entry.shape.matched(path)
             {
@@ -218,24 +224,8 @@ impl Endpoints {
         }
         fixed.map(|at| Endpoint {
             params: Vec::new(),
-            instance: table.entries[at].instance,
+            instance: self.entries[at].instance,
         })
-    }
-}
-
-impl Table {
-    fn index(&mut self) {
-        self.fixed.clear();
-        self.patterns.clear();
-        for (at, entry) in self.entries.iter().enumerate() {
-            match &entry.shape {
-                PathPattern::Fixed(path) => {
-                    let key = (entry.method.clone(), path.clone());
-                    self.fixed.entry(key).or_insert(at);
-                }
-                PathPattern::Segments(_) | PathPattern::Pattern(..) => self.patterns.push(at),
-            }
-        }
     }
 }
 
@@ -246,7 +236,7 @@ mod tests {
     use limits::quota::Quota;
 
     fn endpoints(paths: &[&str]) -> Endpoints {
-        let endpoints = Endpoints::default();
+        let mut endpoints = Endpoints::default();
         for (slot, path) in (0..).zip(paths) {
             endpoints
                 .add("get", path, Instance { slot, epoch: slot })
@@ -278,8 +268,7 @@ mod tests {
 
     #[test]
     fn endpoints_of_closed_nodes_are_removed() {
-        let table = endpoints(&["/a", "/b"]);
-        table.retain(|i| i.slot == 1);
+        let table = endpoints(&["/a", "/b"]).retained(|i| i.slot == 1);
         assert_eq!(slot(&table, "/a"), None);
         assert_eq!(slot(&table, "/b"), Some(1));
     }

@@ -18,6 +18,9 @@ pub mod fuzzing;
 mod graph;
 mod graph_build;
 mod groups;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+mod growth;
 pub mod http;
 mod http_path;
 mod inspect;
@@ -32,9 +35,11 @@ mod node;
 mod node_context;
 pub mod node_info;
 pub mod nodes;
+mod ordered_map;
 pub mod profile;
 mod profiler;
 mod properties;
+mod published;
 mod report;
 mod resolve;
 pub mod script;
@@ -54,6 +59,7 @@ use event_loop::{Change, Command, Inbox, Thread};
 use events::{Event, Events};
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Quota;
+use published::Published;
 use serde_json::Value as Json;
 use state::EngineState;
 use std::collections::BTreeSet;
@@ -116,8 +122,8 @@ pub struct Engine(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     commands: mpsc::UnboundedSender<Command>,
-    endpoints: http::Endpoints,
-    sockets: ws_endpoints::Paths,
+    endpoints: Published<http::Endpoints>,
+    sockets: Published<ws_endpoints::Paths>,
     connections: AtomicU64,
     /// Requests to http-in nodes that the thread has not delivered yet.
     calls: Arc<Quota>,
@@ -132,8 +138,8 @@ impl Engine {
         let (commands, inbox) = mpsc::unbounded_channel();
         let shared = Arc::new(Shared {
             commands,
-            endpoints: http::Endpoints::default(),
-            sockets: ws_endpoints::Paths::default(),
+            endpoints: Published::default(),
+            sockets: Published::default(),
             connections: AtomicU64::new(0),
             calls: Quota::new(WAITING_CALLS, WAITING_CALLS / 2),
             events: Events::default(),
@@ -223,7 +229,7 @@ impl Engine {
 
     /// The endpoint of an http-in node for this method and canonical path, if there is one.
     pub fn endpoint(&self, method: &hyper::Method, path: &str) -> Option<http::Endpoint> {
-        self.0.endpoints.find(method, path)
+        self.0.endpoints.load().find(method, path)
     }
 
     /// Sends a request to an endpoint and waits for the flow's response, for as long as the caller does. `memory`: the
@@ -248,7 +254,7 @@ impl Engine {
 
     /// The websocket-listener node on this canonical path, if there is one.
     pub fn listening(&self, path: &str) -> Option<ws_endpoints::Listening> {
-        self.0.sockets.find(path)
+        self.0.sockets.load().find(path)
     }
 
     /// The sender for the events of a connection to a websocket-listener node. An error: the engine has ended.

@@ -2,7 +2,7 @@
 //! (docs/reference/node-red-engine.md §3.2).
 
 use crate::node_info::NodeInfo;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -23,20 +23,34 @@ pub(super) struct Flow {
     pub parent: Option<(SmolStr, SmolStr)>,
     /// Whether status stays inside.
     pub status_port: bool,
-    catch: Vec<Listener>,
-    status: Vec<Listener>,
+    catch: Scopes,
+    status: Scopes,
 }
 
-#[derive(Debug)]
+/// Listeners of one kind, by the nodes that they listen to.
+#[derive(Debug, Default)]
+struct Scopes {
+    /// To all nodes of the flow, or of their group.
+    wide: Vec<Listener>,
+    /// To the node of this running id.
+    nodes: FxHashMap<SmolStr, Vec<Listener>>,
+    added: usize,
+}
+
+#[derive(Debug, Clone)]
 struct Listener {
+    /// Its number in the order in which listeners were added.
+    number: usize,
     slot: u32,
-    scope: Scope,
+    /// Whether it listens to its group only.
+    grouped: bool,
+    /// Whether it listens to all nodes of the flow.
+    to_all: bool,
     uncaught: bool,
     group: Option<SmolStr>,
 }
 
 /// The nodes that a listener listens to.
-#[derive(Debug, PartialEq)]
 enum Scope {
     All,
     Nodes(Vec<SmolStr>),
@@ -71,7 +85,7 @@ impl Listeners {
 
     /// Adds a running node, if it is a listener. `text` is its element with running ids; `own` are the
     /// targets of its own output, which it must not listen to (docs/reference/node-red-engine.md §3.2).
-    pub(super) fn add(&mut self, info: &NodeInfo, slot: u32, text: &str, own: &[SmolStr]) {
+    pub(super) fn add(&mut self, info: &NodeInfo, slot: u32, text: &str, own: &FxHashSet<SmolStr>) {
         let Ok(properties) = serde_json::from_str::<Properties>(text) else {
             return;
         };
@@ -81,14 +95,8 @@ impl Listeners {
         {
             ids.retain(|id| !own.contains(id));
         }
-        let listener = Listener {
-            slot,
-            scope,
-            uncaught: properties.uncaught == true,
-            group: info.groups.first().cloned(),
-        };
         if info.kind == "complete" {
-            if let Scope::Nodes(ids) = listener.scope {
+            if let Scope::Nodes(ids) = scope {
                 for id in ids {
                     let watched = (info.z.clone(), id);
                     self.complete.entry(watched).or_default().push(slot);
@@ -96,10 +104,18 @@ impl Listeners {
             }
             return;
         }
+        let listener = Listener {
+            number: 0,
+            slot,
+            grouped: matches!(scope, Scope::Group),
+            to_all: matches!(scope, Scope::All),
+            uncaught: properties.uncaught == true,
+            group: info.groups.first().cloned(),
+        };
         let flow = self.flows.entry(info.z.clone()).or_default();
         match info.kind.as_str() {
-            "catch" => flow.catch.push(listener),
-            _ => flow.status.push(listener),
+            "catch" => flow.catch.add(listener, scope),
+            _ => flow.status.add(listener, scope),
         }
     }
 
@@ -118,8 +134,8 @@ impl Listeners {
 impl Flow {
     /// Catch nodes that take an error reported by a node, nearest group first; `uncaught` ones only if no other does.
     pub(super) fn catching(&self, reporter: &NodeInfo) -> Vec<u32> {
-        let mut found = in_scope(&self.catch, reporter);
-        found.sort_by_key(|(distance, l)| (*distance, l.scope == Scope::All, l.uncaught));
+        let mut found = self.catch.of(reporter);
+        found.sort_by_key(|(distance, l)| (*distance, l.to_all, l.uncaught));
         let mut taken = false;
         let mut slots = Vec::new();
         for (_, listener) in found {
@@ -134,32 +150,53 @@ impl Flow {
 
     /// Status nodes that receive a node's status, nearest group first.
     pub(super) fn status_listeners(&self, reporter: &NodeInfo) -> Vec<u32> {
-        let mut found = in_scope(&self.status, reporter);
+        let mut found = self.status.of(reporter);
         found.sort_by_key(|(distance, _)| *distance);
         found.into_iter().map(|(_, l)| l.slot).collect()
     }
 }
 
-/// The listeners whose scope has this node, with their distance from it.
-fn in_scope<'a>(listeners: &'a [Listener], reporter: &NodeInfo) -> Vec<(usize, &'a Listener)> {
-    listeners
-        .iter()
-        .filter_map(|l| Some((distance(l, reporter)?, l)))
-        .collect()
+impl Scopes {
+    fn add(&mut self, mut listener: Listener, scope: Scope) {
+        self.added += 1;
+        listener.number = self.added;
+        let Scope::Nodes(ids) = scope else {
+            return self.wide.push(listener);
+        };
+        for id in ids {
+            let listeners = self.nodes.entry(id).or_default();
+            // An id may be there twice.
+            if listeners.last().is_none_or(|l| l.number != listener.number) {
+                listeners.push(listener.clone());
+            }
+        }
+    }
+
+    /// The listeners whose scope has this node, as they were added, with their distance from it.
+    fn of(&self, reporter: &NodeInfo) -> Vec<(usize, &Listener)> {
+        let own = self.nodes.get(&reporter.id).into_iter().flatten();
+        let mut found: Vec<_> = self
+            .wide
+            .iter()
+            .chain(own)
+            .filter_map(|l| Some((distance(l, reporter)?, l)))
+            .collect();
+        found.sort_unstable_by_key(|(_, l)| l.number);
+        found
+    }
 }
 
-/// The number of groups between a node and a listener; `None`: the node is not in its scope.
+/// The number of groups between a node and a listener; `None`: the node is not in its group.
 fn distance(listener: &Listener, reporter: &NodeInfo) -> Option<usize> {
     let around: &Rc<[SmolStr]> = &reporter.groups;
     let shared = listener
         .group
         .as_ref()
         .and_then(|g| around.iter().position(|a| a == g));
-    match &listener.scope {
-        Scope::Nodes(ids) if !ids.contains(&reporter.id) => None,
-        Scope::Group if listener.group.is_some() && shared.is_none() => None,
-        _ => Some(shared.unwrap_or(around.len())),
+    if listener.grouped && listener.group.is_some() && shared.is_none() {
+        return None;
     }
+    Some(shared.unwrap_or(around.len()))
 }
 
 fn scope(scope: &Json) -> Scope {

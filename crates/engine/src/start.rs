@@ -69,6 +69,7 @@ impl Thread {
             self.construct(&graph.nodes[at], slot);
         }
         self.state.listeners = listeners;
+        self.state.publish_endpoints();
         self.announce(report::runtime_state("start", deploy));
         self.count_running(&graph);
     }
@@ -131,6 +132,7 @@ impl Thread {
             parents.insert(flow.id.clone(), parent);
         }
         let links = links(graph);
+        self.state.links = self.links_by_name();
         for running in &graph.nodes {
             let Some(&slot) = self.state.directory.get(&running.id) else {
                 continue;
@@ -149,7 +151,7 @@ impl Thread {
             };
             place.wires = wires;
             if matches!(place.info.kind.as_str(), "catch" | "status" | "complete") {
-                let own: Vec<SmolStr> = running.wires().flatten().cloned().collect();
+                let own: FxHashSet<SmolStr> = running.wires().flatten().cloned().collect();
                 listeners.add(&place.info, slot, &resolve::of(running, &place.info), &own);
             }
         }
@@ -159,6 +161,18 @@ impl Thread {
         self.state.contexts.borrow_mut().set_flows(parents);
         self.group(graph);
         listeners
+    }
+
+    /// The link in nodes by name; one without a name is called by its id.
+    fn links_by_name(&self) -> FxHashMap<SmolStr, Vec<Rc<NodeInfo>>> {
+        let mut named: FxHashMap<SmolStr, Vec<Rc<NodeInfo>>> = FxHashMap::default();
+        let infos = self.state.infos.iter().flatten();
+        for info in infos.filter(|info| info.kind == "link in") {
+            let name = info.name.as_ref().filter(|name| !name.is_empty());
+            let name = name.unwrap_or(&info.id).clone();
+            named.entry(name).or_default().push(Rc::clone(info));
+        }
+        named
     }
 
     /// Puts the flows that wires, links and link calls join into one group of the queue, subflow instances into that of
@@ -329,7 +343,7 @@ fn link_calls(graph: &Graph) -> Vec<(SmolStr, Vec<SmolStr>)> {
 fn links(graph: &Graph) -> FxHashMap<SmolStr, Vec<SmolStr>> {
     let mut wires: FxHashMap<SmolStr, Vec<SmolStr>> = FxHashMap::default();
     let mut backwards: Vec<(SmolStr, SmolStr)> = Vec::new();
-    let mut ends: FxHashSet<&SmolStr> = FxHashSet::default();
+    let mut pairs: FxHashSet<(SmolStr, SmolStr)> = FxHashSet::default();
     for running in &graph.nodes {
         let kind = running.node.kind.as_str();
         if !matches!(kind, "link out" | "link in") {
@@ -341,16 +355,16 @@ fn links(graph: &Graph) -> FxHashMap<SmolStr, Vec<SmolStr>> {
         if kind == "link in" {
             backwards.extend(found.links.into_iter().map(|out| (out, running.id.clone())));
         } else if found.mode != "return" {
-            ends.insert(&running.id);
+            let own = found.links.iter().cloned();
+            pairs.extend(own.map(|into| (running.id.clone(), into)));
             wires.insert(running.id.clone(), found.links);
         }
     }
     for (out, into) in backwards {
-        if ends.contains(&out) {
-            let targets = wires.entry(out).or_default();
-            if !targets.contains(&into) {
-                targets.push(into);
-            }
+        if let Some(targets) = wires.get_mut(&out)
+            && pairs.insert((out, into.clone()))
+        {
+            targets.push(into);
         }
     }
     wires

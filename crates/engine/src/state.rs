@@ -12,6 +12,7 @@ use crate::mailbox::{Mailbox, NodeEvent};
 use crate::metrics::Metrics;
 use crate::node_info::NodeInfo;
 use crate::profiler::Profiler;
+use crate::published::Publisher;
 use crate::settings::Settings;
 use crate::shared::SharedState;
 use crate::ws_endpoints::Paths;
@@ -25,7 +26,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use value::Message;
 
 /// When a timer is due whose time the clock cannot count: in a hundred years.
@@ -41,16 +42,19 @@ pub(super) struct EngineState {
     pub(super) directory: FxHashMap<SmolStr, u32>,
     /// By slot; `None`: the slot is free.
     pub(super) infos: Vec<Option<Rc<NodeInfo>>>,
+    /// The running link in nodes, by the name that link calls use.
+    pub(super) links: FxHashMap<SmolStr, Vec<Rc<NodeInfo>>>,
     pub(super) listeners: Listeners,
-    pub(super) endpoints: Endpoints,
-    pub(super) sockets: Paths,
+    pub(super) endpoints: Publisher<Endpoints>,
+    pub(super) sockets: Publisher<Paths>,
     pub(super) contexts: Rc<RefCell<Contexts>>,
     pub(super) config: Settings,
     pub(super) events: Events,
     pub(super) metrics: Arc<dyn Metrics>,
     pub(super) shared: SharedState,
     pub(super) profiler: Profiler,
-    tasks: FxHashMap<u32, Vec<AbortHandle>>,
+    /// By slot.
+    tasks: FxHashMap<u32, JoinSet<()>>,
     node_events: mpsc::UnboundedSender<NodeEvent>,
     scripts: Option<Rc<Scripts>>,
     sequence: u64,
@@ -73,9 +77,10 @@ impl EngineState {
             timers: BTreeMap::new(),
             directory: FxHashMap::default(),
             infos: Vec::new(),
+            links: FxHashMap::default(),
             listeners: Listeners::default(),
-            endpoints: shared.endpoints.clone(),
-            sockets: shared.sockets.clone(),
+            endpoints: shared.endpoints.publisher(),
+            sockets: shared.sockets.publisher(),
             contexts: Rc::new(RefCell::new(contexts)),
             config,
             events: shared.events.clone(),
@@ -178,12 +183,18 @@ impl EngineState {
         due
     }
 
+    /// Makes the endpoints of started nodes, and the absence of those of stopped ones, visible to requests.
+    pub(super) fn publish_endpoints(&self) {
+        self.endpoints.publish();
+        self.sockets.publish();
+    }
+
     /// Runs a task of a node on this thread, until the node closes.
     pub(super) fn spawn(&mut self, instance: Instance, task: impl Future<Output = ()> + 'static) {
-        let task = tokio::task::spawn_local(task);
         let tasks = self.tasks.entry(instance.slot).or_default();
-        tasks.retain(|t| !t.is_finished());
-        tasks.push(task.abort_handle());
+        // Frees what finished tasks still hold.
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn_local(task);
     }
 
     /// The mailbox through which tasks of a node send it events.
@@ -193,9 +204,7 @@ impl EngineState {
 
     /// Aborts the tasks of a node.
     pub(super) fn abort_tasks(&mut self, instance: Instance) {
-        for task in self.tasks.remove(&instance.slot).into_iter().flatten() {
-            task.abort();
-        }
+        self.tasks.remove(&instance.slot);
     }
 
     /// The JavaScript engine of this thread, made when first needed.

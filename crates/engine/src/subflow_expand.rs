@@ -1,7 +1,7 @@
 //! Expands subflow instances into the running graph: the nodes inside, their ids and their wires
 //! (docs/reference/node-red-engine.md §2.6).
 
-use super::elements::{Definition, Elements, scope};
+use super::elements::{Definition, Elements, Feed, scope};
 use super::env::Env;
 use super::graph::{Flow, Graph, Role, Running, Wires};
 use super::groups;
@@ -193,21 +193,14 @@ fn inner_wires(
             wires[port].extend(targets.iter().cloned());
         }
     };
-    for (output, port) in definition.outputs.iter().enumerate() {
-        for wire in port.wires.iter().filter(|w| w.id == node.id) {
-            append(
-                wire.port,
-                instance.outer.get(output).map_or(&[], Vec::as_slice),
-            );
+    for Feed { port, output } in definition.feeds(&node.id) {
+        match output {
+            Some(output) => append(
+                *port,
+                instance.outer.get(*output).map_or(&[], Vec::as_slice),
+            ),
+            None => append(*port, &[format_smolstr!("{}:status", instance.id)]),
         }
-    }
-    for wire in definition
-        .status
-        .iter()
-        .flat_map(|p| &p.wires)
-        .filter(|w| w.id == node.id)
-    {
-        append(wire.port, &[format_smolstr!("{}:status", instance.id)]);
     }
     wires
 }

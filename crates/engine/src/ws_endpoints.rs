@@ -4,10 +4,10 @@
 //! The connection itself stays with the thread that accepted it; only frames come here.
 
 use crate::instance::Instance;
-use arc_swap::ArcSwap;
 use bytes::Bytes;
 use limits::quota::{Grant, Quota};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -140,40 +140,36 @@ pub struct Listening {
     pub(super) instance: Instance,
 }
 
-/// The paths of running websocket-listener nodes: read by every worker without a lock, changed by the engine's thread.
+/// The paths of running websocket-listener nodes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Paths(Arc<ArcSwap<HashMap<String, Instance>>>);
+pub(super) struct Paths(HashMap<String, Instance>);
 
 impl Paths {
     /// Adds a path; each leads to one node.
-    pub(super) fn add(&self, path: &str, instance: Instance) -> Result<(), Failure> {
-        let mut paths = HashMap::clone(&self.0.load());
-        if paths.insert(key(path), instance).is_some() {
-            return Err(Failure::text(format!(
+    pub(super) fn add(&mut self, path: &str, instance: Instance) -> Result<(), Failure> {
+        match self.0.entry(key(path)) {
+            Entry::Vacant(free) => {
+                free.insert(instance);
+                Ok(())
+            }
+            Entry::Occupied(_) => Err(Failure::text(format!(
                 "Cannot have two WebSocket listeners on the same path: {path}"
-            )));
+            ))),
         }
-        self.0.store(Arc::new(paths));
-        Ok(())
     }
 
-    /// Removes the paths of nodes that no longer run.
-    pub(super) fn retain(&self, runs: impl Fn(Instance) -> bool) {
-        if self.0.load().is_empty() {
-            return;
-        }
-        let mut paths = HashMap::clone(&self.0.load());
-        paths.retain(|_, instance| runs(*instance));
-        self.0.store(Arc::new(paths));
+    /// The same without the paths of nodes that no longer run.
+    pub(super) fn retained(&self, runs: impl Fn(Instance) -> bool) -> Self {
+        let paths = self.0.iter().filter(|(_, instance)| runs(**instance));
+        Self(paths.map(|(path, node)| (path.clone(), *node)).collect())
     }
 
     /// The listener on a path. As with other endpoints, letter case and a slash at the end do not matter.
     pub(super) fn find(&self, path: &str) -> Option<Listening> {
-        let paths = self.0.load();
-        if paths.is_empty() {
+        if self.0.is_empty() {
             return None;
         }
-        let instance = *paths.get(&key(path))?;
+        let instance = *self.0.get(&key(path))?;
         Some(Listening { instance })
     }
 }
@@ -226,12 +222,13 @@ mod tests {
 
     #[test]
     fn a_path_belongs_to_one_listener_until_that_stops() {
-        let paths = Paths::default();
+        let mut paths = Paths::default();
         let instance = |slot| Instance { slot, epoch: slot };
         paths.add("/ws/A", instance(1)).unwrap();
         assert!(paths.add("ws/a", instance(2)).is_err());
         assert_eq!(paths.find("/WS/a/").unwrap().instance, instance(1));
-        paths.retain(|_| false);
+        assert_eq!(paths.find("ws/a").unwrap().instance, instance(1));
+        let paths = paths.retained(|_| false);
         assert!(paths.find("/ws/a").is_none());
     }
 }

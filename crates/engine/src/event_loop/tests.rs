@@ -3,6 +3,7 @@ use crate::env::Env;
 use crate::http::Answer;
 use crate::node::{BoxedNode, Closing, Node, boxed};
 use crate::node_info::NodeInfo;
+use crate::published::Published;
 use crate::settings::Settings;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -42,8 +43,8 @@ fn thread(nodes: Vec<BoxedNode>) -> (Thread, mpsc::UnboundedReceiver<()>) {
     let metrics: Arc<dyn Metrics> = Arc::new(crate::metrics::Uncounted);
     let shared = Arc::new(Shared {
         commands: mpsc::unbounded_channel().0,
-        endpoints: crate::http::Endpoints::default(),
-        sockets: ws_endpoints::Paths::default(),
+        endpoints: Published::default(),
+        sockets: Published::default(),
         connections: std::sync::atomic::AtomicU64::new(0),
         calls: limits::quota::Quota::new(1000, 1000),
         events: events::Events::default(),

@@ -213,13 +213,7 @@ impl<E> Host<'_, E> {
     /// The running id of a link in node by name, for link calls: in this flow first, then anywhere
     /// outside subflows; more than one match is an error (docs/reference/node-red-engine.md §3.3).
     pub(crate) fn link_named(&self, name: &str) -> Result<SmolStr, Failure> {
-        let links = || {
-            self.state
-                .infos
-                .iter()
-                .flatten()
-                .filter(|i| i.kind == "link in" && link_name(i) == name)
-        };
+        let links = || self.state.links.get(name).into_iter().flatten();
         let here: Vec<_> = links().filter(|i| i.z == self.info.z).collect();
         let found = if here.is_empty() {
             links().filter(|i| !i.path.contains('/')).collect()
@@ -276,23 +270,18 @@ impl<E> Host<'_, E> {
         self.state.config.http_node_root.trim_end_matches('/')
     }
 
-    /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`]. It is removed when the node
-    /// closes.
+    /// Registers the endpoint of an http-in node; requests arrive as [`Wake::Request`], from the end of the
+    /// deployment until the node closes.
     pub(crate) fn listen(&mut self, method: &str, path: &str) -> Result<(), Failure> {
         let path = format!("{}/{}", self.root(), path.trim_start_matches('/'));
-        self.state.endpoints.add(method, &path, self.instance)
+        let endpoints = self.state.endpoints.change();
+        endpoints.add(method, &path, self.instance)
     }
 
     /// Registers the path of a websocket-listener node; connections arrive as [`Wake::Socket`]. It is removed when
     /// the node closes.
     pub(crate) fn listen_sockets(&mut self, path: &str) -> Result<(), Failure> {
         let whole = format!("{}/{}", self.root(), path.trim_start_matches('/'));
-        self.state.sockets.add(&whole, self.instance)
+        self.state.sockets.change().add(&whole, self.instance)
     }
-}
-
-/// A link in node without a name is called by its id.
-fn link_name(info: &NodeInfo) -> &SmolStr {
-    let named = info.name.as_ref().filter(|name| !name.is_empty());
-    named.unwrap_or(&info.id)
 }

@@ -39,6 +39,7 @@ struct LinkCall {
     target: Option<SmolStr>,
     timeout: Duration,
     waiting: HashMap<SmolStr, Call>,
+    timers: HashMap<TimerId, SmolStr>,
 }
 
 struct Call {
@@ -69,6 +70,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
         target,
         timeout,
         waiting: HashMap::new(),
+        timers: HashMap::new(),
     }))
 }
 
@@ -107,6 +109,7 @@ impl Node for LinkCall {
         push(&mut called, &event, &host.info().id);
         host.deliver(&target, called);
         let timer = host.after(self.timeout);
+        self.timers.insert(timer, event.clone());
         self.waiting.insert(
             event,
             Call {
@@ -123,6 +126,7 @@ impl Node for LinkCall {
                 let call = pop(&mut message).and_then(|event| self.waiting.remove(&event));
                 match call {
                     Some(call) => {
+                        self.timers.remove(&call.timer);
                         host.cancel(call.timer);
                         host.pass(message);
                     }
@@ -130,11 +134,7 @@ impl Node for LinkCall {
                 }
             }
             Wake::Timer(timer) => {
-                let event = self
-                    .waiting
-                    .iter()
-                    .find(|(_, call)| call.timer == timer)
-                    .map(|(id, _)| id.clone());
+                let event = self.timers.remove(&timer);
                 if let Some(mut call) = event.and_then(|event| self.waiting.remove(&event)) {
                     // The way back is taken off, the list stays, as observed on Node-RED 4.1.
                     call.message.properties_mut().modify("_linkSource", |list| {

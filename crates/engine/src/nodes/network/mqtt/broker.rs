@@ -5,6 +5,8 @@ use super::settings::{Options, Settings};
 use super::topic;
 use crate::node::{Closing, Host, Mailbox, Task};
 use crate::nodes;
+use crate::ordered_map::OrderedMap;
+use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
 use std::cell::{Cell, OnceCell, RefCell};
@@ -63,10 +65,18 @@ impl Ticket {
 /// A line that the broker node writes to the log.
 pub(super) struct LogLine(pub(super) String);
 
+/// A topic to which nodes subscribed since the start.
+struct Topic {
+    /// The identifier of subscriptions to it, from 1.
+    number: u32,
+    subscriptions: usize,
+}
+
 /// One node's subscription.
 struct Subscription {
     topic: String,
-    node: SmolStr,
+    /// The identifier of the subscription.
+    number: u32,
     mailbox: Mailbox<BrokerEvent>,
     datatype: SmolStr,
     options: SubscriptionOptions,
@@ -82,12 +92,13 @@ pub(super) struct Broker {
     /// Set when the node starts.
     log: OnceCell<Mailbox<LogLine>>,
     phase: Cell<Phase>,
-    users: RefCell<Vec<(SmolStr, Mailbox<BrokerEvent>)>>,
-    subscriptions: RefCell<Vec<Subscription>>,
-    /// Topics by the identifier of subscriptions to them, from 1.
-    topics: RefCell<Vec<String>>,
+    /// By the node's id.
+    users: RefCell<OrderedMap<SmolStr, Mailbox<BrokerEvent>>>,
+    /// By the node's id and the topic.
+    subscriptions: RefCell<OrderedMap<(SmolStr, String), Subscription>>,
+    topics: RefCell<FxHashMap<String, Topic>>,
     /// Topics that nodes left without unsubscribing: they unsubscribe when they come back with another.
-    left: RefCell<Vec<(SmolStr, String)>>,
+    left: RefCell<FxHashMap<SmolStr, Vec<String>>>,
     waiting: RefCell<Vec<Ticket>>,
     /// The connection's orders and task.
     link: RefCell<Option<(mpsc::UnboundedSender<Order>, Task)>>,
@@ -143,8 +154,7 @@ impl Broker {
     pub(super) fn register(&self, host: &Host<'_, BrokerEvent>) -> bool {
         let first = {
             let mut users = self.users.borrow_mut();
-            users.retain(|(id, _)| *id != host.info().id);
-            users.push((host.info().id.clone(), host.mailbox()));
+            users.insert(host.info().id.clone(), host.mailbox());
             users.len() == 1
         };
         first && self.settings().auto_connect && self.can_connect()
@@ -154,7 +164,7 @@ impl Broker {
     pub(super) fn deregister(&self, id: &str, removed: bool) -> Option<Closing> {
         let last = {
             let mut users = self.users.borrow_mut();
-            users.retain(|(user, _)| user != id);
+            users.remove(id);
             users.is_empty()
         };
         (removed && last && self.phase.get() == Phase::Connected).then(|| self.disconnect())
@@ -226,27 +236,23 @@ impl Broker {
         host: &Host<'_, BrokerEvent>,
     ) {
         let node = host.info().id.clone();
-        let left: Vec<String> = {
-            let mut left = self.left.borrow_mut();
-            let (own, others) = left.drain(..).partition(|(id, _)| *id == node);
-            *left = others;
-            let own: Vec<(SmolStr, String)> = own;
-            own.into_iter().map(|(_, topic)| topic).collect()
-        };
-        self.subscriptions
-            .borrow_mut()
-            .retain(|s| s.node != node || s.topic != topic);
+        let left = self.left.borrow_mut().remove(&node).unwrap_or_default();
         for old in left.iter().filter(|old| *old != topic) {
             self.unsubscribe_if_unused(old);
         }
-        self.subscriptions.borrow_mut().push(Subscription {
+        let subscription = Subscription {
             topic: topic.to_owned(),
-            node,
+            number: self.number(topic),
             mailbox: host.mailbox(),
             datatype: datatype.into(),
             options: options.clone(),
-        });
-        self.number(topic);
+        };
+        let mut subscriptions = self.subscriptions.borrow_mut();
+        let key = (node, topic.to_owned());
+        if subscriptions.insert(key, subscription).is_none() {
+            self.count(topic, 1);
+        }
+        drop(subscriptions);
         if self.phase.get() == Phase::Connected {
             self.order(Order::Subscribe(topic.to_owned(), options));
         }
@@ -254,19 +260,21 @@ impl Broker {
 
     /// Ends a node's subscription. If it is to stay at the broker, it is remembered for when the node comes back.
     pub(super) fn unsubscribe(&self, topic: &str, node: &str, removed: bool) {
-        self.subscriptions
-            .borrow_mut()
-            .retain(|s| s.node != node || s.topic != topic);
+        let key = (SmolStr::from(node), topic.to_owned());
+        if self.subscriptions.borrow_mut().remove(&key).is_some() {
+            self.count(topic, -1);
+        }
         if removed || self.settings().auto_unsubscribe {
             self.unsubscribe_if_unused(topic);
         } else {
-            let left = (SmolStr::from(node), topic.to_owned());
-            self.left.borrow_mut().push(left);
+            let mut left = self.left.borrow_mut();
+            left.entry(key.0).or_default().push(key.1);
         }
     }
 
     fn unsubscribe_if_unused(&self, topic: &str) {
-        let used = self.subscriptions.borrow().iter().any(|s| s.topic == topic);
+        let topics = self.topics.borrow();
+        let used = topics.get(topic).is_some_and(|t| t.subscriptions > 0);
         if !used && self.phase.get() == Phase::Connected {
             self.order(Order::Unsubscribe(topic.to_owned()));
         }
@@ -281,17 +289,29 @@ impl Broker {
     /// The identifier of subscriptions to this topic, from 1.
     pub(super) fn number(&self, topic: &str) -> u32 {
         let mut topics = self.topics.borrow_mut();
-        let at = topics.iter().position(|t| t == topic).unwrap_or_else(|| {
-            topics.push(topic.to_owned());
-            topics.len() - 1
-        });
-        u32::try_from(at + 1).unwrap_or(u32::MAX)
+        if let Some(known) = topics.get(topic) {
+            return known.number;
+        }
+        let number = u32::try_from(topics.len() + 1).unwrap_or(u32::MAX);
+        let new = Topic {
+            number,
+            subscriptions: 0,
+        };
+        topics.insert(topic.to_owned(), new);
+        number
+    }
+
+    /// Counts one subscription to a topic more or less.
+    fn count(&self, topic: &str, change: isize) {
+        if let Some(topic) = self.topics.borrow_mut().get_mut(topic) {
+            topic.subscriptions = topic.subscriptions.saturating_add_signed(change);
+        }
     }
 
     /// Enters a phase and notifies all users.
     pub(super) fn enter(&self, phase: Phase) {
         self.phase.set(phase);
-        for (_, mailbox) in self.users.borrow().iter() {
+        for mailbox in self.users.borrow().values() {
             mailbox.send(BrokerEvent::Phase(phase));
         }
         if phase == Phase::Connected {
@@ -304,17 +324,16 @@ impl Broker {
     /// The subscriptions of all nodes, for a new connection.
     pub(super) fn subscriptions(&self) -> Vec<(String, SubscriptionOptions)> {
         let subscriptions = self.subscriptions.borrow();
-        let all = subscriptions.iter();
+        let all = subscriptions.values();
         all.map(|s| (s.topic.clone(), s.options.clone())).collect()
     }
 
     /// Delivers a message to all nodes that subscribed to it.
     pub(super) fn deliver(&self, received: Received) {
         let received = Rc::new(received);
-        for subscription in self.subscriptions.borrow().iter() {
-            let number = self.number(&subscription.topic);
+        for subscription in self.subscriptions.borrow().values() {
             let named = &received.subscriptions;
-            let meant = named.is_empty() || named.contains(&number);
+            let meant = named.is_empty() || named.contains(&subscription.number);
             if meant && topic::matches(&subscription.topic, &received.topic) {
                 subscription.mailbox.send(BrokerEvent::Received {
                     received: Rc::clone(&received),

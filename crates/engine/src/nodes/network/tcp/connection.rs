@@ -248,7 +248,7 @@ impl Sessions {
 
     /// Removes a closed connection.
     pub(super) fn remove(&self, id: &str) {
-        self.0.borrow_mut().shift_remove(id);
+        self.0.borrow_mut().swap_remove(id);
     }
 
     /// Writes to one connection, or to all.

@@ -246,10 +246,10 @@ impl TcpIn {
                 }
                 self.count(id, "disconnect", host);
             }
-            self.connections.shift_remove(id);
+            self.connections.swap_remove(id);
             return;
         }
-        self.connections.shift_remove(id);
+        self.connections.swap_remove(id);
         host.status(with_session(
             status("red", "ring", "common.status.disconnected"),
             id,

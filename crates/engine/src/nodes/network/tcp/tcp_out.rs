@@ -189,7 +189,7 @@ impl TcpOut {
                 host.status(Value::object(Object::default()));
             }
             ConnectionEvent::Closed => {
-                self.sockets.shift_remove(id);
+                self.sockets.swap_remove(id);
                 if server {
                     return self.count(host);
                 }

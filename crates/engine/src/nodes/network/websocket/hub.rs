@@ -3,6 +3,7 @@
 
 use crate::node::Host;
 use crate::node::Mailbox;
+use crate::ordered_map::OrderedMap;
 use crate::ws_endpoints::{Frame, InboundPermit, Outbox};
 use indexmap::IndexMap;
 use smol_str::SmolStr;
@@ -16,13 +17,13 @@ pub(super) struct Hub {
     pub(super) whole: bool,
     server: bool,
     clients: RefCell<IndexMap<SmolStr, Outbox>>,
-    users: RefCell<Vec<User>>,
+    /// By the node's id.
+    users: RefCell<OrderedMap<SmolStr, User>>,
     /// Whether a client is on its way to its server.
     pub(super) connecting: Cell<bool>,
 }
 
 struct User {
-    id: SmolStr,
     mailbox: Mailbox<HubEvent>,
     /// Whether it receives frames, or only the status.
     frames: bool,
@@ -54,18 +55,17 @@ impl Hub {
 
     /// Registers a node for notifications; `frames`: for frames too.
     pub(super) fn register(&self, host: &Host<'_, HubEvent>, frames: bool) {
-        let mut users = self.users.borrow_mut();
-        users.retain(|user| user.id != host.info().id);
-        users.push(User {
-            id: host.info().id.clone(),
+        let user = User {
             mailbox: host.mailbox(),
             frames,
-        });
+        };
+        let id = host.info().id.clone();
+        self.users.borrow_mut().insert(id, user);
     }
 
     /// Ends the registration of a node.
     pub(super) fn deregister(&self, id: &str) {
-        self.users.borrow_mut().retain(|user| user.id != id);
+        self.users.borrow_mut().remove(id);
     }
 
     /// A connection is open.
@@ -77,7 +77,7 @@ impl Hub {
 
     /// A connection is closed.
     pub(super) fn closed(&self, id: &SmolStr) {
-        self.clients.borrow_mut().shift_remove(id);
+        self.clients.borrow_mut().swap_remove(id);
         let left = !self.clients.borrow().is_empty();
         self.show(id, "disconnect", left.then(|| self.count()));
     }
@@ -111,7 +111,7 @@ impl Hub {
     }
 
     fn notify(&self, meant: impl Fn(&User) -> bool, event: &dyn Fn() -> HubEvent) {
-        for user in self.users.borrow().iter().filter(|user| meant(user)) {
+        for user in self.users.borrow().values().filter(|user| meant(user)) {
             user.mailbox.send(event());
         }
     }
@@ -155,10 +155,12 @@ impl Hub {
     /// Sends a frame to one connection, or to all. A connection whose queue is full is closed.
     pub(super) fn send(&self, id: Option<&str>, frame: &Frame) {
         let mut clients = self.clients.borrow_mut();
-        clients.retain(|own, outbox| {
-            let meant = id.is_none_or(|id| id == own);
-            !meant || outbox.send(frame)
-        });
+        let Some(id) = id else {
+            return clients.retain(|_, outbox| outbox.send(frame));
+        };
+        if clients.get(id).is_some_and(|outbox| !outbox.send(frame)) {
+            clients.swap_remove(id);
+        }
     }
 
     /// Whether messages with a `_session` are sent; a `websocket-client` drops them, as in Node-RED.
