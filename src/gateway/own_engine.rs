@@ -1,6 +1,7 @@
 //! Starts the flow engine of this program with the settings of `[engine]`.
 
 use super::{Error, Runtime};
+use crate::allocator;
 use crate::config::{self, Config};
 use crate::metrics::Metrics;
 use engine::Engine;
@@ -30,6 +31,7 @@ fn settings(config: &config::Engine) -> Settings {
         mqtt_reconnect: config.mqtt_reconnect,
         jsonp: config.jsonp,
         hide_env: config.hide_env.clone(),
+        purge: allocator::purge,
         context: config.context.iter().map(store).collect(),
     }
 }

@@ -152,7 +152,10 @@ async fn run(
         tokio::spawn(async { allocator::purge() });
         result
     };
-    ctx.control(task).await?.map_err(Error::Deployment)
+    let deployed = ctx.control(task).await;
+    // This thread read the body.
+    tokio::spawn(async { allocator::purge() });
+    deployed?.map_err(Error::Deployment)
 }
 
 /// `GET /flows/state`

@@ -22,6 +22,7 @@ mod write_ahead_log;
 pub use history::History;
 pub use library::{Entry, Item, LibraryPath};
 
+use crate::allocator;
 use crate::config;
 use crypto::Secret;
 use disk::Disk;
@@ -307,7 +308,13 @@ impl Store {
     /// everything is as before. The files replaced stay as `.flows.json.backup` and `.flows_cred.json.backup`; a file
     /// that could not be read stays as `flows.json.broken-TIME` or `flows_cred.json.undecryptable`.
     pub async fn commit(&self, record: Record) -> Result<(), Error> {
-        self.owner.ask(move |disk| disk.commit(&record)).await
+        let commit = move |disk: &mut Disk| {
+            let committed = disk.commit(&record);
+            drop(record);
+            allocator::purge();
+            committed
+        };
+        self.owner.ask(commit).await
     }
 
     /// Adds a flow set to the history without touching the files: an outside edit that a deployment replaces.

@@ -69,6 +69,7 @@ impl Thread {
         }
         // The caller may be gone; the change stands.
         let _ = done.send(());
+        (self.state.config.purge)();
         if let Some((change, done)) = self.waiting.pop_front() {
             self.begin_change(change, done);
         }

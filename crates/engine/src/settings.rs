@@ -34,6 +34,8 @@ pub struct Settings {
     pub jsonp: bool,
     /// Variables of the process that flows do not see.
     pub hide_env: HiddenVariables,
+    /// Gives memory that the calling thread has freed back to the system; called after each change of what runs.
+    pub purge: fn(),
     /// Context stores, the one for unnamed use first; empty: one in memory.
     pub context: Vec<ContextStore>,
 }
@@ -54,6 +56,7 @@ impl Default for Settings {
             mqtt_reconnect: Duration::from_secs(5),
             jsonp: false,
             hide_env: HiddenVariables::default(),
+            purge: || {},
             context: Vec::new(),
         }
     }
