@@ -28,6 +28,7 @@ const WAITING: usize = 15 * BATCH;
 const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
 const STATE: &str = "notification/runtime-state";
+const STOPPED: &str = "notification/stopped-flows";
 const DEPLOY: &str = "notification/runtime-deploy";
 
 /// The retained messages, and the receiving editors.
@@ -40,6 +41,7 @@ pub struct Topics {
 struct Retained {
     /// Messages as they are sent.
     state: Option<Arc<str>>,
+    stopped: Option<Arc<str>>,
     deploy: Option<Arc<str>>,
     status: BTreeMap<SmolStr, Arc<str>>,
     editors: Vec<Outbox>,
@@ -112,8 +114,14 @@ impl Topics {
     pub(super) fn retained(&self, pattern: &Pattern) -> Vec<Bytes> {
         let messages: Vec<Arc<str>> = {
             let board = self.board();
-            let runtime = [(STATE, &board.state), (DEPLOY, &board.deploy)].into_iter();
-            let runtime = runtime.filter(|(topic, _)| pattern.covers(topic));
+            let runtime = [
+                (STATE, &board.state),
+                (STOPPED, &board.stopped),
+                (DEPLOY, &board.deploy),
+            ];
+            let runtime = runtime
+                .into_iter()
+                .filter(|(topic, _)| pattern.covers(topic));
             let runtime = runtime.filter_map(|(_, message)| message.clone());
             let covered = |(id, _): &(&SmolStr, _)| pattern.covers(&format!("status/{id}"));
             let status = board.status.iter().filter(covered);
@@ -153,6 +161,7 @@ struct Message {
 /// An event as it is sent, and what of it is retained.
 enum Retention {
     State(Arc<str>),
+    Stopped(Arc<str>),
     Deploy(Arc<str>),
     Status(SmolStr, Arc<str>),
     /// An empty status: as in Node-RED, sent only if there was another one.
@@ -164,6 +173,7 @@ impl Retention {
     fn of(event: Event) -> Self {
         match event {
             Event::RuntimeState(data) => Self::State(message(STATE, &data)),
+            Event::StoppedFlows(data) => Self::Stopped(message(STOPPED, &data)),
             Event::RuntimeDeploy { revision } => {
                 Self::Deploy(message(DEPLOY, &json!({ "revision": revision })))
             }
@@ -185,6 +195,7 @@ impl Retained {
         let text = match retention {
             Retention::Debug(text) => return Some(Message { text, debug: true }),
             Retention::State(text) => self.state.insert(text).clone(),
+            Retention::Stopped(text) => self.stopped.insert(text).clone(),
             Retention::Deploy(text) => self.deploy.insert(text).clone(),
             Retention::Status(id, text) => {
                 self.status.insert(id, Arc::clone(&text));

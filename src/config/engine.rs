@@ -38,6 +38,9 @@ pub(super) fn engine(
         modules: data.to_owned(),
         debug_length: number(raw.debug_length, 1000, 1..=1_000_000)?,
         message_buffer: number(raw.message_buffer, 0, 0..=1_000_000_000)?,
+        queue_messages: number(raw.queue_messages, 100_000, 1..=1_000_000_000)?,
+        queue_bytes: source.size(raw.queue_bytes, 32 << 20, MIB..=64 * GIB)?,
+        memory: memory(raw.memory, source)?,
         http_node_root: match raw.http_node_root {
             Some(entry) => source.parsed(
                 &entry,
@@ -65,6 +68,20 @@ pub(super) fn engine(
         ),
         context: contexts(raw.context, data, source)?,
     })
+}
+
+/// The memory budget; `None`: half of what there is.
+fn memory(entry: raw::Entry, source: &Source<'_>) -> Result<Option<u64>, SpannedError> {
+    match entry {
+        Some(entry) if entry.get_ref().as_str() != Some("auto") => {
+            let span = entry.span();
+            let size = source.size(Some(entry), 0, 64 * MIB..=1024 * GIB);
+            let expected = "\"auto\", a size from \"64MiB\" to \"1024GiB\" (units: B, KiB, MiB, GiB), or a number of bytes";
+            size.map(Some)
+                .map_err(|_| SpannedError::value(span, expected))
+        }
+        _ => Ok(None),
+    }
 }
 
 /// The stores, each name once.

@@ -524,6 +524,13 @@ pub struct Engine {
     pub debug_length: usize,
     /// Messages that a node may hold back (delay, join, sort, batch); 0: any number, as in Node-RED.
     pub message_buffer: usize,
+    /// Messages that may wait for the nodes of joined flows before their sources pause.
+    pub queue_messages: usize,
+    /// Bytes of these messages, about.
+    pub queue_bytes: usize,
+    /// Memory that the program may need before sources pause and flows are stopped, bytes; `None`: half of what the
+    /// machine has.
+    pub memory: Option<u64>,
     /// Path prefix of endpoints made by http-in nodes.
     pub http_node_root: String,
     /// The number of failed starts in a row after which the flow set before is started instead; 0: no limit.

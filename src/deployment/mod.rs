@@ -23,7 +23,7 @@ use candidate::next;
 use flows::{
     Credentials, DeploymentType, FlowError, FlowSet, Malformed, Plan, Submission, diff, plan,
 };
-use serde_json::json;
+use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Instant;
@@ -157,6 +157,11 @@ impl Deployments {
     /// `start`, `stop` or `safe`.
     pub fn state(&self) -> &'static str {
         self.runtime.state()
+    }
+
+    /// The flows that the engine has stopped by itself: `id`, `label`, `reason`.
+    pub fn stopped_flows(&self) -> Vec<Json> {
+        self.runtime.stopped_flows()
     }
 
     /// The revision that was set aside because it did not start, while the flow set before it is active.

@@ -3,9 +3,12 @@
 use super::Error;
 use crate::upstream::Upstream;
 #[cfg(feature = "engine")]
+use engine::stopped_flows::StoppedFlow;
+#[cfg(feature = "engine")]
 use engine::{Engine, RunState};
 use events::{Limits, Listener};
 use flows::{Credentials, FlowSet, Plan};
+use serde_json::Value as Json;
 use std::sync::Arc;
 
 /// The runtime of flows.
@@ -104,6 +107,19 @@ impl Runtime {
                 RunState::Safe => "safe",
             },
             Self::Upstream(_) => "start",
+        }
+    }
+
+    /// The flows that the engine has stopped by itself, as the admin API lists them.
+    pub(super) fn stopped_flows(&self) -> Vec<Json> {
+        match *self {
+            #[cfg(feature = "engine")]
+            Self::Own(ref engine) => engine
+                .stopped_flows()
+                .iter()
+                .map(StoppedFlow::to_json)
+                .collect(),
+            Self::Upstream(_) => Vec::new(),
         }
     }
 

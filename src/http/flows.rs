@@ -160,8 +160,13 @@ async fn run(
 
 /// `GET /flows/state`
 pub(super) fn state(ctx: &RequestContext<'_>) -> Response<Body> {
-    let state = ctx.backend.deployments.state();
-    response::json(StatusCode::OK, format!("{{\"state\":\"{state}\"}}"))
+    let deployments = &ctx.backend.deployments;
+    let mut state = json!({ "state": deployments.state() });
+    let stopped = deployments.stopped_flows();
+    if !stopped.is_empty() {
+        state["stopped"] = stopped.into();
+    }
+    response::json(StatusCode::OK, state.to_string())
 }
 
 /// `POST /flows/state`

@@ -49,6 +49,7 @@ pub(super) fn open(
     let opening = Opening::check(ctx)?;
     let permit = permit(ctx).map_err(|_| Error::TooManySockets)?;
     let tell = engine.join(listening);
+    let listening = listening.clone();
     let mut open = OpenSocket::of(ctx, path);
     let longest = ctx.gateway.config.limits.body;
     let stall_timeout = ctx.gateway.config.timeouts.body_idle;
@@ -63,7 +64,8 @@ pub(super) fn open(
             .max_message_size(Some(longest));
         let client = Metered::new(TokioIo::new(client), meter, longest);
         let socket = Socket::from_raw_socket(client, Role::Server, Some(config)).await;
-        let ended = Session::new(socket, tell, stall_timeout, longest)
+        let inbound = Inbound::new(longest, listening);
+        let ended = Session::new(socket, tell, stall_timeout, inbound)
             .run(memory, pin!(open.over()))
             .await;
         open.log(ended, opened.elapsed());
@@ -94,6 +96,7 @@ struct Session<T> {
 
 /// The inbound queue of a connection, up to the flow.
 struct Inbound {
+    listening: Listening,
     /// Its bytes; a frame takes a [`WAITING`]th of them at least.
     room: Arc<Semaphore>,
     size: usize,
@@ -116,11 +119,11 @@ fn meter(ctx: &RequestContext<'_>, memory: Option<Memory>) -> Option<Meter> {
 }
 
 impl<T: Fn(Event) -> Result<(), engine::Error>> Session<T> {
-    fn new(socket: Socket, tell: T, stall_timeout: Duration, longest: usize) -> Self {
+    fn new(socket: Socket, tell: T, stall_timeout: Duration, inbound: Inbound) -> Self {
         Self {
             socket,
             tell,
-            inbound: Inbound::new(longest),
+            inbound,
             stall_timeout,
             ended: Ended {
                 cause: TunnelEnd::Client,
@@ -187,9 +190,10 @@ impl<T: Fn(Event) -> Result<(), engine::Error>> Session<T> {
 
 impl Inbound {
     /// For messages of at most `longest` bytes.
-    fn new(longest: usize) -> Self {
+    fn new(longest: usize, listening: Listening) -> Self {
         let size = longest.max(WAITING);
         Self {
+            listening,
             room: Arc::new(Semaphore::new(size)),
             size,
             next: None,
@@ -199,18 +203,22 @@ impl Inbound {
     /// The next message, once there is room for it. Cancel-safe.
     async fn next(&mut self, socket: &mut Socket) -> Option<(Frame, InboundPermit)> {
         if self.next.is_none() {
+            self.listening.room().await;
             self.next = Some(message(socket).await?);
         }
+        // The flows may have become full while the client sent nothing.
+        self.listening.room().await;
         let (frame, memory) = self.next.as_mut()?;
         let weight = frame.size().clamp(self.size / WAITING, self.size);
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(weight).await;
         let room = room.ok()?;
+        let in_flight = self.listening.claim(frame.size()).await;
         if let Some(memory) = memory.as_mut().filter(|memory| memory.units() == 0) {
             memory.grow(frame.size()).await;
         }
         let (frame, memory) = self.next.take()?;
-        Some((frame, InboundPermit::new(room, memory)))
+        Some((frame, InboundPermit::new(room, in_flight, memory)))
     }
 }
 

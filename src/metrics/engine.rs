@@ -1,9 +1,10 @@
 //! The counts of the flow engine, among the metrics of the gateway.
 
-use super::Metrics;
 use super::register::counter;
+use super::{Metrics, Stopped};
 use engine::load::Load;
 use engine::metrics::NodeType;
+use engine::stopped_flows::Reason;
 use std::sync::Arc;
 
 impl engine::metrics::Metrics for Metrics {
@@ -22,6 +23,12 @@ impl engine::metrics::Metrics for Metrics {
                 "Errors reported by nodes.",
                 &labels,
             ),
+            dropped: counter(
+                &self.recorder,
+                "flowgate_node_messages_dropped_total",
+                "Messages dropped: by sources while their flow was full, or with the queue of a stopped flow.",
+                &labels,
+            ),
         }
     }
 
@@ -31,6 +38,14 @@ impl engine::metrics::Metrics for Metrics {
 
     fn load(&self) -> Arc<Load> {
         Arc::clone(&self.load)
+    }
+
+    fn stopped(&self, flows: usize, reason: Reason) {
+        let reason = match reason {
+            Reason::Queue => Stopped::Queue,
+            Reason::Memory => Stopped::Memory,
+        };
+        self.flows_stopped(flows, reason);
     }
 }
 

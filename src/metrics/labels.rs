@@ -33,6 +33,16 @@ label! {
 }
 
 label! {
+    /// Why the engine has stopped flows.
+    Stopped {
+        /// Their queue did not get shorter.
+        Queue = "queue",
+        /// Their queue was the largest when memory was short.
+        Memory = "memory",
+    }
+}
+
+label! {
     /// The result of a sign-in.
     Login {
         /// A token was handed out.

@@ -16,7 +16,7 @@ mod upstream;
 
 pub use comms::{Comms, OpenChannel};
 pub use labels::{
-    CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck,
+    CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Stopped, Target, TokenCheck,
     TunnelEnd, UpstreamFault, UpstreamSignIn,
 };
 pub use upstream::Upstream;
@@ -258,7 +258,12 @@ impl Metrics {
     /// Sets the number of running nodes and flows.
     pub fn running(&self, nodes: usize, flows: usize) {
         self.flows.nodes.set(nodes as f64);
-        self.flows.flows.set(flows as f64);
+        self.flows.running.set(flows as f64);
+    }
+
+    /// Counts flows that the engine has stopped.
+    pub fn flows_stopped(&self, flows: usize, reason: Stopped) {
+        self.flows.stopped[reason as usize].increment(flows as u64);
     }
 
     /// The metrics of editors' channels.

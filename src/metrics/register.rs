@@ -1,7 +1,7 @@
 //! Registering: names, labels and bounds become handles. Done once, at start.
 
 use super::labels::{ALPNS, API_VERSIONS, DEPLOYMENT_TYPES, METHODS, STATUSES, TLS_VERSIONS};
-use super::{Deployed, Handshake, Login, Phase, Refused, RouteClass, Target, TokenCheck};
+use super::{Deployed, Handshake, Login, Phase, Refused, RouteClass, Stopped, Target, TokenCheck};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 
@@ -249,14 +249,21 @@ impl Deployments {
 /// Of what runs.
 pub(super) struct Flows {
     pub(super) nodes: Gauge,
-    pub(super) flows: Gauge,
+    pub(super) running: Gauge,
+    pub(super) stopped: [Counter; Stopped::NAMES.len()],
 }
 
 impl Flows {
     pub(super) fn register(r: &PrometheusRecorder) -> Self {
         Self {
             nodes: gauge(r, "flowgate_nodes_running", "Nodes running.", &[]),
-            flows: gauge(r, "flowgate_flows_running", "Flows running.", &[]),
+            running: gauge(r, "flowgate_flows_running", "Flows running.", &[]),
+            stopped: Stopped::NAMES.map(|reason| {
+                let help =
+                    "Flows that the engine has stopped because too many messages waited for them.";
+                let labels = [("reason", reason)];
+                counter(r, "flowgate_flows_stopped_total", help, &labels)
+            }),
         }
     }
 }

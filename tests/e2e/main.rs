@@ -78,6 +78,7 @@ mod fallback;
 mod flow_files;
 mod framing;
 mod framing_bodies;
+mod full_flows;
 mod function_modules;
 mod golden;
 mod history;

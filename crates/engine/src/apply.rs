@@ -24,6 +24,11 @@ impl Thread {
         }
         let stops = self.stops(&change);
         let closings = self.stop(&stops);
+        if let Change::Halt(halt) = &change
+            && !stops.is_empty()
+        {
+            self.report_halt(halt);
+        }
         self.closing = Some((change, done));
         let closed = self.closed.clone();
         if closings.is_empty() {
@@ -61,6 +66,7 @@ impl Thread {
                 self.shared.set_state(state);
                 self.start(false);
             }
+            Change::Halt(_) => self.count_running(),
             Change::Close => {
                 self.state.contexts.borrow_mut().close();
                 let _ = done.send(());
@@ -86,6 +92,14 @@ impl Thread {
                 .into_iter()
                 .map(|slot| (slot, self.gone(slot, flows)))
                 .collect(),
+            Change::Halt(halt) => {
+                let halted = |slot: &u32| {
+                    let own = halt.nodes.iter().find(|node| node.slot == *slot);
+                    own.is_some_and(|node| self.runs(*node))
+                };
+                let slots = self.all().into_iter().filter(halted);
+                slots.map(|slot| (slot, false)).collect()
+            }
             Change::Run(RunState::Start) => Vec::new(),
             Change::Run(RunState::Stop | RunState::Safe) | Change::Close => {
                 self.all().into_iter().map(|slot| (slot, false)).collect()
@@ -200,6 +214,7 @@ impl Thread {
             });
             self.state.contexts.borrow_mut().forget_node(&stopped.info);
             self.state.shared.withdraw(&stopped.info.id);
+            self.state.remove_source(&stopped.info.id);
             if self.state.directory.get(&stopped.info.id) == Some(&number) {
                 self.state.directory.remove(&stopped.info.id);
             }

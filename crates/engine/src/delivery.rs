@@ -28,8 +28,31 @@ pub(crate) enum Item {
     Wake(Box<Wake>),
 }
 
+/// Parts that a message counts for besides its values: its table of properties, and its place in the queue. Our choice:
+/// 256 bytes; a message with an id and a number takes some 450.
+const OVERHEAD: u32 = 4;
+
 /// An item and the slot of its node.
 pub(crate) struct Delivery {
     pub slot: u32,
+    /// The size of its message as it was queued, in parts ([`value::Extent::parts`]).
+    pub parts: u32,
     pub item: Item,
+}
+
+impl Delivery {
+    pub(crate) fn new(slot: u32, item: Item) -> Self {
+        let parts = match &item {
+            Item::Message(message) | Item::Call(message) => message.properties().extent().parts(),
+            Item::Wake(wake) => match wake.as_ref() {
+                Wake::Return(message) => message.properties().extent().parts(),
+                _ => 1,
+            },
+        };
+        Self {
+            slot,
+            parts: parts.saturating_add(OVERHEAD),
+            item,
+        }
+    }
 }

@@ -3,28 +3,66 @@
 //!
 //! Deliveries of one group are first in, first out: messages spread breadth first
 //! (docs/reference/node-red-engine.md §3.1). Between groups there is no order.
+//!
+//! A group that holds more than the settings allow is *full*: its sources pause until half of that is left, and it is
+//! watched ([`Overload`]) meanwhile.
 
 use crate::delivery::Delivery;
+use crate::overload::{Overload, Size};
+use crate::pressure::Pressure;
+use crate::settings::Settings;
 use std::collections::VecDeque;
+use std::rc::Rc;
+use std::time::Instant;
 
 /// The deliveries that wait, by group.
-#[derive(Default)]
 pub(crate) struct FairQueue {
     /// The group of each slot; slots beyond the end are in group 0.
-    groups: Vec<u32>,
+    groups: Rc<[u32]>,
     queues: Vec<Queue>,
     /// Groups in the order in which they are served; the first one is being served.
     ready: VecDeque<u32>,
+    /// A group of this size or more is full.
+    most: Size,
+    pressure: Rc<Pressure>,
 }
 
 #[derive(Default)]
 struct Queue {
     deliveries: VecDeque<Delivery>,
+    /// The sum of their parts.
+    parts: u64,
+    /// The number of deliveries that were taken so far.
+    taken: u64,
     /// Whether the group is in `ready`.
     is_ready: bool,
+    /// While the group is full.
+    overload: Option<Box<Overload>>,
+}
+
+impl Queue {
+    fn size(&self) -> Size {
+        Size {
+            messages: self.deliveries.len(),
+            parts: self.parts,
+        }
+    }
 }
 
 impl FairQueue {
+    pub(crate) fn new(settings: &Settings, pressure: Rc<Pressure>) -> Self {
+        Self {
+            groups: Rc::default(),
+            queues: Vec::new(),
+            ready: VecDeque::new(),
+            most: Size {
+                messages: settings.queue_messages.max(1),
+                parts: (settings.queue_bytes / value::PART).max(1) as u64,
+            },
+            pressure,
+        }
+    }
+
     /// Adds a delivery behind those of its group.
     pub(crate) fn push(&mut self, delivery: Delivery) {
         let group = self.group(delivery.slot);
@@ -33,10 +71,25 @@ impl FairQueue {
             self.queues.resize_with(index + 1, Queue::default);
         }
         let queue = &mut self.queues[index];
+        queue.parts += u64::from(delivery.parts);
         queue.deliveries.push_back(delivery);
         if !queue.is_ready {
             queue.is_ready = true;
             self.ready.push_back(group);
+        }
+        if queue.deliveries.len() >= self.most.messages || queue.parts >= self.most.parts {
+            self.fill(group);
+        }
+    }
+
+    /// Marks a group as full.
+    #[cold]
+    fn fill(&mut self, group: u32) {
+        let queue = &mut self.queues[group as usize];
+        if queue.overload.is_none() {
+            let overload = Overload::new(queue.size(), queue.taken, Instant::now());
+            queue.overload = Some(Box::new(overload));
+            self.pressure.set_full(group, true);
         }
     }
 
@@ -45,11 +98,31 @@ impl FairQueue {
         loop {
             let queue = &mut self.queues[*self.ready.front()? as usize];
             if let Some(delivery) = queue.deliveries.pop_front() {
+                queue.parts -= u64::from(delivery.parts);
+                queue.taken += 1;
                 return Some(delivery);
             }
             queue.is_ready = false;
             self.ready.pop_front();
         }
+    }
+
+    /// Lets the sources of groups go on that are at most half full by now. Gives the groups that never get shorter.
+    pub(crate) fn check(&mut self, now: Instant) -> Vec<u32> {
+        let mut lost = Vec::new();
+        for group in self.pressure.full() {
+            let queue = &mut self.queues[group as usize];
+            let size = queue.size();
+            if size.messages <= self.most.messages / 2 && size.parts <= self.most.parts / 2 {
+                queue.overload = None;
+                self.pressure.set_full(group, false);
+            } else if let Some(overload) = &mut queue.overload
+                && overload.is_lost(size, queue.taken, now)
+            {
+                lost.push(group);
+            }
+        }
+        lost
     }
 
     /// Ends the time slice of the group that is being served: the others come first.
@@ -66,8 +139,21 @@ impl FairQueue {
 
     /// The number of deliveries that wait in a group.
     pub(crate) fn len(&self, group: u32) -> usize {
+        self.size(group).messages
+    }
+
+    /// The deliveries that wait in a group, and their parts.
+    pub(crate) fn size(&self, group: u32) -> Size {
         let queue = self.queues.get(group as usize);
-        queue.map_or(0, |queue| queue.deliveries.len())
+        queue.map(Queue::size).unwrap_or_default()
+    }
+
+    /// The group with the most bytes.
+    pub(crate) fn largest(&self) -> Option<u32> {
+        (0..)
+            .zip(&self.queues)
+            .max_by_key(|(_, queue)| queue.parts)
+            .map(|(group, _)| group)
     }
 
     /// The number of deliveries that wait in all groups.
@@ -89,18 +175,33 @@ impl FairQueue {
         ready.all(|group| self.len(*group) == 0)
     }
 
+    /// Takes all deliveries of a group.
+    pub(crate) fn empty(&mut self, group: u32) -> VecDeque<Delivery> {
+        let Some(queue) = self.queues.get_mut(group as usize) else {
+            return VecDeque::new();
+        };
+        queue.parts = 0;
+        std::mem::take(&mut queue.deliveries)
+    }
+
     /// Removes the deliveries that do not meet a condition.
     pub(crate) fn retain(&mut self, keep: impl Fn(&Delivery) -> bool) {
         for queue in &mut self.queues {
-            queue.deliveries.retain(&keep);
+            let parts = &mut queue.parts;
+            queue.deliveries.retain(|delivery| {
+                let kept = keep(delivery);
+                *parts -= if kept { 0 } else { u64::from(delivery.parts) };
+                kept
+            });
         }
     }
 
     /// Puts every slot into its group. Waiting deliveries move along; those of one group keep their order.
     pub(crate) fn regroup(&mut self, groups: Vec<u32>) {
         let waiting: Vec<_> = std::iter::from_fn(|| self.next()).collect();
-        self.groups = groups;
+        self.groups = groups.into();
         self.queues.clear();
+        self.pressure.regroup(Rc::clone(&self.groups));
         for delivery in waiting {
             self.push(delivery);
         }
@@ -112,11 +213,22 @@ impl FairQueue {
 mod tests {
     use super::*;
     use crate::delivery::Item;
+    use crate::pressure::InFlight;
+    use std::time::Duration;
     use value::{Message, Value};
+
+    fn queue(messages: usize, bytes: usize) -> FairQueue {
+        let settings = Settings {
+            queue_messages: messages,
+            queue_bytes: bytes,
+            ..Settings::default()
+        };
+        FairQueue::new(&settings, Pressure::new(InFlight::new(&settings)))
+    }
 
     fn push(queue: &mut FairQueue, slot: u32, text: &str) {
         let item = Item::Message(Message::with_payload(Value::from(text)));
-        queue.push(Delivery { slot, item });
+        queue.push(Delivery::new(slot, item));
     }
 
     fn next(queue: &mut FairQueue) -> String {
@@ -131,7 +243,7 @@ mod tests {
 
     #[test]
     fn groups_are_served_in_turn_and_each_in_its_order() {
-        let mut queue = FairQueue::default();
+        let mut queue = queue(1000, 1 << 20);
         queue.regroup(vec![0, 0, 1]);
         for (slot, text) in [(0, "a1"), (1, "a2"), (0, "a3"), (2, "b1"), (2, "b2")] {
             push(&mut queue, slot, text);
@@ -147,7 +259,7 @@ mod tests {
 
     #[test]
     fn the_newest_deliveries_of_a_group_come_forward() {
-        let mut queue = FairQueue::default();
+        let mut queue = queue(1000, 1 << 20);
         queue.regroup(vec![0, 1]);
         for (slot, text) in [(0, "a1"), (1, "b1"), (0, "a2"), (0, "a3")] {
             push(&mut queue, slot, text);
@@ -159,7 +271,7 @@ mod tests {
 
     #[test]
     fn groups_that_are_joined_lose_no_delivery() {
-        let mut queue = FairQueue::default();
+        let mut queue = queue(1000, 1 << 20);
         queue.regroup(vec![0, 1]);
         for (slot, text) in [(0, "a1"), (1, "b1"), (0, "a2")] {
             push(&mut queue, slot, text);
@@ -168,5 +280,72 @@ mod tests {
         assert_eq!(queue.len(0), 3);
         let order = [(); 3].map(|()| next(&mut queue));
         assert_eq!(order, ["a1", "a2", "b1"]);
+    }
+
+    #[test]
+    fn a_group_with_too_many_messages_is_full_until_half_of_them_are_left() {
+        let mut queue = queue(4, 1 << 20);
+        queue.regroup(vec![0, 1]);
+        for text in ["1", "2", "3", "4"] {
+            assert!(!queue.pressure.is_full(0), "{text}");
+            push(&mut queue, 0, text);
+        }
+        assert!(queue.pressure.is_full(0) && !queue.pressure.is_full(1));
+        for full in [true, false] {
+            next(&mut queue);
+            assert!(queue.check(Instant::now()).is_empty());
+            assert_eq!(queue.pressure.is_full(0), full);
+        }
+    }
+
+    #[test]
+    fn a_group_with_too_many_bytes_is_full_and_what_is_subtracted_was_added() {
+        let mut queue = queue(1000, 6400);
+        // A message has four parts and one for its object, one for its payload, and one for every 64 bytes of it.
+        push(&mut queue, 0, &"x".repeat(5700));
+        assert_eq!(queue.size(0).parts, 4 + 1 + 1 + 89);
+        assert!(!queue.pressure.any());
+        push(&mut queue, 0, "y");
+        assert_eq!(queue.size(0).bytes(), 101 * 64);
+        assert!(queue.pressure.is_full(0));
+        queue.retain(|delivery| delivery.parts < 10);
+        assert_eq!(queue.size(0).parts, 6);
+        queue.check(Instant::now());
+        assert!(!queue.pressure.any());
+        next(&mut queue);
+        assert_eq!(queue.size(0), Size::default());
+    }
+
+    #[test]
+    fn a_group_that_doubles_is_given_up() {
+        let mut queue = queue(4, 1 << 20);
+        for text in ["1", "2", "3", "4"] {
+            push(&mut queue, 0, text);
+        }
+        let mut delivered = 0;
+        while queue.check(Instant::now()).is_empty() {
+            let text = next(&mut queue);
+            push(&mut queue, 0, &text);
+            push(&mut queue, 0, &text);
+            delivered += 1;
+        }
+        assert_eq!(delivered, 4 + 8 + 16);
+        assert_eq!(queue.empty(0).len(), 32);
+        queue.check(Instant::now() + Duration::from_secs(1));
+        assert!(!queue.pressure.any());
+    }
+
+    #[test]
+    fn groups_that_are_joined_are_full_by_what_they_hold_together() {
+        let mut queue = queue(4, 1 << 20);
+        queue.regroup(vec![0, 1]);
+        for slot in [0, 1, 0, 1, 1, 1] {
+            push(&mut queue, slot, "x");
+        }
+        assert_eq!(queue.pressure.full(), [1]);
+        queue.regroup(vec![0, 0]);
+        assert_eq!(queue.pressure.full(), [0]);
+        queue.regroup(vec![0, 1, 1]);
+        assert_eq!(queue.pressure.full(), [1]);
     }
 }

@@ -1,5 +1,6 @@
 //! Requests to endpoints made by http-in nodes, where they lead, and the way back.
 
+use super::Error;
 use super::http_path::PathPattern;
 use crate::instance::Instance;
 use bytes::Bytes;
@@ -79,14 +80,14 @@ pub struct Responder(Mutex<Option<Waiting>>);
 /// A client that waits.
 #[derive(Debug)]
 struct Waiting {
-    sender: oneshot::Sender<Answer>,
+    sender: oneshot::Sender<Result<Answer, Error>>,
     memory: Option<Memory>,
 }
 
 impl Responder {
     /// Creates a responder and the receiver of its response. `memory`: the grants to which the request and the response
     /// are charged.
-    pub fn new(memory: Option<Memory>) -> (Arc<Self>, oneshot::Receiver<Answer>) {
+    pub fn new(memory: Option<Memory>) -> (Arc<Self>, oneshot::Receiver<Result<Answer, Error>>) {
         let (sender, receiver) = oneshot::channel();
         let waiting = Waiting { sender, memory };
         (Arc::new(Self(Mutex::new(Some(waiting)))), receiver)
@@ -115,8 +116,17 @@ impl Responder {
             // The memory of the request is released before the reply needs some.
             let memory = memory.map(|Memory { reply, .. }| reply);
             let answer = charged(reply, memory);
-            sender.send(answer).is_ok()
+            sender.send(Ok(answer)).is_ok()
         })
+    }
+
+    /// Answers that the flow does not take the request.
+    pub(super) fn refuse(&self, error: Error) {
+        let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(Waiting { sender, .. }) = waiting {
+            // The client may be gone.
+            let _ = sender.send(Err(error));
+        }
     }
 }
 
@@ -283,7 +293,7 @@ mod tests {
         };
         assert!(responder.answer(reply(200)));
         assert!(!responder.answer(reply(500)));
-        assert_eq!(receiver.try_recv().unwrap().unwrap().0.status, 200);
+        assert_eq!(receiver.try_recv().unwrap().unwrap().unwrap().0.status, 200);
     }
 
     #[test]
@@ -302,7 +312,7 @@ mod tests {
                 headers,
                 body,
             });
-            receiver.try_recv().unwrap()
+            receiver.try_recv().unwrap().unwrap()
         };
         let first = answer(8000).unwrap();
         assert_eq!(answer(8000).unwrap_err(), Exhausted);

@@ -30,12 +30,15 @@ mod listeners;
 pub mod load;
 mod log_level;
 mod mailbox;
+mod memory_budget;
 pub mod metrics;
 mod node;
 mod node_context;
 pub mod node_info;
 pub mod nodes;
 mod ordered_map;
+mod overload;
+mod pressure;
 pub mod profile;
 mod profiler;
 mod properties;
@@ -45,8 +48,10 @@ mod resolve;
 pub mod script;
 pub mod settings;
 mod shared;
+mod sources;
 mod start;
 mod state;
+pub mod stopped_flows;
 mod subflow;
 mod subflow_expand;
 mod task;
@@ -59,14 +64,16 @@ use event_loop::{Change, Command, Inbox, Thread};
 use events::{Event, Events};
 use flows::{Credentials, FlowSet, Plan};
 use limits::quota::Quota;
+use pressure::InFlight;
 use published::Published;
 use serde_json::Value as Json;
 use state::EngineState;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use stopped_flows::StoppedFlow;
 use tokio::sync::{mpsc, oneshot};
 use value::Message;
 
@@ -98,6 +105,9 @@ pub enum Error {
     /// As many profiles as can be taken at a time are being taken.
     #[error("too many profiles are being taken, try again later")]
     TooManyProfiles,
+    /// Too many messages wait for the flow, or the program needs too much memory.
+    #[error("too many messages wait for the flow, try again later")]
+    Full,
     /// The engine's thread has ended.
     #[error("the engine has ended")]
     Gone,
@@ -127,6 +137,9 @@ struct Shared {
     connections: AtomicU64,
     /// Requests to http-in nodes that the thread has not delivered yet.
     calls: Arc<Quota>,
+    in_flight: InFlight,
+    /// The flows that the engine has stopped.
+    stopped: Mutex<Vec<StoppedFlow>>,
     events: Events,
     state: AtomicU8,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -142,6 +155,8 @@ impl Engine {
             sockets: Published::default(),
             connections: AtomicU64::new(0),
             calls: Quota::new(WAITING_CALLS, WAITING_CALLS / 2),
+            in_flight: InFlight::new(&config),
+            stopped: Mutex::default(),
             events: Events::default(),
             state: AtomicU8::new(RunState::Start as u8),
             thread: Mutex::new(None),
@@ -184,6 +199,11 @@ impl Engine {
     /// Whether flows run.
     pub fn state(&self) -> RunState {
         self.0.state()
+    }
+
+    /// The flows that the engine has stopped by itself; the next deployment starts them again.
+    pub fn stopped_flows(&self) -> Vec<StoppedFlow> {
+        self.0.stopped().clone()
     }
 
     /// Hands an inject node, or any other, an empty message, as `POST /inject/:id` does; `body` is the request's
@@ -249,12 +269,14 @@ impl Engine {
             exchange,
             permit,
         })?;
-        answer.await.map_err(|_| Error::Stopped)
+        answer.await.map_err(|_| Error::Stopped)?
     }
 
     /// The websocket-listener node on this canonical path, if there is one.
     pub fn listening(&self, path: &str) -> Option<ws_endpoints::Listening> {
-        self.0.sockets.load().find(path)
+        let listener = self.0.sockets.load().find(path)?;
+        let in_flight = self.0.in_flight.clone();
+        Some(ws_endpoints::Listening::new(listener, in_flight))
     }
 
     /// The sender for the events of a connection to a websocket-listener node. An error: the engine has ended.
@@ -262,7 +284,7 @@ impl Engine {
         &self,
         listening: &ws_endpoints::Listening,
     ) -> impl Fn(ws_endpoints::Event) -> Result<(), Error> + Send + use<> {
-        let (engine, instance) = (self.clone(), listening.instance);
+        let (engine, instance) = (self.clone(), listening.instance());
         let connection = self.0.connections.fetch_add(1, Ordering::Relaxed);
         move |event| {
             engine.send(Command::Socket {
@@ -351,6 +373,10 @@ impl Shared {
             1 => RunState::Stop,
             _ => RunState::Safe,
         }
+    }
+
+    fn stopped(&self) -> MutexGuard<'_, Vec<StoppedFlow>> {
+        self.stopped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set_state(&self, state: RunState) {

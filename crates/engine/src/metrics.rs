@@ -1,6 +1,7 @@
 //! The counts that the engine makes for monitoring. The program that embeds it registers and shows them.
 
 use crate::load::Load;
+use crate::stopped_flows::Reason;
 use metrics::Counter;
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -15,6 +16,9 @@ pub trait Metrics: Debug + Send + Sync {
 
     /// The load of the engine, which it keeps up to date. Called once.
     fn load(&self) -> Arc<Load>;
+
+    /// Counts flows that the engine has stopped.
+    fn stopped(&self, flows: usize, reason: Reason);
 }
 
 /// The counters of the nodes of one type.
@@ -24,6 +28,9 @@ pub struct NodeType {
     pub messages: Counter,
     /// Errors that they reported.
     pub errors: Counter,
+    /// Messages that were dropped: by them as sources while their flow was full, or from their queue when their flow was
+    /// stopped.
+    pub dropped: Counter,
 }
 
 /// Counts nothing.
@@ -35,6 +42,7 @@ impl Metrics for Uncounted {
         NodeType {
             messages: Counter::noop(),
             errors: Counter::noop(),
+            dropped: Counter::noop(),
         }
     }
 
@@ -43,4 +51,6 @@ impl Metrics for Uncounted {
     fn load(&self) -> Arc<Load> {
         Arc::default()
     }
+
+    fn stopped(&self, _: usize, _: Reason) {}
 }

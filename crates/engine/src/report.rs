@@ -84,12 +84,15 @@ impl EngineState {
     /// The status of a node: to editors, to status nodes, and out of a subflow that has no status output.
     pub(super) fn status(&mut self, info: &Rc<NodeInfo>, status: &Value) {
         let status = normalised(status);
-        if self.events.has_listeners() {
+        let data = || {
             let cleared = status.as_object().is_some_and(Object::is_empty);
-            let data = (!cleared).then(|| json::to_tree(&status));
+            (!cleared).then(|| json::to_tree(&status))
+        };
+        let hidden = self.sources.keep_status(&info.id, data);
+        if !hidden && self.events.has_listeners() {
             self.events.publish(Event::Status {
                 id: info.id.clone(),
-                status: data,
+                status: data(),
             });
         }
         let mut reporter = Rc::clone(info);

@@ -20,6 +20,13 @@ pub struct Settings {
     pub debug_length: usize,
     /// Messages that a node may hold back (delay, join, sort, batch); 0: any number, as in Node-RED.
     pub message_buffer: usize,
+    /// Messages that may wait for the nodes of joined flows before their sources pause.
+    pub queue_messages: usize,
+    /// Bytes of these messages, about.
+    pub queue_bytes: usize,
+    /// Memory that the program may need before sources pause and flows are stopped, bytes; `None`: half of what the
+    /// machine has.
+    pub memory: Option<u64>,
     /// Path prefix of endpoints made by http-in nodes.
     pub http_node_root: String,
     /// The time-out of an http request node for its response (120 s, as in Node-RED).
@@ -49,6 +56,9 @@ impl Default for Settings {
             modules: PathBuf::new(),
             debug_length: 1000,
             message_buffer: 0,
+            queue_messages: 100_000,
+            queue_bytes: 32 << 20,
+            memory: None,
             http_node_root: "/".to_owned(),
             request_timeout: Duration::from_mins(2),
             socket_reconnect: Duration::from_secs(10),

@@ -30,19 +30,20 @@ impl Thread {
     /// Starts every enabled node that does not run, unless flows are stopped or types are missing
     /// (docs/reference/node-red-engine.md §2.4).
     pub(super) fn start(&mut self, deploy: bool) {
+        self.forget_stopped();
         let missing = Engine::missing_types(&self.flows);
         match self.shared.state() {
             RunState::Start => {}
             RunState::Stop => {
                 self.announce(report::runtime_state("stop", deploy));
-                return self.count_running(&Graph::default());
+                return self.count_tabs(&Graph::default());
             }
             RunState::Safe => {
                 self.announce(Event::RuntimeState(json!({
                     "state": "safe", "error": "safe-mode", "type": "warning",
                     "text": "notification.warnings.safe-mode",
                 })));
-                return self.count_running(&Graph::default());
+                return self.count_tabs(&Graph::default());
             }
         }
         if !missing.is_empty() {
@@ -58,7 +59,7 @@ impl Thread {
                 "state": "stop", "error": "missing-types", "type": "warning",
                 "text": "notification.warnings.missing-types", "types": missing,
             })));
-            return self.count_running(&Graph::default());
+            return self.count_tabs(&Graph::default());
         }
         let graph = graph_build::build(&self.flows, &self.credentials, &self.state.config.hide_env);
         let new = self.place(&graph);
@@ -71,7 +72,7 @@ impl Thread {
         self.state.listeners = listeners;
         self.state.publish_endpoints();
         self.announce(report::runtime_state("start", deploy));
-        self.count_running(&graph);
+        self.count_tabs(&graph);
     }
 
     /// Gives every node of the graph that does not run a slot.
@@ -261,7 +262,7 @@ impl Thread {
         self.state.events.publish(event);
     }
 
-    fn count_running(&mut self, graph: &Graph) {
+    fn count_tabs(&mut self, graph: &Graph) {
         if graph.flows.is_empty() {
             self.load.regroup(&[]);
         }
@@ -271,13 +272,16 @@ impl Thread {
             .filter(|f| f.parent.is_none() && !f.id.is_empty())
             .map(|f| &f.id)
             .collect();
-        let nodes = self
-            .slots
-            .iter()
-            .flatten()
-            .filter(|s| s.node.is_some())
-            .count();
-        self.metrics.running(nodes, tabs.len());
+        self.tabs = tabs.len();
+        self.count_running();
+    }
+
+    /// Counts running nodes and flows.
+    pub(super) fn count_running(&self) {
+        let running = self.slots.iter().flatten().filter(|s| s.node.is_some());
+        let stopped = self.shared.stopped().len();
+        self.metrics
+            .running(running.count(), self.tabs.saturating_sub(stopped));
     }
 }
 

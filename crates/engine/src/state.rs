@@ -9,12 +9,15 @@ use crate::delivery::{Delivery, Item, Wake};
 use crate::fair_queue::FairQueue;
 use crate::instance::{Instance, TimerId};
 use crate::mailbox::{Mailbox, NodeEvent};
+use crate::memory_budget::MemoryBudget;
 use crate::metrics::Metrics;
 use crate::node_info::NodeInfo;
+use crate::pressure::Pressure;
 use crate::profiler::Profiler;
 use crate::published::Publisher;
 use crate::settings::Settings;
 use crate::shared::SharedState;
+use crate::sources::Sources;
 use crate::ws_endpoints::Paths;
 use events::Events;
 use flows::ids;
@@ -37,6 +40,9 @@ pub(super) struct EngineState {
     /// Milliseconds since 1970, read once per round.
     pub(super) now: Rc<Cell<f64>>,
     pub(super) queue: FairQueue,
+    pub(super) pressure: Rc<Pressure>,
+    pub(super) sources: Sources,
+    pub(super) memory: MemoryBudget,
     pub(super) timers: BTreeMap<TimerId, Instance>,
     /// Running id to slot.
     pub(super) directory: FxHashMap<SmolStr, u32>,
@@ -71,9 +77,13 @@ impl EngineState {
         let now = Rc::<Cell<f64>>::default();
         let contexts =
             Contexts::open(&config.context).warning(shared.events.clone(), Rc::clone(&now));
+        let pressure = Pressure::new(shared.in_flight.clone());
         Self {
             now,
-            queue: FairQueue::default(),
+            queue: FairQueue::new(&config, Rc::clone(&pressure)),
+            pressure,
+            sources: Sources::default(),
+            memory: MemoryBudget::new(config.memory),
             timers: BTreeMap::new(),
             directory: FxHashMap::default(),
             infos: Vec::new(),
@@ -112,18 +122,12 @@ impl EngineState {
 
     /// Queues a message for a slot.
     pub(super) fn push(&mut self, slot: u32, message: Message) {
-        self.queue.push(Delivery {
-            slot,
-            item: Item::Message(message),
-        });
+        self.queue.push(Delivery::new(slot, Item::Message(message)));
     }
 
     /// Calls the node in a slot with a message.
     pub(super) fn call(&mut self, slot: u32, message: Message) {
-        self.queue.push(Delivery {
-            slot,
-            item: Item::Call(message),
-        });
+        self.queue.push(Delivery::new(slot, Item::Call(message)));
     }
 
     /// Whether the queue is empty.
@@ -138,10 +142,8 @@ impl EngineState {
 
     /// Queues a wake-up for a slot.
     pub(super) fn push_wake(&mut self, slot: u32, wake: Wake) {
-        self.queue.push(Delivery {
-            slot,
-            item: Item::Wake(Box::new(wake)),
-        });
+        let item = Item::Wake(Box::new(wake));
+        self.queue.push(Delivery::new(slot, item));
     }
 
     pub(super) fn set_timer(&mut self, instance: Instance, delay: Duration) -> TimerId {
@@ -153,11 +155,19 @@ impl EngineState {
         timer
     }
 
-    /// When the next timer, write of contexts or end of a profile is due.
+    /// When the next timer, write of contexts, end of a profile, report of sources or, while it is short, look at the
+    /// memory is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let timer = self.timers.first_key_value().map(|(timer, _)| timer.0);
-        let others = [self.contexts.borrow().due(), self.profiler.due()];
-        timer.into_iter().chain(others.into_iter().flatten()).min()
+        let memory = self.pressure.is_exhausted().then(|| self.memory.next());
+        let due = [
+            timer,
+            self.contexts.borrow().due(),
+            self.profiler.due(),
+            self.sources.next(),
+            memory,
+        ];
+        due.into_iter().flatten().min()
     }
 
     /// Writes contexts to disk whose flush interval has passed.

@@ -4,13 +4,14 @@
 //! The connection itself stays with the thread that accepted it; only frames come here.
 
 use crate::instance::Instance;
+use crate::pressure::InFlight;
 use bytes::Bytes;
 use limits::quota::{Grant, Quota};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::IpAddr;
 use std::sync::Arc;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 use tokio_tungstenite::tungstenite::Utf8Bytes;
 use value::Failure;
 
@@ -40,11 +41,12 @@ pub enum Event {
     Closed,
 }
 
-/// Back-pressure for an inbound frame: its part of the connection's queue, and of the memory for unauthenticated
-/// clients.
+/// Back-pressure for an inbound frame: its part of the connection's queue, of the bytes on their way to the engine, and
+/// of the memory for unauthenticated clients.
 #[derive(Debug)]
 pub struct InboundPermit {
     _connection: OwnedSemaphorePermit,
+    _in_flight: Option<OwnedSemaphorePermit>,
     _memory: Option<Grant>,
 }
 
@@ -91,10 +93,16 @@ impl Frame {
 }
 
 impl InboundPermit {
-    /// A part of the connection's queue and, for an unauthenticated client, the memory granted to the frame.
-    pub fn new(connection: OwnedSemaphorePermit, memory: Option<Grant>) -> Self {
+    /// A part of the connection's queue, of the bytes on their way ([`Listening::claim`]) and, for an unauthenticated
+    /// client, the memory granted to the frame.
+    pub fn new(
+        connection: OwnedSemaphorePermit,
+        in_flight: Option<OwnedSemaphorePermit>,
+        memory: Option<Grant>,
+    ) -> Self {
         Self {
             _connection: connection,
+            _in_flight: in_flight,
             _memory: memory,
         }
     }
@@ -137,19 +145,51 @@ impl Outbox {
 /// A listener's path that matched a request.
 #[derive(Debug, Clone)]
 pub struct Listening {
+    listener: Listener,
+    in_flight: InFlight,
+}
+
+/// A websocket-listener node, and whether a flow that receives its frames is full.
+#[derive(Debug, Clone)]
+pub(super) struct Listener {
     pub(super) instance: Instance,
+    pub(super) full: watch::Receiver<bool>,
+}
+
+impl Listening {
+    pub(super) fn new(listener: Listener, in_flight: InFlight) -> Self {
+        Self {
+            listener,
+            in_flight,
+        }
+    }
+
+    pub(super) fn instance(&self) -> Instance {
+        self.listener.instance
+    }
+
+    /// Waits until the flows that receive the listener's frames have room for them.
+    pub async fn room(&mut self) {
+        // An error: the node has closed, and the connection ends.
+        let _ = self.listener.full.wait_for(|full| !full).await;
+    }
+
+    /// Waits until a frame of this size may be on its way to the engine.
+    pub async fn claim(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        self.in_flight.claim(bytes).await
+    }
 }
 
 /// The paths of running websocket-listener nodes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Paths(HashMap<String, Instance>);
+pub(super) struct Paths(HashMap<String, Listener>);
 
 impl Paths {
     /// Adds a path; each leads to one node.
-    pub(super) fn add(&mut self, path: &str, instance: Instance) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, path: &str, listener: Listener) -> Result<(), Failure> {
         match self.0.entry(key(path)) {
             Entry::Vacant(free) => {
-                free.insert(instance);
+                free.insert(listener);
                 Ok(())
             }
             Entry::Occupied(_) => Err(Failure::text(format!(
@@ -160,17 +200,23 @@ impl Paths {
 
     /// The same without the paths of nodes that no longer run.
     pub(super) fn retained(&self, runs: impl Fn(Instance) -> bool) -> Self {
-        let paths = self.0.iter().filter(|(_, instance)| runs(**instance));
-        Self(paths.map(|(path, node)| (path.clone(), *node)).collect())
+        let paths = self
+            .0
+            .iter()
+            .filter(|(_, listener)| runs(listener.instance));
+        Self(
+            paths
+                .map(|(path, node)| (path.clone(), node.clone()))
+                .collect(),
+        )
     }
 
     /// The listener on a path. As with other endpoints, letter case and a slash at the end do not matter.
-    pub(super) fn find(&self, path: &str) -> Option<Listening> {
+    pub(super) fn find(&self, path: &str) -> Option<Listener> {
         if self.0.is_empty() {
             return None;
         }
-        let instance = *self.0.get(&key(path))?;
-        Some(Listening { instance })
+        self.0.get(&key(path)).cloned()
     }
 }
 
@@ -223,11 +269,14 @@ mod tests {
     #[test]
     fn a_path_belongs_to_one_listener_until_that_stops() {
         let mut paths = Paths::default();
-        let instance = |slot| Instance { slot, epoch: slot };
-        paths.add("/ws/A", instance(1)).unwrap();
-        assert!(paths.add("ws/a", instance(2)).is_err());
-        assert_eq!(paths.find("/WS/a/").unwrap().instance, instance(1));
-        assert_eq!(paths.find("ws/a").unwrap().instance, instance(1));
+        let listener = |slot| Listener {
+            instance: Instance { slot, epoch: slot },
+            full: watch::channel(false).1,
+        };
+        paths.add("/ws/A", listener(1)).unwrap();
+        assert!(paths.add("ws/a", listener(2)).is_err());
+        assert_eq!(paths.find("/WS/a/").unwrap().instance.slot, 1);
+        assert_eq!(paths.find("ws/a").unwrap().instance.slot, 1);
         let paths = paths.retained(|_| false);
         assert!(paths.find("/ws/a").is_none());
     }

@@ -22,6 +22,8 @@ pub enum Event {
         /// The new revision.
         revision: String,
     },
+    /// Topic `notification/stopped-flows`: the engine has stopped flows by itself; an empty object: they start again.
+    StoppedFlows(Json),
     /// Topic `status/<id>`: a node's status; `None` clears it.
     Status {
         /// The node's id.
@@ -307,6 +309,7 @@ mod tests {
                 format!("{id}={}", text.unwrap_or_default())
             }
             Event::RuntimeState(_) => "state".to_owned(),
+            Event::StoppedFlows(_) => "stopped".to_owned(),
             Event::RuntimeDeploy { revision } => revision.clone(),
         });
         descriptions.collect()

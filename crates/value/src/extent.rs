@@ -18,7 +18,7 @@ pub const MAX_DEPTH: usize = 500;
 pub const MAX_PARTS: u32 = 32_000_000;
 
 /// Bytes of a text or a buffer that count as one more part.
-const PART: usize = 64;
+pub const PART: usize = 64;
 
 /// Values of an array or object whose extents are added up when the deepest of them is replaced or removed, at most. A
 /// larger one has an [`Inventory`].

@@ -27,7 +27,7 @@ pub mod regex;
 mod regex_cost;
 
 pub use array::Array;
-pub use extent::{Extent, MAX_DEPTH, MAX_PARTS};
+pub use extent::{Extent, MAX_DEPTH, MAX_PARTS, PART};
 pub use message::{Message, REPORT};
 pub use object::Object;
 pub use path::{Key, Path};

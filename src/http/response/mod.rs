@@ -187,7 +187,9 @@ pub(super) fn is_ours(error: &Error) -> bool {
             Error::Admin(AdminError::Draining)
                 | Error::EditorBusy
                 | Error::TooManySockets
-                | Error::Engine(engine::Error::Busy | engine::Error::TooManyProfiles)
+                | Error::Engine(
+                    engine::Error::Busy | engine::Error::Full | engine::Error::TooManyProfiles
+                )
         );
     !is_logged && refusal(error).status().is_server_error()
 }

@@ -41,6 +41,7 @@ pub(super) fn engine(error: &engine::Error) -> Response<Body> {
             let refused = refuse(S::SERVICE_UNAVAILABLE, "too_many_profiles");
             retry_after(refused, RETRY_DELAY)
         }
+        E::Full => retry_after(refuse(S::SERVICE_UNAVAILABLE, "flow_busy"), RETRY_DELAY),
         E::Gone => refuse(S::SERVICE_UNAVAILABLE, "runtime_gone"),
     }
 }
@@ -52,8 +53,10 @@ mod tests {
 
     #[test]
     fn a_client_may_try_again_when_too_many_requests_wait() {
-        let response = engine(&engine::Error::Busy);
-        assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(response.headers()[RETRY_AFTER], "1");
+        for error in [engine::Error::Busy, engine::Error::Full] {
+            let response = engine(&error);
+            assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(response.headers()[RETRY_AFTER], "1");
+        }
     }
 }

@@ -14,6 +14,7 @@ use crate::instance::Instance;
 use crate::mailbox::NodeEvent;
 use crate::metrics::{Metrics, NodeType};
 use crate::state::EngineState;
+use crate::stopped_flows::Halt;
 use crate::ws_endpoints;
 use calls::{Call, Calls};
 use flows::{Credentials, FlowSet, Plan};
@@ -87,6 +88,8 @@ pub(super) enum Change {
         credentials: Arc<Credentials>,
     },
     Run(RunState),
+    /// The engine stops flows by itself.
+    Halt(Halt),
     Close,
 }
 
@@ -113,6 +116,10 @@ pub(super) struct Thread {
     pub swept: Instant,
     /// When the messages were last added to the metrics.
     pub counted: Instant,
+    /// The number of tabs with enabled flows.
+    pub tabs: usize,
+    /// The nodes of stopped flows, whose status says so.
+    pub stopped_nodes: Vec<SmolStr>,
     pub closed: mpsc::UnboundedSender<()>,
 }
 
@@ -148,6 +155,8 @@ impl Thread {
             calls: Calls::default(),
             swept: Instant::now(),
             counted: Instant::now(),
+            tabs: 0,
+            stopped_nodes: Vec::new(),
             closed,
         }
     }
@@ -170,6 +179,8 @@ impl Thread {
             self.finish_profiles();
             self.state.save_contexts();
             let now = Instant::now();
+            self.relieve(now);
+            self.state.report_sources(now);
             let idle = self.state.is_idle() && self.calls.is_empty();
             if idle || now >= self.counted + COUNT {
                 self.publish(idle);
@@ -265,15 +276,9 @@ impl Thread {
                 message,
                 answer,
             } => {
-                // One after the other, however fast they come.
-                self.deliver();
-                let slot = self.running(&id).ok_or(Error::NoSuchNode);
+                let injected = self.inject(&id, message);
                 // The client may be gone; the message goes its way all the same.
-                let _ = answer.send(slot.map(|slot| {
-                    let mut message = message;
-                    self.state.ensure_msgid(&mut message);
-                    self.state.push(slot, message);
-                }));
+                let _ = answer.send(injected);
             }
             Command::Debug {
                 ids,
@@ -287,6 +292,9 @@ impl Thread {
                 exchange,
                 permit,
             } => {
+                if self.state.pressure.is_full(instance.slot) {
+                    return exchange.responder.refuse(Error::Full);
+                }
                 let group = self.state.queue.group(instance.slot);
                 let call = Call {
                     instance,
@@ -330,6 +338,19 @@ impl Thread {
         ask.answer(&mut contexts, info.as_deref())
     }
 
+    /// Queues a message for a node, unless its flow is full.
+    fn inject(&mut self, id: &str, mut message: Message) -> Result<(), Error> {
+        // One after the other, however fast they come.
+        self.deliver();
+        let slot = self.running(id).ok_or(Error::NoSuchNode)?;
+        if self.state.pressure.is_full(slot) {
+            return Err(Error::Full);
+        }
+        self.state.ensure_msgid(&mut message);
+        self.state.push(slot, message);
+        Ok(())
+    }
+
     fn running(&self, id: &str) -> Option<u32> {
         let slot = *self.state.directory.get(id)?;
         self.slots
@@ -347,7 +368,7 @@ impl Thread {
             if n > 0 && n % MESSAGES_PER_LOOK == 0 && began.elapsed() >= SLICE {
                 break;
             }
-            let Some(Delivery { slot, item }) = self.state.next() else {
+            let Some(Delivery { slot, item, .. }) = self.state.next() else {
                 return;
             };
             match item {

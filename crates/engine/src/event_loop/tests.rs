@@ -47,6 +47,8 @@ fn thread(nodes: Vec<BoxedNode>) -> (Thread, mpsc::UnboundedReceiver<()>) {
         sockets: Published::default(),
         connections: std::sync::atomic::AtomicU64::new(0),
         calls: limits::quota::Quota::new(1000, 1000),
+        in_flight: crate::pressure::InFlight::new(&config),
+        stopped: std::sync::Mutex::default(),
         events: events::Events::default(),
         state: std::sync::atomic::AtomicU8::new(RunState::Start as u8),
         thread: std::sync::Mutex::default(),
@@ -130,7 +132,7 @@ impl Node for Endpoint {
 }
 
 /// The call of a client that waits for as long as the receiver is kept.
-fn call(thread: &Thread) -> (Command, oneshot::Receiver<Answer>) {
+fn call(thread: &Thread) -> (Command, oneshot::Receiver<Result<Answer, Error>>) {
     let request = crate::http::Request {
         method: hyper::Method::GET,
         path: "/".to_owned(),

@@ -6,9 +6,11 @@ use crate::log_level::Level;
 use crate::mailbox::Mailbox;
 use crate::node_context::NodeContext;
 use crate::node_info::NodeInfo;
+use crate::pressure::{Pressure, Source};
 use crate::script::Scripts;
 use crate::settings::Settings;
 use crate::state::EngineState;
+use crate::ws_endpoints::Listener;
 use events::Event;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
@@ -17,6 +19,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::rc::Rc;
 use std::time::Duration;
+use tokio::sync::watch;
 use value::{Failure, Message, Value};
 
 /// The engine as a running node sees it. `E` is the type of the node's events.
@@ -117,6 +120,12 @@ impl<E> Host<'_, E> {
         if self.watched {
             self.state.complete(self.info, &message);
         }
+    }
+
+    /// This node as a source of messages: it waits, or drops messages, while its flow is full.
+    pub(crate) fn source(&mut self) -> Source {
+        let (slot, pressure) = (self.instance.slot, &self.state.pressure);
+        self.state.sources.add(self.info, slot, pressure)
     }
 
     /// Whether a complete node listens to [`Host::done`]; without one the node need not clone the message.
@@ -279,9 +288,20 @@ impl<E> Host<'_, E> {
     }
 
     /// Registers the path of a websocket-listener node; connections arrive as [`Wake::Socket`]. It is removed when
-    /// the node closes.
-    pub(crate) fn listen_sockets(&mut self, path: &str) -> Result<(), Failure> {
+    /// the node closes. `full`: whether the connections are to read nothing.
+    pub(crate) fn listen_sockets(
+        &mut self,
+        path: &str,
+        full: watch::Receiver<bool>,
+    ) -> Result<(), Failure> {
         let whole = format!("{}/{}", self.root(), path.trim_start_matches('/'));
-        self.state.sockets.change().add(&whole, self.instance)
+        let instance = self.instance;
+        let listener = Listener { instance, full };
+        self.state.sockets.change().add(&whole, listener)
+    }
+
+    /// Which flows are full.
+    pub(crate) fn pressure(&self) -> Rc<Pressure> {
+        Rc::clone(&self.state.pressure)
     }
 }

@@ -12,6 +12,7 @@
     reason = "tests"
 )]
 
+mod backpressure;
 mod batch;
 mod bench;
 mod change;
@@ -36,6 +37,7 @@ mod rbe;
 mod sort;
 mod split;
 mod steps;
+mod stopped_flows;
 mod storage;
 mod switch;
 mod tcp;

@@ -8,6 +8,7 @@ use engine::load::{FlowLoad, Load};
 use engine::metrics::{Metrics, NodeType, Uncounted};
 use engine::profile::{NodeUsage, Profile};
 use engine::settings::Settings;
+use engine::stopped_flows::Reason;
 use flows::DeploymentType;
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
@@ -136,6 +137,8 @@ impl Metrics for Measured {
     fn load(&self) -> Arc<Load> {
         Arc::clone(&self.0)
     }
+
+    fn stopped(&self, _: usize, _: Reason) {}
 }
 
 async fn measured(flows: &Json) -> (Bench, Arc<Load>) {

@@ -82,7 +82,7 @@ impl Client {
 
     async fn send(&self, frame: Frame) {
         let permit = Arc::clone(&self.room).acquire_owned().await.unwrap();
-        (self.tell)(Event::Frame(frame, InboundPermit::new(permit, None)));
+        (self.tell)(Event::Frame(frame, InboundPermit::new(permit, None, None)));
     }
 
     async fn receive(&mut self) -> Option<Frame> {

@@ -132,7 +132,12 @@ impl Node for Inject {
     fn wake(&mut self, wake: Wake, host: &mut Host<'_>) {
         if matches!(wake, Wake::Timer(_)) {
             self.schedule(host);
-            self.receive(Message::default(), host);
+            let source = host.source();
+            if source.is_full() {
+                source.drop_message();
+            } else {
+                self.receive(Message::default(), host);
+            }
         }
     }
 }

@@ -315,9 +315,11 @@ fn outcome(outputs: &Outputs, line: &str) -> (Value, Value) {
     (status("red", "dot", &text), rc)
 }
 
-/// Waits for what a process does next.
+/// Waits for what a process does next, as soon as the flow has room for it.
 fn watch(mut process: Process, host: &mut Host<'_, ProcessEvent>) {
+    let source = host.source();
     host.spawn(async move {
+        source.room().await;
         let event = process.next().await;
         ProcessEvent::Stepped(Box::new(process), event)
     });

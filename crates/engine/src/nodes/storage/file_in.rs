@@ -69,7 +69,7 @@ impl FileIn {
         self.sent = Some(0);
         let path = message.get("filename").clone();
         let (format, encoding) = (self.format, self.encoding);
-        step(host, move || {
+        self.step(host, move || {
             Reading::open(path.as_str().unwrap_or_default(), format, encoding)
         });
     }
@@ -131,6 +131,27 @@ impl FileIn {
         parts
     }
 
+    /// Takes the next step of a reading on a blocking thread; of a sequence as soon as the flow has room for it.
+    fn step(
+        &self,
+        host: &mut Host<'_, Stepped>,
+        reading: impl FnOnce() -> Result<Reading, Failure> + Send + 'static,
+    ) {
+        let source = self.format.is_sequence().then(|| host.source());
+        let work = move || -> Stepped {
+            let mut reading = reading()?;
+            let step = reading.step()?;
+            Ok((reading, step))
+        };
+        host.spawn(async move {
+            if let Some(source) = source {
+                source.room().await;
+            }
+            let stepped = tokio::task::spawn_blocking(work).await;
+            stepped.unwrap_or_else(|e| Err(Failure::error(e.to_string())))
+        });
+    }
+
     fn fail(&self, failure: Failure, request: &Message, host: &mut Host<'_, Stepped>) {
         host.error(failure.clone(), Some(request.clone()));
         if self.send_error {
@@ -140,22 +161,6 @@ impl FileIn {
             host.send(0, message);
         }
     }
-}
-
-/// Takes the next step of a reading on a blocking thread.
-fn step(
-    host: &mut Host<'_, Stepped>,
-    reading: impl FnOnce() -> Result<Reading, Failure> + Send + 'static,
-) {
-    let work = move || -> Stepped {
-        let mut reading = reading()?;
-        let step = reading.step()?;
-        Ok((reading, step))
-    };
-    host.spawn(async move {
-        let stepped = tokio::task::spawn_blocking(work).await;
-        stepped.unwrap_or_else(|e| Err(Failure::error(e.to_string())))
-    });
 }
 
 impl Node<Stepped> for FileIn {
@@ -180,7 +185,7 @@ impl Node<Stepped> for FileIn {
                 let last = piece.last;
                 self.send(&mut request, piece, host);
                 if !last {
-                    return step(host, move || Ok(reading));
+                    return self.step(host, move || Ok(reading));
                 }
             }
             Err(failure) => self.fail(failure, &request, host),

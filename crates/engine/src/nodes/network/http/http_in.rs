@@ -300,7 +300,7 @@ mod tests {
         };
         let responder = Arc::clone(&handle.0).downcast::<Responder>().unwrap();
         assert!(responder.answer(bad_request()));
-        assert_eq!(answer.try_recv().unwrap().unwrap().0.status, 400);
+        assert_eq!(answer.try_recv().unwrap().unwrap().unwrap().0.status, 400);
     }
 
     #[test]

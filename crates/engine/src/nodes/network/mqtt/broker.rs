@@ -6,6 +6,7 @@ use super::topic;
 use crate::node::{Closing, Host, Mailbox, Task};
 use crate::nodes;
 use crate::ordered_map::OrderedMap;
+use crate::pressure::Source;
 use rustc_hash::FxHashMap;
 use serde_json::{Map, Value as Json};
 use smol_str::SmolStr;
@@ -78,6 +79,7 @@ struct Subscription {
     /// The identifier of the subscription.
     number: u32,
     mailbox: Mailbox<BrokerEvent>,
+    source: Source,
     datatype: SmolStr,
     options: SubscriptionOptions,
 }
@@ -233,7 +235,7 @@ impl Broker {
         topic: &str,
         options: SubscriptionOptions,
         datatype: &str,
-        host: &Host<'_, BrokerEvent>,
+        host: &mut Host<'_, BrokerEvent>,
     ) {
         let node = host.info().id.clone();
         let left = self.left.borrow_mut().remove(&node).unwrap_or_default();
@@ -244,6 +246,7 @@ impl Broker {
             topic: topic.to_owned(),
             number: self.number(topic),
             mailbox: host.mailbox(),
+            source: host.source(),
             datatype: datatype.into(),
             options: options.clone(),
         };
@@ -339,6 +342,43 @@ impl Broker {
                     received: Rc::clone(&received),
                     datatype: subscription.datatype.clone(),
                 });
+            }
+        }
+    }
+
+    /// Whether the flow of a node with a subscription is full.
+    pub(super) fn is_full(&self) -> bool {
+        let subscriptions = self.subscriptions.borrow();
+        subscriptions.values().any(|s| s.source.is_full())
+    }
+
+    /// Waits until the flow of a node with a subscription is full; for ever if there is none.
+    pub(super) async fn full(&self) {
+        while !self.is_full() {
+            let any = self
+                .subscriptions
+                .borrow()
+                .values()
+                .next()
+                .map(|s| s.source.clone());
+            match any {
+                Some(source) => source.changed().await,
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Waits until no flow of a node with a subscription is full.
+    pub(super) async fn room(&self) {
+        loop {
+            let full = {
+                let subscriptions = self.subscriptions.borrow();
+                let full = subscriptions.values().find(|s| s.source.is_full());
+                full.map(|s| s.source.clone())
+            };
+            match full {
+                Some(source) => source.changed().await,
+                None => return,
             }
         }
     }

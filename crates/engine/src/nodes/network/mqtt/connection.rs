@@ -2,6 +2,9 @@
 //! lost.
 //!
 //! Messages that are not acknowledged when the connection is lost are sent again on the next one.
+//!
+//! While the flow of a subscription is full, nothing is read, so that the broker receives no acknowledgement and keeps its
+//! messages. Pings are still sent; their responses count as late only after reading has begun again.
 
 use super::application_message::{Publish, SubscriptionOptions};
 use super::broker::{Broker, BrokerEvent, Order, Phase, Ticket};
@@ -192,14 +195,21 @@ impl BrokerConnection {
                 return End::Closed;
             }
             let signed_in = self.session.signed_in;
+            let paused = signed_in && self.broker.is_full();
             tokio::select! {
-                read = reader.read(&mut buffer) => match read {
-                    Ok(count) if count > 0 => self.read(&buffer[..count]),
+                read = reader.read(&mut buffer), if !paused => match read {
+                    Ok(count) if count > 0 => {
+                        self.read(&buffer[..count]);
+                        // The engine delivers the messages before more is read.
+                        tokio::task::yield_now().await;
+                    }
                     _ => return End::Lost,
                 },
+                () = self.broker.full(), if !paused => {}
+                () = self.broker.room(), if paused => self.resume(),
                 Some(order) = self.orders.recv(), if signed_in => self.execute(order),
                 () = due(&mut self.session.ping) => self.fired(TimerKind::PingreqSend),
-                () = due(&mut self.session.pong) => self.fired(TimerKind::PingrespRecv),
+                () = due(&mut self.session.pong), if !paused => self.fired(TimerKind::PingrespRecv),
                 () = &mut late, if !signed_in => return End::Lost,
             }
         }
@@ -212,6 +222,14 @@ impl BrokerConnection {
             let _ = writer.write_all(&bytes).await;
         }
         let _ = writer.shutdown().await;
+    }
+
+    /// Reads again. Pings were sent meanwhile, and their responses may still come.
+    fn resume(&mut self) {
+        if let Some(pong) = &mut self.session.pong {
+            let timeout = Duration::from_secs(self.settings.keep_alive.max(1).into());
+            pong.as_mut().reset(tokio::time::Instant::now() + timeout);
+        }
     }
 
     fn fired(&mut self, kind: TimerKind) {

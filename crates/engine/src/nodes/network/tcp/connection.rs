@@ -4,6 +4,7 @@ use crate::node::{Closing, Host, Level, Mailbox, Task};
 use crate::nodes::network::connect::{self, Stream};
 use crate::nodes::network::tls::Tls;
 use crate::nodes::status;
+use crate::pressure::{MESSAGE, Source};
 use bytes::Bytes;
 use indexmap::IndexMap;
 use smol_str::SmolStr;
@@ -13,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio_rustls::TlsAcceptor;
 use value::{Failure, Value};
 
@@ -37,12 +38,23 @@ pub(super) enum Event {
 pub(super) enum ConnectionEvent {
     /// It is open, TLS included.
     Open,
-    Data(Bytes),
+    /// Bytes that were read, and the permit for those on their way to the node.
+    Data(Bytes, Option<OwnedSemaphorePermit>),
     /// The peer has ended its direction.
     End,
     Failed(Failure),
     /// It is closed. Nothing follows.
     Closed,
+}
+
+/// The node of a connection, as the connection's task sees it.
+#[derive(Clone)]
+pub(super) struct Owner {
+    mailbox: Mailbox<Event>,
+    /// Reads only while its flow has room; `None`: the node makes no messages of what is read.
+    source: Option<Source>,
+    /// The last byte of each message, if the data is split.
+    newline: Option<u8>,
 }
 
 enum Order {
@@ -90,9 +102,51 @@ impl Writer {
     }
 }
 
+impl Owner {
+    /// A node that makes messages of what is read, one for each `newline` unless that is empty.
+    pub(super) fn source(host: &mut Host<'_, Event>, newline: &str) -> Self {
+        Self {
+            mailbox: host.mailbox(),
+            source: Some(host.source()),
+            newline: newline.bytes().last(),
+        }
+    }
+
+    /// A node that only writes.
+    pub(super) fn writer(host: &Host<'_, Event>) -> Self {
+        Self {
+            mailbox: host.mailbox(),
+            source: None,
+            newline: None,
+        }
+    }
+
+    /// Reads as soon as the node's flow has room.
+    async fn read(
+        &self,
+        reader: &mut (impl AsyncReadExt + Unpin),
+        buffer: &mut [u8],
+    ) -> std::io::Result<usize> {
+        if let Some(source) = &self.source {
+            source.room().await;
+        }
+        reader.read(buffer).await
+    }
+
+    /// Waits until these bytes may be on their way to the node, with the messages that they become. The node's flow may
+    /// have become full while the peer sent nothing.
+    async fn claim(&self, bytes: &[u8]) -> Option<OwnedSemaphorePermit> {
+        let source = self.source.as_ref()?;
+        source.room().await;
+        let lines = bytes.iter().filter(|byte| Some(**byte) == self.newline);
+        let messages = 1 + lines.count();
+        source.claim(bytes.len() + messages * MESSAGE).await
+    }
+}
+
 impl Socket {
-    /// Connects, and sends the mailbox every event from then on.
-    pub(super) fn connect(id: SmolStr, target: Target, mailbox: Mailbox<Event>) -> Self {
+    /// Connects, and sends the node every event from then on.
+    pub(super) fn connect(id: SmolStr, target: Target, owner: Owner) -> Self {
         let open = async move {
             let stream = connect::tcp(&target.host, target.port).await?;
             match &target.tls {
@@ -100,25 +154,20 @@ impl Socket {
                 Some(tls) => connect::secure(stream, tls, &target.host).await,
             }
         };
-        Self::run(id, open, None, mailbox)
+        Self::run(id, open, None, owner)
     }
 
     /// Opens a connection for a node, which shows that it connects. Gives the connection's id too.
     pub(super) fn open(
         host: &mut Host<'_, Event>,
-        name: &SmolStr,
-        port: u16,
-        tls: &SmolStr,
+        target: Target,
+        owner: Owner,
     ) -> (SmolStr, Self) {
+        let (name, port) = (&target.host, target.port);
         host.log(Level::Info, format!("connecting to {name}:{port}"));
         host.status(status("grey", "dot", "common.status.connecting"));
-        let target = Target {
-            host: name.clone(),
-            port,
-            tls: host.lookup(tls),
-        };
         let id = host.fresh_id();
-        (id.clone(), Self::connect(id, target, host.mailbox()))
+        (id.clone(), Self::connect(id, target, owner))
     }
 
     /// Takes over an accepted connection.
@@ -126,7 +175,7 @@ impl Socket {
         id: SmolStr,
         (stream, peer): (TcpStream, SocketAddr),
         tls: Option<TlsAcceptor>,
-        mailbox: Mailbox<Event>,
+        owner: Owner,
     ) -> Self {
         connect::prepare(&stream);
         let open = async move {
@@ -138,22 +187,25 @@ impl Socket {
                 },
             }
         };
-        Self::run(id, open, Some(peer), mailbox)
+        Self::run(id, open, Some(peer), owner)
     }
 
     fn run(
         id: SmolStr,
         open: impl Future<Output = Result<Stream, Failure>> + 'static,
         peer: Option<SocketAddr>,
-        mailbox: Mailbox<Event>,
+        owner: Owner,
     ) -> Self {
         let (orders, receive) = mpsc::unbounded_channel();
         let task = Task::run(async move {
-            let send = |event| mailbox.send(Event::Connection(id.clone(), event));
+            let send = |event| {
+                let event = Event::Connection(id.clone(), event);
+                owner.mailbox.send(event);
+            };
             match open.await {
                 Ok(stream) => {
                     send(ConnectionEvent::Open);
-                    if let Err(failure) = carry(stream, receive, &send).await {
+                    if let Err(failure) = carry(stream, receive, &owner, &send).await {
                         send(ConnectionEvent::Failed(failure));
                     }
                 }
@@ -187,13 +239,16 @@ impl Socket {
 async fn carry(
     stream: Stream,
     mut orders: mpsc::UnboundedReceiver<Order>,
+    owner: &Owner,
     send: &impl Fn(ConnectionEvent),
 ) -> Result<(), Failure> {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let mut buffer = vec![0; BUFFER];
+    // What was read and cannot be handed over yet. Replies are written meanwhile.
+    let mut held = Bytes::new();
     loop {
         tokio::select! {
-            read = reader.read(&mut buffer) => {
+            read = owner.read(&mut reader, &mut buffer), if held.is_empty() => {
                 let count = match read {
                     Ok(count) => count,
                     // TLS without close_notify counts as an end.
@@ -204,7 +259,10 @@ async fn carry(
                     send(ConnectionEvent::End);
                     break;
                 }
-                send(ConnectionEvent::Data(Bytes::copy_from_slice(&buffer[..count])));
+                held = Bytes::copy_from_slice(&buffer[..count]);
+            }
+            claim = owner.claim(&held), if !held.is_empty() => {
+                send(ConnectionEvent::Data(std::mem::take(&mut held), claim));
                 // The engine delivers the data before more is read.
                 tokio::task::yield_now().await;
             }

@@ -1,6 +1,6 @@
 //! `tcp in`: receives data over TCP, as a server or from a server (docs/reference/node-red-engine.md §4.2).
 
-use super::connection::{self as socket, ConnectionEvent, Event, Sessions, Socket};
+use super::connection::{self as socket, ConnectionEvent, Event, Owner, Sessions, Socket, Target};
 use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, Task, TimerId, Wake, boxed};
 use crate::nodes::status;
 use base64::Engine;
@@ -122,7 +122,8 @@ impl Node<Event> for TcpIn {
                 let id = host.fresh_id();
                 let tls = self.acceptor.clone();
                 let accepted = (stream, peer);
-                let socket = Socket::accepted(id.clone(), accepted, tls, host.mailbox());
+                let owner = Owner::source(host, self.form.separator(true));
+                let socket = Socket::accepted(id.clone(), accepted, tls, owner);
                 self.add(id, socket, host);
             }
             Event::Reset(id) => self.closed(&id, host),
@@ -154,7 +155,13 @@ impl TcpIn {
 
     fn connect(&mut self, host: &mut Host<'_, Event>) {
         self.reconnect = None;
-        let (id, socket) = Socket::open(host, &self.host, self.port, &self.tls);
+        let target = Target {
+            host: self.host.clone(),
+            port: self.port,
+            tls: host.lookup(&self.tls),
+        };
+        let owner = Owner::source(host, self.form.separator(false));
+        let (id, socket) = Socket::open(host, target, owner);
         self.add(id, socket, host);
     }
 
@@ -178,7 +185,7 @@ impl TcpIn {
     fn happened(&mut self, id: &SmolStr, event: ConnectionEvent, host: &mut Host<'_, Event>) {
         match event {
             ConnectionEvent::Open => self.opened(id, host),
-            ConnectionEvent::Data(bytes) => self.data(id, bytes, host),
+            ConnectionEvent::Data(bytes, _claim) => self.data(id, bytes, host),
             ConnectionEvent::End => self.ended(id, host),
             ConnectionEvent::Failed(failure) => host.log(Level::Info, failure.to_string()),
             ConnectionEvent::Closed => self.closed(id, host),
@@ -301,13 +308,18 @@ impl TcpIn {
 }
 
 impl Form {
+    /// The text between two payloads; empty: they are not separated.
+    fn separator(&self, server: bool) -> &str {
+        match self.datatype {
+            Datatype::Text => &self.newline,
+            Datatype::Base64 if server => &self.newline,
+            Datatype::Base64 | Datatype::Buffer => "",
+        }
+    }
+
     /// The payloads that have become whole.
     fn payloads(&self, held: &mut Vec<u8>, bytes: Bytes, server: bool) -> Vec<Value> {
-        let lines = match self.datatype {
-            Datatype::Buffer => false,
-            Datatype::Text => !self.newline.is_empty(),
-            Datatype::Base64 => server && !self.newline.is_empty(),
-        };
+        let lines = !self.separator(server).is_empty();
         // No line ends in base64: a server sends it in the end (observed).
         if !self.stream || lines && self.datatype == Datatype::Base64 {
             held.extend_from_slice(&bytes);

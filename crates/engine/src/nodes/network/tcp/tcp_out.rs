@@ -1,7 +1,7 @@
 //! `tcp out`: writes payloads to a server, to all clients, or to the sender of a message
 //! (docs/reference/node-red-engine.md §4.2).
 
-use super::connection::{self as socket, ConnectionEvent, Event, Sessions, Socket};
+use super::connection::{self as socket, ConnectionEvent, Event, Owner, Sessions, Socket, Target};
 use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, Task, Wake, boxed};
 use crate::nodes::network::payload::bytes_of;
 use crate::nodes::status;
@@ -100,7 +100,8 @@ impl Node<Event> for TcpOut {
                 let id = host.fresh_id();
                 let tls = self.acceptor.clone();
                 let accepted = (stream, peer);
-                let socket = Socket::accepted(id.clone(), accepted, tls, host.mailbox());
+                let owner = Owner::writer(host);
+                let socket = Socket::accepted(id.clone(), accepted, tls, owner);
                 self.sockets.insert(id, (socket, false));
             }
             Event::Reset(_) => {}
@@ -127,7 +128,13 @@ impl TcpOut {
     }
 
     fn connect(&mut self, host: &mut Host<'_, Event>) {
-        let (id, socket) = Socket::open(host, &self.host, self.port, &self.tls);
+        let target = Target {
+            host: self.host.clone(),
+            port: self.port,
+            tls: host.lookup(&self.tls),
+        };
+        let owner = Owner::writer(host);
+        let (id, socket) = Socket::open(host, target, owner);
         self.sockets.insert(id, (socket, false));
     }
 

@@ -1,6 +1,6 @@
 //! `tcp request`: sends each payload to a server and sends on what it answers (docs/reference/node-red-engine.md §4.2).
 
-use super::connection::{self as socket, ConnectionEvent, Event, Socket, Target};
+use super::connection::{self as socket, ConnectionEvent, Event, Owner, Socket, Target};
 use super::tcp_in::find;
 use crate::expression::typed::text_of;
 use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, TimerId, Wake, boxed};
@@ -211,7 +211,13 @@ impl TcpRequest {
             tls: host.lookup(&self.tls),
         };
         let id = host.fresh_id();
-        let socket = Socket::connect(id.clone(), target, host.mailbox());
+        let newline = if self.until == Until::Sit && self.text {
+            &self.newline
+        } else {
+            ""
+        };
+        let owner = Owner::source(host, newline);
+        let socket = Socket::connect(id.clone(), target, owner);
         client.held.clear();
         client.socket = Some((id, socket));
     }
@@ -238,7 +244,7 @@ impl TcpRequest {
         };
         match event {
             ConnectionEvent::Open => self.opened(&key, host),
-            ConnectionEvent::Data(bytes) => self.data(&key, &bytes, host),
+            ConnectionEvent::Data(bytes, _claim) => self.data(&key, &bytes, host),
             ConnectionEvent::End => {
                 host.status(status("grey", "ring", "common.status.disconnected"));
                 self.disconnected(&key);

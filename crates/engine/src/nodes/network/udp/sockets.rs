@@ -2,6 +2,7 @@
 
 use crate::node::{Closing, Host, Level, Mailbox, Task};
 use crate::nodes::network::connect;
+use crate::pressure::Source;
 use bytes::Bytes;
 use smol_str::SmolStr;
 use socket2::{Domain, InterfaceIndexOrAddress as Interface, Protocol, SockRef, Socket, Type};
@@ -26,7 +27,7 @@ pub(super) struct Ports(RefCell<HashMap<u16, Weak<Port>>>);
 /// A socket, and the nodes that receive its datagrams.
 pub(super) struct Port {
     pub(super) socket: Rc<UdpSocket>,
-    receivers: RefCell<HashMap<SmolStr, Mailbox<Datagram>>>,
+    receivers: RefCell<HashMap<SmolStr, (Mailbox<Datagram>, Source)>>,
     reader: RefCell<Option<Task>>,
 }
 
@@ -57,9 +58,10 @@ impl Ports {
 }
 
 impl Port {
-    /// Delivers each datagram to a node from now on.
-    pub(super) fn listen(self: &Rc<Self>, node: &SmolStr, mailbox: Mailbox<Datagram>) {
-        self.receivers.borrow_mut().insert(node.clone(), mailbox);
+    /// Delivers each datagram to a node from now on, unless its flow is full.
+    pub(super) fn listen(self: &Rc<Self>, host: &mut Host<'_, Datagram>) {
+        let (node, receiver) = (host.info().id.clone(), (host.mailbox(), host.source()));
+        self.receivers.borrow_mut().insert(node, receiver);
         let mut reader = self.reader.borrow_mut();
         if reader.is_none() {
             let socket = Rc::clone(&self.socket);
@@ -83,8 +85,12 @@ async fn read(socket: Rc<UdpSocket>, port: Weak<Port>) {
             Ok((count, from)) => {
                 let Some(port) = port.upgrade() else { return };
                 let datagram = Datagram(Bytes::copy_from_slice(&buffer[..count]), from);
-                for mailbox in port.receivers.borrow().values() {
-                    mailbox.send(datagram.clone());
+                for (mailbox, source) in port.receivers.borrow().values() {
+                    if source.is_full() {
+                        source.drop_message();
+                    } else {
+                        mailbox.send(datagram.clone());
+                    }
                 }
             }
             // A datagram sent from this port was rejected by its receiver (ICMP).

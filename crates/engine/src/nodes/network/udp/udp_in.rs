@@ -38,7 +38,7 @@ impl Node<Datagram> for UdpIn {
     fn start(&mut self, host: &mut Host<'_, Datagram>) {
         match self.open(host) {
             Ok(port) => {
-                port.listen(&host.info().id, host.mailbox());
+                port.listen(host);
                 self.port = Some(port);
             }
             Err(failure) => host.error(failure, None),

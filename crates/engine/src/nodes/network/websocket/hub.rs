@@ -4,6 +4,7 @@
 use crate::node::Host;
 use crate::node::Mailbox;
 use crate::ordered_map::OrderedMap;
+use crate::pressure::Source;
 use crate::ws_endpoints::{Frame, InboundPermit, Outbox};
 use indexmap::IndexMap;
 use smol_str::SmolStr;
@@ -25,8 +26,8 @@ pub(super) struct Hub {
 
 struct User {
     mailbox: Mailbox<HubEvent>,
-    /// Whether it receives frames, or only the status.
-    frames: bool,
+    /// A node that receives frames, not only the status.
+    source: Option<Source>,
 }
 
 /// A notification to a node.
@@ -54,10 +55,10 @@ impl Hub {
     }
 
     /// Registers a node for notifications; `frames`: for frames too.
-    pub(super) fn register(&self, host: &Host<'_, HubEvent>, frames: bool) {
+    pub(super) fn register(&self, host: &mut Host<'_, HubEvent>, frames: bool) {
         let user = User {
             mailbox: host.mailbox(),
-            frames,
+            source: frames.then(|| host.source()),
         };
         let id = host.info().id.clone();
         self.users.borrow_mut().insert(id, user);
@@ -110,6 +111,24 @@ impl Hub {
         self.notify(|_| true, &|| HubEvent::Status(status.clone()));
     }
 
+    /// Whether the flow of a node that receives frames is full.
+    pub(super) fn is_full(&self) -> bool {
+        self.full().is_some()
+    }
+
+    fn full(&self) -> Option<Source> {
+        let users = self.users.borrow();
+        let mut sources = users.values().filter_map(|user| user.source.as_ref());
+        sources.find(|source| source.is_full()).cloned()
+    }
+
+    /// Waits until no flow of a node that receives frames is full.
+    pub(super) async fn room(&self) {
+        while let Some(source) = self.full() {
+            source.changed().await;
+        }
+    }
+
     fn notify(&self, meant: impl Fn(&User) -> bool, event: &dyn Fn() -> HubEvent) {
         for user in self.users.borrow().values().filter(|user| meant(user)) {
             user.mailbox.send(event());
@@ -126,12 +145,12 @@ impl Hub {
                 .and_then(|text| json::parse(text).ok()),
         };
         if let Some(Value::Array(list)) = parsed {
-            return self.notify(|user| user.frames, &|| {
+            return self.notify(|user| user.source.is_some(), &|| {
                 HubEvent::List(list.to_vec(), permit.clone())
             });
         }
         let message = self.message(id, frame, parsed);
-        self.notify(|user| user.frames, &|| {
+        self.notify(|user| user.source.is_some(), &|| {
             HubEvent::Message(message.clone(), permit.clone())
         });
     }

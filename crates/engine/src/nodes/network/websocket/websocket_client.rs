@@ -129,7 +129,10 @@ impl Node<ClientEvent> for WebSocketClient {
 impl WebSocketClient {
     fn begin(&mut self, host: &mut Host<'_, ClientEvent>) {
         match self.plan(host) {
-            Ok(plan) => self.task = Some(Task::run(plan.run(host.mailbox()))),
+            Ok(plan) => {
+                let hub = Rc::clone(&self.hub);
+                self.task = Some(Task::run(plan.run(host.mailbox(), hub)));
+            }
             Err(failure) => host.log(Level::Error, failure.to_string()),
         }
     }
@@ -194,14 +197,14 @@ struct Plan {
 
 impl Plan {
     /// Connects again and again, until the node closes.
-    async fn run(self, mailbox: Mailbox<ClientEvent>) {
+    async fn run(self, mailbox: Mailbox<ClientEvent>, hub: Rc<Hub>) {
         loop {
             mailbox.send(ClientEvent::Connecting);
             match self.open().await {
                 Ok(socket) => {
                     let (outbox, frames) = outbox();
                     mailbox.send(ClientEvent::Open(outbox));
-                    let end = self.carry(socket, frames, &mailbox).await;
+                    let end = self.carry(socket, frames, &mailbox, &hub).await;
                     if let End::Left = end {
                         return;
                     }
@@ -255,6 +258,7 @@ impl Plan {
         mut socket: WebSocketStream<Stream>,
         mut frames: mpsc::Receiver<Queued>,
         mailbox: &Mailbox<ClientEvent>,
+        hub: &Hub,
     ) -> End {
         let period = self.heartbeat.unwrap_or(Duration::from_hours(1));
         let mut beat = tokio::time::interval(period);
@@ -263,8 +267,11 @@ impl Plan {
         beat.tick().await;
         let mut waits = false;
         loop {
+            let paused = hub.is_full();
             tokio::select! {
-                message = socket.next() => match message {
+                // The response to a ping may be behind what is not read.
+                () = hub.room(), if paused => waits = false,
+                message = socket.next(), if !paused => match message {
                     Some(Ok(WsMessage::Text(text))) => {
                         mailbox.send(ClientEvent::Frame(Frame::Text(text)));
                         tokio::task::yield_now().await;
@@ -292,7 +299,7 @@ impl Plan {
                     }
                 }
                 _ = beat.tick(), if self.heartbeat.is_some() => {
-                    if waits {
+                    if waits && !paused {
                         return End::Failed(Failure::error("timeout"));
                     }
                     waits = true;

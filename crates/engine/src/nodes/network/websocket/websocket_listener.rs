@@ -11,6 +11,7 @@ use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::collections::HashMap;
 use std::rc::Rc;
+use tokio::sync::watch;
 use value::{Failure, Message};
 
 #[derive(Deserialize, Default)]
@@ -48,8 +49,18 @@ pub(in crate::nodes) fn build(
 impl Node for WebSocketListener {
     fn start(&mut self, host: &mut Host<'_>) {
         host.publish(Rc::clone(&self.hub));
-        if let Err(failure) = host.listen_sockets(&self.path) {
-            host.log(Level::Error, failure.to_string());
+        let (full, connections) = watch::channel(false);
+        match host.listen_sockets(&self.path, connections) {
+            Ok(()) => {
+                let (hub, pressure) = (Rc::clone(&self.hub), host.pressure());
+                host.run(async move {
+                    loop {
+                        full.send_replace(hub.is_full());
+                        pressure.changed().await;
+                    }
+                });
+            }
+            Err(failure) => host.log(Level::Error, failure.to_string()),
         }
     }
 
