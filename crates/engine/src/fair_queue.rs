@@ -36,7 +36,8 @@ struct Queue {
     taken: u64,
     /// Whether the group is in `ready`.
     is_ready: bool,
-    /// While the group is full.
+    is_full: bool,
+    /// While the group is full, from the first check on.
     overload: Option<Box<Overload>>,
 }
 
@@ -86,9 +87,8 @@ impl FairQueue {
     #[cold]
     fn fill(&mut self, group: u32) {
         let queue = &mut self.queues[group as usize];
-        if queue.overload.is_none() {
-            let overload = Overload::new(queue.size(), queue.taken, Instant::now());
-            queue.overload = Some(Box::new(overload));
+        if !queue.is_full {
+            queue.is_full = true;
             self.pressure.set_full(group, true);
         }
     }
@@ -114,11 +114,13 @@ impl FairQueue {
             let queue = &mut self.queues[group as usize];
             let size = queue.size();
             if size.messages <= self.most.messages / 2 && size.parts <= self.most.parts / 2 {
-                queue.overload = None;
+                (queue.is_full, queue.overload) = (false, None);
                 self.pressure.set_full(group, false);
-            } else if let Some(overload) = &mut queue.overload
-                && overload.is_lost(size, queue.taken, now)
-            {
+                continue;
+            }
+            let overload = (queue.overload)
+                .get_or_insert_with(|| Box::new(Overload::new(size, queue.taken, now)));
+            if overload.is_lost(size, queue.taken, now) {
                 lost.push(group);
             }
         }

@@ -21,6 +21,7 @@ mod groups;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 mod growth;
+mod halt;
 pub mod http;
 mod http_path;
 mod inspect;
@@ -48,6 +49,7 @@ mod resolve;
 pub mod script;
 pub mod settings;
 mod shared;
+mod source_reports;
 mod sources;
 mod start;
 mod state;

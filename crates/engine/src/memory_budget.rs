@@ -27,7 +27,8 @@ pub(crate) enum Usage {
 /// The budget, and when the memory in use is looked at again.
 pub(crate) struct MemoryBudget {
     bytes: u64,
-    next: Instant,
+    /// `None`: at once.
+    next: Option<Instant>,
     in_use: fn() -> Option<u64>,
 }
 
@@ -36,22 +37,22 @@ impl MemoryBudget {
     pub(crate) fn new(bytes: Option<u64>) -> Self {
         Self {
             bytes: bytes.unwrap_or_else(|| available() / 2),
-            next: Instant::now(),
+            next: None,
             in_use,
         }
     }
 
     /// When the memory in use is looked at again.
-    pub(crate) fn next(&self) -> Instant {
+    pub(crate) fn next(&self) -> Option<Instant> {
         self.next
     }
 
     /// Looks at the memory in use, if that is due.
     pub(crate) fn check(&mut self, now: Instant) -> Option<Usage> {
-        if now < self.next {
+        if self.next.is_some_and(|next| now < next) {
             return None;
         }
-        self.next = now + INTERVAL;
+        self.next = Some(now + INTERVAL);
         let in_use = (self.in_use)()?;
         Some(if in_use > self.bytes {
             Usage::Exceeded
@@ -69,7 +70,7 @@ impl MemoryBudget {
 
     /// Flows have been stopped: their memory is on its way back.
     pub(crate) fn pause(&mut self, now: Instant) {
-        self.next = now + GRACE;
+        self.next = Some(now + GRACE);
     }
 }
 

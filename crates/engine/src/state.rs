@@ -159,12 +159,12 @@ impl EngineState {
     /// memory is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let timer = self.timers.first_key_value().map(|(timer, _)| timer.0);
-        let memory = self.pressure.is_exhausted().then(|| self.memory.next());
+        let memory = self.memory.next().filter(|_| self.pressure.is_exhausted());
         let due = [
             timer,
             self.contexts.borrow().due(),
             self.profiler.due(),
-            self.sources.next(),
+            self.sources.next,
             memory,
         ];
         due.into_iter().flatten().min()

@@ -1,23 +1,10 @@
 //! Flows that the engine itself has stopped, because their queue or the memory of the program would grow without end.
-//!
-//! Their waiting messages are dropped and counted, and their nodes close as in a deployment. The next deployment starts
-//! them again.
 
-use crate::event_loop::{Change, Thread};
 use crate::instance::Instance;
-use crate::memory_budget::Usage;
 use crate::overload::Size;
-use events::Event;
-use rustc_hash::FxHashMap;
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
-use std::collections::BTreeSet;
 use std::fmt::{self, Display};
-use std::time::Instant;
-use tokio::sync::oneshot;
-
-/// How long editors show the notification, milliseconds. Our choice: the nodes' status stays.
-const NOTIFICATION: u32 = 60_000;
 
 /// Why flows were stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,129 +45,8 @@ impl StoppedFlow {
 /// The nodes and flows of a group that is to stop.
 pub(super) struct Halt {
     pub nodes: Vec<Instance>,
-    flows: Vec<StoppedFlow>,
-    reason: Reason,
-    size: Size,
-}
-
-impl Thread {
-    /// Relieves the queue and the memory: lets sources pause or go on, and stops flows that grow without end.
-    pub(super) fn relieve(&mut self, now: Instant) {
-        if self.state.pressure.any() {
-            for group in self.state.queue.check(now) {
-                self.stop_flows(group, Reason::Queue);
-            }
-        }
-        let Some(usage) = self.state.memory.check(now) else {
-            return;
-        };
-        self.state.pressure.set_exhausted(usage != Usage::Normal);
-        if usage == Usage::Exceeded
-            && let Some(group) = self.state.queue.largest()
-            && (self.state.memory).is_worthwhile(self.state.queue.size(group).bytes())
-        {
-            self.stop_flows(group, Reason::Memory);
-            self.state.memory.pause(now);
-        }
-    }
-
-    /// Drops the messages that wait for a group of flows, and stops its nodes.
-    fn stop_flows(&mut self, group: u32, reason: Reason) {
-        let size = self.state.queue.size(group);
-        let mut dropped: FxHashMap<u32, u64> = FxHashMap::default();
-        for delivery in self.state.queue.empty(group) {
-            *dropped.entry(delivery.slot).or_default() += 1;
-        }
-        for (slot, messages) in dropped {
-            if let Some(Some(slot)) = self.slots.get(slot as usize) {
-                self.kinds[slot.kind].0.dropped.increment(messages);
-            }
-        }
-        let (mut nodes, mut tabs) = (Vec::new(), BTreeSet::new());
-        for (slot, number) in self.slots.iter().zip(0..) {
-            let Some(slot) = slot else { continue };
-            // Config nodes of no flow serve other flows too.
-            if self.state.queue.group(number) == group && !slot.info.z.is_empty() {
-                nodes.push(Instance {
-                    slot: number,
-                    epoch: slot.epoch,
-                });
-                let root = slot.info.path.split('/').next().unwrap_or_default();
-                tabs.insert(SmolStr::from(root));
-            }
-        }
-        let flows = tabs.into_iter().map(|id| StoppedFlow {
-            label: self.flow_label(&id),
-            id,
-            reason,
-        });
-        let halt = Halt {
-            nodes,
-            flows: flows.collect(),
-            reason,
-            size,
-        };
-        // Nothing waits for the end of it.
-        self.begin_change(Change::Halt(halt), oneshot::channel().0);
-    }
-
-    fn flow_label(&self, id: &str) -> SmolStr {
-        let tab = self.flows.get(id).map(|tab| tab.object());
-        let label = tab.and_then(|tab| tab.get("label")?.as_str().map(SmolStr::from));
-        label.unwrap_or_else(|| id.into())
-    }
-
-    /// Reports flows whose nodes have just been told to close.
-    pub(super) fn report_halt(&mut self, halt: &Halt) {
-        let flows = &halt.flows;
-        let labels: Vec<&str> = flows.iter().map(|flow| flow.label.as_str()).collect();
-        let (messages, bytes) = (halt.size.messages, halt.size.bytes());
-        let reason = halt.reason;
-        tracing::error!(
-            target: "flow",
-            flows = labels.join(", "),
-            %reason,
-            messages,
-            bytes,
-            "flows stopped: {}; the next deployment starts them again",
-            match reason {
-                Reason::Queue => "their queue did not get shorter while their sources paused",
-                Reason::Memory => "the memory limit is exceeded and their queue is the largest",
-            }
-        );
-        self.metrics.stopped(flows.len(), reason);
-        let status =
-            json!({ "fill": "red", "shape": "ring", "text": format!("stopped: {reason}") });
-        for node in &halt.nodes {
-            if let Some(Some(slot)) = self.slots.get(node.slot as usize) {
-                let id = slot.info.id.clone();
-                let status = Some(status.clone());
-                self.stopped_nodes.push(id.clone());
-                self.state.events.publish(Event::Status { id, status });
-            }
-        }
-        self.shared.stopped().extend_from_slice(flows);
-        let stopped = self.shared.stopped().clone();
-        let list: Vec<Json> = stopped.iter().map(StoppedFlow::to_json).collect();
-        // The stock editor shows the text as HTML: no labels in it.
-        self.state.events.publish(Event::StoppedFlows(json!({
-            "type": "warning",
-            "timeout": NOTIFICATION,
-            "text": "Flows were stopped because too many messages waited for them. The next deployment starts them again.",
-            "flows": list,
-        })));
-    }
-
-    /// Stopped flows are about to start again, or were removed.
-    pub(super) fn forget_stopped(&mut self) {
-        if self.stopped_nodes.is_empty() {
-            return;
-        }
-        self.shared.stopped().clear();
-        for id in std::mem::take(&mut self.stopped_nodes) {
-            let status = None;
-            self.state.events.publish(Event::Status { id, status });
-        }
-        self.state.events.publish(Event::StoppedFlows(json!({})));
-    }
+    pub flows: Vec<StoppedFlow>,
+    pub reason: Reason,
+    /// The size of their queue.
+    pub size: Size,
 }

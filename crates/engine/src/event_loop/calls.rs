@@ -5,6 +5,11 @@ use crate::instance::Instance;
 use limits::quota::Grant;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// The interval between searches of the waiting requests for those of disconnected clients. Our choice: ten thousand
+/// take a millisecond.
+pub(super) const SWEEP: Duration = Duration::from_millis(100);
 
 /// A request, its node, and its place among the requests that may wait.
 pub(crate) struct Call {
@@ -16,32 +21,36 @@ pub(crate) struct Call {
 
 /// The requests that wait, by group; groups without any are not kept.
 #[derive(Default)]
-pub(crate) struct Calls(FxHashMap<u32, VecDeque<Call>>);
+pub(crate) struct Calls {
+    waiting: FxHashMap<u32, VecDeque<Call>>,
+    /// When those of disconnected clients were last dropped.
+    swept: Option<Instant>,
+}
 
 impl Calls {
     /// Adds a request behind those of its group.
     pub(super) fn push(&mut self, group: u32, call: Call) {
-        self.0.entry(group).or_default().push_back(call);
+        self.waiting.entry(group).or_default().push_back(call);
     }
 
     /// Takes the oldest request of a group.
     pub(super) fn pop(&mut self, group: u32) -> Option<Call> {
-        let waiting = self.0.get_mut(&group)?;
+        let waiting = self.waiting.get_mut(&group)?;
         let call = waiting.pop_front();
         if waiting.is_empty() {
-            self.0.remove(&group);
+            self.waiting.remove(&group);
         }
         call
     }
 
     /// The groups with requests.
     pub(super) fn groups(&self) -> Vec<u32> {
-        self.0.keys().copied().collect()
+        self.waiting.keys().copied().collect()
     }
 
     /// Whether no request waits.
     pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.waiting.is_empty()
     }
 
     /// The number of requests of a group.
@@ -51,12 +60,16 @@ impl Calls {
 
     /// The number of requests that wait.
     pub(super) fn len(&self) -> usize {
-        self.0.values().map(VecDeque::len).sum()
+        self.waiting.values().map(VecDeque::len).sum()
     }
 
-    /// Drops the requests whose clients are gone.
-    pub(super) fn drop_abandoned(&mut self) {
-        self.0.retain(|_, waiting| {
+    /// Drops the requests of clients that are gone wherever they wait, so that they take no places from others.
+    pub(super) fn sweep(&mut self, now: Instant) {
+        if self.is_empty() || self.swept.is_some_and(|swept| now < swept + SWEEP) {
+            return;
+        }
+        self.swept = Some(now);
+        self.waiting.retain(|_, waiting| {
             waiting.retain(|call| !call.exchange.responder.is_abandoned());
             !waiting.is_empty()
         });
@@ -64,7 +77,7 @@ impl Calls {
 
     /// Moves every request to the group that its node has now.
     pub(crate) fn regroup(&mut self, group: impl Fn(u32) -> u32) {
-        for call in std::mem::take(&mut self.0).into_values().flatten() {
+        for call in std::mem::take(&mut self.waiting).into_values().flatten() {
             self.push(group(call.instance.slot), call);
         }
     }

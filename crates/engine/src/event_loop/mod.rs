@@ -41,9 +41,6 @@ const SLICE: Duration = Duration::from_millis(1);
 /// Requests to http-in nodes wait while more messages of their flows than this do: the data that flows make of requests, such as large
 /// pages, is then held for this many of them at a time, not for all that clients have open.
 const CALLS_AHEAD: usize = 32;
-/// The interval between searches of the waiting requests for those of disconnected clients. Our choice: ten thousand
-/// take a millisecond.
-const SWEEP: Duration = Duration::from_millis(100);
 /// The interval between two additions to the metrics while flows are busy. Our choice: Prometheus reads them less often.
 const COUNT: Duration = Duration::from_secs(1);
 
@@ -112,8 +109,6 @@ pub(super) struct Thread {
     pub waiting: VecDeque<(Change, oneshot::Sender<()>)>,
     /// Requests to http-in nodes that were not passed on yet, each with its place among those that may wait.
     pub calls: Calls,
-    /// When the calls of clients that are gone were last dropped.
-    pub swept: Instant,
     /// When the messages were last added to the metrics.
     pub counted: Instant,
     /// The number of tabs with enabled flows.
@@ -153,7 +148,6 @@ impl Thread {
             closing: None,
             waiting: VecDeque::new(),
             calls: Calls::default(),
-            swept: Instant::now(),
             counted: Instant::now(),
             tabs: 0,
             stopped_nodes: Vec::new(),
@@ -169,7 +163,7 @@ impl Thread {
                 return;
             }
             self.admit_calls(CALLS_AHEAD);
-            self.sweep_calls();
+            self.calls.sweep(Instant::now());
             for (timer, instance) in self.state.due() {
                 self.load.timer(timer.0);
                 self.wake(instance, Wake::Timer(timer));
@@ -225,15 +219,6 @@ impl Thread {
                 }
             }
         }
-    }
-
-    /// Drops the requests of clients that are gone wherever they wait, so that they take no places from others.
-    fn sweep_calls(&mut self) {
-        if self.calls.is_empty() || self.swept.elapsed() < SWEEP {
-            return;
-        }
-        self.calls.drop_abandoned();
-        self.swept = Instant::now();
     }
 
     /// Sleeps until something arrives or a timer is due.

@@ -198,15 +198,11 @@ impl BrokerConnection {
             let paused = signed_in && self.broker.is_full();
             tokio::select! {
                 read = reader.read(&mut buffer), if !paused => match read {
-                    Ok(count) if count > 0 => {
-                        self.read(&buffer[..count]);
-                        // The engine delivers the messages before more is read.
-                        tokio::task::yield_now().await;
-                    }
+                    Ok(count) if count > 0 => self.read(&buffer[..count]).await,
                     _ => return End::Lost,
                 },
                 () = self.broker.full(), if !paused => {}
-                () = self.broker.room(), if paused => self.resume(),
+                () = self.broker.room(), if paused => self.session.extend_pong(&self.settings),
                 Some(order) = self.orders.recv(), if signed_in => self.execute(order),
                 () = due(&mut self.session.ping) => self.fired(TimerKind::PingreqSend),
                 () = due(&mut self.session.pong), if !paused => self.fired(TimerKind::PingrespRecv),
@@ -224,14 +220,6 @@ impl BrokerConnection {
         let _ = writer.shutdown().await;
     }
 
-    /// Reads again. Pings were sent meanwhile, and their responses may still come.
-    fn resume(&mut self) {
-        if let Some(pong) = &mut self.session.pong {
-            let timeout = Duration::from_secs(self.settings.keep_alive.max(1).into());
-            pong.as_mut().reset(tokio::time::Instant::now() + timeout);
-        }
-    }
-
     fn fired(&mut self, kind: TimerKind) {
         match kind {
             TimerKind::PingreqSend => self.session.ping = None,
@@ -241,13 +229,15 @@ impl BrokerConnection {
         self.take(events);
     }
 
-    fn read(&mut self, bytes: &[u8]) {
+    async fn read(&mut self, bytes: &[u8]) {
         let mut cursor = Cursor::new(bytes);
         while cursor.position() < bytes.len() as u64 && !self.session.over {
             let events = self.connection.recv(&mut cursor);
             self.take(events);
         }
         self.catch_up();
+        // The engine delivers the messages before more is read.
+        tokio::task::yield_now().await;
     }
 
     /// Does what the library asks for.

@@ -1,8 +1,10 @@
 //! The state of one connection of an `mqtt-broker` node, dropped when the connection is lost.
 
 use super::application_message::Publish;
+use super::settings::Settings;
 use std::collections::HashMap;
 use std::pin::Pin;
+use std::time::Duration;
 use tokio::time::Sleep;
 
 /// The state of one connection.
@@ -20,6 +22,15 @@ pub(super) struct Session {
 }
 
 impl Session {
+    /// Waits anew for the response to a ping: while nothing was read, pings were sent, and their responses may still
+    /// come.
+    pub(super) fn extend_pong(&mut self, settings: &Settings) {
+        if let Some(pong) = &mut self.pong {
+            let timeout = Duration::from_secs(settings.keep_alive.max(1).into());
+            *pong = Box::pin(tokio::time::sleep(timeout));
+        }
+    }
+
     /// Leaves out a topic for which the broker has an alias, and an alias that the broker does not allow.
     pub(super) fn shorten(&mut self, publish: &mut Publish) {
         let most = self.most_aliases;
