@@ -55,7 +55,7 @@ impl Calls {
 
     /// The number of requests of a group.
     pub(super) fn of(&self, group: u32) -> usize {
-        self.0.get(&group).map_or(0, VecDeque::len)
+        self.waiting.get(&group).map_or(0, VecDeque::len)
     }
 
     /// The number of requests that wait.
