@@ -36,7 +36,7 @@ pub struct NodeUsage {
     /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Its name; empty if it has none.
+    /// Its name, of a subflow instance at least its subflow's; empty if it has none.
     pub name: String,
     /// The id of its tab; empty for a global config node.
     pub flow: String,
@@ -129,7 +129,10 @@ impl NodeUsage {
         Self {
             id: info.id.to_string(),
             kind: info.kind.to_string(),
-            name: info.name.as_deref().unwrap_or_default().to_owned(),
+            name: match &info.name {
+                None if info.kind.starts_with("subflow:") => name(&info.alias, flows),
+                own => own.as_deref().unwrap_or_default().to_owned(),
+            },
             flow: flow.to_owned(),
             flow_label: name(flow, flows),
             path: around.map(|instance| name(instance, flows)).collect(),
@@ -229,5 +232,8 @@ mod tests {
             .map(|node| (node.flow_label.as_str(), node.path.join("/")));
         let expected = [("Orders", "Retry"), ("Orders", "Again"), ("gone", "")];
         assert!(names.eq(expected.map(|(label, path)| (label, path.to_owned()))));
+        let mut instance = used("i", "t", 0, 1);
+        Rc::get_mut(&mut instance.info).unwrap().kind = "subflow:s".into();
+        assert_eq!(profile(vec![instance], flows).nodes[0].name, "Retry");
     }
 }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// Profiles that are taken at a time, at most. Our choice: some operators and a monitoring system; each makes a message
-/// some ten nanoseconds slower.
+/// Profiles that are taken at a time, at most. Our choice: some operators and a monitoring system. To read the clock twice
+/// for a message takes 50 ns (measured), and each profile adds some ten.
 const MAX_PROFILES: usize = 4;
 
 /// The receiver of a profile; gone: the profile ends.

@@ -40,6 +40,7 @@ impl LoadMeter {
     }
 
     /// A node of this group is about to be called.
+    #[inline]
     pub(super) fn enter(&mut self, group: u32) {
         if group != self.running {
             self.switch(group);
