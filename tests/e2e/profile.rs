@@ -253,6 +253,11 @@ async fn a_busy_flow_shows_in_the_metrics_for_as_long_as_it_is_there() {
         gateway.metric(busy).await.unwrap() > 0.3
     })
     .await;
+    until("its messages are counted", async || {
+        let counted = gateway.metric("flowgate_node_messages_total{type=\"function\"}");
+        counted.await.unwrap() > 10.0
+    })
+    .await;
     let quiet = gateway
         .metric("flowgate_flow_busy_seconds_total{flow=\"quiet\"}")
         .await

@@ -127,3 +127,29 @@ impl LoadMeter {
         self.load.flows.store(Arc::new(listed));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tab_with_the_id_other_shares_the_series_of_all_other_flows() {
+        let load = Arc::<Load>::default();
+        let mut meter = LoadMeter::new(Arc::clone(&load));
+        let ids = (0..300u32).map(|n| match n {
+            1 => OTHER.into(),
+            n => format!("t{n}").into(),
+        });
+        meter.regroup(&(0..).zip(ids).collect::<Vec<_>>());
+        meter.publish(false, |group| usize::from(group == 1 || group == 250));
+        let flows = load.flows.load();
+        assert_eq!(flows.len(), MAX_SERIES);
+        let waiting = flows.iter().filter(|flow| flow.waiting_messages() > 0);
+        let waiting: Vec<_> = waiting
+            .map(|flow| (flow.flow.as_str(), flow.waiting_messages()))
+            .collect();
+        assert_eq!(waiting, [(OTHER, 2)]);
+        meter.publish(true, |_| 0);
+        assert!(flows.iter().all(|flow| flow.waiting_messages() == 0));
+    }
+}
