@@ -30,6 +30,7 @@ files! {
     debug
     delay
     delivery
+    encodings
     environment
     exec
     file

@@ -1,9 +1,14 @@
 //! Text to bytes and back in the encodings that files may have.
 //!
-//! Names are those of Node.js and of iconv; unknown names are refused, not guessed.
+//! Names are those of Node.js and of iconv-lite; unknown names are refused, not guessed.
+
+mod multi_byte;
+mod single_byte;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use multi_byte::MultiByte;
+use single_byte::SingleByte;
 use std::borrow::Cow;
 use std::fmt::Write;
 use value::Failure;
@@ -19,26 +24,24 @@ pub enum Encoding {
     Base64,
     /// Hexadecimal.
     Hex,
-    /// ISO 8859-1.
-    Latin1,
     /// The low eight bits of every UTF-16 unit.
     Binary,
-    /// ASCII.
-    Ascii,
     /// UTF-16, little endian.
     Utf16Le,
     /// UTF-16, big endian.
     Utf16Be,
     /// Read by its byte order mark, little endian without one; written little endian with one.
     Utf16,
-    /// Any other that browsers support.
-    Web(&'static encoding_rs::Encoding),
+    /// One byte for each character.
+    SingleByte(&'static SingleByte),
+    /// Chinese, Japanese or Korean.
+    MultiByte(MultiByte),
 }
 
 impl Encoding {
-    /// The encoding of this name; case and punctuation do not matter.
+    /// The encoding of this name; case, punctuation and the year of an ISO name do not matter.
     pub fn named(name: &str) -> Result<Self, Failure> {
-        let plain: String = name
+        let plain: String = without_year(name)
             .chars()
             .filter(char::is_ascii_alphanumeric)
             .map(|c| c.to_ascii_lowercase())
@@ -49,32 +52,25 @@ impl Encoding {
             "base64" => Self::Base64,
             "hex" => Self::Hex,
             "binary" => Self::Binary,
-            "latin1" | "iso88591" | "l1" => Self::Latin1,
-            "ascii" | "usascii" => Self::Ascii,
             "ucs2" | "utf16le" => Self::Utf16Le,
             "utf16be" => Self::Utf16Be,
             "utf16" => Self::Utf16,
-            _ => {
-                let web = encoding_rs::Encoding::for_label_no_replacement(name.as_bytes())
-                    .or_else(|| {
-                        encoding_rs::Encoding::for_label_no_replacement(windows(&plain).as_bytes())
-                    })
-                    .ok_or_else(|| {
-                        Failure::error(format!(
-                            "Encoding not recognized: '{name}' (searched as: '{plain}')"
-                        ))
-                    })?;
-                Self::Web(web)
-            }
+            other => SingleByte::named(other)
+                .map(Self::SingleByte)
+                .or_else(|| MultiByte::named(other).map(Self::MultiByte))
+                .ok_or_else(|| {
+                    Failure::error(format!(
+                        "Encoding not recognized: '{name}' (searched as: '{plain}')"
+                    ))
+                })?,
         })
     }
 
     /// Whether a line feed is always one byte, and that byte always a line feed.
     pub fn has_byte_lines(self) -> bool {
         match self {
-            Self::Plain | Self::Utf8 | Self::Latin1 | Self::Binary | Self::Ascii | Self::Web(_) => {
-                true
-            }
+            Self::Plain | Self::Utf8 | Self::Binary | Self::MultiByte(_) => true,
+            Self::SingleByte(encoding) => encoding.has_byte_lines(),
             Self::Base64 | Self::Hex | Self::Utf16Le | Self::Utf16Be | Self::Utf16 => false,
         }
     }
@@ -86,19 +82,18 @@ impl Encoding {
             Self::Plain | Self::Utf8 => text.as_bytes().to_vec(),
             Self::Base64 => from_base64(text),
             Self::Hex => from_hex(text),
-            Self::Latin1 => narrow(text, 0xff),
             Self::Binary => text
                 .encode_utf16()
                 .map(|unit| unit.to_le_bytes()[0])
                 .collect(),
-            Self::Ascii => narrow(text, 0x7f),
             Self::Utf16Le => text.encode_utf16().flat_map(u16::to_le_bytes).collect(),
             Self::Utf16Be => text.encode_utf16().flat_map(u16::to_be_bytes).collect(),
             Self::Utf16 => std::iter::once(0xfeff)
                 .chain(text.encode_utf16())
                 .flat_map(u16::to_le_bytes)
                 .collect(),
-            Self::Web(encoding) => from_web(encoding, text),
+            Self::SingleByte(encoding) => encoding.encode(text),
+            Self::MultiByte(encoding) => encoding.encode(text),
         }
     }
 
@@ -118,17 +113,7 @@ impl Encoding {
                     out
                 })
                 .into(),
-            Self::Latin1 | Self::Binary => bytes.iter().map(|b| char::from(*b)).collect(),
-            Self::Ascii => bytes
-                .iter()
-                .map(|b| {
-                    if b.is_ascii() {
-                        char::from(*b)
-                    } else {
-                        char::REPLACEMENT_CHARACTER
-                    }
-                })
-                .collect(),
+            Self::Binary => bytes.iter().map(|b| char::from(*b)).collect(),
             Self::Utf16Le => {
                 encoding_rs::UTF_16LE
                     .decode_without_bom_handling(whole(bytes))
@@ -140,32 +125,23 @@ impl Encoding {
                     .0
             }
             Self::Utf16 => encoding_rs::UTF_16LE.decode(whole(bytes)).0,
-            Self::Web(encoding) => encoding.decode_without_bom_handling(bytes).0,
+            Self::SingleByte(encoding) => encoding.decode(bytes).into(),
+            Self::MultiByte(encoding) => encoding.decode(bytes),
         }
     }
 }
 
-/// iconv's `win1252` and `cp1252` are browsers' `windows-1252`.
-fn windows(name: &str) -> String {
-    if name == "macroman" {
-        return "macintosh".to_owned();
+/// `ISO_8859-1:1987` is `ISO_8859-1`.
+fn without_year(name: &str) -> &str {
+    match name.rsplit_once(':') {
+        Some((rest, year)) if year.len() == 4 && year.bytes().all(|b| b.is_ascii_digit()) => rest,
+        _ => name,
     }
-    let number = name.strip_prefix("win").or_else(|| name.strip_prefix("cp"));
-    number.map_or_else(String::new, |n| format!("windows-{n}"))
 }
 
 /// An odd last byte is no UTF-16 and is left out, as Node.js does.
 fn whole(bytes: &[u8]) -> &[u8] {
     &bytes[..bytes.len() & !1]
-}
-
-fn narrow(text: &str, highest: u32) -> Vec<u8> {
-    text.chars()
-        .map(|c| match u8::try_from(u32::from(c)) {
-            Ok(byte) if u32::from(byte) <= highest => byte,
-            _ => b'?',
-        })
-        .collect()
 }
 
 fn from_hex(text: &str) -> Vec<u8> {
@@ -204,22 +180,6 @@ fn from_base64(text: &str) -> Vec<u8> {
     lenient.decode(plain).unwrap_or_default()
 }
 
-fn from_web(encoding: &'static encoding_rs::Encoding, text: &str) -> Vec<u8> {
-    let (bytes, _, lacking) = encoding.encode(text);
-    if !lacking {
-        return bytes.into_owned();
-    }
-    let mut out = Vec::with_capacity(text.len());
-    let mut buffer = [0; 4];
-    for c in text.chars() {
-        match encoding.encode(c.encode_utf8(&mut buffer)) {
-            (_, _, true) => out.push(b'?'),
-            (bytes, _, false) => out.extend_from_slice(&bytes),
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
@@ -241,6 +201,11 @@ mod tests {
             ("base64", "aG\nk", b"hi"),
             ("Shift_JIS", "あ", b"\x82\xa0"),
             ("win1252", "€あ", b"\x80?"),
+            ("ISO_8859-5:1988", "я", b"\xef"),
+            ("Windows932", "あ😀", b"\x82\xa0?"),
+            ("EUC-JP", "あ丂", b"\xa4\xa2\x8f\xb0\xa1"),
+            ("Big5-HKSCS", "漢Ê", b"\xba\x7e\x88\x66"),
+            ("Windows950", "漢Êя", b"\xba\x7e??"),
         ] {
             assert_eq!(Encoding::named(name).unwrap().encode(text), bytes, "{name}");
         }
