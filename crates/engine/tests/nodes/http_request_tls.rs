@@ -140,3 +140,147 @@ async fn a_head_that_bends_the_rules_needs_the_lenient_parser() {
         )
     );
 }
+
+/// Runs openssl in a directory, which must succeed.
+fn openssl(directory: &std::path::Path, arguments: &str) {
+    let output = std::process::Command::new("openssl")
+        .args(arguments.split(' '))
+        .current_dir(directory)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "openssl {arguments}: {output:?}");
+}
+
+/// A self-signed certificate of X.509 version 1, `old.pem`, and its key, `old-key.pem`.
+fn make_version_1(directory: &std::path::Path, key: &str) {
+    let request = format!("req {key} -nodes -keyout old-key.pem -subj /CN=localhost -out old.csr");
+    openssl(directory, &request);
+    let sign = "x509 -req -in old.csr -signkey old-key.pem -days 30 -out old.pem";
+    openssl(directory, sign);
+}
+
+/// An `openssl s_server` that answers every request with a page about the connection.
+struct OldServer {
+    child: std::process::Child,
+    port: u16,
+}
+
+impl OldServer {
+    async fn start(directory: &std::path::Path, options: &str) -> Self {
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = free.local_addr().unwrap().port();
+        drop(free);
+        let child = std::process::Command::new("openssl")
+            .args([
+                "s_server",
+                "-www",
+                "-cert",
+                "old.pem",
+                "-key",
+                "old-key.pem",
+            ])
+            .args(["-accept", &port.to_string()])
+            .args(options.split(' '))
+            .current_dir(directory)
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        for _ in 0..500 {
+            if tokio::net::TcpStream::connect(("127.0.0.1", port))
+                .await
+                .is_ok()
+            {
+                break;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+        Self { child, port }
+    }
+}
+
+impl Drop for OldServer {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[tokio::test]
+async fn a_server_with_a_certificate_of_version_1_is_accepted_unless_it_is_checked() {
+    let directory = tempfile::tempdir().unwrap();
+    let keys = [
+        "-newkey rsa:2048",
+        "-newkey ec -pkeyopt ec_paramgen_curve:P-256",
+    ];
+    for (key, options) in keys.iter().flat_map(|key| {
+        [
+            "-tls1_3",
+            "-tls1_2",
+            "-tls1_2 -sigalgs RSA+SHA256:ECDSA+SHA256",
+        ]
+        .map(|o| (key, o))
+    }) {
+        make_version_1(directory.path(), key);
+        let server = OldServer::start(directory.path(), options).await;
+        let url = format!("https://localhost:{}/", server.port);
+        let out = through(
+            &node(&url, &json!({})),
+            &json!({ "rejectUnauthorized": false }),
+        )
+        .await;
+        assert_eq!(out["statusCode"], 200, "{key} {options}: {out}");
+        let out = through(&node(&url, &json!({})), &json!({})).await;
+        assert_eq!(
+            out["statusCode"], "DEPTH_ZERO_SELF_SIGNED_CERT",
+            "{key} {options}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_check_of_a_certificate_of_version_1_fails_with_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    make_version_1(directory.path(), "-newkey rsa:2048");
+    let server = OldServer::start(directory.path(), "-tls1_3").await;
+    let mut request = node(
+        &format!("https://localhost:{}/", server.port),
+        &json!({ "tls": "tls", "id": "node", "z": "t", "wires": [["out"]] }),
+    );
+    request["x"] = json!(1);
+    let flow = json!([
+        { "id": "t", "type": "tab", "label": "T" }, request, debug("out"),
+        { "id": "tls", "type": "tls-config", "verifyservercert": true, "ca": directory.path().join("old.pem") },
+        { "id": "in", "type": "inject", "z": "t", "x": 1, "y": 1, "props": [], "wires": [["node"]] },
+    ]);
+    let mut bench = Bench::with(&flow).await;
+    bench.inject("in").await;
+    let (_, error) = bench.error().await;
+    assert!(
+        error.contains("the certificate is of X.509 version 1; only version 3 can be verified"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_client_presents_its_own_certificate_of_version_1() {
+    let directory = tempfile::tempdir().unwrap();
+    make_version_1(directory.path(), "-newkey rsa:2048");
+    let server = OldServer::start(directory.path(), "-tls1_3 -Verify 1").await;
+    let mut request = node(
+        &format!("https://localhost:{}/", server.port),
+        &json!({ "tls": "tls", "id": "node", "z": "t", "wires": [["out"]] }),
+    );
+    request["x"] = json!(1);
+    let file = |name: &str| directory.path().join(name);
+    let flow = json!([
+        { "id": "t", "type": "tab", "label": "T" }, request, debug("out"),
+        { "id": "tls", "type": "tls-config", "verifyservercert": false, "cert": file("old.pem"), "key": file("old-key.pem") },
+        { "id": "in", "type": "inject", "z": "t", "x": 1, "y": 1, "props": [], "wires": [["node"]] },
+    ]);
+    let mut bench = Bench::with(&flow).await;
+    bench.inject("in").await;
+    let out = bench.output().await;
+    assert_eq!(out.1["statusCode"], 200, "{}", out.1);
+}

@@ -1,7 +1,7 @@
 //! Connections of network nodes to others: TCP, through a proxy, TLS; and what goes wrong, in the words of Node.js.
 
 use super::http::http_proxy::Gate;
-use super::tls::{SelfSigned, Tls};
+use super::tls::{OldVersion, SelfSigned, Tls};
 use rustls::CertificateError;
 use std::io;
 use std::net::SocketAddr;
@@ -198,6 +198,9 @@ fn tls_failure(error: &io::Error, host: &str) -> Failure {
                 "UNABLE_TO_VERIFY_LEAF_SIGNATURE",
                 "unable to verify the first certificate".into(),
             ),
+            CertificateError::Other(other) if other.0.is::<OldVersion>() => {
+                with_code("UNSUPPORTED_CERT_VERSION", other.0.to_string())
+            }
             other => with_code("EPROTO", format!("invalid certificate: {other:?}")),
         },
         Some(other) => with_code("EPROTO", other.to_string()),

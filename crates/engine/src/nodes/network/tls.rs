@@ -4,19 +4,26 @@
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{WebPkiServerVerifier, verify_server_name};
-use rustls::crypto::{CryptoProvider, aws_lc_rs};
+use rustls::crypto::{
+    CryptoProvider, WebPkiSupportedAlgorithms, aws_lc_rs, verify_tls13_signature_with_raw_key,
+};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime,
+};
 use rustls::server::ParsedCertificate;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, ServerConfig,
-    SignatureScheme,
+    CertificateError, ClientConfig, DigitallySignedStruct, InconsistentKeys, OtherError,
+    RootCertStore, ServerConfig, SignatureScheme,
 };
 use smol_str::SmolStr;
 use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::{Arc, OnceLock};
 use value::Failure;
+use webpki::RawPublicKeyEntity;
+use x509_parser::x509::X509Version;
 
 /// The TLS settings of a node. The default, without a `tls-config` node, trusts the system's authorities.
 #[derive(Debug)]
@@ -85,16 +92,14 @@ impl Tls {
             provider: Arc::clone(&provider),
             authorities: authorities.transpose()?,
         });
-        let builder = ClientConfig::builder_with_provider(provider)
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
             .map_err(|e| failure(&e))?
             .dangerous()
             .with_custom_certificate_verifier(verifier);
         let mut client = match &self.identity {
             None => builder.with_no_client_auth(),
-            Some((chain, key)) => builder
-                .with_client_auth_cert(chain.clone(), key.clone_key())
-                .map_err(|e| failure(&e))?,
+            Some(identity) => builder.with_client_cert_resolver(certified(identity, &provider)?),
         };
         client.alpn_protocols = self.protocols();
         Ok(client)
@@ -102,17 +107,17 @@ impl Tls {
 
     /// The TLS configuration for a server of this node.
     pub(super) fn server(&self) -> Result<Arc<ServerConfig>, Failure> {
-        let (chain, key) = self
+        let identity = self
             .identity
             .as_ref()
             .ok_or_else(|| Failure::error("No certificate/key file provided"))?;
         let provider = Arc::new(aws_lc_rs::default_provider());
+        let certificate = certified(identity, &provider)?;
         let mut server = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(|e| failure(&e))?
             .with_no_client_auth()
-            .with_single_cert(chain.clone(), key.clone_key())
-            .map_err(|e| failure(&e))?;
+            .with_cert_resolver(certificate);
         server.alpn_protocols = self.protocols();
         Ok(Arc::new(server))
     }
@@ -149,6 +154,22 @@ impl Tls {
             web,
             own: self.authorities.clone().unwrap_or_default(),
         })
+    }
+}
+
+/// A certificate chain with its key. Of a certificate that rustls cannot parse, such as one of X.509 version 1, it is not
+/// known whether the key is its own: the other side will see.
+fn certified(
+    (chain, key): &(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>),
+    provider: &CryptoProvider,
+) -> Result<Arc<SingleCertAndKey>, Failure> {
+    let key = provider.key_provider.load_private_key(key.clone_key());
+    let certified = CertifiedKey::new(chain.clone(), key.map_err(|e| failure(&e))?);
+    match certified.keys_match() {
+        Err(wrong @ rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch)) => {
+            Err(failure(&wrong))
+        }
+        _ => Ok(Arc::new(SingleCertAndKey::from(certified))),
     }
 }
 
@@ -214,6 +235,57 @@ pub(super) enum SelfSigned {
     InChain,
 }
 
+/// A certificate that cannot be verified, because it is not of X.509 version 3 (RFC 5280 §4.1.2.1).
+#[derive(Debug, thiserror::Error)]
+#[error("the certificate is of X.509 version {0}; only version 3 can be verified")]
+pub(super) struct OldVersion(u32);
+
+impl OldVersion {
+    /// The failure of such a certificate.
+    fn of(certificate: &CertificateDer<'_>) -> Option<rustls::Error> {
+        let (_, parsed) = x509_parser::parse_x509_certificate(certificate).ok()?;
+        (parsed.version() != X509Version::V3).then(|| {
+            rustls::Error::InvalidCertificate(CertificateError::Other(OtherError(Arc::new(Self(
+                parsed.version().0 + 1,
+            )))))
+        })
+    }
+}
+
+/// The public key of a certificate that rustls cannot parse.
+fn public_key(
+    certificate: &CertificateDer<'_>,
+) -> Result<SubjectPublicKeyInfoDer<'static>, rustls::Error> {
+    let (_, parsed) = x509_parser::parse_x509_certificate(certificate)
+        .map_err(|_| rustls::Error::InvalidCertificate(CertificateError::BadEncoding))?;
+    Ok(parsed.public_key().raw.to_vec().into())
+}
+
+/// Checks a signature of TLS 1.2 by a public key, which rustls does for TLS 1.3 only.
+fn verify_tls12_by_key(
+    message: &[u8],
+    key: &SubjectPublicKeyInfoDer<'_>,
+    signed: &DigitallySignedStruct,
+    algorithms: &WebPkiSupportedAlgorithms,
+) -> Result<HandshakeSignatureValid, rustls::Error> {
+    let wrong = |what| rustls::Error::InvalidCertificate(what);
+    let key =
+        RawPublicKeyEntity::try_from(key).map_err(|_| wrong(CertificateError::BadEncoding))?;
+    let mut of_scheme = algorithms
+        .mapping
+        .iter()
+        .filter(|(scheme, _)| *scheme == signed.scheme)
+        .flat_map(|(_, algorithms)| algorithms.iter());
+    if of_scheme.any(|a| {
+        key.verify_signature(*a, message, signed.signature())
+            .is_ok()
+    }) {
+        Ok(HandshakeSignatureValid::assertion())
+    } else {
+        Err(wrong(CertificateError::BadSignature))
+    }
+}
+
 impl ServerCertVerifier for Verifier {
     fn verify_server_cert(
         &self,
@@ -227,7 +299,9 @@ impl ServerCertVerifier for Verifier {
             return Ok(ServerCertVerified::assertion());
         };
         if authorities.own.contains(certificate) {
-            verify_server_name(&ParsedCertificate::try_from(certificate)?, name)?;
+            let parsed = ParsedCertificate::try_from(certificate)
+                .map_err(|other| OldVersion::of(certificate).unwrap_or(other))?;
+            verify_server_name(&parsed, name)?;
             in_time(certificate, now)?;
             return Ok(ServerCertVerified::assertion());
         }
@@ -245,7 +319,7 @@ impl ServerCertVerifier for Verifier {
         } else if unknown && chain.iter().any(is_self_signed) {
             SelfSigned::InChain
         } else {
-            return checked;
+            return checked.map_err(|other| OldVersion::of(certificate).unwrap_or(other));
         };
         Err(rustls::Error::InvalidCertificate(CertificateError::Other(
             OtherError(Arc::new(by_whom)),
@@ -259,6 +333,9 @@ impl ServerCertVerifier for Verifier {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
+        if OldVersion::of(certificate).is_some() {
+            return verify_tls12_by_key(message, &public_key(certificate)?, signed, algorithms);
+        }
         rustls::crypto::verify_tls12_signature(message, certificate, signed, algorithms)
     }
 
@@ -269,6 +346,10 @@ impl ServerCertVerifier for Verifier {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let algorithms = &self.provider.signature_verification_algorithms;
+        if OldVersion::of(certificate).is_some() {
+            let key = public_key(certificate)?;
+            return verify_tls13_signature_with_raw_key(message, &key, signed, algorithms);
+        }
         rustls::crypto::verify_tls13_signature(message, certificate, signed, algorithms)
     }
 
