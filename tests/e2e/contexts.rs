@@ -71,6 +71,7 @@ async fn contexts_are_shown_and_deleted_as_the_editor_expects() {
         ),
         ("/context/flow/unknown", json!({ "memory": {}, "disk": {} })),
         ("/context/node/unknown", json!({})),
+        ("/context/node/t-in", json!({ "memory": {}, "disk": {} })),
         (
             "/context/node/t-node",
             json!({ "memory": { "n": { "msg": "7", "format": "number" } }, "disk": {} }),

@@ -39,7 +39,7 @@ impl Request {
             Some(name) => Some(contexts.named(name).ok_or(Error::NoSuchStore)?),
             None => None,
         };
-        let Some(place) = self.place(contexts, info) else {
+        let Some(place) = self.place(info) else {
             return Ok(json!({}));
         };
         contexts.refresh(&place);
@@ -60,9 +60,8 @@ impl Request {
         }
     }
 
-    /// The place of the context. A node that stores nothing has no context yet; that of a subflow instance is its
-    /// flow's.
-    fn place(&self, contexts: &Contexts, info: Option<&NodeInfo>) -> Option<Place> {
+    /// The place of the context; that of a subflow instance is its flow's. `None`: no such node runs.
+    fn place(&self, info: Option<&NodeInfo>) -> Option<Place> {
         let flow = |id: &str| Place {
             flow: id.into(),
             node: SmolStr::default(),
@@ -72,19 +71,14 @@ impl Request {
             Scope::Flow => Some(flow(&self.id)),
             Scope::Node => {
                 let info = info?;
-                let place = if info.kind.starts_with("subflow:") {
+                Some(if info.kind.starts_with("subflow:") {
                     flow(&info.id)
                 } else {
                     Place {
                         flow: info.z.clone(),
                         node: info.alias.clone(),
                     }
-                };
-                let used = contexts
-                    .stores
-                    .iter()
-                    .any(|store| store.at(&place).is_some());
-                used.then_some(place)
+                })
             }
         }
     }
