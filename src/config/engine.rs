@@ -54,6 +54,11 @@ pub(super) fn engine(
         safe: false,
         request_timeout: source.duration(raw.request_timeout, 120 * SECOND, MS..=HOUR)?,
         socket_reconnect: source.duration(raw.socket_reconnect, 10 * SECOND, MS..=HOUR)?,
+        socket_timeout: match raw.socket_timeout {
+            None => None,
+            Some(entry) if entry.get_ref().as_str() == Some("off") => None,
+            entry => Some(source.duration(entry, HOUR, MS..=HOUR * 24)?),
+        },
         socket_queue: number(raw.socket_queue, 1000, 1..=1_000_000)?,
         mqtt_reconnect: source.duration(raw.mqtt_reconnect, 5 * SECOND, MS..=HOUR)?,
         jsonp: flag(raw.jsonp, false)?,

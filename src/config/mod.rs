@@ -543,6 +543,8 @@ pub struct Engine {
     pub request_timeout: Duration,
     /// The delay before tcp nodes reconnect (10 s, as in Node-RED).
     pub socket_reconnect: Duration,
+    /// The idle time-out of connections to tcp nodes that listen (none, as in Node-RED).
+    pub socket_timeout: Option<Duration>,
     /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in Node-RED).
     pub socket_queue: usize,
     /// The delay before mqtt nodes reconnect (5 s, as in Node-RED).

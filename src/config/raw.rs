@@ -328,6 +328,7 @@ pub(super) struct Engine {
     pub(super) settle: Entry,
     pub(super) request_timeout: Entry,
     pub(super) socket_reconnect: Entry,
+    pub(super) socket_timeout: Entry,
     pub(super) socket_queue: Entry,
     pub(super) mqtt_reconnect: Entry,
     pub(super) jsonp: Entry,

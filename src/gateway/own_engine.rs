@@ -30,6 +30,7 @@ fn settings(config: &config::Engine) -> Settings {
         http_node_root: config.http_node_root.clone(),
         request_timeout: config.request_timeout,
         socket_reconnect: config.socket_reconnect,
+        socket_timeout: config.socket_timeout,
         socket_queue: config.socket_queue,
         mqtt_reconnect: config.mqtt_reconnect,
         jsonp: config.jsonp,

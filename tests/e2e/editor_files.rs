@@ -49,6 +49,7 @@ async fn the_editors_files_are_those_that_node_red_serves() {
         ("/icons/node-red/inject.svg", "*/*"),
         ("/icons/node-red/none.svg", "*/*"),
         ("/icons", "*/*"),
+        ("/debug/view/debug.js", "*/*"),
         ("/debug/view/debug-utils.js", "*/*"),
         ("/plugins", "application/json"),
         ("/plugins", "text/html"),
@@ -85,6 +86,32 @@ async fn the_editors_files_are_those_that_node_red_serves() {
             theirs == ours,
             "{path} {accept}: {theirs:.300?}\n{ours:.300?}"
         );
+    }
+}
+
+/// The editor opens it by its address, so no token comes with it.
+#[tokio::test]
+async fn the_window_of_debug_messages_is_served_with_the_files_that_it_names() {
+    let gateway = gateway("tests/node_modules");
+    let page = gateway.get("/debug/view/view.html").send().await;
+    assert_eq!(
+        (page.status, page.header("content-type")),
+        (200, "text/html")
+    );
+    let page = page.text();
+    let links: Vec<&str> = ["src=\"", "href=\""]
+        .iter()
+        .flat_map(|kind| page.split(kind).skip(1))
+        .filter_map(|rest| rest.split('"').next())
+        .collect();
+    assert!(links.len() >= 6, "{links:?}");
+    for link in links {
+        let path = match link.strip_prefix("../../") {
+            Some(path) => format!("/{path}"),
+            None => format!("/debug/view/{link}"),
+        };
+        let file = gateway.get(&path).send().await;
+        assert_eq!(file.status, 200, "{link}");
     }
 }
 

@@ -90,6 +90,7 @@ mod kill_during_deployments;
 mod lifecycle;
 mod listener;
 mod memory;
+mod mqtt_proxy;
 mod multiple_upstreams;
 mod multiple_upstreams_permissions;
 mod operations;

@@ -33,6 +33,8 @@ pub struct Settings {
     pub request_timeout: Duration,
     /// The delay before tcp nodes reconnect (10 s, as in Node-RED).
     pub socket_reconnect: Duration,
+    /// The idle time-out of connections to tcp nodes that listen (none, as in Node-RED).
+    pub socket_timeout: Option<Duration>,
     /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in Node-RED).
     pub socket_queue: usize,
     /// The delay before mqtt nodes reconnect (5 s, as in Node-RED).
@@ -62,6 +64,7 @@ impl Default for Settings {
             http_node_root: "/".to_owned(),
             request_timeout: Duration::from_mins(2),
             socket_reconnect: Duration::from_secs(10),
+            socket_timeout: None,
             socket_queue: 1000,
             mqtt_reconnect: Duration::from_secs(5),
             jsonp: false,

@@ -60,6 +60,26 @@ fn tcp_in(port: u16, more: &Json) -> Json {
 }
 
 #[tokio::test]
+async fn a_node_that_listens_closes_an_idle_connection_after_the_socket_timeout() {
+    let port = ports::free();
+    let set = |settings: &mut engine::settings::Settings| {
+        settings.socket_timeout = Some(Duration::from_millis(200));
+    };
+    let mut bench = Bench::set(&flow(&[tcp_in(port, &json!({}))]), set).await;
+    let mut client = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let opened = std::time::Instant::now();
+    for _ in 0..3 {
+        tokio::time::sleep(Duration::from_millis(120)).await;
+        client.write_all(b"x").await.unwrap();
+        assert!(at(&mut bench, "out").await["payload"].is_object());
+    }
+    assert_eq!(client.read(&mut [0; 1]).await.unwrap(), 0);
+    // Each byte has started the time again.
+    assert!(opened.elapsed() >= Duration::from_millis(560), "{opened:?}");
+    wait_for_status(&mut bench, "0 connections").await;
+}
+
+#[tokio::test]
 async fn a_server_makes_payloads_of_received_data() {
     let table = [
         (

@@ -1,7 +1,8 @@
 //! Connections of network nodes to others: TCP, through a proxy, TLS; and what goes wrong, in the words of Node.js.
 
 use super::http::http_proxy::Gate;
-use super::tls::{OldVersion, SelfSigned, Tls};
+use super::tls::Tls;
+use super::tls_verify::{OldVersion, SelfSigned};
 use rustls::CertificateError;
 use std::io;
 use std::net::SocketAddr;

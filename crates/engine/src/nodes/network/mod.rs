@@ -7,5 +7,6 @@ mod payload;
 pub(super) mod tcp;
 mod tls;
 pub(super) mod tls_config;
+mod tls_verify;
 pub(super) mod udp;
 pub(super) mod websocket;

@@ -14,6 +14,7 @@ use super::settings::Settings;
 use super::ws_stream;
 use crate::node::{Host, Task};
 use crate::nodes::network::connect::{self, Stream};
+use crate::nodes::network::http::http_proxy;
 use crate::nodes::network::tls::Trust;
 use mqtt_protocol_core::mqtt::common::Cursor;
 use mqtt_protocol_core::mqtt::connection::{Event, TimerKind};
@@ -137,11 +138,20 @@ impl BrokerConnection {
 
     async fn connect(&self) -> Result<Stream, Failure> {
         let address = &self.settings.address;
-        let stream = connect::tcp(&address.host, address.port).await?;
-        let stream: Stream = if address.secure {
+        let (host, port) = (address.host.as_str(), address.port);
+        // As in Node-RED, only a WebSocket goes through a proxy of the environment.
+        let gate = match &address.websocket {
+            Some(url) => http_proxy::gate(url, None).map_err(Failure::error)?,
+            None => None,
+        };
+        let stream = match &gate {
+            Some(gate) => connect::through(gate, host, port).await?,
+            None => Box::new(connect::tcp(host, port).await?),
+        };
+        let stream = if address.secure {
             connect::secure(stream, self.trust.tls(), &address.host).await?
         } else {
-            Box::new(stream)
+            stream
         };
         match &address.websocket {
             None => Ok(stream),

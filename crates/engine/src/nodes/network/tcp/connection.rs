@@ -40,6 +40,8 @@ pub(super) enum ConnectionEvent {
     Open,
     /// Bytes that were read, and the permit for those on their way to the node.
     Data(Bytes, Option<OwnedSemaphorePermit>),
+    /// Nothing was read or written for the idle time-out; it closes.
+    Idle,
     /// The peer has ended its direction.
     End,
     Failed(Failure),
@@ -55,6 +57,8 @@ pub(super) struct Owner {
     source: Option<Source>,
     /// The last byte of each message, if the data is split.
     newline: Option<u8>,
+    /// The idle time-out, if there is one.
+    idle: Option<Duration>,
 }
 
 enum Order {
@@ -68,6 +72,14 @@ pub(super) struct Socket {
     task: Task,
     /// The other end, if that is known from the start.
     pub(super) peer: Option<SocketAddr>,
+}
+
+/// How a node takes connections that clients open.
+#[derive(Clone, Default)]
+pub(super) struct Acceptor {
+    tls: Option<TlsAcceptor>,
+    /// The idle time-out, if there is one.
+    idle: Option<Duration>,
 }
 
 /// Writes to a connection.
@@ -109,6 +121,7 @@ impl Owner {
             mailbox: host.mailbox(),
             source: Some(host.source()),
             newline: newline.bytes().last(),
+            idle: None,
         }
     }
 
@@ -118,6 +131,7 @@ impl Owner {
             mailbox: host.mailbox(),
             source: None,
             newline: None,
+            idle: None,
         }
     }
 
@@ -142,6 +156,17 @@ impl Owner {
         let messages = 1 + lines.count();
         source.claim(bytes.len() + messages * MESSAGE).await
     }
+
+    /// Waits for the idle time-out. While the node's flow is full nothing is read, so the connection is not idle.
+    async fn is_idle(&self) {
+        let Some(idle) = self.idle else {
+            return std::future::pending().await;
+        };
+        tokio::time::sleep(idle).await;
+        while self.source.as_ref().is_some_and(Source::is_full) {
+            tokio::time::sleep(idle).await;
+        }
+    }
 }
 
 impl Socket {
@@ -154,7 +179,7 @@ impl Socket {
                 Some(tls) => connect::secure(stream, tls, &target.host).await,
             }
         };
-        Self::run(id, open, None, owner)
+        Self::run(id, open, owner)
     }
 
     /// Opens a connection for a node, which shows that it connects. Gives the connection's id too.
@@ -174,12 +199,12 @@ impl Socket {
     pub(super) fn accepted(
         id: SmolStr,
         (stream, peer): (TcpStream, SocketAddr),
-        tls: Option<TlsAcceptor>,
+        acceptor: Acceptor,
         owner: Owner,
     ) -> Self {
         connect::prepare(&stream);
         let open = async move {
-            match tls {
+            match acceptor.tls {
                 None => Ok(Box::new(stream) as Stream),
                 Some(tls) => match tls.accept(stream).await {
                     Ok(stream) => Ok(Box::new(stream) as Stream),
@@ -187,13 +212,15 @@ impl Socket {
                 },
             }
         };
-        Self::run(id, open, Some(peer), owner)
+        let idle = acceptor.idle;
+        let mut socket = Self::run(id, open, Owner { idle, ..owner });
+        socket.peer = Some(peer);
+        socket
     }
 
     fn run(
         id: SmolStr,
         open: impl Future<Output = Result<Stream, Failure>> + 'static,
-        peer: Option<SocketAddr>,
         owner: Owner,
     ) -> Self {
         let (orders, receive) = mpsc::unbounded_channel();
@@ -216,7 +243,7 @@ impl Socket {
         Self {
             writer: Writer(orders),
             task,
-            peer,
+            peer: None,
         }
     }
 
@@ -235,7 +262,7 @@ impl Socket {
     }
 }
 
-/// Reads and writes until either end is done.
+/// Reads and writes until either end is done, or nothing was to be read or written for the idle time-out.
 async fn carry(
     stream: Stream,
     mut orders: mpsc::UnboundedReceiver<Order>,
@@ -272,6 +299,10 @@ async fn carry(
                 }
                 Some(Order::End) | None => break,
             },
+            () = owner.is_idle(), if held.is_empty() => {
+                send(ConnectionEvent::Idle);
+                break;
+            }
         }
     }
     while let Ok(Order::Write(bytes)) = orders.try_recv() {
@@ -329,17 +360,17 @@ impl Sessions {
 }
 
 /// Listens on a port for a node, with its tls-config if it names one; a failure is reported as the node's error.
-pub(super) fn serve(
-    host: &mut Host<'_, Event>,
-    port: u16,
-    tls: &str,
-) -> Option<(Task, Option<TlsAcceptor>)> {
+pub(super) fn serve(host: &mut Host<'_, Event>, port: u16, tls: &str) -> Option<(Task, Acceptor)> {
     let tls: Option<Rc<Tls>> = host.lookup(tls);
     let tls = tls.map(|tls| tls.server()).transpose();
     match tls.and_then(|tls| Ok((listen(port)?, tls))) {
         Ok((listener, tls)) => {
             host.log(Level::Info, format!("listening on port {port}"));
-            Some((accept(listener, host.mailbox()), tls.map(TlsAcceptor::from)))
+            let acceptor = Acceptor {
+                tls: tls.map(TlsAcceptor::from),
+                idle: host.config().socket_timeout,
+            };
+            Some((accept(listener, host.mailbox()), acceptor))
         }
         Err(failure) => {
             let words = format!("unable to listen on port {port}, error: {failure}");

@@ -1,6 +1,8 @@
 //! `tcp in`: receives data over TCP, as a server or from a server (docs/reference/node-red-engine.md §4.2).
 
-use super::connection::{self as socket, ConnectionEvent, Event, Owner, Sessions, Socket, Target};
+use super::connection::{
+    self as socket, Acceptor, ConnectionEvent, Event, Owner, Sessions, Socket, Target,
+};
 use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, Task, TimerId, Wake, boxed};
 use crate::nodes::status;
 use base64::Engine;
@@ -11,7 +13,6 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::time::Duration;
-use tokio_rustls::TlsAcceptor;
 use value::{Failure, Message, Value, coerce};
 
 /// The delay before a client reconnects to a server that has sent its data. 20 ms, as in Node-RED.
@@ -39,7 +40,7 @@ struct TcpIn {
     form: Form,
     tls: SmolStr,
     listener: Option<Task>,
-    acceptor: Option<TlsAcceptor>,
+    acceptor: Acceptor,
     connections: IndexMap<SmolStr, Connection>,
     reconnect: Option<TimerId>,
 }
@@ -92,7 +93,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
         },
         tls: properties.tls,
         listener: None,
-        acceptor: None,
+        acceptor: Acceptor::default(),
         connections: IndexMap::new(),
         reconnect: None,
     }))
@@ -120,10 +121,10 @@ impl Node<Event> for TcpIn {
             Event::Connection(id, event) => self.happened(&id, event, host),
             Event::Accepted(stream, peer) => {
                 let id = host.fresh_id();
-                let tls = self.acceptor.clone();
+                let acceptor = self.acceptor.clone();
                 let accepted = (stream, peer);
                 let owner = Owner::source(host, self.form.separator(true));
-                let socket = Socket::accepted(id.clone(), accepted, tls, owner);
+                let socket = Socket::accepted(id.clone(), accepted, acceptor, owner);
                 self.add(id, socket, host);
             }
             Event::Reset(id) => self.closed(&id, host),
@@ -186,6 +187,10 @@ impl TcpIn {
         match event {
             ConnectionEvent::Open => self.opened(id, host),
             ConnectionEvent::Data(bytes, _claim) => self.data(id, bytes, host),
+            ConnectionEvent::Idle => host.log(
+                Level::Info,
+                format!("timeout closed socket port {}", self.port),
+            ),
             ConnectionEvent::End => self.ended(id, host),
             ConnectionEvent::Failed(failure) => host.log(Level::Info, failure.to_string()),
             ConnectionEvent::Closed => self.closed(id, host),

@@ -1,7 +1,9 @@
 //! `tcp out`: writes payloads to a server, to all clients, or to the sender of a message
 //! (docs/reference/node-red-engine.md §4.2).
 
-use super::connection::{self as socket, ConnectionEvent, Event, Owner, Sessions, Socket, Target};
+use super::connection::{
+    self as socket, Acceptor, ConnectionEvent, Event, Owner, Sessions, Socket, Target,
+};
 use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, Task, Wake, boxed};
 use crate::nodes::network::payload::bytes_of;
 use crate::nodes::status;
@@ -10,7 +12,6 @@ use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
 use std::time::Duration;
-use tokio_rustls::TlsAcceptor;
 use value::{Failure, Message, Object, Value};
 
 /// The delay before a client reconnects after it has ended a connection itself. 20 ms, as in Node-RED.
@@ -36,7 +37,7 @@ struct TcpOut {
     end: bool,
     tls: SmolStr,
     listener: Option<Task>,
-    acceptor: Option<TlsAcceptor>,
+    acceptor: Acceptor,
     /// The connection that is or will be open; as a server all that are.
     sockets: IndexMap<SmolStr, (Socket, bool)>,
     ended: bool,
@@ -63,7 +64,7 @@ pub(in crate::nodes) fn build(build: &Build<'_>, _: &mut Host<'_>) -> Result<Box
         end: properties.end,
         tls: properties.tls,
         listener: None,
-        acceptor: None,
+        acceptor: Acceptor::default(),
         sockets: IndexMap::new(),
         ended: false,
     }))
@@ -98,10 +99,10 @@ impl Node<Event> for TcpOut {
             Event::Connection(id, event) => self.happened(&id, event, host),
             Event::Accepted(stream, peer) => {
                 let id = host.fresh_id();
-                let tls = self.acceptor.clone();
+                let acceptor = self.acceptor.clone();
                 let accepted = (stream, peer);
                 let owner = Owner::writer(host);
-                let socket = Socket::accepted(id.clone(), accepted, tls, owner);
+                let socket = Socket::accepted(id.clone(), accepted, acceptor, owner);
                 self.sockets.insert(id, (socket, false));
             }
             Event::Reset(_) => {}
@@ -186,6 +187,10 @@ impl TcpOut {
                 );
                 host.status(status("green", "dot", "common.status.connected"));
             }
+            ConnectionEvent::Idle => host.log(
+                Level::Info,
+                format!("timeout closed socket port {}", self.port),
+            ),
             ConnectionEvent::Failed(failure) if !server => {
                 host.log(Level::Info, format!("error: {failure}"));
             }

@@ -245,6 +245,8 @@ impl TcpRequest {
         match event {
             ConnectionEvent::Open => self.opened(&key, host),
             ConnectionEvent::Data(bytes, _claim) => self.data(&key, &bytes, host),
+            // Only connections that clients open have an idle time-out.
+            ConnectionEvent::Idle => {}
             ConnectionEvent::End => {
                 host.status(status("grey", "ring", "common.status.disconnected"));
                 self.disconnected(&key);
