@@ -3,7 +3,7 @@
 use super::effect::Effect;
 use super::node_state::{Invocation, Phase};
 use super::outputs::Outputs;
-use super::{Scripts, contexts, failure, from_js, timezone, to_js};
+use super::{Scripts, contexts, failure, timezone, to_js};
 use crate::instance::timer_delay;
 use crate::log_level::Level;
 use rquickjs::function::Opt;
@@ -33,31 +33,31 @@ pub(super) fn define(native: &JsObject<'_>, scripts: &Weak<Scripts>) -> Result<(
     contexts::define(native, scripts)
 }
 
-/// `send(messages, id)`, `done(msg)`.
+/// `send(messages, clone, id)`, which sends with the id of the given message if there is none here; `done(msg)`.
 fn define_messages<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();
-    let send = move |ctx: Ctx<'js>, messages: JsValue<'js>, id: JsValue<'js>| {
-        let call = Invocation::of(&weak, &ctx)?;
-        if call.state.closing.get() {
-            call.state.push(Effect::Error(
-                Failure::text("Cannot send from close function"),
-                None,
-            ));
-            return Ok(());
-        }
-        Outputs::of(&call).send(&messages, &call.value(&id)?)
-    };
+    let send =
+        move |ctx: Ctx<'js>, messages: JsValue<'js>, clone: JsValue<'js>, id: Opt<JsValue<'js>>| {
+            let call = Invocation::of(&weak, &ctx)?;
+            if call.state.closing.get() {
+                call.state.push(Effect::Error(
+                    Failure::text("Cannot send from close function"),
+                    None,
+                ));
+                return Ok(());
+            }
+            let id = match id.0 {
+                Some(id) => call.value(&id)?,
+                None => call.state.given_id(),
+            };
+            Outputs::of(&call).send(&messages, &id, clone.as_bool() == Some(false))
+        };
     native.set("send", Function::new(ctx.clone(), send)?)?;
     let weak = scripts.clone();
     let done = move |ctx: Ctx<'js>, msg: JsValue<'js>| {
         let call = Invocation::of(&weak, &ctx)?;
-        call.state.push(Effect::Done(from_js::message(
-            &call.scripts,
-            &call.realm,
-            &msg,
-        )?));
-        Ok::<_, rquickjs::Error>(())
+        Outputs::of(&call).done(&msg)
     };
     native.set("done", Function::new(ctx.clone(), done)?)
 }
@@ -79,7 +79,7 @@ fn define_outcomes<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
         let message = if msg.is_undefined() {
             None
         } else {
-            let message = from_js::message(&call.scripts, &call.realm, &msg)?;
+            let message = Outputs::of(&call).message(&msg)?;
             Some(if is_noted {
                 failure::noted(&failure, message)
             } else {
@@ -124,7 +124,7 @@ fn define_reports<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resul
         let call = Invocation::of(&weak, &ctx)?;
         let thrown = call.value(&thrown)?;
         let message = if msg.is_object() {
-            Some(from_js::message(&call.scripts, &call.realm, &msg)?)
+            Some(Outputs::of(&call).message(&msg)?)
         } else {
             None
         };

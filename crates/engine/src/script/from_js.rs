@@ -22,13 +22,46 @@ pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &JsValue<'js>
     exactly(scripts, ctx, value).map(|(value, _)| value)
 }
 
-/// An object as a message.
-pub(super) fn message<'js>(
+/// The message with the properties of the object in place of the `visible` ones, in the order that they would have.
+pub(super) fn merged(
     scripts: &Scripts,
-    ctx: &Ctx<'js>,
-    object: &JsValue<'js>,
+    object: &JsObject<'_>,
+    mut message: Message,
+    visible: &[SmolStr],
 ) -> Result<Message> {
-    Ok(Message::from_value(value(scripts, ctx, object)?).unwrap_or_default())
+    let ctx = object.ctx();
+    let mut now = Vec::with_capacity(visible.len());
+    for name in object.own_keys::<Atom<'_>>(Filter::new().string().enum_only()) {
+        let (name, atom) = scripts.names.text(ctx, name?)?;
+        now.push((name, value(scripts, ctx, &object.get(atom)?)?));
+    }
+    let mut now = now.into_iter().peekable();
+    let before = message.clone();
+    for (name, old) in before.properties() {
+        if !visible.contains(name) {
+            continue;
+        }
+        match now.next_if(|(next, _)| next == name) {
+            Some((_, new)) if !is_same(old, &new) => message.set(name.clone(), new),
+            Some(_) => {}
+            None => drop(message.take(name)),
+        }
+    }
+    for (name, new) in now {
+        message.set(name, new);
+    }
+    Ok(message)
+}
+
+/// Whether both are the same primitive value, so that the message need not be copied to change it.
+fn is_same(old: &Value, new: &Value) -> bool {
+    match (old, new) {
+        (Value::Number(old), Value::Number(new)) => old.to_bits() == new.to_bits(),
+        (Value::String(old), Value::String(new)) => old == new,
+        (Value::Bool(old), Value::Bool(new)) => old == new,
+        (Value::Null, Value::Null) | (Value::Undefined, Value::Undefined) => true,
+        _ => false,
+    }
 }
 
 /// Any value, and whether a value made of the result would be the same again, but for the identity of objects.

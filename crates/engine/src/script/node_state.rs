@@ -1,13 +1,15 @@
 //! The state of one function node while its code runs, and how natives of the library reach it.
 
 use super::effect::Effect;
+use super::outputs::Outputs;
+use super::source::Uses;
 use super::{Scripts, from_js};
 use crate::node_context::NodeContext;
 use rquickjs::{Ctx, Exception, Object as JsObject, Persistent, Result, Value as JsValue};
 use smol_str::SmolStr;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
-use value::Value;
+use value::{Message, Value};
 
 /// The phase of the node's code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,20 +32,30 @@ pub(super) struct State {
     pub(super) shows_status: Cell<bool>,
     /// Whether the node is done with a message when the function returns.
     pub(super) auto_done: bool,
+    /// Whether a complete node receives the messages with which this one is done.
+    pub(super) watched: Cell<bool>,
+    /// The properties of its message that the code can see; `None`: all.
+    pub(super) visible: Option<Box<[SmolStr]>>,
+    pub(super) given: RefCell<Option<Given>>,
+    late: RefCell<Vec<Late>>,
     /// The prototype of plain objects in the node's realm; it also leads to that realm.
     pub(super) plain: RefCell<Option<Persistent<JsObject<'static>>>>,
     effects: RefCell<Vec<Effect>>,
 }
 
 impl State {
-    pub(super) fn new(node: NodeContext, source: &SmolStr, auto_done: bool) -> Self {
+    pub(super) fn new(node: NodeContext, source: &SmolStr, uses: &Uses) -> Self {
         Self {
             node,
             source: source.clone(),
             phase: Cell::new(Phase::Ready),
             closing: Cell::new(false),
             shows_status: Cell::new(false),
-            auto_done,
+            auto_done: !uses.done,
+            watched: Cell::new(true),
+            visible: uses.visible.clone(),
+            given: RefCell::default(),
+            late: RefCell::default(),
             plain: RefCell::new(None),
             effects: RefCell::default(),
         }
@@ -56,6 +68,51 @@ impl State {
     pub(super) fn take(&self) -> Vec<Effect> {
         self.effects.take()
     }
+
+    /// The id of the given message.
+    pub(super) fn given_id(&self) -> Value {
+        let given = self.given.borrow();
+        given.as_ref().map_or(Value::Undefined, |given| {
+            given.message.get("_msgid").clone()
+        })
+    }
+
+    /// The first message of the effect that comes next is this object as it is when the code's run ends.
+    pub(super) fn defer<'js>(&self, ctx: &Ctx<'js>, object: &JsValue<'js>) {
+        self.late.borrow_mut().push(Late {
+            effect: self.effects.borrow().len(),
+            object: Persistent::save(ctx, object.clone()),
+        });
+    }
+
+    /// Converts the messages that were sent without a copy, now that the code's run ends.
+    pub(super) fn catch_up(&self, outputs: &Outputs<'_, '_>) {
+        for Late { effect, object } in self.late.take() {
+            let object = object.restore(outputs.ctx);
+            let now = object.and_then(|object| outputs.convert(&object));
+            if let Some(Effect::Send(messages)) = self.effects.borrow_mut().get_mut(effect)
+                && let Some((_, sent)) = messages.first_mut()
+                && let Some(mut now) = now.ok().and_then(Message::from_value)
+            {
+                now.set("_msgid", sent.get("_msgid").clone());
+                *sent = now;
+            }
+        }
+    }
+}
+
+/// The message that the running code was given.
+#[derive(Clone)]
+pub(super) struct Given {
+    pub(super) object: Persistent<JsValue<'static>>,
+    pub(super) message: Message,
+}
+
+/// A message that was sent without a copy.
+struct Late {
+    /// The number of the effect that sends it.
+    effect: usize,
+    object: Persistent<JsValue<'static>>,
 }
 
 /// A call from the library into Rust, made by the node whose code runs.

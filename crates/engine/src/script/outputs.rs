@@ -17,10 +17,13 @@ pub(super) struct Outputs<'a, 'js> {
 
 /// The values that a function sends.
 #[derive(Default)]
-struct Found {
+struct Found<'js> {
     messages: Vec<(usize, Message)>,
     /// The kinds of values that are no message, and whether each is no object either.
     others: Vec<(SmolStr, bool)>,
+    /// Whether the first message is sent as it is when the code's run ends.
+    is_late: bool,
+    first: Option<JsValue<'js>>,
 }
 
 impl<'a, 'js> Outputs<'a, 'js> {
@@ -43,7 +46,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
     ) -> Result<()> {
         let state = self.state;
         if result == given {
-            let message = from_js::message(self.scripts, self.ctx, result)?;
+            let message = self.message(result)?;
             state.push(if state.auto_done {
                 Effect::Pass(message)
             } else {
@@ -59,22 +62,50 @@ impl<'a, 'js> Outputs<'a, 'js> {
             Some(Ok(Some(text))) => &Value::from(text),
             _ => id,
         };
-        self.send(result, now)?;
+        self.send(result, now, false)?;
         if state.auto_done {
-            state.push(Effect::Done(from_js::message(
-                self.scripts,
-                self.ctx,
-                given,
-            )?));
+            self.done(given)?;
         }
         Ok(())
     }
 
+    /// The node has finished with a message.
+    pub(super) fn done(&self, msg: &JsValue<'js>) -> Result<()> {
+        if self.state.watched.get() {
+            self.state.push(Effect::Done(self.message(msg)?));
+        }
+        Ok(())
+    }
+
+    /// An object as a message.
+    pub(super) fn message(&self, object: &JsValue<'js>) -> Result<Message> {
+        Ok(Message::from_value(self.convert(object)?).unwrap_or_default())
+    }
+
+    /// Any value. Of the given message, what the code cannot see is as it was.
+    pub(super) fn convert(&self, value: &JsValue<'js>) -> Result<Value> {
+        if let Some(visible) = &self.state.visible {
+            let given = self.state.given.borrow().clone();
+            if let Some(given) = given
+                && given.object.restore(self.ctx)? == *value
+                && let Some(object) = value.as_object()
+            {
+                let message = from_js::merged(self.scripts, object, given.message, visible)?;
+                return Ok(message.to_value());
+            }
+        }
+        from_js::value(self.scripts, self.ctx, value)
+    }
+
     /// Sends a message, or a list with one entry an output: a message, a list of messages, or nothing.
     /// A value that is no message is an error; one that is no object either is reported a second time beside messages.
-    /// Messages get this id, that of the received message.
-    pub(super) fn send(&self, result: &JsValue<'js>, id: &Value) -> Result<()> {
-        let mut found = Found::default();
+    /// Messages get this id, that of the received message. The first one, if it `is_late`, is sent as it is when the
+    /// code's run ends.
+    pub(super) fn send(&self, result: &JsValue<'js>, id: &Value, is_late: bool) -> Result<()> {
+        let mut found = Found {
+            is_late,
+            ..Found::default()
+        };
         self.collect(result, id, &mut found)?;
         let tried = |who: &str, kind: &SmolStr| {
             let text = format!("{who} tried to send a message of type {kind}");
@@ -87,19 +118,25 @@ impl<'a, 'js> Outputs<'a, 'js> {
             for (kind, _) in found.others.iter().filter(|(_, plain)| *plain) {
                 tried("Node", kind);
             }
+            if let Some(first) = &found.first {
+                self.state.defer(self.ctx, first);
+            }
             self.state.push(Effect::Send(found.messages));
         }
         Ok(())
     }
 
     /// Finds the messages, and the values that are none.
-    fn collect(&self, result: &JsValue<'js>, id: &Value, found: &mut Found) -> Result<()> {
+    fn collect(&self, result: &JsValue<'js>, id: &Value, found: &mut Found<'js>) -> Result<()> {
         let mut add = |output: usize, value: &JsValue<'js>| -> Result<()> {
             if value.is_undefined() || value.is_null() {
                 return Ok(());
             }
-            match from_js::value(self.scripts, self.ctx, value)? {
+            match self.convert(value)? {
                 Value::Object(object) => {
+                    if found.is_late && found.messages.is_empty() {
+                        found.first = Some(value.clone());
+                    }
                     let message = Message::from_value(Value::Object(object)).unwrap_or_default();
                     found.messages.push((output, named(message, id)));
                 }

@@ -4,12 +4,14 @@
 
 use super::effect::Effect;
 use super::modules::Import;
-use super::node_state::{Phase, State};
+use super::node_state::{Given, Phase, State};
 use super::outputs::Outputs;
-use super::{Scripts, failure, from_js, modules, source, syntax, to_js};
+use super::{Scripts, failure, modules, source, syntax, to_js};
 use crate::node_context::NodeContext;
+use rquickjs::function::IntoArgs;
 use rquickjs::{
-    CatchResultExt, Context, Ctx, Function, Object as JsObject, Persistent, Value as JsValue,
+    CatchResultExt, Context, Ctx, FromJs, Function, Object as JsObject, Persistent,
+    Value as JsValue,
 };
 use smol_str::SmolStr;
 use std::collections::VecDeque;
@@ -49,8 +51,23 @@ pub struct Sandbox {
 /// The realm, and what in it we call.
 struct Realm {
     function: Persistent<Function<'static>>,
+    /// `node`, if it is the same for all messages.
+    node: Option<Persistent<JsObject<'static>>>,
     bindings: Persistent<JsObject<'static>>,
     context: Context,
+}
+
+impl Realm {
+    /// Calls a function of the bindings.
+    fn call<'js, A: IntoArgs<'js>, R: FromJs<'js>>(
+        &self,
+        ctx: &Ctx<'js>,
+        name: &str,
+        args: A,
+    ) -> rquickjs::Result<R> {
+        let bindings = self.bindings.clone().restore(ctx)?;
+        bindings.get::<_, Function<'js>>(name)?.call(args)
+    }
 }
 
 impl Sandbox {
@@ -58,7 +75,7 @@ impl Sandbox {
     pub fn new(scripts: Rc<Scripts>, code: Code, node: NodeContext) -> Self {
         let uses = source::uses(&code.function);
         let limit = code.limit.unwrap_or(scripts.default_limit);
-        let state = Rc::new(State::new(node, &code.function, !uses.done));
+        let state = Rc::new(State::new(node, &code.function, &uses));
         Self {
             realm: None,
             state,
@@ -114,12 +131,11 @@ impl Sandbox {
         self.invoke(None, |sandbox, ctx, realm| {
             let function: Function<'_> =
                 ctx.eval_with_options(source::as_function(&setup), super::options(failure::FILE))?;
-            let node: JsValue<'_> = realm
-                .get::<_, Function<'_>>("node")?
-                .call((JsValue::new_undefined(ctx.clone()),))?;
+            let node: JsValue<'_> =
+                realm.call(ctx, "node", (JsValue::new_undefined(ctx.clone()),))?;
             let result: JsValue<'_> = function.call((JsValue::new_undefined(ctx.clone()), node))?;
             if result.is_promise() {
-                return realm.get::<_, Function<'_>>("whenSetUp")?.call((result,));
+                return realm.call(ctx, "whenSetUp", (result,));
             }
             sandbox.state.phase.set(Phase::Ready);
             Ok(())
@@ -136,10 +152,15 @@ impl Sandbox {
         Vec::new()
     }
 
+    /// Whether a complete node receives [`Effect::Done`]; without one the code's messages need not be converted for it.
+    pub fn watch(&mut self, watched: bool) {
+        self.state.watched.set(watched);
+    }
+
     /// A timer set with [`Effect::SetTimer`] is due.
     pub fn timer(&mut self, number: u32) -> Vec<Effect> {
-        self.invoke(None, |_, _, realm| {
-            realm.get::<_, Function<'_>>("timerIsDue")?.call((number,))
+        self.invoke(None, |_, ctx, realm| {
+            realm.call(ctx, "timerIsDue", (number,))
         })
     }
 
@@ -152,7 +173,7 @@ impl Sandbox {
             let broken = self.state.phase.get() == Phase::Broken;
             self.state.closing.set(true);
             effects = self.invoke(None, |_, ctx, realm| {
-                realm.get::<_, Function<'_>>("close")?.call::<_, ()>(())?;
+                realm.call::<_, ()>(ctx, "close", ())?;
                 if broken || finalize.trim().is_empty() {
                     return Ok(());
                 }
@@ -160,9 +181,8 @@ impl Sandbox {
                     source::as_function(&finalize),
                     super::options(failure::FILE),
                 )?;
-                let node: JsValue<'_> = realm
-                    .get::<_, Function<'_>>("node")?
-                    .call((JsValue::new_undefined(ctx.clone()),))?;
+                let node: JsValue<'_> =
+                    realm.call(ctx, "node", (JsValue::new_undefined(ctx.clone()),))?;
                 function.call((JsValue::new_undefined(ctx.clone()), node))
             });
         }
@@ -174,43 +194,55 @@ impl Sandbox {
     }
 
     fn run(&mut self, message: &Message) -> Vec<Effect> {
-        let id = message.get("_msgid").clone();
         self.invoke(Some(message), |sandbox, ctx, realm| {
-            let scripts = &sandbox.scripts;
-            let Some(own) = &sandbox.realm else {
-                return Ok(());
-            };
-            let function = own.function.clone().restore(ctx)?;
-            let msg = to_js::message(scripts, ctx, message)?;
-            let node = if sandbox.uses.node {
-                realm
-                    .get::<_, Function<'_>>("node")?
-                    .call((msg.clone(), to_js::value(scripts, ctx, &id)?))?
-            } else {
-                JsValue::new_undefined(ctx.clone())
-            };
+            let (scripts, state) = (&sandbox.scripts, &sandbox.state);
+            let msg = to_js::message(scripts, ctx, message, state.visible.as_deref())?;
+            state.given.replace(Some(Given {
+                object: Persistent::save(ctx, msg.clone()),
+                message: message.clone(),
+            }));
+            let node = sandbox.node(ctx, realm, &msg)?;
+            let function = realm.function.clone().restore(ctx)?;
             let result: rquickjs::Result<JsValue<'_>> = function.call((msg.clone(), node));
+            let outputs = Outputs {
+                scripts,
+                state,
+                ctx,
+            };
             let Ok(result) = result else {
                 let failure = failure::pending(scripts, ctx);
-                let changed =
-                    from_js::message(scripts, ctx, &msg).unwrap_or_else(|_| message.clone());
+                let changed = outputs.message(&msg).unwrap_or_else(|_| message.clone());
                 let changed = failure::noted(&failure, changed);
-                sandbox.state.push(Effect::Error(failure, Some(changed)));
+                state.push(Effect::Error(failure, Some(changed)));
                 return Ok(());
             };
             if result.is_promise() {
-                let id = to_js::value(scripts, ctx, &id)?;
-                return realm
-                    .get::<_, Function<'_>>("whenDone")?
-                    .call((result, msg, id));
+                if let (Some(visible), Some(object)) = (&state.visible, msg.as_object()) {
+                    to_js::complete(scripts, object, message, visible)?;
+                    state.given.take();
+                }
+                let id = to_js::value(scripts, ctx, message.get("_msgid"))?;
+                return realm.call(ctx, "whenDone", (result, msg, id));
             }
-            let outputs = Outputs {
-                scripts,
-                state: &sandbox.state,
-                ctx,
-            };
-            outputs.finish(&result, &msg, &id)
+            outputs.finish(&result, &msg, message.get("_msgid"))
         })
+    }
+
+    /// `node` for this message.
+    fn node<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        realm: &Realm,
+        msg: &JsValue<'js>,
+    ) -> rquickjs::Result<JsValue<'js>> {
+        if let Some(shared) = &realm.node {
+            return Ok(shared.clone().restore(ctx)?.into_value());
+        }
+        if !self.uses.node {
+            return Ok(JsValue::new_undefined(ctx.clone()));
+        }
+        let id = to_js::value(&self.scripts, ctx, &self.state.given_id())?;
+        realm.call(ctx, "node", (msg.clone(), id))
     }
 
     /// Enters the realm, runs it until nothing more is pending, and returns the effects that the code requests. A
@@ -218,7 +250,7 @@ impl Sandbox {
     fn invoke<'a>(
         &mut self,
         message: Option<&'a Message>,
-        run: impl for<'js> FnOnce(&Self, &Ctx<'js>, &JsObject<'js>) -> rquickjs::Result<()> + 'a,
+        run: impl for<'js> FnOnce(&Self, &Ctx<'js>, &Realm) -> rquickjs::Result<()> + 'a,
     ) -> Vec<Effect> {
         if let Err(failure) = self.open() {
             return vec![Effect::Error(failure, message.cloned())];
@@ -229,18 +261,19 @@ impl Sandbox {
         self.scripts.clock.start(self.limit);
         self.scripts.current.replace(Some(Rc::clone(&self.state)));
         realm.context.with(|ctx| {
-            let done = realm
-                .bindings
-                .clone()
-                .restore(&ctx)
-                .and_then(|bindings| run(self, &ctx, &bindings));
-            if done.is_err() {
+            if run(self, &ctx, realm).is_err() {
                 self.failed(failure::pending(&self.scripts, &ctx), message);
             }
             if self.scripts.run_jobs(&ctx) && self.scripts.clock.expired.get() {
                 self.failed(failure::timed_out(self.limit), message);
             }
             self.report_rejections(&ctx);
+            self.state.catch_up(&Outputs {
+                scripts: &self.scripts,
+                state: &self.state,
+                ctx: &ctx,
+            });
+            self.state.given.take();
         });
         self.scripts.end_invocation(&realm.context);
         let mut effects = self.state.take();
@@ -287,9 +320,10 @@ impl Sandbox {
             made.catch(&ctx).map_err(|e| Failure::error(e.to_string()))
         });
         match made {
-            Ok((function, bindings)) => {
+            Ok((function, node, bindings)) => {
                 self.realm = Some(Realm {
                     function,
+                    node,
                     bindings,
                     context: realm,
                 });
@@ -309,7 +343,11 @@ impl Sandbox {
     fn evaluate(
         &self,
         ctx: &Ctx<'_>,
-    ) -> rquickjs::Result<(Persistent<Function<'static>>, Persistent<JsObject<'static>>)> {
+    ) -> rquickjs::Result<(
+        Persistent<Function<'static>>,
+        Option<Persistent<JsObject<'static>>>,
+        Persistent<JsObject<'static>>,
+    )> {
         let info = &self.state.node.info;
         let about = JsObject::new(ctx.clone())?;
         let text = |name: &'static str, text: &SmolStr| about.set(name, text.as_str());
@@ -334,8 +372,15 @@ impl Sandbox {
             source::as_function(&self.code.function),
             super::options(failure::FILE),
         )?;
+        let node = if self.uses.node && self.uses.shares_node {
+            let shared: Function<'_> = bindings.get("sharedNode")?;
+            Some(Persistent::save(ctx, shared.call::<_, JsObject<'_>>(())?))
+        } else {
+            None
+        };
         Ok((
             Persistent::save(ctx, function),
+            node,
             Persistent::save(ctx, bindings),
         ))
     }

@@ -1,23 +1,39 @@
 //! Finds the features that a function's source uses, without parsing it: comments, texts and regular expressions are
 //! skipped.
 
+use super::message_use;
+use smol_str::SmolStr;
+
 /// Lines that [`as_function`] puts before the user's first.
 pub(super) const LINES_BEFORE: u32 = 1;
 
+/// The token of any text.
+pub(super) const TEXT: &str = "\"\"";
+/// The token of the rest of a template, behind a `${}`.
+const TEMPLATE_REST: &str = "}\"";
+/// The token of any regular expression.
+pub(super) const REGEX: &str = "/ /";
+/// The token before the body of a function without a name.
+pub(super) const ARROW: &str = "=>";
+
 /// The features of the source that change how it is run.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Uses {
     /// `await`: the function must be an async one.
     pub(super) awaits: bool,
-    /// `node`: it must be given one, which costs a little.
+    /// `node`: it must be given one.
     pub(super) node: bool,
+    /// The same `node` serves for all messages.
+    pub(super) shares_node: bool,
     /// `node.done()`: the code reports itself when it has finished. One with a reason does not count, as in Node-RED.
     pub(super) done: bool,
+    /// The properties of the message that the code can see; `None`: all.
+    pub(super) visible: Option<Box<[SmolStr]>>,
 }
 
 /// The source as an expression that is a function of a message; async only where it must be.
 pub(super) fn as_function(source: &str) -> String {
-    let kind = if uses(source).awaits {
+    let kind = if awaits(&tokens(source)) {
         "async function"
     } else {
         "function"
@@ -28,16 +44,16 @@ pub(super) fn as_function(source: &str) -> String {
 
 /// Reads a source.
 pub(super) fn uses(source: &str) -> Uses {
-    let mut uses = Uses::default();
-    let tokens = Tokens {
-        rest: source,
-        regex: true,
-        braces: Vec::new(),
+    let tokens = tokens(source);
+    let mut uses = Uses {
+        awaits: awaits(&tokens),
+        shares_node: message_use::shares_node(&tokens),
+        visible: message_use::visible(&tokens),
+        ..Uses::default()
     };
     let mut last = ["", "", "", ""];
     for token in tokens {
         match token {
-            "await" if last[3] != "." => uses.awaits = true,
             "node" if last[3] != "." => uses.node = true,
             ")" if matches!(last, ["node", "." | "?.", "done", "("]) => {
                 uses.done = true;
@@ -49,7 +65,27 @@ pub(super) fn uses(source: &str) -> Uses {
     uses
 }
 
-/// The words and signs of a source. Texts come out as `""`; the content of `${}` comes out as code.
+/// Whether the code must be an asynchronous function.
+fn awaits(tokens: &[&str]) -> bool {
+    let mut before = "";
+    tokens.iter().any(|token| {
+        let is_await = *token == "await" && before != ".";
+        before = token;
+        is_await
+    })
+}
+
+/// The words and signs of a source.
+pub(super) fn tokens(source: &str) -> Vec<&str> {
+    let tokens = Tokens {
+        rest: source,
+        regex: true,
+        braces: Vec::new(),
+    };
+    tokens.collect()
+}
+
+/// The words and signs of a source. Texts come out as [`TEXT`]; the content of `${}` comes out as code.
 struct Tokens<'a> {
     rest: &'a str,
     /// Whether a `/` here would begin a regular expression rather than divide.
@@ -116,11 +152,9 @@ impl<'a> Tokens<'a> {
     }
 
     fn sign(&mut self, first: char) -> &'a str {
-        let length = if self.rest.starts_with("?.") {
-            2
-        } else {
-            first.len_utf8()
-        };
+        let long = ["...", "?.", ARROW];
+        let long = long.iter().find(|sign| self.rest.starts_with(**sign));
+        let length = long.map_or(first.len_utf8(), |sign| sign.len());
         let (sign, rest) = self.rest.split_at(length);
         match first {
             '{' => self.braces.push(false),
@@ -137,10 +171,15 @@ impl<'a> Tokens<'a> {
     fn quoted(&mut self, quote: char) -> &'a str {
         self.skip_to(|c| c == quote || c == '\n');
         self.regex = false;
-        "\"\""
+        TEXT
     }
 
     fn template(&mut self) -> &'a str {
+        let token = if self.rest.starts_with('`') {
+            TEXT
+        } else {
+            TEMPLATE_REST
+        };
         let mut chars = self.rest.char_indices().skip(1).peekable();
         while let Some((at, c)) = chars.next() {
             if c == '\\' {
@@ -148,16 +187,16 @@ impl<'a> Tokens<'a> {
             } else if c == '`' {
                 self.rest = &self.rest[at + 1..];
                 self.regex = false;
-                return "\"\"";
+                return token;
             } else if c == '$' && chars.peek().is_some_and(|(_, next)| *next == '{') {
                 self.rest = &self.rest[at + 2..];
                 self.braces.push(true);
                 self.regex = true;
-                return "\"\"";
+                return token;
             }
         }
         self.rest = "";
-        "\"\""
+        token
     }
 
     fn regular_expression(&mut self) -> &'a str {
@@ -167,7 +206,7 @@ impl<'a> Tokens<'a> {
             c == '\n' || (c == '/' && !in_class)
         });
         self.regex = false;
-        "\"\""
+        REGEX
     }
 
     /// Goes behind the first character, after the opening one, that ends; escaped ones do not.

@@ -4,19 +4,57 @@ use super::Scripts;
 use rquickjs::function::Constructor;
 use rquickjs::object::Property;
 use rquickjs::{
-    Array, ArrayBuffer, Ctx, Exception, Function, Object as JsObject, Result, String as JsString,
-    Value as JsValue,
+    Array, ArrayBuffer, Atom, Ctx, Exception, Function, Object as JsObject, Result,
+    String as JsString, Value as JsValue,
 };
 use smol_str::SmolStr;
 use value::{Failure, Handle, MAX_DEPTH, Message, Object, Value};
 
-/// A message as an object.
+/// A message as an object, with its `visible` properties only; `None`: all.
 pub(super) fn message<'js>(
     scripts: &Scripts,
     ctx: &Ctx<'js>,
     message: &Message,
+    visible: Option<&[SmolStr]>,
 ) -> Result<JsValue<'js>> {
-    object(scripts, ctx, message.properties(), 0)
+    let object = JsObject::new(ctx.clone())?;
+    let is_visible = |name| visible.is_none_or(|visible| visible.contains(name));
+    for (name, value) in message.properties() {
+        if is_visible(name) {
+            set(scripts, &object, name, any(scripts, ctx, value, 1)?)?;
+        }
+    }
+    Ok(object.into_value())
+}
+
+/// Adds the properties of the message that were not visible, and puts all in their order.
+pub(super) fn complete<'js>(
+    scripts: &Scripts,
+    object: &JsObject<'js>,
+    message: &Message,
+    visible: &[SmolStr],
+) -> Result<()> {
+    let before: Vec<Atom<'js>> = object.keys().collect::<Result<_>>()?;
+    let to_end = |atom: Atom<'js>| -> Result<()> {
+        let value: JsValue<'js> = object.get(atom.clone())?;
+        object.remove(atom.clone())?;
+        object.set(atom, value)
+    };
+    for (name, value) in message.properties() {
+        let atom = scripts.names.atom(object.ctx(), name)?;
+        if !visible.contains(name) {
+            set(scripts, object, name, any(scripts, object.ctx(), value, 1)?)?;
+        } else if before.contains(&atom) {
+            to_end(atom)?;
+        }
+    }
+    for atom in before {
+        let (name, atom) = scripts.names.text(object.ctx(), atom)?;
+        if !message.properties().contains_key(&name) {
+            to_end(atom)?;
+        }
+    }
+    Ok(())
 }
 
 /// Any value.
@@ -72,21 +110,28 @@ fn object<'js>(
 ) -> Result<JsValue<'js>> {
     let object = JsObject::new(ctx.clone())?;
     for (name, property) in properties {
-        let property = any(scripts, ctx, property, depth + 1)?;
-        if name == "__proto__" {
-            // Plain assignment would change the prototype: data from outside must never do that.
-            object.prop(
-                "__proto__",
-                Property::from(property)
-                    .writable()
-                    .enumerable()
-                    .configurable(),
-            )?;
-        } else {
-            object.set(scripts.names.atom(ctx, name)?, property)?;
-        }
+        set(
+            scripts,
+            &object,
+            name,
+            any(scripts, ctx, property, depth + 1)?,
+        )?;
     }
     Ok(object.into_value())
+}
+
+fn set<'js>(
+    scripts: &Scripts,
+    object: &JsObject<'js>,
+    name: &SmolStr,
+    value: JsValue<'js>,
+) -> Result<()> {
+    if name == "__proto__" {
+        // Plain assignment would change the prototype: data from outside must never do that.
+        let own = Property::from(value).writable().enumerable().configurable();
+        return object.prop("__proto__", own);
+    }
+    object.set(scripts.names.atom(object.ctx(), name)?, value)
 }
 
 /// A `Buffer` with a copy of these bytes.

@@ -131,6 +131,7 @@ impl Node for Function {
     }
 
     fn receive(&mut self, message: Message, host: &mut Host<'_>) {
+        self.sandbox.watch(host.watched());
         let effects = self.sandbox.call(message);
         self.carry_out(effects, host);
     }

@@ -139,9 +139,15 @@
     return {
       node(msg, id) {
         const own = Object.create(node);
-        own.send = (messages, clone) => native.send(messages, id);
+        own.send = (messages, clone) => native.send(messages, clone, id);
         if (msg !== undefined) own.done = reason => reason ? native.error(reason, msg) : native.done(msg);
         return own;
+      },
+      // For code that sends nothing after it has returned.
+      sharedNode() {
+        const shared = Object.create(node);
+        shared.send = (messages, clone) => native.send(messages, clone);
+        return shared;
       },
       timerIsDue: ownTimers.due,
       whenDone: (promise, msg, id) => {

@@ -8,6 +8,7 @@ mod modules;
 mod modules_refused;
 mod outputs;
 mod values;
+mod visible;
 
 use super::{Code, Effect, NodeContext, Sandbox, Scripts};
 use crate::env::Env;

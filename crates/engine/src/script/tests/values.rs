@@ -65,7 +65,7 @@ fn values_survive_the_conversion_in_both_directions() {
         })),
     );
     nested.insert("res".into(), Value::Handle(handle.clone()));
-    let effects = run("return msg", Value::object(nested));
+    let effects = run("const all = msg; return all", Value::object(nested));
     let Some(Effect::Pass(message)) = effects.first() else {
         panic!("{effects:?}")
     };
