@@ -22,7 +22,7 @@ pub(super) fn value<'js>(scripts: &Scripts, ctx: &Ctx<'js>, value: &JsValue<'js>
     exactly(scripts, ctx, value).map(|(value, _)| value)
 }
 
-/// The message with the properties of the object in place of the `visible` ones, in the order that they would have.
+/// The message with the properties of the object in place of the `visible` ones. The object has no others.
 pub(super) fn merged(
     scripts: &Scripts,
     object: &JsObject<'_>,
@@ -30,25 +30,26 @@ pub(super) fn merged(
     visible: &[SmolStr],
 ) -> Result<Message> {
     let ctx = object.ctx();
-    let mut now = Vec::with_capacity(visible.len());
-    for name in object.own_keys::<Atom<'_>>(Filter::new().string().enum_only()) {
-        let (name, atom) = scripts.names.text(ctx, name?)?;
-        now.push((name, value(scripts, ctx, &object.get(atom)?)?));
-    }
-    let mut now = now.into_iter().peekable();
-    let before = message.clone();
-    for (name, old) in before.properties() {
-        if !visible.contains(name) {
-            continue;
-        }
-        match now.next_if(|(next, _)| next == name) {
-            Some((_, new)) if !is_same(old, &new) => message.set(name.clone(), new),
-            Some(_) => {}
-            None => drop(message.take(name)),
+    let mut added: Vec<(SmolStr, Value)> = Vec::new();
+    for name in visible {
+        let atom = scripts.names.atom(ctx, name)?;
+        let now: JsValue<'_> = object.get(atom.clone())?;
+        let is_there = !now.is_undefined() || object.contains_key(atom)?;
+        let now = value(scripts, ctx, &now)?;
+        match message.properties().get(name) {
+            Some(before) if is_there && is_same(before, &now) => {}
+            Some(_) if is_there => message.set(name.clone(), now),
+            Some(_) => drop(message.take(name)),
+            None if is_there => added.push((name.clone(), now)),
+            None => {}
         }
     }
-    for (name, new) in now {
-        message.set(name, new);
+    if added.len() > 1 {
+        let names = object.keys().collect::<Result<Vec<String>>>()?;
+        added.sort_by_key(|(added, _)| names.iter().position(|name| name == added));
+    }
+    for (name, now) in added {
+        message.set(name, now);
     }
     Ok(message)
 }

@@ -21,6 +21,22 @@ const OPAQUE: [&str; 7] = [
 /// Words before a parenthesis after which a brace begins a block.
 const CONTROL: [&str; 6] = ["catch", "for", "if", "switch", "while", "with"];
 
+/// Properties that every object has, unless it has its own.
+const INHERITED: [&str; 12] = [
+    "__defineGetter__",
+    "__defineSetter__",
+    "__lookupGetter__",
+    "__lookupSetter__",
+    "__proto__",
+    "constructor",
+    "hasOwnProperty",
+    "isPrototypeOf",
+    "propertyIsEnumerable",
+    "toLocaleString",
+    "toString",
+    "valueOf",
+];
+
 /// The properties of the message that the code can see; `None`: all.
 pub(super) fn visible(tokens: &[&str]) -> Option<Box<[SmolStr]>> {
     let mut reading = Reading {
@@ -103,7 +119,7 @@ impl<'a> Reading<'a> {
             ARROW => self.has_arrow |= self.token(at, 1) != "{",
             REGEX | "/" | "<" | "-" if self.is_doubtful(at) => return None,
             token if OPAQUE.contains(&token) && !is_property(self.tokens, at) => return None,
-            "prototype" => return None,
+            "prototype" | "__proto__" | "setPrototypeOf" | "getPrototypeOf" => return None,
             "return" => {
                 let end = self.outlet(at + 1).unwrap_or(at + 1);
                 return Some(if matches!(self.token(end, 0), ";" | "}" | "") {
@@ -181,7 +197,8 @@ impl<'a> Reading<'a> {
     /// `msg.name`, which is no call: a method would get the whole message as its `this`.
     fn property(&mut self, at: usize) -> Option<usize> {
         let name = self.token(at, 2);
-        let is_name = name.starts_with(|c| is_word(c) && !c.is_numeric()) && name != "__proto__";
+        let is_name =
+            name.starts_with(|c| is_word(c) && !c.is_numeric()) && !INHERITED.contains(&name);
         let is_call = match self.token(at, 3) {
             "(" | TEXT => true,
             "?." => self.token(at, 4) == "(",
@@ -284,6 +301,7 @@ mod tests {
             "return msg[name]",
             "return msg || null",
             "return msg.hasOwnProperty('a')",
+            "const f = msg.toString; return msg",
             "msg.f`x`",
             "msg.f?.(1)",
             "for (const k in msg) {}",

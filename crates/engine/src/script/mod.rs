@@ -57,19 +57,20 @@ use std::time::{Duration, Instant};
 use syntax::SyntaxError;
 use value::{Failure, Handle};
 
-/// The JavaScript features of a realm: no `DOMException`, `atob`, `performance`, as in Node-RED's sandbox.
-type Intrinsics = (
+/// The JavaScript features that every realm has: no `DOMException`, `atob`, `performance`, as in Node-RED's sandbox.
+type Common = (
     intrinsic::Date,
     intrinsic::Eval,
     intrinsic::RegExpCompiler,
     intrinsic::RegExp,
     intrinsic::Json,
     intrinsic::Proxy,
-    intrinsic::MapSet,
-    intrinsic::TypedArrays,
     intrinsic::Promise,
     intrinsic::WeakRef,
 );
+
+/// Features that take a third of a realm's memory: a realm has them if its code mentions one, see [`source::uses`].
+type Collections = (intrinsic::MapSet, intrinsic::TypedArrays);
 
 /// The library's files, in the order in which they build on one another.
 const LIBRARY: [(&str, &str); 13] = [
@@ -83,10 +84,10 @@ const LIBRARY: [(&str, &str); 13] = [
         "url_search_params.js",
         include_str!("lib/url_search_params.js"),
     ),
+    ("contexts.js", include_str!("lib/contexts.js")),
     ("red_util.js", include_str!("lib/red_util.js")),
     ("locale.js", include_str!("lib/locale.js")),
     ("dates.js", include_str!("lib/dates.js")),
-    ("contexts.js", include_str!("lib/contexts.js")),
     ("sandbox.js", include_str!("lib/sandbox.js")),
     ("freeze.js", include_str!("lib/freeze.js")),
 ];
@@ -202,7 +203,9 @@ impl Scripts {
         let realm = if let Some(realm) = self.checker.get() {
             realm
         } else {
-            let realm = self.realm().map_err(|e| SyntaxError::new(e, "", 1, 1))?;
+            let realm = self
+                .realm(false)
+                .map_err(|e| SyntaxError::new(e, "", 1, 1))?;
             self.checker.get_or_init(|| realm)
         };
         self.clock.start(self.default_limit);
@@ -239,8 +242,13 @@ impl Scripts {
         self.rejections.take();
     }
 
-    fn realm(&self) -> Result<Context, Failure> {
-        Context::custom::<Intrinsics>(&self.runtime).map_err(|e| Failure::error(e.to_string()))
+    fn realm(&self, has_collections: bool) -> Result<Context, Failure> {
+        let realm = if has_collections {
+            Context::custom::<(Common, Collections)>(&self.runtime)
+        } else {
+            Context::custom::<Common>(&self.runtime)
+        };
+        realm.map_err(|e| Failure::error(e.to_string()))
     }
 
     /// Evaluates the library, once. Must not be called from inside a realm.
@@ -248,7 +256,7 @@ impl Scripts {
         if let Some(library) = self.library.get() {
             return Ok(library);
         }
-        let realm = self.realm()?;
+        let realm = self.realm(true)?;
         self.clock.start(Duration::MAX);
         let inside = realm.with(|ctx| -> Result<_, Failure> {
             let library = library(&ctx, &Rc::downgrade(self))

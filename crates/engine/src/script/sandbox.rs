@@ -6,6 +6,7 @@ use super::effect::Effect;
 use super::modules::Import;
 use super::node_state::{Given, Phase, State};
 use super::outputs::Outputs;
+use super::source::NodeUse;
 use super::{Scripts, failure, modules, source, syntax, to_js};
 use crate::node_context::NodeContext;
 use rquickjs::function::IntoArgs;
@@ -238,7 +239,7 @@ impl Sandbox {
         if let Some(shared) = &realm.node {
             return Ok(shared.clone().restore(ctx)?.into_value());
         }
-        if !self.uses.node {
+        if self.uses.node == NodeUse::None {
             return Ok(JsValue::new_undefined(ctx.clone()));
         }
         let id = to_js::value(&self.scripts, ctx, &self.state.given_id())?;
@@ -313,7 +314,11 @@ impl Sandbox {
             return Ok(());
         }
         self.scripts.load()?;
-        let realm = self.scripts.realm()?;
+        let code = [&self.code.initialize, &self.code.finalize];
+        let has_collections = self.uses.collections
+            || !self.code.imports.is_empty()
+            || code.into_iter().any(|code| source::uses(code).collections);
+        let realm = self.scripts.realm(has_collections)?;
         self.scripts.clock.start(self.limit);
         let made = realm.with(|ctx| {
             let made = self.evaluate(&ctx);
@@ -372,7 +377,7 @@ impl Sandbox {
             source::as_function(&self.code.function),
             super::options(failure::FILE),
         )?;
-        let node = if self.uses.node && self.uses.shares_node {
+        let node = if self.uses.node == NodeUse::Shared {
             let shared: Function<'_> = bindings.get("sharedNode")?;
             Some(Persistent::save(ctx, shared.call::<_, JsObject<'_>>(())?))
         } else {

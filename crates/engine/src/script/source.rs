@@ -21,12 +21,11 @@ pub(super) const ARROW: &str = "=>";
 pub(super) struct Uses {
     /// `await`: the function must be an async one.
     pub(super) awaits: bool,
-    /// `node`: it must be given one.
-    pub(super) node: bool,
-    /// The same `node` serves for all messages.
-    pub(super) shares_node: bool,
+    pub(super) node: NodeUse,
     /// `node.done()`: the code reports itself when it has finished. One with a reason does not count, as in Node-RED.
     pub(super) done: bool,
+    /// Maps, sets, typed arrays, or something that may lead to them unseen.
+    pub(super) collections: bool,
     /// The properties of the message that the code can see; `None`: all.
     pub(super) visible: Option<Box<[SmolStr]>>,
 }
@@ -47,14 +46,19 @@ pub(super) fn uses(source: &str) -> Uses {
     let tokens = tokens(source);
     let mut uses = Uses {
         awaits: awaits(&tokens),
-        shares_node: message_use::shares_node(&tokens),
+        collections: tokens.iter().any(|token| is_collection(token)),
         visible: message_use::visible(&tokens),
         ..Uses::default()
+    };
+    let of_node = if message_use::shares_node(&tokens) {
+        NodeUse::Shared
+    } else {
+        NodeUse::OfMessage
     };
     let mut last = ["", "", "", ""];
     for token in tokens {
         match token {
-            "node" if last[3] != "." => uses.node = true,
+            "node" if last[3] != "." => uses.node = of_node,
             ")" if matches!(last, ["node", "." | "?.", "done", "("]) => {
                 uses.done = true;
             }
@@ -63,6 +67,44 @@ pub(super) fn uses(source: &str) -> Uses {
         last = [last[1], last[2], last[3], token];
     }
     uses
+}
+
+/// How a source uses `node`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum NodeUse {
+    /// Not at all.
+    #[default]
+    None,
+    /// As an object that can be the same for all messages.
+    Shared,
+    /// As that of one message.
+    OfMessage,
+}
+
+/// Whether the word names a collection, or the global object, or makes code of texts.
+fn is_collection(word: &str) -> bool {
+    matches!(
+        word,
+        "ArrayBuffer"
+            | "Atomics"
+            | "DataView"
+            | "Map"
+            | "Set"
+            | "SharedArrayBuffer"
+            | "WeakMap"
+            | "WeakSet"
+    ) || matches!(
+        word,
+        "Function"
+            | "Reflect"
+            | "constructor"
+            | "eval"
+            | "globalThis"
+            | "prototype"
+            | "this"
+            | "with"
+            | "\\"
+    ) || (word.ends_with("Array") && word != "Array" && word != "isArray")
 }
 
 /// Whether the code must be an asynchronous function.
@@ -266,7 +308,8 @@ mod tests {
 
     #[test]
     fn node_as_a_property_is_not_the_node() {
-        assert!(uses("node.send(msg)").node);
-        assert!(!uses("msg.node = 1").node);
+        assert_eq!(uses("node.send(msg)").node, NodeUse::Shared);
+        assert_eq!(uses("f({ ...node })").node, NodeUse::OfMessage);
+        assert_eq!(uses("msg.node = 1").node, NodeUse::None);
     }
 }

@@ -17,10 +17,12 @@ pub(super) fn message<'js>(
     message: &Message,
     visible: Option<&[SmolStr]>,
 ) -> Result<JsValue<'js>> {
+    let Some(visible) = visible else {
+        return object(scripts, ctx, message.properties(), 0);
+    };
     let object = JsObject::new(ctx.clone())?;
-    let is_visible = |name| visible.is_none_or(|visible| visible.contains(name));
-    for (name, value) in message.properties() {
-        if is_visible(name) {
+    for name in visible {
+        if let Some(value) = message.properties().get(name) {
             set(scripts, &object, name, any(scripts, ctx, value, 1)?)?;
         }
     }
@@ -136,11 +138,11 @@ fn set<'js>(
 
 /// A `Buffer` with a copy of these bytes.
 pub(super) fn buffer<'js>(scripts: &Scripts, ctx: &Ctx<'js>, bytes: &[u8]) -> Result<JsValue<'js>> {
-    let store = ArrayBuffer::new_copy(ctx.clone(), bytes)?;
-    scripts
-        .library()?
-        .function(ctx, "bufferOver")?
-        .call((store,))
+    let library = scripts.library()?;
+    // Of the library's realm, as the `Buffer` is: the node's own may have no array buffers.
+    let realm = library.inside.clone().restore(ctx)?.ctx().clone();
+    let store = ArrayBuffer::new_copy(realm, bytes)?;
+    library.function(ctx, "bufferOver")?.call((store,))
 }
 
 fn error<'js>(ctx: &Ctx<'js>, failure: &Failure) -> Result<JsValue<'js>> {

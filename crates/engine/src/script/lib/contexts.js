@@ -27,7 +27,7 @@
   library.weaken = object => new WeakRef(object);
 
   // `context.get(key[, store][, callback])`: with a list of keys, a list of values; with a callback, through it.
-  library.contextOf = scope => ({
+  const contextOf = scope => ({
     set(key, value, store, callback) {
       [store, callback] = split(store, callback);
       return answer(callback, () => {
@@ -53,4 +53,7 @@
       callback(null, native.keys(scope, store));
     },
   });
+
+  // The methods of the contexts of a node, its flow, and the runtime. They serve all nodes: the natives know which runs.
+  library.contexts = { context: contextOf(0), flow: contextOf(1), global: contextOf(2) };
 })

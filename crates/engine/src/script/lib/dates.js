@@ -147,14 +147,12 @@
     return Number.isNaN(+date) ? '' : ` (${name})`;
   };
 
-  // Puts it into a realm: the methods of its dates.
-  library.localizeDates = realm => {
-    const put = (name, value) => Object.defineProperty(realm.Date.prototype, name, { value, writable: true, configurable: true, enumerable: false });
-    const { toString, toTimeString } = realm.Date.prototype;
-    put('toString', function () { return toString.call(this) + zoneName(this); });
-    put('toTimeString', function () { return toTimeString.call(this) + zoneName(this); });
-    put('toLocaleString', function (locales, options) { return dateText(this, locales, options, 'any'); });
-    put('toLocaleDateString', function (locales, options) { return dateText(this, locales, options, 'date'); });
-    put('toLocaleTimeString', function (locales, options) { return dateText(this, locales, options, 'time'); });
+  const { toString, toTimeString } = Date.prototype;
+  library.dateMethods = {
+    toString() { return toString.call(this) + zoneName(this); },
+    toTimeString() { return toTimeString.call(this) + zoneName(this); },
+    toLocaleString(locales, options) { return dateText(this, locales, options, 'any'); },
+    toLocaleDateString(locales, options) { return dateText(this, locales, options, 'date'); },
+    toLocaleTimeString(locales, options) { return dateText(this, locales, options, 'time'); },
   };
 })

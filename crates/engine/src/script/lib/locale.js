@@ -165,12 +165,22 @@
     getCanonicalLocales: locales => [].concat(locales ?? []),
   };
 
-  // Puts it into a realm: the methods of its numbers and texts.
+  const numberMethods = { toLocaleString(locales, options) { return numberText(this, locales, options); } };
+  const bigIntMethods = { toLocaleString(locales, options) { return numberText(BigInt(this), locales, options); } };
+  const textMethods = { localeCompare(other, locales, options) { return compare(this, other, locales, options); } };
+
+  // The same functions serve all realms.
+  const define = (target, methods) => {
+    for (const name of Object.keys(methods)) {
+      Object.defineProperty(target, name, { value: methods[name], writable: true, configurable: true, enumerable: false });
+    }
+  };
+  library.localized = { numberMethods, bigIntMethods, textMethods };
   library.localize = realm => {
-    const put = (target, name, value) => Object.defineProperty(target, name, { value, writable: true, configurable: true, enumerable: false });
-    put(realm.Number.prototype, 'toLocaleString', function (locales, options) { return numberText(this, locales, options); });
-    put(realm.BigInt.prototype, 'toLocaleString', function (locales, options) { return numberText(BigInt(this), locales, options); });
-    put(realm.String.prototype, 'localeCompare', function (other, locales, options) { return compare(this, other, locales, options); });
-    put(realm, 'Intl', library.Intl);
+    define(realm.Number.prototype, numberMethods);
+    define(realm.BigInt.prototype, bigIntMethods);
+    define(realm.String.prototype, textMethods);
+    define(realm.Date.prototype, library.dateMethods);
+    define(realm, { Intl: library.Intl });
   };
 })

@@ -173,8 +173,8 @@
   };
   const evaluateJSONataExpression = (expression, msg, callback) => answer(callback, () => evaluate(expression.text, msg));
 
-  // What belongs to one node: its contexts and its environment variables.
-  library.redUtil = ({ context, flow, global, env }) => {
+  library.env = { get: name => native.env(String(name)) };
+  library.redUtil = (({ context, flow, global }, env) => {
     const getSetting = (node, name) => env.get(name);
     const typed = {
       str: value => String(value),
@@ -205,5 +205,5 @@
       normalisePropertyExpression, normaliseNodeTypeName, prepareJSONataExpression, evaluateJSONataExpression,
       parseContextStore, getSetting,
     };
-  };
+  })(library.contexts, library.env);
 })

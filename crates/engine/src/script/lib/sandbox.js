@@ -2,21 +2,39 @@
 (function (library, native) {
   'use strict';
 
-  const { Buffer, URL, URLSearchParams, util, redUtil, inspect, contextOf } = library;
+  const { Buffer, URL, URLSearchParams, util, redUtil, inspect, contexts, env } = library;
   const { promisify } = util;
-  const NODE = 0, FLOW = 1, GLOBAL = 2;
 
   // The console is the program's log; nothing of it reaches the debug sidebar.
-  function consoleOf() {
-    const say = level => (...values) => native.log(level, util.format(...values));
-    return {
-      log: say('info'), info: say('info'), debug: say('debug'), warn: say('info'), error: say('info'),
-      trace: say('trace'), dir: value => native.log('info', inspect(value)), table: say('info'),
-      group: say('info'), groupEnd() {}, assert(condition, ...values) {
-        if (!condition) native.log('info', ['Assertion failed', ...values.map(String)].join(': '));
-      },
-    };
-  }
+  const say = level => (...values) => native.log(level, util.format(...values));
+  library.console = {
+    log: say('info'), info: say('info'), debug: say('debug'), warn: say('info'), error: say('info'),
+    trace: say('trace'), dir: value => native.log('info', inspect(value)), table: say('info'),
+    group: say('info'), groupEnd() {}, assert(condition, ...values) {
+      if (!condition) native.log('info', ['Assertion failed', ...values.map(String)].join(': '));
+    },
+  };
+
+  // The methods of `node` that serve all nodes.
+  library.nodeMethods = {
+    log: value => native.log('info', value),
+    warn: value => native.log('warn', value),
+    debug: value => native.log('debug', value),
+    trace: value => native.log('trace', value),
+    error: (thrown, msg) => native.error(thrown, msg),
+    status: status => native.status(status),
+  };
+
+  // What the runtime calls in the same way for all nodes.
+  library.bindings = {
+    whenDone: (promise, msg, id) => {
+      // What cannot be sent is the message's failure, just as what the code throws.
+      promise.then(result => native.resolved(result, msg, id)).catch(thrown => native.rejected(thrown, msg, true));
+    },
+    whenSetUp: promise => {
+      promise.then(() => native.setUp(true), thrown => { native.setUp(false); native.rejected(thrown, undefined, false); });
+    },
+  };
 
   // The running timers of all nodes by their numbers: a function may clear a timer of another one.
   const timers = new Map();
@@ -99,12 +117,7 @@
         path: about.path,
         z: about.z,
         outputCount: about.outputCount,
-        log: value => native.log('info', value),
-        warn: value => native.log('warn', value),
-        debug: value => native.log('debug', value),
-        trace: value => native.log('trace', value),
-        error: (thrown, msg) => native.error(thrown, msg),
-        status: status => native.status(status),
+        ...library.nodeMethods,
         on(event, listener) {
           if (event === 'input') throw new Error("Cannot add listener to 'input' event within Function");
           if (event === 'close') closing.push(listener);
@@ -117,13 +130,12 @@
   library.furnish = (global, about) => {
     const { node, closing } = nodeOf(about);
     const ownTimers = timersOf(node);
-    const flow = contextOf(FLOW), wide = contextOf(GLOBAL);
-    const context = Object.assign(contextOf(NODE), { global: wide, flow });
-    const env = { get: name => native.env(String(name)) };
+    const flow = { ...contexts.flow }, wide = { ...contexts.global };
+    const context = { ...contexts.context, global: wide, flow };
     const offered = {
-      Buffer, URL, URLSearchParams, util, context, flow, env,
-      global: wide, console: consoleOf(), promisify: util.promisify,
-      RED: { util: redUtil({ context, flow, global: wide, env }) },
+      Buffer, URL, URLSearchParams, util, context, flow, env: { ...env },
+      global: wide, console: { ...library.console }, promisify: util.promisify,
+      RED: { util: { ...redUtil } },
       setTimeout: ownTimers.setTimeout, clearTimeout: clear,
       setInterval: ownTimers.setInterval, clearInterval: clear,
     };
@@ -131,12 +143,11 @@
       Object.defineProperty(global, name, { value: offered[name], writable: true, configurable: true, enumerable: false });
     }
     library.localize(global);
-    library.localizeDates(global);
     // A `FinalizationRegistry` would call this node's code in another node's turn.
     for (const name of ['FinalizationRegistry', 'queueMicrotask', 'performance', 'navigator', 'atob', 'btoa', 'DOMException']) {
       delete global[name];
     }
-    return {
+    return Object.assign(Object.create(library.bindings), {
       node(msg, id) {
         const own = Object.create(node);
         own.send = (messages, clone) => native.send(messages, clone, id);
@@ -150,19 +161,12 @@
         return shared;
       },
       timerIsDue: ownTimers.due,
-      whenDone: (promise, msg, id) => {
-        // What cannot be sent is the message's failure, just as what the code throws.
-        promise.then(result => native.resolved(result, msg, id)).catch(thrown => native.rejected(thrown, msg, true));
-      },
-      whenSetUp: promise => {
-        promise.then(() => native.setUp(true), thrown => { native.setUp(false); native.rejected(thrown, undefined, false); });
-      },
       close() {
         for (const listener of closing) {
           try { listener.call(node, () => {}); } catch (error) { native.rejected(error, undefined, false); }
         }
         ownTimers.clearAll();
       },
-    };
+    });
   };
 })

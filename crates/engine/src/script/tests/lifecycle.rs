@@ -311,3 +311,23 @@ fn a_late_result_that_cannot_be_sent_is_an_error() {
         error(source)
     );
 }
+
+/// Most of it is the realm that `QuickJS` makes, 34 KB.
+#[test]
+fn a_node_that_has_run_takes_less_than_45_kilobytes() {
+    let scripts = scripts();
+    let code = Code {
+        function: "msg.payload = 1; return msg".into(),
+        ..Code::default()
+    };
+    let mut nodes: Vec<Sandbox> = (0..11)
+        .map(|_| sandbox_of(&scripts, code.clone()))
+        .collect();
+    nodes[0].call(message(1.0));
+    let before = scripts.memory();
+    for node in &mut nodes[1..] {
+        node.call(message(1.0));
+    }
+    let each = (scripts.memory() - before) / 10;
+    assert!(each < 45_000, "{each} bytes");
+}

@@ -240,3 +240,42 @@ fn an_unbound_env_get_returns_the_nodes_id_name_and_path() {
         r#"["n1", "a name", "t1/n1"]"#
     );
 }
+
+#[test]
+fn code_that_mentions_no_collection_can_use_those_it_is_given() {
+    let bytes = || Value::buffer(&b"ab"[..]);
+    let made = |source: &str| payload(&format!("{source}; return msg"), bytes());
+    assert_eq!(
+        made(
+            "const b = msg.payload; msg.payload = [b.buffer.byteLength, b.slice(1).toString(), Buffer.concat([b, b]).length, [...b.entries()].length]"
+        ),
+        r#"[2, "b", 4, 2]"#
+    );
+    assert_eq!(
+        made(
+            "msg.payload = [new URL('http://a/?b=c').searchParams.get('b'), util.inspect(msg.payload), Object.groupBy([1, 2], n => n % 2)]"
+        ),
+        r#"["c", "<Buffer 61 62>", {"0": [2], "1": [1]}]"#
+    );
+    let names = "['Map', 'Set', 'WeakMap', 'WeakSet', 'ArrayBuffer', 'DataView', 'Uint8Array', 'Float64Array', 'BigInt64Array']";
+    for way in [
+        "globalThis[name]",
+        "this[name]",
+        "eval(name)",
+        "Function('return ' + name)()",
+    ] {
+        assert_eq!(
+            made(&format!(
+                "msg.payload = {names}.every(function (name) {{ return typeof {way} === 'function' }})"
+            )),
+            "true",
+            "{way}"
+        );
+    }
+    assert_eq!(
+        made(
+            "msg.payload = [new Map([[1, 2]]).get(1), new Set([1, 1]).size, new Uint8Array(2).length, new DataView(new ArrayBuffer(3)).byteLength]"
+        ),
+        "[2, 1, 2, 3]"
+    );
+}

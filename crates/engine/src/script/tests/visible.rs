@@ -20,8 +20,9 @@ fn shown(effects: &[Effect]) -> String {
         Effect::Error(failure, Some(message)) => format!("{failure} {}", show(message)),
         Effect::Send(sent) => sent
             .iter()
-            .map(|(output, message)| format!("send {output} {}; ", show(message)))
-            .collect(),
+            .map(|(output, message)| format!("send {output} {}", show(message)))
+            .collect::<Vec<_>>()
+            .join("; "),
         other => format!("{other:?}"),
     });
     shown.collect::<Vec<_>>().join("\n")
