@@ -76,7 +76,8 @@ fn directory() -> PathBuf {
 async fn check(name: &str) {
     // As the program does: an exec node's process must not inherit that SIGINT is ignored, as it is in background jobs.
     let _interrupts = signal(SignalKind::interrupt()).unwrap();
-    let gateway = Gateway::start();
+    // Node-RED answers with scripts.
+    let gateway = Gateway::with("[engine]\njsonp = true\n");
     let token = gateway.sign_in("admin").await;
     let mut command = Command::new("node");
     command

@@ -106,7 +106,7 @@ pub(super) struct Scope {
     #[serde(default)]
     pub label: SmolStr,
     #[serde(default)]
-    pub name: SmolStr,
+    pub name: Option<SmolStr>,
     #[serde(default)]
     pub env: Vec<EnvEntry>,
 }

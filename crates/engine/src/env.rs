@@ -54,7 +54,7 @@ impl Env {
     /// (docs/reference/node-red-engine.md §2.5, and observed).
     pub fn inside(
         parent: &Rc<Self>,
-        fixed: &[(&'static str, &SmolStr)],
+        fixed: &[(&'static str, Option<&SmolStr>)],
         layers: &[Layer<'_>],
     ) -> Rc<Self> {
         let mut scope = Self {
@@ -86,9 +86,8 @@ impl Env {
             scope.vars.insert(name.clone(), value);
         }
         for (name, value) in fixed {
-            scope
-                .vars
-                .insert(SmolStr::new_static(name), Value::String((*value).clone()));
+            let value = value.map_or(Value::Undefined, |text| Value::String(text.clone()));
+            scope.vars.insert(SmolStr::new_static(name), value);
         }
         Rc::new(scope)
     }

@@ -78,7 +78,10 @@ impl Builder<'_> {
     fn tab(&mut self, id: &SmolStr, scope: &Scope, root: &Rc<Env>) {
         let env = Env::inside(
             root,
-            &[("NR_FLOW_ID", id), ("NR_FLOW_NAME", &scope.label)],
+            &[
+                ("NR_FLOW_ID", Some(id)),
+                ("NR_FLOW_NAME", Some(&scope.label)),
+            ],
             &[(&scope.env, self.elements.credentials.nodes.get(id))],
         );
         let children = self

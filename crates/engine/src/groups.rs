@@ -59,7 +59,10 @@ fn group(
 ) -> Group {
     let properties: Properties = serde_json::from_str(&element.text).unwrap_or_default();
     let id = ids.and_then(|i| i.get(&element.id)).unwrap_or(&element.id);
-    let fixed = [("NR_GROUP_ID", id), ("NR_GROUP_NAME", &properties.name)];
+    let fixed = [
+        ("NR_GROUP_ID", Some(id)),
+        ("NR_GROUP_NAME", Some(&properties.name)),
+    ];
     let env = Env::inside(
         outer.map_or(flow, |o| &o.env),
         &fixed,

@@ -134,9 +134,9 @@ impl<'a> Expander<'_, 'a> {
         let env = Env::inside(
             &instance.env,
             &[
-                ("NR_SUBFLOW_ID", instance.id),
-                ("NR_SUBFLOW_NAME", &own.name),
-                ("NR_SUBFLOW_PATH", &path),
+                ("NR_SUBFLOW_ID", Some(instance.id)),
+                ("NR_SUBFLOW_NAME", own.name.as_ref()),
+                ("NR_SUBFLOW_PATH", Some(&path)),
             ],
             &[
                 (&definition.env, credentials(instance.template())),

@@ -7,7 +7,9 @@ use super::regex_cost::Cost;
 use crate::Failure;
 use regress::{Flags, Match, Regex};
 use smol_str::SmolStr;
+use std::borrow::Cow;
 use std::fmt::Debug;
+use std::sync::OnceLock;
 
 /// The maximum length in bytes; flowgate's own. The compiled size is proportional to it.
 const MAX_LENGTH: usize = 1 << 16;
@@ -84,6 +86,9 @@ pub struct Source<'s> {
 #[derive(Debug, Clone)]
 pub struct RegExp {
     regex: Regex,
+    /// The same for texts with characters beyond U+FFFF, which are two without the flags `u` and `v`. Made when the
+    /// first such text comes.
+    halves: OnceLock<Option<Box<Regex>>>,
     source: Box<str>,
     /// Those of `g i m s u v` that it has.
     flags: SmolStr,
@@ -101,6 +106,7 @@ impl RegExp {
         let has = |flag: char| flags.contains(flag);
         Ok(Self {
             regex: regex(source, flags)?,
+            halves: OnceLock::new(),
             source: source.into(),
             flags: "gimsuv".chars().filter(|flag| has(*flag)).collect(),
             cost: Cost::of(source, has('v'), has('m')),
@@ -125,9 +131,30 @@ impl RegExp {
     /// Whether it matches anywhere in the text. A search of too many steps is a failure.
     pub fn test(&self, text: &str) -> Result<bool, Failure> {
         if self.is_cheap(text.len()) {
-            return Ok(self.regex.find(text).is_some());
+            return Ok(match self.halves(text) {
+                Some(halves) => {
+                    let units: Vec<u16> = text.encode_utf16().collect();
+                    halves.find_from_ucs2(&units, 0).next().is_some()
+                }
+                None => self.regex.find(text).is_some(),
+            });
         }
         self.bounded.test(self.source(MAX_STEPS), text)
+    }
+
+    /// The expression for this text if its characters count as halves.
+    fn halves(&self, text: &str) -> Option<&Regex> {
+        if self.flags.contains(['u', 'v']) || text.chars().all(|c| c.len_utf16() == 1) {
+            return None;
+        }
+        let compiled = self.halves.get_or_init(|| {
+            let source = without_code_points(&self.source);
+            let units: Vec<u32> = source.encode_utf16().map(u32::from).collect();
+            Regex::from_unicode(units.into_iter(), options(&self.flags))
+                .ok()
+                .map(Box::new)
+        });
+        compiled.as_deref()
     }
 
     /// The groups of the first match. A search of too many steps is a failure.
@@ -191,21 +218,48 @@ fn regex(source: &str, flags: &str) -> Result<Regex, Failure> {
             "Regular expression is longer than {MAX_LENGTH} bytes"
         )));
     }
+    let whole = flags.contains(['u', 'v']);
+    let read = if whole {
+        Cow::Borrowed(source)
+    } else {
+        without_code_points(source)
+    };
+    Regex::with_flags(&read, options(flags)).map_err(|e| {
+        let reason = worded(&e.to_string(), source);
+        error(format!(
+            "Invalid regular expression: /{source}/{flags}: {reason}"
+        ))
+    })
+}
+
+fn options(flags: &str) -> Flags {
     let has = |flag: char| flags.contains(flag);
-    let options = Flags {
+    Flags {
         icase: has('i'),
         multiline: has('m'),
         dot_all: has('s'),
         unicode: has('u'),
         unicode_sets: has('v'),
         ..Flags::default()
-    };
-    Regex::with_flags(source, options).map_err(|e| {
-        let reason = worded(&e.to_string(), source);
-        error(format!(
-            "Invalid regular expression: /{source}/{flags}: {reason}"
-        ))
-    })
+    }
+}
+
+/// A source as it reads without the flags `u` and `v`: `\u{…}` is the letter u then, so often as the braces say
+/// (ECMA-262 §B.1.2). `regress` reads a code point.
+fn without_code_points(source: &str) -> Cow<'_, str> {
+    if !source.contains("\\u{") {
+        return Cow::Borrowed(source);
+    }
+    let mut out = String::with_capacity(source.len());
+    let mut characters = source.chars().peekable();
+    while let Some(c) = characters.next() {
+        let escaped = if c == '\\' { characters.next() } else { None };
+        match escaped {
+            Some('u') if characters.peek() == Some(&'{') => out.push('u'),
+            _ => out.extend(std::iter::once(c).chain(escaped)),
+        }
+    }
+    Cow::Owned(out)
 }
 
 /// The error in an expression in the words of V8, as far as the two engines agree.
@@ -352,5 +406,16 @@ mod tests {
         let text = "a".repeat(40);
         let failure = compile("^(a+)+$", "").unwrap().test(&text).unwrap_err();
         assert!(failure.message.contains("/^(a+)+$/"), "{failure}");
+    }
+
+    #[test]
+    fn without_the_flag_u_a_test_reads_halves_of_characters_and_no_code_points() {
+        let test = |source: &str, flags: &str, text: &str| {
+            compile(source, flags).unwrap().test(text).unwrap()
+        };
+        assert!(!test("^.$", "", "\u{1f600}") && test("^..$", "", "\u{1f600}"));
+        assert!(test("^\u{1f600}$", "", "\u{1f600}") && test("^.$", "u", "\u{1f600}"));
+        assert!(!test(r"^\u{2}$", "", "\u{2}") && test(r"^\u{2}$", "", "uu"));
+        assert!(test(r"^\u{2}$", "u", "\u{2}") && test(r"^\\u\{", "", r"\u{"));
     }
 }

@@ -19,6 +19,8 @@ pub(crate) struct Jsonata {
     legacy: bool,
     /// It calls functions of the engine, which the library's fast path does not support.
     needs_host: bool,
+    /// The functions that it calls, for the words of errors.
+    calls: Box<[SmolStr]>,
 }
 
 /// An expression that runs longer than this is stopped (ours; Node-RED has no limit): it holds up
@@ -44,6 +46,7 @@ impl Jsonata {
             expression,
             legacy: speaks_of_msg(text),
             needs_host,
+            calls: calls(text),
         })
     }
 
@@ -98,7 +101,7 @@ impl Jsonata {
         } else {
             self.expression.evaluate(root)
         };
-        let value = result.map_err(|e| jsonata_error::of_evaluator(&e))?;
+        let value = result.map_err(|e| jsonata_error::of_evaluator(&e, &self.calls))?;
         value_out(&value, 0, &mut 0)
     }
 }
@@ -124,6 +127,19 @@ fn speaks_of_msg(text: &str) -> bool {
         let after = text.get(at + word.len()..).and_then(|t| t.chars().next());
         !before.is_some_and(|c| joins(c) || c == '.') && !after.is_some_and(joins)
     })
+}
+
+/// The names of the functions that a text calls: `f` for `$f(…)`, each once.
+fn calls(text: &str) -> Box<[SmolStr]> {
+    let mut names: Vec<SmolStr> = Vec::new();
+    for part in text.split('$').skip(1) {
+        let end = part.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let (name, rest) = part.split_at(end.unwrap_or(part.len()));
+        if rest.trim_start().starts_with('(') && !names.iter().any(|known| known == name) {
+            names.push(name.into());
+        }
+    }
+    names.into()
 }
 
 fn register(evaluator: &mut Evaluator, eval: &impl EvalContext) -> Result<(), EvaluatorError> {

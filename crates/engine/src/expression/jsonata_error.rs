@@ -1,6 +1,7 @@
 //! Translates errors of `JSONata` into the words of the reference implementation, where the library's differ.
 
 use jsonata_core::evaluator::EvaluatorError;
+use smol_str::SmolStr;
 use value::Failure;
 
 /// Why a text is no expression.
@@ -89,21 +90,22 @@ fn written(token: &str) -> String {
     }
 }
 
-/// Why an expression cannot be evaluated.
-pub(super) fn of_evaluator(error: &EvaluatorError) -> Failure {
+/// Why an expression that calls these functions cannot be evaluated.
+pub(super) fn of_evaluator(error: &EvaluatorError, calls: &[SmolStr]) -> Failure {
     let message = error.message();
     match (error.code(), message.split_once(": ")) {
         (Some(code), Some((_, rest))) => Failure {
             code: code.into(),
-            ..Failure::error(reworded(code, rest))
+            ..Failure::error(reworded(code, rest, calls))
         },
         _ => Failure::error(message),
     }
 }
 
 /// The message in the words of the reference implementation, where the library's differ.
-fn reworded(code: &str, message: &str) -> String {
+fn reworded(code: &str, message: &str, calls: &[SmolStr]) -> String {
     match code {
+        "T0410" => mismatch(message, calls).unwrap_or_else(|| message.to_owned()),
         // An operator stands in quotes.
         "T2001" | "T2002" | "T2009" | "T2010" => {
             let quoted = message.split(' ').map(|word| {
@@ -127,6 +129,16 @@ fn reworded(code: &str, message: &str) -> String {
         },
         _ => message.to_owned(),
     }
+}
+
+/// `Argument 1 must be String`: the library does not name the function, so each that is called may be meant.
+fn mismatch(message: &str, calls: &[SmolStr]) -> Option<String> {
+    let (argument, _) = message.strip_prefix("Argument ")?.split_once(" must be ")?;
+    let names: Vec<_> = calls.iter().map(|name| format!("\"{name}\"")).collect();
+    let names = names.join(" or ");
+    Some(format!(
+        "Argument {argument} of function {names} does not match function signature"
+    ))
 }
 
 #[cfg(test)]
@@ -174,5 +186,22 @@ mod tests {
         ] {
             assert_eq!(of_parser(text, library).message, reference, "{text}");
         }
+    }
+
+    #[test]
+    fn a_wrong_argument_names_the_functions_that_may_have_got_it() {
+        let error = EvaluatorError::TypeError("T0410: Argument 1 must be String".into());
+        let message = |calls: &[&str]| {
+            let calls: Vec<SmolStr> = calls.iter().map(SmolStr::new).collect();
+            of_evaluator(&error, &calls).message
+        };
+        assert_eq!(
+            message(&["trim"]),
+            r#"Argument 1 of function "trim" does not match function signature"#
+        );
+        assert_eq!(
+            message(&["trim", "uppercase"]),
+            r#"Argument 1 of function "trim" or "uppercase" does not match function signature"#
+        );
     }
 }

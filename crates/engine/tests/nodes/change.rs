@@ -79,3 +79,25 @@ async fn a_failing_expression_is_caught_as_a_bare_text() {
         )]
     );
 }
+
+#[tokio::test]
+async fn the_message_goes_on_if_a_changed_context_value_is_missing_or_another() {
+    // Node-RED loses it.
+    let node = json!({ "type": "change", "rules": [
+        { "t": "change", "p": "missing", "pt": "flow", "from": "1", "fromt": "num", "to": "2", "tot": "num" },
+        { "t": "set", "p": "k", "pt": "flow", "to": "3", "tot": "num" },
+        { "t": "change", "p": "k", "pt": "flow", "from": "1", "fromt": "num", "to": "2", "tot": "num" },
+        { "t": "set", "p": "payload", "pt": "msg", "to": "k", "tot": "flow" },
+    ] });
+    assert_eq!(payloads(&node, &json!({ "payload": 1 })).await, [json!(3)]);
+}
+
+#[tokio::test]
+async fn the_old_form_moves_a_property() {
+    // Node-RED loses the message.
+    let node = json!({ "type": "change", "action": "move", "property": "topic", "to": "payload" });
+    assert_eq!(
+        payloads(&node, &json!({ "topic": "t" })).await,
+        [json!("t")]
+    );
+}

@@ -42,3 +42,17 @@ async fn complete_and_catch_nodes_see_neither_its_messages_nor_a_failing_propert
     bench.inject("in").await;
     assert_eq!(bench.error().await.1, "Invalid JSONata expression: x");
 }
+
+#[tokio::test]
+async fn a_path_into_a_context_that_the_message_cannot_fill_is_an_error_of_that_message_alone() {
+    // Node-RED takes no message any more.
+    let node = json!({ "type": "switch", "property": "switched[msg.topic]", "propertyType": "global", "rules": [{ "t": "null" }] });
+    let messages = [json!({ "payload": 1 }), json!({ "topic": "b" })];
+    let seen = all(&node, &messages, SOON).await;
+    assert_eq!(seen[0].0, "catch", "{seen:?}");
+    assert!(
+        seen[0].1.to_string().contains("undefined reference"),
+        "{seen:?}"
+    );
+    assert_eq!(seen[1..], [("out0".to_owned(), json!({ "topic": "b" }))]);
+}

@@ -12,3 +12,11 @@ async fn names_lead_to_the_message_and_to_the_environment() {
         [json!("&lt;b&gt; <b> in T .")]
     );
 }
+
+#[tokio::test]
+async fn partials_are_empty() {
+    // Node-RED fails on them.
+    let node = json!({ "type": "template", "field": "payload", "fieldType": "msg", "syntax": "mustache",
+        "template": "{{> partial}}[{{>other}}]", "output": "str" });
+    assert_eq!(payloads(&node, &json!({})).await, [json!("[]")]);
+}

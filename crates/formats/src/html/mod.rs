@@ -2,8 +2,9 @@
 
 mod select;
 
-use html5ever::driver::{self, ParseOpts};
+use html5ever::driver::{self, ParseOpts, Parser};
 use html5ever::tendril::TendrilSink;
+use html5ever::{QualName, local_name, ns};
 use scraper::node::{Element, Node as Part};
 use scraper::{ElementRef, Html as Document, HtmlTreeSink};
 pub use select::Select;
@@ -39,12 +40,16 @@ pub fn pick(
 ) -> Result<Vec<Value>, Failure> {
     let document = parse(text)?;
     let picked = selector.pick(&document);
-    Ok(picked.into_iter().map(|e| given(e, gives, key)).collect())
+    picked.into_iter().map(|e| given(e, gives, key)).collect()
 }
 
-fn given(element: ElementRef<'_>, gives: Gives, key: &SmolStr) -> Value {
-    match gives {
-        Gives::Html => Value::from(inner_xml(element).trim()),
+fn given(element: ElementRef<'_>, gives: Gives, key: &SmolStr) -> Result<Value, Failure> {
+    Ok(match gives {
+        // Node-RED reads the inside as HTML once more: the names of drawings lose their capitals.
+        Gives::Html => {
+            let inside = parse_fragment(element.inner_html().trim())?;
+            Value::from(inner_xml(inside.root_element()).trim())
+        }
         Gives::Text => Value::from(element.text().collect::<String>()),
         Gives::Attributes => Value::object(attributes(element).collect()),
         Gives::Both => {
@@ -52,14 +57,27 @@ fn given(element: ElementRef<'_>, gives: Gives, key: &SmolStr) -> Value {
             let members = std::iter::once(inside).chain(attributes(element));
             Value::object(members.collect::<Object>())
         }
-    }
+    })
 }
 
 /// Reads a document. Every element that is opened is compared with those around it, so that a deep text takes the
 /// square of its length: it is looked at now and then how deep it goes.
 fn parse(text: &str) -> Result<Document, Failure> {
     let sink = HtmlTreeSink::new(Document::new_document());
-    let mut parser = driver::parse_document(sink, ParseOpts::default());
+    read(driver::parse_document(sink, ParseOpts::default()), text)
+}
+
+/// Reads the inside of an element, whichever it was: `tr` and `td` may stand without a table.
+fn parse_fragment(text: &str) -> Result<Document, Failure> {
+    let sink = HtmlTreeSink::new(Document::new_fragment());
+    let context = QualName::new(None, ns!(html), local_name!("template"));
+    read(
+        driver::parse_fragment(sink, ParseOpts::default(), context, Vec::new(), false),
+        text,
+    )
+}
+
+fn read(mut parser: Parser<HtmlTreeSink>, text: &str) -> Result<Document, Failure> {
     let mut rest = text;
     while !rest.is_empty() {
         let (piece, after) = rest.split_at(rest.floor_char_boundary(PIECE));

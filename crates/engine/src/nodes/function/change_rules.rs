@@ -68,7 +68,7 @@ pub(super) enum Target {
 /// The value for which a `change` rule searches.
 pub(super) enum From {
     /// Known from the start, with the expression that finds it within a text.
-    Fixed(Sought, RegExp),
+    Fixed(Sought, Box<RegExp>),
     /// Taken from the message or a context each time.
     Evaluated(Typed),
 }
@@ -206,7 +206,7 @@ fn from(properties: &RuleProperties) -> Result<From, Failure> {
         kind: sought,
         text: Some(text),
     };
-    Ok(From::Fixed(sought, regex))
+    Ok(From::Fixed(sought, Box::new(regex)))
 }
 
 impl Target {

@@ -2,7 +2,7 @@
 //!
 //! Only the glue: the code runs in a [`Sandbox`], which is independent of the host; its effects are carried out here.
 
-use crate::node::{BoxedNode, Build, Closing, Host, Node, TimerId, Wake, boxed};
+use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, TimerId, Wake, boxed};
 use crate::script::{Code, Effect, Import, Sandbox};
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -79,7 +79,7 @@ pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode,
         function: properties.func.into(),
         initialize: properties.initialize,
         finalize: properties.finalize,
-        imports: imports(properties.libs)?,
+        imports: imports(properties.libs, host)?,
         outputs: number(&properties.outputs).map_or(0, whole),
         limit: seconds
             .and_then(|s| Duration::try_from_secs_f64(s).ok())
@@ -92,17 +92,21 @@ pub(crate) fn build(build: &Build<'_>, host: &mut Host<'_>) -> Result<BoxedNode,
 }
 
 /// The modules, each under a name of its own. As in Node-RED, those without a name count for nothing.
-fn imports(libs: Vec<Library>) -> Result<Box<[Import]>, Failure> {
+fn imports(libs: Vec<Library>, host: &mut Host<'_>) -> Result<Box<[Import]>, Failure> {
     let mut imports: Vec<Import> = Vec::new();
+    let mut all_are_named = true;
     for Library { var, module } in libs {
         if TAKEN.contains(&var.as_str()) || imports.iter().any(|other| other.var == var) {
-            return Err(Failure::error(format!(
-                "the module '{module}' cannot be called '{var}': the name is taken"
-            )));
-        }
-        if !var.is_empty() {
+            host.log(Level::Error, format!("Invalid module variable name: {var}"));
+            all_are_named = false;
+        } else if !var.is_empty() {
             imports.push(Import { var, module });
         }
+    }
+    if !all_are_named {
+        return Err(Failure::error(
+            "Function node failed to load external modules",
+        ));
     }
     Ok(imports.into())
 }

@@ -62,7 +62,9 @@ impl Switch {
 fn report(why: Unroutable, message: Message, host: &mut Host<'_>) {
     match why {
         Unroutable::Property(failure) => host.log(Level::Warn, Value::from(failure.to_string())),
-        Unroutable::Rule(failure) => host.error(failure, Some(message)),
+        Unroutable::Path(failure) | Unroutable::Rule(failure) => {
+            host.error(failure, Some(message));
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use super::http::http_proxy::Gate;
 use super::tls::Tls;
 use super::tls_verify::{OldVersion, SelfSigned};
-use rustls::CertificateError;
+use rustls::{AlertDescription, CertificateError};
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -131,8 +131,27 @@ pub(super) fn failure(error: &io::Error, call: &str) -> Failure {
             code: code.into(),
             ..Failure::error(format!("{call} {code}"))
         },
-        None => Failure::error(error.to_string()),
+        None => Failure {
+            code: alert_code(error).unwrap_or_default().into(),
+            ..Failure::error(error.to_string())
+        },
     }
+}
+
+/// The code that Node.js makes of an alert of the peer: OpenSSL's name of the reason.
+fn alert_code(error: &io::Error) -> Option<&'static str> {
+    let rustls::Error::AlertReceived(alert) = error.get_ref()?.downcast_ref()? else {
+        return None;
+    };
+    Some(match alert {
+        AlertDescription::BadCertificate => "ERR_SSL_SSLV3_ALERT_BAD_CERTIFICATE",
+        AlertDescription::CertificateExpired => "ERR_SSL_SSLV3_ALERT_CERTIFICATE_EXPIRED",
+        AlertDescription::CertificateRequired => "ERR_SSL_TLSV13_ALERT_CERTIFICATE_REQUIRED",
+        AlertDescription::HandshakeFailure => "ERR_SSL_SSLV3_ALERT_HANDSHAKE_FAILURE",
+        AlertDescription::ProtocolVersion => "ERR_SSL_TLSV1_ALERT_PROTOCOL_VERSION",
+        AlertDescription::UnknownCA => "ERR_SSL_TLSV1_ALERT_UNKNOWN_CA",
+        _ => return None,
+    })
 }
 
 /// Why a port cannot be listened on: `listen EADDRINUSE: address already in use :::80`.

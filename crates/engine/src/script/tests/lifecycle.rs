@@ -331,3 +331,18 @@ fn a_node_that_has_run_takes_less_than_45_kilobytes() {
     let each = (scripts.memory() - before) / 10;
     assert!(each < 45_000, "{each} bytes");
 }
+
+#[test]
+fn messages_that_the_setup_sends_are_sent() {
+    // Node-RED loses those to nodes that start later.
+    let code = Code {
+        initialize: "node.send({ payload: 'from setup' })".into(),
+        outputs: 1,
+        ..Code::default()
+    };
+    let effects = sandbox_of(&scripts(), code).start();
+    let Some(Effect::Send(messages)) = effects.first() else {
+        panic!("{effects:?}");
+    };
+    assert_eq!(messages[0].1.get("payload").as_str(), Some("from setup"));
+}

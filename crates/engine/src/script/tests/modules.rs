@@ -183,3 +183,23 @@ fn setup_and_close_code_have_the_modules_too() {
     assert_eq!(warned(started), r#"Some(Log(Warn, "m"))"#);
     assert_eq!(warned(sandbox.close()), r#"Some(Log(Warn, "m!"))"#);
 }
+
+#[test]
+fn errors_of_functions_are_errors_for_modules() {
+    // In Node-RED functions and modules have different kinds of Error.
+    let data = installed(&[]);
+    let attempt = |module: &str, code: &str| {
+        let code = format!(
+            "(() => {{ try {{ {code} }} catch (e) {{ return e.name + ': ' + e.message }} }})()"
+        );
+        value(&data, module, &code)
+    };
+    assert_eq!(
+        attempt("events", "new m().emit('error', new Error('boom'))"),
+        r#""Error: boom""#
+    );
+    assert_eq!(
+        attempt("assert", "m.equal(1, 2, new RangeError('mine'))"),
+        r#""RangeError: mine""#
+    );
+}

@@ -197,3 +197,12 @@ fn logging_status_and_errors_become_effects() {
         "Error: Cannot add listener to 'input' event within Function"
     );
 }
+
+#[test]
+fn a_context_key_that_cannot_be_named_is_an_error_of_the_message() {
+    // Node-RED loses it.
+    assert!(
+        error("flow.get('a..b')")
+            .contains("Invalid property expression: unexpected . at position 2")
+    );
+}

@@ -57,6 +57,8 @@ struct Rule {
 pub(super) enum Unroutable {
     /// The property's expression failed.
     Property(Failure),
+    /// The message lacks a part of the path of a property of a context.
+    Path(Failure),
     /// A rule's value failed.
     Rule(Failure),
 }
@@ -231,6 +233,9 @@ impl Rules {
         let value = match self.property.evaluate(eval, message) {
             Err(failure) if matches!(self.property, Typed::Jsonata(_)) => {
                 return Err(Unroutable::Property(worded(failure, "jsonata")));
+            }
+            Err(failure) if matches!(self.property, Typed::Flow(_) | Typed::Global(_)) => {
+                return Err(Unroutable::Path(failure));
             }
             _ if matches!(self.property, Typed::Previous) => self.previous.clone(),
             value => value.unwrap_or_default(),

@@ -109,8 +109,9 @@ impl ClientWire {
             }
             self.tail.rotate_left(1);
             self.tail[3] = byte;
-            if byte == b'\n' && self.tail[2] != b'\r' && !spelling.lenient {
-                let bent = bent(self.first_line, self.tail[2]);
+            if !spelling.lenient
+                && let Some(bent) = bent(self.first_line, self.tail[2], byte)
+            {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, bent));
             }
             self.first_line &= byte != b'\n';
@@ -124,14 +125,17 @@ impl ClientWire {
     }
 }
 
-/// The error of a line that ends without a carriage return after this byte.
-fn bent(first_line: bool, last: u8) -> Bent {
-    let (code, words) = match (first_line, last) {
-        (true, b'0'..=b'9') => ("HPE_INVALID_STATUS", "Invalid response status"),
-        (true, _) => ("HPE_CR_EXPECTED", "Missing expected CR after response line"),
-        (false, _) => ("HPE_CR_EXPECTED", "Missing expected CR after header value"),
+/// The error of a carriage return or a line feed that stands alone: these are two bytes, one after another.
+fn bent(first_line: bool, last: u8, byte: u8) -> Option<Bent> {
+    let (code, words) = match (first_line, last, byte) {
+        (_, b'\r', b'\n') => return None,
+        (true, b'0'..=b'9', b'\n') => ("HPE_INVALID_STATUS", "Invalid response status"),
+        (true, _, b'\n') => ("HPE_CR_EXPECTED", "Missing expected CR after response line"),
+        (false, _, b'\n') => ("HPE_CR_EXPECTED", "Missing expected CR after header value"),
+        (false, b'\r', _) => ("HPE_LF_EXPECTED", "Missing expected LF after header value"),
+        _ => return None,
     };
-    Bent { code, words }
+    Some(Bent { code, words })
 }
 
 impl AsyncWrite for ClientWire {

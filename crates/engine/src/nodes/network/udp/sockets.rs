@@ -188,6 +188,18 @@ pub(super) fn named<E>(text: &str, host: &mut Host<'_, E>) -> Option<Interface> 
 /// Shows the interface as the node's status, if it has one.
 pub(super) fn show<E>(text: &str, interface: Option<&Interface>, host: &mut Host<'_, E>) {
     if interface.is_some() {
-        host.status(Value::record([("text", format!("{text} : {text}").into())]));
+        let address = address_of(text.trim());
+        let address = address.map_or_else(|| text.to_owned(), |address| address.to_string());
+        host.status(Value::record([(
+            "text",
+            format!("{text} : {address}").into(),
+        )]));
     }
+}
+
+/// The IPv4 address of the interface of this name.
+fn address_of(name: &str) -> Option<IpAddr> {
+    let interfaces = if_addrs::get_if_addrs().ok()?;
+    let named = interfaces.into_iter().filter(|found| found.name == name);
+    named.map(|found| found.ip()).find(IpAddr::is_ipv4)
 }
