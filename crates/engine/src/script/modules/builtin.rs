@@ -23,6 +23,13 @@ pub(super) fn source(asked: &str) -> Result<Option<&'static str>, Refusal> {
         "punycode" => include_str!("../lib/modules/punycode.js"),
         "querystring" => include_str!("../lib/modules/querystring.js"),
         "string_decoder" => include_str!("../lib/modules/string_decoder.js"),
+        "internal/ciphers" => include_str!("../lib/modules/ciphers.js"),
+        "internal/pipeline" => include_str!("../lib/modules/pipeline.js"),
+        "stream" => include_str!("../lib/modules/stream.js"),
+        "stream/promises" => {
+            "(function (library, native, require) { return require('stream').promises })"
+        }
+        "zlib" => include_str!("../lib/modules/zlib.js"),
         "timers" => include_str!("../lib/modules/timers.js"),
         "timers/promises" => {
             "(function (library, native, require) { return require('timers').promises })"
@@ -73,14 +80,11 @@ fn is_of_node(name: &str) -> bool {
             | "module"
             | "path/win32"
             | "perf_hooks"
-            | "stream"
             | "stream/consumers"
-            | "stream/promises"
             | "stream/web"
             | "sys"
             | "trace_events"
             | "v8"
             | "vm"
-            | "zlib"
     )
 }

@@ -7,12 +7,15 @@
 //! Code sees the files' names from the data directory on, such as `/node_modules/ms/index.js`; the location of that
 //! directory is not disclosed.
 
+mod aead;
 mod builtin;
+mod cipher;
 mod crypto;
 mod installed;
 mod machine;
 mod package;
 mod refusal;
+mod zlib;
 
 use super::failure::{self, throw};
 use super::{Scripts, url};
@@ -95,6 +98,7 @@ fn native<'js>(scripts: &Rc<Scripts>, ctx: &Ctx<'js>) -> Result<JsObject<'js>> {
         move |ctx: Ctx<'js>, file: String, text: String| compile(&ctx, &installed, &file, &text);
     native.set("compile", Function::new(ctx.clone(), compile)?)?;
     crypto::define(&native, &Rc::downgrade(scripts))?;
+    zlib::define(&native, &Rc::downgrade(scripts))?;
     machine::define(&native)?;
     url::define_punycode(&native)?;
     Ok(native)

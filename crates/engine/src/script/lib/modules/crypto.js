@@ -88,6 +88,34 @@
     return Buffer.from(derived);
   }
 
+  // RFC 5869.
+  function hkdfSync(digest, key, salt, info, keylen) {
+    if (!HASHES.includes(nameOf(digest))) throw fail(TypeError, 'ERR_CRYPTO_INVALID_DIGEST', `Invalid digest: ${digest}`);
+    const one = createHmac(digest, bytesOf(salt, undefined, 'salt')).update(bytesOf(key, undefined, 'ikm')).digest();
+    const most = 255 * one.length;
+    if (whole(keylen, 'length', 0, MOST) > most) throw fail(RangeError, 'ERR_CRYPTO_INVALID_KEYLEN', 'Invalid key length');
+    const blocks = [];
+    for (let length = 0; length < keylen; length += one.length) {
+      const previous = blocks.at(-1) ?? Buffer.alloc(0);
+      blocks.push(createHmac(digest, one).update(previous).update(info).update(Buffer.of(blocks.length + 1)).digest());
+    }
+    return new Uint8Array(Buffer.concat(blocks).subarray(0, keylen)).buffer;
+  }
+
+  // RFC 7914.
+  function scryptSync(password, salt, keylen, options = {}) {
+    const cost = options.N ?? options.cost ?? 16384, size = options.r ?? options.blockSize ?? 8, parallel = options.p ?? options.parallelization ?? 1;
+    const memory = options.maxmem ?? 32 * 1024 * 1024;
+    const wrong = text => fail(RangeError, 'ERR_CRYPTO_INVALID_SCRYPT_PARAMS', `Invalid scrypt params${text}`);
+    if (128 * cost * size > memory) throw wrong(': error:030000AC:digital envelope routines::memory limit exceeded');
+    const derived = native.scrypt({
+      secret: base64(password, undefined, 'password'), salt: base64(salt, undefined, 'salt'), cost, size, parallel,
+      length: whole(keylen, 'keylen', 0, MOST),
+    });
+    if (derived === undefined) throw wrong('');
+    return Buffer.from(derived);
+  }
+
   function randomFillSync(target, offset = 0, size) {
     const bytes = bytesOf(target, undefined, 'buf');
     const end = size === undefined ? bytes.length : offset + size;
@@ -148,6 +176,8 @@
   }
 
   return {
+    ...require('internal/ciphers')(bytesOf),
+    hkdfSync, hkdf: withCallback(hkdfSync), scryptSync, scrypt: withCallback(scryptSync),
     Hash, Hmac, createHash, createHmac, hash, getHashes: () => [...HASHES], pbkdf2Sync, pbkdf2: withCallback(pbkdf2Sync),
     randomBytes: withCallback(randomBytes), pseudoRandomBytes: withCallback(randomBytes), randomInt: withCallback(randomInt),
     randomFillSync, randomFill: withCallback(randomFillSync), getRandomValues: target => randomFillSync(target), randomUUID,

@@ -1,0 +1,169 @@
+//! Compression for `lib/modules/zlib.js`, in the formats gzip, zlib and raw deflate.
+
+use super::super::{Scripts, from_js};
+use super::in_time;
+use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use rquickjs::{ArrayBuffer, Ctx, Function, IntoJs, Object as JsObject, Result, Value as JsValue};
+use std::cell::RefCell;
+use std::rc::Weak;
+
+/// The maximum number of bytes that come out of one call. Our choice: an eighth of the memory that all functions have by
+/// default; a few KiB can become that many.
+const MAX_OUTPUT: usize = 128 << 20;
+
+/// Bytes that come out between two looks at the clock.
+const PIECE: usize = 64 << 10;
+
+/// Bits of the window: 32 KiB, the most there is (RFC 1951 §2).
+const WINDOW: u8 = 15;
+
+/// Gives `deflater(format, level)` and `inflater(format)`: functions of bytes and whether they are the last. They return
+/// bytes, or a word for what is wrong. Formats are `gzip`, `zlib` and `raw`.
+pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
+    let ctx = native.ctx();
+    let weak = scripts.clone();
+    let deflater = move |ctx: Ctx<'js>, format: String, level: u32| {
+        let level = Compression::new(level.min(9));
+        let codec = Codec::Deflate(match format.as_str() {
+            "gzip" => Compress::new_gzip(level, WINDOW),
+            format => Compress::new(level, format == "zlib"),
+        });
+        stepped(ctx, codec, weak.clone())
+    };
+    native.set("deflater", Function::new(ctx.clone(), deflater)?)?;
+    let weak = scripts.clone();
+    let inflater = move |ctx: Ctx<'js>, format: String| {
+        let codec = Codec::Inflate(inflate(&format), format);
+        stepped(ctx, codec, weak.clone())
+    };
+    native.set("inflater", Function::new(ctx.clone(), inflater)?)
+}
+
+fn inflate(format: &str) -> Decompress {
+    match format {
+        "gzip" => Decompress::new_gzip(WINDOW),
+        format => Decompress::new(format == "zlib"),
+    }
+}
+
+enum Codec {
+    Deflate(Compress),
+    /// With the format, for the next member of a gzip file.
+    Inflate(Decompress, String),
+}
+
+/// Why bytes cannot be read.
+enum Wrong {
+    /// As zlib words it.
+    Data(String),
+    /// The text ends too early.
+    End,
+    TooLong,
+}
+
+fn stepped<'js>(ctx: Ctx<'js>, codec: Codec, scripts: Weak<Scripts>) -> Result<Function<'js>> {
+    let codec = RefCell::new(codec);
+    let step =
+        move |ctx: Ctx<'js>, bytes: String, is_last: bool, most: f64| -> Result<JsValue<'js>> {
+            let bytes = from_js::bytes(&ctx, &bytes)?;
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "`as` saturates"
+            )]
+            let most = (most as usize).min(MAX_OUTPUT);
+            let mut out = Vec::new();
+            let done = codec
+                .borrow_mut()
+                .run(&bytes, is_last, &mut out, |length| {
+                    in_time(&scripts, &ctx)?;
+                    Ok(length <= most)
+                })?;
+            match done {
+                Ok(()) => ArrayBuffer::new_copy(ctx, out).map(ArrayBuffer::into_value),
+                Err(Wrong::Data(message)) => message.into_js(&ctx),
+                Err(Wrong::End) => "unexpected end of file".into_js(&ctx),
+                Err(Wrong::TooLong) => most.into_js(&ctx),
+            }
+        };
+    Function::new(ctx, step)
+}
+
+impl Codec {
+    /// Takes bytes in; `may_go_on` is asked for each piece that comes out.
+    fn run(
+        &mut self,
+        mut bytes: &[u8],
+        is_last: bool,
+        out: &mut Vec<u8>,
+        may_go_on: impl Fn(usize) -> Result<bool>,
+    ) -> Result<std::result::Result<(), Wrong>> {
+        loop {
+            out.reserve(PIECE);
+            let (status, taken) = match self.step(bytes, is_last, out) {
+                Ok(done) => done,
+                Err(wrong) => return Ok(Err(wrong)),
+            };
+            bytes = bytes.get(taken..).unwrap_or_default();
+            if !may_go_on(out.len())? {
+                return Ok(Err(Wrong::TooLong));
+            }
+            let is_full = out.len() == out.capacity();
+            match status {
+                Status::StreamEnd if self.begins_again(bytes) => {}
+                Status::StreamEnd => return Ok(Ok(())),
+                _ if is_full || !bytes.is_empty() => {}
+                _ if is_last => return Ok(Err(Wrong::End)),
+                _ => return Ok(Ok(())),
+            }
+        }
+    }
+
+    /// One step, and how many bytes it took.
+    fn step(
+        &mut self,
+        bytes: &[u8],
+        is_last: bool,
+        out: &mut Vec<u8>,
+    ) -> std::result::Result<(Status, usize), Wrong> {
+        let before = self.taken();
+        let status = match self {
+            Self::Deflate(deflate) => {
+                let flush = if is_last {
+                    FlushCompress::Finish
+                } else {
+                    FlushCompress::None
+                };
+                deflate
+                    .compress_vec(bytes, out, flush)
+                    .map_err(|error| Wrong::Data(error.to_string()))?
+            }
+            Self::Inflate(inflate, _) => inflate
+                .decompress_vec(bytes, out, FlushDecompress::None)
+                .map_err(|error| Wrong::Data(error.message().unwrap_or("data error").to_owned()))?,
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "at most what is in memory")]
+        Ok((status, (self.taken() - before) as usize))
+    }
+
+    fn taken(&self) -> u64 {
+        match self {
+            Self::Deflate(deflate) => deflate.total_in(),
+            Self::Inflate(inflate, _) => inflate.total_in(),
+        }
+    }
+
+    /// A gzip file may have several members, one after another (RFC 1952 §2.2); zeros behind it are ignored, as in
+    /// Node.js.
+    fn begins_again(&mut self, bytes: &[u8]) -> bool {
+        match self {
+            Self::Inflate(decompress, format)
+                if format == "gzip" && bytes.first().is_some_and(|first| *first != 0) =>
+            {
+                *decompress = inflate(format);
+                true
+            }
+            _ => false,
+        }
+    }
+}
