@@ -3,7 +3,7 @@
 use super::effect::Effect;
 use super::node_state::{Invocation, Phase};
 use super::outputs::Outputs;
-use super::{Scripts, contexts, failure, timezone, to_js};
+use super::{Scripts, contexts, failure, locales, timezone, to_js};
 use crate::instance::timer_delay;
 use crate::log_level::Level;
 use rquickjs::function::Opt;
@@ -17,6 +17,10 @@ fn define_zones(native: &JsObject<'_>) -> Result<()> {
     let realm = native.ctx();
     let offset = |name: String, at: f64| timezone::offset(&name, at);
     let short = |name: String, at: f64| timezone::short(&name, at);
+    native.set(
+        "localeData",
+        Function::new(realm.clone(), |language: String| locales::data(&language))?,
+    )?;
     native.set("timeZone", Function::new(realm.clone(), timezone::own)?)?;
     native.set("zoneOffset", Function::new(realm.clone(), offset)?)?;
     native.set("zoneShort", Function::new(realm.clone(), short)?)

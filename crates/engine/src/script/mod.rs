@@ -18,6 +18,7 @@ mod encodings;
 mod failure;
 mod from_js;
 mod jsonata;
+mod locales;
 mod message_use;
 mod modules;
 mod node_state;

@@ -3,9 +3,7 @@
 (function (library, native) {
   'use strict';
 
-  const { languageOf } = library;
-  const months = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December'];
-  const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
+  const { localeOf } = library;
   const two = n => String(n).padStart(2, '0');
 
   // No text of ours has these characters.
@@ -28,95 +26,104 @@
     return `GMT${minutes < 0 ? '-' : '+'}${Math.floor(all / 60)}${rest ? `:${two(rest)}` : ''}`;
   };
 
-  // What clocks and calendars show in a zone, and how the zone is called.
+  // What clocks and calendars show in a zone, how far it is ahead of UTC, and how its time is called there.
   function fieldsOf(date, zone) {
-    if (zone !== undefined && isUtc(zone)) return { ...readAs(date, true), zone: 'UTC' };
-    if (zone === undefined || zone.toLowerCase() === ownZone().toLowerCase()) {
-      const minutes = -date.getTimezoneOffset();
-      return { ...readAs(date, false), zone: minutes === 0 ? 'UTC' : offsetName(minutes) };
-    }
-    const seconds = native.zoneOffset(zone, +date);
+    const isOwn = zone === undefined || zone.toLowerCase() === ownZone().toLowerCase();
+    const name = zone ?? ownZone();
+    if (isUtc(name)) return { ...readAs(date, true), minutes: 0, zone: 'UTC/UTC' };
+    const seconds = isOwn ? -date.getTimezoneOffset() * 60 : native.zoneOffset(name, +date);
     if (seconds === undefined) throw new RangeError(`Invalid time zone specified: ${zone}`);
-    // Short names are what the United States have of their own zones.
-    const short = native.zoneShort(zone, +date), minutes = Math.trunc(seconds / 60);
-    const name = /^([ECMP]|AK)[SD]T$|^HST$/.test(short) && zone.startsWith('America/') ? short : minutes === 0 ? 'GMT' : offsetName(minutes);
-    return { ...readAs(new Date(+date + seconds * 1000), true), zone: name };
+    const at = isOwn ? readAs(date, false) : readAs(new Date(+date + seconds * 1000), true);
+    return { ...at, minutes: Math.trunc(seconds / 60), zone: `${name.split('/')[0]}/${native.zoneShort(name, +date)}` };
+  }
+  function zoneText({ minutes, zone }, style, { zones, offsets }) {
+    const isLong = style.startsWith('long');
+    const named = style === 'long' || style === 'short' ? zones[zone]?.[isLong ? 0 : 1] : undefined;
+    if (named !== undefined) return named;
+    const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+    const sample = offsets[isLong ? 1 : 0][(minutes < 0 ? 2 : 0) + (rest ? 1 : 0)];
+    if (minutes === 0) return offsets[isLong ? 1 : 0][4];
+    let isFirst = true;
+    return sample.replace(/\d+/g, digits => {
+      const text = isFirst ? String(hours).padStart(digits.length, '0') : two(rest);
+      isFirst = false;
+      return text;
+    });
   }
 
-  const styles = {
-    date: {
-      full: { weekday: 'long', year: 'numeric', month: 'long', day: 'numeric' }, long: { year: 'numeric', month: 'long', day: 'numeric' },
-      medium: { year: 'numeric', month: 'short', day: 'numeric' }, short: { year: '2-digit', month: 'numeric', day: 'numeric' },
-    },
-    time: {
-      full: { hour: 'numeric', minute: '2-digit', second: '2-digit', timeZoneName: 'short' }, long: { hour: 'numeric', minute: '2-digit', second: '2-digit', timeZoneName: 'short' },
-      medium: { hour: 'numeric', minute: '2-digit', second: '2-digit' }, short: { hour: 'numeric', minute: '2-digit' },
-    },
-  };
+  const STYLES = ['full', 'long', 'medium', 'short'];
   const dateFields = { year: 'numeric', month: 'numeric', day: 'numeric' };
   const timeFields = { hour: 'numeric', minute: '2-digit', second: '2-digit' };
+  const TWO = [undefined, 'numeric', '2-digit'];
+  const WEEKDAYS = [undefined, 'long', 'short', 'narrow'], MONTHS = [...TWO, 'long', 'short', 'narrow'];
+  // The pattern for some fields in a table of all combinations, in which each number is two digits of base 36.
+  const lookUp = ({ patterns, index }, place) => patterns[parseInt(index.slice(2 * place, 2 * place + 2), 36)];
 
-  // `kind`: what is meant when no field is asked for.
-  function markedText(date, locales, options, kind) {
-    const language = languageOf(locales);
+  const cycleOf = ({ hour12, hourCycle }, { cycles }) => hour12 !== undefined ? cycles[hour12 ? 1 : 2] : hourCycle ?? cycles[0];
+  const timeAt = ({ hour, minute, second }, cycle, { times }) =>
+    lookUp(times, ((['h11', 'h12'].includes(cycle) ? 0 : 3) + TWO.indexOf(hour)) * 9 + TWO.indexOf(minute) * 3 + TWO.indexOf(second));
+  const dateAt = ({ weekday, year, month, day }, { dates }) =>
+    lookUp(dates, ((WEEKDAYS.indexOf(weekday) * 3 + TWO.indexOf(year)) * 6 + MONTHS.indexOf(month)) * 3 + TWO.indexOf(day));
+
+  // The patterns of date and time, and of both together. `kind`: what is meant when no field is asked for.
+  function patternsOf(options, kind, locale) {
     let asked = { ...options };
-    if (asked.timeZone !== undefined) asked.timeZone = String(asked.timeZone);
-    if (asked.dateStyle || asked.timeStyle) Object.assign(asked, styles.date[asked.dateStyle], styles.time[asked.timeStyle]);
+    const cycle = cycleOf(asked, locale);
+    if (asked.dateStyle || asked.timeStyle) {
+      const [date, time] = [STYLES.indexOf(asked.dateStyle), STYLES.indexOf(asked.timeStyle)];
+      const isUsual = cycle === locale.cycles[0];
+      const clock = isUsual || time < 0 ? locale.timeStyles[time] : timeAt({ ...timeFields, second: time === 3 ? undefined : '2-digit' }, cycle, locale);
+      const zone = isUsual ? undefined : [' %z', ' %z'][time];
+      return { date: locale.dateStyles[date] ?? '', time: clock === undefined ? '' : clock + (zone ?? ''), join: locale.styleJoins[date],
+        zone: ['long', 'short'][time], cycle };
+    }
     const has = names => names.some(name => asked[name] !== undefined);
     const named = has(['weekday', 'year', 'month', 'day']), timed = has(['hour', 'minute', 'second', 'fractionalSecondDigits', 'dayPeriod']);
     if (kind === 'date' ? !named : kind === 'time' ? !timed : !named && !timed) {
       asked = { ...asked, ...(kind === 'time' ? {} : dateFields), ...(kind === 'date' ? {} : timeFields) };
     }
-    const at = fieldsOf(date, asked.timeZone);
-    const parts = [datePart(at, asked, language), timePart(at, asked, language)].filter(part => part !== '');
-    const onlyWeekday = asked.weekday !== undefined && !asked.year && !asked.month && !asked.day;
-    const between = ['full', 'long'].includes(asked.dateStyle) ? ' at ' : onlyWeekday ? ' ' : language.between;
-    return parts.join(between) + (asked.timeZoneName ? ` ${field('timeZoneName', at.zone)}` : '');
+    const isWeekday = asked.weekday !== undefined && !asked.year && !asked.month && !asked.day && !asked.timeZoneName;
+    const join = isWeekday ? 4 : asked.month === 'long' ? (asked.weekday ? 0 : 1) : ['short', 'narrow'].includes(asked.month) ? 2 : 3;
+    return { date: dateAt(asked, locale), time: withFraction(timeAt(asked, cycle, locale), asked, locale), join: locale.joins[join],
+      zone: asked.timeZoneName, isOutside: asked.timeZoneName !== undefined, cycle };
+  }
+  const withFraction = (time, { fractionalSecondDigits: digits }, { fraction }) =>
+    digits ? time.replace(/%[cC]/, second => `${second}${fraction}%${digits}`) : time;
+
+  function markedText(date, locales, options, kind) {
+    const locale = localeOf(locales);
+    const at = fieldsOf(date, options?.timeZone === undefined ? undefined : String(options.timeZone));
+    const { date: day, time, join, zone, isOutside, cycle } = patternsOf(options, kind, locale);
+    // A clock time behind a weekday may have two digits.
+    const text = day && time ? join.replace('%0', () => day).replace(/(0?)%1/, (all, zero) => (/^%h/.test(time) ? zero : '') + time) : day || time;
+    const whole = isOutside ? locale.zoneJoins[time ? 0 : 1].replace('%0', () => text) : text;
+    return whole.replace(/%([a-zA-Z0-9])/g, (all, letter) => filled(letter, at, zone, cycle, locale));
   }
   const dateText = (date, locales, options, kind) => Number.isNaN(+date) ? 'Invalid Date' : textOf(markedText(date, locales, options, kind));
 
-  function datePart(at, asked, language) {
-    const weekday = asked.weekday && field('weekday', asked.weekday === 'long' ? days[at.weekday] : days[at.weekday].slice(0, asked.weekday === 'narrow' ? 1 : 3));
-    const year = asked.year && field('year', asked.year === '2-digit' ? two(at.year % 100) : at.year);
-    const number = name => asked[name] === '2-digit' ? two(at[name]) : String(at[name]);
-    const day = asked.day && field('day', number('day'));
-    let rest;
-    if (['long', 'short', 'narrow'].includes(asked.month)) {
-      const name = months[at.month - 1];
-      const month = field('month', asked.month === 'long' ? name : name.slice(0, asked.month === 'short' ? 3 : 1));
-      rest = language.locale === 'en-GB' ? [day, month, year].filter(Boolean).join(' ')
-        : [[month, day].filter(Boolean).join(' '), year].filter(Boolean).join(day ? ', ' : ' ');
-    } else if (year && asked.month && day) {
-      const short = asked.dateStyle === 'short';
-      const written = {
-        y: short ? field('year', at.year) : year, yy: year, m: field('month', number('month')), d: day,
-        mm: field('month', two(at.month)), dd: field('day', two(at.day)),
-      };
-      rest = (short ? language.shortDate : language.date).replace(/yy?|mm?|dd?/g, name => written[name]);
-    } else {
-      rest = [asked.month && field('month', number('month')), day, year].filter(Boolean).join('/');
+  // A field of a pattern, as `locales/generate.mjs` lists them.
+  function filled(letter, at, zone, cycle, { months, days, halves, dayParts, ...locale }) {
+    const hours = { h11: at.hour % 12, h12: at.hour % 12 || 12, h23: at.hour, h24: at.hour || 24 };
+    switch (letter) {
+      case 'd': return field('day', at.day);
+      case 'D': return field('day', two(at.day));
+      case 'm': return field('month', at.month);
+      case 'M': return field('month', two(at.month));
+      case 'y': return field('year', at.year);
+      case 'Y': return field('year', two(at.year % 100));
+      case 'h': return field('hour', hours[cycle]);
+      case 'H': return field('hour', two(hours[cycle]));
+      case 't': return field('minute', at.minute);
+      case 'T': return field('minute', two(at.minute));
+      case 'c': return field('second', at.second);
+      case 'C': return field('second', two(at.second));
+      case 'p': return field('dayPeriod', halves[at.hour < 12 ? 0 : 1]);
+      case 'P': return field('dayPeriod', dayParts?.[at.hour] ?? halves[at.hour < 12 ? 0 : 1]);
+      case 'z': return field('timeZoneName', zoneText(at, zone, locale));
+      case 'E': case 'e': case 'w': case 'F': case 'f': case 'v': return field('weekday', days[letter][at.weekday]);
+      case '1': case '2': case '3': return field('fractionalSecond', String(at.ms).padStart(3, '0').slice(0, Number(letter)));
+      default: return field('month', months[letter][at.month - 1]);
     }
-    return [weekday, rest].filter(Boolean).join(', ');
-  }
-
-  function timePart(at, asked, { locale, clock24 }) {
-    const full = asked.hour12 === undefined && asked.hourCycle === undefined ? clock24
-      : asked.hour12 !== undefined ? !asked.hour12 : ['h23', 'h24'].includes(asked.hourCycle);
-    const parts = [];
-    if (asked.hour !== undefined) {
-      // Without more, ICU counts the first hour of an American day as 24.
-      const hour = full ? (at.hour === 0 && locale === 'en-US' && asked.hour12 === false ? 24 : at.hour) : at.hour % 12 || 12;
-      parts.push(field('hour', full || asked.hour === '2-digit' ? two(hour) : hour));
-    }
-    if (asked.minute !== undefined) parts.push(field('minute', parts.length > 0 || asked.second !== undefined ? two(at.minute) : at.minute));
-    if (asked.second !== undefined) {
-      const digits = asked.fractionalSecondDigits;
-      const second = field('second', parts.length > 0 ? two(at.second) : at.second);
-      parts.push(second + (digits ? `.${field('fractionalSecond', String(at.ms).padStart(3, '0').slice(0, digits))}` : ''));
-    }
-    const half = at.hour < 12 ? ['AM', 'a.m.'] : ['PM', 'p.m.'];
-    const suffix = asked.hour !== undefined && !full ? ` ${field('dayPeriod', locale === 'en-CA' ? half[1] : half[0])}` : '';
-    return parts.join(':') + suffix;
   }
 
   class DateTimeFormat {
@@ -134,10 +141,10 @@
       this.format = date => textOf(marked(date));
       this.formatToParts = date => partsOf(marked(date));
       this.resolvedOptions = () => ({
-        locale: languageOf(locales).locale, numberingSystem: 'latn', calendar: 'gregory', timeZone: ownZone(), ...asked,
+        locale: localeOf(locales).tag, numberingSystem: 'latn', calendar: 'gregory', timeZone: ownZone(), ...asked,
       });
     }
-    static supportedLocalesOf(locales) { return library.Intl.NumberFormat.supportedLocalesOf(locales); }
+    static supportedLocalesOf(locales) { return library.supportedLocales(locales); }
   }
   library.Intl.DateTimeFormat = library.callable(DateTimeFormat);
 

@@ -1,43 +1,62 @@
-// What depends on language and place, as far as it goes without ICU's data: English of the United States, and how a few
-// other languages write numbers and numeric dates. Everything else is en-US.
+// What depends on language and place: how languages write numbers, and in which order texts stand. `locales` has the facts
+// of the languages that are known; any other is en-US.
 (function (library, native) {
   'use strict';
 
-  const narrow = '\u202f';
-  // Decimal sign, sign between thousands, numeric date, short date, whether the day has 24 hours, what stands between
-  // date and time.
-  const written = {
-    'en-US': ['.', ',', 'm/d/y', 'm/d/yy', false, ', '],
-    'en-GB': ['.', ',', 'dd/mm/y', 'dd/mm/y', true, ', '],
-    'en-CA': ['.', ',', 'y-mm-dd', 'y-mm-dd', false, ', '],
-    'de-DE': [',', '.', 'd.m.y', 'dd.mm.yy', true, ', '],
-    'fr-FR': [',', narrow, 'dd/mm/y', 'dd/mm/y', true, ' '],
-    'sv-SE': [',', '\u00a0', 'y-mm-dd', 'y-mm-dd', true, ' '],
-  };
-  const languages = { en: 'en-US', de: 'de-DE', fr: 'fr-FR', sv: 'sv-SE' };
-  const symbols = { USD: '$', EUR: '€', GBP: '£', JPY: '¥', INR: '₹', CNY: 'CN¥', KRW: '₩' };
-  const localeOf = locales => {
-    const asked = Array.isArray(locales) ? locales[0] : locales;
-    if (asked === undefined) return 'en-US';
-    if (typeof asked !== 'string' || !/^[a-zA-Z]{2,8}([-_][a-zA-Z0-9]{1,8})*$/.test(asked)) {
+  const aliases = { no: 'nb', nn: 'nb', iw: 'he' };
+  // ISO 4217: those without subunits of two digits.
+  const DIGITS = Object.fromEntries([
+    ...'BIF CLP DJF GNF ISK JPY KMF KRW PYG RWF UGX UYI VND VUV XAF XOF XPF'.split(' ').map(currency => [currency, 0]),
+    ...'BHD IQD JOD KWD LYD OMR TND'.split(' ').map(currency => [currency, 3]),
+  ]);
+
+  // A language's own data and those of its regions, by tag.
+  const languages = new Map();
+  function languageData(language) {
+    if (!languages.has(language)) {
+      const text = native.localeData(language);
+      languages.set(language, text === undefined ? undefined : JSON.parse(text));
+    }
+    return languages.get(language);
+  }
+  const known = new Map();
+  function localeData(tag) {
+    if (!known.has(tag)) known.set(tag, read(tag));
+    return known.get(tag);
+  }
+  function read(tag) {
+    const [language, ...rest] = tag.replace(/[-_]u[-_].*/i, '').split(/[-_]/);
+    const name = aliases[language.toLowerCase()] ?? language.toLowerCase();
+    const all = languageData(name);
+    if (all === undefined) return undefined;
+    const script = rest.find(part => /^[a-z]{4}$/i.test(part))?.toLowerCase();
+    const region = rest.find(part => /^[a-z]{2}$/i.test(part))?.toUpperCase() ?? (script === 'hant' ? 'TW' : undefined);
+    const own = [name, ...rest.map(part => part.length === 2 ? part.toUpperCase() : part.length === 4 ? part[0].toUpperCase() + part.slice(1).toLowerCase() : part)];
+    return { tag: own.join('-'), ...all[name], ...all[`${name}-${region}`] };
+  }
+  function checked(tag) {
+    if (typeof tag !== 'string' || !/^[a-zA-Z]{2,8}([-_][a-zA-Z0-9]{1,8})*$/.test(tag)) {
       throw new RangeError(`Incorrect locale information provided`);
     }
-    return Object.hasOwn(written, asked) ? asked : languages[asked.slice(0, 2).toLowerCase()] ?? 'en-US';
+    return tag;
+  }
+  // The data of the first language that is known, else those of English.
+  const localeOf = library.localeOf = locales => {
+    const asked = (locales === undefined ? [] : [].concat(locales)).map(checked);
+    for (const tag of asked) {
+      const data = localeData(tag);
+      if (data !== undefined) return data;
+    }
+    return localeData('en-US');
   };
-
-  library.languageOf = locales => {
-    const locale = localeOf(locales);
-    const [, , date, shortDate, clock24, between] = written[locale];
-    return { locale, date, shortDate, clock24, between };
-  };
+  library.supportedLocales = locales => [].concat(locales ?? []).filter(tag => localeData(checked(tag)) !== undefined);
 
   function numberText(value, locales, options = {}) {
-    const locale = localeOf(locales);
-    const [point, group] = written[locale];
+    const { number } = localeOf(locales);
     const style = options.style ?? 'decimal';
     if (style === 'currency' && options.currency === undefined) throw new TypeError('Currency code is required with currency style.');
-    const isWhole = style === 'currency' && ['JPY', 'KRW'].includes(options.currency);
-    const usual = style === 'currency' ? (isWhole ? [0, 0] : [2, 2]) : style === 'percent' ? [0, 0] : [0, 3];
+    const subunits = DIGITS[options.currency] ?? 2;
+    const usual = style === 'currency' ? [subunits, subunits] : style === 'percent' ? [0, 0] : [0, 3];
     const least = options.minimumFractionDigits ?? Math.min(usual[0], options.maximumFractionDigits ?? usual[0]);
     const most = options.maximumFractionDigits ?? Math.max(usual[1], least);
     if (!(least >= 0 && most >= least && most <= 100)) throw new RangeError('maximumFractionDigits value is out of range.');
@@ -45,22 +64,33 @@
     const n = big ? value : Number(value) * (style === 'percent' ? 100 : 1);
     const negative = n < 0 || Object.is(n, -0);
     let text;
-    if (!big && Number.isNaN(n)) text = 'NaN';
+    if (!big && Number.isNaN(n)) text = number.nan;
     else if (!big && !Number.isFinite(n)) text = '∞';
     else {
       const digits = big ? String(n < 0n ? -n : n) : digitsOf(Math.abs(n), most, options.maximumSignificantDigits);
       let [whole, fraction = ''] = digits.split('.');
       if (options.maximumSignificantDigits === undefined) fraction = fraction.replace(/0+$/, '').padEnd(least, '0');
       whole = whole.padStart(options.minimumIntegerDigits ?? 1, '0');
-      if (options.useGrouping !== false) whole = whole.replace(/\B(?=(\d{3})+$)/g, group);
+      const [point, group] = style === 'currency' ? [number.currencyPoint, number.currencyGroup] : [number.point, number.group];
+      if (isGrouped(whole, options.useGrouping, number)) whole = whole.replace(/\B(?=(\d{3})+$)/g, group);
       text = fraction === '' ? whole : whole + point + fraction;
     }
-    if (style === 'percent') text += locale.startsWith('en') ? '%' : '\u00a0%';
-    if (style === 'currency') {
-      const sign = options.currencyDisplay === 'code' ? `${options.currency}\u00a0` : symbols[options.currency] ?? `${options.currency}\u00a0`;
-      text = locale.startsWith('en') ? sign + text : `${text}\u00a0${sign.trim()}`;
-    }
-    return (negative ? '-' : '') + text;
+    const pattern = style === 'percent' ? number.percent : style === 'currency' ? currencyPattern(negative, options, number) : '%n';
+    const signed = negative && style !== 'currency' ? number.minus + pattern : pattern;
+    return signed.replace('%n', () => text);
+  }
+  function isGrouped(whole, grouping, { groupFrom }) {
+    if (grouping === false || grouping === 'false') return false;
+    return whole.length >= (grouping === 'always' ? 4 : grouping === 'min2' ? 5 : groupFrom);
+  }
+  // The pattern of an amount with the currency filled in; one that ends as a word does keeps its distance.
+  function currencyPattern(negative, { currency, currencyDisplay }, { currency: patterns, symbols, narrow }) {
+    const code = String(currency).toUpperCase();
+    const symbol = currencyDisplay === 'code' ? code : (currencyDisplay === 'narrowSymbol' ? narrow[code] : undefined) ?? symbols[code] ?? code;
+    let pattern = patterns[negative ? 1 : 0];
+    if (/\p{L}$/u.test(symbol)) pattern = pattern.replace('%c%n', '%c\u00a0%n');
+    if (/^\p{L}/u.test(symbol)) pattern = pattern.replace('%n%c', '%n\u00a0%c');
+    return pattern.replace('%c', () => symbol);
   }
 
   // Decimal digits without an exponent, rounded half away from zero as the decimal text says.
@@ -108,7 +138,7 @@
     return 0;
   }
 
-  const resolved = (locales, more) => ({ locale: localeOf(locales), numberingSystem: 'latn', ...more });
+  const resolved = (locales, more) => ({ locale: localeOf(locales).tag, numberingSystem: 'latn', ...more });
   class NumberFormat {
     constructor(locales, options) {
       numberText(0, locales, options);
@@ -116,7 +146,7 @@
       this.resolvedOptions = () => resolved(locales, { style: 'decimal', ...options });
     }
     formatToParts(value) { return [{ type: 'literal', value: this.format(value) }]; }
-    static supportedLocalesOf(locales) { return [].concat(locales ?? []).filter(l => Object.hasOwn(written, l)); }
+    static supportedLocalesOf(locales) { return library.supportedLocales(locales); }
   }
   class Collator {
     constructor(locales, options) {
