@@ -14,7 +14,7 @@ use smol_str::SmolStr;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::sleep;
 
 /// From a batch's first message to its sending, and between batches (docs/reference/node-red-admin-api.md §4).
 const PAUSE: Duration = Duration::from_millis(50);
@@ -24,8 +24,8 @@ const BATCH: usize = 50;
 /// Debug messages that wait to be sent; and as many of all other events. Our choice: what is sent in three quarters of a
 /// second, so that both are sent in less than two; the sidebar shows the newest 100.
 const WAITING: usize = 15 * BATCH;
-/// Between reports of lost messages during a flood, our choice.
-const REPORT_INTERVAL: Duration = Duration::from_secs(1);
+/// Batches between reports of lost messages during a flood, our choice: those of a second.
+const REPORT_INTERVAL: u32 = 20;
 
 const STATE: &str = "notification/runtime-state";
 const STOPPED: &str = "notification/stopped-flows";
@@ -73,7 +73,7 @@ impl Topics {
             return;
         };
         let mut lost = 0;
-        let mut reported = Instant::now();
+        let mut unreported = 0;
         loop {
             listener.news().await;
             sleep(PAUSE).await;
@@ -81,11 +81,11 @@ impl Topics {
             let most = if alone { usize::MAX } else { BATCH };
             let next_batch = listener.drain(most);
             lost += next_batch.lost;
-            let all = next_batch.events.len() < most;
-            if lost > 0 && (all || reported.elapsed() >= REPORT_INTERVAL) {
+            unreported = REPORT_INTERVAL.min(unreported + 1);
+            if lost > 0 && (next_batch.is_last || unreported >= REPORT_INTERVAL) {
                 let text = lost_note(lost);
                 self.board().send(&[Message { text, debug: false }]);
-                (lost, reported) = (0, Instant::now());
+                (lost, unreported) = (0, 0);
             }
             self.publish(next_batch.events);
         }
@@ -405,6 +405,21 @@ mod tests {
         }
         assert!(frames * PAUSE < Duration::from_secs(2), "{frames} frames");
         assert_eq!(shown + lost, 200_000);
+        task.abort();
+    }
+
+    #[tokio::test]
+    async fn lost_messages_are_reported_when_the_last_batch_is_full() {
+        let (events, topics) = engine();
+        let mut editor = editor(&topics);
+        for n in 0..WAITING + 7 {
+            events.publish(Event::Debug(json!({ "msg": n })));
+        }
+        let task = tokio::spawn(Arc::clone(&topics).tell());
+        let reported =
+            async { while !next_batch(&mut editor).await[0]["data"]["msg"].is_string() {} };
+        let reported = tokio::time::timeout(Duration::from_secs(20), reported).await;
+        assert!(reported.is_ok());
         task.abort();
     }
 

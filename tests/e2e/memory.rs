@@ -29,6 +29,28 @@ async fn memory_of_a_deployment_is_returned_to_the_system() {
 }
 
 #[tokio::test]
+async fn memory_of_many_nodes_is_returned_to_the_system_by_every_thread() {
+    let place = tempfile::tempdir().unwrap();
+    let process = Process::start("", place.path());
+    let token = process.sign_in("admin").await;
+    let before = process.memory("RssAnon");
+
+    for edit in 0..3 {
+        let mut many = page("a", "/a", "a");
+        many.extend((0..10_000).map(|n| {
+            json!({ "id": format!("{n:016x}"), "type": "change", "z": "a", "x": 1, "y": 1, "name": format!("step {n}"),
+                    "rules": [{ "t": "set", "p": "payload", "pt": "msg", "to": edit.to_string(), "tot": "num" }],
+                    "wires": [[format!("{:016x}", n + 1)]] })
+        }));
+        process.deploy(&token, &flow_set(&[many])).await;
+    }
+    process
+        .deploy(&token, &flow_set(&[page("a", "/a", "b")]))
+        .await;
+    comes_back(&process, before).await;
+}
+
+#[tokio::test]
 async fn memory_of_a_refused_deployment_is_returned_to_the_system() {
     let place = tempfile::tempdir().unwrap();
     let process = Process::start("", place.path());

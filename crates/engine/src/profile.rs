@@ -153,7 +153,7 @@ fn name(id: &str, flows: &FlowSet) -> String {
         .flatten()
         .flat_map(|element| {
             let scope = scope(element);
-            [scope.label, scope.name]
+            [scope.label, scope.name.unwrap_or_default()]
         });
     names
         .find(|name| !name.is_empty())

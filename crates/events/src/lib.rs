@@ -70,6 +70,8 @@ pub struct Batch {
     pub events: Vec<Event>,
     /// Debug messages that were lost before these, because too much was waiting.
     pub lost: u64,
+    /// Whether nothing waits after these.
+    pub is_last: bool,
 }
 
 #[derive(Debug)]
@@ -257,9 +259,13 @@ impl Waiting {
             self.others.extend(late);
         }
         let most = most.min(self.debug.len() + self.others.len());
+        let events = (0..most).map_while(|_| self.oldest()).collect();
+        let lost = std::mem::take(&mut self.lost);
+        let is_last = !self.has_news();
         Batch {
-            events: (0..most).map_while(|_| self.oldest()).collect(),
-            lost: std::mem::take(&mut self.lost),
+            events,
+            lost,
+            is_last,
         }
     }
 
