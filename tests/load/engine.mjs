@@ -124,6 +124,12 @@ function tab(name, ...nodes) {
 const page = (name) => tab(`page-${name}`,
     ['http in', { id: `in-${name}`, method: 'get', url: `/${name}` }, [`out-${name}`]],
     ['http response', { id: `out-${name}` }]);
+/** A page that shows what flows have counted. */
+const totalPage = () => tab('total',
+    ['http in', { method: 'get', url: '/total' }, ['read']],
+    ['function', { id: 'read', ...code('msg.payload = String(global.get("total") || 0); return msg') }, ['say']],
+    ['http response', { id: 'say' }]);
+const total = async (runtime) => Number((await runtime.request('GET', '/total')).body);
 const code = (func, more) => ({ func, outputs: 1, ...more });
 const inject = (id) => ({ id, props: [{ p: 'payload' }], payload: '1', payloadType: 'num', repeat: '', once: false });
 const udpOut = (port) => ({ addr: '127.0.0.1', port: String(port), iface: '', ipv: 'udp4', outport: '', base64: false, multicast: 'false' });
@@ -172,7 +178,7 @@ const tcpFlood = (datatype) => async (runtime) => {
         ['tcp in', { server: 'server', host: '', port: String(port), datamode: 'stream', datatype, newline: datatype === 'utf8' ? '\\n' : '', topic: '' }, ['c0']],
         ...changes,
         ['function', { id: 'count', ...code('global.set("total", (global.get("total") || 0) + msg.payload.length + ' + (datatype === 'utf8' ? 1 : 0) + '); return null') }]),
-        ...tab('total', ['http in', { method: 'get', url: '/total' }, ['read']], ['function', { id: 'read', ...code('msg.payload = String(global.get("total") || 0); return msg') }, ['say']], ['http response', { id: 'say' }])]);
+        ...totalPage()]);
     await until('the listener is up', () => new Promise((done) => net.connect(port, '127.0.0.1').on('connect', function () { this.destroy(); done(true); }).on('error', () => done(false))));
     const line = Buffer.from(`${'x'.repeat(1023)}\n`.repeat(64));
     const sockets = await Promise.all(Array.from({ length: 100 }, () => new Promise((done) => {
@@ -189,12 +195,11 @@ const tcpFlood = (datatype) => async (runtime) => {
         await new Promise((done) => socket.once('close', done).end(done));
     }));
     const handedOver = sockets.reduce((sum, socket) => sum + socket.bytesWritten, 0);
-    const total = async () => Number((await runtime.request('GET', '/total')).body);
     const began = performance.now();
-    await until('all bytes are counted', async () => (await total()) >= handedOver, 120_000).catch(() => {});
+    await until('all bytes are counted', async () => (await total(runtime)) >= handedOver, 120_000).catch(() => {});
     return {
         'handed over MB': MB(handedOver / 1024),
-        'bytes not counted': handedOver - (await total()),
+        'bytes not counted': handedOver - (await total(runtime)),
         'counted after s': ms((performance.now() - began) / 1000),
         'peak RSS MB': MB(runtime.peak),
     };
@@ -217,18 +222,20 @@ async function doubling(runtime) {
 
 /** Large WebSocket frames to a flow that is busy. */
 async function frames(runtime) {
-    await runtime.deploy([{ id: 'listener', type: 'websocket-listener', path: '/ws', wholemsg: 'false' }, ...tab('frames',
+    const flows = [{ id: 'listener', type: 'websocket-listener', path: '/ws', wholemsg: 'false' }, ...tab('frames',
         ['websocket in', { server: 'listener', client: '' }, ['work']],
-        ['function', { id: 'work', ...code('const end = Date.now() + 50; while (Date.now() < end); return null') }])]);
+        ['function', { id: 'work', ...code('const end = Date.now() + 50; while (Date.now() < end); global.set("total", (global.get("total") || 0) + 1); return null') }]),
+        ...totalPage()];
+    await runtime.deployLive(flows, '/total');
     const before = runtime.rss();
     const socket = new WebSocket(`${runtime.base.replace('http', 'ws')}/ws`, { rejectUnauthorized: false, headers: runtime.headers });
     await new Promise((done) => socket.on('open', done));
     const frame = Buffer.alloc(4 << 20, 'x');
     for (let n = 0; n < 60; n++) socket.send(frame);
     await until('all is sent', () => socket.bufferedAmount === 0, 60_000);
-    await pause(1000);
+    await until('all frames are counted', async () => (await total(runtime)) >= 60, 60_000).catch(() => {});
     socket.terminate();
-    return { 'RSS before MB': MB(before), 'peak RSS MB': MB(runtime.peak) };
+    return { 'frames counted': await total(runtime), 'RSS before MB': MB(before), 'peak RSS MB': MB(runtime.peak) };
 }
 
 /** Work per message inside a function, measured by messages through it. */
