@@ -271,38 +271,46 @@ async fn carry(
 ) -> Result<(), Failure> {
     let (mut reader, mut writer) = tokio::io::split(stream);
     let mut buffer = vec![0; BUFFER];
-    // What was read and cannot be handed over yet. Replies are written meanwhile.
-    let mut held = Bytes::new();
+    // Bytes that were read and cannot be handed over yet.
+    let mut held = 0;
     loop {
-        tokio::select! {
-            read = owner.read(&mut reader, &mut buffer), if held.is_empty() => {
-                let count = match read {
-                    Ok(count) => count,
-                    // TLS without close_notify counts as an end.
-                    Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => 0,
-                    Err(error) => return Err(connect::failure(&error, "read")),
-                };
-                if count == 0 {
-                    send(ConnectionEvent::End);
+        let order = if held == 0 {
+            tokio::select! {
+                read = owner.read(&mut reader, &mut buffer) => {
+                    held = match read {
+                        Ok(count) => count,
+                        // TLS without close_notify counts as an end.
+                        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => 0,
+                        Err(error) => return Err(connect::failure(&error, "read")),
+                    };
+                    if held == 0 {
+                        send(ConnectionEvent::End);
+                        break;
+                    }
+                    continue;
+                }
+                order = orders.recv() => order,
+                () = owner.is_idle() => {
+                    send(ConnectionEvent::Idle);
                     break;
                 }
-                held = Bytes::copy_from_slice(&buffer[..count]);
             }
-            claim = owner.claim(&held), if !held.is_empty() => {
-                send(ConnectionEvent::Data(std::mem::take(&mut held), claim));
-                // The engine delivers the data before more is read.
-                tokio::task::yield_now().await;
-            }
-            order = orders.recv() => match order {
-                Some(Order::Write(bytes)) => {
-                    write(&mut writer, &bytes).await?;
+        } else {
+            let read = &buffer[..held];
+            tokio::select! {
+                claim = owner.claim(read) => {
+                    send(ConnectionEvent::Data(Bytes::copy_from_slice(read), claim));
+                    held = 0;
+                    // The engine delivers the data before more is read.
+                    tokio::task::yield_now().await;
+                    continue;
                 }
-                Some(Order::End) | None => break,
-            },
-            () = owner.is_idle(), if held.is_empty() => {
-                send(ConnectionEvent::Idle);
-                break;
+                order = orders.recv() => order,
             }
+        };
+        match order {
+            Some(Order::Write(bytes)) => write(&mut writer, &bytes).await?,
+            Some(Order::End) | None => break,
         }
     }
     while let Ok(Order::Write(bytes)) = orders.try_recv() {
