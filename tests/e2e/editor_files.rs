@@ -96,7 +96,7 @@ async fn the_window_of_debug_messages_is_served_with_the_files_that_it_names() {
     let page = gateway.get("/debug/view/view.html").send().await;
     assert_eq!(
         (page.status, page.header("content-type")),
-        (200, "text/html")
+        (200, "text/html; charset=utf-8")
     );
     let page = page.text();
     let links: Vec<&str> = ["src=\"", "href=\""]

@@ -21,10 +21,10 @@ async fn an_mqtt_broker_over_websocket_is_reached_through_the_proxy_of_the_envir
     let address = proxy.local_addr().unwrap();
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("gateway.toml"), config_text("")).unwrap();
-    let flows = r#"{"flows":[
+    let flows = r#"[
         {"id":"t","type":"tab","label":"T"},
         {"id":"b","type":"mqtt-broker","broker":"ws://broker.test:9001/mqtt","port":"","clientid":"c","autoConnect":true},
-        {"id":"n","type":"mqtt in","z":"t","topic":"a","qos":"0","broker":"b","x":1,"y":1,"wires":[[]]}]}"#;
+        {"id":"n","type":"mqtt in","z":"t","topic":"a","qos":"0","broker":"b","x":1,"y":1,"wires":[[]]}]"#;
     std::fs::create_dir(directory.path().join("data")).unwrap();
     std::fs::write(directory.path().join("data/flows.json"), flows).unwrap();
     let mut command = program(directory.path(), &["run"]);
