@@ -160,9 +160,13 @@ fn evaluate(entry: &Entry, credentials: Option<&Map<String, Json>>, outside: &Rc
             _ => Value::Number(coerce::text_to_number(text)),
         },
         "bool" => Value::Bool(entry.value == Json::Bool(true) || text.eq_ignore_ascii_case("true")),
-        "json" => {
-            serde_json::from_str::<Json>(text).map_or(Value::Undefined, |v| json::from_tree(&v))
-        }
+        "json" => match serde_json::from_str::<Json>(text) {
+            Ok(tree) => json::from_tree(&tree),
+            Err(error) => {
+                tracing::error!(target: "flow", variable = %entry.name, %error, "an environment variable has no value");
+                Value::Undefined
+            }
+        },
         "bin" => binary(text),
         "cred" => credentials
             .and_then(|c| c.get(entry.name.as_str()))
@@ -325,6 +329,14 @@ mod tests {
     fn an_env_entry_is_interpolated() {
         let (tab, _) = scopes();
         assert_eq!(tab.lookup("E").as_str(), Some("tab-x"));
+    }
+
+    #[test]
+    fn an_entry_that_cannot_be_read_has_no_value() {
+        let root = Env::root(&HiddenVariables::default());
+        let entries = [entry("J", "json", "{bad"), entry("E", "jsonata", "1 +")];
+        let scope = Env::inside(&root, &[], &[(&entries, None)]);
+        assert!(scope.lookup("J").is_undefined() && scope.lookup("E").is_undefined());
     }
 
     #[test]

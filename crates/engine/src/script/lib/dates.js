@@ -53,7 +53,7 @@
 
   const STYLES = ['full', 'long', 'medium', 'short'];
   const dateFields = { year: 'numeric', month: 'numeric', day: 'numeric' };
-  const timeFields = { hour: 'numeric', minute: '2-digit', second: '2-digit' };
+  const timeFields = { hour: 'numeric', minute: 'numeric', second: 'numeric' };
   const TWO = [undefined, 'numeric', '2-digit'];
   const WEEKDAYS = [undefined, 'long', 'short', 'narrow'], MONTHS = [...TWO, 'long', 'short', 'narrow'];
   // The pattern for some fields in a table of all combinations, in which each number is two digits of base 36.
@@ -72,7 +72,7 @@
     if (asked.dateStyle || asked.timeStyle) {
       const [date, time] = [STYLES.indexOf(asked.dateStyle), STYLES.indexOf(asked.timeStyle)];
       const isUsual = cycle === locale.cycles[0];
-      const clock = isUsual || time < 0 ? locale.timeStyles[time] : timeAt({ ...timeFields, second: time === 3 ? undefined : '2-digit' }, cycle, locale);
+      const clock = isUsual || time < 0 ? locale.timeStyles[time] : timeAt({ hour: 'numeric', minute: '2-digit', second: time === 3 ? undefined : '2-digit' }, cycle, locale);
       const zone = isUsual ? undefined : [' %z', ' %z'][time];
       return { date: locale.dateStyles[date] ?? '', time: clock === undefined ? '' : clock + (zone ?? ''), join: locale.styleJoins[date],
         zone: ['long', 'short'][time], cycle };
@@ -94,9 +94,10 @@
     const locale = localeOf(locales);
     const at = fieldsOf(date, options?.timeZone === undefined ? undefined : String(options.timeZone));
     const { date: day, time, join, zone, isOutside, cycle } = patternsOf(options, kind, locale);
-    // A clock time behind a weekday may have two digits.
-    const text = day && time ? join.replace('%0', () => day).replace(/(0?)%1/, (all, zero) => (/^%h/.test(time) ? zero : '') + time) : day || time;
-    const whole = isOutside ? locale.zoneJoins[time ? 0 : 1].replace('%0', () => text) : text;
+    const [last, lastDay] = [time, day].map((text, part) => isOutside && (part === 0 ? text : !time) ? locale.zoneJoins[part].replace('%0', () => text) : text);
+    // The hour behind a weekday may have two digits.
+    const joined = (all, zero) => zero ? last.replace(/^%h/, '%H') : last;
+    const whole = day && time ? join.replace('%0', () => lastDay).replace(/(0?)%1/, joined) : lastDay || last;
     return whole.replace(/%([a-zA-Z0-9])/g, (all, letter) => filled(letter, at, zone, cycle, locale));
   }
   const dateText = (date, locales, options, kind) => Number.isNaN(+date) ? 'Invalid Date' : textOf(markedText(date, locales, options, kind));

@@ -34,7 +34,8 @@ const weekDates = Array.from({ length: 7 }, (_, day) => new Date(Date.UTC(2026, 
 const SAMPLE = new Date(Date.UTC(2026, 2, 9, 5, 6, 7, 8));
 
 const partsOf = (locale, options, date = SAMPLE) => new Intl.DateTimeFormat(locale, { timeZone: 'UTC', ...options }).formatToParts(date);
-const valueOf = (parts, type) => parts.find(part => part.type === type)?.value;
+// V8 writes simple spaces in dates.
+const valueOf = (parts, type) => parts.find(part => part.type === type)?.value.replaceAll('\u202f', ' ');
 
 function names(locale) {
     const months = {}, days = {};
@@ -72,7 +73,6 @@ function pattern(locale, options, { months, days }) {
                 const all = monthDates.map(date => valueOf(partsOf(locale, options, date), 'month'));
                 return `%${[...width].find(letter => all.every((name, index) => months[letter][index] === name)) ?? '?'}`;
             }
-            // V8 writes simple spaces between the fields of dates.
             default: return value.replaceAll('\u202f', ' ');
         }
     }).join('');
@@ -166,12 +166,13 @@ function locale(tag) {
             joined(tag, { year: 'numeric', month: 'long', day: 'numeric' }, time),
             joined(tag, { year: 'numeric', month: 'short', day: 'numeric' }, time),
             joined(tag, { year: 'numeric', month: 'numeric', day: 'numeric' }, time),
-            joined(tag, { weekday: 'long' }, time),
+            joined(tag, { weekday: 'short' }, time),
         ],
         zoneJoins: [{ hour: 'numeric', minute: '2-digit', second: '2-digit' }, { year: 'numeric', month: 'numeric', day: 'numeric' }].map(fields => {
             const zone = valueOf(partsOf(tag, { timeZoneName: 'short' }), 'timeZoneName');
             const text = options => new Intl.DateTimeFormat(tag, { timeZone: 'UTC', ...options }).format(SAMPLE);
-            return text({ ...fields, timeZoneName: 'short' }).replace(zone, '%z').replace(text(fields), '%0');
+            const pattern = text({ ...fields, timeZoneName: 'short' }).replace(zone, '%z').replace(text(fields), '%0');
+            return pattern.includes('%0') ? pattern : '%0 %z';
         }),
         zones: zones(tag), offsets: offsets(tag), number: numbers(tag),
     };

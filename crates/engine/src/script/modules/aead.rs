@@ -1,9 +1,12 @@
 //! The authentication of sealed texts: GHASH (NIST SP 800-38D) and Poly1305 (RFC 8439), piece by piece.
 
-use super::cipher::{BLOCK, Block};
 use ghash::GHash;
 use ghash::universal_hash::{KeyInit, UniversalHash};
 use poly1305::Poly1305;
+
+/// The bytes of a block of AES and of Poly1305.
+pub(super) const BLOCK: usize = 16;
+pub(super) type Block = [u8; BLOCK];
 
 /// What shows that a text was not changed.
 pub(super) type Tag = Block;

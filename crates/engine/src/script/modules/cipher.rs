@@ -2,16 +2,13 @@
 //!
 //! AWS-LC encrypts the blocks; the modes are made here, as its own pad always, and read a whole text at once.
 
-use super::aead::{Seal, Tag};
+use super::aead::{BLOCK, Block, Seal, Tag};
 use aws_lc_rs::cipher::{
     AES_128, AES_192, AES_256, DecryptingKey, DecryptionContext, EncryptingKey, EncryptionContext,
     UnboundCipherKey,
 };
 use chacha20::ChaCha20;
 use chacha20::cipher::{KeyIvInit, StreamCipher, StreamCipherSeek};
-
-pub(super) const BLOCK: usize = 16;
-pub(super) type Block = [u8; BLOCK];
 
 /// Why a cipher cannot be made, or a text not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
