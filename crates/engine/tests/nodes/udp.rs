@@ -94,7 +94,7 @@ async fn a_multicast_group_is_joined() {
             flows::DeploymentType::Full,
         )
         .await;
-    assert_eq!(bench.status().await.1["text"], "lo : lo");
+    assert_eq!(bench.status().await.1["text"], "lo : 127.0.0.1");
     let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
     client
         .set_multicast_if_v4(&std::net::Ipv4Addr::LOCALHOST)
