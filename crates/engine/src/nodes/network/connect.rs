@@ -70,8 +70,25 @@ pub(super) async fn secure<S: Io + 'static>(
         .map_err(|error| tls_failure(&error, host))
 }
 
+/// Connects to a host, through a proxy and over TLS if they are given.
+pub(super) async fn open(
+    gate: Option<&Gate>,
+    host: &str,
+    port: u16,
+    tls: Option<&Tls>,
+) -> Result<Stream, Failure> {
+    let stream = match gate {
+        Some(gate) => through(gate, host, port).await?,
+        None => Box::new(tcp(host, port).await?),
+    };
+    match tls {
+        Some(tls) => secure(stream, tls, host).await,
+        None => Ok(stream),
+    }
+}
+
 /// Connects through a proxy (CONNECT, RFC 9110 §9.3.6).
-pub(super) async fn through(gate: &Gate, host: &str, port: u16) -> Result<Stream, Failure> {
+async fn through(gate: &Gate, host: &str, port: u16) -> Result<Stream, Failure> {
     let tcp = tcp(&gate.host, gate.port).await?;
     let mut stream: Stream = if gate.secure {
         secure(tcp, &Tls::default(), &gate.host).await?

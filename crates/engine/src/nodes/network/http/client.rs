@@ -6,7 +6,7 @@ use super::client_wire::{Bent, ClientWire, Spelling};
 use super::cookie_jar::Jar;
 use super::digest;
 use super::http_proxy::Gate;
-use crate::nodes::network::connect::{self, Stream};
+use crate::nodes::network::connect;
 use crate::nodes::network::tls::Trust;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -297,16 +297,8 @@ impl Plan {
     }
 
     async fn open(&self, key: &Key) -> Result<Line, Failure> {
-        let (host, port) = (key.host.as_str(), key.port);
-        let stream: Stream = match &self.gate {
-            Some(gate) => connect::through(gate, host, port).await?,
-            None => Box::new(connect::tcp(host, port).await?),
-        };
-        let stream = if key.secure {
-            connect::secure(stream, self.trust.tls(), host).await?
-        } else {
-            stream
-        };
+        let tls = key.secure.then(|| self.trust.tls());
+        let stream = connect::open(self.gate.as_ref(), &key.host, key.port, tls).await?;
         let spelling = Rc::new(RefCell::new(Spelling::default()));
         let wire = ClientWire::new(stream, Rc::clone(&spelling));
         let handshake = http1::handshake(TokioIo::new(wire)).await;

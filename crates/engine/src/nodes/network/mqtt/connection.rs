@@ -138,21 +138,13 @@ impl BrokerConnection {
 
     async fn connect(&self) -> Result<Stream, Failure> {
         let address = &self.settings.address;
-        let (host, port) = (address.host.as_str(), address.port);
         // As in Node-RED, only a WebSocket goes through a proxy of the environment.
         let gate = match &address.websocket {
             Some(url) => http_proxy::gate(url, None).map_err(Failure::error)?,
             None => None,
         };
-        let stream = match &gate {
-            Some(gate) => connect::through(gate, host, port).await?,
-            None => Box::new(connect::tcp(host, port).await?),
-        };
-        let stream = if address.secure {
-            connect::secure(stream, self.trust.tls(), &address.host).await?
-        } else {
-            stream
-        };
+        let tls = address.secure.then(|| self.trust.tls());
+        let stream = connect::open(gate.as_ref(), &address.host, address.port, tls).await?;
         match &address.websocket {
             None => Ok(stream),
             Some(url) => ws_stream::over(stream, url, "mqtt").await,

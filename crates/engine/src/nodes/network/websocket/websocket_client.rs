@@ -223,15 +223,8 @@ impl Plan {
         let host = self.url.host_str().unwrap_or_default();
         let port = self.url.port_or_known_default().unwrap_or(80);
         let gate = http_proxy::gate(&self.url, None).map_err(Failure::error)?;
-        let stream: Stream = match &gate {
-            Some(gate) => connect::through(gate, host, port).await?,
-            None => Box::new(connect::tcp(host, port).await?),
-        };
-        let stream = if self.url.scheme() == "wss" {
-            connect::secure(stream, self.trust.tls(), host).await?
-        } else {
-            stream
-        };
+        let tls = (self.url.scheme() == "wss").then(|| self.trust.tls());
+        let stream = connect::open(gate.as_ref(), host, port, tls).await?;
         let opened = tokio_tungstenite::client_async(self.request()?, stream).await;
         let (socket, _) = opened.map_err(|e| Failure::error(e.to_string()))?;
         Ok(socket)
