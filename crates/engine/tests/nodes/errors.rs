@@ -105,13 +105,17 @@ async fn an_error_that_comes_back_to_its_node_ends_after_ten_rounds() {
 async fn a_status_without_fields_clears_it_and_a_text_of_null_is_one() {
     // Node-RED fails on them.
     for (status, shown) in [
-        ("undefined", json!({})),
-        ("null", json!({})),
+        ("undefined", json!(null)),
+        ("null", json!(null)),
         ("{ text: null }", json!({ "text": "null" })),
     ] {
-        let node =
-            json!({ "type": "function", "outputs": 1, "func": format!("node.status({status});") });
+        let func = format!(
+            "const again = context.get('again'); context.set('again', 1); node.status(again ? {status} : {{ text: 'first' }});"
+        );
+        let node = json!({ "type": "function", "outputs": 1, "func": func });
         let mut bench = Bench::with(&crate::bench::around(&node, &json!({}), 1)).await;
+        bench.inject("in").await;
+        assert_eq!(bench.status().await.1["text"], "first");
         bench.inject("in").await;
         assert_eq!(bench.status().await, ("node".to_owned(), shown), "{status}");
     }
