@@ -13,12 +13,24 @@ type FlowSeries = (
 );
 
 /// The series of each group of joined flows.
-const FLOW_SERIES: [FlowSeries; 2] = [
+const FLOW_SERIES: [FlowSeries; 4] = [
     (
         "flowgate_flow_waiting_messages",
         "Messages and requests that wait for the nodes of flows.",
         "gauge",
         |flow| flow.waiting_messages() as f64,
+    ),
+    (
+        "flowgate_flow_waiting_bytes",
+        "Bytes of the messages that wait for the nodes of flows.",
+        "gauge",
+        |flow| flow.waiting_bytes() as f64,
+    ),
+    (
+        "flowgate_flow_pauses_total",
+        "Times that the sources of flows paused because too much waited.",
+        "counter",
+        |flow| flow.pauses() as f64,
     ),
     (
         "flowgate_flow_busy_seconds_total",

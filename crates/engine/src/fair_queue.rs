@@ -25,6 +25,8 @@ pub(crate) struct FairQueue {
     /// A group of this size or more is full.
     most: Size,
     pressure: Rc<Pressure>,
+    /// The groups that became full since they were last asked for.
+    filled: Vec<u32>,
 }
 
 #[derive(Default)]
@@ -61,6 +63,7 @@ impl FairQueue {
                 parts: (settings.queue_bytes / value::PART).max(1) as u64,
             },
             pressure,
+            filled: Vec::new(),
         }
     }
 
@@ -90,7 +93,13 @@ impl FairQueue {
         if !queue.is_full {
             queue.is_full = true;
             self.pressure.set_full(group, true);
+            self.filled.push(group);
         }
+    }
+
+    /// Takes the groups that have become full.
+    pub(crate) fn filled(&mut self) -> impl Iterator<Item = u32> {
+        std::mem::take(&mut self.filled).into_iter()
     }
 
     /// Takes the next delivery of the group that is being served; when it has none, of the next group.

@@ -22,6 +22,9 @@ impl Thread {
     /// Relieves the queue and the memory: lets sources pause or go on, and stops flows that grow without end.
     pub(super) fn relieve(&mut self, now: Instant) {
         if self.state.pressure.any() {
+            for group in self.state.queue.filled() {
+                self.load.pause(group);
+            }
             for group in self.state.queue.check(now) {
                 self.stop_flows(group, Reason::Queue);
             }

@@ -27,6 +27,8 @@ pub struct FlowLoad {
     /// The id of its first tab in the flow set, `global` for global config nodes, or `other`.
     pub flow: SmolStr,
     waiting_messages: AtomicU64,
+    waiting_bytes: AtomicU64,
+    pauses: AtomicU64,
     busy_nanos: AtomicU64,
 }
 
@@ -36,6 +38,8 @@ impl FlowLoad {
         Arc::new(Self {
             flow,
             waiting_messages: AtomicU64::new(0),
+            waiting_bytes: AtomicU64::new(0),
+            pauses: AtomicU64::new(0),
             busy_nanos: AtomicU64::new(0),
         })
     }
@@ -45,17 +49,33 @@ impl FlowLoad {
         self.waiting_messages.load(Relaxed)
     }
 
+    /// Bytes of the messages that wait, about.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.waiting_bytes.load(Relaxed)
+    }
+
+    /// How often its sources have paused because too much waited.
+    pub fn pauses(&self) -> u64 {
+        self.pauses.load(Relaxed)
+    }
+
     /// The time that the calls of its nodes took.
     pub fn busy(&self) -> Duration {
         Duration::from_nanos(self.busy_nanos.load(Relaxed))
     }
 
-    pub(crate) fn set_waiting(&self, messages: u64) {
-        self.waiting_messages.store(messages, Relaxed);
+    pub(crate) fn clear_waiting(&self) {
+        self.waiting_messages.store(0, Relaxed);
+        self.waiting_bytes.store(0, Relaxed);
     }
 
-    pub(crate) fn add_waiting(&self, messages: u64) {
-        self.set_waiting(self.waiting_messages() + messages);
+    pub(crate) fn add_waiting(&self, messages: u64, bytes: u64) {
+        add(&self.waiting_messages, messages);
+        add(&self.waiting_bytes, bytes);
+    }
+
+    pub(crate) fn add_pause(&self) {
+        add(&self.pauses, 1);
     }
 
     pub(crate) fn add_busy(&self, time: Duration) {

@@ -71,16 +71,23 @@ impl LoadMeter {
         self.load.lateness.record(due.elapsed());
     }
 
-    /// Brings gauges up to date. `waiting`: the messages and requests of a group.
-    pub(super) fn publish(&mut self, idle: bool, waiting: impl Fn(u32) -> usize) {
+    /// The sources of a group pause.
+    pub(crate) fn pause(&self, group: u32) {
+        if let Some(flow) = self.flow(group) {
+            flow.add_pause();
+        }
+    }
+
+    /// Brings gauges up to date. `waiting`: the messages and requests of a group, and the bytes of its messages.
+    pub(super) fn publish(&mut self, idle: bool, waiting: impl Fn(u32) -> (usize, u64)) {
         self.clear();
         if idle {
             return;
         }
         for (flow, group) in self.flows.iter().zip(0..) {
-            let messages = waiting(group);
+            let (messages, bytes) = waiting(group);
             if let Some(flow) = flow.as_ref().filter(|_| messages > 0) {
-                flow.add_waiting(messages as u64);
+                flow.add_waiting(messages as u64, bytes);
                 self.shows_waiting = true;
             }
         }
@@ -92,7 +99,7 @@ impl LoadMeter {
             self.flows
                 .iter()
                 .flatten()
-                .for_each(|flow| flow.set_waiting(0));
+                .for_each(|flow| flow.clear_waiting());
             self.shows_waiting = false;
         }
     }
@@ -141,7 +148,11 @@ mod tests {
             n => format!("t{n}").into(),
         });
         meter.regroup(&(0..).zip(ids).collect::<Vec<_>>());
-        meter.publish(false, |group| usize::from(group == 1 || group == 250));
+        meter.publish(false, |group| match group {
+            1 | 250 => (1, 64),
+            _ => (0, 0),
+        });
+        meter.pause(250);
         let flows = load.flows.load();
         assert_eq!(flows.len(), MAX_SERIES);
         let waiting = flows.iter().filter(|flow| flow.waiting_messages() > 0);
@@ -149,7 +160,11 @@ mod tests {
             .map(|flow| (flow.flow.as_str(), flow.waiting_messages()))
             .collect();
         assert_eq!(waiting, [(OTHER, 2)]);
-        meter.publish(true, |_| 0);
-        assert!(flows.iter().all(|flow| flow.waiting_messages() == 0));
+        let other = flows.iter().find(|flow| flow.flow == OTHER);
+        let other = other.map(|flow| (flow.waiting_bytes(), flow.pauses()));
+        assert_eq!(other, Some((128, 1)));
+        meter.publish(true, |_| (0, 0));
+        let is_clear = |flow: &Arc<FlowLoad>| flow.waiting_messages() + flow.waiting_bytes() == 0;
+        assert!(flows.iter().all(is_clear));
     }
 }

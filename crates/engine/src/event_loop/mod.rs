@@ -421,7 +421,10 @@ impl Thread {
     fn publish(&mut self, idle: bool) {
         self.count_messages();
         let (queue, calls) = (&self.state.queue, &self.calls);
-        let waiting = |group| queue.len(group) + calls.of(group);
+        let waiting = |group| {
+            let size = queue.size(group);
+            (size.messages + calls.of(group), size.bytes())
+        };
         self.load.publish(idle, waiting);
     }
 
