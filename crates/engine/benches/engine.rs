@@ -25,6 +25,14 @@ type Measure = (&'static str, &'static str, fn(u32) -> Outcome);
 /// Nodes in a chain.
 const CHAIN: u32 = 50;
 
+/// Reads, changes and writes an object of 10,000 entries of the flow's context.
+const STORED: &str = "
+    const made = () => Object.fromEntries(Array.from({ length: 10000 }, (_, n) => ['k' + n, n]));
+    const big = flow.get('big') ?? made();
+    big.k5 = msg.seq;
+    flow.set('big', big);
+    return msg;";
+
 /// Elements of the flow set that is parsed and compared.
 const ELEMENTS: u32 = 1000;
 
@@ -37,6 +45,7 @@ const MEASURES: &[Measure] = &[
     ("template", "hop", |times| hops(times, "template")),
     ("json", "hop", |times| hops(times, "json")),
     ("function", "hop", |times| hops(times, "function")),
+    ("stored", "hop", |times| hops(times, "stored")),
     ("expression", "read", expressions),
     ("clone", "message", |times| {
         clones(times);
@@ -123,7 +132,7 @@ fn chain(kind: &str, messages: u32) -> Json {
         let mut node = step(kind);
         let next = (n + 1).to_string();
         node["id"] = n.to_string().into();
-        node["type"] = kind.into();
+        node["type"] = if kind == "stored" { "function" } else { kind }.into();
         node["wires"] = json!([[if n + 1 < CHAIN { &next } else { "last" }]]);
         node
     }));
@@ -146,6 +155,7 @@ fn step(kind: &str) -> Json {
             json!({ "field": "payload", "syntax": "mustache", "template": "n={{seq}} t={{topic}}" })
         }
         "function" => json!({ "func": "msg.k=(msg.k||0)+1;\nreturn msg;", "outputs": 1 }),
+        "stored" => json!({ "func": STORED, "outputs": 1 }),
         _ => json!({ "property": "payload", "action": "" }),
     }
 }

@@ -29,6 +29,7 @@ fn main() -> Result<(), value::Failure> {
         ("return null;", "return null;"),
         ("node.send(msg);", "node.send(msg);"),
         ("await", "await null; return msg;"),
+        ("all of msg", "const all = msg;\nreturn all;"),
         (
             "context.get and set",
             "let c=(context.get('c')||0)+1;\ncontext.set('c',c);\nreturn msg;",

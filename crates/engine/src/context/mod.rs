@@ -6,16 +6,17 @@
 mod answer;
 mod disk;
 mod layout;
+mod live;
 mod root;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use answer::Request;
+pub(crate) use live::Live;
 
 use crate::log_level::Level;
 use crate::node_info::NodeInfo;
-use crate::script::StoredObject;
 use crate::settings::{self, ContextStore};
 use disk::Disk;
 use events::{Event, Events};
@@ -176,7 +177,7 @@ impl Contexts {
     }
 
     /// The object of a slot that lives in JavaScript, for code that may change it at any time, or changes it now.
-    pub(crate) fn object(&mut self, slot: &Slot, is_write: bool) -> Option<Rc<StoredObject>> {
+    pub(crate) fn object(&mut self, slot: &Slot, is_write: bool) -> Option<Rc<dyn Live>> {
         let store = &mut self.stores[slot.store];
         let object = Rc::clone(store.at(&slot.place)?.object(&slot.name)?);
         store.touch(&slot.place, is_write);
@@ -184,14 +185,14 @@ impl Contexts {
     }
 
     /// Lets the object of a slot live in JavaScript. It is a new value, or the one that was there before.
-    pub(crate) fn keep(&mut self, slot: &Slot, object: Rc<StoredObject>, is_new: bool) {
+    pub(crate) fn keep(&mut self, slot: &Slot, object: Rc<dyn Live>, is_new: bool) {
         let store = &mut self.stores[slot.store];
         store.root(&slot.place).keep(&slot.name, object);
         store.touch(&slot.place, is_new);
     }
 
     /// Converts all objects that live in JavaScript, for an expression that code evaluates.
-    pub(crate) fn snapshot(&mut self, convert: &dyn Fn(&StoredObject) -> Option<Value>) {
+    pub(crate) fn snapshot(&mut self, convert: &dyn Fn(&dyn Live) -> Option<Value>) {
         let stores = self.stores.iter_mut();
         let roots = stores.flat_map(Store::roots);
         roots.for_each(|root| root.snapshot(convert));

@@ -4,7 +4,7 @@
 //! share one object, whatever its size. Native code converts it when it reads it; if no code refers to it any more, it
 //! stays converted.
 
-use crate::script::StoredObject;
+use super::Live;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
 use std::rc::Rc;
@@ -16,7 +16,7 @@ use value::{Failure, Key, Object, Path, Value, coerce};
 pub(super) struct Root {
     /// `undefined` until the first write. Of an object that lives in JavaScript it has what was last read.
     values: Value,
-    objects: FxHashMap<SmolStr, Rc<StoredObject>>,
+    objects: FxHashMap<SmolStr, Rc<dyn Live>>,
 }
 
 impl From<Value> for Root {
@@ -35,12 +35,12 @@ impl Root {
     }
 
     /// The object of this key, if it lives in JavaScript.
-    pub(super) fn object(&self, name: &str) -> Option<&Rc<StoredObject>> {
+    pub(super) fn object(&self, name: &str) -> Option<&Rc<dyn Live>> {
         self.objects.get(name)
     }
 
     /// Lets an object live in JavaScript under this key.
-    pub(super) fn keep(&mut self, name: &SmolStr, object: Rc<StoredObject>) {
+    pub(super) fn keep(&mut self, name: &SmolStr, object: Rc<dyn Live>) {
         if self.known(name).is_undefined() {
             self.set(name, Value::Null);
         }
@@ -104,11 +104,11 @@ impl Root {
         }
     }
 
-    /// Converts all objects in another way than with [`StoredObject::whole`].
-    pub(super) fn snapshot(&mut self, convert: &dyn Fn(&StoredObject) -> Option<Value>) {
+    /// Converts all objects in another way than with [`Live::whole`].
+    pub(super) fn snapshot(&mut self, convert: &dyn Fn(&dyn Live) -> Option<Value>) {
         let objects = self.objects.iter();
         let values: Vec<(SmolStr, Value)> = objects
-            .filter_map(|(name, object)| Some((name.clone(), convert(object)?)))
+            .filter_map(|(name, object)| Some((name.clone(), convert(&**object)?)))
             .collect();
         for (name, value) in values {
             self.set(&name, value);

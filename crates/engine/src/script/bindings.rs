@@ -3,7 +3,7 @@
 use super::effect::Effect;
 use super::node_state::{Invocation, Phase};
 use super::outputs::Outputs;
-use super::{Scripts, contexts, failure, locales, timezone, to_js};
+use super::{Scripts, contexts, failure, locales, paths, timezone, to_js};
 use crate::instance::timer_delay;
 use crate::log_level::Level;
 use rquickjs::function::Opt;
@@ -189,5 +189,5 @@ fn define_settings<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Resu
 /// The steps of a property expression: texts, numbers, and lists for nested ones.
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
 fn parts(ctx: Ctx<'_>, expression: String) -> Result<JsValue<'_>> {
-    contexts::steps(&ctx, &contexts::path(&ctx, &expression, Opt(None))?.keys)
+    paths::steps(&ctx, &paths::path(&ctx, &expression, Opt(None))?.keys)
 }

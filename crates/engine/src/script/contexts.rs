@@ -3,12 +3,13 @@
 
 use super::failure::throw;
 use super::node_state::Invocation;
+use super::paths::path;
 use super::stored_object::StoredObject;
 use super::{Scripts, to_js};
 use crate::context::{Scope, Slot};
 use rquickjs::function::Opt;
 use rquickjs::{Array, Ctx, Function, Object as JsObject, Result, Value as JsValue};
-use smol_str::SmolStr;
+use std::any::Any;
 use std::rc::{Rc, Weak};
 use value::{Key, Path};
 
@@ -90,8 +91,9 @@ fn write<'js>(
 fn object(call: &Invocation<'_>, slot: &Slot, is_write: bool) -> Result<Option<Rc<StoredObject>>> {
     let contexts = &call.state.node.contexts;
     let known = contexts.borrow_mut().object(slot, is_write);
-    if known.is_some() {
-        return Ok(known);
+    if let Some(known) = known {
+        let known: Rc<dyn Any> = known;
+        return Ok(known.downcast().ok());
     }
     let value = contexts.borrow().value(slot);
     let value = to_js::value(&call.scripts, &call.realm, &value)?;
@@ -99,9 +101,7 @@ fn object(call: &Invocation<'_>, slot: &Slot, is_write: bool) -> Result<Option<R
         return Ok(None);
     }
     let object = StoredObject::new(call, value);
-    contexts
-        .borrow_mut()
-        .keep(slot, Rc::clone(&object), is_write);
+    contexts.borrow_mut().keep(slot, object.clone(), is_write);
     Ok(Some(object))
 }
 
@@ -117,7 +117,7 @@ fn new_parent(call: &Invocation<'_>, slot: &Slot) -> Result<Option<Rc<StoredObje
         _ => JsObject::new(realm)?.into_value(),
     };
     let object = StoredObject::new(call, empty);
-    contexts.borrow_mut().keep(slot, Rc::clone(&object), true);
+    contexts.borrow_mut().keep(slot, object.clone(), true);
     Ok(Some(object))
 }
 
@@ -127,33 +127,4 @@ fn scope_of(number: u8) -> Scope {
         1 => Scope::Flow,
         _ => Scope::Global,
     }
-}
-
-/// A key of a context. Most are plain names, which need no parsing.
-pub(super) fn path(ctx: &Ctx<'_>, key: &str, store: Opt<Option<String>>) -> Result<Path> {
-    let is_plain = !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-    if is_plain {
-        return Ok(Path {
-            keys: Box::new([Key::Name(SmolStr::from(key))]),
-            store: store.0.flatten().map(Into::into),
-        });
-    }
-    let mut path = Path::parse(key).map_err(|failure| throw(ctx, &failure))?;
-    if let Some(store) = store.0.flatten() {
-        path.store = Some(store.into());
-    }
-    Ok(path)
-}
-
-/// The steps of a path: texts, numbers, and lists for nested ones.
-pub(super) fn steps<'js>(ctx: &Ctx<'js>, path: &[Key]) -> Result<JsValue<'js>> {
-    let steps_of = Array::new(ctx.clone())?;
-    for (index, key) in path.iter().enumerate() {
-        match key {
-            Key::Name(name) => steps_of.set(index, name.as_str())?,
-            Key::Index(at) => steps_of.set(index, *at)?,
-            Key::Nested(inner) => steps_of.set(index, steps(ctx, &inner.keys)?)?,
-        }
-    }
-    Ok(steps_of.into_value())
 }

@@ -2,10 +2,12 @@
 
 use super::failure::throw;
 use super::node_state::Invocation;
+use super::stored_object::StoredObject;
 use super::{Scripts, to_js};
 use crate::expression::jsonata::Jsonata;
 use crate::node_context::NodeContext;
 use rquickjs::{Ctx, Function, Object, Result, Value as JsValue};
+use std::any::Any;
 use std::rc::Weak;
 use value::Message;
 
@@ -46,7 +48,11 @@ pub(super) fn define<'js>(native: &Object<'js>, scripts: &Weak<Scripts>) -> Resu
 fn snapshot(call: &Invocation<'_>, ctx: &Ctx<'_>) {
     let current = call.scripts.current.take();
     let mut contexts = call.state.node.contexts.borrow_mut();
-    contexts.snapshot(&|object| object.snapshot(&call.scripts, ctx).ok());
+    contexts.snapshot(&|object| {
+        let object: &dyn Any = object;
+        let object = object.downcast_ref::<StoredObject>()?;
+        object.snapshot(&call.scripts, ctx).ok()
+    });
     call.scripts.current.replace(current);
 }
 

@@ -4,7 +4,7 @@
 //! it before it returns. This reads the words of a source without parsing it; where they could mean several things, the
 //! code sees everything.
 
-use super::source::{ARROW, REGEX, TEXT, is_word};
+use super::tokens::{ARROW, REGEX, TEXT, is_word};
 use smol_str::SmolStr;
 
 /// Code with one of these words may reach the message without naming it, or make properties mean something else.
@@ -245,7 +245,7 @@ fn is_property(tokens: &[&str], at: usize) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::source::tokens;
+    use super::super::tokens::tokens;
 
     fn seen(source: &str) -> Option<String> {
         super::visible(&tokens(source)).map(|names| names.join(" "))

@@ -23,6 +23,7 @@ mod message_use;
 mod modules;
 mod node_state;
 mod outputs;
+mod paths;
 pub mod regexp;
 mod rejections;
 mod sandbox;
@@ -33,6 +34,7 @@ mod syntax;
 mod tests;
 mod timezone;
 mod to_js;
+mod tokens;
 mod url;
 mod v8_messages;
 
@@ -40,7 +42,6 @@ pub use crate::node_context::NodeContext;
 pub use effect::Effect;
 pub use modules::Import;
 pub use sandbox::{Code, Sandbox};
-pub(crate) use stored_object::StoredObject;
 
 use crate::settings::Settings;
 use atoms::Names;

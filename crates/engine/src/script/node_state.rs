@@ -1,7 +1,6 @@
 //! The state of one function node while its code runs, and how natives of the library reach it.
 
 use super::effect::Effect;
-use super::outputs::Outputs;
 use super::source::Uses;
 use super::{Scripts, from_js};
 use crate::node_context::NodeContext;
@@ -85,18 +84,17 @@ impl State {
         });
     }
 
-    /// Converts the messages that were sent without a copy, now that the code's run ends.
-    pub(super) fn catch_up(&self, outputs: &Outputs<'_, '_>) {
-        for Late { effect, object } in self.late.take() {
-            let object = object.restore(outputs.ctx);
-            let now = object.and_then(|object| outputs.convert(&object));
-            if let Some(Effect::Send(messages)) = self.effects.borrow_mut().get_mut(effect)
-                && let Some((_, sent)) = messages.first_mut()
-                && let Some(mut now) = now.ok().and_then(Message::from_value)
-            {
-                now.set("_msgid", sent.get("_msgid").clone());
-                *sent = now;
-            }
+    /// The messages that were sent without a copy.
+    pub(super) fn take_late(&self) -> Vec<Late> {
+        self.late.take()
+    }
+
+    /// Changes the first message of an effect.
+    pub(super) fn change(&self, effect: usize, change: impl FnOnce(&mut Message)) {
+        if let Some(Effect::Send(messages)) = self.effects.borrow_mut().get_mut(effect)
+            && let Some((_, message)) = messages.first_mut()
+        {
+            change(message);
         }
     }
 }
@@ -109,10 +107,10 @@ pub(super) struct Given {
 }
 
 /// A message that was sent without a copy.
-struct Late {
+pub(super) struct Late {
     /// The number of the effect that sends it.
-    effect: usize,
-    object: Persistent<JsValue<'static>>,
+    pub(super) effect: usize,
+    pub(super) object: Persistent<JsValue<'static>>,
 }
 
 /// A call from the library into Rust, made by the node whose code runs.

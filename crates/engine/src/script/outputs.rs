@@ -2,7 +2,7 @@
 //! §3.1).
 
 use super::effect::Effect;
-use super::node_state::{Invocation, State};
+use super::node_state::{Invocation, Late, State};
 use super::{Scripts, from_js};
 use rquickjs::{Ctx, Result, Value as JsValue};
 use smol_str::SmolStr;
@@ -77,6 +77,21 @@ impl<'a, 'js> Outputs<'a, 'js> {
         Ok(())
     }
 
+    /// Converts the messages that were sent without a copy, now that the code's run ends. One that cannot be converted
+    /// any more is sent as it was.
+    pub(super) fn catch_up(&self) {
+        for Late { effect, object } in self.state.take_late() {
+            let object = object.restore(self.ctx);
+            match object.and_then(|object| self.message(&object)) {
+                Ok(now) => self.state.change(effect, |sent| {
+                    let id = sent.take("_msgid");
+                    *sent = with_id(now, &id);
+                }),
+                Err(_) => drop(self.ctx.catch()),
+            }
+        }
+    }
+
     /// An object as a message.
     pub(super) fn message(&self, object: &JsValue<'js>) -> Result<Message> {
         Ok(Message::from_value(self.convert(object)?).unwrap_or_default())
@@ -138,7 +153,7 @@ impl<'a, 'js> Outputs<'a, 'js> {
                         found.first = Some(value.clone());
                     }
                     let message = Message::from_value(Value::Object(object)).unwrap_or_default();
-                    found.messages.push((output, named(message, id)));
+                    found.messages.push((output, with_id(message, id)));
                 }
                 other => found.others.push((kind(&other, value), !value.is_object())),
             }
@@ -168,7 +183,8 @@ impl<'a, 'js> Outputs<'a, 'js> {
     }
 }
 
-fn named(mut message: Message, id: &Value) -> Message {
+/// The message with this id; without one if it is `undefined`.
+fn with_id(mut message: Message, id: &Value) -> Message {
     if id.is_undefined() {
         message.take("_msgid");
     } else if id.as_str().is_none() || message.get("_msgid").as_str() != id.as_str() {

@@ -269,11 +269,12 @@ impl Sandbox {
                 self.failed(failure::timed_out(self.limit), message);
             }
             self.report_rejections(&ctx);
-            self.state.catch_up(&Outputs {
+            let outputs = Outputs {
                 scripts: &self.scripts,
                 state: &self.state,
                 ctx: &ctx,
-            });
+            };
+            outputs.catch_up();
             self.state.given.take();
         });
         self.scripts.end_invocation(&realm.context);

@@ -1,8 +1,9 @@
 //! An object of a context store that lives in JavaScript, so that all functions share it.
 
-use super::contexts::steps;
 use super::node_state::{Invocation, State};
+use super::paths::steps;
 use super::{Scripts, failure, from_js, to_js};
+use crate::context::Live;
 use rquickjs::{Ctx, Function, Object as JsObject, Persistent, Result, Value as JsValue};
 use std::cell::RefCell;
 use std::fmt;
@@ -10,7 +11,7 @@ use std::rc::{Rc, Weak};
 use value::{Failure, Key, Value};
 
 /// The object, and where it comes from.
-pub(crate) struct StoredObject {
+pub(super) struct StoredObject {
     // Dropped before the runtime.
     /// Empty only while [`StoredObject::whole`] finds out whether code refers to it.
     object: RefCell<Option<Persistent<JsValue<'static>>>>,
@@ -67,64 +68,6 @@ impl StoredObject {
         from_js::value(scripts, ctx, &self.restore(ctx)?)
     }
 
-    /// The value at a path inside, if it is no object.
-    pub(crate) fn leaf(&self, path: &[Key]) -> std::result::Result<Option<Value>, Failure> {
-        if path.is_empty() {
-            return Ok(None);
-        }
-        let leaf = self.enter(|scripts, ctx| {
-            let value = self.get(scripts, ctx, path)?;
-            if value.is_object() {
-                return Ok(None);
-            }
-            from_js::value(scripts, ctx, &value).map(Some)
-        });
-        Ok(leaf?.flatten())
-    }
-
-    /// Writes at a path inside; `undefined` deletes. False if a parent on the way is a primitive.
-    pub(crate) fn write(&self, path: &[Key], value: &Value) -> std::result::Result<bool, Failure> {
-        let written = self.enter(|scripts, ctx| {
-            let owner = self.owner.upgrade();
-            let plain = owner.and_then(|state| state.plain.borrow().clone());
-            let value = match plain {
-                Some(plain) => to_js::value(scripts, plain.restore(ctx)?.ctx(), value)?,
-                None => to_js::value(scripts, ctx, value)?,
-            };
-            self.set(scripts, ctx, path, value)
-        });
-        Ok(written?.unwrap_or(false))
-    }
-
-    /// The whole value, and whether it has to stay in JavaScript: because native code sees less of it, such as no
-    /// functions, or because code still refers to it. The latter does not count once the function that stored it has
-    /// ended: the object would keep all of that function in memory. `None` while code runs.
-    pub(crate) fn whole(&self) -> std::result::Result<Option<(Value, bool)>, Failure> {
-        self.enter(|scripts, ctx| {
-            let object = self.restore(ctx)?;
-            let (value, is_exact) = from_js::exactly(scripts, ctx, &object)?;
-            if !is_exact || self.is_orphan() {
-                return Ok((value, !is_exact));
-            }
-            let library = scripts.library()?;
-            let weak: JsObject<'_> = library.function(ctx, "weaken")?.call((object,))?;
-            self.object.take();
-            let object: JsValue<'_> = weak
-                .get::<_, Function<'_>>("deref")?
-                .call((rquickjs::function::This(weak),))?;
-            if object.is_undefined() {
-                return Ok((value, false));
-            }
-            self.object.replace(Some(Persistent::save(ctx, object)));
-            Ok((value, true))
-        })
-    }
-
-    /// Whether the function that stored it has ended.
-    pub(crate) fn is_orphan(&self) -> bool {
-        self.owner.strong_count() == 0
-    }
-
     fn restore<'js>(&self, ctx: &Ctx<'js>) -> Result<JsValue<'js>> {
         let object = self.object.borrow().clone();
         object.ok_or(rquickjs::Error::Unknown)?.restore(ctx)
@@ -150,5 +93,59 @@ impl StoredObject {
             .with(|ctx| run(&scripts, &ctx).map_err(|_| failure::pending(&scripts, &ctx)));
         scripts.end_invocation(&library.realm);
         result.map(Some)
+    }
+}
+
+impl Live for StoredObject {
+    fn leaf(&self, path: &[Key]) -> std::result::Result<Option<Value>, Failure> {
+        if path.is_empty() {
+            return Ok(None);
+        }
+        let leaf = self.enter(|scripts, ctx| {
+            let value = self.get(scripts, ctx, path)?;
+            if value.is_object() {
+                return Ok(None);
+            }
+            from_js::value(scripts, ctx, &value).map(Some)
+        });
+        Ok(leaf?.flatten())
+    }
+
+    fn write(&self, path: &[Key], value: &Value) -> std::result::Result<bool, Failure> {
+        let written = self.enter(|scripts, ctx| {
+            let owner = self.owner.upgrade();
+            let plain = owner.and_then(|state| state.plain.borrow().clone());
+            let value = match plain {
+                Some(plain) => to_js::value(scripts, plain.restore(ctx)?.ctx(), value)?,
+                None => to_js::value(scripts, ctx, value)?,
+            };
+            self.set(scripts, ctx, path, value)
+        });
+        Ok(written?.unwrap_or(false))
+    }
+
+    fn whole(&self) -> std::result::Result<Option<(Value, bool)>, Failure> {
+        self.enter(|scripts, ctx| {
+            let object = self.restore(ctx)?;
+            let (value, is_exact) = from_js::exactly(scripts, ctx, &object)?;
+            if !is_exact || self.is_orphan() {
+                return Ok((value, !is_exact));
+            }
+            let library = scripts.library()?;
+            let weak: JsObject<'_> = library.function(ctx, "weaken")?.call((object,))?;
+            self.object.take();
+            let object: JsValue<'_> = weak
+                .get::<_, Function<'_>>("deref")?
+                .call((rquickjs::function::This(weak),))?;
+            if object.is_undefined() {
+                return Ok((value, false));
+            }
+            self.object.replace(Some(Persistent::save(ctx, object)));
+            Ok((value, true))
+        })
+    }
+
+    fn is_orphan(&self) -> bool {
+        self.owner.strong_count() == 0
     }
 }

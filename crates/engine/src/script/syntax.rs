@@ -2,6 +2,7 @@
 //! errors and words them differently.
 
 use super::source;
+use super::tokens;
 use value::Failure;
 
 /// Why a text is no code.
@@ -62,7 +63,7 @@ fn of_v8(message: &str, (before, after): (&str, &str)) -> Option<String> {
         "break must be inside loop or switch" => "Illegal break statement",
         "unexpected line terminator in regexp" => "Invalid regular expression: missing /",
         "invalid redefinition of lexical identifier" => {
-            let start = before.trim_end().rfind(|c| !source::is_word(c));
+            let start = before.trim_end().rfind(|c| !tokens::is_word(c));
             let name = before.get(start.map_or(0, |at| at + 1)..)?.trim_end();
             return Some(format!("Identifier '{name}' has already been declared"));
         }
@@ -78,7 +79,7 @@ fn unexpected(text: &str) -> String {
         return "Unexpected end of input".to_owned();
     };
     let length = |part: fn(char) -> bool| text.find(|c| !part(c)).unwrap_or(text.len());
-    let word = &text[..length(source::is_word)];
+    let word = &text[..length(tokens::is_word)];
     match first {
         '0'..='9' => "Unexpected number".to_owned(),
         '"' | '\'' => "Unexpected string".to_owned(),
