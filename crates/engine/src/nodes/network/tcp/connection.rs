@@ -86,7 +86,7 @@ pub(super) struct Acceptor {
 #[derive(Clone)]
 pub(super) struct Writer(mpsc::UnboundedSender<Order>);
 
-/// All connections of `tcp in` nodes, to be replied to by `tcp out` nodes; by session id, oldest first.
+/// All connections of `tcp in` nodes, to be replied to by `tcp out` nodes; by session id.
 #[derive(Default)]
 pub(super) struct Sessions(RefCell<IndexMap<SmolStr, Session>>);
 
