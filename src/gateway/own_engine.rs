@@ -60,14 +60,13 @@ mod tests {
     #[test]
     fn the_defaults_of_the_file_are_those_of_the_engine() {
         let config = Config::parse(config::DEFAULT, "default", "".as_ref()).expect("a config");
+        let given = settings(&config.engine);
         let own = Settings {
-            modules: config.engine.modules.clone(),
-            hide_env: config.engine.hide_env.clone(),
+            modules: given.modules.clone(),
+            hide_env: given.hide_env.clone(),
+            purge: given.purge,
             ..Settings::default()
         };
-        assert_eq!(
-            format!("{:?}", settings(&config.engine)),
-            format!("{own:?}")
-        );
+        assert_eq!(format!("{given:?}"), format!("{own:?}"));
     }
 }
