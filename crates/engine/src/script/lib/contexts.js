@@ -26,9 +26,14 @@
     isSafe(steps) && library.property.assign(object, steps, value, value !== undefined);
   library.weaken = object => new WeakRef(object);
 
+  // One key, without a callback: the usual call.
+  const isPlain = (key, store, callback) => typeof key === 'string' && key !== '' && callback === undefined &&
+    (store === undefined || typeof store === 'string');
+
   // `context.get(key[, store][, callback])`: with a list of keys, a list of values; with a callback, through it.
   const contextOf = scope => ({
     set(key, value, store, callback) {
+      if (isPlain(key, store, callback)) return native.write(scope, key, value, store);
       [store, callback] = split(store, callback);
       return answer(callback, () => {
         const keys = Array.isArray(key) ? key : [key];
@@ -38,8 +43,8 @@
       });
     },
     get(key, store, callback) {
+      if (isPlain(key, store, callback)) return native.read(scope, key, store);
       [store, callback] = split(store, callback);
-      if (typeof key === 'string' && key !== '' && callback === undefined) return native.read(scope, key, store);
       if (Array.isArray(key) && key.length > 0) return answer(callback, () => key.map(k => native.read(scope, check(k), store)));
       return answer(callback, () => {
         const value = native.read(scope, check(key), store);
