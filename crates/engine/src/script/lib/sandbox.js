@@ -36,33 +36,50 @@
     },
   };
 
-  // The running timers of all nodes by their numbers: a function may clear a timer of another one.
+  // The running timers of all nodes by their numbers: a function may clear a timer of another one. They are plain data,
+  // without closures, so that what their code refers to is released as soon as they are cleared.
   const timers = new Map();
   let last = 0;
   const nextNumber = () => {
     do last = (last + 1) >>> 0; while (last === 0 || timers.has(last));
     return last;
   };
+  function set(number, timer) {
+    timer.own.add(number);
+    timers.set(number, timer);
+    native.setTimer(number, timer.delay);
+  }
+  // Another node has no such number of its own, and the timer that is due finds nothing to run.
+  function clear(given) {
+    const number = Number(typeof given === 'object' && given !== null ? given.number : given);
+    const timer = timers.get(number);
+    if (timer === undefined) return;
+    timer.own.delete(number);
+    timers.delete(number);
+    timer.code = timer.values = undefined;
+    native.clearTimer(number);
+  }
 
   // What `setTimeout` returns. A context store keeps its number, by which it can be cleared later.
   class Timeout {
-    #refresh;
+    #timer;
     #referenced = true;
-    constructor(number, refresh) {
+    constructor(number, timer) {
       this.number = number;
-      this.#refresh = refresh;
+      this.#timer = timer;
     }
     ref() { this.#referenced = true; return this; }
     unref() { this.#referenced = false; return this; }
     hasRef() { return this.#referenced; }
-    refresh() { this.#refresh(); return this; }
+    refresh() {
+      if (this.#timer.code !== undefined) {
+        native.clearTimer(this.number);
+        set(this.number, this.#timer);
+      }
+      return this;
+    }
     close() { clear(this); return this; }
     [Symbol.toPrimitive]() { return this.number; }
-  }
-
-  function clear(given) {
-    const number = Number(typeof given === 'object' && given !== null ? given.number : given);
-    timers.get(number)?.clear();
   }
 
   function timersOf(node) {
@@ -70,22 +87,9 @@
     const start = (repeat, code, delay, values) => {
       if (typeof code !== 'function') throw new TypeError('The "callback" argument must be of type function');
       const number = nextNumber();
-      const timer = {
-        repeat,
-        run: () => code.apply(node, values),
-        set() {
-          own.add(number);
-          timers.set(number, timer);
-          native.setTimer(number, Number(delay));
-        },
-        // Another node has no such number of its own, and the timer that is due finds nothing to run.
-        clear() {
-          if (own.delete(number)) timers.delete(number);
-          native.clearTimer(number);
-        },
-      };
-      timer.set();
-      return new Timeout(number, () => { native.clearTimer(number); timer.set(); });
+      const timer = { own, repeat, code, values, delay: Number(delay) };
+      set(number, timer);
+      return new Timeout(number, timer);
     };
     const startTimeout = (code, delay, ...values) => start(false, code, delay, values);
     startTimeout[promisify.custom] = (delay, value) => new Promise(resolve => start(false, resolve, delay, [value]));
@@ -93,14 +97,14 @@
       due(number) {
         const timer = timers.get(number);
         if (timer === undefined) return;
-        if (timer.repeat) timer.set(); else { own.delete(number); timers.delete(number); }
+        if (timer.repeat) set(number, timer); else { own.delete(number); timers.delete(number); }
         try {
-          timer.run();
+          timer.code.apply(node, timer.values);
         } catch (error) {
           native.rejected(error, {}, false);
         }
       },
-      clearAll() { for (const number of [...own]) timers.get(number).clear(); },
+      clearAll() { for (const number of [...own]) clear(number); },
       setTimeout: startTimeout,
       setInterval: (code, delay, ...values) => start(true, code, delay, values),
     };
