@@ -241,13 +241,13 @@ async function frames(runtime) {
 /** Work per message inside a function, measured by messages through it. */
 const perMessage = (func, { setup = '', count = 2000, outputs = 1 } = {}) => async (runtime) => {
     const { port, received, close } = await sink();
-    await runtime.deploy(tab('cost',
+    await runtime.deployLive([...page('live'), ...tab('cost',
         ['inject', inject('go'), ['make']],
         ['function', { id: 'make', ...code(`${setup}; return [Array.from({ length: ${count} }, (_, n) => ({ payload: n }))]`) }, ['work']],
         ['function', { id: 'work', ...code(func, { outputs }) }, ['last']],
         ['switch', { id: 'last', property: 'payload', propertyType: 'msg', rules: [{ t: 'eq', v: String(count - 1), vt: 'num' }], checkall: 'true', outputs: 1 }, ['text']],
         ['change', { id: 'text', rules: [{ t: 'set', p: 'payload', pt: 'msg', to: 'done', tot: 'str' }] }, ['out']],
-        ['udp out', { id: 'out', ...udpOut(port) }]));
+        ['udp out', { id: 'out', ...udpOut(port) }])], '/live');
     const costs = [];
     for (let round = 1; round <= 4; round++) {
         const before = runtime.cpu();
@@ -382,8 +382,8 @@ const CASES = {
     'a node wired twice to itself': doubling,
     '60 frames of 4 MB': frames,
     'debug flood of 200,000': debugFlood,
-    'flow.get of 10,000 entries': perMessage('flow.get("big").k5; return msg', { setup: BIG, count: 500 }),
-    'flow.get, change, flow.set': perMessage('const b = flow.get("big"); b.k5 = msg.payload; flow.set("big", b); return msg', { setup: BIG, count: 500 }),
+    'flow.get of 10,000 entries': perMessage('flow.get("big").k5; return msg', { setup: BIG, count: 5000 }),
+    'flow.get, change, flow.set': perMessage('const b = flow.get("big"); b.k5 = msg.payload; flow.set("big", b); return msg', { setup: BIG, count: 5000 }),
     'a backtracking search': backtracking,
     '1,000 endpoints': endpoints(1000),
     '2,000 endpoints': endpoints(2000),

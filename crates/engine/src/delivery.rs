@@ -29,8 +29,8 @@ pub(crate) enum Item {
 }
 
 /// Parts that a message counts for besides its values: its table of properties, and its place in the queue. Our choice:
-/// 256 bytes; a message with an id and a number takes some 450.
-const OVERHEAD: u32 = 4;
+/// 512 bytes; a message with an id and a number takes some 450.
+const OVERHEAD: u32 = 8;
 
 /// An item and the slot of its node.
 pub(crate) struct Delivery {

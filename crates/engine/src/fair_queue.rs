@@ -312,15 +312,15 @@ mod tests {
     #[test]
     fn a_group_with_too_many_bytes_is_full_and_what_is_subtracted_was_added() {
         let mut queue = queue(1000, 6400);
-        // A message has four parts and one for its object, one for its payload, and one for every 64 bytes of it.
+        // A message has eight parts and one for its object, one for its payload, and one for every 64 bytes of it.
         push(&mut queue, 0, &"x".repeat(5700));
-        assert_eq!(queue.size(0).parts, 4 + 1 + 1 + 89);
+        assert_eq!(queue.size(0).parts, 8 + 1 + 1 + 89);
         assert!(!queue.pressure.any());
         push(&mut queue, 0, "y");
-        assert_eq!(queue.size(0).bytes(), 101 * 64);
+        assert_eq!(queue.size(0).bytes(), 109 * 64);
         assert!(queue.pressure.is_full(0));
-        queue.retain(|delivery| delivery.parts < 10);
-        assert_eq!(queue.size(0).parts, 6);
+        queue.retain(|delivery| delivery.parts < 11);
+        assert_eq!(queue.size(0).parts, 10);
         queue.check(Instant::now());
         assert!(!queue.pressure.any());
         next(&mut queue);

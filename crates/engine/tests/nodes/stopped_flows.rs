@@ -124,7 +124,7 @@ async fn the_flow_with_the_largest_queue_stops_when_memory_is_short() {
         .unwrap()
         .extend(small.as_array().unwrap().iter().cloned());
     // This process always needs more than that.
-    let mut bench = Bench::set(&flow, |settings| settings.memory = Some(64 << 10)).await;
+    let mut bench = Bench::set(&flow, |settings| settings.memory = Some(128 << 10)).await;
     let notice = stopped(&mut bench).await;
     assert_eq!(
         notice["flows"],
