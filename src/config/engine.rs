@@ -39,7 +39,7 @@ pub(super) fn engine(
         debug_length: number(raw.debug_length, 1000, 1..=1_000_000)?,
         message_buffer: number(raw.message_buffer, 0, 0..=1_000_000_000)?,
         queue_messages: number(raw.queue_messages, 100_000, 1..=1_000_000_000)?,
-        queue_bytes: source.size(raw.queue_bytes, 32 << 20, MIB..=64 * GIB)?,
+        queue_bytes: source.size(raw.queue_bytes, 24 << 20, MIB..=64 * GIB)?,
         memory: memory(raw.memory, source)?,
         http_node_root: match raw.http_node_root {
             Some(entry) => source.parsed(

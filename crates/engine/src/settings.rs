@@ -59,7 +59,7 @@ impl Default for Settings {
             debug_length: 1000,
             message_buffer: 0,
             queue_messages: 100_000,
-            queue_bytes: 32 << 20,
+            queue_bytes: 24 << 20,
             memory: None,
             http_node_root: "/".to_owned(),
             request_timeout: Duration::from_mins(2),
