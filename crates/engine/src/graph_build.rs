@@ -99,42 +99,34 @@ impl Builder<'_> {
             status_port: false,
             groups,
         });
-        let running = |n: &&Arc<Node>| !n.disabled && n.kind != "group";
-        for node in children
-            .iter()
-            .copied()
-            .filter(running)
-            .filter(|n| !n.placed)
-        {
-            self.plain(node, flow);
-        }
-        for node in children
-            .iter()
-            .copied()
-            .filter(running)
-            .filter(|n| n.placed)
-        {
-            if node.kind.starts_with("subflow:") {
-                let outer = node.wires.iter().map(|w| w.to_vec()).collect();
-                let env = Rc::clone(self.graph.flows[flow].env(&node.group));
-                let mut expander = Expander {
-                    elements: &self.elements,
-                    graph: &mut self.graph,
-                };
-                expander.instance(
-                    &Instance {
-                        id: &node.id,
-                        node,
-                        flow,
-                        outer,
-                        env,
-                    },
-                    0,
-                );
+        let running = children
+            .into_iter()
+            .filter(|n| !n.disabled && n.kind != "group");
+        // Config nodes first.
+        let (placed, unplaced): (Vec<_>, Vec<_>) = running.partition(|n| n.placed);
+        for node in unplaced.into_iter().chain(placed) {
+            if node.placed && node.kind.starts_with("subflow:") {
+                self.instance(node, flow);
             } else {
                 self.plain(node, flow);
             }
         }
+    }
+
+    /// A subflow instance on a tab, with everything in it.
+    fn instance(&mut self, node: &Arc<Node>, flow: usize) {
+        let instance = Instance {
+            id: &node.id,
+            node,
+            flow,
+            outer: node.wires.iter().map(|w| w.to_vec()).collect(),
+            env: Rc::clone(self.graph.flows[flow].env(&node.group)),
+        };
+        let mut expander = Expander {
+            elements: &self.elements,
+            graph: &mut self.graph,
+        };
+        expander.instance(&instance, 0);
     }
 
     fn plain(&mut self, node: &Arc<Node>, flow: usize) {
