@@ -341,3 +341,31 @@ fn increment(counter: &mut Block, bytes: usize) {
 fn xor(block: &mut Block, other: &Block) {
     block.iter_mut().zip(other).for_each(|(a, b)| *a ^= b);
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_text_needs_a_tag_of_four_bytes_at_least() {
+        let (key, iv) = ([7; 32], [9; 12]);
+        let cipher = |encrypts| {
+            Cipher::new("aes-256-gcm", encrypts, &key, &iv)
+                .unwrap()
+                .ok()
+                .unwrap()
+        };
+        let mut encrypting = cipher(true);
+        let sealed = encrypting.update(b"text");
+        let (_, tag) = encrypting.finish(None).unwrap();
+        let tag = tag.unwrap();
+        let opened = |tag: &[u8]| {
+            let mut decrypting = cipher(false);
+            assert_eq!(decrypting.update(&sealed), b"text");
+            decrypting.finish(Some(tag)).is_ok()
+        };
+        assert!(opened(&tag) && opened(&tag[..4]));
+        assert!(!opened(&tag[..3]) && !opened(&[]) && !opened(&[0; 16]));
+    }
+}

@@ -66,12 +66,7 @@ fn stepped<'js>(ctx: Ctx<'js>, codec: Codec, scripts: Weak<Scripts>) -> Result<F
     let step =
         move |ctx: Ctx<'js>, bytes: String, is_last: bool, most: f64| -> Result<JsValue<'js>> {
             let bytes = from_js::bytes(&ctx, &bytes)?;
-            #[expect(
-                clippy::cast_possible_truncation,
-                clippy::cast_sign_loss,
-                reason = "`as` saturates"
-            )]
-            let most = (most as usize).min(MAX_OUTPUT);
+            let most = limit(most);
             let mut out = Vec::new();
             let done = codec
                 .borrow_mut()
@@ -87,6 +82,16 @@ fn stepped<'js>(ctx: Ctx<'js>, codec: Codec, scripts: Weak<Scripts>) -> Result<F
             }
         };
     Function::new(ctx, step)
+}
+
+/// The bytes that may come out of one call where the code asks for this many at most.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "`as` saturates"
+)]
+fn limit(asked: f64) -> usize {
+    (asked as usize).min(MAX_OUTPUT)
 }
 
 impl Codec {
@@ -165,5 +170,39 @@ impl Codec {
             }
             _ => false,
         }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// All of the output in one call, as `zlib.js` asks for it without `maxOutputLength`.
+    fn inflated(bytes: &[u8]) -> std::result::Result<usize, bool> {
+        let mut codec = Codec::Inflate(inflate("zlib"), "zlib".to_owned());
+        let mut out = Vec::new();
+        let done = codec.run(bytes, true, &mut out, |length| {
+            Ok(length <= limit(f64::INFINITY))
+        });
+        match done.unwrap() {
+            Ok(()) => Ok(out.len()),
+            Err(wrong) => Err(matches!(wrong, Wrong::TooLong)),
+        }
+    }
+
+    #[test]
+    fn a_few_bytes_that_become_too_many_are_refused() {
+        let zeros = |length: usize| {
+            let mut deflate = Compress::new(Compression::fast(), true);
+            let mut bytes = Vec::with_capacity(length / 32);
+            let text = vec![0; length];
+            deflate
+                .compress_vec(&text, &mut bytes, FlushCompress::Finish)
+                .unwrap();
+            bytes
+        };
+        assert_eq!(inflated(&zeros(1 << 20)), Ok(1 << 20));
+        assert_eq!(inflated(&zeros(MAX_OUTPUT + (1 << 20))), Err(true));
     }
 }
