@@ -213,10 +213,11 @@ impl Inbound {
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
         let room = Arc::clone(&self.room).acquire_many_owned(weight).await;
         let room = room.ok()?;
-        let in_flight = self.listening.claim(frame.size()).await;
         if let Some(memory) = memory.as_mut().filter(|memory| memory.units() == 0) {
             memory.grow(frame.size()).await;
         }
+        // Last: all sources of the engine share it, so nothing that holds it may wait for a share of one client.
+        let in_flight = self.listening.claim(frame.size()).await;
         let (frame, memory) = self.next.take()?;
         Some((frame, InboundPermit::new(room, in_flight, memory)))
     }

@@ -609,6 +609,53 @@ async fn frames_of_anonymous_clients_take_at_most_the_share_of_their_address() {
 }
 
 #[tokio::test]
+async fn frames_that_wait_for_the_share_of_their_address_do_not_delay_those_of_others() {
+    // A share is never less than one body.
+    let lines = "[limits]\nbody = \"512KiB\"\nunauthenticated_bytes = \"3MiB\"\n\
+                 unauthenticated_bytes_per_address = \"1MiB\"\n[engine]\nqueue_bytes = \"1MiB\"\n";
+    let lines = lines.to_owned() + &public(&["/ws"]);
+    let gateway = Gateway::with(&lines);
+    let token = gateway.sign_in("admin").await;
+    let flow = json!([
+        { "id": "t", "type": "tab", "label": "T" },
+        { "id": "l", "type": "websocket-listener", "path": "/ws", "wholemsg": "false" },
+        { "id": "own", "type": "websocket-listener", "path": "/own", "wholemsg": "false" },
+        { "id": "own-in", "type": "websocket in", "z": "t", "x": 1, "y": 1, "server": "own", "client": "", "wires": [["own-out"]] },
+        { "id": "own-out", "type": "websocket out", "z": "t", "x": 1, "y": 1, "server": "own", "client": "", "wires": [] },
+    ]);
+    gateway.deploy(&token, &flow).await;
+    let mut greedy = Vec::new();
+    // Unfinished messages take the whole share, 64 KiB each; the frames behind them wait for it. They would take all of
+    // the 128 KiB that may be on their way to the engine.
+    for _ in 0..16 {
+        let mut socket = crate::tunnel::open(&gateway, "/ws", &[]).await.unwrap();
+        socket.send(part(60_000, true, false)).await.unwrap();
+        // It has been heard when a ping behind it is answered.
+        socket.send(Message::Ping("there?".into())).await.unwrap();
+        let pong = socket.next().await.unwrap().unwrap();
+        assert_eq!(pong, Message::Pong("there?".into()));
+        greedy.push(socket);
+    }
+    for _ in 0..24 {
+        let mut socket = crate::tunnel::open(&gateway, "/ws", &[]).await.unwrap();
+        socket.send(Message::text("x".repeat(8000))).await.unwrap();
+        greedy.push(socket);
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let bearer = format!("Bearer {token}");
+    let authorization = [("Authorization", bearer.as_str())];
+    let known = crate::tunnel::open(&gateway, "/own", &authorization).await;
+    let mut known = known.unwrap();
+    known.send(Message::text("x".repeat(10_000))).await.unwrap();
+    let answer = timeout(Duration::from_secs(5), known.next()).await;
+    let answer = answer
+        .expect("its frame reaches the flow")
+        .unwrap()
+        .unwrap();
+    assert_eq!(answer.len(), 10_000);
+}
+
+#[tokio::test]
 async fn a_client_behind_a_proxy_opens_no_more_websockets_than_it_could_connections() {
     let lines =
         "[limits]\nconnections_per_address = 2\n[server]\ntrusted_proxies = [\"127.0.0.1\"]\n";
