@@ -212,6 +212,7 @@ impl FairQueue {
         let waiting: Vec<_> = std::iter::from_fn(|| self.next()).collect();
         self.groups = groups.into();
         self.queues.clear();
+        self.filled.clear();
         self.pressure.regroup(Rc::clone(&self.groups));
         for delivery in waiting {
             self.push(delivery);

@@ -163,6 +163,11 @@ impl Source {
         self.pressure.is_full(self.slot)
     }
 
+    /// Whether any flow is full; if not, none needs to be asked.
+    pub(crate) fn is_any_full(&self) -> bool {
+        self.pressure.any()
+    }
+
     /// Waits until the node's flow is not full.
     pub(crate) async fn room(&self) {
         while self.is_full() {

@@ -349,7 +349,9 @@ impl Broker {
     /// Whether the flow of a node with a subscription is full.
     pub(super) fn is_full(&self) -> bool {
         let subscriptions = self.subscriptions.borrow();
-        subscriptions.values().any(|s| s.source.is_full())
+        let mut sources = subscriptions.values().map(|s| &s.source);
+        sources.next().is_some_and(Source::is_any_full)
+            && subscriptions.values().any(|s| s.source.is_full())
     }
 
     /// Waits until the flow of a node with a subscription is full; for ever if there is none.
