@@ -59,6 +59,7 @@ pub(super) fn engine(
             Some(entry) if entry.get_ref().as_str() == Some("off") => None,
             entry => Some(source.duration(entry, HOUR, MS..=HOUR * 24)?),
         },
+        tcp_buffers: source.size(raw.tcp_buffers, 256 << 20, MIB..=64 * GIB)?,
         socket_queue: number(raw.socket_queue, 1000, 1..=1_000_000)?,
         mqtt_reconnect: source.duration(raw.mqtt_reconnect, 5 * SECOND, MS..=HOUR)?,
         jsonp: flag(raw.jsonp, false)?,

@@ -545,6 +545,8 @@ pub struct Engine {
     pub socket_reconnect: Duration,
     /// The idle time-out of connections to tcp nodes that listen (none, as in Node-RED).
     pub socket_timeout: Option<Duration>,
+    /// Bytes that tcp in nodes hold of connections before they are messages; of one address half of them.
+    pub tcp_buffers: usize,
     /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in Node-RED).
     pub socket_queue: usize,
     /// The delay before mqtt nodes reconnect (5 s, as in Node-RED).

@@ -329,6 +329,7 @@ pub(super) struct Engine {
     pub(super) request_timeout: Entry,
     pub(super) socket_reconnect: Entry,
     pub(super) socket_timeout: Entry,
+    pub(super) tcp_buffers: Entry,
     pub(super) socket_queue: Entry,
     pub(super) mqtt_reconnect: Entry,
     pub(super) jsonp: Entry,

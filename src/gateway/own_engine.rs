@@ -31,6 +31,7 @@ fn settings(config: &config::Engine) -> Settings {
         request_timeout: config.request_timeout,
         socket_reconnect: config.socket_reconnect,
         socket_timeout: config.socket_timeout,
+        tcp_buffers: config.tcp_buffers,
         socket_queue: config.socket_queue,
         mqtt_reconnect: config.mqtt_reconnect,
         jsonp: config.jsonp,

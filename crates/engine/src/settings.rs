@@ -35,6 +35,8 @@ pub struct Settings {
     pub socket_reconnect: Duration,
     /// The idle time-out of connections to tcp nodes that listen (none, as in Node-RED).
     pub socket_timeout: Option<Duration>,
+    /// Bytes that tcp in nodes hold of connections before they are messages; of one address half of them.
+    pub tcp_buffers: usize,
     /// Messages that a tcp request node holds for a connection that is not open yet (1000, as in Node-RED).
     pub socket_queue: usize,
     /// The delay before mqtt nodes reconnect (5 s, as in Node-RED).
@@ -65,6 +67,7 @@ impl Default for Settings {
             request_timeout: Duration::from_mins(2),
             socket_reconnect: Duration::from_secs(10),
             socket_timeout: None,
+            tcp_buffers: 256 << 20,
             socket_queue: 1000,
             mqtt_reconnect: Duration::from_secs(5),
             jsonp: false,

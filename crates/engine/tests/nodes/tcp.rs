@@ -60,6 +60,21 @@ fn tcp_in(port: u16, more: &Json) -> Json {
 }
 
 #[tokio::test]
+async fn a_connection_that_never_ends_its_line_is_closed_and_others_are_served() {
+    let port = ports::free();
+    let set = |settings: &mut engine::settings::Settings| settings.tcp_buffers = 1 << 20;
+    let lines = tcp_in(port, &json!({ "datatype": "utf8", "newline": "\\n" }));
+    let mut bench = Bench::set(&flow(&[lines]), set).await;
+    let mut endless = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let mut honest = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    // Half of all buffers is the share of an address. The node closes before it has read everything.
+    let _ = endless.write_all(&vec![b'x'; 2 << 20]).await;
+    assert!(!matches!(endless.read(&mut [0; 1]).await, Ok(1..)));
+    honest.write_all(b"hello\n").await.unwrap();
+    assert_eq!(at(&mut bench, "out").await["payload"], "hello");
+}
+
+#[tokio::test]
 async fn a_node_that_listens_closes_an_idle_connection_after_the_socket_timeout() {
     let port = ports::free();
     let set = |settings: &mut engine::settings::Settings| {

@@ -3,6 +3,7 @@
 use super::connection::{
     self as socket, Acceptor, ConnectionEvent, Event, Owner, Sessions, Socket, Target,
 };
+use super::receive_buffer::{ReceiveBuffer, ReceiveBuffers};
 use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, Task, TimerId, Wake, boxed};
 use crate::nodes::status;
 use base64::Engine;
@@ -12,11 +13,14 @@ use indexmap::IndexMap;
 use serde::Deserialize;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
 use value::{Failure, Message, Value, coerce};
 
 /// The delay before a client reconnects to a server that has sent its data. 20 ms, as in Node-RED.
 const SOON: Duration = Duration::from_millis(20);
+/// The address to which the buffers of servers count: the flow chose them.
+const SERVERS: IpAddr = IpAddr::V4(Ipv4Addr::UNSPECIFIED);
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
@@ -66,7 +70,7 @@ enum Datatype {
 struct Connection {
     socket: Socket,
     /// Bytes received that are not a payload yet.
-    held: Vec<u8>,
+    held: ReceiveBuffer,
     open: bool,
     /// Whether it has sent anything in the end.
     served: bool,
@@ -173,9 +177,11 @@ impl TcpIn {
             cut.notified().await;
             mailbox.send(reset);
         });
+        let buffers = host.shared::<ReceiveBuffers>();
+        let peer = socket.peer.map_or(SERVERS, |peer| peer.ip());
         let connection = Connection {
             socket,
-            held: Vec::new(),
+            held: buffers.buffer(host.config().tcp_buffers, peer),
             open: false,
             served: false,
             _cut: watch,
@@ -219,9 +225,17 @@ impl TcpIn {
             return;
         };
         let payloads = self.form.payloads(&mut connection.held, bytes, self.server);
+        let fits = connection.held.fits();
         for payload in payloads {
             let message = self.message(id, payload);
             host.send(0, message);
+        }
+        if !fits {
+            host.log(
+                Level::Error,
+                "connection closed: too many bytes without a newline or an end",
+            );
+            self.closed(id, host);
         }
     }
 
@@ -229,7 +243,7 @@ impl TcpIn {
         let Some(connection) = self.connections.get_mut(id) else {
             return;
         };
-        let held = std::mem::take(&mut connection.held);
+        let held = connection.held.take();
         if held.is_empty() {
             return;
         }
@@ -323,27 +337,18 @@ impl Form {
     }
 
     /// The payloads that have become whole.
-    fn payloads(&self, held: &mut Vec<u8>, bytes: Bytes, server: bool) -> Vec<Value> {
+    fn payloads(&self, held: &mut ReceiveBuffer, bytes: Bytes, server: bool) -> Vec<Value> {
         let lines = !self.separator(server).is_empty();
         // No line ends in base64: a server sends it in the end (observed).
         if !self.stream || lines && self.datatype == Datatype::Base64 {
-            held.extend_from_slice(&bytes);
+            held.push(&bytes);
             return Vec::new();
         }
         if !lines {
             return vec![self.payload(bytes.into())];
         }
-        held.extend_from_slice(&bytes);
-        let newline = self.newline.as_bytes();
-        let mut payloads = Vec::new();
-        let mut start = 0;
-        while let Some(at) = find(&held[start..], newline) {
-            let end = start + at + if self.keep { newline.len() } else { 0 };
-            payloads.push(self.payload(held[start..end].to_vec()));
-            start += at + newline.len();
-        }
-        held.drain(..start);
-        payloads
+        let lines = held.lines(&bytes, self.newline.as_bytes(), self.keep);
+        lines.into_iter().map(|line| self.payload(line)).collect()
     }
 
     fn payload(&self, bytes: Vec<u8>) -> Value {
@@ -353,11 +358,6 @@ impl Form {
             Datatype::Base64 => Value::from(BASE64_STANDARD.encode(&bytes)),
         }
     }
-}
-
-/// The position of a text in bytes.
-pub(super) fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
-    bytes.windows(wanted.len()).position(|part| part == wanted)
 }
 
 fn with_session(mut status: Value, id: &str) -> Value {

@@ -1,7 +1,7 @@
 //! `tcp request`: sends each payload to a server and sends on what it answers (docs/reference/node-red-engine.md §4.2).
 
 use super::connection::{self as socket, ConnectionEvent, Event, Owner, Socket, Target};
-use super::tcp_in::find;
+use super::receive_buffer::ReceiveBuffer;
 use crate::expression::typed::text_of;
 use crate::node::{BoxedNode, Build, Closing, Host, Level, Node, TimerId, Wake, boxed};
 use crate::nodes::network::payload::bytes_of;
@@ -64,7 +64,7 @@ struct Client {
     connected: bool,
     queue: VecDeque<Message>,
     last: Message,
-    held: Vec<u8>,
+    held: ReceiveBuffer,
     timer: Option<TimerId>,
 }
 
@@ -218,7 +218,7 @@ impl TcpRequest {
         };
         let owner = Owner::source(host, newline);
         let socket = Socket::connect(id.clone(), target, owner);
-        client.held.clear();
+        client.held.take();
         client.socket = Some((id, socket));
     }
 
@@ -298,23 +298,22 @@ impl TcpRequest {
         match self.until {
             Until::Sit => self.pieces(key, bytes, host),
             Until::Time(delay) => {
-                client.held.extend_from_slice(bytes);
+                client.held.push(bytes);
                 if client.timer.is_none() {
                     client.timer = Some(host.after(delay));
                 }
             }
             Until::Count(count) => {
-                client.held.extend_from_slice(bytes);
-                if client.held.len() >= count {
+                client.held.push(bytes);
+                if client.held.as_slice().len() >= count {
                     // Even where no byte is asked for, the first one answers, as in Node-RED.
                     self.answer(key, count.max(1), host);
                 }
             }
             Until::Char(end) => {
-                let before = client.held.len();
-                client.held.extend_from_slice(bytes);
-                let new = &client.held[before..];
-                if let Some(at) = new.iter().position(|byte| *byte == end) {
+                let before = client.held.as_slice().len();
+                client.held.push(bytes);
+                if let Some(at) = memchr::memchr(end, bytes) {
                     self.answer(key, before + at + 1, host);
                 }
             }
@@ -329,13 +328,8 @@ impl TcpRequest {
         };
         let mut payloads = Vec::new();
         if self.text && !self.newline.is_empty() {
-            client.held.extend_from_slice(bytes);
-            let newline = self.newline.as_bytes();
-            while let Some(at) = find(&client.held, newline) {
-                let kept = at + if self.keep { newline.len() } else { 0 };
-                payloads.push(text(&client.held[..kept]));
-                client.held.drain(..at + newline.len());
-            }
+            let lines = client.held.lines(bytes, self.newline.as_bytes(), self.keep);
+            payloads.extend(lines.iter().map(|line| text(line)));
         } else if self.text {
             payloads.push(text(bytes));
         } else {
@@ -355,7 +349,7 @@ impl TcpRequest {
             return;
         };
         client.timer = None;
-        let mut held = std::mem::take(&mut client.held);
+        let mut held = client.held.take();
         held.truncate(most);
         let mut message = client.last.clone();
         let payload = if self.text {
