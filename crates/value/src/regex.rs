@@ -1,7 +1,7 @@
 //! JavaScript's regular expressions: test and replace, with the replacement's `$` patterns.
 //!
 //! A search backtracks, so its steps can grow beyond any limit. One whose steps are few at worst ([`Cost`]) runs in
-//! `regress`, which has no limit and is fast; any other runs in a [`BoundedSearch`], which stops after [`MAX_STEPS`].
+//! `regress`, which has no limit and is fast; any other runs in a [`BoundedSearch`], which stops after [`max_steps`].
 
 use super::regex_cost::Cost;
 use crate::Failure;
@@ -17,8 +17,11 @@ const MAX_LENGTH: usize = 1 << 16;
 /// Steps that a search may take in `regress` at worst: some ten milliseconds.
 const FEW_STEPS: f64 = 4e6;
 
-/// Steps of any other search, at most: some tenths of a second, in which no other flow runs.
-const MAX_STEPS: u64 = 20_000_000;
+/// Steps of any other search, at most, whatever its text: some 40 ms, in which no other flow runs.
+const BASE_STEPS: u64 = 3_000_000;
+
+/// Further steps for each byte of the text. Expressions for lines, words and numbers take up to 6.
+const STEPS_PER_BYTE: u64 = 20;
 
 /// Steps of a search for groups, at most: the path of a request is matched on the threads that serve all clients.
 const MAX_PATH_STEPS: u64 = 1_000_000;
@@ -139,7 +142,7 @@ impl RegExp {
                 None => self.regex.find(text).is_some(),
             });
         }
-        self.bounded.test(self.source(MAX_STEPS), text)
+        self.bounded.test(self.source(max_steps(text)), text)
     }
 
     /// The expression for this text if its characters count as halves.
@@ -182,7 +185,7 @@ impl RegExp {
         if !self.is_cheap(text.len()) {
             return self
                 .bounded
-                .replace(self.source(MAX_STEPS), text, replacement);
+                .replace(self.source(max_steps(text)), text, replacement);
         }
         let limit = if global { usize::MAX } else { 1 };
         let mut out = String::new();
@@ -201,6 +204,11 @@ impl RegExp {
         out.push_str(text.get(done..).unwrap_or_default());
         Ok(Some(out))
     }
+}
+
+/// Steps that a search in this text may take where it is not known to take few.
+fn max_steps(text: &str) -> u64 {
+    BASE_STEPS + STEPS_PER_BYTE * text.len() as u64
 }
 
 /// Fails unless the source is a regular expression.

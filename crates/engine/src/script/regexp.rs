@@ -13,8 +13,8 @@ use value::regex::{BoundedSearch, RegExp, Source};
 /// The number of steps between two interrupt checks of `QuickJS` (`INTERRUPT_COUNTER_INIT` in `libregexp.c`).
 const STEPS_PER_QUESTION: u64 = 10_000;
 /// A search ends after this time too: steps within groups that are counted (`(){100000}`) take longer the more came
-/// before. Ten times what the most steps take, so that the steps decide and the same message has the same result
-/// everywhere.
+/// before. Six times what the steps for a megabyte take, so that the steps decide and the same message has the same
+/// result everywhere.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(2);
 /// Bytes for one search besides its texts, and for the compiled expressions. V8 gives its backtracking stack as much.
 const MEMORY: usize = 64 << 20;
@@ -230,6 +230,59 @@ mod tests {
         assert!(failure.message.contains("was stopped"), "{failure}");
         let failure = compile("^(a+)+$", "").unwrap().groups(&text).unwrap_err();
         assert!(failure.message.contains("was stopped"), "{failure}");
+    }
+
+    /// 30 characters are enough for 2³⁰ steps.
+    #[test]
+    fn a_search_in_a_short_text_is_stopped_after_three_million_steps() {
+        let text = format!("{}!", "a".repeat(29));
+        let failure = compile("^(a+)+$", "").unwrap().test(&text).unwrap_err();
+        assert!(
+            failure.message.contains("more than 3000600 steps"),
+            "{failure}"
+        );
+    }
+
+    /// Each of the searches takes less than 10,000 steps, after which `QuickJS` checks for the first time.
+    #[test]
+    fn many_searches_of_few_steps_count_together() {
+        let text = "a".repeat(1 << 16);
+        let failure = compile("(?=(?:a|a){12}b|)c?", "g")
+            .unwrap()
+            .replace(&text, "x")
+            .unwrap_err();
+        assert!(
+            failure.message.contains("was stopped: more than"),
+            "{failure}"
+        );
+    }
+
+    /// Expressions as flows have them, each tried at every place of a long text.
+    #[test]
+    fn common_expressions_search_a_megabyte_within_the_limit() {
+        let line = "2026-11-23T04:16:15.123Z WARN  pump-17 (10.0.3.4:1883) said \"no \\\" answer\", \
+                    temperature = 21.5 <b>x</b> https://example.org/a?b=c\r\n";
+        let text = line.repeat((1 << 20) / line.len() + 1);
+        for (source, flags) in [
+            ("ERROR.*timeout", ""),
+            (r"\bpump-(\d+)\b.*\bfailed\b", ""),
+            (r"[\w.+-]+@[\w-]+\.\w+", ""),
+            (r#""(?:[^"\\]|\\.)*":"#, ""),
+            (r"^\s*(\w+)\s*=\s*(.*?)\s*$", "m"),
+            (r"<(\w+)[^>]*>.*?</\1>!", "i"),
+            (r"(\d{1,3}\.){3}\d{1,3}/\d+", ""),
+            (r"https?://\S+\.png", "i"),
+            (r"(\d+)-(\d+)-(\d+)T(\d+):(\d+) ", ""),
+            (r"(?<=temperature\s*=\s*)-\d+(\.\d+)?", ""),
+            (r"\s+FATAL", ""),
+        ] {
+            let found = compile(source, flags).unwrap().test(&text);
+            assert!(!found.unwrap(), "{source}");
+        }
+        for (source, replacement) in [(r"\r?\n|\r", ";"), (r#""((?:[^"\\]|\\.)*)""#, "'$1'")] {
+            let replaced = compile(source, "g").unwrap().replace(&text, replacement);
+            assert!(replaced.unwrap().is_some(), "{source}");
+        }
     }
 
     /// Each step within counted groups takes longer than the one before: the steps alone would take hours.
