@@ -23,6 +23,7 @@ pub(super) fn source(asked: &str) -> Result<Option<&'static str>, Refusal> {
         "punycode" => include_str!("../lib/modules/punycode.js"),
         "querystring" => include_str!("../lib/modules/querystring.js"),
         "string_decoder" => include_str!("../lib/modules/string_decoder.js"),
+        "internal/brotli" => include_str!("../lib/modules/brotli.js"),
         "internal/ciphers" => include_str!("../lib/modules/ciphers.js"),
         "internal/pipeline" => include_str!("../lib/modules/pipeline.js"),
         "stream" => include_str!("../lib/modules/stream.js"),

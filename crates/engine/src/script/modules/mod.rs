@@ -8,8 +8,10 @@
 //! directory is not disclosed.
 
 mod aead;
+mod brotli;
 mod builtin;
 mod cipher;
+mod compression;
 mod crypto;
 mod installed;
 mod machine;

@@ -1,8 +1,11 @@
-//! Compression for `lib/modules/zlib.js`, in the formats gzip, zlib and raw deflate.
+//! Compression for `lib/modules/zlib.js`, in the formats gzip, zlib, raw deflate and Brotli.
 
 use super::super::{Scripts, from_js};
+use super::brotli::{Decoder, Encoder};
+use super::compression::{PIECE, Wrong};
 use super::in_time;
 use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, Status};
+use rquickjs::convert::List;
 use rquickjs::{ArrayBuffer, Ctx, Function, IntoJs, Object as JsObject, Result, Value as JsValue};
 use std::cell::RefCell;
 use std::rc::Weak;
@@ -11,14 +14,12 @@ use std::rc::Weak;
 /// default; a few KiB can become that many.
 const MAX_OUTPUT: usize = 128 << 20;
 
-/// Bytes that come out between two looks at the clock.
-const PIECE: usize = 64 << 10;
-
 /// Bits of the window: 32 KiB, the most there is (RFC 1951 §2).
 const WINDOW: u8 = 15;
 
-/// Gives `deflater(format, level)` and `inflater(format)`: functions of bytes and whether they are the last. They return
-/// bytes, or a word for what is wrong. Formats are `gzip`, `zlib` and `raw`.
+/// Gives `deflater(format, level)`, `inflater(format)`, `brotliEncoder(parameters)` and `brotliDecoder()`: functions of
+/// bytes, whether they are the last, and the most bytes to return. They return bytes, or what is wrong: a text, or a
+/// number, that of the most bytes or of Brotli's error, which is negative. Formats are `gzip`, `zlib` and `raw`.
 pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Result<()> {
     let ctx = native.ctx();
     let weak = scripts.clone();
@@ -36,7 +37,16 @@ pub(super) fn define<'js>(native: &JsObject<'js>, scripts: &Weak<Scripts>) -> Re
         let codec = Codec::Inflate(inflate(&format), format);
         stepped(ctx, codec, weak.clone())
     };
-    native.set("inflater", Function::new(ctx.clone(), inflater)?)
+    native.set("inflater", Function::new(ctx.clone(), inflater)?)?;
+    let weak = scripts.clone();
+    let encoder = move |ctx: Ctx<'js>, parameters: Vec<List<(u32, u32)>>| {
+        let parameters: Vec<_> = parameters.into_iter().map(|List(pair)| pair).collect();
+        stepped(ctx, Codec::Brotli(Encoder::new(&parameters)), weak.clone())
+    };
+    native.set("brotliEncoder", Function::new(ctx.clone(), encoder)?)?;
+    let weak = scripts.clone();
+    let decoder = move |ctx: Ctx<'js>| stepped(ctx, Codec::Unbrotli(Decoder::new()), weak.clone());
+    native.set("brotliDecoder", Function::new(ctx.clone(), decoder)?)
 }
 
 fn inflate(format: &str) -> Decompress {
@@ -50,15 +60,8 @@ enum Codec {
     Deflate(Compress),
     /// With the format, for the next member of a gzip file.
     Inflate(Decompress, String),
-}
-
-/// Why bytes cannot be read.
-enum Wrong {
-    /// As zlib words it.
-    Data(String),
-    /// The text ends too early.
-    End,
-    TooLong,
+    Brotli(Encoder),
+    Unbrotli(Decoder),
 }
 
 fn stepped<'js>(ctx: Ctx<'js>, codec: Codec, scripts: Weak<Scripts>) -> Result<Function<'js>> {
@@ -77,6 +80,7 @@ fn stepped<'js>(ctx: Ctx<'js>, codec: Codec, scripts: Weak<Scripts>) -> Result<F
             match done {
                 Ok(()) => ArrayBuffer::new_copy(ctx, out).map(ArrayBuffer::into_value),
                 Err(Wrong::Data(message)) => message.into_js(&ctx),
+                Err(Wrong::Brotli(number)) => number.into_js(&ctx),
                 Err(Wrong::End) => "unexpected end of file".into_js(&ctx),
                 Err(Wrong::TooLong) => most.into_js(&ctx),
             }
@@ -131,30 +135,30 @@ impl Codec {
         is_last: bool,
         out: &mut Vec<u8>,
     ) -> std::result::Result<(Status, usize), Wrong> {
-        let before = self.taken();
-        let status = match self {
+        match self {
             Self::Deflate(deflate) => {
                 let flush = if is_last {
                     FlushCompress::Finish
                 } else {
                     FlushCompress::None
                 };
-                deflate
+                let before = deflate.total_in();
+                let status = deflate
                     .compress_vec(bytes, out, flush)
-                    .map_err(|error| Wrong::Data(error.to_string()))?
+                    .map_err(|error| Wrong::Data(error.to_string()))?;
+                Ok((status, since(before, deflate.total_in())))
             }
-            Self::Inflate(inflate, _) => inflate
-                .decompress_vec(bytes, out, FlushDecompress::None)
-                .map_err(|error| Wrong::Data(error.message().unwrap_or("data error").to_owned()))?,
-        };
-        #[expect(clippy::cast_possible_truncation, reason = "at most what is in memory")]
-        Ok((status, (self.taken() - before) as usize))
-    }
-
-    fn taken(&self) -> u64 {
-        match self {
-            Self::Deflate(deflate) => deflate.total_in(),
-            Self::Inflate(inflate, _) => inflate.total_in(),
+            Self::Inflate(inflate, _) => {
+                let before = inflate.total_in();
+                let status = inflate
+                    .decompress_vec(bytes, out, FlushDecompress::None)
+                    .map_err(|error| {
+                        Wrong::Data(error.message().unwrap_or("data error").to_owned())
+                    })?;
+                Ok((status, since(before, inflate.total_in())))
+            }
+            Self::Brotli(encoder) => encoder.step(bytes, is_last, out),
+            Self::Unbrotli(decoder) => decoder.step(bytes, out),
         }
     }
 
@@ -171,6 +175,11 @@ impl Codec {
             _ => false,
         }
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "at most what is in memory")]
+fn since(before: u64, now: u64) -> usize {
+    (now - before) as usize
 }
 
 #[cfg(test)]

@@ -273,12 +273,17 @@ fn a_module_has_the_time_and_memory_limits_of_its_function() {
             "const hash = require('crypto').createHash('md5'); for (;;) hash.update('a'.repeat(1e6))",
         ),
         (
+            "compresses/index.js",
+            "const text = Array.from({ length: 2e5 }, (_, i) => i * 7919 % 100003).join();
+             for (;;) require('zlib').brotliCompressSync(text)",
+        ),
+        (
             "greedy/index.js",
             "const a = []; for (;;) a.push(new Array(10000).fill(1))",
         ),
         ("deep/index.js", "(function down() { down() })()"),
     ]);
-    for module in ["endless", "keeps", "derives", "hashes"] {
+    for module in ["endless", "keeps", "derives", "hashes", "compresses"] {
         let (code, text) = refusal(&data, module);
         assert_eq!(code, "ERR_SCRIPT_EXECUTION_TIMEOUT", "{text}");
         assert_eq!(text, "Script execution timed out after 200ms");

@@ -1,15 +1,19 @@
-// `zlib`: gzip and deflate, at once, later, and as streams.
+// `zlib`: gzip, deflate and Brotli, at once, later, and as streams.
 (function (library, native, require) {
   'use strict';
 
   const { Buffer, fail } = library;
   const { Transform } = require('stream');
+  const brotli = require('internal/brotli');
   const constants = {
     Z_NO_FLUSH: 0, Z_PARTIAL_FLUSH: 1, Z_SYNC_FLUSH: 2, Z_FULL_FLUSH: 3, Z_FINISH: 4, Z_BLOCK: 5,
-    Z_OK: 0, Z_STREAM_END: 1, Z_NEED_DICT: 2, Z_ERRNO: -1, Z_STREAM_ERROR: -2, Z_DATA_ERROR: -3, Z_MEM_ERROR: -4, Z_BUF_ERROR: -5,
+    Z_OK: 0, Z_STREAM_END: 1, Z_NEED_DICT: 2, Z_ERRNO: -1, Z_STREAM_ERROR: -2, Z_DATA_ERROR: -3, Z_MEM_ERROR: -4, Z_BUF_ERROR: -5, Z_VERSION_ERROR: -6,
     Z_NO_COMPRESSION: 0, Z_BEST_SPEED: 1, Z_BEST_COMPRESSION: 9, Z_DEFAULT_COMPRESSION: -1,
     Z_FILTERED: 1, Z_HUFFMAN_ONLY: 2, Z_RLE: 3, Z_FIXED: 4, Z_DEFAULT_STRATEGY: 0,
-    Z_MIN_WINDOWBITS: 8, Z_MAX_WINDOWBITS: 15, Z_DEFAULT_WINDOWBITS: 15, Z_DEFAULT_LEVEL: -1,
+    ZLIB_VERNUM: 4880, DEFLATE: 1, INFLATE: 2, GZIP: 3, GUNZIP: 4, DEFLATERAW: 5, INFLATERAW: 6, UNZIP: 7,
+    Z_MIN_WINDOWBITS: 8, Z_MAX_WINDOWBITS: 15, Z_DEFAULT_WINDOWBITS: 15, Z_MIN_CHUNK: 64, Z_MAX_CHUNK: Infinity,
+    Z_DEFAULT_CHUNK: 16384, Z_MIN_MEMLEVEL: 1, Z_MAX_MEMLEVEL: 9, Z_DEFAULT_MEMLEVEL: 8, Z_MIN_LEVEL: -1, Z_MAX_LEVEL: 9, Z_DEFAULT_LEVEL: -1,
+    ...brotli.constants,
   };
   const MOST = 2 ** 32;
 
@@ -28,6 +32,7 @@
     return level < 0 ? 6 : level;
   };
   const failure = wrong => {
+    if (wrong < 0) return brotli.failure(wrong);
     if (typeof wrong === 'number') return fail(RangeError, 'ERR_BUFFER_TOO_LARGE', `Cannot create a Buffer larger than ${wrong} bytes`);
     const [errno, code] = wrong === 'unexpected end of file' ? [-5, 'Z_BUF_ERROR'] : [-3, 'Z_DATA_ERROR'];
     return Object.assign(new Error(wrong), { errno, code });
@@ -35,7 +40,7 @@
 
   // A function of bytes and whether they are the last.
   const stepOf = (kind, options) => {
-    const step = kind.deflates ? native.deflater(kind.format, levelOf(options)) : undefined;
+    const step = kind.brotli ? kind.brotli(options) : kind.deflates ? native.deflater(kind.format, levelOf(options)) : undefined;
     let inflate;
     return (bytes, isLast) => {
       const run = step ?? (inflate ??= native.inflater(kind.format ?? formatOf(bytes)));
@@ -50,6 +55,7 @@
     Gzip: { deflates: true, format: 'gzip' }, Gunzip: { format: 'gzip' },
     Deflate: { deflates: true, format: 'zlib' }, Inflate: { format: 'zlib' },
     DeflateRaw: { deflates: true, format: 'raw' }, InflateRaw: { format: 'raw' }, Unzip: {},
+    BrotliCompress: { brotli: brotli.encoder }, BrotliDecompress: { brotli: brotli.decoder },
   };
   const exported = { constants, codes: {} };
   for (const [name, value] of Object.entries(constants).filter(([key]) => /^Z_[A-Z]+(_END|_DICT|_ERROR)?$/.test(key) && !/FLUSH|FINISH|BLOCK|FILTERED|RLE|FIXED/.test(key))) {
