@@ -25,7 +25,10 @@ pub(super) fn source(asked: &str) -> Result<Option<&'static str>, Refusal> {
         "string_decoder" => include_str!("../lib/modules/string_decoder.js"),
         "internal/brotli" => include_str!("../lib/modules/brotli.js"),
         "internal/ciphers" => include_str!("../lib/modules/ciphers.js"),
+        "internal/keys" => include_str!("../lib/modules/keys.js"),
+        "internal/openssl" => include_str!("../lib/modules/openssl.js"),
         "internal/pipeline" => include_str!("../lib/modules/pipeline.js"),
+        "internal/sign" => include_str!("../lib/modules/sign.js"),
         "stream" => include_str!("../lib/modules/stream.js"),
         "stream/promises" => {
             "(function (library, native, require) { return require('stream').promises })"

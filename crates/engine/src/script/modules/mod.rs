@@ -8,15 +8,18 @@
 //! directory is not disclosed.
 
 mod aead;
+mod asymmetric;
 mod brotli;
 mod builtin;
 mod cipher;
 mod compression;
 mod crypto;
 mod installed;
+mod keys;
 mod machine;
 mod package;
 mod refusal;
+mod signing;
 mod zlib;
 
 use super::failure::{self, throw};
@@ -75,7 +78,7 @@ fn without_version(module: &str) -> &str {
 }
 
 /// The functions for modules: `builtin(name)`, `find(name, directory)`, `read(file)`, `compile(file, text)`, and those
-/// defined in [`crypto`], [`machine`] and [`url`].
+/// defined in [`crypto`], [`asymmetric`], [`mod@zlib`], [`machine`] and [`url`].
 fn native<'js>(scripts: &Rc<Scripts>, ctx: &Ctx<'js>) -> Result<JsObject<'js>> {
     let native = JsObject::new(ctx.clone())?;
     let installed = Rc::new(Installed::in_directory(&scripts.modules));
@@ -100,6 +103,7 @@ fn native<'js>(scripts: &Rc<Scripts>, ctx: &Ctx<'js>) -> Result<JsObject<'js>> {
         move |ctx: Ctx<'js>, file: String, text: String| compile(&ctx, &installed, &file, &text);
     native.set("compile", Function::new(ctx.clone(), compile)?)?;
     crypto::define(&native, &Rc::downgrade(scripts))?;
+    asymmetric::define(&native, &Rc::downgrade(scripts))?;
     zlib::define(&native, &Rc::downgrade(scripts))?;
     machine::define(&native)?;
     url::define_punycode(&native)?;

@@ -3,6 +3,7 @@
 
 mod contexts;
 mod isolation;
+mod keys;
 mod lifecycle;
 mod modules;
 mod modules_refused;

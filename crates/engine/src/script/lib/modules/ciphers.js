@@ -4,26 +4,23 @@
 
   const { Buffer, fail } = library;
   const { Transform } = require('stream');
+  const ofOpenSsl = require('internal/openssl');
+  const { secretOf } = require('internal/keys');
   const NAMES = ['128', '192', '256'].flatMap(bits => ['cbc', 'ctr', 'ecb', 'gcm'].map(mode => `aes-${bits}-${mode}`)).concat('chacha20-poly1305');
   const aliases = { aes128: 'aes-128-cbc', aes192: 'aes-192-cbc', aes256: 'aes-256-cbc',
     'id-aes128-gcm': 'aes-128-gcm', 'id-aes192-gcm': 'aes-192-gcm', 'id-aes256-gcm': 'aes-256-gcm' };
 
-  // OpenSSL's errors, with its numbers.
-  const ofOpenSsl = (number, reason) => Object.assign(new Error(`error:${number}:Provider routines::${reason}`), {
-    library: 'Provider routines', reason, code: `ERR_OSSL_${reason.toUpperCase().replaceAll(' ', '_')}`,
-  });
   const failures = {
     key: () => fail(RangeError, 'ERR_CRYPTO_INVALID_KEYLEN', 'Invalid key length'),
     iv: () => fail(TypeError, 'ERR_CRYPTO_INVALID_IV', 'Invalid initialization vector'),
-    padding: () => ofOpenSsl('1C800064', 'bad decrypt'),
-    length: () => ofOpenSsl('1C80006B', 'wrong final block length'),
+    padding: () => ofOpenSsl('1C800064', 'Provider routines', 'bad decrypt'),
+    length: () => ofOpenSsl('1C80006B', 'Provider routines', 'wrong final block length'),
     tag: () => new Error('Unsupported state or unable to authenticate data'),
   };
   const wrongState = method => fail(Error, 'ERR_CRYPTO_INVALID_STATE', `Invalid state for operation ${method}`);
 
   return bytesOf => {
     const encoded = (value, encoding, name) => library.base64Of(bytesOf(value, encoding, name));
-    const secretOf = key => key?.type === 'secret' && typeof key.export === 'function' ? key.export() : key;
 
     class Text extends Transform {
       #step;

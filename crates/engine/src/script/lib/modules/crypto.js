@@ -1,8 +1,9 @@
-// `crypto`: digests, codes of authentication, derived keys and random values.
+// `crypto`: digests, codes of authentication, derived keys and random values; the rest is in files of its own.
 (function (library, native, require) {
   'use strict';
 
   const { Buffer, fail } = library;
+  const keys = require('internal/keys');
   const HASHES = ['md5', 'sha1', 'sha224', 'sha256', 'sha384', 'sha512', 'sha512-256'];
   // Bytes that a digest takes in one step; shorter ones are the rule.
   const LONG_BLOCKS = ['sha384', 'sha512', 'sha512-256'];
@@ -59,7 +60,7 @@
     const unknown = () => fail(TypeError, 'ERR_CRYPTO_INVALID_DIGEST', `Invalid digest: ${algorithm}`);
     const inner = hasherOf(algorithm, unknown), outer = hasherOf(algorithm, unknown);
     const block = Buffer.alloc(LONG_BLOCKS.includes(nameOf(algorithm)) ? 128 : 64);
-    const key = bytesOf(secret, undefined, 'key');
+    const key = bytesOf(keys.secretOf(secret), undefined, 'key');
     (key.length > block.length ? createHash(algorithm).update(key).digest() : key).copy(block);
     inner(library.base64Of(block.map(byte => byte ^ 0x36)));
     outer(library.base64Of(block.map(byte => byte ^ 0x5c)));
@@ -91,7 +92,7 @@
   // RFC 5869.
   function hkdfSync(digest, key, salt, info, keylen) {
     if (!HASHES.includes(nameOf(digest))) throw fail(TypeError, 'ERR_CRYPTO_INVALID_DIGEST', `Invalid digest: ${digest}`);
-    const one = createHmac(digest, bytesOf(salt, undefined, 'salt')).update(bytesOf(key, undefined, 'ikm')).digest();
+    const one = createHmac(digest, bytesOf(salt, undefined, 'salt')).update(bytesOf(keys.secretOf(key), undefined, 'ikm')).digest();
     const most = 255 * one.length;
     if (whole(keylen, 'length', 0, MOST) > most) throw fail(RangeError, 'ERR_CRYPTO_INVALID_KEYLEN', 'Invalid key length');
     const blocks = [];
@@ -175,12 +176,13 @@
     return native.areEqual(library.base64Of(one), library.base64Of(other));
   }
 
+  const { sign, verify, ...signing } = require('internal/sign')({ bytesOf, nameOf, shown });
   return {
-    ...require('internal/ciphers')(bytesOf),
+    ...require('internal/ciphers')(bytesOf), ...keys.exported, ...signing, sign: withCallback(sign), verify: withCallback(verify),
     hkdfSync, hkdf: withCallback(hkdfSync), scryptSync, scrypt: withCallback(scryptSync),
     Hash, Hmac, createHash, createHmac, hash, getHashes: () => [...HASHES], pbkdf2Sync, pbkdf2: withCallback(pbkdf2Sync),
     randomBytes: withCallback(randomBytes), pseudoRandomBytes: withCallback(randomBytes), randomInt: withCallback(randomInt),
     randomFillSync, randomFill: withCallback(randomFillSync), getRandomValues: target => randomFillSync(target), randomUUID,
-    timingSafeEqual, constants: {},
+    timingSafeEqual,
   };
 })
