@@ -11,6 +11,7 @@ mod hidden_variables;
 pub mod ids;
 pub mod json;
 mod json_eq;
+mod lint;
 mod model;
 mod parse;
 mod plan;
@@ -24,6 +25,7 @@ pub use credentials::Credentials;
 pub use diff::{Diff, diff};
 pub use expansion::DEPTH;
 pub use hidden_variables::HiddenVariables;
+pub use lint::{Finding, Lint, lint, type_is_known};
 pub use model::{ElementKind, FlowSet, Malformed, Node};
 pub use plan::{DeploymentType, Plan, Stop, plan};
 pub use single_flow::{

@@ -76,6 +76,12 @@ impl Node {
         self.kind.strip_prefix("subflow:")
     }
 
+    /// Whether both are the same element with equal values, however they are formatted and their keys are ordered.
+    pub fn same_content(&self, other: &Self) -> bool {
+        self.text == other.text
+            || (self.id == other.id && json_eq::texts(&self.text, &other.text, |_| true))
+    }
+
     /// All properties. The text was checked when it came in, so this is empty for no other reason than an empty
     /// element.
     pub fn object(&self) -> Map<String, Value> {
@@ -175,8 +181,7 @@ impl FlowSet {
 
     /// The flow set as a compact JSON array: the body of `GET /flows` v1 and the content of `flows.json`.
     pub fn to_json(&self) -> String {
-        let size: usize = self.nodes.iter().map(|node| node.text.len() + 1).sum();
-        let mut json = String::with_capacity(size + 2);
+        let mut json = String::with_capacity(self.json_size());
         json.push('[');
         for (i, node) in self.nodes.iter().enumerate() {
             if i > 0 {
@@ -188,12 +193,20 @@ impl FlowSet {
         json
     }
 
+    /// The bytes of that array.
+    pub fn json_size(&self) -> usize {
+        let elements: usize = self.nodes.iter().map(|node| node.text.len()).sum();
+        elements + self.nodes.len().saturating_sub(1) + "[]".len()
+    }
+
     /// Whether both hold equal elements in the same order, however they are formatted and their keys are ordered.
     pub fn same_content(&self, other: &Self) -> bool {
         self.nodes.len() == other.nodes.len()
-            && self.nodes.iter().zip(&other.nodes).all(|(a, b)| {
-                a.text == b.text || (a.id == b.id && json_eq::texts(&a.text, &b.text, |_| true))
-            })
+            && self
+                .nodes
+                .iter()
+                .zip(&other.nodes)
+                .all(|(a, b)| a.same_content(b))
     }
 }
 
@@ -216,6 +229,8 @@ mod tests {
         let json = r#"[{"id":"t","type":"tab","label":"é \" [ {"},{"id":"n","type":"x","z":"t","x":1.50,"y":1e3,"wires":[["n"],[]]}]"#;
         assert_eq!(set(json).to_json(), json);
         assert_eq!(set("[]").to_json(), "[]");
+        let two = set(r#"[{"id":"a","type":"x"},{"id":"b","type":"é"}]"#);
+        assert_eq!(two.json_size(), two.to_json().len());
     }
 
     #[test]
