@@ -8,7 +8,7 @@
 //! 3. [`store`]: the durable state: sessions, history, flow files.
 //! 4. [`audit`], [`auth`], [`upstream`]: the audit log; users, sessions and permissions; the runtime behind the
 //!    gateway.
-//! 5. [`comms`]: the channel that delivers events to editors.
+//! 5. [`policy`]: whether a deployment is allowed. [`comms`]: the channel that delivers events to editors.
 //! 6. [`deployment`]: the transaction that replaces the active flow set. `editor`: the stock editor's files.
 //! 7. [`gateway`]: the shared state of all requests.
 //! 8. [`http`]: the path of a request, from rate limits to the response.
@@ -30,6 +30,7 @@ pub mod fuzzing;
 pub mod gateway;
 pub mod http;
 pub mod metrics;
+pub mod policy;
 pub mod server;
 pub mod store;
 pub mod upstream;

@@ -151,3 +151,77 @@ fn a_low_soft_limit_of_open_files_is_raised() {
         .unwrap();
     assert!(soft >= 564, "{soft}");
 }
+
+#[test]
+fn check_flows_names_violations_and_findings_with_their_lines_and_ends_with_1() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
+    write(
+        "gateway.toml",
+        "[policy]\nforbid_types = [\"exec\"]\nrestrict_types = [\"inject\"]\n",
+    );
+    write(
+        "flows.json",
+        "[{\"id\": \"t\", \"type\": \"tab\"},\n {\"id\": \"e\", \"type\": \"exec\", \"z\": \"t\", \"x\": 1, \"y\": 1},\n\
+         {\"type\": \"inject\",\n  \"id\": \"i\", \"z\": \"t\", \"x\": 1, \"y\": 1, \"wires\": [[\"gone\"]]}]",
+    );
+    let check = |arguments: &[&str]| {
+        let all: Vec<&str> = [&["check-flows"], arguments].concat();
+        let output = flowgate(directory.path(), &all);
+        (output.status.code(), text(&output.stdout).to_owned())
+    };
+    let (code, shown) = check(&["flows.json"]);
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        shown,
+        "refused: nodes of these types must not be added or changed here: exec e [forbid_types]\n\
+         warning: inject i has wires to nodes that do not exist: gone [dangling_wire]\n\
+         1 violations of the policy, 1 findings\n"
+    );
+
+    let (code, shown) = check(&[
+        "flows.json",
+        "--permission",
+        "flows.write",
+        "--format",
+        "sarif",
+    ]);
+    assert_eq!(code, Some(1));
+    let sarif: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    let results = sarif["runs"][0]["results"].as_array().unwrap().iter();
+    let results: Vec<_> = results
+        .map(|found| {
+            let line = &found["locations"][0]["physicalLocation"]["region"]["startLine"];
+            let text = |key: &str| found[key].as_str().unwrap().to_owned();
+            (text("level"), text("ruleId"), line.as_u64().unwrap())
+        })
+        .collect();
+    let expected = [
+        ("error", "forbid_types", 2),
+        ("error", "restrict_types", 4),
+        ("warning", "dangling_wire", 4),
+    ];
+    let expected = expected.map(|(level, rule, line)| (level.to_owned(), rule.to_owned(), line));
+    assert_eq!(results, expected);
+
+    // Nothing differs from the base, so nothing is refused.
+    let (code, shown) = check(&["flows.json", "--base", "flows.json", "--format", "json"]);
+    let json: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(
+        (code, &json["allowed"]),
+        (Some(0), &serde_json::Value::Bool(true))
+    );
+    assert_eq!(json["findings"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        check(&["flows.json", "--base", "flows.json", "--strict"]).0,
+        Some(1)
+    );
+
+    write("broken.json", "[{\"id\": \"a\"}]");
+    let broken = flowgate(directory.path(), &["check-flows", "broken.json"]);
+    assert_eq!(broken.status.code(), Some(1));
+    assert_eq!(
+        text(&broken.stderr),
+        "flowgate: broken.json: element 0 (\"a\"): \"type\" must be a non-empty string\n"
+    );
+}

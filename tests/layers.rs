@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["config"],
     &["store"],
     &["audit", "auth", "upstream"],
-    &["comms"],
+    &["comms", "policy"],
     &["deployment", "editor"],
     &["gateway"],
     &["http"],

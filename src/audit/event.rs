@@ -56,6 +56,10 @@ events! {
     TokenRevoke = "token.revoke",
     /// Sessions have been ended by an operator.
     SessionRevoke = "session.revoke",
+    /// An operator has begun a freeze: no deployments until a time.
+    Freeze = "freeze",
+    /// An operator has ended it.
+    Unfreeze = "unfreeze",
     /// A caller is refused: it lacks a permission, its authorization has lapsed, or its origin or host is not accepted.
     Denied = "permission.denied",
     /// An authorized write of the admin API that has no event of its own.

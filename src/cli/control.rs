@@ -20,6 +20,9 @@ const TIMEOUT: Duration = Duration::from_mins(1);
 /// The longest lifetime but `never`. Our choice: ten years.
 const MAX_TIMEOUT: Duration = Duration::from_hours(3650 * 24);
 
+/// The longest freeze. Our choice: one that is forgotten ends within about a year.
+const MAX_FREEZE: Duration = Duration::from_hours(366 * 24);
+
 #[derive(Subcommand)]
 pub(super) enum TokenCommand {
     /// Make a token for a machine and print it, once
@@ -163,6 +166,25 @@ pub(super) fn session(config: &Config, command: SessionCommand) -> ExitCode {
     }
 }
 
+pub(super) fn freeze(config: &Config, duration: Duration, reason: String) -> ExitCode {
+    let ask = Ask::Freeze {
+        seconds: duration.as_secs(),
+        reason,
+    };
+    tell(config, &ask, &Output { json: false }, |_| true)
+}
+
+pub(super) fn unfreeze(config: &Config) -> ExitCode {
+    tell(config, &Ask::Unfreeze, &Output { json: false }, |_| true)
+}
+
+/// The duration of a freeze.
+pub(super) fn freeze_time(text: &str) -> Result<Duration, String> {
+    let range = Duration::from_secs(1)..=MAX_FREEZE;
+    let duration = parse_duration(text).filter(|duration| range.contains(duration));
+    duration.ok_or_else(|| "expected a duration from 1s to 366d, such as 2h".to_owned())
+}
+
 pub(super) fn reload(config: &Config) -> ExitCode {
     tell(config, &Ask::Reload, &Output { json: false }, |_| true)
 }
@@ -195,6 +217,8 @@ fn tell(
                 table(ask, &sessions)
             }
         }
+        Ok(Answer::Frozen { until }) => format!("frozen until {}", rfc3339(until)),
+        Ok(_) if matches!(ask, Ask::Unfreeze) => "unfrozen".to_owned(),
         Ok(_) => "reloaded".to_owned(),
     };
     println!("{text}");

@@ -1,8 +1,9 @@
-//! The command line: run, check, hash-password, audit, history, token, session, reload, top.
+//! The command line: run, check, check-flows, hash-password, audit, history, token, session, reload, top.
 //!
 //! Parses the arguments, runs the command, returns the exit code; other modules implement the commands.
 
 mod audit;
+mod check_flows;
 mod control;
 mod history;
 mod log;
@@ -13,6 +14,7 @@ mod top;
 
 use crate::config::Config;
 use crate::server;
+use check_flows::CheckFlows;
 use clap::{Parser, Subcommand};
 use control::{SessionCommand, TokenCommand};
 use std::path::{Path, PathBuf};
@@ -30,6 +32,7 @@ Examples:
   flowgate --config /etc/flowgate.toml run   start with another file
   flowgate run --safe                        load the flows without starting them
   flowgate --config new.toml check           see whether a file is right before using it
+  flowgate check-flows flows.json            see whether flows keep the policy before deploying them
   flowgate hash-password                     make a password_hash for [[auth.user]]
   flowgate token create --name ci --permission flows.write --expires 90d
                                              make a token for a machine
@@ -71,6 +74,15 @@ enum Command {
         after_help = "Example:\n  flowgate --config new.toml check && systemctl reload flowgate"
     )]
     Check,
+    /// Say whether a file of flows keeps the policy, and what is suspicious in it
+    ///
+    /// The rules of [policy] are violations, and end it with 1. Missing types, wires and links to nothing, endpoints
+    /// that are there twice and secrets in clear are findings, and end it with 1 only with --strict. Needs no running
+    /// gateway, so that a pipeline can check flows before it deploys them.
+    #[command(
+        after_help = "Examples:\n  flowgate check-flows flows.json\n  flowgate --config plant.toml check-flows new.json --base flows.json --permission flows.write\n  flowgate check-flows flows.json --strict --format sarif > flows.sarif"
+    )]
+    CheckFlows(CheckFlows),
     /// Turn a password into a hash for `password_hash` in [[auth.user]]
     ///
     /// Asks twice, without showing what is typed, when standard input is a terminal; reads one line from it otherwise.
@@ -103,6 +115,23 @@ enum Command {
     /// it was. No connection is dropped.
     #[command(after_help = "Example:\n  flowgate --config /etc/flowgate.toml reload")]
     Reload,
+    /// Let the running gateway refuse every deployment for a time
+    ///
+    /// Flows cannot be changed, started or stopped, by any user and at any runtime; users are shown the reason. It lasts
+    /// beyond a restart. Another freeze takes its place.
+    #[command(after_help = "Example:\n  flowgate freeze 2h \"line 3 is running\"")]
+    Freeze {
+        /// Its duration: 1s to 366d
+        #[arg(value_parser = control::freeze_time)]
+        duration: std::time::Duration,
+        /// The reason, for users
+        reason: String,
+    },
+    /// End what `freeze` has begun
+    ///
+    /// Freeze windows and read_only of the configuration stay.
+    #[command(after_help = "Example:\n  flowgate unfreeze")]
+    Unfreeze,
     /// Show which nodes of the running gateway use the engine's time
     ///
     /// Above them stands how busy the engine is, how many messages it delivers and how many wait, and the memory of the
@@ -145,6 +174,9 @@ pub fn main() -> ExitCode {
     match arguments.command.unwrap_or(Command::Run { safe: false }) {
         Command::Run { safe } => run(config, safe),
         Command::Check => check(config),
+        Command::CheckFlows(arguments) => {
+            with(config, |config| check_flows::run(config, &arguments))
+        }
         Command::HashPassword => hash_password(),
         Command::Audit(AuditCommand::Verify { files }) => {
             with(config, |config| audit::check(config, &files))
@@ -153,6 +185,10 @@ pub fn main() -> ExitCode {
         Command::Token(command) => with(config, |config| control::token(config, command)),
         Command::Session(command) => with(config, |config| control::session(config, command)),
         Command::Reload => with(config, reload),
+        Command::Freeze { duration, reason } => {
+            with(config, |config| control::freeze(config, duration, reason))
+        }
+        Command::Unfreeze => with(config, control::unfreeze),
         #[cfg(feature = "engine")]
         Command::Top { once, interval } => with(config, |config| top::show(config, interval, once)),
     }

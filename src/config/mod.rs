@@ -19,6 +19,7 @@ mod mount;
 mod networks;
 mod packages;
 mod password_hash;
+mod policy;
 mod proxy_headers;
 mod raw;
 mod route;
@@ -33,6 +34,7 @@ pub use error::{Diagnostic, Error, Problem};
 pub use headers::RESOURCE_POLICY;
 pub use hosts::{Host, Hosts};
 pub use networks::Networks;
+pub use policy::{FreezeWindow, Policy, is_reason};
 pub use route::{AdminPaths, Authorization, PathRules, RESERVED, Route};
 pub use setting::parse_duration;
 pub use tls::CertificateName;
@@ -77,6 +79,8 @@ pub struct Config {
     pub auth: Option<Auth>,
     /// The runtimes behind us; none: our own engine runs the flows.
     pub upstreams: Vec<Upstream>,
+    /// The rules for deployments to our own engine; each upstream has its own.
+    pub policy: Policy,
     /// The channel that reports events to editors.
     pub comms: Comms,
     /// Our own flow engine.
@@ -380,7 +384,7 @@ pub struct Throttle {
     pub window: Duration,
 }
 
-/// The hosts and path of a runtime, and its users' permissions there.
+/// The hosts and path of a runtime, and the permissions and rules there.
 #[derive(Debug, Clone, Default)]
 pub struct Mount {
     /// Its name in logs, metrics and audit; no other has the same.
@@ -395,6 +399,8 @@ pub struct Mount {
     pub admin_root: String,
     /// The permissions of these users there, instead of those elsewhere.
     pub permissions: Vec<(String, Vec<String>)>,
+    /// The rules for deployments to it.
+    pub policy: Policy,
 }
 
 /// `[upstream]`, or one of several `[[upstream]]`.

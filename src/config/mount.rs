@@ -6,7 +6,7 @@ use super::error::SpannedError;
 use super::raw;
 use super::route::{self, spelled};
 use super::setting::{Source, flag};
-use super::{Auth, Mount};
+use super::{Auth, Mount, Policy};
 use std::net::Ipv6Addr;
 
 const NAME: &str = "a name of letters, digits and \"-._:\"";
@@ -73,6 +73,7 @@ pub(super) fn mount(
         prefix,
         admin_root: admin_root.to_ascii_lowercase(),
         permissions: permissions(&raw.permissions, auth, source)?,
+        policy: Policy::default(),
     };
     Ok((mount, root))
 }

@@ -62,6 +62,8 @@ pub(super) struct Root {
     pub(super) headers: Headers,
     pub(super) upstream: Option<Spanned<Upstreams>>,
     #[serde(default)]
+    pub(super) policy: Policy,
+    #[serde(default)]
     pub(super) comms: Comms,
     #[serde(default)]
     pub(super) engine: Engine,
@@ -292,6 +294,57 @@ pub(super) struct Upstream {
     pub(super) max_tunnels: Entry,
     pub(super) max_tunnels_per_address: Entry,
     pub(super) health: Entry,
+    #[serde(default)]
+    pub(super) policy: Policy,
+}
+
+/// `[policy]`, or `[upstream.policy]`.
+#[derive(Deserialize, Default, Clone)]
+#[serde(deny_unknown_fields, expecting = "a table [policy]")]
+pub(super) struct Policy {
+    pub(super) read_only: Entry,
+    #[serde(default)]
+    pub(super) freeze: Vec<Spanned<Freeze>>,
+    pub(super) require_rev: Entry,
+    pub(super) forced: List,
+    pub(super) require_types: Entry,
+    pub(super) forbid_types: List,
+    pub(super) restrict_types: List,
+    pub(super) max_nodes: Entry,
+    pub(super) max_bytes: Entry,
+}
+
+impl Policy {
+    /// The keys of this table, and those of another one that it does not have.
+    pub(super) fn over(self, base: &Self) -> Self {
+        let base = base.clone();
+        let freeze = if self.freeze.is_empty() {
+            base.freeze
+        } else {
+            self.freeze
+        };
+        Self {
+            read_only: self.read_only.or(base.read_only),
+            freeze,
+            require_rev: self.require_rev.or(base.require_rev),
+            forced: self.forced.or(base.forced),
+            require_types: self.require_types.or(base.require_types),
+            forbid_types: self.forbid_types.or(base.forbid_types),
+            restrict_types: self.restrict_types.or(base.restrict_types),
+            max_nodes: self.max_nodes.or(base.max_nodes),
+            max_bytes: self.max_bytes.or(base.max_bytes),
+        }
+    }
+}
+
+/// `[[policy.freeze]]`.
+#[derive(Deserialize, Clone)]
+#[serde(deny_unknown_fields, expecting = "a table [[policy.freeze]]")]
+pub(super) struct Freeze {
+    pub(super) cron: Entry,
+    pub(super) duration: Entry,
+    pub(super) time_zone: Entry,
+    pub(super) reason: Entry,
 }
 
 /// `[comms]`.

@@ -7,7 +7,7 @@ use super::raw::{self, AuthChoice};
 use super::setting::{Source, Span, flag, number};
 use super::{Auth, Config, Editor, Limits, Log, Server, Storage, Throttle, Timeouts};
 use super::{
-    admin_route, audit, comms, engine, headers, hosts, networks, proxy_headers, route, tls,
+    admin_route, audit, comms, engine, headers, hosts, networks, policy, proxy_headers, route, tls,
     upstream, users,
 };
 use std::net::{Ipv4Addr, SocketAddr};
@@ -56,7 +56,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
     let listened = server.listen.iter().copied().zip(spans);
     each_once(listened.chain(others).collect())?;
     let storage = storage(raw.storage, source)?;
-    let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), source)?;
+    let upstreams = upstream::upstreams(raw.upstream, auth.as_ref(), &raw.policy, source)?;
     let admin_routes = admin_route::admin_routes(raw.admin_route, &upstreams, source)?;
     Ok(Config {
         file: None,
@@ -68,6 +68,7 @@ pub(super) fn config(raw: raw::Root, source: &Source<'_>) -> Result<Config, Span
         limits: limits(raw.limits, source)?,
         headers: headers::headers(raw.headers, source)?,
         auth,
+        policy: policy::policy(raw.policy, source)?,
         comms: comms::comms(raw.comms, source)?,
         engine: engine::engine(raw.engine, &storage.directory, source)?,
         editor: editor(raw.editor, upstreams.is_empty(), source)?,

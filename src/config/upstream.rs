@@ -4,6 +4,7 @@
 
 use super::error::SpannedError;
 use super::mount;
+use super::policy::policy;
 use super::raw::{self, Entry};
 use super::setting::{Source, Span, flag, line_of, number};
 use super::{Account, Auth, Certificate, Dialect, ServiceAccount, Upstream};
@@ -33,10 +34,11 @@ impl Upstream {
     }
 }
 
-/// All of them; each answers for requests of its own.
+/// All of them; each answers for requests of its own, with its own policy over the one of all.
 pub(super) fn upstreams(
     tables: Option<Spanned<raw::Upstreams>>,
     auth: Option<&Auth>,
+    base: &raw::Policy,
     source: &Source<'_>,
 ) -> Result<Vec<Upstream>, SpannedError> {
     let Some(tables) = tables else {
@@ -48,9 +50,11 @@ pub(super) fn upstreams(
         raw::Upstreams::Several(tables) => tables,
     };
     let mut upstreams: Vec<Upstream> = Vec::new();
-    for table in tables {
+    for mut table in tables {
         let span = table.span();
-        let upstream = upstream(table, auth, source)?;
+        let own = std::mem::take(&mut table.get_mut().policy);
+        let mut upstream = upstream(table, auth, source)?;
+        upstream.mount.policy = policy(own.over(base), source)?;
         let before = upstreams.iter().map(|other| &other.mount);
         mount::alone(&upstream.mount, before)
             .map_err(|sentence| SpannedError::rule(span, sentence))?;

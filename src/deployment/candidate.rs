@@ -19,30 +19,41 @@ pub(super) struct Next {
 
 /// Makes it: read again from storage, or of what was sent and of what was active before.
 pub(super) async fn next(request: Request, before: &Active, store: &Store) -> Result<Next, Error> {
-    let kept = &before.credentials;
-    match request {
-        Request::Reload => stored(store).await,
-        Request::Flows { submission, .. } => Ok(Next {
+    match proposed(request, &before.flows, &before.credentials)? {
+        Some(next) => Ok(next),
+        None => stored(store).await,
+    }
+}
+
+/// Makes it of what was sent and of the flow set before; `None`: it is the one in storage.
+pub(super) fn proposed(
+    request: Request,
+    before: &FlowSet,
+    kept: &Credentials,
+) -> Result<Option<Next>, Error> {
+    Ok(Some(match request {
+        Request::Reload => return Ok(None),
+        Request::Flows { submission, .. } => Next {
             credentials: submission.merged(kept),
             sent: submission.credential_ids(),
             flows: submission.flows,
             flow: None,
-        }),
+        },
         Request::AddFlow(body) => {
             // 16 hexadecimal digits, as editors make them.
             let id = crypto::hex(&crypto::random::<8>());
-            let (flows, sent) = add_flow(&before.flows, &body, &id)?;
-            Ok(single(flows, &sent, kept, Some(id)))
+            let (flows, sent) = add_flow(before, &body, &id)?;
+            single(flows, &sent, kept, Some(id))
         }
         Request::ReplaceFlow(id, body) => {
-            let (flows, sent) = replace_flow(&before.flows, &id, &body)?;
-            Ok(single(flows, &sent, kept, Some(id)))
+            let (flows, sent) = replace_flow(before, &id, &body)?;
+            single(flows, &sent, kept, Some(id))
         }
         Request::RemoveFlow(id) => {
-            let flows = remove_flow(&before.flows, &id)?;
-            Ok(single(flows, &Credentials::default(), kept, None))
+            let flows = remove_flow(before, &id)?;
+            single(flows, &Credentials::default(), kept, None)
         }
-    }
+    }))
 }
 
 async fn stored(store: &Store) -> Result<Next, Error> {

@@ -1,10 +1,13 @@
 //! Deployments of a runtime behind us: turn, revision, send. Nothing of its flows is kept here.
 
+use super::candidate::{Next, proposed};
 use super::outcome;
-use super::{Active, Authorized, Deployments, Error, Phases, Runtime, StartContext, name};
+use super::{Active, Authorized, Deployments, Error, Phases, Request, Runtime, StartContext, name};
 use crate::audit::{Actor, Event};
+use crate::auth::AuthWatch;
 use crate::metrics::Phase;
-use crate::upstream::{Change, Changed, Outcome, Upstream};
+use crate::upstream::{self, Change, Changed, Outcome, Upstream};
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use flows::{Credentials, DeploymentType, FlowSet, Submission};
 use serde_json::{Value, json};
@@ -18,10 +21,6 @@ use tokio::sync::{Mutex, watch};
 pub struct Forward {
     /// The change to send.
     pub change: Change,
-    /// The revision that must be active for it.
-    pub rev: Option<String>,
-    /// The deployment type.
-    pub kind: DeploymentType,
     /// The purpose of the change.
     pub purpose: Purpose,
 }
@@ -29,8 +28,8 @@ pub struct Forward {
 /// The purpose of a change, for the audit log.
 #[derive(Debug)]
 pub enum Purpose {
-    /// Other flows; `None`: known only to the upstream.
-    Flows(Option<FlowSet>),
+    /// Other flows.
+    Flows(Request),
     /// Starting or stopping all flows.
     State(Value),
 }
@@ -55,6 +54,8 @@ impl Deployments {
             active: watch::Sender::new(Arc::new(nothing)),
             set_aside: Lock::new(None),
             runtime,
+            policy: ArcSwap::default(),
+            freeze: ArcSwapOption::default(),
             store,
             audit,
             metrics,
@@ -73,7 +74,7 @@ impl Deployments {
         let Some(upstream) = self.runtime.upstream() else {
             return Err(Error::Runtime);
         };
-        let kind = name(forward.kind);
+        let kind = name(forward.purpose.kind());
         let mut phases = Phases {
             metrics: &self.metrics,
             kind,
@@ -83,26 +84,39 @@ impl Deployments {
 
         // turn
         let mut known = self.lock(watch).await?;
+        self.permit_now(now)?;
         phases.end(Phase::Wait);
 
         // revision: the upstream's own, asked for anew, because others may have deployed there
-        let old = match &forward.rev {
-            Some(rev) => {
-                let (active, flows) = watch.during(pin!(upstream.revision())).await??;
-                if known.as_ref().is_some_and(|known| *known != active) {
-                    self.record_outside_edit(upstream, &active, actor, now);
-                }
-                *known = Some(active.clone());
-                self.compare(rev, active, &flows)?
+        let rev = forward.purpose.rev().map(str::to_owned);
+        if let Purpose::Flows(Request::Flows { submission, .. }) = &forward.purpose {
+            self.permit_rev(submission, watch)?;
+        }
+        let compares = forward.purpose.is_shown() && self.compares(watch);
+        let old = if rev.is_some() || compares {
+            let (active, flows) = watch.during(pin!(upstream.revision())).await??;
+            if known.as_ref().is_some_and(|known| *known != active) {
+                self.record_outside_edit(upstream, &active, actor, now);
             }
-            None => None,
+            *known = Some(active.clone());
+            self.compare(rev.as_deref(), active, &flows)?
+        } else {
+            None
         };
+
+        // policy
+        let (begin, done, mut facts) = forward.purpose.account(kind);
+        if let Purpose::Flows(request) = forward.purpose {
+            let next = self.next_there(request, old.as_ref(), watch).await?;
+            if let (Some(old), Some(next)) = (&old, &next) {
+                outcome::counts(&mut facts, old, &next.flows);
+            }
+        }
         phases.end(Phase::Plan);
 
         // account: recorded before it happens; if that fails the change is refused, as `audit.on_failure` requires
-        let (begin, done, mut facts) = forward.purpose.account(kind, old.as_ref());
         facts["upstream"] = upstream.name().into();
-        facts["before"] = json!(forward.rev.as_ref().or(known.as_ref()));
+        facts["before"] = json!(rev.as_ref().or(known.as_ref()));
         self.audit.durable(begin, actor, now, facts.clone()).await?;
 
         watch.check()?;
@@ -136,8 +150,13 @@ impl Deployments {
     }
 
     /// Refuses another revision than the active one; returns the active flow set, if it can be read.
-    fn compare(&self, rev: &str, active: String, flows: &Bytes) -> Result<Option<FlowSet>, Error> {
-        if rev != active {
+    fn compare(
+        &self,
+        rev: Option<&str>,
+        active: String,
+        flows: &Bytes,
+    ) -> Result<Option<FlowSet>, Error> {
+        if rev.is_some_and(|rev| rev != active) {
             self.metrics.revision_conflict();
             return Err(Error::Stale { active });
         }
@@ -145,19 +164,57 @@ impl Deployments {
             .ok()
             .map(|active| active.flows))
     }
+
+    /// The flow set that the upstream will have, if that of before is known and the policy allows it. The upstream alone
+    /// knows what it reads from its storage again.
+    async fn next_there(
+        &self,
+        request: Request,
+        old: Option<&FlowSet>,
+        watch: &mut AuthWatch,
+    ) -> Result<Option<Next>, Error> {
+        let compares = self.compares(watch) && !matches!(request, Request::Reload);
+        let Some(old) = old else {
+            return if compares {
+                Err(upstream::Error::Unexpected("its flows cannot be read").into())
+            } else {
+                Ok(None)
+            };
+        };
+        let next = proposed(request, old, &Credentials::default())?;
+        if let Some(next) = &next {
+            self.permit(old, next, watch).await?;
+        }
+        Ok(next)
+    }
 }
 
 impl Purpose {
-    /// The events of its begin and its end, and their facts.
-    fn account(&self, kind: &str, old: Option<&FlowSet>) -> (Event, Event, Value) {
+    /// The deployment type.
+    fn kind(&self) -> DeploymentType {
         match self {
-            Self::Flows(new) => {
-                let mut facts = json!({ "type": kind });
-                if let (Some(old), Some(new)) = (old, new) {
-                    outcome::counts(&mut facts, old, new);
-                }
-                (Event::DeployBegin, Event::Deploy, facts)
-            }
+            Self::Flows(request) => request.kind(),
+            Self::State(_) => DeploymentType::Flows,
+        }
+    }
+
+    /// The revision that must be active for it.
+    fn rev(&self) -> Option<&str> {
+        match self {
+            Self::Flows(Request::Flows { submission, .. }) => submission.rev.as_deref(),
+            Self::Flows(_) | Self::State(_) => None,
+        }
+    }
+
+    /// Whether the change shows the flow set that it leads to.
+    fn is_shown(&self) -> bool {
+        !matches!(self, Self::Flows(Request::Reload) | Self::State(_))
+    }
+
+    /// The events of its begin and its end, and their facts.
+    fn account(&self, kind: &str) -> (Event, Event, Value) {
+        match self {
+            Self::Flows(_) => (Event::DeployBegin, Event::Deploy, json!({ "type": kind })),
             Self::State(state) => {
                 let facts = json!({ "state": state });
                 (Event::StateBegin, Event::State, facts)

@@ -1,13 +1,16 @@
-//! Deployments: lock, revision, plan, store, apply, announce, in this order; by requests and at the start.
+//! Deployments: lock, revision, policy, plan, store, apply, announce, in this order; by requests and at the start.
 //!
 //! Nothing is changed until the new flow set is durable. Depends on no HTTP.
 
 mod candidate;
+mod dry_run;
 mod forward;
 mod outcome;
+mod permit;
 mod restore;
 mod runtime;
 
+pub use dry_run::Checked;
 pub use forward::{Forward, Purpose};
 pub use outcome::{failed, refusal};
 pub use restore::StartContext;
@@ -15,9 +18,12 @@ pub use runtime::Runtime;
 
 use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::auth::{AuthWatch, Lapsed};
+use crate::config::Policy;
 use crate::metrics::{Metrics, Phase};
+use crate::policy::{Freeze, Verdict};
 use crate::store::{self, Record, Store};
 use crate::upstream;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use candidate::next;
 use flows::{
@@ -63,6 +69,9 @@ pub enum Error {
     /// The submission is malformed.
     #[error(transparent)]
     Malformed(#[from] Malformed),
+    /// The policy refuses it.
+    #[error(transparent)]
+    Policy(#[from] Verdict),
     /// `reload`: the flow files are broken.
     #[error("the flow files are broken")]
     StorageInvalid(#[source] store::Error),
@@ -123,6 +132,9 @@ pub struct Deployments {
     /// The revision that did not start, while the flow set before it is active.
     set_aside: Lock<Option<String>>,
     runtime: Runtime,
+    policy: ArcSwap<Policy>,
+    /// The freeze that an operator has commanded.
+    freeze: ArcSwapOption<Freeze>,
     store: Store,
     audit: Audit,
     metrics: Arc<Metrics>,
@@ -194,16 +206,21 @@ impl Deployments {
 
         // turn
         let _lock = self.lock(watch).await?;
+        self.permit_now(now)?;
         phases.end(Phase::Wait);
 
         // revision
         let before = self.active();
         if let Request::Flows { submission, .. } = &request {
             self.check(submission, &before)?;
+            self.permit_rev(submission, watch)?;
         }
 
-        // plan
+        // policy
         let next = next(request, &before, &self.store).await?;
+        self.permit(&before.flows, &next, watch).await?;
+
+        // plan
         let plan = plan_of(&before.flows, &next.flows, &next.sent, kind);
         let flow = next.flow;
         let active = Arc::new(Active::new(next.flows, next.credentials, None));
@@ -248,7 +265,9 @@ impl Deployments {
     ) -> Result<(), Error> {
         let state = if running { "start" } else { "stop" };
         let facts = json!({ "state": state });
-        let _lock = self.lock(watch).await.inspect_err(|_| {
+        let held = self.lock(watch).await;
+        let open = held.and_then(|held| self.permit_now(now).map(|()| held));
+        let _lock = open.inspect_err(|_| {
             self.audit
                 .record(Event::StateFail, actor, now, facts.clone());
         })?;

@@ -2,6 +2,7 @@
 
 use super::Error;
 use crate::metrics::Deployed;
+use crate::policy::Rule;
 use flows::FlowSet;
 use serde_json::{Value, json};
 
@@ -28,6 +29,7 @@ pub fn failed(error: &Error) -> Deployed {
     match error {
         Error::Stale { .. } => Deployed::Stale,
         Error::Malformed(_) | Error::NoSuchFlow => Deployed::Malformed,
+        Error::Policy(_) => Deployed::Refused,
         Error::StorageInvalid(_)
         | Error::Store(_)
         | Error::Runtime
@@ -39,13 +41,18 @@ pub fn failed(error: &Error) -> Deployed {
 
 /// The audit fields of a deployment that did not happen.
 pub fn refusal(kind: &str, error: &Error) -> Value {
-    json!({ "type": kind, "reason": reason(error) })
+    let mut fields = json!({ "type": kind, "reason": reason(error) });
+    if let Error::Policy(verdict) = error {
+        fields["rules"] = verdict.rules().map(Rule::name).collect();
+    }
+    fields
 }
 
 fn reason(error: &Error) -> &'static str {
     match error {
         Error::Stale { .. } => "stale",
         Error::Malformed(_) => "malformed",
+        Error::Policy(_) => "policy",
         Error::StorageInvalid(_) => "storage_invalid",
         Error::Store(_) => "storage_failed",
         Error::NoSuchFlow => "no_such_flow",

@@ -7,6 +7,7 @@ use crate::audit::{Actor, Audit, Event};
 use crate::config;
 use crate::metrics::Metrics;
 use crate::store::{self, FALLBACK, Loaded, Reading, Store};
+use arc_swap::{ArcSwap, ArcSwapOption};
 use flows::{Credentials, DeploymentType, FlowSet};
 use serde_json::json;
 use std::collections::HashSet;
@@ -88,6 +89,8 @@ impl Deployments {
             active: watch::Sender::new(active),
             set_aside: Lock::new(set_aside),
             runtime,
+            policy: ArcSwap::default(),
+            freeze: ArcSwapOption::default(),
             store: context.store,
             audit: context.audit,
             metrics: context.metrics,

@@ -1,6 +1,7 @@
 //! The runtime of flows: the engine, or the upstream, which keeps its own flows.
 
 use super::Error;
+use crate::policy::Types;
 use crate::upstream::Upstream;
 #[cfg(feature = "engine")]
 use engine::stopped_flows::StoppedFlow;
@@ -138,6 +139,18 @@ impl Runtime {
             #[cfg(feature = "engine")]
             Self::Own(ref engine) => engine.announce(rev),
             Self::Upstream(_) => {}
+        }
+    }
+
+    /// The types of nodes that it has.
+    pub(super) async fn types(&self) -> Result<Box<Types>, Error> {
+        match *self {
+            #[cfg(feature = "engine")]
+            Self::Own(_) => Ok(Box::new(engine::nodes::knows)),
+            Self::Upstream(ref upstream) => {
+                let types = upstream.types().await?;
+                Ok(Box::new(move |kind| types.contains(kind)))
+            }
         }
     }
 

@@ -67,6 +67,7 @@ impl Backends {
         for (mount, runtime) in runtimes {
             let opened = Deployments::open(runtime.clone(), &config.engine, context.clone());
             let opened = opened.await?;
+            opened.set_policy(mount.policy.clone());
             all.push(Arc::new(Backend {
                 rules: ArcSwap::from_pointee(Rules::of(
                     &mount,
@@ -135,15 +136,18 @@ impl Backends {
         let mut as_before = config.upstreams.len() == upstreams().count();
         for backend in &self.all {
             let named = |read: &&config::Upstream| read.mount.name == backend.mount.name;
+            let mut policy = &config.policy;
             let mount = match &backend.runtime {
                 #[cfg(feature = "engine")]
                 Runtime::Own(_) => &backend.mount,
                 Runtime::Upstream(_) => {
                     if let Some(read) = config.upstreams.iter().find(named) {
+                        policy = &read.mount.policy;
                         &read.mount
                     } else {
                         // It stays until the restart, and what was opened for all is closed already.
                         as_before = false;
+                        policy = &backend.mount.policy;
                         &backend.mount
                     }
                 }
@@ -156,6 +160,7 @@ impl Backends {
                 &config.admin_routes,
             );
             backend.rules.store(Arc::new(rules));
+            backend.deployments.set_policy(policy.clone());
         }
         if !as_before {
             tracing::warn!("which upstreams there are, and where, changes with a restart only");
@@ -243,6 +248,7 @@ pub(super) fn runtimes(
     if runtimes.is_empty() {
         let mount = config::Mount {
             name: "engine".to_owned(),
+            policy: config.policy.clone(),
             ..config::Mount::default()
         };
         runtimes.push((mount, start(config, metrics)?));

@@ -11,9 +11,9 @@ use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use super::route::{self, Admin, Editor, Target};
-use super::{auth, comms, identify, redact, tunnel};
+use super::{auth, check, comms, identify, redact, tunnel};
 use crate::audit::Event;
-use crate::deployment::{self, Authorized, Forward, Purpose, name};
+use crate::deployment::{self, Authorized, Forward, Purpose, Request, name};
 use crate::metrics::{self, Phase, RouteClass};
 use crate::upstream::{
     self, Authorization, Change, Changed, Outcome, Outgoing, Pace, Refusal, Upstream,
@@ -49,6 +49,7 @@ pub(super) async fn act(
         Target::Token => Box::pin(auth::token(ctx)).await,
         Target::Revoke => Box::pin(auth::revoke(ctx)).await,
         Target::Deploy => Box::pin(deploy(ctx, path, upstream)).await,
+        Target::Check => Box::pin(check::check(ctx)).await,
         Target::AddFlow | Target::ReplaceFlow | Target::RemoveFlow | Target::SetState => {
             Box::pin(change(ctx, path, target, upstream)).await
         }
@@ -176,8 +177,9 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
     let change = upstream.deployment(&front, spelled, name(kind), body.clone());
     let metrics = Arc::clone(&ctx.gateway.metrics);
     let prepare = move || {
-        let (mut rev, mut flows) = (None, None);
-        if !reload {
+        let request = if reload {
+            Request::Reload
+        } else {
             let started = Instant::now();
             let submission = match version {
                 Version::V1 => Submission::v1(&FlowSet::default(), &body),
@@ -185,13 +187,11 @@ async fn deploy(ctx: &mut RequestContext<'_>, path: &Path<'_>, upstream: &Upstre
             };
             metrics.phase(name(kind), Phase::Parse, started.elapsed());
             let submission = submission?;
-            (rev, flows) = (submission.rev, Some(submission.flows));
-        }
+            Request::Flows { submission, kind }
+        };
         Ok(Forward {
             change,
-            rev,
-            kind,
-            purpose: Purpose::Flows(flows),
+            purpose: Purpose::Flows(request),
         })
     };
     answer(ctx, upstream, run(ctx, version, kind, prepare).await?)
@@ -206,35 +206,35 @@ async fn change(
     upstream: &Upstream,
 ) -> Result {
     check_version(ctx)?;
-    let mut purpose = Purpose::Flows(None);
-    let mut flow = None;
-    let body = match target {
-        Target::RemoveFlow => Bytes::new(),
+    let (body, purpose) = match target {
         Target::SetState => {
             let (body, state) = ctx.read_state().await?;
-            purpose = Purpose::State(Json::from(state));
-            body
+            (body, Purpose::State(Json::from(state)))
+        }
+        Target::RemoveFlow => {
+            let request = Request::RemoveFlow(path.parameter(1));
+            (Bytes::new(), Purpose::Flows(request))
+        }
+        Target::ReplaceFlow => {
+            let body = ctx.read_json().await?;
+            let request = Request::ReplaceFlow(path.parameter(1), body.clone());
+            (body, Purpose::Flows(request))
         }
         _ => {
             let body = ctx.read_json().await?;
-            let id = (target == Target::ReplaceFlow).then(|| path.parameter(1));
-            flow = Some((body.clone(), id));
-            body
+            (body.clone(), Purpose::Flows(Request::AddFlow(body)))
         }
     };
     let url = path.target(&ctx.outgoing().uri)?;
     let change: Change = upstream.change(&forwarded_request(ctx, &url, Some(upstream)), body);
     let kind = DeploymentType::Flows;
     let prepare = move || {
-        if let Some((body, id)) = flow {
-            check_flow(&body, id.as_deref())?;
+        match &purpose {
+            Purpose::Flows(Request::AddFlow(body)) => check_flow(body, None)?,
+            Purpose::Flows(Request::ReplaceFlow(id, body)) => check_flow(body, Some(id))?,
+            Purpose::Flows(_) | Purpose::State(_) => {}
         }
-        Ok(Forward {
-            change,
-            rev: None,
-            kind,
-            purpose,
-        })
+        Ok(Forward { change, purpose })
     };
     answer(ctx, upstream, run(ctx, Version::V1, kind, prepare).await?)
 }

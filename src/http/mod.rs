@@ -8,6 +8,7 @@ mod admin;
 mod admin_error;
 mod auth;
 mod authorized_body;
+mod check;
 mod clock;
 mod comms;
 mod cors;
@@ -271,6 +272,7 @@ async fn act(
         Target::Revoke => auth::revoke(ctx).await,
         Target::Flows => flows::read(ctx),
         Target::Deploy => flows::deploy(ctx).await,
+        Target::Check => check::check(ctx).await,
         Target::State => Ok(flows::state(ctx)),
         Target::SetState => flows::set_state(ctx).await,
         Target::Flow => flows::read_one(ctx, path),

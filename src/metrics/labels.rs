@@ -10,6 +10,11 @@ macro_rules! label {
         impl $name {
             /// The values as the label spells them, in the enum's order.
             pub(super) const NAMES: [&'static str; [$($text),*].len()] = [$($text),*];
+
+            /// The value as the label spells it.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$value => $text,)* }
+            }
         }
     };
 }
@@ -101,8 +106,34 @@ label! {
         Stale = "stale",
         /// The submission is malformed.
         Malformed = "malformed",
+        /// The policy refuses it.
+        Refused = "refused",
         /// Storage or engine failed.
         Failed = "failed",
+    }
+}
+
+label! {
+    /// The rules of the policy that a deployment can violate.
+    PolicyRule {
+        /// Nothing may be deployed at all.
+        ReadOnly = "read_only",
+        /// Nothing may be deployed for a time.
+        Freeze = "freeze",
+        /// A submission must name the revision that it replaces.
+        Rev = "require_rev",
+        /// The runtime must have the types.
+        MissingTypes = "require_types",
+        /// These types are forbidden.
+        ForbiddenTypes = "forbid_types",
+        /// These types need a permission.
+        RestrictedTypes = "restrict_types",
+        /// The flow set has too many elements.
+        MaxNodes = "max_nodes",
+        /// The flow set is too large.
+        MaxBytes = "max_bytes",
+        /// What is locked is changed only with the permission `flows.unlock`.
+        Locked = "locked",
     }
 }
 
@@ -196,13 +227,6 @@ label! {
     }
 }
 
-impl TunnelEnd {
-    /// As the label spells it.
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
-    }
-}
-
 label! {
     /// Why a connection was closed at once.
     Refused {
@@ -228,13 +252,6 @@ label! {
         Failed = "failed",
         /// The peer took too long.
         Timeout = "timeout",
-    }
-}
-
-impl CommsEnd {
-    /// As the label spells it.
-    pub fn name(self) -> &'static str {
-        Self::NAMES[self as usize]
     }
 }
 

@@ -16,8 +16,8 @@ mod upstream;
 
 pub use comms::{Comms, OpenChannel};
 pub use labels::{
-    CommsEnd, Deployed, Handshake, Login, Phase, Refused, RouteClass, Stopped, Target, TokenCheck,
-    TunnelEnd, UpstreamFault, UpstreamSignIn,
+    CommsEnd, Deployed, Handshake, Login, Phase, PolicyRule, Refused, RouteClass, Stopped, Target,
+    TokenCheck, TunnelEnd, UpstreamFault, UpstreamSignIn,
 };
 pub use upstream::Upstream;
 
@@ -243,6 +243,11 @@ impl Metrics {
     /// A deployment named another revision than the active one.
     pub fn revision_conflict(&self) {
         self.deployments.conflicts.increment(1);
+    }
+
+    /// A deployment is refused because it violates this rule.
+    pub fn policy_violation(&self, rule: PolicyRule) {
+        self.deployments.violations[rule as usize].increment(1);
     }
 
     /// Whether the active flow set is there because the one deployed last did not start.

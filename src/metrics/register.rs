@@ -1,7 +1,9 @@
 //! Registering: names, labels and bounds become handles. Done once, at start.
 
 use super::labels::{ALPNS, API_VERSIONS, DEPLOYMENT_TYPES, METHODS, STATUSES, TLS_VERSIONS};
-use super::{Deployed, Handshake, Login, Phase, Refused, RouteClass, Stopped, Target, TokenCheck};
+use super::{
+    Deployed, Handshake, Login, Phase, PolicyRule, Refused, RouteClass, Stopped, Target, TokenCheck,
+};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
 
@@ -201,6 +203,7 @@ pub(super) struct Deployments {
     pub(super) ended: ByType<[ByTarget; API_VERSIONS.len()]>,
     pub(super) phases: ByType<[Histogram; Phase::NAMES.len()]>,
     pub(super) conflicts: Counter,
+    pub(super) violations: [Counter; PolicyRule::NAMES.len()],
     pub(super) fallbacks: Counter,
     pub(super) fallen_back: Gauge,
 }
@@ -230,6 +233,15 @@ impl Deployments {
             }),
             phases: DEPLOYMENT_TYPES.map(|kind| Phase::NAMES.map(|name| phase(kind, name))),
             conflicts: counter(r, "flowgate_revision_conflicts_total", conflicts, &[]),
+            violations: PolicyRule::NAMES.map(|rule| {
+                let help = "Rules of the policy that refused deployments have violated.";
+                counter(
+                    r,
+                    "flowgate_policy_violations_total",
+                    help,
+                    &[("rule", rule)],
+                )
+            }),
             fallbacks: counter(
                 r,
                 "flowgate_fallbacks_total",

@@ -5,13 +5,14 @@
 //! peer's user. Independent of terminals: the command line writes the output.
 
 use super::reload::Reload;
-use crate::audit::{Actor, Event, Unavailable};
+use crate::audit::{Actor, Event, Unavailable, rfc3339};
 use crate::auth::{Auth, CreateTokenError, SessionInfo, SessionSelector};
-use crate::config::is_permission;
+use crate::config::{is_permission, is_reason};
 use crate::gateway::Gateway;
 #[cfg(feature = "engine")]
 use crate::gateway::Runtime;
 use crate::http::unix_time;
+use crate::policy::Freeze;
 use crate::store::{self, step};
 #[cfg(feature = "engine")]
 use engine::profile::Profile;
@@ -69,6 +70,15 @@ pub enum Ask {
     },
     /// Reads users, routes and certificates again.
     Reload,
+    /// Refuses all deployments for a time.
+    Freeze {
+        /// Its duration.
+        seconds: u64,
+        /// The reason, for users.
+        reason: String,
+    },
+    /// Ends that.
+    Unfreeze,
     /// Takes a profile of the engine.
     #[cfg(feature = "engine")]
     Profile {
@@ -90,6 +100,11 @@ pub enum Answer {
     },
     /// Sessions: those there are, or those that have ended.
     Sessions(Vec<SessionInfo>),
+    /// Nothing is deployed until then, seconds since 1970.
+    Frozen {
+        /// The end.
+        until: u64,
+    },
     /// It is done.
     Done,
     /// A profile.
@@ -228,6 +243,10 @@ enum Error {
     Audit(#[from] Unavailable),
     #[error(transparent)]
     Reload(#[from] super::reload::Error),
+    #[error("a freeze has a reason of 1 to 200 characters on one line")]
+    Reason,
+    #[error("the freeze cannot be kept in the data directory: {0}")]
+    Freeze(#[source] io::Error),
     #[cfg(feature = "engine")]
     #[error("a profile takes at most {} seconds", MAX_PROFILE.as_secs())]
     Duration,
@@ -257,6 +276,8 @@ impl ControlHandler<'_> {
                 let done = self.reload.read_again(self.by.clone()).await;
                 done.map(|()| Answer::Done).map_err(Error::from)
             }
+            Ask::Freeze { seconds, reason } => self.freeze(seconds, reason).await,
+            Ask::Unfreeze => self.unfreeze().await,
             #[cfg(feature = "engine")]
             Ask::Profile { seconds } => self.profile(seconds).await,
         };
@@ -317,6 +338,25 @@ impl ControlHandler<'_> {
         };
         let _ = self.durable(event, facts).await;
         Ok(Answer::Sessions(ended))
+    }
+
+    async fn freeze(&self, seconds: u64, reason: String) -> Result<Answer, Error> {
+        if !is_reason(&reason) {
+            return Err(Error::Reason);
+        }
+        let until = self.now.saturating_add(seconds);
+        let facts = json!({ "until": rfc3339(until), "reason": reason });
+        let freeze = self.gateway.freeze(Some(Freeze { until, reason }));
+        freeze.await.map_err(Error::Freeze)?;
+        // As a revocation, it must not depend on the audit log.
+        let _ = self.durable(Event::Freeze, facts).await;
+        Ok(Answer::Frozen { until })
+    }
+
+    async fn unfreeze(&self) -> Result<Answer, Error> {
+        self.durable(Event::Unfreeze, json!({})).await?;
+        self.gateway.freeze(None).await.map_err(Error::Freeze)?;
+        Ok(Answer::Done)
     }
 
     #[cfg(feature = "engine")]

@@ -4,9 +4,11 @@
 
 use super::{Error, ForwardedRequest, Outgoing, ResponseBody, Upstream};
 use bytes::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 use hyper::{Request, Response, StatusCode};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
+use std::collections::HashSet;
 use std::net::IpAddr;
 use tokio::time::timeout;
 
@@ -48,6 +50,22 @@ pub enum Outcome {
 #[derive(Deserialize)]
 struct Revision {
     rev: String,
+}
+
+/// The part of a node set in `GET /nodes` that tells which types there are (docs/reference/node-red-admin-api.md §2).
+#[derive(Deserialize)]
+struct NodeSet {
+    #[serde(default)]
+    types: Vec<String>,
+    #[serde(default)]
+    enabled: bool,
+    err: Option<IgnoredAny>,
+}
+
+impl NodeSet {
+    fn failed(&self) -> bool {
+        self.err.is_some()
+    }
 }
 
 impl Upstream {
@@ -112,6 +130,27 @@ impl Upstream {
         let body = response.into_body();
         let rev = revision(&body).ok_or(Error::Unexpected("its flows have no revision"))?;
         Ok((rev, body))
+    }
+
+    /// The types of the nodes that can run there.
+    pub async fn types(&self) -> Result<HashSet<String>, Error> {
+        let head = || {
+            let mut request = self.own("/nodes");
+            let json = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(ACCEPT, json);
+            request
+        };
+        let response = self.send(head, Outgoing::empty(), None).await?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::UNAUTHORIZED => return Err(self.refused()),
+            _ => return Err(Error::Unexpected("it does not show its node types")),
+        }
+        let body = self.whole(response).await?.into_body();
+        let sets: Vec<NodeSet> = serde_json::from_slice(&body)
+            .map_err(|_| Error::Unexpected("its node types are no list of sets"))?;
+        let running = sets.into_iter().filter(|set| set.enabled && !set.failed());
+        Ok(running.flat_map(|set| set.types).collect())
     }
 
     /// Reads the whole of an answer, of any type, within a time.

@@ -514,6 +514,7 @@ documents! {
     users: "docs/users.md", Started, 0;
     tokens: "docs/tokens.md", Started, 0;
     deployments: "docs/deployments.md", Started, 0;
+    policies: "docs/policies.md", Started, 0;
     engine: "docs/engine.md", Started, 0;
     endpoints: "docs/endpoints.md", Started, 0;
     editor: "docs/editor.md", Started, 0;

@@ -325,7 +325,7 @@ async fn only_authorized_requests_reach_the_upstream_over_http_2() {
 async fn no_request_is_read_as_the_body_of_the_previous_one() {
     let behind = RecordingUpstream::start(RespondWhen::Early).await;
     let gateway = Gateway::with(&(behind.config() + &public(&["/probe"])));
-    let token = gateway.sign_in("deployer").await;
+    let token = gateway.sign_in("admin").await;
     let form = gateway.post("/flows/state?/early").token(&token);
     let delete = gateway.request("DELETE", "/flow/a?/early").token(&token);
     let hidden = "GET /diagnostics HTTP/1.1\r\nHost: x\r\n\r\n";

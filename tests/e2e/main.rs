@@ -97,6 +97,7 @@ mod operations;
 mod parser_differentials;
 mod per_client_limits;
 mod permissions;
+mod policies;
 mod profile;
 mod revocation;
 mod secret_redaction;

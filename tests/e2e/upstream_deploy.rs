@@ -163,7 +163,7 @@ async fn changes_of_every_kind_share_the_deploy_lock() {
     })
     .await;
     let gateway = Gateway::with(&behind.config());
-    let token = gateway.sign_in("deployer").await;
+    let token = gateway.sign_in("admin").await;
     let flow = json!({ "id": "a", "label": "x", "nodes": [] });
     let requests = [
         gateway.post("/flow").token(&token).json(&flow),
@@ -273,7 +273,7 @@ async fn an_endless_response_to_a_deployment_does_not_hold_the_deploy_lock() {
         let gateway = Gateway::with(&format!(
             "[upstream]\nurl = \"http://{address}\"\nhealth = \"1h\"\nidle = \"200ms\"\n"
         ));
-        let token = gateway.sign_in("deployer").await;
+        let token = gateway.sign_in("admin").await;
         let deploy = || gateway.deployment(&token, &json!([]), None).send();
         let first = timeout(Duration::from_secs(10), deploy()).await;
         let first = first.unwrap_or_else(|_| panic!("{every:?}: it is waited for without end"));

@@ -402,7 +402,9 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::CommsRefused => Class::Refused,
         Event::RevokeFail if reason() != "store" => Class::Refused,
         // The others follow a record of the deployment, which they take back.
-        Event::DeployFail if matches!(reason(), "stale" | "malformed" | "no_such_flow") => {
+        Event::DeployFail
+            if matches!(reason(), "stale" | "malformed" | "no_such_flow" | "policy") =>
+        {
             Class::Refused
         }
         Event::Login | Event::Revoke | Event::SecretRead | Event::CommsOpen | Event::CommsClose => {
@@ -430,6 +432,8 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::StateFail
         | Event::Rotated
         | Event::Repaired
+        | Event::Freeze
+        | Event::Unfreeze
         | Event::Full => Class::Always,
     }
 }

@@ -19,6 +19,7 @@ use crate::http::admin_error::AdminError;
 #[cfg(feature = "engine")]
 use crate::http::file_body::Reading;
 use crate::http::response_body::Body;
+use crate::policy::{Rule, Verdict};
 use crate::upstream;
 use bytes::Bytes;
 use hyper::body::Body as _;
@@ -356,6 +357,7 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
     match error {
         deployment::Error::Stale { .. } => refuse(S::CONFLICT, "version_mismatch"),
         deployment::Error::Malformed(_) => refuse(S::BAD_REQUEST, "invalid_flows"),
+        deployment::Error::Policy(verdict) => policy(verdict),
         deployment::Error::StorageInvalid(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_invalid"),
         deployment::Error::Store(_) => refuse(S::INTERNAL_SERVER_ERROR, "storage_failed"),
         deployment::Error::NoSuchFlow => refuse(S::NOT_FOUND, "not_found"),
@@ -366,14 +368,40 @@ fn deployment(error: &deployment::Error) -> Response<Body> {
     }
 }
 
+/// RFC 6585 §3 has a status for a missing precondition; the stock editor shows the body of each of both as it is.
+fn policy(verdict: &Verdict) -> Response<Body> {
+    let first = verdict.rules().next();
+    let status = first.map_or(StatusCode::FORBIDDEN, policy_status);
+    let code = match status {
+        StatusCode::PRECONDITION_REQUIRED => "rev_required",
+        _ => "policy_refused",
+    };
+    coded(status, code, &verdict.to_string())
+}
+
+/// The status of a deployment that violates this rule.
+pub(super) fn policy_status(rule: Rule) -> StatusCode {
+    match rule {
+        Rule::Rev => StatusCode::PRECONDITION_REQUIRED,
+        Rule::ReadOnly
+        | Rule::Freeze
+        | Rule::MissingTypes
+        | Rule::ForbiddenTypes
+        | Rule::RestrictedTypes
+        | Rule::MaxNodes
+        | Rule::MaxBytes
+        | Rule::Locked => StatusCode::FORBIDDEN,
+    }
+}
+
 /// When to try again while there is no room. Our choice.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
+/// The stock editor shows it as HTML, so names in the message must not be read as such.
 fn coded(status: StatusCode, code: &str, message: &str) -> Response<Body> {
-    json(
-        status,
-        json!({ "code": code, "message": message }).to_string(),
-    )
+    let body = json!({ "code": code, "message": message }).to_string();
+    let body = body.replace('<', "\\u003c").replace('&', "\\u0026");
+    json(status, body)
 }
 
 /// RFC 6749 §5.2.

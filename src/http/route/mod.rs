@@ -42,6 +42,8 @@ pub(super) enum Target {
     Flows,
     /// `POST /flows`
     Deploy,
+    /// `POST /gateway/check`
+    Check,
     /// `GET /flows/state`
     State,
     /// `POST /flows/state`

@@ -177,6 +177,7 @@ pub(super) const TABLE: &[Entry] = &[
         ],
     ),
     flows(&["flows", "**"], &RESERVED),
+    flows(&["gateway", "check"], &[(Post, Target::Check, READ_FLOWS)]),
     admin(
         &["gateway", "profile"],
         &[reads(Admin::Profile, "diagnostics.read")],

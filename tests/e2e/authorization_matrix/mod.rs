@@ -95,7 +95,8 @@ async fn without_authentication() {
 
 /// A gateway with two upstreams, of which the second must hear nothing.
 async fn walk(mode: Mode) {
-    let answer = |_: &str| Action::Respond(ok("application/json", "{\"rev\":\"1\",\"flows\":[]}"));
+    let flows = "{\"rev\":\"1\",\"flows\":[{\"id\":\"T1\",\"type\":\"tab\"}]}";
+    let answer = move |_: &str| Action::Respond(ok("application/json", flows));
     let (behind, other) = (
         MockUpstream::start(answer).await,
         MockUpstream::start(answer).await,

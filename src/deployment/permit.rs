@@ -1,0 +1,98 @@
+//! Applies the policy to a deployment: asks the runtime for what the rules need, and counts what they refuse.
+
+use super::candidate::Next;
+use super::{Deployments, Error};
+use crate::auth::{AuthWatch, Caller, Permissions};
+use crate::config::Policy;
+use crate::policy::{self, Freeze, Proposal, Verdict, Who};
+use flows::{FlowSet, Submission};
+use std::pin::pin;
+use std::sync::Arc;
+
+impl Deployments {
+    /// Replaces the policy, for the deployments that have not begun.
+    pub fn set_policy(&self, policy: Policy) {
+        self.policy.store(Arc::new(policy));
+    }
+
+    /// Begins or ends the freeze that an operator commands.
+    pub fn set_freeze(&self, freeze: Option<Freeze>) {
+        self.freeze.store(freeze.map(Arc::new));
+    }
+
+    /// Refuses every change while nothing may be deployed. `now`: seconds since 1970.
+    pub(super) fn permit_now(&self, now: u64) -> Result<(), Error> {
+        self.allowed(self.closed(now))
+    }
+
+    pub(super) fn closed(&self, now: u64) -> Verdict {
+        let freeze = self.freeze.load();
+        policy::closed(&self.policy.load(), freeze.as_deref(), now)
+    }
+
+    /// Refuses a submission that names no revision, where it must.
+    pub(super) fn permit_rev(
+        &self,
+        submission: &Submission,
+        watch: &AuthWatch,
+    ) -> Result<(), Error> {
+        if submission.rev.is_some() {
+            return Ok(());
+        }
+        let permissions = permissions(watch.caller());
+        let verdict = policy::without_rev(&self.policy.load(), who(watch.caller(), &permissions));
+        self.allowed(verdict)
+    }
+
+    /// Whether [`permit`](Self::permit) needs the active flow set.
+    pub(super) fn compares(&self, watch: &AuthWatch) -> bool {
+        let permissions = permissions(watch.caller());
+        policy::applies(&self.policy.load(), who(watch.caller(), &permissions))
+    }
+
+    /// Refuses a flow set that violates the policy.
+    pub(super) async fn permit(
+        &self,
+        before: &FlowSet,
+        next: &Next,
+        watch: &mut AuthWatch,
+    ) -> Result<(), Error> {
+        let policy = self.policy.load_full();
+        let types = if policy.require_types {
+            Some(watch.during(pin!(self.runtime.types())).await??)
+        } else {
+            None
+        };
+        let permissions = permissions(watch.caller());
+        let proposal = Proposal {
+            before,
+            after: &next.flows,
+            sent: &next.sent,
+            types: types.as_deref(),
+        };
+        let verdict = policy::verdict(&policy, who(watch.caller(), &permissions), &proposal);
+        self.allowed(verdict)
+    }
+
+    fn allowed(&self, verdict: Verdict) -> Result<(), Error> {
+        for rule in verdict.rules() {
+            self.metrics.policy_violation(rule);
+        }
+        Ok(verdict.allowed()?)
+    }
+}
+
+pub(super) fn who<'a>(caller: Option<&'a Caller>, permissions: &'a Permissions) -> Who<'a> {
+    Who {
+        user: caller.map_or("", |caller| &caller.user),
+        permissions,
+    }
+}
+
+/// Those of the caller; without one, none.
+pub(super) fn permissions(caller: Option<&Caller>) -> Permissions {
+    caller.map_or_else(
+        || Permissions::of(Arc::from([])),
+        |caller| caller.permissions.clone(),
+    )
+}

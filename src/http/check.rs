@@ -1,0 +1,81 @@
+//! `POST /gateway/check`: the dry run of `POST /flows`, with the same body and headers.
+
+use super::dialect::{self, Version};
+use super::error::Error;
+use super::request_context::RequestContext;
+use super::response;
+use super::response_body::Body;
+use crate::deployment::{self, Checked};
+use flows::{DeploymentType, Finding, FlowSet, Stop, Submission};
+use hyper::{Response, StatusCode};
+use serde_json::{Value as Json, json};
+use std::sync::Arc;
+
+/// The permission that the deployment itself needs.
+const DEPLOY: &str = "flows.write";
+
+pub(super) async fn check(ctx: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
+    let version = dialect::version(&ctx.head.headers)?;
+    let kind = dialect::deployment_type(&ctx.head.headers)?;
+    if kind == DeploymentType::Reload {
+        let sentence = "a reload has no submission to check: the type must be full, nodes or flows";
+        return Err(Error::Body(sentence.to_owned()));
+    }
+    let body = ctx.read_json().await?;
+    let backend = Arc::clone(ctx.backend);
+    let (mut watch, now) = (ctx.detached_watch(), ctx.now);
+    // Where deployments run: a worker never stalls on a large flow set.
+    let task = async move {
+        let submission = match version {
+            Version::V1 => Submission::v1(&FlowSet::default(), &body),
+            Version::V2 => Submission::v2(&FlowSet::default(), &body),
+        };
+        let checked = backend
+            .deployments
+            .dry_run(submission?, kind, &mut watch, now);
+        Ok::<_, deployment::Error>(checked.await?)
+    };
+    let checked = ctx.control(task).await??;
+    let caller = ctx.caller.as_ref();
+    let may = caller.is_some_and(|caller| caller.permissions.cover(DEPLOY));
+    Ok(response::json(
+        StatusCode::OK,
+        json(&checked, may).to_string(),
+    ))
+}
+
+fn json(checked: &Checked, may: bool) -> Json {
+    let mut violations = Vec::new();
+    if !may {
+        let message = format!("deploying needs the permission {DEPLOY}");
+        violations.push(violation("permission", StatusCode::UNAUTHORIZED, &message));
+    }
+    if checked.stale {
+        let message = format!(
+            "the flows have changed since: the active revision is {}",
+            checked.rev
+        );
+        violations.push(violation("rev", StatusCode::CONFLICT, &message));
+    }
+    violations.extend(checked.verdict.0.iter().map(|found| {
+        let status = response::policy_status(found.rule);
+        let mut shown = violation(found.rule.name(), status, &found.message);
+        shown["nodes"] = found.nodes.iter().map(|id| id.as_str()).collect();
+        shown
+    }));
+    let finding = |found: &Finding| json!({ "rule": found.lint.name(), "nodes": found.nodes, "message": found.message });
+    let stop = |stop: &Stop| stop.id.clone();
+    json!({
+        "allowed": violations.is_empty(),
+        "rev": checked.rev,
+        "violations": violations,
+        "findings": checked.findings.iter().map(finding).collect::<Vec<_>>(),
+        "stop": checked.plan.stop.iter().map(stop).collect::<Vec<_>>(),
+        "start": checked.plan.start,
+        "rewire": checked.plan.rewire,
+    })
+}
+
+fn violation(rule: &str, status: StatusCode, message: &str) -> Json {
+    json!({ "rule": rule, "status": status.as_u16(), "nodes": [], "message": message })
+}

@@ -1,0 +1,166 @@
+//! Policies on deployments: whether a submission may replace the active flow set, and if not, every reason.
+//!
+//! Pure: no input or output, no clock. Each kind of rules has a file. [`closed`] and [`without_rev`] need no flow set;
+//! [`verdict`] compares two, and all but the sizes look only at the elements that differ.
+
+mod changes;
+mod closed;
+mod locks;
+mod sizes;
+mod types;
+
+pub use crate::metrics::PolicyRule as Rule;
+pub use closed::{Freeze, closed};
+
+use crate::auth::Permissions;
+use crate::config::Policy;
+use changes::changes;
+use flows::{FlowSet, Node};
+use smol_str::SmolStr;
+use std::collections::HashSet;
+use std::fmt;
+use std::sync::Arc;
+
+/// The permission to change what is locked.
+const UNLOCK: &str = "flows.unlock";
+
+/// The caller who wants to deploy.
+#[derive(Debug, Clone, Copy)]
+pub struct Who<'a> {
+    /// The user's name; empty: anonymous.
+    pub user: &'a str,
+    /// The caller's permissions there.
+    pub permissions: &'a Permissions,
+}
+
+/// A deployment as it is asked for.
+pub struct Proposal<'a> {
+    /// The active flow set.
+    pub before: &'a FlowSet,
+    /// The flow set to be active.
+    pub after: &'a FlowSet,
+    /// The nodes whose credentials are sent.
+    pub sent: &'a HashSet<SmolStr>,
+    /// The types of nodes that the runtime has; `None`: not known, and not asked for.
+    pub types: Option<&'a Types>,
+}
+
+/// Whether the runtime has a type of nodes.
+pub type Types = dyn Fn(&str) -> bool + Send + Sync;
+
+/// One rule that a deployment violates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule.
+    pub rule: Rule,
+    /// The ids of the elements that violate it, in the order of the flow set.
+    pub nodes: Vec<SmolStr>,
+    /// A sentence for the user, which names the first of them.
+    pub message: String,
+}
+
+/// All rules that a deployment violates; empty: it is allowed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verdict(pub Vec<Violation>);
+
+impl Verdict {
+    /// Nothing, or the verdict as an error.
+    pub fn allowed(self) -> Result<(), Self> {
+        if self.0.is_empty() { Ok(()) } else { Err(self) }
+    }
+
+    /// The rules.
+    pub fn rules(&self) -> impl Iterator<Item = Rule> {
+        self.0.iter().map(|violation| violation.rule)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, violation) in self.0.iter().enumerate() {
+            let separator = if i > 0 { "; " } else { "" };
+            write!(f, "{separator}{}", violation.message)?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Verdict {}
+
+/// Whether a submission must name a revision and does not.
+pub fn without_rev(policy: &Policy, who: Who<'_>) -> Verdict {
+    let forced = || policy.forced.iter().any(|user| user == who.user);
+    if !policy.require_rev || (!who.user.is_empty() && forced()) {
+        return Verdict::default();
+    }
+    Verdict(vec![Violation {
+        rule: Rule::Rev,
+        nodes: Vec::new(),
+        message: "deployments need a revision here: send version v2 with the \"rev\" of GET /flows"
+            .to_owned(),
+    }])
+}
+
+/// Whether [`verdict`] can find anything, for this caller, in any deployment.
+pub fn applies(policy: &Policy, who: Who<'_>) -> bool {
+    policy.require_types
+        || !policy.forbid_types.is_empty()
+        || !policy.restrict_types.is_empty()
+        || policy.max_nodes.is_some()
+        || policy.max_bytes.is_some()
+        || !who.permissions.cover(UNLOCK)
+}
+
+/// Compares a deployment with the rules.
+pub fn verdict(policy: &Policy, who: Who<'_>, proposal: &Proposal<'_>) -> Verdict {
+    if !applies(policy, who) {
+        return Verdict::default();
+    }
+    let changes = changes(proposal);
+    let mut violations = sizes::check(policy, proposal);
+    violations.extend(types::check(policy, who, proposal, &changes));
+    if !who.permissions.cover(UNLOCK) {
+        violations.extend(locks::check(proposal, &changes));
+    }
+    Verdict(violations)
+}
+
+/// The number of elements that a message names. Our choice: more do not fit into an editor's notification.
+const NAMED: usize = 5;
+
+/// A violation by some elements; none if there are no elements.
+fn violation(rule: Rule, nodes: &[&Arc<Node>], reason: &str) -> Option<Violation> {
+    let first: Vec<String> = nodes.iter().take(NAMED).map(|node| named(node)).collect();
+    let more = match nodes.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!nodes.is_empty()).then(|| Violation {
+        rule,
+        nodes: nodes.iter().map(|node| node.id.clone()).collect(),
+        message: format!("{reason}: {}{more}", first.join(", ")),
+    })
+}
+
+/// Characters of a name that a message shows. Our choice, as for paths in the audit log.
+const NAME: usize = 64;
+
+/// An element for a message: its type, id and name.
+fn named(node: &Node) -> String {
+    let object = node.object();
+    let name = ["name", "label"]
+        .iter()
+        .find_map(|key| object.get(*key)?.as_str());
+    let short = |text: &str| -> String {
+        let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
+        plain.take(NAME).collect()
+    };
+    let (kind, id) = (short(&node.kind), short(&node.id));
+    match name.filter(|name| !name.is_empty()) {
+        Some(name) => format!("{kind} {id} (\"{}\")", short(name)),
+        None => format!("{kind} {id}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;
