@@ -6,8 +6,9 @@
 //! is two atomic loads; a task registers a waker only when it is pending anyway. Knows no HTTP: what was authorized, a
 //! [`Grant`] knows.
 
-use super::Caller;
 use super::registry::Registry;
+use super::{AuthMethod, Caller, Permissions};
+use smol_str::SmolStr;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -175,7 +176,12 @@ impl<G: Grant + Clone + 'static> AuthWatch<G> {
 impl AuthWatch {
     /// An authorization that does not lapse: the operator's, or any where the API is open.
     pub fn unlimited() -> Self {
-        Self::new(None, Box::new(Unlimited), 0, Duration::default)
+        let everybody = Caller {
+            user: SmolStr::default(),
+            permissions: Permissions::all(),
+            known: AuthMethod::Anonymous,
+        };
+        Self::new(Some(everybody), Box::new(Unlimited), 0, Duration::default)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Permissions: whether a scope covers what an endpoint needs (docs/reference/node-red-admin-api.md §1.4), and what a
 //! token and its user allow together. Knows names only: no endpoint, no user.
 
+use super::glob::glob;
 use serde::{Serialize, Serializer};
 use smol_str::SmolStr;
 use std::sync::Arc;
@@ -17,9 +18,28 @@ fn entry_covers(entry: &str, need: &str) -> bool {
     match entry {
         "*" => true,
         "read" | "*.read" => entry == need || is_or_ends_in(need, "read"),
-        "write" | "*.write" => entry == need || is_or_ends_in(need, "write"),
-        _ => entry == need,
+        "write" | "*.write" => entry == need || is_or_ends_in(whole(need), "write"),
+        _ => entry == need || entry == whole(need) || part_covers(entry, need),
     }
+}
+
+/// The permission that can be limited to flows, as `flows.write:FLOW`.
+const LIMITED: &str = "flows.write";
+
+/// The permission for all flows, of one for some of them; any other is its own.
+fn whole(need: &str) -> &str {
+    part_of(need, LIMITED).map_or(need, |_| LIMITED)
+}
+
+/// The part of the flows that a permission is limited to.
+fn part_of<'e>(entry: &'e str, name: &str) -> Option<&'e str> {
+    entry.strip_prefix(name)?.strip_prefix(':')
+}
+
+/// A pattern covers the narrower ones that it fits.
+fn part_covers(entry: &str, need: &str) -> bool {
+    let parts = part_of(entry, LIMITED).zip(part_of(need, LIMITED));
+    parts.is_some_and(|(pattern, part)| glob(pattern, part))
 }
 
 /// Whether `need` is `verb`, or something, a dot and `verb`.
@@ -56,6 +76,22 @@ impl Permissions {
         self.scope_covers(need) && covers(&self.user, need)
     }
 
+    /// Whether the caller has this permission for all flows, or for some whose part, after the colon, fits.
+    pub fn cover_part(&self, need: &str, fits: impl Fn(&str) -> bool) -> bool {
+        let any = |list: &[SmolStr]| {
+            covers(list, need)
+                || list
+                    .iter()
+                    .any(|entry| part_of(entry, need).is_some_and(&fits))
+        };
+        (self.scope.is_empty() || any(&self.scope)) && any(&self.user)
+    }
+
+    /// Whether the caller has this permission for some flow at least.
+    pub fn cover_some(&self, need: &str) -> bool {
+        self.cover_part(need, |_| true)
+    }
+
     /// The names of the effective permissions, for `GET /settings`: those of the scope that the user has, and those of
     /// the user that the scope covers.
     pub fn shown(&self) -> Shown {
@@ -69,6 +105,12 @@ impl Permissions {
             if !name.is_empty() && !names.contains(name) {
                 names.push(name.clone());
             }
+        }
+        // The stock editor offers its Deploy button to users with this name.
+        if names.iter().any(|name| part_of(name, LIMITED).is_some())
+            && !names.iter().any(|name| name == LIMITED)
+        {
+            names.push(SmolStr::new_static(LIMITED));
         }
         Shown::Only(names)
     }
@@ -161,6 +203,30 @@ mod tests {
     }
 
     #[test]
+    fn a_permission_for_some_flows_is_covered_by_wider_ones_only() {
+        for (entry, covered) in [
+            ("*", true),
+            ("write", true),
+            ("flows.write", true),
+            ("flows.write:line-3", true),
+            ("flows.write:line-*", true),
+            ("flows.write:line-4", false),
+            ("flows.write:", false),
+            ("flows", false),
+            ("read", false),
+        ] {
+            assert_eq!(
+                covers(&names(&[entry]), "flows.write:line-3"),
+                covered,
+                "{entry}"
+            );
+        }
+        // Nothing but that one can be limited: a name of an operator's own may have a colon.
+        assert!(!covers(&names(&["reports"]), "reports:write"));
+        assert!(!covers(&names(&["flows.write:*"]), "flows.write"));
+    }
+
+    #[test]
     fn an_empty_requirement_is_always_covered() {
         assert!(covers(&[], ""));
     }
@@ -213,5 +279,9 @@ mod tests {
         );
         assert_eq!(shown(&["", "read"], &["read"]), r#""read""#);
         assert_eq!(shown(&["write"], &["read"]), "[]");
+        assert_eq!(
+            shown(&[], &["flows.write:a"]),
+            r#"["flows.write:a","flows.write"]"#
+        );
     }
 }

@@ -55,6 +55,7 @@ impl Deployments {
             before: &before,
             after: &next.flows,
             sent: &next.sent,
+            kind,
             types: Some(&*types),
         };
         verdict.0.extend(policy::verdict(&policy, who, &proposal).0);

@@ -75,12 +75,7 @@ impl Deployments {
             return Err(Error::Runtime);
         };
         let kind = name(forward.purpose.kind());
-        let mut phases = Phases {
-            metrics: &self.metrics,
-            kind,
-            clock,
-            since: clock(),
-        };
+        let mut phases = Phases::begin(&self.metrics, kind, clock);
 
         // turn
         let mut known = self.lock(watch).await?;
@@ -173,6 +168,7 @@ impl Deployments {
         old: Option<&FlowSet>,
         watch: &mut AuthWatch,
     ) -> Result<Option<Next>, Error> {
+        self.permit_reload(&request, watch)?;
         let compares = self.compares(watch) && !matches!(request, Request::Reload);
         let Some(old) = old else {
             return if compares {
@@ -181,9 +177,10 @@ impl Deployments {
                 Ok(None)
             };
         };
+        let kind = request.kind();
         let next = proposed(request, old, &Credentials::default())?;
         if let Some(next) = &next {
-            self.permit(old, next, watch).await?;
+            self.permit(old, (next, kind), watch).await?;
         }
         Ok(next)
     }

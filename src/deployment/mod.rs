@@ -210,6 +210,7 @@ impl Deployments {
         phases.end(Phase::Wait);
 
         // revision
+        self.permit_reload(&request, watch)?;
         let before = self.active();
         if let Request::Flows { submission, .. } = &request {
             self.check(submission, &before)?;
@@ -218,7 +219,7 @@ impl Deployments {
 
         // policy
         let next = next(request, &before, &self.store).await?;
-        self.permit(&before.flows, &next, watch).await?;
+        self.permit(&before.flows, (&next, kind), watch).await?;
 
         // plan
         let plan = plan_of(&before.flows, &next.flows, &next.sent, kind);

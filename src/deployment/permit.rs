@@ -1,11 +1,11 @@
 //! Applies the policy to a deployment: asks the runtime for what the rules need, and counts what they refuse.
 
 use super::candidate::Next;
-use super::{Deployments, Error};
+use super::{Deployments, Error, Request};
 use crate::auth::{AuthWatch, Caller, Permissions};
 use crate::config::Policy;
 use crate::policy::{self, Freeze, Proposal, Verdict, Who};
-use flows::{FlowSet, Submission};
+use flows::{DeploymentType, FlowSet, Submission};
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -23,6 +23,15 @@ impl Deployments {
     /// Refuses every change while nothing may be deployed. `now`: seconds since 1970.
     pub(super) fn permit_now(&self, now: u64) -> Result<(), Error> {
         self.allowed(self.closed(now))
+    }
+
+    /// Refuses a reload by a caller who may not change all flows.
+    pub(super) fn permit_reload(&self, request: &Request, watch: &AuthWatch) -> Result<(), Error> {
+        if !matches!(request, Request::Reload) {
+            return Ok(());
+        }
+        let permissions = permissions(watch.caller());
+        self.allowed(policy::reload(who(watch.caller(), &permissions)))
     }
 
     pub(super) fn closed(&self, now: u64) -> Verdict {
@@ -54,7 +63,7 @@ impl Deployments {
     pub(super) async fn permit(
         &self,
         before: &FlowSet,
-        next: &Next,
+        (next, kind): (&Next, DeploymentType),
         watch: &mut AuthWatch,
     ) -> Result<(), Error> {
         let policy = self.policy.load_full();
@@ -68,6 +77,7 @@ impl Deployments {
             before,
             after: &next.flows,
             sent: &next.sent,
+            kind,
             types: types.as_deref(),
         };
         let verdict = policy::verdict(&policy, who(watch.caller(), &permissions), &proposal);

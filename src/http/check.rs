@@ -6,13 +6,11 @@ use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use crate::deployment::{self, Checked};
+use crate::policy::WRITE;
 use flows::{DeploymentType, Finding, FlowSet, Stop, Submission};
 use hyper::{Response, StatusCode};
 use serde_json::{Value as Json, json};
 use std::sync::Arc;
-
-/// The permission that the deployment itself needs.
-const DEPLOY: &str = "flows.write";
 
 pub(super) async fn check(ctx: &mut RequestContext<'_>) -> Result<Response<Body>, Error> {
     let version = dialect::version(&ctx.head.headers)?;
@@ -37,7 +35,7 @@ pub(super) async fn check(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
     };
     let checked = ctx.control(task).await??;
     let caller = ctx.caller.as_ref();
-    let may = caller.is_some_and(|caller| caller.permissions.cover(DEPLOY));
+    let may = caller.is_some_and(|caller| caller.permissions.cover_some(WRITE));
     Ok(response::json(
         StatusCode::OK,
         json(&checked, may).to_string(),
@@ -47,7 +45,7 @@ pub(super) async fn check(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
 fn json(checked: &Checked, may: bool) -> Json {
     let mut violations = Vec::new();
     if !may {
-        let message = format!("deploying needs the permission {DEPLOY}");
+        let message = format!("deploying needs the permission {WRITE}");
         violations.push(violation("permission", StatusCode::UNAUTHORIZED, &message));
     }
     if checked.stale {

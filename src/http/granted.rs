@@ -76,6 +76,10 @@ impl Grant for Granted {
                 let mut known = caller.iter();
                 known.any(|caller| caller.permissions.cover(needed))
             }
+            Needs::SomeFlow(needed) => {
+                let mut known = caller.iter();
+                known.any(|caller| caller.permissions.cover_some(needed))
+            }
         };
         if granted {
             Ok(caller)

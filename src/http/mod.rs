@@ -203,11 +203,12 @@ async fn proceed(
 
 /// Refuses a caller who lacks the permission that is needed.
 fn authorize(ctx: &RequestContext<'_>, needs: Needs<'_>) -> Result<(), Error> {
-    let Needs::Permission(need) = needs else {
-        return Ok(());
+    let caller = ctx.caller.as_ref().map(|caller| &caller.permissions);
+    let (need, granted) = match needs {
+        Needs::Nothing | Needs::Anyone => return Ok(()),
+        Needs::Permission(need) => (need, caller.is_some_and(|had| had.cover(need))),
+        Needs::SomeFlow(need) => (need, caller.is_some_and(|had| had.cover_some(need))),
     };
-    let caller = ctx.caller.as_ref();
-    let granted = caller.is_some_and(|caller| caller.permissions.cover(need));
     ctx.gateway.metrics.permission_check(granted);
     if granted {
         return Ok(());

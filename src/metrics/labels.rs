@@ -134,6 +134,8 @@ label! {
         MaxBytes = "max_bytes",
         /// What is locked is changed only with the permission `flows.unlock`.
         Locked = "locked",
+        /// What is on a flow is changed only with the permission `flows.write` for it.
+        Flows = "flows",
     }
 }
 

@@ -6,16 +6,18 @@
 mod changes;
 mod closed;
 mod locks;
+mod rights;
 mod sizes;
 mod types;
 
 pub use crate::metrics::PolicyRule as Rule;
 pub use closed::{Freeze, closed};
+pub use rights::WRITE;
 
 use crate::auth::Permissions;
 use crate::config::Policy;
 use changes::changes;
-use flows::{FlowSet, Node};
+use flows::{DeploymentType, FlowSet, Node};
 use smol_str::SmolStr;
 use std::collections::HashSet;
 use std::fmt;
@@ -41,6 +43,8 @@ pub struct Proposal<'a> {
     pub after: &'a FlowSet,
     /// The nodes whose credentials are sent.
     pub sent: &'a HashSet<SmolStr>,
+    /// The deployment type.
+    pub kind: DeploymentType,
     /// The types of nodes that the runtime has; `None`: not known, and not asked for.
     pub types: Option<&'a Types>,
 }
@@ -109,6 +113,12 @@ pub fn applies(policy: &Policy, who: Who<'_>) -> bool {
         || policy.max_nodes.is_some()
         || policy.max_bytes.is_some()
         || !who.permissions.cover(UNLOCK)
+        || !who.permissions.cover(WRITE)
+}
+
+/// Whether the caller may let the runtime read its storage again.
+pub fn reload(who: Who<'_>) -> Verdict {
+    Verdict(rights::reload(who).into_iter().collect())
 }
 
 /// Compares a deployment with the rules.
@@ -122,6 +132,7 @@ pub fn verdict(policy: &Policy, who: Who<'_>, proposal: &Proposal<'_>) -> Verdic
     if !who.permissions.cover(UNLOCK) {
         violations.extend(locks::check(proposal, &changes));
     }
+    violations.extend(rights::check(who, proposal, &changes));
     Verdict(violations)
 }
 
@@ -162,5 +173,7 @@ fn named(node: &Node) -> String {
     }
 }
 
+#[cfg(test)]
+mod rights_tests;
 #[cfg(test)]
 mod tests;

@@ -22,6 +22,7 @@ fn judge(policy: &Policy, permissions: &Permissions, before: &str, after: &str) 
         before: &set(before),
         after: &set(after),
         sent: &HashSet::new(),
+        kind: DeploymentType::Nodes,
         types: Some(&types),
     };
     verdict(policy, who, &proposal)
@@ -125,6 +126,7 @@ fn credentials_that_are_sent_change_their_node() {
         before: &nodes,
         after: &nodes,
         sent: &HashSet::from(["e".into()]),
+        kind: DeploymentType::Nodes,
         types: None,
     };
     assert_eq!(verdict(&policy, who, &proposal).0.len(), 1);

@@ -4,8 +4,9 @@
 //! The screenshots are in `target/editor-screenshots`, or in the directory that `EDITOR_SCREENSHOTS` names.
 
 use crate::client::PASSWORD;
-use crate::harness::{Gateway, KillOnDrop};
+use crate::harness::{Gateway, KillOnDrop, hash};
 use crate::node_red::{NodeRed, PROTECTED, Release, TOKEN};
+use serde_json::json;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -205,6 +206,34 @@ async fn on_the_engine_two_users_do_not_overwrite_each_others_work() {
 #[tokio::test]
 async fn on_the_engine_a_reader_sees_the_flows_and_cannot_deploy() {
     play("read_only", &of_its_own(FOUR).await).await;
+}
+
+#[tokio::test]
+async fn a_user_of_one_flow_deploys_it_and_is_shown_why_others_are_refused() {
+    let red = NodeRed::start(Release::Four, NO_TOURS);
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join(FOUR);
+    let engine = format!("[editor]\nmodules = \"{}\"", modules.display());
+    let hash = hash(PASSWORD);
+    let user = |name: &str, permissions: &str| {
+        format!(
+            "\n[[auth.user]]\nname = \"{name}\"\npassword_hash = \"{hash}\"\npermissions = {permissions}"
+        )
+    };
+    let users = user("admin", r#"["*"]"#)
+        + &user(
+            "ann",
+            r#"["read", "settings.write", "flows.write:Greeting"]"#,
+        );
+    let mut flows: Vec<serde_json::Value> = serde_json::from_str(GREETING).unwrap();
+    flows.push(json!({ "id": "other", "type": "tab", "label": "Other" }));
+    let note = json!({ "id": "other-note", "type": "comment", "z": "other", "name": "note", "x": 200, "y": 100, "wires": [] });
+    flows.push(note);
+    for lines in [engine, red.config_with("")] {
+        let gateway = Gateway::with(&(lines + &users));
+        let token = gateway.sign_in("admin").await;
+        gateway.deploy(&token, &flows.clone().into()).await;
+        play("rights", &gateway).await;
+    }
 }
 
 #[tokio::test]

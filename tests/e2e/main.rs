@@ -76,6 +76,7 @@ mod engine_limits;
 mod failpoints;
 mod fallback;
 mod flow_files;
+mod flow_rights;
 mod framing;
 mod framing_bodies;
 mod full_flows;

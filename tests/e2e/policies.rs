@@ -309,6 +309,7 @@ async fn a_dry_run_reports_every_reason_and_every_finding_and_changes_nothing() 
             ("permission", json!([])),
             ("rev", json!([])),
             ("forbid_types", json!(["a1"])),
+            ("flows", json!(["a1"])),
         ];
         let expected = expected.map(|(rule, nodes)| (rule.to_owned(), nodes));
         assert_eq!(rules(&checked["violations"]), expected);

@@ -390,7 +390,8 @@ pub(super) fn policy_status(rule: Rule) -> StatusCode {
         | Rule::RestrictedTypes
         | Rule::MaxNodes
         | Rule::MaxBytes
-        | Rule::Locked => StatusCode::FORBIDDEN,
+        | Rule::Locked
+        | Rule::Flows => StatusCode::FORBIDDEN,
     }
 }
 

@@ -15,7 +15,7 @@ use super::path::Path;
 use crate::config::{self, PathRules};
 use crate::metrics::RouteClass;
 use crate::upstream::Authorization;
-use Needs::{Anyone, Nothing, Permission};
+use Needs::{Anyone, Nothing, Permission, SomeFlow};
 use hyper::Method;
 
 /// The authorization that a request needs.
@@ -27,6 +27,8 @@ pub(super) enum Needs<'a> {
     Anyone,
     /// A permission.
     Permission(&'a str),
+    /// A permission for some flow at least: the deployment decides for which.
+    SomeFlow(&'a str),
 }
 
 /// The action to perform.
@@ -179,7 +181,7 @@ impl Needs<'_> {
     fn authorization(self) -> Authorization {
         match self {
             Nothing => Authorization::None,
-            Anyone | Permission(_) => Authorization::Ours,
+            Anyone | Permission(_) | SomeFlow(_) => Authorization::Ours,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A new path is an entry here and a row in `tests/data/authorization-matrix.json`, which lists the parts of a request
 //! that leave the gateway.
 
-use super::Needs::{self, Anyone, Nothing, Permission};
+use super::Needs::{self, Anyone, Nothing, Permission, SomeFlow};
 use super::Verb::{Delete, Get, Post, Put};
 use super::{Admin, Editor, Offer, Target};
 use crate::metrics::RouteClass;
@@ -173,7 +173,7 @@ pub(super) const TABLE: &[Entry] = &[
         &["flows", "state"],
         &[
             (Get, Target::State, READ_FLOWS),
-            (Post, Target::SetState, WRITE_FLOWS),
+            (Post, Target::SetState, SWITCH_FLOWS),
         ],
     ),
     flows(&["flows", "**"], &RESERVED),
@@ -251,7 +251,9 @@ pub(super) const TABLE: &[Entry] = &[
 ];
 
 const READ_FLOWS: Needs<'static> = Permission("flows.read");
-const WRITE_FLOWS: Needs<'static> = Permission("flows.write");
+const WRITE_FLOWS: Needs<'static> = SomeFlow("flows.write");
+/// All flows start and stop together.
+const SWITCH_FLOWS: Needs<'static> = Permission("flows.write");
 
 const READ_CONTEXT: Offer = reads(Admin::Context, "context.read");
 const FORGET_CONTEXT: Offer = (

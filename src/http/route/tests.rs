@@ -51,13 +51,8 @@ fn the_specified_endpoints_need_the_specified_permissions() {
         ("POST", "/auth/revoke", Target::Revoke, Anyone),
         ("GET", "/flows", Target::Flows, Permission("flows.read")),
         ("HEAD", "/flows", Target::Flows, Permission("flows.read")),
-        ("POST", "/FlOwS/", Target::Deploy, Permission("flows.write")),
-        (
-            "POST",
-            "/%66lows",
-            Target::Deploy,
-            Permission("flows.write"),
-        ),
+        ("POST", "/FlOwS/", Target::Deploy, SomeFlow("flows.write")),
+        ("POST", "/%66lows", Target::Deploy, SomeFlow("flows.write")),
         (
             "POST",
             "/flows/state",
@@ -68,7 +63,7 @@ fn the_specified_endpoints_need_the_specified_permissions() {
             "PUT",
             "/flow/T1",
             Target::ReplaceFlow,
-            Permission("flows.write"),
+            SomeFlow("flows.write"),
         ),
     ] {
         assert_eq!(find(method, path), (target, needs), "{method} {path}");
@@ -248,7 +243,7 @@ fn a_rule_never_opens_a_listed_path() {
     let rules = rules(AdminPaths::Known, &[open], &[]);
     let path = Path::parse("/flows").unwrap();
     let found = route(&Method::POST, &path, &rules);
-    assert_eq!(found.needs, Permission("flows.write"));
+    assert_eq!(found.needs, SomeFlow("flows.write"));
     assert_eq!(found.authorization, Authorization::Ours);
 }
 
@@ -421,7 +416,7 @@ fn offers_and_rows_of_the_authority_table_match_one_to_one() {
         needs: match needs {
             Nothing => "nothing".to_owned(),
             Needs::Anyone => "anyone".to_owned(),
-            Permission(name) => (*name).to_owned(),
+            Permission(name) | SomeFlow(name) => (*name).to_owned(),
         },
     };
     let mut offers: Vec<Row> = table::TABLE
@@ -473,7 +468,7 @@ fn permissions_in_front_of_an_upstream_match_the_authority_table() {
         let needs = match route.needs {
             Nothing => "nothing",
             Needs::Anyone => "anyone",
-            Permission(name) => name,
+            Permission(name) | SomeFlow(name) => name,
         };
         let wanted = row.upstream_needs.as_ref().unwrap_or(&row.needs);
         assert_eq!(needs, wanted, "{} {}", row.method, row.send);

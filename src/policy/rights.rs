@@ -1,0 +1,209 @@
+//! Rights to single flows: a user with `flows.write:FLOW` changes only what is on these flows, and only those shared
+//! elements (config nodes and subflows) that no other flow uses.
+//!
+//! What counts is where an element was and where it is to be. Messages are no matter of rights: a flow may send some to
+//! any other.
+
+use super::changes::Change;
+use super::{Proposal, Rule, Violation, Who, violation};
+use crate::auth::glob;
+use flows::{DeploymentType, ElementKind, FlowSet, Node};
+use memchr::memmem;
+use serde_json::Value as Json;
+use smol_str::SmolStr;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// The permission for all flows, or, with a colon and a pattern, for some.
+pub const WRITE: &str = "flows.write";
+/// The pattern for shared elements.
+const SHARED: &str = "shared";
+
+pub(super) fn check(
+    who: Who<'_>,
+    proposal: &Proposal<'_>,
+    changes: &[Change<'_>],
+) -> Vec<Violation> {
+    if who.permissions.cover(WRITE) {
+        return Vec::new();
+    }
+    let (before, after) = (
+        Rights::new(who, proposal.before),
+        Rights::new(who, proposal.after),
+    );
+    let shared = |id: &SmolStr| {
+        let mut users = before.users(id);
+        users.extend(after.users(id));
+        let held = |flow: &SmolStr| {
+            let everywhere = before.holds_if_there(flow) && after.holds_if_there(flow);
+            everywhere && (before.holds(flow) || after.holds(flow))
+        };
+        let all = users.iter().all(held);
+        before.holds_shared || (!users.is_empty() && all)
+    };
+    let holds = |rights: &Rights<'_>, node: &Node| match place(node, rights.flows) {
+        Place::Flow(id) => rights.holds(id),
+        Place::Shared(id) => shared(id),
+    };
+    let refused = changes.iter().filter(|change| {
+        change.before.is_some_and(|node| !holds(&before, node))
+            || change.after.is_some_and(|node| !holds(&after, node))
+    });
+    let nodes: Vec<_> = refused.filter_map(Change::node).collect();
+    let found = [
+        violation(
+            Rule::Flows,
+            &nodes,
+            "these are on flows, or used by flows, for which you lack the permission flows.write:FLOW",
+        ),
+        moved(&before, &after),
+        restarted(proposal, &before),
+    ];
+    found.into_iter().flatten().collect()
+}
+
+/// A reload: only a user with all flows may restart all of them with what the storage has.
+pub(super) fn reload(who: Who<'_>) -> Option<Violation> {
+    (!who.permissions.cover(WRITE)).then(|| Violation {
+        rule: Rule::Flows,
+        nodes: Vec::new(),
+        message: format!("a reload needs the permission {WRITE} for all flows"),
+    })
+}
+
+/// The order of the tabs that the user does not hold: it is that in which they start.
+fn moved(before: &Rights<'_>, after: &Rights<'_>) -> Option<Violation> {
+    let others = |of: &FlowSet, in_other: &FlowSet| -> Vec<Arc<Node>> {
+        let tabs = of.tabs().filter(|tab| in_other.get(&tab.id).is_some());
+        tabs.filter(|tab| !before.holds(&tab.id)).cloned().collect()
+    };
+    let (old, new) = (
+        others(before.flows, after.flows),
+        others(after.flows, before.flows),
+    );
+    let pairs = old.iter().zip(&new).filter(|(old, new)| old.id != new.id);
+    let tabs: Vec<&Arc<Node>> = pairs.map(|(_, tab)| tab).collect();
+    let reason = "these tabs would get another order, and you lack the permission flows.write:FLOW";
+    violation(Rule::Flows, &tabs, reason)
+}
+
+/// A full deployment stops every flow.
+fn restarted(proposal: &Proposal<'_>, before: &Rights<'_>) -> Option<Violation> {
+    if proposal.kind != DeploymentType::Full {
+        return None;
+    }
+    let tabs = proposal.before.tabs();
+    let tabs: Vec<&Arc<Node>> = tabs.filter(|tab| !before.holds(&tab.id)).collect();
+    let reason = "a full deployment restarts flows for which you lack the permission flows.write:FLOW; deploy only the \
+                  modified flows or nodes";
+    violation(Rule::Flows, &tabs, reason)
+}
+
+/// Where an element belongs.
+enum Place<'n> {
+    /// On a tab.
+    Flow(&'n SmolStr),
+    /// Among the shared elements: itself, or the subflow that it is in.
+    Shared(&'n SmolStr),
+}
+
+fn place<'n>(node: &'n Node, flows: &FlowSet) -> Place<'n> {
+    match node.part() {
+        ElementKind::Tab => Place::Flow(&node.id),
+        ElementKind::Subflow => Place::Shared(&node.id),
+        ElementKind::Group | ElementKind::Config | ElementKind::Node => {
+            if node.z.is_empty() {
+                Place::Shared(&node.id)
+            } else if flows.subflow(&node.z).is_some() {
+                Place::Shared(&node.z)
+            } else {
+                Place::Flow(&node.z)
+            }
+        }
+    }
+}
+
+/// The rights of a user in one flow set.
+struct Rights<'a> {
+    who: Who<'a>,
+    flows: &'a FlowSet,
+    holds_shared: bool,
+    /// The flows that were asked for.
+    known: RefCell<HashMap<SmolStr, bool>>,
+}
+
+impl<'a> Rights<'a> {
+    fn new(who: Who<'a>, flows: &'a FlowSet) -> Self {
+        Self {
+            who,
+            flows,
+            holds_shared: who.permissions.cover_part(WRITE, |part| part == SHARED),
+            known: RefCell::default(),
+        }
+    }
+
+    /// Whether the user holds the flow of this id. One without a tab is known by its id only.
+    fn holds(&self, id: &SmolStr) -> bool {
+        if let Some(holds) = self.known.borrow().get(id) {
+            return *holds;
+        }
+        let tab = self.flows.get(id);
+        let tab = tab.filter(|tab| tab.part() == ElementKind::Tab);
+        let object = tab.map(|tab| tab.object()).unwrap_or_default();
+        let label = object.get("label").and_then(Json::as_str);
+        let fits = |part: &str| match part.split_once('=') {
+            _ if part == SHARED => false,
+            Some((name, pattern)) if variable(&object, name, pattern) => true,
+            _ => glob(part, id) || label.is_some_and(|label| glob(part, label)),
+        };
+        let holds = self.who.permissions.cover_part(WRITE, fits);
+        self.known.borrow_mut().insert(id.clone(), holds);
+        holds
+    }
+
+    /// The same of a flow that may be in the other flow set only.
+    fn holds_if_there(&self, id: &SmolStr) -> bool {
+        self.flows.get(id).is_none() || self.holds(id)
+    }
+
+    /// The flows that use a shared element, directly or through others. Any element whose text has the id uses it: more
+    /// than those that Node-RED counts, and never fewer.
+    fn users(&self, id: &SmolStr) -> HashSet<SmolStr> {
+        let (mut seen, mut left) = (HashSet::from([id]), vec![id]);
+        let mut users = HashSet::new();
+        while let Some(id) = left.pop() {
+            let quoted = Json::from(id.as_str()).to_string();
+            let inside = quoted.trim_matches('"');
+            let finder = memmem::Finder::new(inside.as_bytes());
+            let has = |node: &&Arc<Node>| has_text(node, &finder);
+            for node in self.flows.nodes().iter().filter(has) {
+                match place(node, self.flows) {
+                    Place::Flow(flow) => drop(users.insert(flow.clone())),
+                    Place::Shared(shared) if seen.insert(shared) => left.push(shared),
+                    Place::Shared(_) => {}
+                }
+            }
+        }
+        users
+    }
+}
+
+/// Whether a tab has an environment variable of this name whose value fits.
+fn variable(tab: &serde_json::Map<String, Json>, name: &str, pattern: &str) -> bool {
+    let variables = tab.get("env").and_then(Json::as_array);
+    let mut variables = variables.into_iter().flatten();
+    variables.any(|variable| {
+        let text = |key: &str| variable.get(key).and_then(Json::as_str);
+        text("name") == Some(name) && text("value").is_some_and(|value| glob(pattern, value))
+    })
+}
+
+/// Whether the element's text has another text. An escaped letter can spell anything, so such a text is written anew.
+fn has_text(node: &Node, finder: &memmem::Finder<'_>) -> bool {
+    finder.find(node.text.as_bytes()).is_some()
+        || (node.text.contains("\\u") && {
+            let plain = Json::from(node.object()).to_string();
+            finder.find(plain.as_bytes()).is_some()
+        })
+}

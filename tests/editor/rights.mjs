@@ -1,0 +1,29 @@
+// A user who may change one flow only: deploys that one, and is shown the reason why a deployment is refused.
+
+import assert from 'node:assert/strict';
+import { scenario } from './scenario.mjs';
+
+scenario(async (stage) => {
+    const ann = await stage.user('ann');
+    await ann.openAndSignIn('ann');
+    await ann.showFlow('Greeting');
+    await ann.node('note').waitFor();
+
+    // Everything at once would restart the flow of others, too.
+    await ann.rename('note', 'of ann');
+    await ann.chooseDeployment('full');
+    ann.allow(/\b403\b.*\/flows/);
+    assert.equal((await ann.deploy()).status, 403);
+    await ann.notice('a full deployment restarts flows for which you lack the permission');
+    await ann.see('must deploy the modified nodes only');
+    assert.equal(await ann.canDeploy(), true);
+    assert.equal(await ann.deployAs('node'), 'nodes');
+
+    // A change of another flow is refused, and its node is named.
+    await ann.showFlow('Other');
+    await ann.rename('other-note', 'of ann, too');
+    await ann.deploy();
+    await ann.notice('comment other-note');
+    await ann.see('cannot change another flow');
+    assert.equal(await ann.canDeploy(), true);
+});
