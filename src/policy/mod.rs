@@ -7,6 +7,7 @@ mod changes;
 mod closed;
 mod locks;
 mod rights;
+mod shared;
 mod sizes;
 mod types;
 

@@ -5,14 +5,14 @@
 //! any other.
 
 use super::changes::Change;
+use super::shared::{Place, References, place};
 use super::{Proposal, Rule, Violation, Who, violation};
 use crate::auth::glob;
 use flows::{DeploymentType, ElementKind, FlowSet, Node};
-use memchr::memmem;
 use serde_json::Value as Json;
 use smol_str::SmolStr;
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::cell::{LazyCell, RefCell};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// The permission for all flows, or, with a colon and a pattern, for some.
@@ -32,15 +32,23 @@ pub(super) fn check(
         Rights::new(who, proposal.before),
         Rights::new(who, proposal.after),
     );
+    let held = |flow: &SmolStr| {
+        let everywhere = before.holds_if_there(flow) && after.holds_if_there(flow);
+        everywhere && (before.holds(flow) || after.holds(flow))
+    };
+    // Of each flow set, the shared elements that held flows use, and those that others use.
+    let uses = LazyCell::new(|| {
+        let sets = (proposal.before, proposal.after);
+        [sets, (sets.1, sets.0)].map(|(flows, other)| {
+            let references = References::of(flows, other);
+            let others = references.used_by(|flow| !held(flow));
+            (references.used_by(held), others)
+        })
+    });
     let shared = |id: &SmolStr| {
-        let mut users = before.users(id);
-        users.extend(after.users(id));
-        let held = |flow: &SmolStr| {
-            let everywhere = before.holds_if_there(flow) && after.holds_if_there(flow);
-            everywhere && (before.holds(flow) || after.holds(flow))
-        };
-        let all = users.iter().all(held);
-        before.holds_shared || (!users.is_empty() && all)
+        let held = uses.iter().any(|(held, _)| held.contains(id));
+        let by_others = uses.iter().any(|(_, others)| others.contains(id));
+        before.holds_shared || (held && !by_others)
     };
     let holds = |rights: &Rights<'_>, node: &Node| match place(node, rights.flows) {
         Place::Flow(id) => rights.holds(id),
@@ -100,30 +108,6 @@ fn restarted(proposal: &Proposal<'_>, before: &Rights<'_>) -> Option<Violation> 
     violation(Rule::Flows, &tabs, reason)
 }
 
-/// Where an element belongs.
-enum Place<'n> {
-    /// On a tab.
-    Flow(&'n SmolStr),
-    /// Among the shared elements: itself, or the subflow that it is in.
-    Shared(&'n SmolStr),
-}
-
-fn place<'n>(node: &'n Node, flows: &FlowSet) -> Place<'n> {
-    match node.part() {
-        ElementKind::Tab => Place::Flow(&node.id),
-        ElementKind::Subflow => Place::Shared(&node.id),
-        ElementKind::Group | ElementKind::Config | ElementKind::Node => {
-            if node.z.is_empty() {
-                Place::Shared(&node.id)
-            } else if flows.subflow(&node.z).is_some() {
-                Place::Shared(&node.z)
-            } else {
-                Place::Flow(&node.z)
-            }
-        }
-    }
-}
-
 /// The rights of a user in one flow set.
 struct Rights<'a> {
     who: Who<'a>,
@@ -166,27 +150,6 @@ impl<'a> Rights<'a> {
     fn holds_if_there(&self, id: &SmolStr) -> bool {
         self.flows.get(id).is_none() || self.holds(id)
     }
-
-    /// The flows that use a shared element, directly or through others. Any element whose text has the id uses it: more
-    /// than those that Node-RED counts, and never fewer.
-    fn users(&self, id: &SmolStr) -> HashSet<SmolStr> {
-        let (mut seen, mut left) = (HashSet::from([id]), vec![id]);
-        let mut users = HashSet::new();
-        while let Some(id) = left.pop() {
-            let quoted = Json::from(id.as_str()).to_string();
-            let inside = quoted.trim_matches('"');
-            let finder = memmem::Finder::new(inside.as_bytes());
-            let has = |node: &&Arc<Node>| has_text(node, &finder);
-            for node in self.flows.nodes().iter().filter(has) {
-                match place(node, self.flows) {
-                    Place::Flow(flow) => drop(users.insert(flow.clone())),
-                    Place::Shared(shared) if seen.insert(shared) => left.push(shared),
-                    Place::Shared(_) => {}
-                }
-            }
-        }
-        users
-    }
 }
 
 /// Whether a tab has an environment variable of this name whose value fits.
@@ -197,13 +160,4 @@ fn variable(tab: &serde_json::Map<String, Json>, name: &str, pattern: &str) -> b
         let text = |key: &str| variable.get(key).and_then(Json::as_str);
         text("name") == Some(name) && text("value").is_some_and(|value| glob(pattern, value))
     })
-}
-
-/// Whether the element's text has another text. An escaped letter can spell anything, so such a text is written anew.
-fn has_text(node: &Node, finder: &memmem::Finder<'_>) -> bool {
-    finder.find(node.text.as_bytes()).is_some()
-        || (node.text.contains("\\u") && {
-            let plain = Json::from(node.object()).to_string();
-            finder.find(plain.as_bytes()).is_some()
-        })
 }
