@@ -4,9 +4,12 @@
 
 use super::{Credentials, expansion, json_eq, parse};
 use crate::json::{self, shown};
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
+use rustc_hash::FxBuildHasher;
 use serde_json::{Map, Value};
 use smol_str::SmolStr;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 /// The error in a submission, worded for the client: the element and the field.
@@ -90,10 +93,17 @@ impl Node {
 }
 
 /// The whole configuration.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub struct FlowSet {
     nodes: Vec<Arc<Node>>,
-    index: FxHashMap<SmolStr, usize>,
+    /// The positions of the nodes, by the hashes of their ids: the ids themselves are in the nodes.
+    index: HashTable<u32>,
+}
+
+impl PartialEq for FlowSet {
+    fn eq(&self, other: &Self) -> bool {
+        self.nodes == other.nodes
+    }
 }
 
 impl FlowSet {
@@ -118,13 +128,17 @@ impl FlowSet {
 
     /// A flow set of these nodes, in this order. Ids must be unique, and subflows expand within limits.
     pub fn new(nodes: Vec<Arc<Node>>) -> Result<Self, Malformed> {
-        let mut index = FxHashMap::with_capacity_and_hasher(nodes.len(), FxBuildHasher);
-        for (i, node) in nodes.iter().enumerate() {
-            if let Some(first) = index.insert(node.id.clone(), i) {
-                let id = shown(&node.id);
-                return Err(Malformed(format!(
-                    "elements {first} and {i} have the same id, {id}"
-                )));
+        let id = |at: &u32| nodes[*at as usize].id.as_str();
+        let mut index = HashTable::with_capacity(nodes.len());
+        for (i, node) in (0..).zip(&nodes) {
+            match index.entry(hash(&node.id), |at| id(at) == node.id, |at| hash(id(at))) {
+                Entry::Vacant(free) => drop(free.insert(i)),
+                Entry::Occupied(first) => {
+                    let (first, id) = (first.get(), shown(&node.id));
+                    return Err(Malformed(format!(
+                        "elements {first} and {i} have the same id, {id}"
+                    )));
+                }
             }
         }
         let flows = Self { nodes, index };
@@ -144,7 +158,10 @@ impl FlowSet {
 
     /// The position, in the order received, of the node with that id.
     pub fn position(&self, id: &str) -> Option<usize> {
-        self.index.get(id).copied()
+        let found = self
+            .index
+            .find(hash(id), |at| self.nodes[*at as usize].id == id);
+        found.map(|at| *at as usize)
     }
 
     /// The tabs, in the order received.
@@ -208,6 +225,10 @@ impl FlowSet {
                 .zip(&other.nodes)
                 .all(|(a, b)| a.same_content(b))
     }
+}
+
+fn hash(id: &str) -> u64 {
+    FxBuildHasher.hash_one(id)
 }
 
 /// A disabled tab: nothing on it runs.
