@@ -4,8 +4,7 @@
 //! `cargo bench --package engine --bench function_call` prints nanoseconds per message, and bytes and microseconds per
 //! node.
 
-use engine::env::Env;
-use engine::node_info::NodeInfo;
+use engine::node_info::{Container, NodeInfo};
 use engine::script::{Code, Effect, NodeContext, Sandbox, Scripts};
 use engine::settings::Settings;
 use std::hint::black_box;
@@ -95,15 +94,16 @@ fn message() -> Message {
 
 fn sandbox(scripts: &Rc<Scripts>, source: &str) -> Sandbox {
     let info = NodeInfo {
-        groups: Rc::from([]),
         id: "n1".into(),
         alias: "n1".into(),
         kind: "function".into(),
         name: Some("bench".into()),
-        z: "t1".into(),
-        path: "t1".into(),
         outputs: 1,
-        env: Rc::new(Env::default()),
+        container: Rc::new(Container {
+            z: "t1".into(),
+            path: "t1".into(),
+            ..Container::default()
+        }),
     };
     let code = Code {
         function: source.into(),

@@ -128,10 +128,10 @@ impl Thread {
         for (slot, number) in self.slots.iter().zip(0..) {
             let Some(slot) = slot else { continue };
             let next = ranks.len();
-            let rank = if slot.info.z.is_empty() {
+            let rank = if slot.info.container.z.is_empty() {
                 usize::MAX
             } else {
-                *ranks.entry(&slot.info.z).or_insert(next)
+                *ranks.entry(&slot.info.container.z).or_insert(next)
             };
             slots.push((rank, slot.config, number));
         }
@@ -149,7 +149,7 @@ impl Thread {
         for (slot, number) in self.slots.iter().zip(0..) {
             let Some(slot) = slot else { continue };
             // From the node's flow outwards to its tab.
-            let flows = std::iter::successors(Some(&slot.info.z), |flow| around(flow));
+            let flows = std::iter::successors(Some(&slot.info.container.z), |flow| around(flow));
             let instances = flows.take_while(|flow| around(flow).is_some());
             if let Some(outermost) = instances.last() {
                 inside.entry(outermost.clone()).or_default().push(number);
@@ -162,7 +162,11 @@ impl Thread {
         let Some(Some(slot)) = self.slots.get(slot as usize) else {
             return false;
         };
-        let disabled_tab = || flows.get(&slot.info.z).is_some_and(|t| t.disabled);
+        let disabled_tab = || {
+            flows
+                .get(&slot.info.container.z)
+                .is_some_and(|t| t.disabled)
+        };
         slot.info.id == slot.info.alias
             && flows
                 .get(&slot.info.id)

@@ -2,6 +2,7 @@
 
 use super::env::Env;
 use super::groups::Group;
+use super::node_info::Container;
 use flows::Node;
 use rustc_hash::FxHashMap;
 use smol_str::SmolStr;
@@ -78,11 +79,15 @@ impl Running {
 }
 
 impl Flow {
-    /// Groups around a node of this flow, inner first.
-    pub(super) fn groups(&self, group: &str) -> Rc<[SmolStr]> {
-        self.groups
-            .get(group)
-            .map_or_else(|| Rc::from([]), |g| Rc::clone(&g.chain))
+    /// What a node of this flow in this group is in.
+    pub(super) fn container(&self, group: &str) -> Rc<Container> {
+        let groups = self.groups.get(group).map(|g| Rc::clone(&g.chain));
+        Rc::new(Container {
+            z: self.id.clone(),
+            path: self.path.clone(),
+            groups: groups.unwrap_or_default(),
+            env: Rc::clone(self.env(group)),
+        })
     }
 
     /// Variables that a node in this group sees.

@@ -5,7 +5,7 @@ use crate::Engine;
 use crate::instance::Instance;
 use crate::listeners::Listeners;
 use crate::metrics::Uncounted;
-use crate::node_info::NodeInfo;
+use crate::node_info::{Container, NodeInfo};
 use crate::settings::Settings;
 use crate::state::EngineState;
 use events::{Event, Limits};
@@ -207,11 +207,12 @@ fn catch_nodes(n: usize) {
         id: id.into(),
         kind: kind.into(),
         name: None,
-        z: "t".into(),
-        path: "t".into(),
-        groups: Rc::from([]),
         outputs: 0,
-        env: Rc::default(),
+        container: Rc::new(Container {
+            z: "t".into(),
+            path: "t".into(),
+            ..Container::default()
+        }),
     };
     start_counting();
     let mut listeners = Listeners::default();

@@ -58,12 +58,18 @@ impl Thread {
         for (slot, number) in self.slots.iter().zip(0..) {
             let Some(slot) = slot else { continue };
             // Config nodes of no flow serve other flows too.
-            if self.state.queue.group(number) == group && !slot.info.z.is_empty() {
+            if self.state.queue.group(number) == group && !slot.info.container.z.is_empty() {
                 nodes.push(Instance {
                     slot: number,
                     epoch: slot.epoch,
                 });
-                let root = slot.info.path.split('/').next().unwrap_or_default();
+                let root = slot
+                    .info
+                    .container
+                    .path
+                    .split('/')
+                    .next()
+                    .unwrap_or_default();
                 tabs.insert(SmolStr::from(root));
             }
         }

@@ -98,7 +98,7 @@ impl Listeners {
         if info.kind == "complete" {
             if let Scope::Nodes(ids) = scope {
                 for id in ids {
-                    let watched = (info.z.clone(), id);
+                    let watched = (info.container.z.clone(), id);
                     self.complete.entry(watched).or_default().push(slot);
                 }
             }
@@ -110,9 +110,9 @@ impl Listeners {
             grouped: matches!(scope, Scope::Group),
             to_all: matches!(scope, Scope::All),
             uncaught: properties.uncaught == true,
-            group: info.groups.first().cloned(),
+            group: info.container.groups.first().cloned(),
         };
-        let flow = self.flows.entry(info.z.clone()).or_default();
+        let flow = self.flows.entry(info.container.z.clone()).or_default();
         match info.kind.as_str() {
             "catch" => flow.catch.add(listener, scope),
             _ => flow.status.add(listener, scope),
@@ -126,7 +126,7 @@ impl Listeners {
 
     /// Complete nodes that watch a node of their flow.
     pub(super) fn complete(&self, info: &NodeInfo) -> &[u32] {
-        let watched = (info.z.clone(), info.id.clone());
+        let watched = (info.container.z.clone(), info.id.clone());
         self.complete.get(&watched).map_or(&[], Vec::as_slice)
     }
 }
@@ -188,7 +188,7 @@ impl Scopes {
 
 /// The number of groups between a node and a listener; `None`: the node is not in its group.
 fn distance(listener: &Listener, reporter: &NodeInfo) -> Option<usize> {
-    let around: &Rc<[SmolStr]> = &reporter.groups;
+    let around: &Rc<[SmolStr]> = &reporter.container.groups;
     let shared = listener
         .group
         .as_ref()

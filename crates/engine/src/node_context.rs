@@ -55,11 +55,8 @@ impl NodeContext {
             alias: text(),
             kind: text(),
             name: None,
-            z: text(),
-            path: text(),
-            groups: Rc::from([]),
             outputs: 1,
-            env: Rc::default(),
+            container: Rc::default(),
         };
         Self {
             info: Rc::new(info),

@@ -1,4 +1,4 @@
-//! The data about a running node: its ids, its type and name, where it stands, its environment variables.
+//! The data about a running node: its ids, its type and name, what it is in, its environment variables.
 
 use crate::env::Env;
 use smol_str::SmolStr;
@@ -16,15 +16,22 @@ pub struct NodeInfo {
     pub kind: SmolStr,
     /// `name`, if the node has that property; it may be empty.
     pub name: Option<SmolStr>,
-    /// Id of the tab or subflow instance it runs in, whose `flow` context it has; empty for global config nodes.
-    pub z: SmolStr,
-    /// Ids from the tab down to its container, joined by `/`: `T1` or `T1/I`.
-    pub path: SmolStr,
-    /// The groups around it, inner first.
-    pub groups: Rc<[SmolStr]>,
     /// Number of outputs that have wires or may have them.
     pub outputs: usize,
-    /// Its environment variables, inner scopes first.
+    /// What it is in.
+    pub container: Rc<Container>,
+}
+
+/// What a running node is in; all nodes of a flow that are in the same group share it.
+#[derive(Debug, Default)]
+pub struct Container {
+    /// Id of the tab or subflow instance, whose `flow` context its nodes have; empty for global config nodes.
+    pub z: SmolStr,
+    /// Ids from the tab down, joined by `/`: `T1` or `T1/I`.
+    pub path: SmolStr,
+    /// The groups around its nodes, inner first.
+    pub groups: Rc<[SmolStr]>,
+    /// The environment variables of its nodes, inner scopes first.
     pub env: Rc<Env>,
 }
 
@@ -35,8 +42,8 @@ impl NodeInfo {
         match name {
             "NR_NODE_ID" => Value::String(self.id.clone()),
             "NR_NODE_NAME" => Value::from(self.name.clone()),
-            "NR_NODE_PATH" => Value::from(format!("{}/{}", self.path, self.alias)),
-            _ => self.env.lookup(name),
+            "NR_NODE_PATH" => Value::from(format!("{}/{}", self.container.path, self.alias)),
+            _ => self.container.env.lookup(name),
         }
     }
 }

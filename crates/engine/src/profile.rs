@@ -124,7 +124,7 @@ fn by_id(used: impl Iterator<Item = Used>) -> Vec<Used> {
 impl NodeUsage {
     fn of(used: &Used, flows: &FlowSet) -> Self {
         let info = &used.info;
-        let mut around = info.path.split('/');
+        let mut around = info.container.path.split('/');
         let flow = around.next().unwrap_or_default();
         Self {
             id: info.id.to_string(),
@@ -164,7 +164,7 @@ fn name(id: &str, flows: &FlowSet) -> String {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-    use crate::env::Env;
+    use crate::node_info::Container;
 
     fn used(id: &str, path: &str, messages: u64, millis: u64) -> Used {
         Used {
@@ -173,11 +173,12 @@ mod tests {
                 alias: id.into(),
                 kind: "change".into(),
                 name: None,
-                z: "t".into(),
-                path: path.into(),
-                groups: Rc::from([]),
                 outputs: 0,
-                env: Env::root(&flows::HiddenVariables::default()),
+                container: Rc::new(Container {
+                    z: "t".into(),
+                    path: path.into(),
+                    ..Container::default()
+                }),
             }),
             messages,
             time: Duration::from_millis(millis),

@@ -64,7 +64,7 @@ impl EngineState {
     fn catching(&self, source: &Rc<NodeInfo>) -> Vec<u32> {
         let mut reporter = Rc::clone(source);
         loop {
-            let Some(flow) = self.listeners.flow(&reporter.z) else {
+            let Some(flow) = self.listeners.flow(&reporter.container.z) else {
                 return Vec::new();
             };
             let slots = flow.catching(&reporter);
@@ -97,7 +97,7 @@ impl EngineState {
         }
         let mut reporter = Rc::clone(info);
         loop {
-            let Some(flow) = self.listeners.flow(&reporter.z) else {
+            let Some(flow) = self.listeners.flow(&reporter.container.z) else {
                 return;
             };
             let (slots, port) = (flow.status_listeners(&reporter), flow.status_port);
@@ -166,12 +166,12 @@ impl EngineState {
         if info.alias != info.id {
             data["_alias"] = info.alias.as_str().into();
         }
-        for (key, text) in [("z", Some(&info.z)), ("name", info.name.as_ref())] {
+        for (key, text) in [("z", Some(&info.container.z)), ("name", info.name.as_ref())] {
             if let Some(text) = text.filter(|text| !text.is_empty()) {
                 data[key] = text.as_str().into();
             }
         }
-        data["path"] = info.path.as_str().into();
+        data["path"] = info.container.path.as_str().into();
         data["timestamp"] = self.now.get().into();
         data["format"] = format.into();
         data

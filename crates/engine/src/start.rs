@@ -11,7 +11,7 @@ use crate::env;
 use crate::event_loop::{Slot, Thread};
 use crate::joined_flows::JoinedFlows;
 use crate::log_level::Level;
-use crate::node_info::NodeInfo;
+use crate::node_info::{Container, NodeInfo};
 use crate::resolve;
 use events::Event;
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -78,6 +78,7 @@ impl Thread {
     /// Gives every node of the graph that does not run a slot.
     fn place(&mut self, graph: &Graph) -> Vec<(usize, u32)> {
         let mut new = Vec::new();
+        let mut containers = FxHashMap::default();
         let more = graph.nodes.len().saturating_sub(self.state.directory.len());
         self.slots
             .reserve_exact(more.saturating_sub(self.free.len()));
@@ -85,7 +86,11 @@ impl Thread {
             if self.state.directory.contains_key(&running.id) {
                 continue;
             }
-            let info = info(running, &graph.flows[running.flow]);
+            let flow = &graph.flows[running.flow];
+            let container = containers
+                .entry((running.flow, &running.node.group))
+                .or_insert_with(|| flow.container(&running.node.group));
+            let info = info(running, Rc::clone(container));
             let next = self.kinds.len();
             let kind = *self
                 .kind_index
@@ -295,7 +300,7 @@ struct Named {
     name: Option<SmolStr>,
 }
 
-fn info(running: &Running, flow: &Flow) -> Rc<NodeInfo> {
+fn info(running: &Running, container: Rc<Container>) -> Rc<NodeInfo> {
     let node = &running.node;
     let mut info = NodeInfo {
         id: running.id.clone(),
@@ -306,11 +311,8 @@ fn info(running: &Running, flow: &Flow) -> Rc<NodeInfo> {
             node.kind.clone()
         },
         name: None,
-        z: flow.id.clone(),
-        path: flow.path.clone(),
-        groups: flow.groups(&node.group),
         outputs: node.wires.len(),
-        env: Rc::clone(flow.env(&node.group)),
+        container,
     };
     let written = serde_json::from_str::<Named>(&node.text).ok();
     info.name = written

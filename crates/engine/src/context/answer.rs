@@ -75,7 +75,7 @@ impl Request {
                     flow(&info.id)
                 } else {
                     Place {
-                        flow: info.z.clone(),
+                        flow: info.container.z.clone(),
                         node: info.alias.clone(),
                     }
                 })

@@ -212,7 +212,7 @@ impl Contexts {
     /// Forgets a node's context, if contexts end with their nodes.
     pub(super) fn forget_node(&mut self, info: &NodeInfo) {
         if self.passing
-            && let Some(context) = self.stores[0].context_mut(&info.z)
+            && let Some(context) = self.stores[0].context_mut(&info.container.z)
         {
             context.nodes.remove(&info.alias);
         }
@@ -316,14 +316,17 @@ impl Contexts {
     fn place<'k>(&self, scope: Scope, info: &NodeInfo, key: &'k Path) -> (Place, Cow<'k, Path>) {
         let ((flow, key), node) = match scope {
             Scope::Global => ((SmolStr::default(), Cow::Borrowed(key)), SmolStr::default()),
-            Scope::Node => ((info.z.clone(), Cow::Borrowed(key)), info.alias.clone()),
+            Scope::Node => (
+                (info.container.z.clone(), Cow::Borrowed(key)),
+                info.alias.clone(),
+            ),
             Scope::Flow => (self.outwards(info, key), SmolStr::default()),
         };
         (Place { flow, node }, key)
     }
 
     fn outwards<'k>(&self, info: &NodeInfo, key: &'k Path) -> (SmolStr, Cow<'k, Path>) {
-        let mut flow = &info.z;
+        let mut flow = &info.container.z;
         let mut steps = 0;
         while key.keys.len() > steps + 1
             && matches!(&key.keys[steps], Key::Name(n) if n == "$parent")

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
+use crate::node_info::Container;
 use crate::settings::{ContextFiles, ContextStore};
 use std::fs;
 use std::rc::Rc;
@@ -14,11 +15,12 @@ fn info(flow: &str, alias: &str) -> NodeInfo {
         alias: alias.into(),
         kind: "function".into(),
         name: None,
-        z: flow.into(),
-        path: flow.into(),
-        groups: Rc::from([]),
         outputs: 1,
-        env: Rc::default(),
+        container: Rc::new(Container {
+            z: flow.into(),
+            path: flow.into(),
+            ..Container::default()
+        }),
     }
 }
 

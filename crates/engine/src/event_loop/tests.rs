@@ -1,8 +1,7 @@
 use super::*;
-use crate::env::Env;
 use crate::http::Answer;
 use crate::node::{BoxedNode, Closing, Node, boxed};
-use crate::node_info::NodeInfo;
+use crate::node_info::{Container, NodeInfo};
 use crate::published::Published;
 use crate::settings::Settings;
 use std::cell::Cell;
@@ -68,11 +67,12 @@ fn thread(nodes: Vec<BoxedNode>) -> (Thread, mpsc::UnboundedReceiver<()>) {
             alias: format!("n{number}").into(),
             kind: "test".into(),
             name: None,
-            z: "t".into(),
-            path: "t".into(),
-            groups: Rc::from([]),
             outputs: 0,
-            env: Env::root(&flows::HiddenVariables::default()),
+            container: Rc::new(Container {
+                z: "t".into(),
+                path: "t".into(),
+                ..Container::default()
+            }),
         });
         thread.state.infos.push(Some(Rc::clone(&info)));
         thread.state.directory.insert(info.id.clone(), number);

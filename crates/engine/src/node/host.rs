@@ -223,9 +223,13 @@ impl<E> Host<'_, E> {
     /// outside subflows; more than one match is an error (docs/reference/node-red-engine.md §3.3).
     pub(crate) fn link_named(&self, name: &str) -> Result<SmolStr, Failure> {
         let links = || self.state.links.get(name).into_iter().flatten();
-        let here: Vec<_> = links().filter(|i| i.z == self.info.z).collect();
+        let here: Vec<_> = links()
+            .filter(|i| i.container.z == self.info.container.z)
+            .collect();
         let found = if here.is_empty() {
-            links().filter(|i| !i.path.contains('/')).collect()
+            links()
+                .filter(|i| !i.container.path.contains('/'))
+                .collect()
         } else {
             here
         };

@@ -12,8 +12,7 @@ mod values;
 mod visible;
 
 use super::{Code, Effect, NodeContext, Sandbox, Scripts};
-use crate::env::Env;
-use crate::node_info::NodeInfo;
+use crate::node_info::{Container, NodeInfo};
 use crate::settings::Settings;
 use std::path::Path;
 use std::rc::Rc;
@@ -41,15 +40,16 @@ fn sandbox_of(scripts: &Rc<Scripts>, code: Code) -> Sandbox {
 
 fn node_context() -> NodeContext {
     let info = NodeInfo {
-        groups: Rc::from([]),
         id: "n1".into(),
         alias: "n1".into(),
         kind: "function".into(),
         name: Some("a name".into()),
-        z: "t1".into(),
-        path: "t1".into(),
         outputs: 2,
-        env: Rc::new(Env::default()),
+        container: Rc::new(Container {
+            z: "t1".into(),
+            path: "t1".into(),
+            ..Container::default()
+        }),
     };
     NodeContext {
         info: Rc::new(info),

@@ -239,11 +239,11 @@ impl Debug {
         let mut frame = Map::new();
         let mut put = |key: &str, value: Json| frame.insert(key.to_owned(), value);
         put("id", info.id.as_str().into());
-        put("z", info.z.as_str().into());
+        put("z", info.container.z.as_str().into());
         if info.alias != info.id {
             put("_alias", info.alias.as_str().into());
         }
-        put("path", info.path.as_str().into());
+        put("path", info.container.path.as_str().into());
         if let Some(name) = &info.name {
             put("name", name.as_str().into());
         }

@@ -164,7 +164,7 @@ impl WebSocketClient {
                 "env" => {
                     let text = &header.value_value;
                     let value = match host.info().env(text) {
-                        Value::Undefined => host.info().env.expand(text),
+                        Value::Undefined => host.info().container.env.expand(text),
                         own => own,
                     };
                     coerce::to_text(&value).to_string()
