@@ -45,6 +45,7 @@ const MEASURES: &[Measure] = &[
     ("template", "hop", |times| hops(times, "template")),
     ("json", "hop", |times| hops(times, "json")),
     ("function", "hop", |times| hops(times, "function")),
+    ("send", "hop", |times| hops(times, "send")),
     ("stored", "hop", |times| hops(times, "stored")),
     ("expression", "read", expressions),
     ("clone", "message", |times| {
@@ -132,7 +133,11 @@ fn chain(kind: &str, messages: u32) -> Json {
         let mut node = step(kind);
         let next = (n + 1).to_string();
         node["id"] = n.to_string().into();
-        node["type"] = if kind == "stored" { "function" } else { kind }.into();
+        node["type"] = match kind {
+            "send" | "stored" => "function",
+            kind => kind,
+        }
+        .into();
         node["wires"] = json!([[if n + 1 < CHAIN { &next } else { "last" }]]);
         node
     }));
@@ -155,6 +160,7 @@ fn step(kind: &str) -> Json {
             json!({ "field": "payload", "syntax": "mustache", "template": "n={{seq}} t={{topic}}" })
         }
         "function" => json!({ "func": "msg.k=(msg.k||0)+1;\nreturn msg;", "outputs": 1 }),
+        "send" => json!({ "func": "msg.k=(msg.k||0)+1;\nnode.send(msg);", "outputs": 1 }),
         "stored" => json!({ "func": STORED, "outputs": 1 }),
         _ => json!({ "property": "payload", "action": "" }),
     }

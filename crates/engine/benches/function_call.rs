@@ -14,6 +14,8 @@ use value::{Message, Value};
 
 const NODES: usize = 2_000;
 const MESSAGES: u32 = 200_000;
+/// Functions that flows share.
+const HELPERS: usize = 60;
 
 fn main() -> Result<(), value::Failure> {
     let config = Settings {
@@ -53,6 +55,13 @@ fn main() -> Result<(), value::Failure> {
         "one node, made and called once: {micros:.1} µs, {} bytes",
         (scripts.memory() - before) / NODES
     );
+    let before = scripts.memory();
+    let mut helpers = sandbox(&scripts, &helpers());
+    black_box(helpers.call(message()));
+    println!(
+        "{HELPERS} functions in the global context, and their node: {} bytes",
+        scripts.memory() - before
+    );
     let started = cpu_nanoseconds();
     drop(nodes);
     println!(
@@ -60,6 +69,20 @@ fn main() -> Result<(), value::Failure> {
         (cpu_nanoseconds() - started) / 1e3 / NODES as f64
     );
     Ok(())
+}
+
+/// A function that puts functions of some lines into the global context, as `functionGlobalContext` does.
+fn helpers() -> String {
+    let helper = |n: usize| {
+        format!(
+            "global.set('helper{n}', (value, unit) => {{
+                const scaled = Math.round(value * {n} * 10) / 10;
+                if (Number.isNaN(scaled)) throw new Error('no number: ' + value);
+                return {{ text: `${{scaled}} ${{unit}}`, scaled, isHigh: scaled > {n} }};
+            }});\n"
+        )
+    };
+    (0..HELPERS).map(helper).collect()
 }
 
 fn report(what: &str, mut pass: impl FnMut()) {

@@ -54,15 +54,17 @@ impl<'a, 'js> Outputs<'a, 'js> {
             });
             return Ok(());
         }
-        // A returned message gets the current id of the given message.
-        let now = given
-            .as_object()
-            .map(|o| o.get::<_, Option<String>>("_msgid"));
-        let now = match now {
-            Some(Ok(Some(text))) => &Value::from(text),
-            _ => id,
-        };
-        self.send(result, now, false)?;
+        if !is_falsy(result) {
+            // A returned message gets the current id of the given message.
+            let now = given
+                .as_object()
+                .map(|o| o.get::<_, Option<String>>("_msgid"));
+            let now = match now {
+                Some(Ok(Some(text))) => &Value::from(text),
+                _ => id,
+            };
+            self.send(result, now, false)?;
+        }
         if state.auto_done {
             self.done(given)?;
         }
