@@ -152,8 +152,8 @@ fn a_low_soft_limit_of_open_files_is_raised() {
     assert!(soft >= 564, "{soft}");
 }
 
-#[test]
-fn check_flows_names_violations_and_findings_with_their_lines_and_ends_with_1() {
+/// A directory with a policy, and flows with an exec and an inject node.
+fn flows_and_policy() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| std::fs::write(directory.path().join(name), text).unwrap();
     write(
@@ -165,11 +165,20 @@ fn check_flows_names_violations_and_findings_with_their_lines_and_ends_with_1() 
         "[{\"id\": \"t\", \"type\": \"tab\"},\n {\"id\": \"e\", \"type\": \"exec\", \"z\": \"t\", \"x\": 1, \"y\": 1},\n\
          {\"type\": \"inject\",\n  \"id\": \"i\", \"z\": \"t\", \"x\": 1, \"y\": 1, \"wires\": [[\"gone\"]]}]",
     );
-    let check = |arguments: &[&str]| {
-        let all: Vec<&str> = [&["check-flows"], arguments].concat();
-        let output = flowgate(directory.path(), &all);
-        (output.status.code(), text(&output.stdout).to_owned())
-    };
+    directory
+}
+
+/// Runs `check-flows`; gives its exit code and output.
+fn check_flows(directory: &Path, arguments: &[&str]) -> (Option<i32>, String) {
+    let all: Vec<&str> = [&["check-flows"], arguments].concat();
+    let output = flowgate(directory, &all);
+    (output.status.code(), text(&output.stdout).to_owned())
+}
+
+#[test]
+fn check_flows_names_violations_and_findings_with_their_lines_and_ends_with_1() {
+    let directory = flows_and_policy();
+    let check = |arguments: &[&str]| check_flows(directory.path(), arguments);
     let (code, shown) = check(&["flows.json"]);
     assert_eq!(code, Some(1));
     assert_eq!(
@@ -203,7 +212,12 @@ fn check_flows_names_violations_and_findings_with_their_lines_and_ends_with_1() 
     ];
     let expected = expected.map(|(level, rule, line)| (level.to_owned(), rule.to_owned(), line));
     assert_eq!(results, expected);
+}
 
+#[test]
+fn check_flows_compares_with_a_base_and_refuses_what_it_cannot_read() {
+    let directory = flows_and_policy();
+    let check = |arguments: &[&str]| check_flows(directory.path(), arguments);
     // Nothing differs from the base, so nothing is refused.
     let (code, shown) = check(&["flows.json", "--base", "flows.json", "--format", "json"]);
     let json: serde_json::Value = serde_json::from_str(&shown).unwrap();
@@ -217,7 +231,7 @@ fn check_flows_names_violations_and_findings_with_their_lines_and_ends_with_1() 
         Some(1)
     );
 
-    write("broken.json", "[{\"id\": \"a\"}]");
+    std::fs::write(directory.path().join("broken.json"), "[{\"id\": \"a\"}]").unwrap();
     let broken = flowgate(directory.path(), &["check-flows", "broken.json"]);
     assert_eq!(broken.status.code(), Some(1));
     assert_eq!(

@@ -106,12 +106,6 @@ impl Permissions {
                 names.push(name.clone());
             }
         }
-        // The stock editor offers its Deploy button to users with this name.
-        if names.iter().any(|name| part_of(name, LIMITED).is_some())
-            && !names.iter().any(|name| name == LIMITED)
-        {
-            names.push(SmolStr::new_static(LIMITED));
-        }
         Shown::Only(names)
     }
 
@@ -130,6 +124,17 @@ pub enum Shown {
 }
 
 impl Shown {
+    /// With the name by which the stock editor offers its Deploy button, also to a user of some flows only.
+    pub fn for_editor(mut self) -> Self {
+        if let Self::Only(names) = &mut self
+            && names.iter().any(|name| part_of(name, LIMITED).is_some())
+            && !covers(names, LIMITED)
+        {
+            names.push(SmolStr::new_static(LIMITED));
+        }
+        self
+    }
+
     /// The names; all is one of them.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let (all, names): (_, &[SmolStr]) = match self {
@@ -279,9 +284,10 @@ mod tests {
         );
         assert_eq!(shown(&["", "read"], &["read"]), r#""read""#);
         assert_eq!(shown(&["write"], &["read"]), "[]");
-        assert_eq!(
-            shown(&[], &["flows.write:a"]),
-            r#"["flows.write:a","flows.write"]"#
-        );
+        assert_eq!(shown(&[], &["flows.write:a"]), r#"["flows.write:a"]"#);
+        let editor = |list: &[&str]| Permissions::of(names(list)).shown().for_editor();
+        let both = names(&["flows.write:a", "flows.write"]).to_vec();
+        assert_eq!(editor(&["flows.write:a"]), Shown::Only(both));
+        assert_eq!(editor(&["read"]), Shown::Only(names(&["read"]).to_vec()));
     }
 }

@@ -7,7 +7,8 @@ use clap::{Args, ValueEnum};
 use flows::{DeploymentType, Finding, FlowSet, Lint, Submission, lint};
 use serde_json::{Value as Json, json};
 use smol_str::SmolStr;
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -58,7 +59,7 @@ pub(super) fn run(config: &Config, arguments: &CheckFlows) -> ExitCode {
                 Format::Sarif => format!("{:#}\n", report.sarif(&arguments.file, &text)),
             };
             let is_fine =
-                report.violations.is_empty() && !(arguments.strict && !report.findings.is_empty());
+                report.violations.is_empty() && (!arguments.strict || report.findings.is_empty());
             // The reader of a pipe may have closed it: no panic.
             match io::stdout().write_all(shown.as_bytes()) {
                 Ok(()) if is_fine => ExitCode::SUCCESS,
@@ -89,7 +90,7 @@ fn check(config: &Config, arguments: &CheckFlows) -> Result<(String, Report), St
     };
     // Only the engine's types are known here.
     let is_engine = arguments.upstream.is_none() && config.upstreams.is_empty();
-    let types = engine_types().filter(|_| is_engine);
+    let types = TYPES.filter(|_| is_engine);
     let proposal = Proposal {
         before: &base,
         after: &submission.flows,
@@ -107,15 +108,11 @@ fn check(config: &Config, arguments: &CheckFlows) -> Result<(String, Report), St
     Ok((text, report))
 }
 
+/// The types of the engine's nodes; a gateway without the engine knows none.
 #[cfg(feature = "engine")]
-fn engine_types() -> Option<&'static policy::Types> {
-    Some(&engine::nodes::knows)
-}
-
+const TYPES: Option<&policy::Types> = Some(&engine::nodes::knows);
 #[cfg(not(feature = "engine"))]
-fn engine_types() -> Option<&'static policy::Types> {
-    None
-}
+const TYPES: Option<&policy::Types> = None;
 
 fn policy_of<'c>(config: &'c Config, upstream: Option<&str>) -> Result<&'c Policy, String> {
     let Some(name) = upstream else {
@@ -146,11 +143,11 @@ impl Report {
         let mut shown = String::new();
         for violation in &self.violations {
             let (rule, message) = (violation.rule.name(), &violation.message);
-            shown.push_str(&format!("refused: {message} [{rule}]\n"));
+            let _ = writeln!(shown, "refused: {message} [{rule}]");
         }
         for finding in &self.findings {
             let (rule, message) = (finding.lint.name(), &finding.message);
-            shown.push_str(&format!("warning: {message} [{rule}]\n"));
+            let _ = writeln!(shown, "warning: {message} [{rule}]");
         }
         let (violations, findings) = (self.violations.len(), self.findings.len());
         shown + &format!("{violations} violations of the policy, {findings} findings\n")

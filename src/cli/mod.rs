@@ -129,7 +129,7 @@ enum Command {
     },
     /// End what `freeze` has begun
     ///
-    /// Freeze windows and read_only of the configuration stay.
+    /// Freeze windows and `read_only` of the configuration stay.
     #[command(after_help = "Example:\n  flowgate unfreeze")]
     Unfreeze,
     /// Show which nodes of the running gateway use the engine's time

@@ -5,7 +5,7 @@ use super::error::Error;
 use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
-use crate::deployment::{self, Checked};
+use crate::deployment::Checked;
 use crate::policy::WRITE;
 use flows::{DeploymentType, Finding, FlowSet, Stop, Submission};
 use hyper::{Response, StatusCode};
@@ -23,15 +23,16 @@ pub(super) async fn check(ctx: &mut RequestContext<'_>) -> Result<Response<Body>
     let backend = Arc::clone(ctx.backend);
     let (mut watch, now) = (ctx.detached_watch(), ctx.now);
     // Where deployments run: a worker never stalls on a large flow set.
+    let parse = move || match version {
+        Version::V1 => Submission::v1(&FlowSet::default(), &body),
+        Version::V2 => Submission::v2(&FlowSet::default(), &body),
+    };
     let task = async move {
-        let submission = match version {
-            Version::V1 => Submission::v1(&FlowSet::default(), &body),
-            Version::V2 => Submission::v2(&FlowSet::default(), &body),
-        };
-        let checked = backend
-            .deployments
-            .dry_run(submission?, kind, &mut watch, now);
-        Ok::<_, deployment::Error>(checked.await?)
+        let deployments = &backend.deployments;
+        match parse() {
+            Ok(submission) => deployments.dry_run(submission, kind, &mut watch, now).await,
+            Err(malformed) => Err(malformed.into()),
+        }
     };
     let checked = ctx.control(task).await??;
     let caller = ctx.caller.as_ref();
@@ -58,7 +59,7 @@ fn json(checked: &Checked, may: bool) -> Json {
     violations.extend(checked.verdict.0.iter().map(|found| {
         let status = response::policy_status(found.rule);
         let mut shown = violation(found.rule.name(), status, &found.message);
-        shown["nodes"] = found.nodes.iter().map(|id| id.as_str()).collect();
+        shown["nodes"] = json!(found.nodes);
         shown
     }));
     let finding = |found: &Finding| json!({ "rule": found.lint.name(), "nodes": found.nodes, "message": found.message });

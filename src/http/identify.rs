@@ -96,7 +96,7 @@ fn known(ctx: &RequestContext<'_>, auth: &Auth) -> Result<Caller, Error> {
 /// A caller as the editor shows it: the effective permissions, scope and user together
 /// (docs/reference/admin-api.md §5).
 pub(super) fn shown(caller: &Caller) -> Json {
-    let permissions = caller.permissions.shown();
+    let permissions = caller.permissions.shown().for_editor();
     if caller.is_known() {
         json!({ "username": caller.user, "permissions": permissions })
     } else {

@@ -272,25 +272,27 @@ fn change() -> impl Strategy<Value = (World, World)> {
     )
         .prop_map(|(before, other, takes)| {
             let mut after = before.clone();
-            for i in 0..3 {
-                if takes[i] {
-                    after.labels[i] = other.labels[i];
+            let mut takes = takes.into_iter();
+            let mut take = || takes.next().unwrap();
+            for (label, other) in after.labels.iter_mut().zip(other.labels) {
+                if take() {
+                    *label = other;
                 }
             }
-            for i in 0..4 {
-                if takes[3 + i] {
-                    after.nodes[i].clone_from(&other.nodes[i]);
+            for (node, other) in after.nodes.iter_mut().zip(&other.nodes) {
+                if take() {
+                    node.clone_from(other);
                 }
             }
-            for i in 0..2 {
-                if takes[7 + i] {
-                    after.configs[i] = other.configs[i];
+            for (config, other) in after.configs.iter_mut().zip(other.configs) {
+                if take() {
+                    *config = other;
                 }
             }
-            if takes[9] {
+            if take() {
                 after.inner = other.inner;
             }
-            if takes[10] {
+            if take() {
                 after.inner_uses = other.inner_uses;
             }
             (before, after)

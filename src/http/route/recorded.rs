@@ -48,10 +48,8 @@ impl Route<'_> {
             | Target::RemoveFlow
             | Target::Comms => Recorded::Own,
             Target::Admin(Admin::Credentials) => Recorded::Secret,
-            // A dry run writes nothing.
-            Target::Check => Recorded::Nothing,
-            // Answered with the methods that there are.
-            Target::OtherMethod(_) => Recorded::Nothing,
+            // A dry run writes nothing; another method is answered with those that there are.
+            Target::Check | Target::OtherMethod(_) => Recorded::Nothing,
             _ if self.class == RouteClass::Endpoint => Recorded::Nothing,
             Target::Login
             | Target::Flows
