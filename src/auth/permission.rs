@@ -125,6 +125,7 @@ pub enum Shown {
 
 impl Shown {
     /// With the name by which the stock editor offers its Deploy button, also to a user of some flows only.
+    #[must_use]
     pub fn for_editor(mut self) -> Self {
         if let Self::Only(names) = &mut self
             && names.iter().any(|name| part_of(name, LIMITED).is_some())

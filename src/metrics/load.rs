@@ -1,8 +1,8 @@
 //! The series of the engine's load. Flows come and go with deployments and so do their series, which those of the
 //! recorder cannot.
 
+use super::exposition::{self, Buckets, describe, escaped, line};
 use engine::load::{FlowLoad, LATENESS_SECONDS, Load};
-use std::fmt::Write;
 
 /// A series of a flow: its name, help and type, and its value.
 type FlowSeries = (
@@ -65,42 +65,14 @@ fn lateness(load: &Load, page: &mut String) {
         "How late timers of nodes fired.",
         "histogram",
     );
-    let bounds = LATENESS_SECONDS
-        .iter()
-        .map(f64::to_string)
-        .chain(["+Inf".to_owned()]);
-    let mut timers = 0;
-    for (bound, more) in bounds.zip(load.lateness.buckets()) {
-        timers += more;
-        line(
-            page,
-            format_args!("{LATENESS}_bucket{{le=\"{bound}\"}} {timers}"),
-        );
-    }
-    line(
-        page,
-        format_args!("{LATENESS}_sum {}", load.lateness.sum().as_secs_f64()),
-    );
-    line(page, format_args!("{LATENESS}_count {timers}\n"));
-}
-
-fn describe(page: &mut String, name: &str, help: &str, kind: &str) {
-    line(
-        page,
-        format_args!("# HELP {name} {help}\n# TYPE {name} {kind}"),
-    );
-}
-
-fn line(page: &mut String, text: std::fmt::Arguments<'_>) {
-    // A String takes everything.
-    let _ = writeln!(page, "{text}");
-}
-
-/// An id, which a client chose, as the value of a label (exposition format 0.0.4).
-fn escaped(id: &str) -> String {
-    id.replace('\\', "\\\\")
-        .replace('"', "\\\"")
-        .replace('\n', "\\n")
+    let buckets = Buckets {
+        labels: "",
+        bounds: &LATENESS_SECONDS,
+        counts: &load.lateness.buckets(),
+        sum: load.lateness.sum().as_secs_f64(),
+    };
+    exposition::histogram(page, LATENESS, &buckets);
+    page.push('\n');
 }
 
 #[cfg(test)]

@@ -8,6 +8,8 @@
 mod comms;
 #[cfg(feature = "engine")]
 mod engine;
+mod exposition;
+mod histogram;
 mod labels;
 #[cfg(feature = "engine")]
 mod load;
@@ -21,9 +23,10 @@ pub use labels::{
 };
 pub use upstream::Upstream;
 
+use histogram::Histograms;
 use metrics::Gauge;
-use metrics_exporter_prometheus::{PrometheusHandle, PrometheusRecorder};
-use register::{Access, Connections, Deployments, Flows, Requests, gauge, recorder};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use register::{Access, Connections, Deployments, Flows, Requests, gauge};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +35,7 @@ use std::time::Duration;
 pub struct Metrics {
     recorder: PrometheusRecorder,
     page: PrometheusHandle,
+    histograms: Histograms,
     requests: Requests,
     connections: Connections,
     access: Access,
@@ -70,7 +74,8 @@ impl fmt::Debug for Metrics {
 impl Metrics {
     /// Registers everything.
     pub fn new() -> Arc<Self> {
-        let recorder = recorder();
+        let recorder = PrometheusBuilder::new().build_recorder();
+        let histograms = Histograms::default();
         let version = [("version", env!("CARGO_PKG_VERSION"))];
         gauge(
             &recorder,
@@ -81,34 +86,26 @@ impl Metrics {
         .set(1.0);
         Arc::new(Self {
             page: recorder.handle(),
-            requests: Requests::register(&recorder),
+            requests: Requests::register(&recorder, &histograms),
             connections: Connections::register(&recorder),
             access: Access::register(&recorder),
-            deployments: Deployments::register(&recorder),
+            deployments: Deployments::register(&recorder, &histograms),
             flows: Flows::register(&recorder),
             comms: Comms::register(&recorder),
             #[cfg(feature = "engine")]
             load: Arc::default(),
+            histograms,
             recorder,
         })
     }
 
     /// All metrics as text for Prometheus (exposition format 0.0.4).
     pub fn render(&self) -> String {
-        #[cfg_attr(
-            not(feature = "engine"),
-            expect(unused_mut, reason = "nothing is added")
-        )]
         let mut page = self.page.render();
+        self.histograms.render(&mut page);
         #[cfg(feature = "engine")]
         load::render(&self.load, &mut page);
         page
-    }
-
-    /// Moves what histograms have collected into their buckets; must be called every few seconds, because
-    /// the samples are kept until then or until the page is rendered.
-    pub fn tidy(&self) {
-        self.page.run_upkeep();
     }
 
     /// A request has been answered with this status.
@@ -125,7 +122,7 @@ impl Metrics {
             labels::status(status),
         );
         self.requests.answered[c][m][s].increment(1);
-        self.requests.duration[c][m].record(traffic.duration.as_secs_f64());
+        self.requests.duration[c][m].record(traffic.duration);
         if traffic.received > 0 {
             self.requests.received[c][m][s].increment(traffic.received);
         }
@@ -236,8 +233,7 @@ impl Metrics {
 
     /// A phase of a deployment of this type has ended.
     pub fn phase(&self, kind: &str, phase: Phase, took: Duration) {
-        self.deployments.phases[labels::deployment_type(kind)][phase as usize]
-            .record(took.as_secs_f64());
+        self.deployments.phases[labels::deployment_type(kind)][phase as usize].record(took);
     }
 
     /// A deployment named another revision than the active one.
@@ -278,7 +274,7 @@ impl Metrics {
 
     /// The metrics of the upstream of this name, registered at the first call.
     pub fn upstream(&self, name: &str) -> Upstream {
-        Upstream::register(&self.recorder, name)
+        Upstream::register(&self.recorder, &self.histograms, name)
     }
 }
 

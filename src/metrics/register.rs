@@ -1,22 +1,36 @@
 //! Registering: names, labels and bounds become handles. Done once, at start.
 
+use super::histogram::{Description, Histogram, Histograms};
 use super::labels::{ALPNS, API_VERSIONS, DEPLOYMENT_TYPES, METHODS, STATUSES, TLS_VERSIONS};
 use super::{
     Deployed, Handshake, Login, Phase, PolicyRule, Refused, RouteClass, Stopped, Target, TokenCheck,
 };
-use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder, Unit};
-use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusRecorder};
+use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder};
+use metrics_exporter_prometheus::PrometheusRecorder;
+use std::sync::Arc;
 
 /// Upper bounds of requests' durations, seconds: from an answer out of memory to the longest wait for a flow.
-const REQUEST_SECONDS: [f64; 11] = [
+static REQUEST_SECONDS: [f64; 11] = [
     0.000_1, 0.000_5, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0,
 ];
 /// Upper bounds of deployments' phases, seconds: a close may take 15 s (facts, engine semantics).
-const PHASE_SECONDS: [f64; 10] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 20.0];
+static PHASE_SECONDS: [f64; 10] = [0.000_1, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 20.0];
 
-const DURATION: &str = "flowgate_request_duration_seconds";
-const PHASE: &str = "flowgate_deployment_phase_duration_seconds";
-pub(super) const UPSTREAM_DURATION: &str = "flowgate_upstream_request_duration_seconds";
+const DURATION: Description = Description {
+    name: "flowgate_request_duration_seconds",
+    help: "From a request's head to its answer's last byte.",
+    bounds: &REQUEST_SECONDS,
+};
+const PHASE: Description = Description {
+    name: "flowgate_deployment_phase_duration_seconds",
+    help: "How long the phases of deployments took.",
+    bounds: &PHASE_SECONDS,
+};
+pub(super) const UPSTREAM_DURATION: Description = Description {
+    name: "flowgate_upstream_request_duration_seconds",
+    help: "From a request's forwarding to the head of the upstream's answer.",
+    bounds: &REQUEST_SECONDS,
+};
 
 type ByMethod<T> = [[T; METHODS.len()]; RouteClass::NAMES.len()];
 type ByStatus = ByMethod<[Counter; STATUSES.len()]>;
@@ -28,12 +42,12 @@ pub(super) struct Requests {
     pub(super) answered: ByStatus,
     pub(super) received: ByStatus,
     pub(super) sent: ByStatus,
-    pub(super) duration: ByMethod<Histogram>,
+    pub(super) duration: ByMethod<Arc<Histogram>>,
     pub(super) in_flight: [Gauge; RouteClass::NAMES.len()],
 }
 
 impl Requests {
-    pub(super) fn register(r: &PrometheusRecorder) -> Self {
+    pub(super) fn register(r: &PrometheusRecorder, h: &Histograms) -> Self {
         let by_status = |name, help| {
             RouteClass::NAMES.map(|route| {
                 METHODS.map(|method| {
@@ -46,9 +60,7 @@ impl Requests {
         };
         // By class and method only: with the status too, a scrape would carry five times these 600 lines.
         let duration = RouteClass::NAMES.map(|route| {
-            let help = "From a request's head to its answer's last byte.";
-            METHODS
-                .map(|method| histogram(r, DURATION, help, &[("route", route), ("method", method)]))
+            METHODS.map(|method| h.register(DURATION, &[("route", route), ("method", method)]))
         });
         let in_flight = RouteClass::NAMES.map(|route| {
             let help = "Requests not yet answered.";
@@ -201,7 +213,7 @@ impl Access {
 /// Of deployments.
 pub(super) struct Deployments {
     pub(super) ended: ByType<[ByTarget; API_VERSIONS.len()]>,
-    pub(super) phases: ByType<[Histogram; Phase::NAMES.len()]>,
+    pub(super) phases: ByType<[Arc<Histogram>; Phase::NAMES.len()]>,
     pub(super) conflicts: Counter,
     pub(super) violations: [Counter; PolicyRule::NAMES.len()],
     pub(super) fallbacks: Counter,
@@ -209,7 +221,7 @@ pub(super) struct Deployments {
 }
 
 impl Deployments {
-    pub(super) fn register(r: &PrometheusRecorder) -> Self {
+    pub(super) fn register(r: &PrometheusRecorder, h: &Histograms) -> Self {
         let ended = |kind, api, result, target| {
             let labels = [
                 ("type", kind),
@@ -219,10 +231,7 @@ impl Deployments {
             ];
             counter(r, "flowgate_deployments_total", "Deployments.", &labels)
         };
-        let phase = |kind, phase| {
-            let help = "How long the phases of deployments took.";
-            histogram(r, PHASE, help, &[("type", kind), ("phase", phase)])
-        };
+        let phase = |kind, phase| h.register(PHASE, &[("type", kind), ("phase", phase)]);
         let conflicts = "Deployments refused because another revision is active.";
         Self {
             ended: DEPLOYMENT_TYPES.map(|kind| {
@@ -280,21 +289,6 @@ impl Flows {
     }
 }
 
-pub(super) fn recorder() -> PrometheusRecorder {
-    let mut builder = PrometheusBuilder::new();
-    for (name, bounds) in [
-        (DURATION, &REQUEST_SECONDS[..]),
-        (PHASE, &PHASE_SECONDS[..]),
-        (UPSTREAM_DURATION, &REQUEST_SECONDS[..]),
-    ] {
-        // The only error is an empty list of bounds, and then the default, quantiles, is the best there is.
-        builder = builder
-            .set_buckets_for_metric(Matcher::Full(name.to_owned()), bounds)
-            .unwrap_or_default();
-    }
-    builder.build_recorder()
-}
-
 const METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
 
 /// Label names with their values.
@@ -326,14 +320,4 @@ pub(super) fn gauge(
 ) -> Gauge {
     r.describe_gauge(name.into(), None, help.into());
     r.register_gauge(&key(name, labels), &METADATA)
-}
-
-pub(super) fn histogram(
-    r: &PrometheusRecorder,
-    name: &'static str,
-    help: &'static str,
-    labels: Labels<'_>,
-) -> Histogram {
-    r.describe_histogram(name.into(), Some(Unit::Seconds), help.into());
-    r.register_histogram(&key(name, labels), &METADATA)
 }

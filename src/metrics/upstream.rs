@@ -1,16 +1,18 @@
 //! The metrics of the runtime behind the gateway. Registered only where there is one: a gauge of its health would mean
 //! nothing elsewhere.
 
+use super::histogram::{Histogram, Histograms};
 use super::labels::{STATUSES, TunnelEnd, UpstreamFault, UpstreamSignIn, status};
-use super::register::{UPSTREAM_DURATION, counter, gauge, histogram};
-use metrics::{Counter, Gauge, Histogram};
+use super::register::{UPSTREAM_DURATION, counter, gauge};
+use metrics::{Counter, Gauge};
 use metrics_exporter_prometheus::PrometheusRecorder;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Counters and gauges of one upstream.
 pub struct Upstream {
     answered: [Counter; STATUSES.len()],
-    duration: Histogram,
+    duration: Arc<Histogram>,
     in_flight: Gauge,
     connects: Counter,
     open: Gauge,
@@ -32,10 +34,8 @@ struct Tunnels {
     down: Counter,
 }
 
-const DURATION_HELP: &str = "From a request's forwarding to the head of the upstream's answer.";
-
 impl Upstream {
-    pub(super) fn register(r: &PrometheusRecorder, name: &str) -> Self {
+    pub(super) fn register(r: &PrometheusRecorder, h: &Histograms, name: &str) -> Self {
         let own = ("upstream", name);
         let answered = |status| {
             let help = "Answers of the upstream.";
@@ -55,7 +55,7 @@ impl Upstream {
         let plain = |name, help| gauge(r, name, help, &[own]);
         Self {
             answered: STATUSES.map(answered),
-            duration: histogram(r, UPSTREAM_DURATION, DURATION_HELP, &[own]),
+            duration: h.register(UPSTREAM_DURATION, &[own]),
             in_flight: plain(
                 "flowgate_upstream_requests_in_flight",
                 "Requests at the upstream, answers under way included.",
@@ -121,7 +121,7 @@ impl Upstream {
     /// The head of an answer has come.
     pub fn answered(&self, code: u16, took: Duration) {
         self.answered[status(code)].increment(1);
-        self.duration.record(took.as_secs_f64());
+        self.duration.record(took);
     }
 
     /// A request could not be answered, or not to its end.

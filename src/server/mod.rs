@@ -140,7 +140,6 @@ fn start_with(config: Config, inherited: &Inherited) -> Result<Running, Error> {
     let control = Control::start(config.limits.hashing).map_err(Error::Threads)?;
 
     let operations = Operations::new(Arc::clone(&metrics), gateway::of_operations(&config));
-    control.runtime.spawn(Arc::clone(&operations).tidy());
     if let Some(listener) = sockets.operations {
         let _inside = control.runtime.enter();
         let listener = tokio::net::TcpListener::from_std(listener).map_err(Error::Threads)?;

@@ -24,7 +24,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
-use tokio::time::{interval, sleep, timeout};
+use tokio::time::{sleep, timeout};
 
 /// Connections at a time. Our choice: a handful of scrapers and probes.
 const CONNECTIONS: usize = 32;
@@ -36,8 +36,6 @@ const HEAD: Duration = Duration::from_secs(10);
 const LIFETIME: Duration = Duration::from_mins(5);
 /// Bytes of a request's head: the least that hyper takes.
 const BUFFER: usize = 8192;
-/// The interval between upkeep runs of histograms, as the library advises.
-const TIDY: Duration = Duration::from_secs(5);
 
 /// The life-cycle stage of the gateway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,15 +115,6 @@ impl Operations {
             .into_iter()
             .find(|stage| *stage as u8 == now)
             .unwrap_or(Stage::Draining)
-    }
-
-    /// Keeps the histograms small even if they are never scraped.
-    pub(super) async fn tidy(self: Arc<Self>) {
-        let mut every = interval(TIDY);
-        loop {
-            every.tick().await;
-            self.metrics.tidy();
-        }
     }
 
     /// Serves until the runtime ends.
