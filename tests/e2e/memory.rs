@@ -70,6 +70,20 @@ async fn memory_of_a_refused_deployment_is_returned_to_the_system() {
 }
 
 #[tokio::test]
+async fn memory_of_a_password_check_is_returned_to_the_system() {
+    // Of the tests' password, as `flowgate hash-password` makes it: a check takes 19 MiB.
+    let hash = "$argon2id$v=19$m=19456,t=2,p=1$s7gYDYT1awdJnerafJUr4w$XvfFjptqI2TPwr+t8B2SGWFemzp3dlCP4m5Wuv8W3Es";
+    let user = format!(
+        "[[auth.user]]\nname = \"admin\"\npassword_hash = \"{hash}\"\npermissions = [\"*\"]\n"
+    );
+    let place = tempfile::tempdir().unwrap();
+    let process = Process::start(&user, place.path());
+    let before = process.memory("RssAnon");
+    process.sign_in("admin").await;
+    comes_back(&process, before).await;
+}
+
+#[tokio::test]
 async fn a_websocket_does_not_keep_the_memory_of_its_largest_frame() {
     let place = tempfile::tempdir().unwrap();
     let process = Process::start(&public(&["/ws"]), place.path());
