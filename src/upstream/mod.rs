@@ -59,7 +59,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU8;
 use std::time::Duration;
 use token_source::Account;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 
 /// The runtime behind us. Cheap to clone.
 #[derive(Clone)]
@@ -169,7 +169,7 @@ impl Upstream {
         client: Option<IpAddr>,
     ) -> Result<Response<ResponseBody>, Error> {
         let started = Instant::now();
-        let result = self.admitted(head, body, client).await;
+        let result = self.admitted(head, body, client, started).await;
         self.count(result.as_ref().map(Response::status), started);
         result
     }
@@ -190,13 +190,15 @@ impl Upstream {
         head: impl Fn() -> Request<()>,
         body: Outgoing,
         client: Option<IpAddr>,
+        now: Instant,
     ) -> Result<Response<ResponseBody>, Error> {
         let in_flight = InFlight::take(&self.0, client)?;
         let progress = body.progress();
         let mut request = head().map(|()| body);
         let repeatable = request.body().is_empty() && is_safe(request.method());
-        if let Some(mut sender) = self.0.pool.take().await {
-            match self.ask(&mut sender, request, progress.as_deref()).await {
+        if let Some(mut sender) = self.0.pool.take(now).await {
+            let asked = self.ask(&mut sender, request, progress.as_deref(), now);
+            match asked.await {
                 Ok(response) => return self.answer(response, sender, progress, in_flight),
                 Err(Lost::Unsent(unsent)) => request = *unsent,
                 Err(Lost::Sent(Error::Closed(_))) if repeatable => {
@@ -217,7 +219,8 @@ impl Upstream {
         progress: Option<&Progress>,
     ) -> Result<(Response<hyper::body::Incoming>, Sender), Error> {
         let mut sender = self.0.connect.connect().await?;
-        match self.ask(&mut sender, request, progress).await {
+        let now = Instant::now();
+        match self.ask(&mut sender, request, progress, now).await {
             Ok(response) => Ok((response, sender)),
             Err(Lost::Sent(error)) => Err(error),
             Err(Lost::Unsent(_)) => {
@@ -228,16 +231,17 @@ impl Upstream {
     }
 
     /// Sends a request over this connection. The time-out for the response restarts for as long as the body moves, or
-    /// waits for the client, which has a time-out elsewhere, and once more when the body has ended.
+    /// waits for the client, which has a time-out elsewhere, and once more when the body has ended. It starts `now`.
     async fn ask(
         &self,
         sender: &mut Sender,
         request: Request<Outgoing>,
         progress: Option<&Progress>,
+        now: Instant,
     ) -> Result<Response<hyper::body::Incoming>, Lost> {
         let limit = self.0.config.first_byte;
         let mut answer = pin!(sender.send(request));
-        let mut timer = pin!(sleep(limit));
+        let mut timer = sender.timer(now + limit);
         let answered = loop {
             tokio::select! {
                 biased;

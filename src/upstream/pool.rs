@@ -46,10 +46,10 @@ impl Pool {
 
     /// A connection that takes a request, as far as can be known; the one used last, because it is the least likely
     /// to be closed.
-    pub(super) async fn take(&self) -> Option<Sender> {
+    pub(super) async fn take(&self, now: Instant) -> Option<Sender> {
         loop {
             let mut kept = self.of_this_thread(Vec::pop)??;
-            if kept.since.elapsed() < self.keep_alive
+            if now.duration_since(kept.since) < self.keep_alive
                 && !kept.sender.is_closed()
                 && kept.sender.ready().await
             {

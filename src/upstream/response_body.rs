@@ -16,7 +16,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 /// The body of an answer.
 pub struct ResponseBody {
@@ -24,6 +24,8 @@ pub struct ResponseBody {
     /// The longest pause between two pieces; `None`: no limit, for server-sent events.
     idle: Option<Duration>,
     timer: Option<Pin<Box<Sleep>>>,
+    /// Whether the upstream is waited for: the timer then runs.
+    waiting: bool,
     /// Until the end, if it can be used again: the connection, and whether the request's body has left it.
     connection: Option<(Sender, Option<Arc<Progress>>)>,
     in_flight: InFlight,
@@ -57,6 +59,7 @@ impl ResponseBody {
             incoming,
             idle,
             timer: None,
+            waiting: false,
             connection,
             in_flight,
         };
@@ -94,6 +97,17 @@ impl ResponseBody {
         })
     }
 
+    /// The timer, which runs since the last piece.
+    fn timer(&mut self, idle: Duration) -> Pin<&mut Sleep> {
+        let waiting = std::mem::replace(&mut self.waiting, true);
+        if let (Some(timer), false) = (&mut self.timer, waiting) {
+            timer.as_mut().reset(Instant::now() + idle);
+        }
+        self.timer
+            .get_or_insert_with(|| Box::pin(sleep(idle)))
+            .as_mut()
+    }
+
     /// Nothing more is wanted of this answer.
     fn hand_back(&mut self) {
         if let Some((sender, progress)) = self.connection.take()
@@ -124,7 +138,7 @@ impl Body for ResponseBody {
         let this = self.get_mut();
         match Pin::new(&mut this.incoming).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                this.timer = None;
+                this.waiting = false;
                 if this.incoming.is_end_stream() {
                     this.hand_back();
                 }
@@ -140,8 +154,7 @@ impl Body for ResponseBody {
                 let Some(idle) = this.idle else {
                     return Poll::Pending;
                 };
-                let timer = this.timer.get_or_insert_with(|| Box::pin(sleep(idle)));
-                match timer.as_mut().poll(cx) {
+                match this.timer(idle).poll(cx) {
                     Poll::Pending => Poll::Pending,
                     Poll::Ready(()) => this.cut(Cut::Silent),
                 }

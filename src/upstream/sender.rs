@@ -7,19 +7,33 @@ use hyper::client::conn::TrySendError;
 use hyper::client::conn::http1::SendRequest;
 use hyper::header::{CONTENT_LENGTH, EXPECT, HeaderValue, TRAILER, TRANSFER_ENCODING};
 use hyper::{Method, Request, Response};
+use std::pin::Pin;
 use std::time::Duration;
-use tokio::time::timeout;
+use tokio::time::{Instant, Sleep, sleep, timeout};
 
 /// The time-out for a kept connection to become free. Its last response has ended; it is not free while the upstream
 /// has not read the whole request. Our choice: a new connection costs less.
 const READY_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Sends requests over one connection.
-pub(super) struct Sender(SendRequest<Outgoing>);
+pub(super) struct Sender {
+    connection: SendRequest<Outgoing>,
+    /// For one response after the other: to postpone a timer costs far less than to make one for each.
+    timer: Pin<Box<Sleep>>,
+}
 
 impl Sender {
     pub(super) fn new(connection: SendRequest<Outgoing>) -> Self {
-        Self(connection)
+        Self {
+            connection,
+            timer: Box::pin(sleep(READY_TIMEOUT)),
+        }
+    }
+
+    /// The timer, set to this time.
+    pub(super) fn timer(&mut self, deadline: Instant) -> Pin<&mut Sleep> {
+        self.timer.as_mut().reset(deadline);
+        self.timer.as_mut()
     }
 
     /// Sends a request; with an error it is given back if nothing of it has left.
@@ -29,20 +43,20 @@ impl Sender {
     ) -> impl Future<Output = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>> + use<>
     {
         frame(&mut request);
-        self.0.try_send_request(request)
+        self.connection.try_send_request(request)
     }
 
     /// Whether the connection takes no more requests.
     pub(super) fn is_closed(&self) -> bool {
-        self.0.is_closed()
+        self.connection.is_closed()
     }
 
     /// Waits until the connection takes a request; false: it does not.
     pub(super) async fn ready(&mut self) -> bool {
-        if self.0.is_ready() {
+        if self.connection.is_ready() {
             return true;
         }
-        let ready = timeout(READY_TIMEOUT, self.0.ready()).await;
+        let ready = timeout(READY_TIMEOUT, self.connection.ready()).await;
         ready.is_ok_and(|ready| ready.is_ok())
     }
 }
