@@ -26,6 +26,9 @@ const SEND_BUFFER: usize = 64 * 1024;
 /// it.
 const BUFFER: usize = 64 * 1024;
 
+/// Header fields of a head that hyper parses without memory of its own for each request: its default limit.
+const HEADERS: usize = 100;
+
 /// The intervals between activity checks of connections.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Ticks {
@@ -97,9 +100,12 @@ fn speak_http1(limits: &config::Limits) -> http1::Builder {
         // The activity is what times out: hyper's limit would also end a connection that only rests.
         .header_read_timeout(None)
         .half_close(false)
-        .max_headers(limits.headers)
         .max_header_size(limits.header_bytes)
         .max_buf_size(limits.header_bytes.max(BUFFER));
+    // A lower limit is checked with the request.
+    if limits.headers > HEADERS {
+        builder.max_headers(limits.headers);
+    }
     builder
 }
 

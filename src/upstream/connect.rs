@@ -27,8 +27,6 @@ use tokio_rustls::TlsConnector;
 const BUFFER: usize = 64 * 1024;
 /// Bytes of an answer's head. Our choice: four times what clients may send.
 const HEAD: usize = 64 * 1024;
-/// Header fields of an answer. Our choice: twice what clients may send.
-const HEADERS: usize = 200;
 
 /// The upstream's TLS cannot be set up.
 #[derive(Debug, thiserror::Error)]
@@ -117,9 +115,9 @@ impl Connect {
     where
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
+        // Header fields of an answer: 100, hyper's default, for which alone it reserves no memory for each answer.
         let handshake = http1::Builder::new()
             .max_buf_size(BUFFER)
-            .max_headers(HEADERS)
             .max_header_size(HEAD)
             .handshake::<_, Outgoing>(TokioIo::new(stream));
         let (sender, connection) = handshake.await.map_err(io::Error::other)?;
