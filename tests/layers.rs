@@ -26,6 +26,7 @@ const KNOW_STATUS: &[&str] = &[
     "src/http/",
     "src/server/",
     "src/upstream/",
+    "src/store/thread.rs",
     "crates/engine/src/nodes/network/",
     "crates/engine/src/http.rs",
 ];

@@ -76,6 +76,8 @@ events! {
     Deploy = "flows.deploy",
     /// Flows have not been deployed; if that was written down before, it has not happened.
     DeployFail = "flows.deploy.fail",
+    /// A start has finished a deployment that a crash or a power failure interrupted.
+    Finished = "flows.deploy.finished",
     /// The flows were changed outside the gateway.
     OutsideEdit = "flows.outside_edit",
     /// Flows that did not start were set aside, and those before them run.

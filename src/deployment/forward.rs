@@ -9,7 +9,7 @@ use crate::metrics::Phase;
 use crate::upstream::{self, Change, Changed, Outcome, Upstream};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
-use flows::{Credentials, DeploymentType, FlowSet, Submission};
+use flows::{Credentials, DeploymentType, FlowSet, Patch, Submission};
 use serde_json::{Value, json};
 use std::pin::pin;
 use std::sync::{Arc, Mutex as Lock};
@@ -104,7 +104,7 @@ impl Deployments {
         if let Purpose::Flows(request) = forward.purpose {
             let next = self.next_there(request, old.as_ref(), watch).await?;
             if let (Some(old), Some(next)) = (&old, &next) {
-                outcome::counts(&mut facts, old, &next.flows);
+                outcome::counts(&mut facts, &Patch::between(old, &next.flows).counts);
             }
         }
         phases.end(Phase::Plan);

@@ -21,19 +21,20 @@ use crate::auth::{AuthWatch, Lapsed};
 use crate::config::Policy;
 use crate::metrics::{Metrics, Phase};
 use crate::policy::{Freeze, Verdict};
-use crate::store::{self, Record, Store};
+use crate::store::{self, Record, Revision, Store};
 use crate::upstream;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use candidate::next;
 use flows::{
-    Credentials, DeploymentType, FlowError, FlowSet, Malformed, Plan, Submission, diff, plan,
+    Counts, Credentials, DeploymentType, FlowError, FlowSet, Malformed, Patch, Plan, Submission,
+    diff, plan,
 };
 use serde_json::{Value as Json, json};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex as Lock, PoisonError};
 use std::time::Instant;
-use tokio::sync::{Mutex, MutexGuard, watch};
+use tokio::sync::{Mutex, MutexGuard, oneshot, watch};
 
 /// The authorized client of a change.
 #[derive(Debug)]
@@ -227,18 +228,26 @@ impl Deployments {
         let active = Arc::new(Active::new(next.flows, next.credentials, None));
         phases.end(Phase::Plan);
 
-        // account: recorded before it happens; if that fails the change is refused, as `audit.on_failure` requires
+        // account and store, side by side: if it cannot be recorded it is taken back, as `audit.on_failure` requires. With
+        // both done, the new flow set is the one that every start finds.
+        let counts = Patch::between(&before.flows, &active.flows).counts;
+        let record = active.record(actor, name(kind), Some(counts), now);
         let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
-        outcome::counts(&mut facts, &before.flows, &active.flows);
-        self.audit.durable(Event::Deploy, actor, now, facts).await?;
-
-        // store: from here on the new flow set is the one that every start finds
+        outcome::counts(&mut facts, &counts);
         if kind != DeploymentType::Reload {
             self.keep_outside_edit(actor, now).await?;
         }
         watch.check()?;
-        let record = active.record(&actor.user, name(kind), now);
-        self.store.commit(record).await.map_err(Error::Store)?;
+        let (permit, permitted) = oneshot::channel();
+        let record_it = async {
+            let recorded = self.audit.durable(Event::Deploy, actor, now, facts).await;
+            // If the store no longer waits for this, it has failed.
+            let _ = permit.send(recorded.is_ok());
+            recorded
+        };
+        let (recorded, stored) = tokio::join!(record_it, self.store.commit_if(record, permitted));
+        recorded?;
+        stored.map_err(Error::Store)?;
         phases.end(Phase::Store);
 
         // apply: the stored flow set is active, even if the engine is gone
@@ -352,7 +361,7 @@ impl Deployments {
             return Ok(());
         };
         let edit = Active::new(edit.flows, edit.credentials, None);
-        let record = edit.record("", "outside-edit", now);
+        let record = edit.record(&Actor::program(), "outside-edit", None, now);
         self.store.keep(record).await.map_err(Error::Store)?;
         tracing::warn!(
             rev = edit.rev,
@@ -385,14 +394,21 @@ impl Active {
         }
     }
 
-    fn record(&self, user: &str, kind: &str, at: u64) -> Record {
+    fn record(&self, actor: &Actor, kind: &str, counts: Option<Counts>, at: u64) -> Record {
         Record {
-            rev: self.rev.clone(),
+            revision: Revision {
+                rev: self.rev.clone(),
+                parent: None,
+                user: actor.user.clone(),
+                how: actor.by.clone(),
+                address: actor.address.map_or_else(String::new, |a| a.to_string()),
+                kind: kind.to_owned(),
+                at,
+                counts,
+                message: String::new(),
+            },
             flows: Arc::clone(&self.flows),
             credentials: Arc::clone(&self.credentials),
-            user: user.to_owned(),
-            kind: kind.to_owned(),
-            at,
         }
     }
 }

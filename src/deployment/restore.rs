@@ -55,6 +55,13 @@ impl Deployments {
             return Ok(Self::in_front_of(runtime, context));
         }
         let store = &context.store;
+        if let Some(rev) = store.finished().await.map_err(Error::Store)? {
+            let facts = json!({ "rev": rev });
+            let program = Actor::program();
+            context
+                .audit
+                .record(Event::Finished, &program, context.now, facts);
+        }
         let running = store.running().await.map_err(Error::Store)?;
         let Start {
             active,
@@ -153,7 +160,7 @@ async fn fallen_back(
     };
     store.set_aside(bad).await.map_err(Error::Store)?;
     let active = Active::new(earlier.flows, earlier.credentials, None);
-    let record = active.record("", FALLBACK, *now);
+    let record = active.record(&Actor::program(), FALLBACK, None, *now);
     store.commit(record).await.map_err(Error::Store)?;
     tracing::error!(
         set_aside = bad,
@@ -218,7 +225,7 @@ async fn stored(
     let edited = rev.is_none() && !locked && !flows.nodes().is_empty();
     let active = Active::new(flows, credentials, rev);
     if edited {
-        let record = active.record("", "outside-edit", *now);
+        let record = active.record(&Actor::program(), "outside-edit", None, *now);
         store.commit(record).await.map_err(Error::Store)?;
         let facts = json!({ "rev": active.rev });
         audit.record(Event::OutsideEdit, &Actor::program(), *now, facts);

@@ -1,77 +1,168 @@
-//! Makes deployments durable, and finishes at a start one that a crash interrupted.
+//! Makes deployments durable.
 //!
-//! 1. Both new files are written beside the old ones and forced to disk: a full disk shows here, where nothing has changed.
-//! 2. One transaction adds the history row. It names the hashes of the files before and after. The deployment is made.
-//! 3. The files are renamed into place, the directory is forced to disk, the row is marked written.
+//! 1. Both new files are written beside the old ones: a full disk shows here, where nothing has changed.
+//! 2. One transaction adds the history row, mostly the difference to the row before. The deployment is made.
+//! 3. The files are renamed into place. [`Disk::sync_written`] forces them to disk, a moment later, and marks the row
+//!    written.
 //!
-//! A start that finds an unmarked row, and on disk nothing but its files before or after, repeats step 3 from the row.
-//! Any other file was written by another program, and is not overwritten.
+//! A start that finds an unmarked row has [`super::recovery`] compare the files with it.
 
-use super::database::Deployment;
+use super::database::{Before, Content};
+use super::directory::FileId;
 use super::disk::Disk;
-use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles, Hashes};
-use super::{Error, Record, Revision, credentials, load};
-use flows::Credentials;
+use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
+use super::{Error, Record, credentials, load};
+use flows::{Credentials, FlowSet, Patch};
+use std::sync::Arc;
+
+/// Every so many deployments the history has a whole flow set. Our choice: 31 differences are read in milliseconds.
+const WHOLE_EVERY: usize = 32;
+
+/// A difference longer than this part of its flow set is not kept: the whole set is.
+const LONGEST_DIFFERENCE: usize = 4;
+
+/// The newest deployment, if this process made it.
+pub(super) struct Written {
+    number: i64,
+    flows: Arc<FlowSet>,
+    credentials: Arc<Credentials>,
+    /// Differences since the whole flow set that they build upon.
+    differences: usize,
+    files: FileIds,
+}
+
+/// Which files are there: `flows_cred.json`, `flows.json`.
+type FileIds = [Option<FileId>; 2];
+
+/// What a deployment writes.
+struct Change {
+    /// The new contents of the files; `None`: unchanged.
+    files: FlowFiles,
+    /// The credentials file before it, if it is replaced.
+    old_credentials: Option<Vec<u8>>,
+    before: Before,
+    /// The number of the row that this one is the difference to, and the difference; `None`: it has the whole set.
+    patch: Option<(i64, String)>,
+    /// The credentials file of the row; `None`: as in the row that it builds upon, or none.
+    credentials: Option<Vec<u8>>,
+    differences: usize,
+}
 
 impl Disk {
     /// Makes a deployment durable. After an error everything is as before.
     pub(super) fn commit(&mut self, record: &Record) -> Result<(), Error> {
-        let old = self.read_files()?;
-        let new = FlowFiles {
-            flows: Some(record.flows.to_json().into_bytes()),
-            credentials: self.credentials_file(&record.credentials, old.credentials.as_deref())?,
+        self.commit_if(record, || true).map(drop)
+    }
+
+    /// The same, if `permitted` then answers yes: it is asked when the history has the row. Otherwise everything is as
+    /// before. Answers whether it was done.
+    pub(super) fn commit_if(
+        &mut self,
+        record: &Record,
+        permitted: impl FnOnce() -> bool,
+    ) -> Result<bool, Error> {
+        let change = match self.intact()? {
+            Some(written) => self.change(written, record)?,
+            None => self.change_of_unknown(record)?,
         };
-        let hashes = (old.hashes(), new.hashes());
-        self.set_aside_unreadable(&old, hashes.0, &new, record.at)?;
-        let outcome = self
-            .stage(&old, &new)
-            .and_then(|()| self.exchange(record, &old, &new, hashes));
-        if outcome.is_err() {
+        let made = self.make(record, &change, permitted);
+        let Ok(Some(number)) = made else {
             self.directory.discard(CREDENTIALS);
             self.directory.discard(FLOWS);
-        }
-        outcome
+            return made.map(|_| false);
+        };
+        // Without their ids the files are compared by content.
+        self.written = self.file_ids().ok().map(|files| Written {
+            number,
+            flows: Arc::clone(&record.flows),
+            credentials: Arc::clone(&record.credentials),
+            differences: change.differences,
+            files,
+        });
+        self.unsynced = Some(number);
+        Ok(true)
     }
 
     /// Adds a flow set to the history and leaves the files alone.
     pub(super) fn keep(&mut self, record: &Record) -> Result<(), Error> {
-        let files = FlowFiles {
-            flows: Some(record.flows.to_json().into_bytes()),
-            credentials: self.credentials_file(&record.credentials, None)?,
+        let credentials = self.credentials_file(&record.credentials, None)?;
+        let content = Content {
+            base: None,
+            text: &record.flows.to_json(),
+            credentials: credentials.as_deref(),
         };
         self.database
-            .add(&record.into(), &files, None, self.history)?;
+            .add(&record.revision, &content, None, self.history)?;
         Ok(())
     }
 
-    /// Finishes a deployment that a crash interrupted between its history row and its files.
-    pub(super) fn bring_forward(&mut self) -> Result<(), Error> {
-        // Files that were staged and never put in place belong to an unacknowledged deployment.
-        self.directory.discard(CREDENTIALS);
-        self.directory.discard(FLOWS);
-        let Some(deployment) = self
-            .database
-            .newest_deployment()?
-            .filter(|newest| newest.pending)
-        else {
-            return Ok(());
+    /// The newest deployment, if this process made it and the files are still those that it has written.
+    pub(super) fn intact(&self) -> Result<Option<&Written>, Error> {
+        let Some(written) = &self.written else {
+            return Ok(None);
         };
-        let old = self.read_files()?;
-        if !is_interrupted(&deployment, old.hashes()) {
-            tracing::warn!(
-                rev = deployment.rev,
-                "the flow files were edited outside after an interrupted deployment"
-            );
-            return Ok(());
+        Ok((self.file_ids()? == written.files).then_some(written))
+    }
+
+    fn file_ids(&self) -> Result<FileIds, Error> {
+        Ok([self.directory.id(CREDENTIALS)?, self.directory.id(FLOWS)?])
+    }
+
+    /// The change from what was written last.
+    fn change(&self, written: &Written, record: &Record) -> Result<Change, Error> {
+        let patch = Patch::between(&written.flows, &record.flows);
+        let same = patch.is_empty(&written.flows);
+        let mut files = FlowFiles {
+            flows: (!same).then(|| record.flows.to_json().into_bytes()),
+            credentials: None,
+        };
+        let mut old_credentials = None;
+        if *written.credentials != *record.credentials {
+            old_credentials = self.directory.read(CREDENTIALS)?;
+            files.credentials =
+                self.credentials_file(&record.credentials, old_credentials.as_deref())?;
         }
-        let new = self.database.files(deployment.number)?;
-        self.stage(&old, &new)?;
-        self.put_in_place(&old, &new)?;
-        tracing::info!(
-            rev = deployment.rev,
-            "an interrupted deployment was finished"
-        );
-        self.database.mark_written(deployment.number)
+        let whole = files.flows.as_ref().map_or(usize::MAX, Vec::len);
+        let is_short = patch.text.len() <= whole / LONGEST_DIFFERENCE;
+        let is_due = written.differences + 1 >= WHOLE_EVERY.min(self.history + 1);
+        let (patch, credentials) = if is_short && !is_due {
+            let credentials = files.credentials.clone();
+            (Some((written.number, patch.text)), credentials)
+        } else if let Some(new) = &files.credentials {
+            (None, Some(new.clone()))
+        } else {
+            (None, self.directory.read(CREDENTIALS)?)
+        };
+        Ok(Change {
+            files,
+            old_credentials,
+            before: Before::default(),
+            differences: patch.as_ref().map_or(0, |_| written.differences + 1),
+            patch,
+            credentials,
+        })
+    }
+
+    /// The change from whatever the files are.
+    fn change_of_unknown(&self, record: &Record) -> Result<Change, Error> {
+        let old = self.read_files()?;
+        let flows = record.flows.to_json().into_bytes();
+        let credentials = self.credentials_file(&record.credentials, old.credentials.as_deref())?;
+        let new = FlowFiles {
+            flows: Some(flows).filter(|new| old.flows.as_ref() != Some(new)),
+            credentials: credentials
+                .clone()
+                .filter(|new| old.credentials.as_ref() != Some(new)),
+        };
+        self.set_aside_unreadable(&old, &new, record.revision.at)?;
+        Ok(Change {
+            before: old.hashes(),
+            files: new,
+            old_credentials: old.credentials,
+            patch: None,
+            credentials,
+            differences: 0,
+        })
     }
 
     /// Returns the credentials file with the wanted content: the present one if it has it, else a new one.
@@ -101,24 +192,18 @@ impl Disk {
     fn set_aside_unreadable(
         &self,
         old: &FlowFiles,
-        hashes: Hashes,
         new: &FlowFiles,
         now: u64,
     ) -> Result<(), Error> {
-        let written = self
-            .database
-            .newest_deployment()?
-            .map(|newest| newest.after)
-            .unwrap_or_default();
         if let Some(flows) = &old.flows
-            && hashes.flows != written.flows
+            && new.flows.is_some()
             && load::parse(flows).is_err()
         {
             self.directory
                 .set_aside(&format!("{FLOWS}.broken-{now}"), flows)?;
         }
         if let Some(file) = &old.credentials
-            && old.credentials != new.credentials
+            && new.credentials.is_some()
             && credentials::open(file, &self.secrets()?).is_none()
         {
             self.directory
@@ -127,76 +212,93 @@ impl Disk {
         Ok(())
     }
 
-    fn stage(&self, old: &FlowFiles, new: &FlowFiles) -> Result<(), Error> {
-        for change in old.changes(new) {
-            self.directory.stage(change.name, change.new)?;
-        }
-        Ok(())
-    }
-
-    /// From the history row on: everything, or everything back.
-    fn exchange(
+    /// Writes the row and the files: everything, or everything back. Answers the row's number; `None`: not permitted.
+    fn make(
         &mut self,
         record: &Record,
-        old: &FlowFiles,
-        new: &FlowFiles,
-        hashes: (Hashes, Hashes),
-    ) -> Result<(), Error> {
-        let number = self
-            .database
-            .add(&record.into(), new, Some(hashes), self.history)?;
-        if let Err(error) = self.put_in_place(old, new) {
-            if let Err(error) = self.take_back(number, old, new) {
-                tracing::error!(%error, rev = record.rev, "a deployment that failed could not be taken back");
+        change: &Change,
+        permitted: impl FnOnce() -> bool,
+    ) -> Result<Option<i64>, Error> {
+        self.stage(&change.files)?;
+        let whole;
+        let (base, text) = match (&change.patch, &change.files.flows) {
+            (Some((base, patch)), _) => (Some(*base), patch.as_str()),
+            (None, Some(flows)) => (None, str::from_utf8(flows).unwrap_or_default()),
+            (None, None) => {
+                whole = record.flows.to_json();
+                (None, whole.as_str())
             }
-            return Err(error);
+        };
+        let content = Content {
+            base,
+            text,
+            credentials: change.credentials.as_deref(),
+        };
+        let number = self.database.add(
+            &record.revision,
+            &content,
+            Some(change.before),
+            self.history,
+        )?;
+        let made = if permitted() {
+            self.put_in_place(&change.files).map(|()| Some(number))
+        } else {
+            Ok(None)
+        };
+        if !matches!(made, Ok(Some(_)))
+            && let Err(error) = self.take_back(number, change)
+        {
+            let rev = &record.revision.rev;
+            tracing::error!(%error, rev, "a deployment that failed could not be taken back");
         }
-        if let Err(error) = self.database.mark_written(number) {
-            tracing::warn!(%error, rev = record.rev, "the files of a deployment will be compared at the next start");
+        made
+    }
+
+    /// Writes new contents beside their files.
+    pub(super) fn stage(&self, new: &FlowFiles) -> Result<(), Error> {
+        for (name, content) in new.each() {
+            if let Some(content) = content {
+                self.directory.stage(name, content)?;
+            }
         }
         Ok(())
     }
 
-    fn put_in_place(&self, old: &FlowFiles, new: &FlowFiles) -> Result<(), Error> {
-        for change in old.changes(new) {
-            if let Some(old) = change.old
-                && let Err(error) = self.directory.back_up(change.name, old)
-            {
+    /// Moves them over their files, which stay as backups.
+    pub(super) fn put_in_place(&self, new: &FlowFiles) -> Result<(), Error> {
+        for (name, _) in new.each().iter().filter(|(_, new)| new.is_some()) {
+            if let Err(error) = self.directory.back_up(name) {
                 tracing::warn!(%error, "no backup was kept; the history has the earlier flow set");
             }
-            self.directory.put_in_place(change.name)?;
+            self.directory.put_in_place(name)?;
         }
-        self.directory.sync()
+        Ok(())
     }
 
-    fn take_back(&self, number: i64, old: &FlowFiles, new: &FlowFiles) -> Result<(), Error> {
-        for change in old.changes(new) {
-            if self.directory.read(change.name)?.as_deref() == change.old {
-                continue;
-            }
-            match change.old {
-                Some(content) => self.directory.replace(change.name, content)?,
-                None => self.directory.remove(change.name)?,
+    /// Makes a deployment undone whose flows could not be put in place: only its credentials can have been.
+    fn take_back(&self, number: i64, change: &Change) -> Result<(), Error> {
+        let present = || self.directory.read(CREDENTIALS);
+        if change.files.credentials.is_some() && present()? != change.old_credentials {
+            match &change.old_credentials {
+                Some(content) => self.directory.replace(CREDENTIALS, content)?,
+                None => self.directory.remove(CREDENTIALS)?,
             }
         }
         self.database.take_back(number)
     }
-}
 
-/// Whether the files are those before or after a deployment, or one of each, as a crash can leave them.
-fn is_interrupted(deployment: &Deployment, files: Hashes) -> bool {
-    let Deployment { before, after, .. } = deployment;
-    (files.flows == before.flows || files.flows == after.flows)
-        && (files.credentials == before.credentials || files.credentials == after.credentials)
-}
-
-impl From<&Record> for Revision {
-    fn from(record: &Record) -> Self {
-        Self {
-            rev: record.rev.clone(),
-            user: record.user.clone(),
-            kind: record.kind.clone(),
-            at: record.at,
+    /// Forces the files of the newest deployment to disk, with their backups, and marks its row written.
+    pub(super) fn sync_written(&mut self) {
+        let Some(number) = self.unsynced.take() else {
+            return;
+        };
+        let synced = [CREDENTIALS, FLOWS]
+            .into_iter()
+            .try_for_each(|name| self.directory.sync_file(name))
+            .and_then(|()| self.directory.sync())
+            .and_then(|()| self.database.mark_written(number));
+        if let Err(error) = synced {
+            tracing::warn!(%error, "the flow files will be compared with the history at the next start");
         }
     }
 }

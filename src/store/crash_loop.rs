@@ -30,10 +30,10 @@ impl Disk {
         };
         let counted = format!("{} {hash}", failed.saturating_add(1));
         self.database.save_fact(READINGS, &counted)?;
-        let newest = self.database.newest_deployment()?;
-        let rev = newest
-            .filter(|newest| newest.after == hashes)
-            .map(|newest| newest.rev);
+        let rev = match self.database.newest_deployment()? {
+            Some(newest) if self.database.files(newest.number)? == files => Some(newest.rev),
+            _ => None,
+        };
         Ok(Reading { failed, rev })
     }
 
@@ -93,10 +93,17 @@ impl Disk {
         if self.fallen_back()?.is_some() {
             return Ok(None);
         }
-        let Some(number) = self.database.earlier_deployment()? else {
+        let Some(newest) = self.database.newest_deployment()? else {
             return Ok(None);
         };
-        self.parse_files(&self.database.files(number)?).map(Some)
+        let active = self.database.files(newest.number)?;
+        for number in self.database.deployments_before(newest.number)? {
+            let files = self.database.files(number)?;
+            if files != active {
+                return self.parse_files(&files).map(Some);
+            }
+        }
+        Ok(None)
     }
 
     /// Copies the flow files beside, as `flows.set-aside-REVISION.json`, and records it in the history.

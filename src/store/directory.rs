@@ -6,7 +6,7 @@ use super::Error;
 use super::failpoint;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind, Read, Seek, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Held locked as long as a process uses the directory; in it is the process's number.
@@ -16,6 +16,19 @@ const LOCK: &str = "flowgate.lock";
 pub(super) struct Directory {
     path: PathBuf,
     _lock: File,
+}
+
+/// Identifies the content of a file: a program that writes it changes at least one of these.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FileId {
+    device: u64,
+    inode: u64,
+    /// Bytes.
+    size: u64,
+    /// Seconds and nanoseconds since 1970.
+    modified: (i64, i64),
+    /// The same, of the last change of the content, the names or the mode.
+    changed: (i64, i64),
 }
 
 impl Directory {
@@ -61,16 +74,21 @@ impl Directory {
 
     /// Replaces a file durably: a reader, after a crash too, finds all of the old or all of the new content.
     pub(super) fn replace(&self, name: &str, content: &[u8]) -> Result<(), Error> {
-        self.stage(name, content)
+        let staged = self.staged(name);
+        write_new(&staged, content)
+            .map_err(|source| failed(&staged, source))
             .and_then(|()| self.put_in_place(name))
             .and_then(|()| self.sync())
             .inspect_err(|_| self.discard(name))
     }
 
-    /// Writes new content durably beside a file, which stays as it is until [`Self::put_in_place`].
+    /// Writes new content beside a file, which stays as it is until [`Self::put_in_place`]. Durable only after
+    /// [`Self::sync_file`].
     pub(super) fn stage(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         let staged = self.staged(name);
-        write_new(&staged, content).map_err(|source| failed(&staged, source))
+        create_with(&staged, content)
+            .map(drop)
+            .map_err(|source| failed(&staged, source))
     }
 
     /// Moves staged content over its file. Durable only after [`Self::sync`].
@@ -90,20 +108,51 @@ impl Directory {
         self.sync()
     }
 
+    /// Makes the content of a file durable, and that of its backup, if they are there.
+    pub(super) fn sync_file(&self, name: &str) -> Result<(), Error> {
+        for name in [name, &backup(name)] {
+            let path = self.path(name);
+            let synced = File::open(&path).and_then(|file| failpoint::sync_file(&file));
+            synced
+                .or_else(none_if_absent)
+                .map_err(|source| failed(&path, source))?;
+        }
+        Ok(())
+    }
+
+    /// Identifies the content of a file without reading it; `None` if there is no such file.
+    pub(super) fn id(&self, name: &str) -> Result<Option<FileId>, Error> {
+        match fs::symlink_metadata(self.path(name)) {
+            Ok(found) => Ok(Some(FileId {
+                device: found.dev(),
+                inode: found.ino(),
+                size: found.size(),
+                modified: (found.mtime(), found.mtime_nsec()),
+                changed: (found.ctime(), found.ctime_nsec()),
+            })),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(failed(&self.path(name), source)),
+        }
+    }
+
     /// Makes the names in the directory durable: a rename is lost in a power failure until then.
     pub(super) fn sync(&self) -> Result<(), Error> {
         sync(&self.path)
     }
 
     /// Keeps the present content of a file as `.NAME.backup`, over the backup before
-    /// (docs/reference/node-red-engine.md §5).
-    pub(super) fn back_up(&self, name: &str, content: &[u8]) -> Result<(), Error> {
-        let backup = format!(".{name}.backup");
+    /// (docs/reference/node-red-engine.md §5). Without a file it does nothing.
+    pub(super) fn back_up(&self, name: &str) -> Result<(), Error> {
+        let (file, backup) = (self.path(name), backup(name));
+        if !file.exists() {
+            return Ok(());
+        }
         let staged = self.staged(&backup);
         // A second name for the same content is free and durable; not every file system has second names.
         failpoint::remove(&staged)
             .and_then(|()| {
-                failpoint::link(&self.path(name), &staged).or_else(|_| write_new(&staged, content))
+                failpoint::link(&file, &staged)
+                    .or_else(|_| fs::read(&file).and_then(|content| write_new(&staged, &content)))
             })
             .and_then(|()| failpoint::rename(&staged, &self.path(&backup)))
             // A rename onto another name of the same content does nothing: rename(2).
@@ -122,8 +171,11 @@ impl Directory {
             if self.read(&kept)?.as_deref() == Some(content) {
                 return Ok(());
             }
-            match failpoint::create(&path).and_then(|mut file| failpoint::write(&mut file, content))
-            {
+            let written = failpoint::create(&path).and_then(|mut file| {
+                failpoint::write(&mut file, content)?;
+                failpoint::sync_file(&file)
+            });
+            match written {
                 Ok(()) => break,
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     kept = format!("{name}-{number}");
@@ -193,14 +245,34 @@ fn warn_if_open_to_others(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Replaces whatever a crash has left under that name; never follows a link.
+/// Makes a file durably, over whatever a crash has left under that name; never follows a link.
 pub(super) fn write_new(path: &Path, content: &[u8]) -> io::Result<()> {
-    failpoint::remove(path)?;
-    failpoint::create(path)
-        .and_then(|mut file| failpoint::write(&mut file, content))
+    create_with(path, content)
+        .and_then(|file| failpoint::sync_file(&file))
         .inspect_err(|_| {
             let _ = failpoint::remove(path);
         })
+}
+
+/// The same, not durably.
+fn create_with(path: &Path, content: &[u8]) -> io::Result<File> {
+    failpoint::remove(path)?;
+    let mut file = failpoint::create(path)?;
+    failpoint::write(&mut file, content).inspect_err(|_| {
+        let _ = failpoint::remove(path);
+    })?;
+    Ok(file)
+}
+
+fn backup(name: &str) -> String {
+    format!(".{name}.backup")
+}
+
+fn none_if_absent(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
+    }
 }
 
 fn sync(path: &Path) -> Result<(), Error> {

@@ -1,5 +1,6 @@
 //! Everything on disk that one thread owns: directory, database, and how to reach the credentials.
 
+use super::commit::Written;
 use super::credentials;
 use super::database::{DATABASE, Database};
 use super::directory::Directory;
@@ -16,6 +17,12 @@ pub(super) struct Disk {
     pub(super) counted: bool,
     /// Earlier flow sets kept.
     pub(super) history: usize,
+    /// The revision of the deployment that the start had to finish.
+    pub(super) finished: Option<String>,
+    /// What the newest deployment wrote, if this process made it.
+    pub(super) written: Option<Written>,
+    /// The newest deployment, while its files are not forced to disk.
+    pub(super) unsynced: Option<i64>,
     credential_secret: Option<Secret>,
 }
 
@@ -32,9 +39,12 @@ impl Disk {
             directory,
             counted: false,
             history: config.history,
+            finished: None,
+            written: None,
+            unsynced: None,
             credential_secret: config.credential_secret.clone(),
         };
-        disk.bring_forward()?;
+        disk.finished = disk.bring_forward()?;
         Ok(disk)
     }
 

@@ -48,10 +48,14 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Writes content into a file that has none, and forces it to disk.
+/// Writes content into a file that has none.
 pub(super) fn write(file: &mut File, content: &[u8]) -> io::Result<()> {
     next()?;
-    file.write_all(content)?;
+    file.write_all(content)
+}
+
+/// Forces the content of a file to disk.
+pub(super) fn sync_file(file: &File) -> io::Result<()> {
     next()?;
     file.sync_all()
 }

@@ -9,6 +9,8 @@ use std::io::ErrorKind;
 /// The flow sets that were deployed.
 pub struct History {
     database: Database,
+    /// Earlier flow sets kept.
+    earlier: usize,
 }
 
 impl History {
@@ -19,18 +21,21 @@ impl History {
             return Err(failed(&file, ErrorKind::NotFound.into()));
         }
         let database = Database::open_to_read(&file)?;
-        Ok(Self { database })
+        Ok(Self {
+            database,
+            earlier: config.history,
+        })
     }
 
     /// All of them, newest first.
     pub fn all(&self) -> Result<Vec<Revision>, Error> {
-        self.database.history()
+        self.database.history(self.earlier)
     }
 
     /// The flows of the revision whose name begins like this, as JSON. Credentials are not part of it. It must be the
     /// only one.
     pub fn flows(&self, rev: &str) -> Result<Vec<u8>, Error> {
-        let known = self.database.numbers(rev)?;
+        let known = self.database.numbers(rev, self.earlier)?;
         let [number] = known[..] else {
             return Err(Error::Database(match known.len() {
                 0 => format!("the history has no revision {rev:?}"),

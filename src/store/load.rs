@@ -1,7 +1,6 @@
 //! Reads the flow files, and compares them with those that the last deployment wrote. Changes nothing on disk.
 
 use super::credentials::{self, Opened};
-use super::database::Deployment;
 use super::disk::Disk;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
 use super::{Error, Loaded};
@@ -19,7 +18,7 @@ impl Disk {
         super::step();
         let mut loaded = self.parse_files(&files)?;
         if let Some(newest) = newest
-            && self.same_content(&newest, &files, &loaded)?
+            && self.same_content(newest.number, &files, &loaded)?
         {
             loaded.rev = Some(newest.rev);
         }
@@ -29,14 +28,12 @@ impl Disk {
     /// Returns the files' content if it is not that of the last deployment. Broken files hold nothing that could be
     /// kept: they are no edit, and the next deployment sets them aside.
     pub(super) fn edited_outside(&self) -> Result<Option<Loaded>, Error> {
+        if self.intact()?.is_some() {
+            return Ok(None);
+        }
         let files = self.read_files()?;
         let newest = self.database.newest_deployment()?;
-        if newest
-            .as_ref()
-            .map(|newest| newest.after)
-            .unwrap_or_default()
-            == files.hashes()
-        {
+        if newest.is_none() && files == FlowFiles::default() {
             return Ok(None);
         }
         let loaded = match self.parse_files(&files) {
@@ -47,7 +44,7 @@ impl Disk {
             other => other?,
         };
         let same = newest.map_or(Ok(false), |newest| {
-            self.same_content(&newest, &files, &loaded)
+            self.same_content(newest.number, &files, &loaded)
         })?;
         Ok((!same).then_some(loaded))
     }
@@ -85,22 +82,16 @@ impl Disk {
     }
 
     /// Whether the files have the content of a deployment, however they are formatted or encrypted.
-    fn same_content(
-        &self,
-        deployment: &Deployment,
-        files: &FlowFiles,
-        loaded: &Loaded,
-    ) -> Result<bool, Error> {
-        let present = files.hashes();
-        if present == deployment.after {
+    fn same_content(&self, number: i64, files: &FlowFiles, loaded: &Loaded) -> Result<bool, Error> {
+        let written = self.database.files(number)?;
+        if written == *files {
             return Ok(true);
         }
-        let written = self.database.files(deployment.number)?;
-        let flows = present.flows == deployment.after.flows
+        let flows = written.flows == files.flows
             || written.flows.is_some_and(|flows| {
                 parse(&flows).is_ok_and(|flows| flows.same_content(&loaded.flows))
             });
-        if !flows || present.credentials == deployment.after.credentials {
+        if !flows || written.credentials == files.credentials {
             return Ok(flows);
         }
         let secrets = self.secrets()?;

@@ -14,6 +14,7 @@ pub(crate) mod fuzzing;
 mod history;
 mod library;
 mod load;
+mod recovery;
 #[cfg(test)]
 mod tests;
 mod thread;
@@ -26,10 +27,11 @@ use crate::allocator;
 use crate::config;
 use crypto::Secret;
 use disk::Disk;
-use flows::{Credentials, FlowSet};
+use flows::{Counts, Credentials, FlowSet};
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use thread::StoreThread;
+use tokio::sync::oneshot;
 
 /// Storage failed. The text for the client names no path.
 #[derive(Debug, thiserror::Error)]
@@ -146,18 +148,12 @@ pub struct AddressRow {
 /// One accepted deployment, to be made durable.
 #[derive(Debug, Clone)]
 pub struct Record {
-    /// Its new revision.
-    pub rev: String,
+    /// Its entry in the history.
+    pub revision: Revision,
     /// The flow set.
     pub flows: Arc<FlowSet>,
     /// All credentials.
     pub credentials: Arc<Credentials>,
-    /// The deploying user; empty: the program itself.
-    pub user: String,
-    /// `full`, `nodes`, `flows`, `reload`, `outside-edit`, `start` …
-    pub kind: String,
-    /// Seconds since 1970.
-    pub at: u64,
 }
 
 /// The content of the flow files.
@@ -184,16 +180,26 @@ pub struct Reading {
 }
 
 /// One flow set in the history, without its content.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Revision {
     /// Its name.
     pub rev: String,
+    /// The revision deployed before it, which the store fills in; `None`: there was none.
+    pub parent: Option<String>,
     /// The deploying user; empty: the program itself.
     pub user: String,
+    /// How the user was identified, as in the audit log; empty: not at all.
+    pub how: String,
+    /// The client's address; empty: none.
+    pub address: String,
     /// `full`, `nodes`, `flows`, `reload`, `outside-edit`, `start` …
     pub kind: String,
     /// Seconds since 1970.
     pub at: u64,
+    /// Its difference to its parent; `None`: not counted.
+    pub counts: Option<Counts>,
+    /// What the user has said about it; empty: nothing.
+    pub message: String,
 }
 
 /// The name of the fact that holds the hash of the `admin` made at the first start.
@@ -308,13 +314,29 @@ impl Store {
     /// everything is as before. The files replaced stay as `.flows.json.backup` and `.flows_cred.json.backup`; a file
     /// that could not be read stays as `flows.json.broken-TIME` or `flows_cred.json.undecryptable`.
     pub async fn commit(&self, record: Record) -> Result<(), Error> {
+        self.owner.ask(move |disk| disk.commit(&record)).await
+    }
+
+    /// The same, unless `permitted` is answered with no, or dropped, once the history has its row: then everything is
+    /// as before, and the answer is no.
+    pub async fn commit_if(
+        &self,
+        record: Record,
+        permitted: oneshot::Receiver<bool>,
+    ) -> Result<bool, Error> {
         let commit = move |disk: &mut Disk| {
-            let committed = disk.commit(&record);
+            let committed = disk.commit_if(&record, || permitted.blocking_recv() == Ok(true));
             drop(record);
             allocator::purge();
             committed
         };
         self.owner.ask(commit).await
+    }
+
+    /// The revision of the deployment whose files a crash or a power failure had left behind, and that this start has
+    /// finished: its audit record may be missing.
+    pub async fn finished(&self) -> Result<Option<String>, Error> {
+        self.owner.ask(|disk| Ok(disk.finished.take())).await
     }
 
     /// Adds a flow set to the history without touching the files: an outside edit that a deployment replaces.
@@ -324,7 +346,9 @@ impl Store {
 
     /// The history, newest first: the active flow set and at most `storage.history` earlier ones.
     pub async fn history(&self) -> Result<Vec<Revision>, Error> {
-        self.owner.ask(|disk| disk.database.history()).await
+        self.owner
+            .ask(|disk| disk.database.history(disk.history))
+            .await
     }
 
     /// The flow files are about to be read, which may end the process.

@@ -5,11 +5,15 @@ use super::Error;
 use super::disk::Disk;
 use crate::config;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce(&mut Disk) + Send>;
+
+/// How long files that were written may wait to be forced to disk. Our choice: well within the second that is promised.
+const SYNC_AFTER: Duration = Duration::from_millis(500);
 
 /// The thread; dropped, it answers what was asked and then closes everything.
 pub(super) struct StoreThread {
@@ -24,13 +28,7 @@ impl StoreThread {
         let (questions, received) = mpsc::channel::<Job>();
         let thread = thread::Builder::new()
             .name("store".into())
-            .spawn(move || {
-                for question in received {
-                    // One question that panics fails alone: its transaction rolls back, and the disk holds no other
-                    // state.
-                    let _ = catch_unwind(AssertUnwindSafe(|| question(&mut disk)));
-                }
-            })
+            .spawn(move || run(&received, &mut disk))
             .map_err(|source| Error::Io {
                 what: "the store's thread".into(),
                 source,
@@ -57,6 +55,28 @@ impl StoreThread {
         waiting
             .await
             .unwrap_or_else(|_| Err(Error::Database("the store gave no answer".into())))
+    }
+}
+
+/// Carries out questions until there will be no more. Meanwhile it forces the files of deployments to disk.
+fn run(questions: &mpsc::Receiver<Job>, disk: &mut Disk) {
+    let mut written: Option<Instant> = None;
+    loop {
+        let left = written.map(|written| SYNC_AFTER.saturating_sub(written.elapsed()));
+        let question = match left {
+            None => questions.recv().map_err(RecvTimeoutError::from),
+            Some(Duration::ZERO) => Err(RecvTimeoutError::Timeout),
+            Some(left) => questions.recv_timeout(left),
+        };
+        match question {
+            // One question that panics fails alone: its transaction rolls back, and the disk holds no other state.
+            Ok(question) => {
+                let _ = catch_unwind(AssertUnwindSafe(|| question(disk)));
+            }
+            Err(RecvTimeoutError::Timeout) => disk.sync_written(),
+            Err(RecvTimeoutError::Disconnected) => return disk.sync_written(),
+        }
+        written = disk.unsynced.map(|_| written.unwrap_or_else(Instant::now));
     }
 }
 

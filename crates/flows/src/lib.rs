@@ -14,6 +14,7 @@ mod json_eq;
 mod lint;
 mod model;
 mod parse;
+mod patch;
 mod plan;
 mod references;
 mod reuse;
@@ -27,6 +28,7 @@ pub use expansion::DEPTH;
 pub use hidden_variables::HiddenVariables;
 pub use lint::{Finding, Lint, lint, type_is_known};
 pub use model::{ElementKind, FlowSet, Malformed, Node};
+pub use patch::{Counts, Patch, patched};
 pub use plan::{DeploymentType, Plan, Stop, plan};
 pub use single_flow::{
     Error as FlowError, add_flow, check_flow, flow_json, remove_flow, replace_flow,

@@ -424,6 +424,7 @@ pub(super) fn class(entry: &Entry) -> Class {
         | Event::SessionRevoke
         | Event::DeployBegin
         | Event::Deploy
+        | Event::Finished
         | Event::OutsideEdit
         | Event::Fallback
         | Event::Safe

@@ -1,9 +1,12 @@
 //! The database `flowgate.db`: all the SQL there is. Knows rows and hashes; nothing of files or of what a flow is.
 
+mod contents;
+mod deployments;
 mod sign_ins;
 
-use super::flow_files::{FlowFiles, Hashes};
-use super::{Error, Revision, SessionRow};
+pub(super) use deployments::{Before, Content, Deployment};
+
+use super::{Error, SessionRow};
 use crate::store::failpoint;
 use rusqlite::types::Type;
 use rusqlite::{
@@ -44,6 +47,23 @@ const MIGRATIONS: &[&str] = &["
     ) STRICT, WITHOUT ROWID;
 ", "
     ALTER TABLE session ADD COLUMN password BLOB;
+", "
+    ALTER TABLE history RENAME TO deployments;
+    ALTER TABLE deployments RENAME COLUMN flows TO content;
+    ALTER TABLE deployments DROP COLUMN flows_after;
+    ALTER TABLE deployments DROP COLUMN credentials_after;
+    ALTER TABLE deployments ADD COLUMN base INTEGER;
+    ALTER TABLE deployments ADD COLUMN parent TEXT;
+    ALTER TABLE deployments ADD COLUMN how TEXT NOT NULL DEFAULT '';
+    ALTER TABLE deployments ADD COLUMN address TEXT NOT NULL DEFAULT '';
+    ALTER TABLE deployments ADD COLUMN message TEXT NOT NULL DEFAULT '';
+    ALTER TABLE deployments ADD COLUMN nodes INTEGER;
+    ALTER TABLE deployments ADD COLUMN added INTEGER;
+    ALTER TABLE deployments ADD COLUMN changed INTEGER;
+    ALTER TABLE deployments ADD COLUMN removed INTEGER;
+    UPDATE deployments SET parent = (
+        SELECT rev FROM deployments AS earlier WHERE earlier.deployed AND earlier.number < deployments.number
+        ORDER BY earlier.number DESC LIMIT 1);
 "];
 
 /// A person who looks into the database with a tool may hold it for a moment.
@@ -54,23 +74,6 @@ const CACHE_KIB: i64 = 256;
 
 /// Bytes of the write-ahead log kept after a checkpoint; one large deployment makes it many times that.
 const LOG_BYTES: i64 = 1 << 20;
-
-/// A deployment, with the files before and after it.
-#[derive(Debug)]
-pub(super) struct Deployment {
-    /// Its place in the history.
-    pub(super) number: i64,
-    /// Its revision.
-    pub(super) rev: String,
-    /// `full`, `nodes` …
-    pub(super) kind: String,
-    /// Its files may not be in place yet.
-    pub(super) pending: bool,
-    /// The files that it replaces.
-    pub(super) before: Hashes,
-    /// Its files.
-    pub(super) after: Hashes,
-}
 
 /// The open database.
 pub(super) struct Database {
@@ -170,147 +173,6 @@ impl Database {
         self.change("INSERT OR REPLACE INTO fact VALUES (?, ?)", [name, value])
     }
 
-    /// The newest flow set that was deployed, not only kept.
-    pub(super) fn newest_deployment(&self) -> Result<Option<Deployment>, Error> {
-        let mut query = self.connection.prepare_cached(
-            "SELECT number, rev, flows_before, credentials_before, flows_after, credentials_after,
-                    number > coalesce((SELECT CAST(value AS INTEGER) FROM fact WHERE name = 'written'), 0), kind
-             FROM history WHERE deployed ORDER BY number DESC LIMIT 1",
-        )?;
-        let row = query.query_row([], |row| {
-            Ok(Deployment {
-                number: row.get(0)?,
-                rev: row.get(1)?,
-                before: Hashes {
-                    flows: row.get(2)?,
-                    credentials: row.get(3)?,
-                },
-                after: Hashes {
-                    flows: row.get(4)?,
-                    credentials: row.get(5)?,
-                },
-                pending: row.get(6)?,
-                kind: row.get(7)?,
-            })
-        });
-        Ok(row.optional()?)
-    }
-
-    /// The newest deployment before the active one that had other files and was not set aside.
-    pub(super) fn earlier_deployment(&self) -> Result<Option<i64>, Error> {
-        let mut query = self.connection.prepare_cached(
-            "WITH active AS (SELECT * FROM history WHERE deployed ORDER BY number DESC LIMIT 1)
-             SELECT history.number FROM history, active
-             WHERE history.deployed AND history.kind <> 'set-aside' AND history.number < active.number
-               AND NOT (history.flows_after IS active.flows_after
-                        AND history.credentials_after IS active.credentials_after)
-             ORDER BY history.number DESC LIMIT 1",
-        )?;
-        Ok(query.query_row([], |row| row.get(0)).optional()?)
-    }
-
-    /// Says that a deployment did not start.
-    pub(super) fn mark_set_aside(&self, rev: &str) -> Result<(), Error> {
-        self.change("UPDATE history SET kind = 'set-aside' WHERE rev = ?", [rev])
-    }
-
-    /// The files of one flow set in the history.
-    pub(super) fn files(&self, number: i64) -> Result<FlowFiles, Error> {
-        let mut query = self
-            .connection
-            .prepare_cached("SELECT flows, credentials, packed FROM history WHERE number = ?")?;
-        let (flows, credentials, packed): (Vec<u8>, _, bool) =
-            query.query_row([number], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
-        let flows = if packed { unpack(&flows)? } else { flows };
-        Ok(FlowFiles {
-            flows: Some(flows),
-            credentials,
-        })
-    }
-
-    /// Adds a flow set to the history and forgets the oldest beyond `earlier` ones; answers its number. With hashes
-    /// (before, after) it is a deployment, pending until [`Self::mark_written`]; without, it is only kept.
-    pub(super) fn add(
-        &mut self,
-        revision: &Revision,
-        files: &FlowFiles,
-        hashes: Option<(Hashes, Hashes)>,
-        earlier: usize,
-    ) -> Result<i64, Error> {
-        let (before, after) = hashes.unwrap_or_default();
-        let transaction = self.connection.transaction()?;
-        transaction
-            .prepare_cached(
-                "INSERT INTO history (rev, user, kind, at, deployed, flows_before, credentials_before, flows_after,
-                    credentials_after, flows, credentials, packed) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, TRUE)",
-            )?
-            .execute(params![
-                revision.rev,
-                revision.user,
-                revision.kind,
-                integer(revision.at),
-                hashes.is_some(),
-                before.flows,
-                before.credentials,
-                after.flows,
-                after.credentials,
-                files.flows.as_deref().map(lz4_flex::compress_prepend_size),
-                files.credentials
-            ])?;
-        let number = transaction.last_insert_rowid();
-        // The newest deployment is what start-up compares the files with: it stays.
-        transaction
-            .prepare_cached(
-                "DELETE FROM history
-                 WHERE number < (SELECT max(number) FROM history WHERE deployed)
-                   AND number NOT IN (SELECT number FROM history ORDER BY number DESC LIMIT ?)",
-            )?
-            .execute([i64::try_from(earlier).unwrap_or(i64::MAX).saturating_add(1)])?;
-        commit(transaction)?;
-        Ok(number)
-    }
-
-    /// Says that a deployment's files are in place.
-    ///
-    /// Not forced to disk: when a power failure loses it, the files are compared once more at the next start.
-    pub(super) fn mark_written(&self, number: i64) -> Result<(), Error> {
-        self.connection
-            .pragma_update(None, "synchronous", "NORMAL")?;
-        let marked = self.save_fact("written", &number.to_string());
-        self.connection.pragma_update(None, "synchronous", "FULL")?;
-        marked
-    }
-
-    /// Takes a deployment out of the history whose files could not be put in place.
-    pub(super) fn take_back(&self, number: i64) -> Result<(), Error> {
-        self.change("DELETE FROM history WHERE number = ?", [number])
-    }
-
-    /// All flow sets in the history, newest first.
-    pub(super) fn history(&self) -> Result<Vec<Revision>, Error> {
-        let mut query = self
-            .connection
-            .prepare("SELECT rev, user, kind, at FROM history ORDER BY number DESC")?;
-        let rows = query.query_map([], |row| {
-            Ok(Revision {
-                rev: row.get(0)?,
-                user: row.get(1)?,
-                kind: row.get(2)?,
-                at: seconds(row, 3)?,
-            })
-        })?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
-    /// The flow sets in the history whose names begin like this.
-    pub(super) fn numbers(&self, rev: &str) -> Result<Vec<i64>, Error> {
-        let mut query = self
-            .connection
-            .prepare("SELECT number FROM history WHERE substr(rev, 1, length(?1)) = ?1")?;
-        let rows = query.query_map([rev], |row| row.get(0))?;
-        Ok(rows.collect::<Result<_, _>>()?)
-    }
-
     /// The editor's settings of a user.
     pub(super) fn user_settings(&self, user: &str) -> Result<Option<String>, Error> {
         let mut query = self
@@ -385,22 +247,6 @@ fn migrate(connection: &mut Connection) -> Result<(), Error> {
         i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX),
     )?;
     commit(transaction)
-}
-
-/// Decompresses flow sets. They are repetitive: the history keeps a tenth of their bytes. A byte of LZ4 expands to at
-/// most 255: more means damage.
-fn unpack(flows: &[u8]) -> Result<Vec<u8>, Error> {
-    let unpacked = lz4_flex::block::uncompressed_size(flows)
-        .ok()
-        .filter(|(size, packed)| size / 255 <= packed.len())
-        .and_then(|(size, packed)| {
-            let flows = lz4_flex::decompress(packed, size).ok()?;
-            (flows.len() == size).then_some(flows)
-        });
-    unpacked.ok_or_else(|| Error::Damaged {
-        what: DATABASE.into(),
-        reason: "a flow set of the history cannot be read".into(),
-    })
 }
 
 /// `SQLite` has no unsigned integers; no clock reaches the bound.

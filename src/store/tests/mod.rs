@@ -2,11 +2,13 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod crash;
+mod history;
 mod outside_edits;
 mod persistence;
+mod power_loss;
 
 use super::disk::Disk;
-use super::{Error, FailureRow, Loaded, Record, SessionRow, Store};
+use super::{Error, FailureRow, Loaded, Record, Revision, SessionRow, Store};
 use crate::config;
 use crate::store::failpoint::{self, InjectedFault};
 use crypto::Secret;
@@ -38,14 +40,17 @@ fn record(label: &str, password: Option<&str>) -> Record {
         .map(|password| json!({"n": {"password": password}}))
         .unwrap_or(json!({}));
     Record {
-        rev: format!("rev-{label}"),
+        revision: Revision {
+            rev: format!("rev-{label}"),
+            user: "admin".into(),
+            kind: "full".into(),
+            at: 1_700_000_000,
+            ..Revision::default()
+        },
         flows: Arc::new(FlowSet::parse(flows(label).to_string().as_bytes()).unwrap()),
         credentials: Arc::new(Credentials {
             nodes: serde_json::from_value(nodes).unwrap(),
         }),
-        user: "admin".into(),
-        kind: "full".into(),
-        at: 1_700_000_000,
     }
 }
 

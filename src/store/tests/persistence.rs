@@ -249,29 +249,3 @@ fn a_database_of_a_newer_program_is_refused() {
     let error = Disk::open(&config(&place)).err().unwrap().to_string();
     assert!(error.contains("newer flowgate"), "{error}");
 }
-
-#[test]
-fn the_history_compresses_flow_sets_and_reads_uncompressed_ones() {
-    let place = tempfile::tempdir().unwrap();
-    let mut disk = Disk::open(&config(&place)).unwrap();
-    let same = "the same again and again, ".repeat(1000);
-    disk.commit(&record(&same, None)).unwrap();
-    let size = "SELECT length(flows) FROM history";
-    let number = "SELECT number FROM history";
-    let database = rusqlite::Connection::open(place.path().join("flowgate.db")).unwrap();
-    let ask = |sql: &str| database.query_row(sql, [], |row| row.get::<_, i64>(0));
-    assert!(ask(size).unwrap() < 2000);
-    let number = ask(number).unwrap();
-    let whole = flows(&same).to_string().into_bytes();
-    assert_eq!(disk.database.files(number).unwrap().flows, Some(whole));
-
-    let plain = "UPDATE history SET flows = x'5b5d', packed = 0";
-    database.execute(plain, []).unwrap();
-    let read = disk.database.files(number).unwrap();
-    assert_eq!(read.flows, Some(b"[]".to_vec()));
-
-    let torn = "UPDATE history SET flows = x'ffffffff00', packed = 1";
-    database.execute(torn, []).unwrap();
-    let error = disk.database.files(number).unwrap_err().to_string();
-    assert!(error.contains("a flow set of the history"), "{error}");
-}

@@ -1,0 +1,134 @@
+//! Finishes, at a start, the deployment whose files a crash or a power failure may have left behind its history row.
+//!
+//! Nothing forces the files to disk before a deployment is acknowledged: after a power failure they may be the old ones,
+//! torn, or gone. Files that another program has written meanwhile are not overwritten.
+
+use super::Error;
+use super::database::{Before, Deployment};
+use super::disk::Disk;
+use super::flow_files::FlowFiles;
+use crypto::sha256;
+use serde::de::IgnoredAny;
+
+/// The state of one file after a deployment that may have been interrupted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum State {
+    /// As the deployment wants it.
+    Done,
+    /// As before it, missing, or torn.
+    Behind,
+    /// Another program has written it.
+    Foreign,
+}
+
+impl Disk {
+    /// Brings the files forward to the newest history row. Answers its revision if they were behind it, or if they do not
+    /// show whether they were.
+    pub(super) fn bring_forward(&mut self) -> Result<Option<String>, Error> {
+        // Files that were staged and never put in place belong to an unacknowledged deployment, or are in its row.
+        for (name, _) in FlowFiles::default().each() {
+            self.directory.discard(name);
+        }
+        let since = self.database.since_written()?;
+        let Some((deployment, earlier)) = since.split_last().filter(|(last, _)| last.pending)
+        else {
+            return Ok(None);
+        };
+        let mut wanted = self.database.files(deployment.number)?;
+        let present = self.read_files()?;
+        // After a power failure the files can be those before any of these deployments.
+        let old = earlier
+            .iter()
+            .map(|earlier| self.database.files(earlier.number))
+            .collect::<Result<Vec<_>, _>>()?;
+        let hashes = since.iter().filter(|d| d.pending).map(|d| d.before);
+        let hashes: Vec<Before> = hashes.collect();
+        let flows = state(
+            [present.flows.as_deref(), wanted.flows.as_deref()],
+            &hashes.iter().filter_map(|h| h.flows).collect::<Vec<_>>(),
+            &old.iter()
+                .map(|old| old.flows.as_deref())
+                .collect::<Vec<_>>(),
+        );
+        let credentials = state(
+            [
+                present.credentials.as_deref(),
+                wanted.credentials.as_deref(),
+            ],
+            &hashes
+                .iter()
+                .filter_map(|h| h.credentials)
+                .collect::<Vec<_>>(),
+            &old.iter()
+                .map(|old| old.credentials.as_deref())
+                .collect::<Vec<_>>(),
+        );
+        if [flows, credentials].contains(&State::Foreign) {
+            tracing::warn!(
+                rev = deployment.rev,
+                "the flow files were edited outside after an interrupted deployment"
+            );
+            return Ok(None);
+        }
+        let is_same = old.last() == Some(&wanted);
+        wanted.flows.take_if(|_| flows == State::Done);
+        wanted.credentials.take_if(|_| credentials == State::Done);
+        self.stage(&wanted)?;
+        self.move_torn(deployment, &present, &wanted)?;
+        self.put_in_place(&wanted)?;
+        self.unsynced = Some(deployment.number);
+        self.sync_written();
+        if wanted == FlowFiles::default() && !is_same {
+            return Ok(None);
+        }
+        tracing::info!(
+            rev = deployment.rev,
+            "an interrupted deployment was finished"
+        );
+        Ok(Some(deployment.rev.clone()))
+    }
+
+    /// Moves aside what a power failure has left of files that are about to be replaced: it is no backup.
+    fn move_torn(
+        &self,
+        deployment: &Deployment,
+        present: &FlowFiles,
+        wanted: &FlowFiles,
+    ) -> Result<(), Error> {
+        for ((name, present), (_, wanted)) in present.each().into_iter().zip(wanted.each()) {
+            if let Some(content) = present.filter(|content| wanted.is_some() && is_torn(content)) {
+                if !content.is_empty() {
+                    let kept = format!("{name}.broken-{}", deployment.at);
+                    self.directory.set_aside(&kept, content)?;
+                }
+                self.directory.remove(name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Compares a file with the one wanted, and with those before it: by hash, and with what was written.
+fn state(
+    [present, wanted]: [Option<&[u8]>; 2],
+    hashes: &[[u8; 32]],
+    written: &[Option<&[u8]>],
+) -> State {
+    if present == wanted {
+        return State::Done;
+    }
+    let Some(content) = present.filter(|content| !is_torn(content)) else {
+        return State::Behind;
+    };
+    if hashes.contains(&sha256(content)) || written.contains(&Some(content)) {
+        State::Behind
+    } else {
+        State::Foreign
+    }
+}
+
+/// Whether a file is no JSON. A flow file that was not written to its end never is: its last bracket is missing.
+fn is_torn(content: &[u8]) -> bool {
+    let text = content.strip_prefix(b"\xef\xbb\xbf").unwrap_or(content);
+    serde_json::from_slice::<IgnoredAny>(text).is_err()
+}
