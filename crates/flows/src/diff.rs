@@ -31,12 +31,17 @@ pub struct Diff {
 /// Compares two flow sets; `credentials` are the ids whose credentials were sent.
 #[allow(clippy::implicit_hasher, reason = "one caller, with the usual hasher")]
 pub fn diff(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Diff {
-    let mut diff = Diff {
-        tabs: tabs(old, new, credentials),
-        ..Diff::default()
-    };
-    let not_tab = |node: &&Arc<Node>| node.part() != ElementKind::Tab;
-    for node in old.nodes().iter().filter(not_tab) {
+    let is_tab = |node: &Arc<Node>| node.part() == ElementKind::Tab;
+    let not_tab = |node: &&Arc<Node>| !is_tab(node);
+    // An element that both share differs only through its tab or its credentials.
+    let differing = |a, b| FlowSet::not_shared_with(a, b).cloned().collect::<Vec<_>>();
+    let (mut old_nodes, mut new_nodes) = (differing(old, new), differing(new, old));
+    let mut diff = Diff::default();
+    if !credentials.is_empty() || old_nodes.iter().chain(&new_nodes).any(is_tab) {
+        diff.tabs = tabs(old, new, credentials);
+        (old_nodes, new_nodes) = (old.nodes().to_vec(), new.nodes().to_vec());
+    }
+    for node in old_nodes.iter().filter(not_tab) {
         let was = old.enabled(node);
         match new
             .get(&node.id)
@@ -63,8 +68,7 @@ pub fn diff(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Dif
         old.get(&node.id)
             .is_none_or(|was| was.part() == ElementKind::Tab)
     };
-    let added = new
-        .nodes()
+    let added = new_nodes
         .iter()
         .filter(not_tab)
         .filter(absent)
@@ -150,6 +154,9 @@ fn mark_subflows(diff: &mut Diff, old: &FlowSet, new: &FlowSet) {
         .flatten()
         .collect();
     marked.retain(|id| !known.contains(id) && new.subflow(id).is_some());
+    if marked.is_empty() {
+        return;
+    }
     diff.changed.extend(
         new.nodes()
             .iter()

@@ -96,8 +96,9 @@ impl Node {
 #[derive(Debug, Default)]
 pub struct FlowSet {
     nodes: Vec<Arc<Node>>,
-    /// The positions of the nodes, by the hashes of their ids: the ids themselves are in the nodes.
-    index: HashTable<u32>,
+    /// The positions of the nodes, by the hashes of their ids: the ids themselves are in the nodes. Shared by flow sets
+    /// that have the same ids in the same order.
+    index: Arc<HashTable<u32>>,
 }
 
 impl PartialEq for FlowSet {
@@ -114,33 +115,33 @@ impl FlowSet {
 
     /// Parses a JSON array of node objects, and takes the credentials out of it.
     pub fn parse_with_credentials(json: &[u8]) -> Result<(Self, Credentials), Malformed> {
-        Self::parse_with_known(json, Vec::new())
+        Self::parse_after(&Self::default(), json, Vec::new())
     }
 
-    /// The same, of a text in which there may be elements that are [`known`](super::reuse).
-    pub(super) fn parse_with_known(
+    /// The same, of a text in which there may be elements of the flow set before that are [`known`](super::reuse).
+    pub(super) fn parse_after(
+        before: &Self,
         json: &[u8],
         known: Vec<Arc<Node>>,
     ) -> Result<(Self, Credentials), Malformed> {
         let (nodes, credentials) = parse::array(json::text(json)?, known)?;
-        Ok((Self::new(nodes)?, credentials))
+        Ok((Self::after(before, nodes)?, credentials))
     }
 
     /// A flow set of these nodes, in this order. Ids must be unique, and subflows expand within limits.
     pub fn new(nodes: Vec<Arc<Node>>) -> Result<Self, Malformed> {
-        let id = |at: &u32| nodes[*at as usize].id.as_str();
-        let mut index = HashTable::with_capacity(nodes.len());
-        for (i, node) in (0..).zip(&nodes) {
-            match index.entry(hash(&node.id), |at| id(at) == node.id, |at| hash(id(at))) {
-                Entry::Vacant(free) => drop(free.insert(i)),
-                Entry::Occupied(first) => {
-                    let (first, id) = (first.get(), shown(&node.id));
-                    return Err(Malformed(format!(
-                        "elements {first} and {i} have the same id, {id}"
-                    )));
-                }
-            }
-        }
+        Self::after(&Self::default(), nodes)
+    }
+
+    /// The same; shares what it can with the flow set before.
+    pub(super) fn after(before: &Self, nodes: Vec<Arc<Node>>) -> Result<Self, Malformed> {
+        let same_id = |(a, b): (&Arc<Node>, &Arc<Node>)| Arc::ptr_eq(a, b) || a.id == b.id;
+        let index =
+            if nodes.len() == before.nodes.len() && nodes.iter().zip(&before.nodes).all(same_id) {
+                Arc::clone(&before.index)
+            } else {
+                Arc::new(index(&nodes)?)
+            };
         let flows = Self { nodes, index };
         expansion::check(&flows)?;
         Ok(flows)
@@ -154,6 +155,18 @@ impl FlowSet {
     /// The node of that id.
     pub fn get(&self, id: &str) -> Option<&Arc<Node>> {
         self.position(id).and_then(|i| self.nodes.get(i))
+    }
+
+    /// The nodes that are not the very same ones in the other flow set, in the order received.
+    pub fn not_shared_with<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = &'a Arc<Node>> {
+        // The position in the other flow set that probably follows.
+        let mut next = 0;
+        self.nodes.iter().filter(move |node| {
+            let same = |at: &usize| other.nodes.get(*at).is_some_and(|n| Arc::ptr_eq(n, node));
+            let at = Some(next).filter(same).or_else(|| other.position(&node.id));
+            next = at.map_or(next, |at| at + 1);
+            !at.is_some_and(|at| same(&at))
+        })
     }
 
     /// The position, in the order received, of the node with that id.
@@ -225,6 +238,23 @@ impl FlowSet {
                 .zip(&other.nodes)
                 .all(|(a, b)| a.same_content(b))
     }
+}
+
+fn index(nodes: &[Arc<Node>]) -> Result<HashTable<u32>, Malformed> {
+    let id = |at: &u32| nodes[*at as usize].id.as_str();
+    let mut index = HashTable::with_capacity(nodes.len());
+    for (i, node) in (0..).zip(nodes) {
+        match index.entry(hash(&node.id), |at| id(at) == node.id, |at| hash(id(at))) {
+            Entry::Vacant(free) => drop(free.insert(i)),
+            Entry::Occupied(first) => {
+                let (first, id) = (first.get(), shown(&node.id));
+                return Err(Malformed(format!(
+                    "elements {first} and {i} have the same id, {id}"
+                )));
+            }
+        }
+    }
+    Ok(index)
 }
 
 fn hash(id: &str) -> u64 {

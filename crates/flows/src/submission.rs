@@ -30,7 +30,8 @@ pub struct Submission {
 impl Submission {
     /// Parses a v1 body: a JSON array of node objects. Elements that are unchanged from `before` are read quickly.
     pub fn v1(before: &FlowSet, body: &[u8]) -> Result<Self, Malformed> {
-        let (flows, credentials) = reading(before, body, FlowSet::parse_with_known)?;
+        let read = |body: &[u8], known| FlowSet::parse_after(before, body, known);
+        let (flows, credentials) = reading(before, body, read)?;
         Ok(Self {
             flows,
             credentials,
@@ -42,10 +43,12 @@ impl Submission {
     /// Parses a v2 body: an object with `flows`, and optionally `rev` and `credentials`. Other keys are ignored.
     /// Elements that are unchanged from `before` are read quickly, if `flows` comes first.
     pub fn v2(before: &FlowSet, body: &[u8]) -> Result<Self, Malformed> {
-        reading(before, body, Self::object)
+        reading(before, body, |body, known| {
+            Self::object(before, body, known)
+        })
     }
 
-    fn object(body: &[u8], known: Vec<Arc<Node>>) -> Result<Self, Malformed> {
+    fn object(before: &FlowSet, body: &[u8], known: Vec<Arc<Node>>) -> Result<Self, Malformed> {
         let text = json::text(body)?;
         let Ok(body) = serde_json::Deserializer::from_str(text).deserialize_map(Body) else {
             return Err(wrong(if text.trim_start().starts_with('{') {
@@ -62,7 +65,7 @@ impl Submission {
         let list = body.flows.ok_or_else(|| wrong("\"flows\" is missing"))?;
         let (nodes, credentials) = elements(list, known)?;
         Ok(Self {
-            flows: FlowSet::new(nodes)?,
+            flows: FlowSet::after(before, nodes)?,
             credentials,
             replacing: replacing.unwrap_or_default(),
             rev,
