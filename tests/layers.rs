@@ -26,7 +26,6 @@ const KNOW_STATUS: &[&str] = &[
     "src/http/",
     "src/server/",
     "src/upstream/",
-    "src/store/thread.rs",
     "crates/engine/src/nodes/network/",
     "crates/engine/src/http.rs",
 ];
@@ -38,6 +37,7 @@ const READ_CLOCK: &[&str] = &[
     "src/main.rs",
     "src/http/",
     "src/upstream/",
+    "src/store/thread.rs",
     "crates/engine/src/state.rs",
     "crates/engine/src/script/",
     "crates/engine/src/event_loop/",

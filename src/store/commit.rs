@@ -7,12 +7,12 @@
 //!
 //! A start that finds an unmarked row has [`super::recovery`] compare the files with it.
 
-use super::database::{Before, Content};
-use super::directory::FileId;
+use super::database::Content;
 use super::disk::Disk;
-use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
+use super::flow_files::{Before, CREDENTIALS, FLOWS, FlowFiles};
+use super::written::Written;
 use super::{Error, Record, credentials, load};
-use flows::{Credentials, FlowSet, Patch};
+use flows::{Credentials, Patch};
 use std::sync::Arc;
 
 /// Every so many deployments the history has a whole flow set. Our choice: 31 differences are read in milliseconds.
@@ -20,19 +20,6 @@ const WHOLE_EVERY: usize = 32;
 
 /// A difference longer than this part of its flow set is not kept: the whole set is.
 const LONGEST_DIFFERENCE: usize = 4;
-
-/// The newest deployment, if this process made it.
-pub(super) struct Written {
-    number: i64,
-    flows: Arc<FlowSet>,
-    credentials: Arc<Credentials>,
-    /// Differences since the whole flow set that they build upon.
-    differences: usize,
-    files: FileIds,
-}
-
-/// Which files are there: `flows_cred.json`, `flows.json`.
-type FileIds = [Option<FileId>; 2];
 
 /// What a deployment writes.
 struct Change {
@@ -94,18 +81,6 @@ impl Disk {
         self.database
             .add(&record.revision, &content, None, self.history)?;
         Ok(())
-    }
-
-    /// The newest deployment, if this process made it and the files are still those that it has written.
-    pub(super) fn intact(&self) -> Result<Option<&Written>, Error> {
-        let Some(written) = &self.written else {
-            return Ok(None);
-        };
-        Ok((self.file_ids()? == written.files).then_some(written))
-    }
-
-    fn file_ids(&self) -> Result<FileIds, Error> {
-        Ok([self.directory.id(CREDENTIALS)?, self.directory.id(FLOWS)?])
     }
 
     /// The change from what was written last.

@@ -1,10 +1,10 @@
 //! Everything on disk that one thread owns: directory, database, and how to reach the credentials.
 
-use super::commit::Written;
 use super::credentials;
 use super::database::{DATABASE, Database};
 use super::directory::Directory;
 use super::flow_files::{CREDENTIALS, FLOWS, FlowFiles};
+use super::written::{FileIds, Written};
 use super::{Error, write_ahead_log};
 use crate::config;
 use crypto::Secret;
@@ -53,6 +53,18 @@ impl Disk {
             flows: self.directory.read(FLOWS)?,
             credentials: self.directory.read(CREDENTIALS)?,
         })
+    }
+
+    /// The newest deployment, if this process made it and the files are still those that it has written.
+    pub(super) fn intact(&self) -> Result<Option<&Written>, Error> {
+        let Some(written) = &self.written else {
+            return Ok(None);
+        };
+        Ok((self.file_ids()? == written.files).then_some(written))
+    }
+
+    pub(super) fn file_ids(&self) -> Result<FileIds, Error> {
+        Ok([self.directory.id(CREDENTIALS)?, self.directory.id(FLOWS)?])
     }
 
     /// The secrets of the credentials file; the first one encrypts.

@@ -1,6 +1,5 @@
 //! The two flow files, by content: `flows.json` and `flows_cred.json`. Reads and writes nothing.
 
-use super::database::Before;
 use crypto::sha256;
 
 /// The flow set, a compact JSON array.
@@ -13,6 +12,13 @@ pub(super) const CREDENTIALS: &str = "flows_cred.json";
 pub(super) struct FlowFiles {
     pub(super) flows: Option<Vec<u8>>,
     pub(super) credentials: Option<Vec<u8>>,
+}
+
+/// SHA-256 of the files that a deployment replaced, if they were not what the deployment before it had written.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Before {
+    pub(super) flows: Option<[u8; 32]>,
+    pub(super) credentials: Option<[u8; 32]>,
 }
 
 impl FlowFiles {

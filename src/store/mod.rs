@@ -19,6 +19,7 @@ mod recovery;
 mod tests;
 mod thread;
 mod write_ahead_log;
+mod written;
 
 pub use history::History;
 pub use library::{Entry, Item, LibraryPath};

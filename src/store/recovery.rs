@@ -4,9 +4,9 @@
 //! torn, or gone. Files that another program has written meanwhile are not overwritten.
 
 use super::Error;
-use super::database::{Before, Deployment};
+use super::database::Deployment;
 use super::disk::Disk;
-use super::flow_files::FlowFiles;
+use super::flow_files::{Before, FlowFiles};
 use crypto::sha256;
 use serde::de::IgnoredAny;
 

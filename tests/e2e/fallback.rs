@@ -185,7 +185,7 @@ async fn flows_that_hang_in_three_starts_are_set_aside() {
         *bad.as_array_mut().unwrap().last_mut().unwrap() = function;
         let request = process.deployment(&token, &bad, None);
         let deployment = tokio::spawn(request.try_send());
-        let stored = "SELECT CAST(count(*) AS TEXT) FROM history";
+        let stored = "SELECT CAST(count(*) AS TEXT) FROM deployments";
         until("it is stored", async || ask(place.path(), stored) == "2").await;
         process.signal("KILL");
         process.end();

@@ -2,6 +2,7 @@
 
 use super::contents::pack;
 use super::{Database, commit, integer, seconds};
+use crate::store::flow_files::Before;
 use crate::store::{Error, Revision};
 use flows::Counts;
 use rusqlite::{OptionalExtension, Row, params};
@@ -21,13 +22,6 @@ pub(in crate::store) struct Deployment {
     pub(in crate::store) pending: bool,
     /// SHA-256 of the files that it replaced.
     pub(in crate::store) before: Before,
-}
-
-/// SHA-256 of the files that a deployment replaced, if they were not what the deployment before it had written.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::store) struct Before {
-    pub(in crate::store) flows: Option<[u8; 32]>,
-    pub(in crate::store) credentials: Option<[u8; 32]>,
 }
 
 /// The content of a new row.

@@ -4,7 +4,7 @@ mod contents;
 mod deployments;
 mod sign_ins;
 
-pub(super) use deployments::{Before, Content, Deployment};
+pub(super) use deployments::{Content, Deployment};
 
 use super::{Error, SessionRow};
 use crate::store::failpoint;
