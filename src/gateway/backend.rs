@@ -136,20 +136,15 @@ impl Backends {
         let mut as_before = config.upstreams.len() == upstreams().count();
         for backend in &self.all {
             let named = |read: &&config::Upstream| read.mount.name == backend.mount.name;
-            let mut policy = &config.policy;
-            let mount = match &backend.runtime {
+            let (mount, policy) = match &backend.runtime {
                 #[cfg(feature = "engine")]
-                Runtime::Own(_) => &backend.mount,
+                Runtime::Own(_) => (&backend.mount, &config.policy),
                 Runtime::Upstream(_) => {
-                    if let Some(read) = config.upstreams.iter().find(named) {
-                        policy = &read.mount.policy;
-                        &read.mount
-                    } else {
-                        // It stays until the restart, and what was opened for all is closed already.
-                        as_before = false;
-                        policy = &backend.mount.policy;
-                        &backend.mount
-                    }
+                    let read = config.upstreams.iter().find(named);
+                    // Without it, it stays until the restart, and what was opened for all is closed already.
+                    as_before &= read.is_some();
+                    let mount = read.map_or(&backend.mount, |read| &read.mount);
+                    (mount, &mount.policy)
                 }
             };
             as_before &= mount.is_where(&backend.mount);
