@@ -76,7 +76,7 @@ enum Command {
     Check,
     /// Say whether a file of flows keeps the policy, and what is suspicious in it
     ///
-    /// The rules of [policy] are violations, and end it with 1. Missing types, wires and links to nothing, endpoints
+    /// The rules of `[policy]` are violations, and end it with 1. Missing types, wires and links to nothing, endpoints
     /// that are there twice and secrets in clear are findings, and end it with 1 only with --strict. Needs no running
     /// gateway, so that a pipeline can check flows before it deploys them.
     #[command(

@@ -1,6 +1,6 @@
 //! Policies on deployments: whether a submission may replace the active flow set, and if not, every reason.
 //!
-//! Pure: no input or output, no clock. Each kind of rules has a file. [`closed`] and [`without_rev`] need no flow set;
+//! Pure: no input or output, no clock. Each kind of rules has a file. [`closed()`] and [`without_rev`] need no flow set;
 //! [`verdict`] compares two, and all but the sizes look only at the elements that differ.
 
 mod changes;
