@@ -1,5 +1,6 @@
 //! The flow set, what changed in it, and what to stop, start and rewire. Pure: no input or output, no clock.
 
+mod comparison;
 pub mod credentials;
 mod diff;
 mod env_secrets;
@@ -21,7 +22,9 @@ mod reuse;
 mod single_flow;
 mod start_order;
 mod submission;
+mod take_back;
 
+pub use comparison::{Compared, Difference, Property, compare, flow_of};
 pub use credentials::Credentials;
 pub use diff::{Diff, diff};
 pub use expansion::DEPTH;
@@ -34,3 +37,4 @@ pub use single_flow::{
     Error as FlowError, add_flow, check_flow, flow_json, remove_flow, replace_flow,
 };
 pub use submission::Submission;
+pub use take_back::take_back;

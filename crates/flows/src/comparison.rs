@@ -1,0 +1,180 @@
+//! Compares two flow sets for people: what was added, removed, changed, moved to another tab or group, or only
+//! re-positioned. Unlike `diff`, which tells what must restart, every property counts.
+
+use super::{ElementKind, FlowSet, Node, json_eq};
+use serde_json::{Map, Value};
+use smol_str::SmolStr;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// How an element differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Difference {
+    /// It is in the new set only.
+    Added,
+    /// It is in the old set only.
+    Removed,
+    /// Properties or credentials differ.
+    Changed,
+    /// It is on another tab or in another group; other properties may differ too.
+    Moved,
+    /// Only its place or size in the editor differs.
+    Repositioned,
+}
+
+/// A property that differs: its name, and its values before and after; `None`: it is not there.
+pub type Property = (String, Option<Value>, Option<Value>);
+
+/// An element that differs.
+#[derive(Debug)]
+pub struct Compared {
+    /// The element as it is in the new set, or was in the old one.
+    pub node: Arc<Node>,
+    /// How it differs.
+    pub difference: Difference,
+    /// The properties that differ, if it is in both sets.
+    pub properties: Vec<Property>,
+    /// Whether its credentials differ.
+    pub credentials: bool,
+}
+
+impl Difference {
+    /// Its name for clients.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Added => "added",
+            Self::Removed => "removed",
+            Self::Changed => "changed",
+            Self::Moved => "moved",
+            Self::Repositioned => "repositioned",
+        }
+    }
+}
+
+/// The elements that differ, in the order of the new set, the removed ones last. `credentials` are the ids whose
+/// credentials differ.
+#[allow(clippy::implicit_hasher, reason = "one caller, with the usual hasher")]
+pub fn compare(old: &FlowSet, new: &FlowSet, credentials: &HashSet<SmolStr>) -> Vec<Compared> {
+    let mut compared = Vec::new();
+    for node in new.nodes() {
+        let (properties, difference) = match old.get(&node.id) {
+            None => (Vec::new(), Difference::Added),
+            Some(was) if was.text == node.text => (Vec::new(), Difference::Changed),
+            Some(was) => {
+                let properties = properties(was.object(), node.object());
+                let difference = difference(was, node, &properties);
+                (properties, difference)
+            }
+        };
+        let secrets = credentials.contains(&node.id);
+        if difference != Difference::Added && properties.is_empty() && !secrets {
+            continue;
+        }
+        let difference = match difference {
+            Difference::Repositioned if secrets => Difference::Changed,
+            other => other,
+        };
+        compared.push(Compared {
+            node: Arc::clone(node),
+            difference,
+            properties,
+            credentials: secrets,
+        });
+    }
+    let removed = old
+        .nodes()
+        .iter()
+        .filter(|node| new.get(&node.id).is_none());
+    compared.extend(removed.map(|node| Compared {
+        node: Arc::clone(node),
+        difference: Difference::Removed,
+        properties: Vec::new(),
+        credentials: credentials.contains(&node.id),
+    }));
+    compared
+}
+
+/// The flow of an element: a tab's or subflow's own id, else that which it is on; empty: none.
+pub fn flow_of(node: &Node) -> &SmolStr {
+    match node.part() {
+        ElementKind::Tab | ElementKind::Subflow => &node.id,
+        ElementKind::Group | ElementKind::Config | ElementKind::Node => &node.z,
+    }
+}
+
+fn properties(mut old: Map<String, Value>, new: Map<String, Value>) -> Vec<Property> {
+    let mut properties = Vec::new();
+    for (key, after) in new {
+        let before = old.shift_remove(&key);
+        if !before
+            .as_ref()
+            .is_some_and(|before| json_eq::values(before, &after))
+        {
+            properties.push((key, before, Some(after)));
+        }
+    }
+    properties.extend(
+        old.into_iter()
+            .map(|(key, before)| (key, Some(before), None)),
+    );
+    properties
+}
+
+fn difference(old: &Node, new: &Node, properties: &[Property]) -> Difference {
+    let is_place = |(key, ..): &Property| matches!(key.as_str(), "x" | "y" | "w" | "h");
+    if old.z != new.z || old.group != new.group {
+        Difference::Moved
+    } else if properties.iter().all(is_place) {
+        Difference::Repositioned
+    } else {
+        Difference::Changed
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn set(elements: &str) -> FlowSet {
+        FlowSet::parse(format!("[{elements}]").as_bytes()).unwrap()
+    }
+
+    /// `id difference property…` of each element that differs.
+    fn compared(old: &str, new: &str, secrets: &[&str]) -> Vec<String> {
+        let secrets = secrets.iter().map(|id| SmolStr::from(*id)).collect();
+        let line = |found: &Compared| {
+            let names = found.properties.iter().map(|(name, ..)| name.as_str());
+            let words = [found.node.id.as_str(), found.difference.name()];
+            words.into_iter().chain(names).collect::<Vec<_>>().join(" ")
+        };
+        let found = compare(&set(old), &set(new), &secrets);
+        found.iter().map(line).collect()
+    }
+
+    const NODE: &str = r#"{"id":"n","type":"x","z":"a","g":"g","x":1,"y":1,"name":"N"}"#;
+
+    #[test]
+    fn each_kind_of_difference_has_its_name() {
+        let was = |new: &str| compared(NODE, new, &[]).join("; ");
+        assert_eq!(was(&NODE.replace("\"x\":1", "\"x\":2")), "n repositioned x");
+        assert_eq!(was(&NODE.replace('N', "M")), "n changed name");
+        assert_eq!(was(&NODE.replace("\"a\"", "\"b\"")), "n moved z");
+        assert_eq!(was(&NODE.replace("\"g\":\"g\",", "")), "n moved g");
+        assert_eq!(was(r#"{"id":"m","type":"x"}"#), "m added; n removed");
+    }
+
+    #[test]
+    fn the_order_of_keys_and_elements_is_no_difference() {
+        let reordered = r#"{"type":"x","id":"n","name":"N","z":"a","y":1.0,"x":1,"g":"g"}"#;
+        assert_eq!(compared(NODE, reordered, &[]), [""; 0]);
+        let two = r#"{"id":"a","type":"x"},{"id":"b","type":"x"}"#;
+        let swapped = r#"{"id":"b","type":"x"},{"id":"a","type":"x"}"#;
+        assert_eq!(compared(two, swapped, &[]), [""; 0]);
+    }
+
+    #[test]
+    fn other_credentials_alone_are_a_change() {
+        assert_eq!(compared(NODE, NODE, &["n"]), ["n changed"]);
+    }
+}
