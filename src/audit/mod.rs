@@ -21,7 +21,7 @@ mod writer;
 
 pub use event::Event;
 pub use health::{Health, Monitor};
-pub use record::rfc3339;
+pub use record::{rfc3339, seconds as from_rfc3339};
 pub use verify::{LineRef, Removed, Report, VerifyError, verify, verify_files};
 
 use crate::config;

@@ -149,7 +149,7 @@ pub fn rfc3339(seconds: u64) -> String {
 }
 
 /// Parses a time written by [`rfc3339`] into seconds since 1970; `None`: it is none.
-pub(super) fn seconds(text: &str) -> Option<u64> {
+pub fn seconds(text: &str) -> Option<u64> {
     let number = |from: usize, to: usize| text.get(from..to)?.parse::<u64>().ok();
     let (year, month, day) = (number(0, 4)?, number(5, 7)?, number(8, 10)?);
     let (hour, minute, second) = (number(11, 13)?, number(14, 16)?, number(17, 19)?);

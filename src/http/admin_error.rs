@@ -9,6 +9,9 @@ pub(super) enum AdminError {
     /// A parameter of the query is not what the endpoint takes.
     #[error("{0}")]
     Parameter(&'static str),
+    /// The history has no such revision.
+    #[error("the history has no such revision")]
+    NoSuchRevision,
     /// The gateway drains, so it does not wait any longer.
     #[error("the gateway is being stopped")]
     Draining,

@@ -159,6 +159,11 @@ pub(super) enum Error {
         "the flows of this path run in an upstream; profiles are those of flowgate's own engine"
     )]
     NoEngine,
+    /// The history is asked for where an upstream runs the flows.
+    #[error(
+        "the flows of this path run in an upstream; the history has the flow sets of flowgate's own engine"
+    )]
+    NoHistory,
     /// A form of `/auth/*` is malformed; the answer is RFC 6749's.
     #[error("{0}")]
     Form(String),

@@ -107,7 +107,7 @@ async fn one(ctx: &RequestContext<'_>, request: Request) -> Answer {
 }
 
 /// Parses and deploys as one task of the control runtime, and counts what came of it.
-async fn run(
+pub(super) async fn run(
     ctx: &RequestContext<'_>,
     version: Version,
     kind: DeploymentType,

@@ -59,6 +59,9 @@ pub(super) async fn act(
         Target::Absent if ctx.class == RouteClass::Auth => Err(Error::NotFound),
         Target::Unassigned => Err(Error::NotFound),
         Target::Admin(Admin::Profile) => Err(Error::NoEngine),
+        Target::Admin(Admin::Deployments | Admin::Deployment | Admin::Rollback | Admin::Diff) => {
+            Err(Error::NoHistory)
+        }
         Target::Endpoint if websocket::is_wanted(ctx.head) => {
             Box::pin(tunnel::open(ctx, path, upstream)).await
         }

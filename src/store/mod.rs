@@ -5,6 +5,7 @@ mod commit;
 mod crash_loop;
 mod credentials;
 mod database;
+mod deployments;
 mod directory;
 mod disk;
 mod failpoint;
@@ -21,6 +22,7 @@ mod thread;
 mod write_ahead_log;
 mod written;
 
+pub use deployments::{Page, Past};
 pub use history::History;
 pub use library::{Entry, Item, LibraryPath};
 

@@ -66,6 +66,7 @@ mod cross_origin;
 mod deploy;
 mod deploy_conflicts;
 mod deploy_validation;
+mod deployment_history;
 mod deployment_restarts;
 mod descriptor_exhaustion;
 mod dns_rebinding;

@@ -1,6 +1,7 @@
 //! `GET /gateway/profile`: the nodes that use most of the engine's time, as JSON or as a flame graph.
 
 use super::flame_graph;
+use super::query::parameter;
 use crate::gateway::Runtime;
 use crate::http::admin_error::AdminError;
 use crate::http::error::Error;
@@ -11,7 +12,6 @@ use engine::profile::Profile;
 use hyper::header::ACCEPT;
 use hyper::http::request::Parts;
 use hyper::{Response, StatusCode};
-use std::borrow::Cow;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -85,12 +85,6 @@ fn accepts_svg(head: &Parts) -> bool {
         .filter_map(|accept| accept.to_str().ok());
     let mut ranges = accepted.flat_map(|accept| accept.split([',', ';']));
     ranges.any(|range| range.trim().eq_ignore_ascii_case("image/svg+xml"))
-}
-
-fn parameter<'h>(head: &'h Parts, name: &str) -> Option<Cow<'h, str>> {
-    let query = head.uri.query().unwrap_or_default();
-    let mut parameters = form_urlencoded::parse(query.as_bytes());
-    parameters.find_map(|(key, value)| (key == name).then_some(value))
 }
 
 #[cfg(test)]

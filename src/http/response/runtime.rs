@@ -10,6 +10,7 @@ pub(super) fn admin(error: &crate::http::admin_error::AdminError) -> Response<Bo
     let failed = |code, sentence| coded(S::INTERNAL_SERVER_ERROR, code, sentence);
     match error {
         E::Parameter(_) => refuse(S::BAD_REQUEST, "invalid_request"),
+        E::NoSuchRevision => refuse(S::NOT_FOUND, "not_found"),
         E::Draining => retry_after(refuse(S::SERVICE_UNAVAILABLE, "draining"), RETRY_DELAY),
         E::RunState => refuse(S::BAD_REQUEST, "invalid_run_state"),
         // 400, as the stock runtime answers (docs/reference/node-red-admin-api.md §2)

@@ -25,6 +25,14 @@ pub(in crate::http) enum Admin {
     Diagnostics,
     /// `GET /gateway/profile`
     Profile,
+    /// `GET /gateway/deployments`
+    Deployments,
+    /// `GET /gateway/deployments/:rev`
+    Deployment,
+    /// `POST /gateway/deployments/:rev/rollback`
+    Rollback,
+    /// `GET /gateway/diff`
+    Diff,
     /// `POST /inject/:id`
     Inject,
     /// `POST /debug/:id/(enable|disable)`

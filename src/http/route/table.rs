@@ -178,6 +178,22 @@ pub(super) const TABLE: &[Entry] = &[
     ),
     flows(&["flows", "**"], &RESERVED),
     flows(&["gateway", "check"], &[(Post, Target::Check, READ_FLOWS)]),
+    flows(
+        &["gateway", "deployments"],
+        &[(Get, Target::Admin(Admin::Deployments), READ_FLOWS)],
+    ),
+    flows(
+        &["gateway", "deployments", "*"],
+        &[(Get, Target::Admin(Admin::Deployment), READ_FLOWS)],
+    ),
+    flows(
+        &["gateway", "deployments", "*", "rollback"],
+        &[(Post, Target::Admin(Admin::Rollback), WRITE_FLOWS)],
+    ),
+    flows(
+        &["gateway", "diff"],
+        &[(Get, Target::Admin(Admin::Diff), READ_FLOWS)],
+    ),
     admin(
         &["gateway", "profile"],
         &[reads(Admin::Profile, "diagnostics.read")],

@@ -3,7 +3,7 @@
 use super::contents::pack;
 use super::{Database, commit, integer, seconds};
 use crate::store::flow_files::Before;
-use crate::store::{Error, Revision};
+use crate::store::{Error, Page, Revision};
 use flows::Counts;
 use rusqlite::{OptionalExtension, Row, params};
 
@@ -39,6 +39,10 @@ pub(in crate::store) struct Content<'a> {
 const SHOWN: &str = "number >= min(
     coalesce((SELECT max(number) FROM deployments WHERE deployed), 9223372036854775807),
     (SELECT min(number) FROM (SELECT number FROM deployments ORDER BY number DESC LIMIT ?1)))";
+
+/// The columns that [`revision`] reads.
+const REVISION: &str =
+    "rev, parent, user, how, address, kind, at, nodes, added, changed, removed, message";
 
 /// The newest deployment whose files are on the disk.
 const WRITTEN: &str =
@@ -152,11 +156,50 @@ impl Database {
     /// The active flow set in the history and the `earlier` ones before it, newest first.
     pub(in crate::store) fn history(&self, earlier: usize) -> Result<Vec<Revision>, Error> {
         let mut query = self.connection.prepare(&format!(
-            "SELECT rev, parent, user, how, address, kind, at, nodes, added, changed, removed, message
-             FROM deployments WHERE {SHOWN} ORDER BY number DESC"
+            "SELECT {REVISION} FROM deployments WHERE {SHOWN} ORDER BY number DESC"
         ))?;
         let rows = query.query_map([shown(earlier)], revision)?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// One page of the history, newest first; `before`: only what is older than this number.
+    pub(in crate::store) fn page(
+        &self,
+        page: &Page,
+        before: Option<i64>,
+        earlier: usize,
+    ) -> Result<Vec<Revision>, Error> {
+        let mut query = self.connection.prepare_cached(&format!(
+            "SELECT {REVISION} FROM deployments
+             WHERE {SHOWN} AND number < ?2 AND (?3 IS NULL OR user = ?3) AND at >= ?4
+             ORDER BY number DESC LIMIT ?5"
+        ))?;
+        let rows = query.query_map(
+            params![
+                shown(earlier),
+                before.unwrap_or(i64::MAX),
+                page.user,
+                integer(page.since),
+                rows(page.limit)
+            ],
+            revision,
+        )?;
+        Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The flow set of just this name, the newest if there are several, with its number; `None`: the history has none.
+    pub(in crate::store) fn entry(
+        &self,
+        rev: &str,
+        earlier: usize,
+    ) -> Result<Option<(i64, Revision)>, Error> {
+        let mut query = self.connection.prepare_cached(&format!(
+            "SELECT {REVISION}, number FROM deployments WHERE {SHOWN} AND rev = ?2 ORDER BY number DESC LIMIT 1"
+        ))?;
+        let entry = query.query_row(params![shown(earlier), rev], |row| {
+            Ok((row.get(12)?, revision(row)?))
+        });
+        Ok(entry.optional()?)
     }
 
     /// The numbers of the flow sets among them whose names begin like this.

@@ -1,0 +1,102 @@
+//! The history of deployments: `GET /gateway/deployments`, and one of them.
+
+use super::query::{flag, parameter};
+use crate::audit::{from_rfc3339, rfc3339};
+use crate::http::admin_error::AdminError;
+use crate::http::error::Error;
+use crate::http::request_context::RequestContext;
+use crate::http::response;
+use crate::http::response_body::Body;
+use crate::store::{self, Page, Revision};
+use hyper::http::request::Parts;
+use hyper::{Response, StatusCode};
+use serde_json::{Value as Json, json};
+use std::borrow::Cow;
+
+/// The entries of a page without `limit`. Our choice: a screen or two.
+const DEFAULT_LIMIT: usize = 50;
+/// The most entries of a page. Our choice: 60 KB.
+const MAX_LIMIT: usize = 200;
+
+/// `GET /gateway/deployments?limit=…&before=…&user=…&since=…`
+pub(super) async fn list(ctx: &RequestContext<'_>) -> Result<Response<Body>, Error> {
+    let page = page(ctx.head)?;
+    let limit = page.limit;
+    // One more shows whether there is another page.
+    let limited = Page {
+        limit: limit + 1,
+        ..page
+    };
+    let entries = ctx.gateway.store.page(limited).await?;
+    let mut entries = entries.ok_or(AdminError::NoSuchRevision)?;
+    let is_last = entries.len() <= limit;
+    entries.truncate(limit);
+    let next = entries.last().filter(|_| !is_last).map(|last| &last.rev);
+    let list = json!({
+        "deployments": entries.iter().map(entry).collect::<Vec<_>>(),
+        "next": next,
+    });
+    Ok(response::json(StatusCode::OK, list.to_string()))
+}
+
+/// `GET /gateway/deployments/:rev?flows=true`
+pub(super) async fn one(ctx: &RequestContext<'_>, rev: &str) -> Result<Response<Body>, Error> {
+    let store = &ctx.gateway.store;
+    let text = if flag(ctx.head, "flows", "flows must be true or false")? {
+        let past = store.past(rev).await?.ok_or(AdminError::NoSuchRevision)?;
+        // Parsed: what is secret in it is taken out.
+        let parsed = ctx.blocking(move || Ok::<_, store::Error>((past.set()?, past.revision)));
+        let (flows, revision) = parsed.await??;
+        let mut text = entry(&revision).to_string();
+        text.pop();
+        text + ",\"flows\":" + &flows.to_json() + "}"
+    } else {
+        let revision = store.entry(rev).await?;
+        entry(&revision.ok_or(AdminError::NoSuchRevision)?).to_string()
+    };
+    Ok(response::json(StatusCode::OK, text))
+}
+
+/// An entry as clients see it.
+fn entry(revision: &Revision) -> Json {
+    let changes = revision.counts.map(|counts| {
+        json!({
+            "elements": counts.nodes,
+            "added": counts.added,
+            "changed": counts.changed,
+            "removed": counts.removed,
+        })
+    });
+    json!({
+        "rev": revision.rev,
+        "parent": revision.parent,
+        "user": revision.user,
+        "by": revision.how,
+        "address": revision.address,
+        "type": revision.kind,
+        "time": rfc3339(revision.at),
+        "changes": changes,
+    })
+}
+
+fn page(head: &Parts) -> Result<Page, AdminError> {
+    let limit = match parameter(head, "limit") {
+        None => Some(DEFAULT_LIMIT),
+        Some(limit) => limit.parse().ok(),
+    };
+    let limit = limit.filter(|limit| (1..=MAX_LIMIT).contains(limit));
+    let since = match parameter(head, "since") {
+        None => Some(0),
+        Some(since) => from_rfc3339(&since),
+    };
+    Ok(Page {
+        before: parameter(head, "before").map(Cow::into_owned),
+        user: parameter(head, "user").map(Cow::into_owned),
+        since: since.ok_or(AdminError::Parameter(
+            "since must be a time like 2026-11-20T20:43:02Z",
+        ))?,
+        limit: limit.ok_or(AdminError::Parameter(
+            "limit must be a whole number from 1 to 200",
+        ))?,
+    })
+}
