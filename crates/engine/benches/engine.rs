@@ -86,7 +86,12 @@ fn hops(times: u32, kind: &str) -> Outcome {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let settings = Settings::default();
+        // All messages of the array wait at first: on a slow machine for so long that the flow would be stopped.
+        let settings = Settings {
+            queue_messages: u32::MAX as usize,
+            queue_bytes: u32::MAX as usize,
+            ..Settings::default()
+        };
         let engine = Engine::start(settings, Arc::new(Uncounted))?;
         let events = engine.events().listen(Limits::NONE);
         let submission = Submission::v1(
