@@ -49,7 +49,7 @@ fn is_or_ends_in(need: &str, verb: &str) -> bool {
 }
 
 /// The effective permissions of a caller: every permission needed must be covered by the scope *and* by the user's.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permissions {
     /// The token's scope; empty: all that the user has.
     pub scope: Arc<[SmolStr]>,

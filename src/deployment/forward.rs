@@ -2,11 +2,13 @@
 
 use super::candidate::{Next, proposed};
 use super::outcome;
+use super::permit::{permissions, still_permitted};
 use super::{Active, Authorized, Deployments, Error, Phases, Request, Runtime, StartContext, name};
 use crate::audit::{Actor, Event};
 use crate::auth::AuthWatch;
 use crate::metrics::Phase;
-use crate::upstream::{self, Change, Changed, Outcome, Upstream};
+use crate::policy::Proposal;
+use crate::upstream::{self, Change, Changed, Outcome};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
 use flows::{Credentials, DeploymentType, FlowSet, Patch, Submission};
@@ -87,13 +89,11 @@ impl Deployments {
         if let Purpose::Flows(Request::Flows { submission, .. }) = &forward.purpose {
             self.permit_rev(submission, watch)?;
         }
+        let judged = permissions(watch.caller());
         let compares = forward.purpose.is_shown() && self.compares(watch);
         let old = if rev.is_some() || compares {
             let (active, flows) = watch.during(pin!(upstream.revision())).await??;
-            if known.as_ref().is_some_and(|known| *known != active) {
-                self.record_outside_edit(upstream, &active, actor, now);
-            }
-            *known = Some(active.clone());
+            self.notice_outside_edit((&mut known, &active), actor, now);
             self.compare(rev.as_deref(), active, &flows)?
         } else {
             None
@@ -114,7 +114,7 @@ impl Deployments {
         facts["before"] = json!(rev.as_ref().or(known.as_ref()));
         self.audit.durable(begin, actor, now, facts.clone()).await?;
 
-        watch.check()?;
+        still_permitted(&judged, watch)?;
 
         // send: until the upstream answers, the active revision is unknown
         let before = known.take();
@@ -134,7 +134,20 @@ impl Deployments {
         Ok(changed)
     }
 
-    fn record_outside_edit(&self, upstream: &Upstream, active: &str, actor: &Actor, now: u64) {
+    /// Records that others have deployed there since the last change of ours, which is `known`.
+    fn notice_outside_edit(
+        &self,
+        (known, active): (&mut Option<String>, &str),
+        actor: &Actor,
+        now: u64,
+    ) {
+        let before = known.replace(active.to_owned());
+        let Some(upstream) = self.runtime.upstream() else {
+            return;
+        };
+        if before.is_none_or(|before| before == active) {
+            return;
+        }
         tracing::warn!(
             upstream = upstream.name(),
             rev = active,
@@ -180,7 +193,14 @@ impl Deployments {
         let kind = request.kind();
         let next = proposed(request, old, &Credentials::default())?;
         if let Some(next) = &next {
-            self.permit(old, (next, kind), watch).await?;
+            let proposal = Proposal {
+                before: old,
+                after: &next.flows,
+                sent: &next.sent,
+                kind,
+                types: None,
+            };
+            self.permit(proposal, watch).await?;
         }
         Ok(next)
     }

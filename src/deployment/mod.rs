@@ -20,7 +20,7 @@ use crate::audit::{Actor, Audit, Event, Unavailable};
 use crate::auth::{AuthWatch, Lapsed};
 use crate::config::Policy;
 use crate::metrics::{Metrics, Phase};
-use crate::policy::{Freeze, Verdict};
+use crate::policy::{Freeze, Proposal, Verdict};
 use crate::store::{self, Record, Revision, Store};
 use crate::upstream;
 use arc_swap::{ArcSwap, ArcSwapOption};
@@ -219,35 +219,29 @@ impl Deployments {
         }
 
         // policy
+        let judged = permit::permissions(watch.caller());
         let next = next(request, &before, &self.store).await?;
-        self.permit(&before.flows, (&next, kind), watch).await?;
+        let active = Arc::new(Active::new(next.flows, next.credentials, None));
+        let proposal = Proposal {
+            before: &before.flows,
+            after: &active.flows,
+            sent: &next.sent,
+            kind,
+            types: None,
+        };
+        self.permit(proposal, watch).await?;
 
         // plan
-        let plan = plan_of(&before.flows, &next.flows, &next.sent, kind);
-        let flow = next.flow;
-        let active = Arc::new(Active::new(next.flows, next.credentials, None));
+        let plan = plan_of(&before.flows, &active.flows, &next.sent, kind);
         phases.end(Phase::Plan);
 
-        // account and store, side by side: if it cannot be recorded it is taken back, as `audit.on_failure` requires. With
-        // both done, the new flow set is the one that every start finds.
-        let counts = Patch::between(&before.flows, &active.flows).counts;
-        let record = active.record(actor, name(kind), Some(counts), now);
-        let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
-        outcome::counts(&mut facts, &counts);
+        // account and store
         if kind != DeploymentType::Reload {
             self.keep_outside_edit(actor, now).await?;
         }
-        watch.check()?;
-        let (permit, permitted) = oneshot::channel();
-        let record_it = async {
-            let recorded = self.audit.durable(Event::Deploy, actor, now, facts).await;
-            // If the store no longer waits for this, it has failed.
-            let _ = permit.send(recorded.is_ok());
-            recorded
-        };
-        let (recorded, stored) = tokio::join!(record_it, self.store.commit_if(record, permitted));
-        recorded?;
-        stored.map_err(Error::Store)?;
+        permit::still_permitted(&judged, watch)?;
+        self.account_and_store((&before, &active), kind, actor, now)
+            .await?;
         phases.end(Phase::Store);
 
         // apply: the stored flow set is active, even if the engine is gone
@@ -264,7 +258,36 @@ impl Deployments {
         let rev = active.rev.clone();
         self.active.send_replace(active);
         self.runtime.announce(&rev);
-        Ok(Deployed { rev, flow })
+        Ok(Deployed {
+            rev,
+            flow: next.flow,
+        })
+    }
+
+    /// Records and stores a flow set, side by side: if it cannot be recorded it is taken back, as `audit.on_failure`
+    /// requires. With both done, it is the one that every start finds.
+    async fn account_and_store(
+        &self,
+        (before, active): (&Active, &Active),
+        kind: DeploymentType,
+        actor: &Actor,
+        now: u64,
+    ) -> Result<(), Error> {
+        let counts = Patch::between(&before.flows, &active.flows).counts;
+        let record = active.record(actor, name(kind), Some(counts), now);
+        let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
+        outcome::counts(&mut facts, &counts);
+        let (permit, permitted) = oneshot::channel();
+        let record_it = async {
+            let recorded = self.audit.durable(Event::Deploy, actor, now, facts).await;
+            // If the store no longer waits for this, it has failed.
+            let _ = permit.send(recorded.is_ok());
+            recorded
+        };
+        let (recorded, stored) = tokio::join!(record_it, self.store.commit_if(record, permitted));
+        recorded?;
+        stored.map_err(Error::Store)?;
+        Ok(())
     }
 
     /// Starts or stops all flows, and remembers it. The flow set and its revision stay.

@@ -1,11 +1,10 @@
 //! Applies the policy to a deployment: asks the runtime for what the rules need, and counts what they refuse.
 
-use super::candidate::Next;
 use super::{Deployments, Error, Request};
-use crate::auth::{AuthWatch, Caller, Permissions};
+use crate::auth::{AuthWatch, Caller, Lapsed, Permissions};
 use crate::config::Policy;
 use crate::policy::{self, Freeze, Proposal, Verdict, Who};
-use flows::{DeploymentType, FlowSet, Submission};
+use flows::Submission;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -59,11 +58,10 @@ impl Deployments {
         policy::applies(&self.policy.load(), who(watch.caller(), &permissions))
     }
 
-    /// Refuses a flow set that violates the policy.
+    /// Refuses a flow set that violates the policy. Asks the runtime for its types if a rule needs them.
     pub(super) async fn permit(
         &self,
-        before: &FlowSet,
-        (next, kind): (&Next, DeploymentType),
+        proposal: Proposal<'_>,
         watch: &mut AuthWatch,
     ) -> Result<(), Error> {
         let policy = self.policy.load_full();
@@ -74,11 +72,8 @@ impl Deployments {
         };
         let permissions = permissions(watch.caller());
         let proposal = Proposal {
-            before,
-            after: &next.flows,
-            sent: &next.sent,
-            kind,
             types: types.as_deref(),
+            ..proposal
         };
         let verdict = policy::verdict(&policy, who(watch.caller(), &permissions), &proposal);
         self.allowed(verdict)
@@ -89,6 +84,17 @@ impl Deployments {
             self.metrics.policy_violation(rule);
         }
         Ok(verdict.allowed()?)
+    }
+}
+
+/// The authorization once more, right before the act: what was permitted was so by these permissions, and not by those
+/// that the caller may have got since.
+pub(super) fn still_permitted(by: &Permissions, watch: &mut AuthWatch) -> Result<(), Error> {
+    watch.check()?;
+    if permissions(watch.caller()) == *by {
+        Ok(())
+    } else {
+        Err(Lapsed::Permission.into())
     }
 }
 

@@ -2,8 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use super::*;
-use crate::auth::{Auth, Caller, Grant, Registry, SignIn};
-use crate::config::{Config, DEFAULT};
+use crate::auth::{Auth, Caller, Grant, Registry, SignIn, hash_password};
+use crate::config::{self, Config, DEFAULT};
 use crypto::Secret;
 use engine::Engine;
 use engine::settings::Settings;
@@ -271,16 +271,29 @@ impl Grant for Anything {
     }
 }
 
-/// A caller with a session, and the token that ends it.
-async fn signed_in(place: &TempDir) -> (Auth, Secret, AuthWatch) {
+/// The user `ann` with these permissions.
+fn users(hash: &Secret, permissions: &str) -> config::Auth {
+    let hash = hash.reveal();
+    let ann = format!(
+        "[[auth.user]]\nname = \"ann\"\npassword_hash = \"{hash}\"\npermissions = [\"{permissions}\"]\n"
+    );
+    let config = Config::parse(&(DEFAULT.to_owned() + &ann), "gateway.toml", Path::new(""));
+    config.unwrap().auth.unwrap()
+}
+
+/// A caller with a session of `ann`, who has these permissions, and the token that ends it.
+async fn signed_in(
+    place: &TempDir,
+    password: &Secret,
+    users: &config::Auth,
+) -> (Auth, Secret, AuthWatch) {
     let mut config = Config::parse(DEFAULT, "gateway.toml", Path::new("")).unwrap();
     config.storage.directory = place.path().to_owned();
     let store = Store::open(&config.storage).unwrap();
-    let users = config.auth.unwrap();
-    let (auth, password) = Auth::open(&users, 1, store, NOW).await.unwrap();
+    let (auth, _) = Auth::open(users, 1, store, NOW).await.unwrap();
     let sign_in = SignIn {
-        user: "admin".into(),
-        password: password.unwrap(),
+        user: "ann".into(),
+        password: password.clone(),
         scope: Vec::new(),
         here: None,
         client: "service-admin".into(),
@@ -295,11 +308,41 @@ async fn signed_in(place: &TempDir) -> (Auth, Secret, AuthWatch) {
 }
 
 #[tokio::test]
+async fn rights_that_are_withdrawn_between_the_policy_and_the_store_cancel_the_deployment() {
+    let (place, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
+    let deployments = open(&place).await;
+    let password = Secret::new("open sesame".to_owned());
+    let hash = hash_password(&password).unwrap();
+    let both = users(&hash, "flows.write:a\", \"flows.write:b");
+    let (auth, _, mut watch) = signed_in(&other, &password, &both).await;
+    let actor = actor();
+    {
+        let deploy = deployments.deploy(flows(&tab("a"), None), by(&actor, &mut watch), Clock::now);
+        let mut waiting = pin!(deploy);
+        let mut context = Context::from_waker(Waker::noop());
+        // The policy has allowed it; it waits for the store to look at the files.
+        assert!(waiting.as_mut().poll(&mut context).is_pending());
+        auth.reload(&users(&hash, "flows.write:b")).await.unwrap();
+        let left = waiting.await;
+        assert!(
+            matches!(left, Err(Error::Lapsed(Lapsed::Permission))),
+            "{left:?}"
+        );
+    }
+    assert_eq!(deployments.active().flows.nodes().len(), 0);
+    let again = deployments.deploy(flows(&tab("b"), None), by(&actor, &mut watch), Clock::now);
+    again.await.unwrap();
+    assert_eq!(deployments.active().flows.to_json(), tab("b"));
+}
+
+#[tokio::test]
 async fn losing_authorization_while_waiting_to_deploy_cancels_the_deployment() {
     let (place, other) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     let deployments = open(&place).await;
     let rev = deployments.active().rev.clone();
-    let (auth, token, mut watch) = signed_in(&other).await;
+    let password = Secret::new("open sesame".to_owned());
+    let everything = users(&hash_password(&password).unwrap(), "*");
+    let (auth, token, mut watch) = signed_in(&other, &password, &everything).await;
     let actor = actor();
 
     let held = deployments.deploy_lock.lock().await;

@@ -37,6 +37,7 @@ pub struct Who<'a> {
 }
 
 /// A deployment as it is asked for.
+#[derive(Clone, Copy)]
 pub struct Proposal<'a> {
     /// The active flow set.
     pub before: &'a FlowSet,
