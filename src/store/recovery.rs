@@ -41,28 +41,7 @@ impl Disk {
             .iter()
             .map(|earlier| self.database.files(earlier.number))
             .collect::<Result<Vec<_>, _>>()?;
-        let hashes = since.iter().filter(|d| d.pending).map(|d| d.before);
-        let hashes: Vec<Before> = hashes.collect();
-        let flows = state(
-            [present.flows.as_deref(), wanted.flows.as_deref()],
-            &hashes.iter().filter_map(|h| h.flows).collect::<Vec<_>>(),
-            &old.iter()
-                .map(|old| old.flows.as_deref())
-                .collect::<Vec<_>>(),
-        );
-        let credentials = state(
-            [
-                present.credentials.as_deref(),
-                wanted.credentials.as_deref(),
-            ],
-            &hashes
-                .iter()
-                .filter_map(|h| h.credentials)
-                .collect::<Vec<_>>(),
-            &old.iter()
-                .map(|old| old.credentials.as_deref())
-                .collect::<Vec<_>>(),
-        );
+        let [flows, credentials] = states([&present, &wanted], &since, &old);
         if [flows, credentials].contains(&State::Foreign) {
             tracing::warn!(
                 rev = deployment.rev,
@@ -106,6 +85,33 @@ impl Disk {
         }
         Ok(())
     }
+}
+
+/// The states of the flows and of the credentials: `since` has the hashes of the files before each deployment, `old` are
+/// the files of the earlier ones.
+fn states(
+    [present, wanted]: [&FlowFiles; 2],
+    since: &[Deployment],
+    old: &[FlowFiles],
+) -> [State; 2] {
+    let hashes = |of: fn(&Before) -> Option<[u8; 32]>| -> Vec<_> {
+        let pending = since.iter().filter(|deployment| deployment.pending);
+        pending.filter_map(|d| of(&d.before)).collect()
+    };
+    let files = |of: fn(&FlowFiles) -> Option<&[u8]>| {
+        let old: Vec<_> = old.iter().map(of).collect();
+        ([of(present), of(wanted)], old)
+    };
+    let (flows, old_flows) = files(|files| files.flows.as_deref());
+    let (credentials, old_credentials) = files(|files| files.credentials.as_deref());
+    [
+        state(flows, &hashes(|before| before.flows), &old_flows),
+        state(
+            credentials,
+            &hashes(|before| before.credentials),
+            &old_credentials,
+        ),
+    ]
 }
 
 /// Compares a file with the one wanted, and with those before it: by hash, and with what was written.
