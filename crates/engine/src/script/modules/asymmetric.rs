@@ -105,13 +105,12 @@ fn sign<'js>(
     scheme: JsObject<'js>,
     text: String,
 ) -> Result<JsValue<'js>> {
-    let text = from_js::bytes(&ctx, &text)?;
     let hash: String = scheme.get("hash")?;
     let scheme = scheme_of(&scheme, &hash)?;
-    let signed = key_of(&ctx, &key)?
-        .map_err(|_| Refused::Kind)
-        .and_then(|key| signing::sign(&key, scheme, &text));
-    bytes_or_word(ctx, signed)
+    let signed = using(&ctx, &key, &text, |key, text| {
+        signing::sign(key, scheme, text)
+    });
+    bytes_or_word(ctx, signed?)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
@@ -122,17 +121,28 @@ fn verify<'js>(
     text: String,
     signature: String,
 ) -> Result<JsValue<'js>> {
-    let text = from_js::bytes(&ctx, &text)?;
     let signature = from_js::bytes(&ctx, &signature)?;
     let hash: String = scheme.get("hash")?;
     let scheme = scheme_of(&scheme, &hash)?;
-    let verified = key_of(&ctx, &key)?
-        .map_err(|_| Refused::Kind)
-        .and_then(|key| signing::verify(&key, scheme, &text, &signature));
-    match verified {
+    let verified = using(&ctx, &key, &text, |key, text| {
+        signing::verify(key, scheme, text, &signature)
+    });
+    match verified? {
         Ok(is_right) => is_right.into_js(&ctx),
         Err(refused) => word(refused).into_js(&ctx),
     }
+}
+
+/// Does something with a key and the bytes of a text.
+fn using<T>(
+    ctx: &Ctx<'_>,
+    key: &JsObject<'_>,
+    text: &str,
+    act: impl FnOnce(&Key, &[u8]) -> std::result::Result<T, Refused>,
+) -> Result<std::result::Result<T, Refused>> {
+    let text = from_js::bytes(ctx, text)?;
+    let key = key_of(ctx, key)?.map_err(|_| Refused::Kind);
+    Ok(key.and_then(|key| act(&key, &text)))
 }
 
 /// `{ hash, salt, isFixed }`; the salt is `digest` or `max`, or there is none.
@@ -155,7 +165,6 @@ fn encrypt<'js>(
     padding: JsObject<'js>,
     text: String,
 ) -> Result<JsValue<'js>> {
-    let text = from_js::bytes(&ctx, &text)?;
     let hash: Option<String> = padding.get("hash")?;
     let padding = match hash {
         Some(hash) => Padding::Oaep {
@@ -164,10 +173,10 @@ fn encrypt<'js>(
         },
         None => Padding::Pkcs1,
     };
-    let encrypted = key_of(&ctx, &key)?
-        .map_err(|_| Refused::Kind)
-        .and_then(|key| signing::encrypt(&key, &padding, &text));
-    bytes_or_word(ctx, encrypted)
+    let encrypted = using(&ctx, &key, &text, |key, text| {
+        signing::encrypt(key, &padding, text)
+    });
+    bytes_or_word(ctx, encrypted?)
 }
 
 #[allow(clippy::needless_pass_by_value, reason = "arguments arrive by value")]
@@ -177,13 +186,12 @@ fn decrypt<'js>(
     padding: JsObject<'js>,
     text: String,
 ) -> Result<JsValue<'js>> {
-    let text = from_js::bytes(&ctx, &text)?;
     let hash: String = padding.get("hash")?;
     let label = from_js::bytes(&ctx, &padding.get::<_, String>("label")?)?;
-    let decrypted = key_of(&ctx, &key)?
-        .map_err(|_| Refused::Kind)
-        .and_then(|key| signing::decrypt(&key, &hash, &label, &text));
-    bytes_or_word(ctx, decrypted)
+    let decrypted = using(&ctx, &key, &text, |key, text| {
+        signing::decrypt(key, &hash, &label, text)
+    });
+    bytes_or_word(ctx, decrypted?)
 }
 
 fn bytes_or_word(ctx: Ctx<'_>, done: std::result::Result<Vec<u8>, Refused>) -> Result<JsValue<'_>> {
