@@ -1,32 +1,10 @@
 //! Patterns in permissions: `*` is any text, `?` any character.
 
+use wildmatch::WildMatch;
+
 /// Whether a pattern fits a whole text. Takes at most the product of both lengths.
 pub fn glob(pattern: &str, text: &str) -> bool {
-    let (pattern, text): (Vec<char>, Vec<char>) =
-        (pattern.chars().collect(), text.chars().collect());
-    let (mut p, mut t) = (0, 0);
-    // After the last `*`: the place in the pattern, and up to where the text is taken by the `*`.
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        match pattern.get(p) {
-            Some('*') => {
-                p += 1;
-                star = Some((p, t));
-            }
-            Some(c) if *c == '?' || text.get(t) == Some(c) => {
-                p += 1;
-                t += 1;
-            }
-            Some(_) | None => match &mut star {
-                Some((after, taken)) => {
-                    *taken += 1;
-                    (p, t) = (*after, *taken);
-                }
-                None => return false,
-            },
-        }
-    }
-    pattern.iter().skip(p).all(|c| *c == '*')
+    WildMatch::new(pattern).matches(text)
 }
 
 #[cfg(test)]
