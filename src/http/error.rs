@@ -154,16 +154,11 @@ pub(super) enum Error {
     /// The body is not what the endpoint takes.
     #[error("{0}")]
     Body(String),
-    /// A profile is asked for where an upstream runs the flows.
+    /// What only the engine has is asked for where an upstream runs the flows.
     #[error(
-        "the flows of this path run in an upstream; profiles are those of flowgate's own engine"
+        "the flows of this path run in an upstream; profiles and the history are those of flowgate's own engine"
     )]
     NoEngine,
-    /// The history is asked for where an upstream runs the flows.
-    #[error(
-        "the flows of this path run in an upstream; the history has the flow sets of flowgate's own engine"
-    )]
-    NoHistory,
     /// A form of `/auth/*` is malformed; the answer is RFC 6749's.
     #[error("{0}")]
     Form(String),

@@ -58,10 +58,7 @@ pub(super) async fn act(
         // Callers sign in at the gateway; the upstream's own sign-in would let them bypass it.
         Target::Absent if ctx.class == RouteClass::Auth => Err(Error::NotFound),
         Target::Unassigned => Err(Error::NotFound),
-        Target::Admin(Admin::Profile) => Err(Error::NoEngine),
-        Target::Admin(Admin::Deployments | Admin::Deployment | Admin::Rollback | Admin::Diff) => {
-            Err(Error::NoHistory)
-        }
+        Target::Admin(admin) if admin.is_of_engine() => Err(Error::NoEngine),
         Target::Endpoint if websocket::is_wanted(ctx.head) => {
             Box::pin(tunnel::open(ctx, path, upstream)).await
         }

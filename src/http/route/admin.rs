@@ -77,3 +77,13 @@ pub(in crate::http) enum Editor {
     /// `GET /debug/view/…`
     DebugView,
 }
+
+impl Admin {
+    /// Whether only flowgate's own engine has it, and no upstream.
+    pub(in crate::http) fn is_of_engine(self) -> bool {
+        matches!(
+            self,
+            Self::Profile | Self::Deployments | Self::Deployment | Self::Rollback | Self::Diff
+        )
+    }
+}
