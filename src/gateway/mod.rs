@@ -94,9 +94,6 @@ pub enum Error {
     /// The audit log cannot be written.
     #[error("the audit log cannot be written: {0}; see [audit] in gateway.toml")]
     Audit(#[source] std::io::Error),
-    /// The freeze that was commanded cannot be read.
-    #[error("freeze.json in storage.directory: {0}; remove it to end the freeze")]
-    Freeze(#[source] std::io::Error),
     /// Users or sessions cannot be read.
     #[error("users and sessions: {0}")]
     Auth(#[from] auth::OpenError),
@@ -142,11 +139,7 @@ impl Gateway {
             now,
         };
         let backends = Backends::open(&mut config, runtimes, auth.as_ref(), &context).await?;
-        if let Some(freeze) = freeze::kept(&config.storage.directory).map_err(Error::Freeze)? {
-            for backend in backends.all() {
-                backend.deployments.set_freeze(Some(freeze.clone()));
-            }
-        }
+        freeze::go_on(&backends, &store).await?;
         let leaving = watch::Sender::new(false);
         let comms = Arc::new(Comms {
             config: config.comms.clone(),

@@ -4,10 +4,9 @@ use super::{Rule, Verdict, Violation};
 use crate::audit::rfc3339;
 use crate::config::{FreezeWindow, Policy};
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 /// A freeze that an operator has commanded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Freeze {
     /// When it ends, seconds since 1970.
     pub until: u64,

@@ -245,8 +245,6 @@ enum Error {
     Reload(#[from] super::reload::Error),
     #[error("a freeze has a reason of 1 to 200 characters on one line")]
     Reason,
-    #[error("the freeze cannot be kept in the data directory: {0}")]
-    Freeze(#[source] io::Error),
     #[cfg(feature = "engine")]
     #[error("a profile takes at most {} seconds", MAX_PROFILE.as_secs())]
     Duration,
@@ -347,7 +345,7 @@ impl ControlHandler<'_> {
         let until = self.now.saturating_add(seconds);
         let facts = json!({ "until": rfc3339(until), "reason": reason });
         let freeze = self.gateway.freeze(Some(Freeze { until, reason }));
-        freeze.await.map_err(Error::Freeze)?;
+        freeze.await?;
         // As a revocation, it must not depend on the audit log.
         let _ = self.durable(Event::Freeze, facts).await;
         Ok(Answer::Frozen { until })
@@ -355,7 +353,7 @@ impl ControlHandler<'_> {
 
     async fn unfreeze(&self) -> Result<Answer, Error> {
         self.durable(Event::Unfreeze, json!({})).await?;
-        self.gateway.freeze(None).await.map_err(Error::Freeze)?;
+        self.gateway.freeze(None).await?;
         Ok(Answer::Done)
     }
 

@@ -209,6 +209,8 @@ pub struct Revision {
 const GENERATED_ADMIN: &str = "generated_admin";
 /// The kind, in the history, of a deployment that the program made because the one after it did not start.
 pub const FALLBACK: &str = "fallback";
+/// The name of the fact that holds the freeze that an operator has commanded.
+const FREEZE: &str = "freeze";
 /// The name of the fact that holds whether flows run.
 const RUNNING: &str = "running";
 
@@ -455,6 +457,23 @@ impl Store {
     ) -> Result<(), Error> {
         self.owner
             .ask(move |disk| disk.directory.save_in_library(&place, &facts, &text))
+            .await
+    }
+
+    /// The end of the freeze that an operator has commanded, seconds since 1970, and its reason.
+    pub async fn freeze(&self) -> Result<Option<(u64, String)>, Error> {
+        let kept = self.owner.ask(|disk| disk.database.fact(FREEZE)).await?;
+        Ok(kept.and_then(|kept| {
+            let (until, reason) = kept.split_once(' ')?;
+            Some((until.parse().ok()?, reason.to_owned()))
+        }))
+    }
+
+    /// Keeps it, over what was there; `None`: there is none any more.
+    pub async fn save_freeze(&self, freeze: Option<(u64, String)>) -> Result<(), Error> {
+        let kept = freeze.map_or_else(String::new, |(until, reason)| format!("{until} {reason}"));
+        self.owner
+            .ask(move |disk| disk.database.save_fact(FREEZE, &kept))
             .await
     }
 
