@@ -17,8 +17,8 @@ const MAX_LENGTH: usize = 1 << 16;
 /// Steps that a search may take in `regress` at worst: some ten milliseconds.
 const FEW_STEPS: f64 = 4e6;
 
-/// Steps of any other search, at most, whatever its text: some 40 ms, in which no other flow runs.
-const BASE_STEPS: u64 = 3_000_000;
+/// Steps of any other search, at most, whatever its text: some 40 ms at worst, in which no other flow runs.
+const BASE_STEPS: u64 = 2_000_000;
 
 /// Further steps for each byte of the text. Expressions for lines, words and numbers take up to 6.
 const STEPS_PER_BYTE: u64 = 20;

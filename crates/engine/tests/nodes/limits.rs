@@ -179,7 +179,7 @@ async fn a_search_without_end_is_an_error_of_the_node() {
         ends(
             &[node],
             &json!({ "payload": ATTACK }),
-            "was stopped: more than 3000740 steps",
+            "was stopped: more than 2000740 steps",
         )
         .await;
     }
