@@ -1,6 +1,6 @@
 //! Deployments of a runtime behind us: turn, revision, send. Nothing of its flows is kept here.
 
-use super::candidate::{Next, proposed};
+use super::candidate::proposed;
 use super::outcome;
 use super::permit::{permissions, still_permitted};
 use super::{Active, Authorized, Deployments, Error, Phases, Request, Runtime, StartContext, name};
@@ -11,7 +11,7 @@ use crate::policy::Proposal;
 use crate::upstream::{self, Change, Changed, Outcome};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use bytes::Bytes;
-use flows::{Credentials, DeploymentType, FlowSet, Patch, Submission};
+use flows::{Counts, Credentials, DeploymentType, FlowSet, Patch, Submission};
 use serde_json::{Value, json};
 use std::pin::pin;
 use std::sync::{Arc, Mutex as Lock};
@@ -90,8 +90,7 @@ impl Deployments {
             self.permit_rev(submission, watch)?;
         }
         let judged = permissions(watch.caller());
-        let compares = forward.purpose.is_shown() && self.compares(watch);
-        let old = if rev.is_some() || compares {
+        let old = if rev.is_some() || (forward.purpose.is_shown() && self.compares(watch)) {
             let (active, flows) = watch.during(pin!(upstream.revision())).await??;
             self.notice_outside_edit((&mut known, &active), actor, now);
             self.compare(rev.as_deref(), active, &flows)?
@@ -101,11 +100,10 @@ impl Deployments {
 
         // policy
         let (begin, done, mut facts) = forward.purpose.account(kind);
-        if let Purpose::Flows(request) = forward.purpose {
-            let next = self.next_there(request, old.as_ref(), watch).await?;
-            if let (Some(old), Some(next)) = (&old, &next) {
-                outcome::counts(&mut facts, &Patch::between(old, &next.flows).counts);
-            }
+        if let Purpose::Flows(request) = forward.purpose
+            && let Some(counts) = self.permit_there(request, old.as_ref(), watch).await?
+        {
+            outcome::counts(&mut facts, &counts);
         }
         phases.end(Phase::Plan);
 
@@ -114,24 +112,31 @@ impl Deployments {
         facts["before"] = json!(rev.as_ref().or(known.as_ref()));
         self.audit.durable(begin, actor, now, facts.clone()).await?;
 
-        still_permitted(&judged, watch)?;
-
         // send: until the upstream answers, the active revision is unknown
+        still_permitted(&judged, watch)?;
         let before = known.take();
         let changed = upstream.apply(forward.change).await?;
         phases.end(Phase::Apply);
 
-        match &changed.outcome {
-            Outcome::Done(rev) => {
-                known.clone_from(rev);
-                facts["rev"] = json!(rev);
-                // It has happened: its beginning is recorded, and a failure to record its end is logged.
-                let _ = self.audit.durable(done, actor, now, facts).await;
-            }
-            Outcome::Stale => self.metrics.revision_conflict(),
-            Outcome::Refused => *known = before,
+        *known = self.learned(&changed.outcome, before);
+        if let Outcome::Done(rev) = &changed.outcome {
+            facts["rev"] = json!(rev);
+            // It has happened: its beginning is recorded, and a failure to record its end is logged.
+            let _ = self.audit.durable(done, actor, now, facts).await;
         }
         Ok(changed)
+    }
+
+    /// The revision that the upstream has now, as far as its answer tells.
+    fn learned(&self, outcome: &Outcome, before: Option<String>) -> Option<String> {
+        match outcome {
+            Outcome::Done(rev) => rev.clone(),
+            Outcome::Stale => {
+                self.metrics.revision_conflict();
+                None
+            }
+            Outcome::Refused => before,
+        }
     }
 
     /// Records that others have deployed there since the last change of ours, which is `known`.
@@ -173,14 +178,14 @@ impl Deployments {
             .map(|active| active.flows))
     }
 
-    /// The flow set that the upstream will have, if that of before is known and the policy allows it. The upstream alone
-    /// knows what it reads from its storage again.
-    async fn next_there(
+    /// Refuses what the policy does not allow; answers how much the change changes, if the flow set before is known. The
+    /// upstream alone knows what it reads from its storage again.
+    async fn permit_there(
         &self,
         request: Request,
         old: Option<&FlowSet>,
         watch: &mut AuthWatch,
-    ) -> Result<Option<Next>, Error> {
+    ) -> Result<Option<Counts>, Error> {
         self.permit_reload(&request, watch)?;
         let compares = self.compares(watch) && !matches!(request, Request::Reload);
         let Some(old) = old else {
@@ -191,18 +196,12 @@ impl Deployments {
             };
         };
         let kind = request.kind();
-        let next = proposed(request, old, &Credentials::default())?;
-        if let Some(next) = &next {
-            let proposal = Proposal {
-                before: old,
-                after: &next.flows,
-                sent: &next.sent,
-                kind,
-                types: None,
-            };
-            self.permit(proposal, watch).await?;
-        }
-        Ok(next)
+        let Some(next) = proposed(request, old, &Credentials::default())? else {
+            return Ok(None);
+        };
+        let proposal = Proposal::new(old, &next.flows, &next.sent, kind);
+        self.permit(proposal, watch).await?;
+        Ok(Some(Patch::between(old, &next.flows).counts))
     }
 }
 

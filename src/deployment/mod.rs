@@ -222,13 +222,7 @@ impl Deployments {
         let judged = permit::permissions(watch.caller());
         let next = next(request, &before, &self.store).await?;
         let active = Arc::new(Active::new(next.flows, next.credentials, None));
-        let proposal = Proposal {
-            before: &before.flows,
-            after: &active.flows,
-            sent: &next.sent,
-            kind,
-            types: None,
-        };
+        let proposal = Proposal::new(&before.flows, &active.flows, &next.sent, kind);
         self.permit(proposal, watch).await?;
 
         // plan
@@ -245,12 +239,9 @@ impl Deployments {
         phases.end(Phase::Store);
 
         // apply: the stored flow set is active, even if the engine is gone
-        let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
-        if self.make_live(plan, flows, credentials).await.is_err() {
-            tracing::error!(
-                rev = active.rev,
-                "the flows are stored but could not be made live"
-            );
+        if self.make_live(plan, &active).await.is_err() {
+            let rev = &active.rev;
+            tracing::error!(rev, "the flows are stored but could not be made live");
         }
         phases.end(Phase::Apply);
 
@@ -258,10 +249,8 @@ impl Deployments {
         let rev = active.rev.clone();
         self.active.send_replace(active);
         self.runtime.announce(&rev);
-        Ok(Deployed {
-            rev,
-            flow: next.flow,
-        })
+        let flow = next.flow;
+        Ok(Deployed { rev, flow })
     }
 
     /// Records and stores a flow set, side by side: if it cannot be recorded it is taken back, as `audit.on_failure`
@@ -345,12 +334,8 @@ impl Deployments {
     }
 
     /// A deployment leaves safe mode, and is what was deployed last.
-    async fn make_live(
-        &self,
-        plan: Plan,
-        flows: Arc<FlowSet>,
-        credentials: Arc<Credentials>,
-    ) -> Result<(), Error> {
+    async fn make_live(&self, plan: Plan, active: &Active) -> Result<(), Error> {
+        let (flows, credentials) = (Arc::clone(&active.flows), Arc::clone(&active.credentials));
         *self
             .set_aside
             .lock()

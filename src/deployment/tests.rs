@@ -320,9 +320,15 @@ async fn rights_that_are_withdrawn_between_the_policy_and_the_store_cancel_the_d
         let deploy = deployments.deploy(flows(&tab("a"), None), by(&actor, &mut watch), Clock::now);
         let mut waiting = pin!(deploy);
         let mut context = Context::from_waker(Waker::noop());
-        // The policy has allowed it; it waits for the store to look at the files.
+        // The policy has allowed it; it waits for the store to look at the files, which waits for another deployment.
+        let (permit, permitted) = oneshot::channel();
+        let other = deployments.active().record(&actor, "full", None, NOW);
+        let mut other = pin!(deployments.store.commit_if(other, permitted));
+        assert!(other.as_mut().poll(&mut context).is_pending());
         assert!(waiting.as_mut().poll(&mut context).is_pending());
         auth.reload(&users(&hash, "flows.write:b")).await.unwrap();
+        permit.send(false).unwrap();
+        other.await.unwrap();
         let left = waiting.await;
         assert!(
             matches!(left, Err(Error::Lapsed(Lapsed::Permission))),

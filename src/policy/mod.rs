@@ -51,6 +51,24 @@ pub struct Proposal<'a> {
     pub types: Option<&'a Types>,
 }
 
+impl<'a> Proposal<'a> {
+    /// For a runtime whose types are not known.
+    pub fn new(
+        before: &'a FlowSet,
+        after: &'a FlowSet,
+        sent: &'a HashSet<SmolStr>,
+        kind: DeploymentType,
+    ) -> Self {
+        Self {
+            before,
+            after,
+            sent,
+            kind,
+            types: None,
+        }
+    }
+}
+
 /// Whether the runtime has a type of nodes.
 pub type Types = dyn Fn(&str) -> bool + Send + Sync;
 
