@@ -294,10 +294,14 @@ async fn fifty_concurrent_sign_ins_do_not_slow_other_requests() {
     let gateway = Gateway::with(&user);
     let token = gateway.sign_in("u").await;
     let storm = async {
+        let begun = Instant::now();
         let sign_ins =
             (0..50).map(|_| tokio::spawn(gateway.sign_in_request("u", PASSWORD, "").send()));
         for sign_in in sign_ins.collect::<Vec<_>>() {
-            assert_eq!(sign_in.await.unwrap().status, 200);
+            let status = sign_in.await.unwrap().status;
+            // A busy machine hashes for longer than a sign-in waits for its turn.
+            let waited = begun.elapsed() >= Duration::from_secs(10);
+            assert!(status == 200 || (status == 429 && waited), "{status}");
         }
     };
     let bystander = async {
