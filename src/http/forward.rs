@@ -11,7 +11,7 @@ use super::request_context::RequestContext;
 use super::response;
 use super::response_body::Body;
 use super::route::{self, Admin, Editor, Target};
-use super::{auth, check, comms, identify, redact, tunnel};
+use super::{auth, check, comms, identify, openapi, redact, tunnel};
 use crate::audit::Event;
 use crate::deployment::{self, Authorized, Forward, Purpose, Request, name};
 use crate::metrics::{self, Phase, RouteClass};
@@ -50,6 +50,7 @@ pub(super) async fn act(
         Target::Revoke => Box::pin(auth::revoke(ctx)).await,
         Target::Deploy => Box::pin(deploy(ctx, path, upstream)).await,
         Target::Check => Box::pin(check::check(ctx)).await,
+        Target::Openapi => Ok(openapi::document()),
         Target::AddFlow | Target::ReplaceFlow | Target::RemoveFlow | Target::SetState => {
             Box::pin(change(ctx, path, target, upstream)).await
         }

@@ -34,6 +34,7 @@ mod host_policy;
 mod identify;
 #[cfg(feature = "engine")]
 mod meter;
+mod openapi;
 mod origin;
 mod path;
 mod pieces;
@@ -70,9 +71,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use path::{Path, Refused};
 use request_context::RequestContext;
 use response_body::Body;
-use route::Needs;
-#[cfg(feature = "engine")]
-use route::Target;
+use route::{Needs, Target};
 use serde_json::json;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -187,6 +186,7 @@ async fn proceed(
     drop(rules);
     // No endpoint of the admin API takes a body with these methods.
     if ctx.class != RouteClass::Endpoint
+        && !matches!(target, Target::OtherMethod(_))
         && matches!(ctx.head.method, Method::GET | Method::HEAD | Method::DELETE)
     {
         ctx.read_none().await?;
@@ -274,6 +274,7 @@ async fn act(
         Target::Flows => flows::read(ctx),
         Target::Deploy => flows::deploy(ctx).await,
         Target::Check => check::check(ctx).await,
+        Target::Openapi => Ok(openapi::document()),
         Target::State => Ok(flows::state(ctx)),
         Target::SetState => flows::set_state(ctx).await,
         Target::Flow => flows::read_one(ctx, path),

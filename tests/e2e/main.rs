@@ -95,6 +95,7 @@ mod memory;
 mod mqtt_proxy;
 mod multiple_upstreams;
 mod multiple_upstreams_permissions;
+mod openapi;
 mod operations;
 mod parser_differentials;
 mod per_client_limits;

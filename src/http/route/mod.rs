@@ -46,6 +46,8 @@ pub(super) enum Target {
     Deploy,
     /// `POST /gateway/check`
     Check,
+    /// `GET /gateway/openapi.json`
+    Openapi,
     /// `GET /flows/state`
     State,
     /// `POST /flows/state`

@@ -53,6 +53,7 @@ impl Route<'_> {
             Target::Check | Target::OtherMethod(_) => Recorded::Nothing,
             _ if self.class == RouteClass::Endpoint => Recorded::Nothing,
             Target::Login
+            | Target::Openapi
             | Target::Flows
             | Target::State
             | Target::Flow

@@ -195,6 +195,10 @@ pub(super) const TABLE: &[Entry] = &[
         &[(Get, Target::Admin(Admin::Diff), READ_FLOWS)],
     ),
     admin(
+        &["gateway", "openapi.json"],
+        &[(Get, Target::Openapi, Anyone)],
+    ),
+    admin(
         &["gateway", "profile"],
         &[reads(Admin::Profile, "diagnostics.read")],
     ),

@@ -2,7 +2,10 @@
 
 use super::*;
 use crate::config::AdminPaths;
+use crate::http::openapi;
 use Verb::{Delete, Get, Post, Put};
+use serde_json::Value as Json;
+use std::collections::BTreeSet;
 
 static NO_RULES: PathRules = PathRules {
     endpoints: Vec::new(),
@@ -523,4 +526,37 @@ fn every_write_of_the_admin_api_and_every_secret_has_an_audit_record() {
         let route = route(&method, &endpoint, &NO_RULES);
         assert_eq!(route.recorded(&method), Recorded::Nothing);
     }
+}
+
+#[test]
+fn the_openapi_document_has_every_endpoint_of_the_gateway_with_its_permission() {
+    let mut listed = BTreeSet::new();
+    for entry in table::TABLE
+        .iter()
+        .filter(|entry| entry.name() == "gateway")
+    {
+        let path = entry.path.join("/");
+        for &(verb, target, needs) in entry.offers {
+            let role = match needs {
+                Permission(role) | SomeFlow(role) => role,
+                Nothing | Anyone => "",
+            };
+            if target != Target::Unassigned {
+                listed.insert((path.clone(), format!("{verb:?}").to_lowercase(), role));
+            }
+        }
+    }
+    let document: Json = serde_json::from_str(openapi::DOCUMENT).unwrap();
+    assert_eq!(document["info"]["version"], env!("CARGO_PKG_VERSION"));
+    let mut described = BTreeSet::new();
+    for (path, operations) in document["paths"].as_object().unwrap() {
+        let segments = path.split('/').skip(1);
+        let segments = segments.map(|one| if one.starts_with('{') { "*" } else { one });
+        let path = segments.collect::<Vec<_>>().join("/");
+        for (method, operation) in operations.as_object().unwrap() {
+            let role = operation["security"][0]["token"][0].as_str();
+            described.insert((path.clone(), method.clone(), role.unwrap_or_default()));
+        }
+    }
+    assert_eq!(described, listed);
 }

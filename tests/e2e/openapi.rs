@@ -1,0 +1,45 @@
+//! The `OpenAPI` document: schemathesis sends what it allows and what it forbids, and compares the responses.
+
+use crate::harness::{Gateway, flow_set, page};
+use std::path::Path;
+use std::process::Command;
+
+#[tokio::test]
+async fn requests_by_the_openapi_document_have_the_responses_that_it_describes() {
+    let gateway = Gateway::with("[auth.throttle]\nbad_tokens_per_address = 100000");
+    let token = gateway.sign_in("admin").await;
+    for text in ["first", "second", "third"] {
+        let flows = flow_set(&[page("a", "/a", text), page("b", "/b", "other")]);
+        gateway.deploy(&token, &flows).await;
+    }
+    let document = gateway
+        .get("/gateway/openapi.json")
+        .token(&token)
+        .send()
+        .await;
+    let document = document.json();
+    let paths = document["paths"].as_object().unwrap().values();
+    let operations = paths.flat_map(|path| path.as_object().unwrap().keys());
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    let mut command = Command::new(place.join(".cache/openapi/bin/schemathesis"));
+    command
+        .current_dir(gateway.directory.path())
+        .arg("--config-file")
+        .arg(place.join("openapi/schemathesis.toml"))
+        .arg("run")
+        .arg(format!("https://{}/gateway/openapi.json", gateway.address))
+        .args(["--url", &format!("https://{}", gateway.address)])
+        .args(["--header", &format!("Authorization: Bearer {token}")])
+        .arg("--tls-verify")
+        .arg(gateway.directory.path().join("certs/self-signed.crt"))
+        .args(["--checks", "all", "--workers", "2", "--no-color"]);
+    let played = tokio::task::spawn_blocking(move || command.output().unwrap());
+    let played = played.await.unwrap();
+    let said = String::from_utf8_lossy(&played.stdout);
+    assert!(played.status.success(), "{said}");
+    // It leaves out the document itself.
+    assert!(
+        said.contains(&format!("Tested: {}\n", operations.count() - 1)),
+        "{said}"
+    );
+}
