@@ -70,7 +70,12 @@ impl Deployments {
     pub async fn forward(
         &self,
         forward: Forward,
-        Authorized { actor, watch, now }: Authorized<'_>,
+        Authorized {
+            actor,
+            watch,
+            now,
+            message,
+        }: Authorized<'_>,
         clock: fn() -> Instant,
     ) -> Result<Changed, Error> {
         let Some(upstream) = self.runtime.upstream() else {
@@ -108,6 +113,7 @@ impl Deployments {
         phases.end(Phase::Plan);
 
         // account: recorded before it happens; if that fails the change is refused, as `audit.on_failure` requires
+        outcome::message(&mut facts, message);
         facts["upstream"] = upstream.name().into();
         facts["before"] = json!(rev.as_ref().or(known.as_ref()));
         self.audit.durable(begin, actor, now, facts.clone()).await?;

@@ -45,6 +45,8 @@ pub struct Authorized<'a> {
     pub watch: &'a mut AuthWatch,
     /// The time of its request, in seconds since 1970.
     pub now: u64,
+    /// What it says about the change; empty: nothing.
+    pub message: &'a str,
 }
 
 /// The active flow set and its name.
@@ -199,31 +201,31 @@ impl Deployments {
     pub async fn deploy(
         &self,
         request: Request,
-        Authorized { actor, watch, now }: Authorized<'_>,
+        by: Authorized<'_>,
         clock: fn() -> Instant,
     ) -> Result<Deployed, Error> {
         let kind = request.kind();
         let mut phases = Phases::begin(&self.metrics, name(kind), clock);
 
         // turn
-        let _lock = self.lock(watch).await?;
-        self.permit_now(now)?;
+        let _lock = self.lock(by.watch).await?;
+        self.permit_now(by.now)?;
         phases.end(Phase::Wait);
 
         // revision
-        self.permit_reload(&request, watch)?;
+        self.permit_reload(&request, by.watch)?;
         let before = self.active();
         if let Request::Flows { submission, .. } = &request {
             self.check(submission, &before)?;
-            self.permit_rev(submission, watch)?;
+            self.permit_rev(submission, by.watch)?;
         }
 
         // policy
-        let judged = permit::permissions(watch.caller());
+        let judged = permit::permissions(by.watch.caller());
         let next = next(request, &before, &self.store).await?;
         let active = Arc::new(Active::new(next.flows, next.credentials, None));
         let proposal = Proposal::new(&before.flows, &active.flows, &next.sent, kind);
-        self.permit(proposal, watch).await?;
+        self.permit(proposal, by.watch).await?;
 
         // plan
         let plan = plan_of(&before.flows, &active.flows, &next.sent, kind);
@@ -231,10 +233,10 @@ impl Deployments {
 
         // account and store
         if kind != DeploymentType::Reload {
-            self.keep_outside_edit(actor, now).await?;
+            self.keep_outside_edit(by.actor, by.now).await?;
         }
-        permit::still_permitted(&judged, watch)?;
-        self.account_and_store((&before, &active), kind, actor, now)
+        permit::still_permitted(&judged, by.watch)?;
+        self.account_and_store((&before, &active), kind, &by)
             .await?;
         phases.end(Phase::Store);
 
@@ -259,16 +261,20 @@ impl Deployments {
         &self,
         (before, active): (&Active, &Active),
         kind: DeploymentType,
-        actor: &Actor,
-        now: u64,
+        by: &Authorized<'_>,
     ) -> Result<(), Error> {
         let counts = Patch::between(&before.flows, &active.flows).counts;
-        let record = active.record(actor, name(kind), Some(counts), now);
+        let mut record = active.record(by.actor, name(kind), Some(counts), by.now);
+        by.message.clone_into(&mut record.revision.message);
         let mut facts = json!({ "type": name(kind), "rev": active.rev, "before": before.rev });
         outcome::counts(&mut facts, &counts);
+        outcome::message(&mut facts, by.message);
         let (permit, permitted) = oneshot::channel();
         let record_it = async {
-            let recorded = self.audit.durable(Event::Deploy, actor, now, facts).await;
+            let recorded = self
+                .audit
+                .durable(Event::Deploy, by.actor, by.now, facts)
+                .await;
             // If the store no longer waits for this, it has failed.
             let _ = permit.send(recorded.is_ok());
             recorded
@@ -283,7 +289,9 @@ impl Deployments {
     pub async fn set_running(
         &self,
         running: bool,
-        Authorized { actor, watch, now }: Authorized<'_>,
+        Authorized {
+            actor, watch, now, ..
+        }: Authorized<'_>,
     ) -> Result<(), Error> {
         let state = if running { "start" } else { "stop" };
         let facts = json!({ "state": state });

@@ -15,6 +15,13 @@ pub(super) fn counts(facts: &mut Value, counts: &Counts) {
     facts["removed"] = counts.removed.into();
 }
 
+/// Adds what the client says about the change, if it says anything.
+pub(super) fn message(facts: &mut Value, message: &str) {
+    if !message.is_empty() {
+        facts["message"] = message.into();
+    }
+}
+
 /// The metrics' name for a deployment that did not happen.
 pub fn failed(error: &Error) -> Deployed {
     match error {

@@ -51,6 +51,7 @@ fn by<'a>(actor: &'a Actor, watch: &'a mut AuthWatch) -> Authorized<'a> {
         actor,
         watch,
         now: NOW,
+        message: "",
     }
 }
 

@@ -17,7 +17,7 @@ use hyper::{Method, Response, StatusCode};
 
 /// The methods and headers that pages may send.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE";
-const HEADERS: &str = "Authorization, Content-Type, Service-API-Version, Service-Deployment-Type, Node-RED-API-Version, Node-RED-Deployment-Type";
+const HEADERS: &str = "Authorization, Content-Type, Service-API-Version, Service-Deployment-Type, Node-RED-API-Version, Node-RED-Deployment-Type, Flowgate-Message";
 /// The header fields that pages may read.
 const EXPOSED: &str = "X-Request-Id, WWW-Authenticate, Retry-After";
 /// For how long a browser may remember it, seconds. Our choice: an origin that is taken out is out soon.

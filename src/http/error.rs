@@ -130,6 +130,9 @@ pub(super) enum Error {
     /// A header of ours is sent twice with different values.
     #[error("the header {0} is sent twice with different values")]
     DoubledHeader(&'static str),
+    /// `Flowgate-Message` is not what a log takes.
+    #[error("Flowgate-Message {0}")]
+    Message(&'static str),
     /// An API version that there is not.
     #[error("the API version must be v1 or v2")]
     ApiVersion,

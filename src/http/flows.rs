@@ -7,6 +7,7 @@
 use super::admin_error::AdminError;
 use super::dialect::{self, Version};
 use super::error::Error;
+use super::message::message;
 use super::path::Path;
 use super::request_context::RequestContext;
 use super::response;
@@ -115,6 +116,7 @@ pub(super) async fn run(
 ) -> Result<Deployed, Error> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
     let (actor, now, audit) = (ctx.actor(), ctx.now, ctx.gateway.audit.clone());
+    let message = message(&ctx.head.headers)?;
     let mut watch = ctx.detached_watch();
     let task = async move {
         let started = Instant::now();
@@ -126,6 +128,7 @@ pub(super) async fn run(
                     actor: &actor,
                     watch: &mut watch,
                     now,
+                    message: &message,
                 };
                 let deployments = &backend.deployments;
                 deployments.deploy(request, by, Instant::now).await
@@ -185,6 +188,7 @@ pub(super) async fn set_state(ctx: &mut RequestContext<'_>) -> Answer {
             actor: &actor,
             watch: &mut watch,
             now,
+            message: "",
         };
         backend.deployments.set_running(running, by).await
     };

@@ -6,6 +6,7 @@
 use super::dialect::{self, Version};
 use super::error::Error;
 use super::forwarding::{forwarded_request, returned_response};
+use super::message::message;
 use super::path::Path;
 use super::request_context::RequestContext;
 use super::response;
@@ -250,6 +251,7 @@ async fn run(
 ) -> Result<Changed> {
     let (backend, metrics) = (Arc::clone(ctx.backend), Arc::clone(&ctx.gateway.metrics));
     let (actor, now) = (ctx.actor(), ctx.now);
+    let message = message(&ctx.head.headers)?;
     let audit = ctx.gateway.audit.clone();
     let mut watch = ctx.detached_watch();
     let upstream = backend
@@ -265,6 +267,7 @@ async fn run(
                     actor: &actor,
                     watch: &mut watch,
                     now,
+                    message: &message,
                 };
                 let deployments = &backend.deployments;
                 deployments.forward(forward, by, Instant::now).await

@@ -32,6 +32,7 @@ mod granted;
 mod host;
 mod host_policy;
 mod identify;
+mod message;
 #[cfg(feature = "engine")]
 mod meter;
 mod openapi;

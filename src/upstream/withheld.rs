@@ -16,6 +16,8 @@ const NAMES: &[&str] = &[
     // The gateway has answered it.
     "expect",
     "fastly-client-ip",
+    // For the history and the audit log.
+    "flowgate-message",
     "forwarded",
     "host",
     "http2-settings",

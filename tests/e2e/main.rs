@@ -67,6 +67,7 @@ mod deploy;
 mod deploy_conflicts;
 mod deploy_validation;
 mod deployment_history;
+mod deployment_messages;
 mod deployment_restarts;
 mod descriptor_exhaustion;
 mod dns_rebinding;

@@ -75,6 +75,7 @@ fn entry(revision: &Revision) -> Json {
         "address": revision.address,
         "type": revision.kind,
         "time": rfc3339(revision.at),
+        "message": revision.message,
         "changes": changes,
     })
 }
